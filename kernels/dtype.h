@@ -1,0 +1,38 @@
+// Element types of tensors, and their mapping to C++ types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace minnow {
+
+enum class DType : uint8_t { kF32, kF64, kF16, kBF16, kI8, kU8, kI16, kU16, kI32, kU32, kI64, kU64, kBool };
+
+constexpr size_t dtype_size(DType t) {
+  switch (t) {
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool:
+      return 1;
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kI16:
+    case DType::kU16:
+      return 2;
+    case DType::kF64:
+    case DType::kI64:
+    case DType::kU64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+constexpr bool is_float(DType t) {
+  return t == DType::kF32 || t == DType::kF64 || t == DType::kF16 || t == DType::kBF16;
+}
+
+// The name used in messages and in the Python API: "f32", "i64", "bool", ...
+const char* dtype_name(DType t);
+
+}  // namespace minnow

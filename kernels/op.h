@@ -1,0 +1,142 @@
+// The contract between the engine and the kernels. An op is one row in the table:
+//
+//   MINNOW_OP("Softmax", infer_softmax, create_softmax, LayoutRule::kPlain);
+//
+// beside the code that implements it, in kernels/cpu/<family>.cpp. The op's name, inputs and attributes are those of
+// the Python registry (schema/ops); a missing optional input is a null tensor.
+//
+// Life of a node: infer (types and shapes of the outputs) -> create -> reshape -> run, run, run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/attrs.h"
+#include "kernels/status.h"
+#include "kernels/tensor.h"
+#include "kernels/thread_pool.h"
+
+namespace minnow {
+
+enum class Precision : uint8_t { kHigh, kNormal, kLow };
+
+// What an op asks of and gives to its surroundings while shapes are inferred.
+class InferContext {
+ public:
+  InferContext(const Attrs& attrs, std::vector<const TensorType*> inputs, std::vector<const Tensor*> values,
+               std::vector<TensorType>* outputs)
+      : attrs(attrs), inputs_(std::move(inputs)), values_(std::move(values)), outputs_(outputs) {}
+
+  const Attrs& attrs;
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int i) const { return i < num_inputs() && inputs_[static_cast<size_t>(i)] != nullptr; }
+  const TensorType& in(int i) const { return *inputs_[static_cast<size_t>(i)]; }
+  const Shape& shape(int i) const { return in(i).shape; }
+
+  // The contents of an input, plain layout, or null when they are not known yet. An op whose output shape depends on
+  // contents returns needs_value(i) in that case; the engine asks again at run time, when they are known.
+  const Tensor* value(int i) const { return has(i) ? values_[static_cast<size_t>(i)] : nullptr; }
+  Status needs_value(int i) const { return fail(Code::kNeedsValue, "needs the contents of input %d", i); }
+  // Contents of an integer input (i32 or i64) as int64 numbers.
+  Status ints(int i, std::vector<int64_t>* out) const;
+
+  int num_outputs() const { return static_cast<int>(outputs_->size()); }
+  void set(int i, DType dtype, const Shape& shape) {
+    if (i < num_outputs()) (*outputs_)[static_cast<size_t>(i)] = TensorType{dtype, Layout::kPlain, shape};
+  }
+
+ private:
+  std::vector<const TensorType*> inputs_;
+  std::vector<const Tensor*> values_;
+  std::vector<TensorType>* outputs_;
+};
+
+// Types (shape and layout) of a node at one set of input shapes. `constant[i]` is the tensor when input i is constant
+// for the life of the model (weights), else null; packed weights may be kept across reshapes.
+struct NodeContext {
+  const Attrs& attrs;                     // outlives the kernel
+  std::vector<const TensorType*> in;      // null where an optional input is missing
+  std::vector<const Tensor*> constant;    // same length as `in`
+  std::vector<const TensorType*> out;
+  int threads = 1;
+  Precision precision = Precision::kHigh;
+};
+
+struct RunContext {
+  std::vector<const Tensor*> in;  // null where an optional input is missing
+  std::vector<Tensor*> out;
+  void* workspace = nullptr;  // 64-byte aligned, as large as reshape() asked for
+  ThreadPool* pool = nullptr;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Called before the first run and whenever a shape changes. Chooses the scheme, packs constant weights (once),
+  // and sets the bytes of workspace that run() needs.
+  virtual Status reshape(const NodeContext& node, int64_t* workspace) {
+    (void)node;
+    *workspace = 0;
+    return ok();
+  }
+  // No allocation, no lock. The output tensors have the types that infer gave and the layout of the layout rule.
+  virtual void run(const RunContext& context) = 0;
+  // How this node is computed, for the profile: "winograd_f4", "gemm_1x1", "direct", ...
+  virtual std::string scheme() const { return ""; }
+  // Multiply-accumulates of one run, for the profile; 0 where they do not matter.
+  virtual int64_t macs() const { return 0; }
+};
+
+using InferFunction = Status (*)(InferContext&);
+using CreateFunction = std::unique_ptr<Kernel> (*)(const NodeContext&);
+
+// Which layout a node wants for its inputs and gives to its outputs.
+enum class LayoutRule : uint8_t {
+  kPlain,        // everything plain
+  kPacked,       // in[0] and out[0] packed, other inputs plain (convolution, pooling, resize, ...)
+  kFollow,       // unary elementwise: takes either, gives the same
+  kElementwise,  // n-ary elementwise: packed if some input is packed and all inputs that are not scalars can be
+                 // (rank >= 2 and equal shape, or [1,C,1,1...] with equal rank), else plain
+  kConcat,       // packed if all inputs are packed, axis is 1 (or -rank+1) and every C but the last is a multiple of
+                 // pack_width(), or axis is 0 or >= 2; else plain
+};
+
+struct Op {
+  const char* name;
+  InferFunction infer;
+  CreateFunction create;
+  LayoutRule layout = LayoutRule::kPlain;
+  // The output may share the memory of in[0] when in[0] dies here and has the same bytes and layout.
+  bool in_place = false;
+};
+
+// Adds a row; used through MINNOW_OP at namespace scope. Names are unique.
+struct OpRegistrar {
+  explicit OpRegistrar(const Op& op);
+};
+const Op* find_op(const std::string& name);
+std::vector<const Op*> all_ops();  // sorted by name
+
+#define MINNOW_CONCAT_(a, b) a##b
+#define MINNOW_CONCAT(a, b) MINNOW_CONCAT_(a, b)
+#define MINNOW_OP(...) \
+  static const ::minnow::OpRegistrar MINNOW_CONCAT(op_registrar_, __LINE__){::minnow::Op{__VA_ARGS__}}
+
+// Wraps a plain function as a kernel without state: MINNOW_OP("Abs", infer_same, create_simple<run_abs>).
+template <void (*Run)(const Attrs&, const RunContext&)>
+std::unique_ptr<Kernel> create_simple(const NodeContext& node) {
+  class Simple final : public Kernel {
+   public:
+    explicit Simple(const Attrs& attrs) : attrs_(attrs) {}
+    void run(const RunContext& context) override { Run(attrs_, context); }
+
+   private:
+    const Attrs& attrs_;
+  };
+  return std::make_unique<Simple>(node.attrs);
+}
+
+}  // namespace minnow

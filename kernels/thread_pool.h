@@ -1,0 +1,50 @@
+// A small pool of threads for splitting one kernel's work. The calling thread takes part.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace minnow {
+
+// A non-owning reference to a callable, cheaper than std::function: nothing is allocated.
+template <typename Signature>
+class FunctionRef;
+template <typename R, typename... Args>
+class FunctionRef<R(Args...)> {
+ public:
+  template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, FunctionRef>>>
+  FunctionRef(F&& f)  // NOLINT: implicit on purpose, lambdas are passed directly
+      : object_(const_cast<void*>(static_cast<const void*>(&f))), call_([](void* object, Args... args) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(args...);
+        }) {}
+  R operator()(Args... args) const { return call_(object_, args...); }
+
+ private:
+  void* object_;
+  R (*call_)(void*, Args...);
+};
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller: 1 starts no thread.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return threads_; }
+
+  // Calls body(begin, end, worker) for consecutive ranges that cover [0, n), each a multiple of `grain` long but the
+  // last one. `worker` is in [0, threads()) and no two ranges with the same worker run at the same time, so it may
+  // index scratch memory. Returns when all are done. Ranges are handed out dynamically: keep n / grain at several
+  // per thread when the work is uneven.
+  void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body);
+
+ private:
+  struct State;
+  int threads_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace minnow

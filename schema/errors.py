@@ -1,0 +1,120 @@
+"""Every error Minnow raises: one root, a few leaves, each with an exit code and the same four fields.
+
+An error answers four questions: *what* went wrong (`message`), *where* (`where`: file, node, origin),
+*why* (`why`) and *what to try* (`hint`). `str(error)` is the full text that the command line prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class MinnowError(Exception):
+    """Root of all errors.
+
+    Args:
+        message: what went wrong, one sentence.
+        where: the file, node or option concerned.
+        why: the cause, if it is not obvious from the message.
+        hint: what the user can try.
+    """
+
+    exit_code = 1
+    title = "error"
+
+    def __init__(self, message: str, *, where: str = "", why: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.why = why
+        self.hint = hint
+
+    def __str__(self) -> str:
+        rows = [self.message]
+        rows += [
+            f"  {label}: {text}"
+            for label, text in (("where", self.where), ("why", self.why), ("try", self.hint))
+            if text
+        ]
+        return "\n".join(rows)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.__dict__.copy(), self.args)
+
+    def as_dict(self) -> dict[str, object]:
+        """The fields as JSON-ready values, for `--format json`."""
+        return {
+            "error": type(self).__name__,
+            "exit_code": self.exit_code,
+            "message": self.message,
+            "where": self.where,
+            "why": self.why,
+            "hint": self.hint,
+        }
+
+
+def _rebuild(cls: type[MinnowError], fields: dict[str, object], args: tuple[object, ...]) -> MinnowError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, *args)
+    error.__dict__.update(fields)
+    return error
+
+
+class UsageError(MinnowError):
+    """The call itself is wrong: an unknown option, a bad value, a missing argument."""
+
+    exit_code = 2
+
+
+class UnsupportedError(MinnowError):
+    """The model is valid but holds something Minnow cannot convert; `items` lists all of it at once."""
+
+    exit_code = 3
+
+    def __init__(
+        self, message: str, *, where: str = "", why: str = "", hint: str = "", items: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, where=where, why=why, hint=hint)
+        self.items = tuple(items)
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *(f"  - {item}" for item in self.items)])
+
+    def as_dict(self) -> dict[str, object]:
+        return {**super().as_dict(), "items": list(self.items)}
+
+
+class VerifyError(MinnowError):
+    """The converted model does not give the numbers of its source."""
+
+    exit_code = 4
+
+
+class BudgetError(MinnowError):
+    """A budget the user set (latency, size, memory) is exceeded."""
+
+    exit_code = 5
+
+
+class FormatError(MinnowError):
+    """The file cannot be read: missing, empty, truncated, or not what it claims to be."""
+
+    exit_code = 6
+
+
+class ModelError(MinnowError):
+    """The file can be read, but the model in it is invalid: types, shapes or references do not fit."""
+
+    exit_code = 6
+
+
+class DeviceError(MinnowError):
+    """The requested device or instruction set is not available."""
+
+    exit_code = 7
+
+
+class InternalError(MinnowError):
+    """A defect of Minnow itself."""
+
+    exit_code = 1
