@@ -70,6 +70,14 @@ struct RunContext {
   std::vector<Tensor*> out;
   void* workspace = nullptr;  // 64-byte aligned, as large as reshape() asked for
   ThreadPool* pool = nullptr;
+  // For what only the contents of the inputs show, such as an index out of range: the engine points this at an ok
+  // status before run(), and stops with that error (and the node's name before it) when run() has set it. The outputs
+  // are then unspecified, but nothing was read or written out of bounds.
+  Status* error = nullptr;
+  // Keeps the first error. Call it from the thread that called run(), not inside parallel_for.
+  void report(Status status) const {
+    if (error != nullptr && error->ok()) *error = std::move(status);
+  }
 };
 
 class Kernel {
