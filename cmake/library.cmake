@@ -1,0 +1,23 @@
+# libminnow.so: the C API of runtime/include/minnow/minnow.h and nothing else, for programs that embed the engine.
+include(CMakePackageConfigHelpers)
+
+set(exports "${PROJECT_SOURCE_DIR}/cmake/minnow.map")
+add_library(minnow SHARED)
+add_library(minnow::minnow ALIAS minnow)
+target_link_libraries(minnow PRIVATE minnow_engine minnow_kernels)
+target_include_directories(minnow INTERFACE
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/runtime/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+# The map also hides the instantiations of the standard library, which hidden visibility does not.
+target_link_options(minnow PRIVATE -Wl,--gc-sections -Wl,--no-undefined "-Wl,--version-script=${exports}")
+set_target_properties(minnow PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS "${exports}" LINKER_LANGUAGE CXX)
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/minnow")
+configure_file(cmake/minnow.pc.in minnow.pc @ONLY)
+write_basic_package_version_file(minnow-config-version.cmake COMPATIBILITY SameMinorVersion)
+
+install(TARGETS minnow EXPORT minnow COMPONENT library LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY runtime/include/ COMPONENT library DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+install(EXPORT minnow COMPONENT library DESTINATION "${package_folder}" NAMESPACE minnow:: FILE minnow-config.cmake)
+install(FILES "${PROJECT_BINARY_DIR}/minnow-config-version.cmake" COMPONENT library DESTINATION "${package_folder}")
+install(FILES "${PROJECT_BINARY_DIR}/minnow.pc" COMPONENT library DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

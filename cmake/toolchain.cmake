@@ -1,0 +1,43 @@
+# The compiler and its flags, in one interface library: minnow_flags.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(MINNOW_CCACHE ccache)
+if(MINNOW_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${MINNOW_CCACHE}")
+endif()
+
+include(CheckLanguage)
+check_language(CXX)
+if(NOT CMAKE_CXX_COMPILER)
+  message(FATAL_ERROR "No C++ compiler found. On Debian and Ubuntu: apt-get install g++")
+endif()
+enable_language(CXX)
+
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF) # also keeps gcc from contracting a * b + c, so that answers do not depend on the compiler
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(minnow_flags INTERFACE)
+target_include_directories(minnow_flags INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(minnow_flags INTERFACE
+  -Wall -Wextra -Werror -ffunction-sections -fdata-sections
+  # Nobody reads errno or the floating-point flags; NaN, infinity and signed zero keep their meaning.
+  -fno-math-errno -fno-trapping-math)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # gcc 12 and older warn inside their own AVX-512 headers (gcc bug 105593).
+  target_compile_options(minnow_flags INTERFACE -Wno-maybe-uninitialized -Wno-uninitialized)
+endif()
+
+set(MINNOW_SANITIZE "" CACHE STRING "Sanitizers to build with, such as address,undefined")
+if(MINNOW_SANITIZE)
+  set(sanitizers -fsanitize=${MINNOW_SANITIZE} -fno-sanitize-recover=all)
+  target_compile_options(minnow_flags INTERFACE ${sanitizers} -fno-omit-frame-pointer -g)
+  target_link_options(minnow_flags INTERFACE ${sanitizers})
+endif()

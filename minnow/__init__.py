@@ -1,0 +1,63 @@
+"""Minnow turns a trained model into a small, fast, verified `.mnn` file, and runs it.
+
+    report = minnow.convert("model.onnx", output="model.mnn", verify=True)
+    session = minnow.load("model.mnn", threads=2)
+    outputs = session.run({"x": array})
+
+Names are looked up when they are first used, so that `import minnow` costs nothing: neither numpy nor networkx.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minnow import errors
+    from minnow.convert import Report, convert
+    from minnow.runtime.session import Session, TensorInfo, load
+    from minnow.runtime.verify import verify
+
+__version__ = "0.1.0"
+
+__all__ = ["Report", "Session", "TensorInfo", "__version__", "convert", "errors", "load", "verify"]
+
+_HOME = {
+    "Report": "minnow.convert",
+    "Session": "minnow.runtime.session",
+    "TensorInfo": "minnow.runtime.session",
+    "convert": "minnow.convert",
+    "load": "minnow.runtime.session",
+    "verify": "minnow.runtime.verify",
+}
+
+
+class _Face(ModuleType):
+    """The type of this module.
+
+    Importing a submodule binds its name in the package, so `minnow.convert`, the function, would become
+    `minnow.convert`, the module, as soon as anybody imported that. Here a public name keeps its meaning.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Face
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("minnow.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module 'minnow' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value  # found without this function the next time
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
