@@ -105,7 +105,7 @@ using CreateFunction = std::unique_ptr<Kernel> (*)(const NodeContext&);
 enum class LayoutRule : uint8_t {
   kPlain,        // everything plain
   kPacked,       // in[0] and out[0] packed, other inputs plain (convolution, pooling, resize, ...)
-  kFollow,       // unary elementwise: takes either, gives the same
+  kFollow,       // in[0] either, out[0] the same, other inputs plain (unary elementwise, Resize)
   kElementwise,  // n-ary elementwise: packed if some input is packed and all inputs that are not scalars can be
                  // (rank >= 2 and equal shape, or [1,C,1,1...] with equal rank), else plain
   kConcat,       // packed if all inputs are packed, axis is 1 (or -rank+1) and every C but the last is a multiple of
