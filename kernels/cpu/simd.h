@@ -1,0 +1,59 @@
+// SIMD for kernels: Google Highway, one source for all instruction sets, chosen at run time. A kernel file reads
+//
+//   #define HWY_TARGET_INCLUDE "kernels/cpu/softmax.cpp"
+//   #include "kernels/cpu/simd.h"          // before every other use of Highway
+//
+//   HWY_BEFORE_NAMESPACE();
+//   namespace minnow::HWY_NAMESPACE {
+//   namespace hn = hwy::HWY_NAMESPACE;
+//   void softmax_rows(...) { ... }          // compiled once per instruction set
+//   }  // namespace minnow::HWY_NAMESPACE
+//   HWY_AFTER_NAMESPACE();
+//
+//   #if HWY_ONCE
+//   namespace minnow {
+//   HWY_EXPORT(softmax_rows);               // then HWY_DYNAMIC_DISPATCH(softmax_rows)(...)
+//   }
+//   #endif
+//
+// Only headers of Highway are used: simd.cpp has the little that is in its library, so the choice is ours alone and
+// pack_width() always agrees with the code that runs.
+
+// No `#pragma once`: the last part takes effect once per instruction set.
+#ifndef MINNOW_KERNELS_CPU_SIMD_H
+#define MINNOW_KERNELS_CPU_SIMD_H
+
+// Few targets, so that the code stays small. x86: SSE4 is the least we run on, then AVX2 and AVX-512. Arm: NEON; the
+// vectors of SVE cannot be elements of arrays, which the kernels that hold many accumulators need.
+#include "hwy/detect_compiler_arch.h"
+#if defined(HWY_DISABLED_TARGETS) || defined(HWY_BASELINE_TARGETS)
+#error "Include kernels/cpu/simd.h before Highway"
+#endif
+#if HWY_ARCH_X86_64
+#define HWY_BASELINE_TARGETS HWY_SSE4
+#define HWY_DISABLED_TARGETS (~(HWY_SSE4 | HWY_AVX2 | HWY_AVX3))
+#elif HWY_ARCH_ARM_A64
+#define HWY_DISABLED_TARGETS (~HWY_NEON)
+#endif
+
+#include "kernels/status.h"
+#include "kernels/tensor.h"
+
+namespace minnow {
+
+// The instruction set in use: "avx512", "avx2", "sse4", "neon", "scalar". It is the best this machine has, or the one
+// that the environment variable MINNOW_ISA names at first use.
+const char* isa_name();
+
+// An error when MINNOW_ISA names an instruction set that this machine or build does not have (another is used then),
+// or when the machine has none of those we can run on. To be asked before the first kernel runs.
+Status isa_status();
+
+}  // namespace minnow
+
+#endif  // MINNOW_KERNELS_CPU_SIMD_H
+
+#ifdef HWY_TARGET_INCLUDE
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#endif
