@@ -1,0 +1,214 @@
+"""Dicts -> FlatBuffer bytes, with the Builder of the `flatbuffers` package.
+
+The Builder is made as large as the file will be, for it grows by doubling and copying, and arrays are copied straight
+into its memory: writing takes the memory of the file once. Nothing but the dict decides the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import numpy.typing as npt
+from flatbuffers.builder import BuilderSizeError
+
+from minnow.schema.errors import InternalError, UnsupportedError
+from minnow.schema.mnn.fault import Fault
+from minnow.schema.mnn.fbs import Field, Scalar, Schema, Table, schema
+from minnow.schema.mnn.wire_read import MAX_BYTES, MAX_DEPTH, MAX_TABLES
+
+# From this many bytes on a vector of numbers starts on a cache line of its own, so that mapped weights need no copy.
+LONG_VECTOR = 1024
+CACHE_LINE = 64
+
+
+def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
+    """The FlatBuffer whose root is the table `root`, as described in `wire`."""
+    room = _room(value) + CACHE_LINE
+    try:
+        if room >= MAX_BYTES:
+            raise BuilderSizeError
+        writer = _Writer(schema(), room)
+        writer.builder.Finish(writer.table(schema().tables[root], value, 1))
+        view = memoryview(writer.builder.Bytes)[writer.builder.Head() :]
+        if view.nbytes >= MAX_BYTES:
+            raise BuilderSizeError
+    except BuilderSizeError:
+        raise UnsupportedError(
+            "the model is too large for one .mnn file",
+            where=root,
+            why=f"it needs about {room / 2**30:.1f} GiB, and a FlatBuffer ends at 2 GiB",
+            hint="keep the weights in a side file",
+        ) from None
+    except Fault as fault:
+        raise InternalError("a value does not fit its field in .mnn", where=fault.where(root), why=fault.why) from None
+    return view.toreadonly()
+
+
+def _room(value: Any) -> int:
+    """How many bytes a value takes at most, whatever field it is for."""
+    if isinstance(value, Mapping):
+        return 48 + sum(16 + _room(item) for item in value.values())
+    if isinstance(value, str):
+        return 16 + (len(value) if value.isascii() else 4 * len(value))
+    if isinstance(value, (bytes, bytearray)):
+        return 2 * CACHE_LINE + len(value)
+    if isinstance(value, (list, tuple)):
+        return 16 + sum(8 + _room(item) for item in value)
+    if hasattr(value, "nbytes"):
+        return 2 * CACHE_LINE + int(value.nbytes)
+    shape = getattr(value, "shape", None)
+    return 0 if shape is None else 2 * CACHE_LINE + int(value.dtype.size * np.prod(shape, dtype=object))
+
+
+class _Writer:
+    def __init__(self, known: Schema, room: int) -> None:
+        self.known = known
+        self.builder = flatbuffers.Builder(room)
+        self.tables_left = MAX_TABLES
+
+    def table(self, table: Table, value: Any, depth: int) -> int:
+        """Writes the table and all it holds; its position as the Builder counts."""
+        self.tables_left -= 1
+        if self.tables_left < 0 or depth > MAX_DEPTH:
+            raise Fault(f"no reader takes more than {MAX_TABLES} tables, or tables more than {MAX_DEPTH} deep")
+        if not isinstance(value, Mapping):
+            raise Fault(f"the table {table.name} is written from a dict, not from {type(value).__name__}")
+        for name in value:
+            if name not in table.fields:
+                raise Fault(f"the table {table.name} has no field '{name}'")
+        stored: list[tuple[Field, bytes | int]] = []
+        for field in table.fields.values():
+            try:
+                if (place := self.field(field, value, depth)) is not None:
+                    stored.append((field, place))
+            except Fault as fault:
+                raise fault.inside(f".{field.name}") from None
+        builder = self.builder
+        builder.StartObject(max((field.slot for field in table.fields.values()), default=-1) + 1)
+        # The widest first: so no field needs padding.
+        for field, place in sorted(stored, key=lambda item: -(len(item[1]) if isinstance(item[1], bytes) else 4)):
+            if isinstance(place, bytes):
+                builder.Prep(len(place), 0)
+                builder.head -= len(place)
+                builder.Bytes[builder.head : builder.head + len(place)] = place
+            else:
+                builder.PrependUOffsetTRelative(place)
+            builder.Slot(field.slot)
+        return int(builder.EndObject())
+
+    def field(self, field: Field, values: Mapping[str, Any], depth: int) -> bytes | int | None:
+        """What the table holds for this field: the bytes of a number, the position of what is written elsewhere, or
+        nothing."""
+        value = values.get(field.name)
+        if value is None:
+            if field.required:
+                raise Fault("a required field is missing")
+            return None
+        if field.kind == "union":
+            return self.union(field, values.get(f"{field.name}_type"), value, depth)
+        if field.vector:
+            return self.vector(field, value, depth)
+        if field.inline:
+            packed = self.pack(field, value)
+            # Compared as bytes: -0.0 equals 0.0, but is not the default.
+            return None if packed == self.pack(field, field.default or 0) else packed
+        return self.behind(field, value, depth)
+
+    def pack(self, field: Field, value: Any) -> bytes:
+        if field.type == "bool" and not (isinstance(value, (bool, np.bool_, int)) and value in (0, 1)):
+            raise Fault(f"{value!r:.80} is not a bool")
+        try:
+            return field.scalar.codec.pack(self.code(field, value))
+        except (struct.error, OverflowError, TypeError):
+            raise Fault(f"{value!r:.80} is not a value of type {field.scalar.name}") from None
+
+    def code(self, field: Field, value: Any) -> Any:
+        """The number of an enum's member; any other value as it is."""
+        if field.kind in ("enum", "tag") and isinstance(value, str):
+            if value not in self.known.codes[field.type]:
+                raise Fault(f"{field.type} has no member '{value:.80}'")
+            return self.known.codes[field.type][value]
+        return value
+
+    def behind(self, field: Field, value: Any, depth: int) -> int:
+        """Writes a string or a table."""
+        if field.kind == "table":
+            return self.table(self.known.tables[field.type], value, depth + 1)
+        if not isinstance(value, str):
+            raise Fault(f"expected a string, not {type(value).__name__}")
+        try:
+            return int(self.builder.CreateSharedString(value.encode("utf-8", "surrogateescape")))
+        except UnicodeEncodeError as error:
+            raise Fault(f"the string cannot be encoded: {error.reason}") from None
+
+    def union(self, field: Field, member: str | int | None, value: Any, depth: int) -> int:
+        if isinstance(member, int):
+            member = self.known.names[field.type].get(member)
+        if member in (None, "NONE") or member not in self.known.tables:
+            raise Fault(f"'{field.name}_type' must name the table to write")
+        return self.table(self.known.tables[member], value, depth + 1)
+
+    def vector(self, field: Field, value: Any, depth: int) -> int:
+        if field.kind == "scalar":
+            return self.array(field.scalar, value)
+        if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+            raise Fault(f"expected a list, not {type(value).__name__}")
+        places = []
+        for index, item in enumerate(value):
+            try:
+                places.append(self.code(field, item) if field.kind == "enum" else self.behind(field, item, depth))
+            except Fault as fault:
+                raise fault.inside(f"[{index}]") from None
+        if field.kind == "enum":
+            return self.array(field.scalar, places)
+        self.builder.StartVector(4, len(places), 4)
+        for place in reversed(places):
+            self.builder.PrependUOffsetTRelative(place)
+        return int(self.builder.EndVector())
+
+    def array(self, scalar: Scalar, value: Any) -> int:
+        array = _array(scalar, value)
+        bytes_ = array.size * scalar.size
+        builder = self.builder
+        builder.StartVector(scalar.size, array.size, CACHE_LINE if bytes_ >= LONG_VECTOR else scalar.size)
+        if array.size:
+            builder.head -= bytes_
+            target = np.frombuffer(builder.Bytes, scalar.dtype, array.size, builder.head)
+            target.reshape(array.shape)[...] = array
+        return int(builder.EndVector())
+
+
+def _array(scalar: Scalar, value: Any) -> npt.NDArray[Any]:
+    """The elements of a vector, of any type and shape, after a check that each is a value of the type `scalar`."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        if scalar.size != 1:
+            raise Fault(f"bytes are not a vector of {scalar.name}")
+        return np.frombuffer(value, scalar.dtype)
+    try:
+        array: npt.NDArray[Any] = value.numpy() if callable(getattr(value, "numpy", None)) else np.asarray(value)
+    except (ValueError, OverflowError):
+        array = np.asarray(None)
+    if array.size == 0:
+        return array
+    target = np.dtype(bool) if scalar.name == "bool" else np.dtype(scalar.dtype)
+    if np.can_cast(array.dtype, target, "safe"):
+        return array
+    low: Any = 0
+    high: Any = 0
+    if array.dtype.kind in "iu" and target.kind != "b":
+        low, high = array.min(), array.max()
+    elif array.dtype.kind == "f" and target.kind == "f":
+        low, high = (
+            np.min(array, where=np.isfinite(array), initial=0),
+            np.max(array, where=np.isfinite(array), initial=0),
+        )
+    else:
+        raise Fault(f"{array.dtype} is not a vector of {scalar.name}")
+    limit: Any = np.finfo(target) if target.kind == "f" else np.iinfo(target)
+    if not limit.min <= low <= high <= limit.max:
+        raise Fault(f"values from {low} to {high} do not fit a vector of {scalar.name}")
+    return array

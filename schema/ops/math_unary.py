@@ -1,0 +1,177 @@
+"""Unary math, elementwise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minnow.schema.ops.encoding import unary
+from minnow.schema.ops.op import ELEMENTWISE, Float, Numeric, op
+from minnow.schema.ops.special import erf, erfc, keep
+
+
+@op(mnn=unary("ABS"), traits=ELEMENTWISE)
+def Abs(x: Numeric):
+    """y = |x|"""
+    return np.abs(x)
+
+
+@op(mnn=unary("NEG"), traits=ELEMENTWISE)
+def Neg(x: Numeric):
+    """y = -x"""
+    return np.negative(x)
+
+
+@op(mnn=unary("FLOOR"), traits=ELEMENTWISE)
+def Floor(x: Float):
+    """Largest integer not above x."""
+    return np.floor(x)
+
+
+@op(mnn=unary("CEIL"), traits=ELEMENTWISE)
+def Ceil(x: Float):
+    """Smallest integer not below x."""
+    return np.ceil(x)
+
+
+@op(mnn=unary("ROUND"), traits=ELEMENTWISE)
+def Round(x: Float):
+    """Nearest integer, halves to even."""
+    return np.rint(x)
+
+
+@op(mnn=unary("SIGN"), traits=ELEMENTWISE)
+def Sign(x: Numeric):
+    """-1, 0 or 1; NaN stays NaN."""
+    return np.sign(x)
+
+
+@op(mnn=unary("SQUARE"), traits=ELEMENTWISE)
+def Square(x: Numeric):
+    """y = x * x"""
+    return x * x
+
+
+@op(mnn=unary("SQRT"), traits=ELEMENTWISE)
+def Sqrt(x: Float):
+    """Square root; NaN below zero."""
+    return keep(np.sqrt, x)
+
+
+@op(mnn=unary("RSQRT"), traits=ELEMENTWISE)
+def Rsqrt(x: Float):
+    """y = 1 / sqrt(x)"""
+    return keep(lambda v: 1 / np.sqrt(v), x)
+
+
+@op(mnn=unary("RECIPROCAL"), traits=ELEMENTWISE)
+def Reciprocal(x: Float):
+    """y = 1 / x"""
+    return keep(lambda v: 1 / v, x)
+
+
+@op(mnn=unary("EXP"), traits=ELEMENTWISE)
+def Exp(x: Float):
+    """e to the power of x."""
+    return keep(np.exp, x)
+
+
+@op(mnn=unary("EXPM1"), traits=ELEMENTWISE)
+def Expm1(x: Float):
+    """exp(x) - 1, exact near zero."""
+    return keep(np.expm1, x)
+
+
+@op(mnn=unary("LOG"), traits=ELEMENTWISE)
+def Log(x: Float):
+    """Natural logarithm."""
+    return keep(np.log, x)
+
+
+@op(mnn=unary("LOG1P"), traits=ELEMENTWISE)
+def Log1p(x: Float):
+    """log(1 + x), exact near zero."""
+    return keep(np.log1p, x)
+
+
+@op(mnn=unary("SIN"), traits=ELEMENTWISE)
+def Sin(x: Float):
+    """Sine of an angle in radians."""
+    return keep(np.sin, x)
+
+
+@op(mnn=unary("COS"), traits=ELEMENTWISE)
+def Cos(x: Float):
+    """Cosine of an angle in radians."""
+    return keep(np.cos, x)
+
+
+@op(mnn=unary("TAN"), traits=ELEMENTWISE)
+def Tan(x: Float):
+    """Tangent of an angle in radians."""
+    return keep(np.tan, x)
+
+
+@op(mnn=unary("ASIN"), traits=ELEMENTWISE)
+def Asin(x: Float):
+    """Inverse sine, in radians; NaN outside [-1, 1]."""
+    return keep(np.arcsin, x)
+
+
+@op(mnn=unary("ACOS"), traits=ELEMENTWISE)
+def Acos(x: Float):
+    """Inverse cosine, in radians; NaN outside [-1, 1]."""
+    return keep(np.arccos, x)
+
+
+@op(mnn=unary("ATAN"), traits=ELEMENTWISE)
+def Atan(x: Float):
+    """Inverse tangent, in radians."""
+    return keep(np.arctan, x)
+
+
+@op(mnn=unary("SINH"), traits=ELEMENTWISE)
+def Sinh(x: Float):
+    """Hyperbolic sine."""
+    return keep(np.sinh, x)
+
+
+@op(mnn=unary("COSH"), traits=ELEMENTWISE)
+def Cosh(x: Float):
+    """Hyperbolic cosine."""
+    return keep(np.cosh, x)
+
+
+@op(mnn=unary("TANH"), traits=ELEMENTWISE)
+def Tanh(x: Float):
+    """Hyperbolic tangent."""
+    return keep(np.tanh, x)
+
+
+@op(mnn=unary("ASINH"), traits=ELEMENTWISE)
+def Asinh(x: Float):
+    """Inverse hyperbolic sine."""
+    return keep(np.arcsinh, x)
+
+
+@op(mnn=unary("ACOSH"), traits=ELEMENTWISE)
+def Acosh(x: Float):
+    """Inverse hyperbolic cosine; NaN below 1."""
+    return keep(np.arccosh, x)
+
+
+@op(mnn=unary("ATANH"), traits=ELEMENTWISE)
+def Atanh(x: Float):
+    """Inverse hyperbolic tangent."""
+    return keep(np.arctanh, x)
+
+
+@op(mnn=unary("ERF"), traits=ELEMENTWISE)
+def Erf(x: Float):
+    """Gauss error function."""
+    return keep(erf, x)
+
+
+@op(mnn=unary("ERFC"), traits=ELEMENTWISE)
+def Erfc(x: Float):
+    """1 - erf(x), exact for large x."""
+    return keep(erfc, x)

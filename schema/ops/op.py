@@ -1,0 +1,432 @@
+"""The op registry: the signature is the schema, the body is the numpy reference, the docstring is the documentation.
+
+    @op(mnn=unary("HARDSWISH"), traits=ELEMENTWISE)
+    def HardSwish(x: Float):
+        \"\"\"y = x * clip(x + 3, 0, 6) / 6\"\"\"
+        return x * np.clip(x + 3, 0, 6) / 6
+
+Positional parameters are operands (default `None`: optional; `*xs`: any number), keyword-only ones are attributes.
+An op that needs more adds `@HardSwish.shape`, `@HardSwish.samples`, `@HardSwish.encode`, `@HardSwish.decode`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import InternalError, ModelError, UnsupportedError
+from minnow.schema.ir import DType, Graph, Node, TensorType
+from minnow.schema.ir.type import Shape, broadcast
+
+FLOATS = frozenset({DType.F32, DType.F64, DType.F16, DType.BF16})
+BOOLS = frozenset({DType.BOOL})
+INTS = frozenset(DType) - FLOATS - BOOLS
+
+# Annotations of operands: which element types they take.
+T = typing.Annotated[np.ndarray[Any, Any], frozenset(DType)]
+Float = typing.Annotated[np.ndarray[Any, Any], FLOATS]
+Int = typing.Annotated[np.ndarray[Any, Any], INTS]
+Numeric = typing.Annotated[np.ndarray[Any, Any], FLOATS | INTS]
+Bool = typing.Annotated[np.ndarray[Any, Any], BOOLS]
+
+
+class Trait(Enum):
+    """Facts about an op that passes ask for, so that no pass keeps a list of op names."""
+
+    ELEMENTWISE = "each output element depends on the input elements at its (broadcast) place only"
+    COMMUTATIVE = "the two operands may be swapped"
+    COMPARE = "the result is bool"
+    MOVEMENT = "the output holds input elements only, moved, repeated or dropped"
+    VIEW = "the output has the input's elements in the same order: only the shape differs"
+    SHAPE_ONLY = "the result depends on the shapes of the inputs, not on their contents"
+    REDUCTION = "reduces over `axes` with `keepdims`"
+    SPATIAL = "works on [N, C, spatial...]: prefers channel blocks (NC4HW4) for input 0 and its output"
+    BLOCKABLE = "computes the same on channel blocks (NC4HW4) as on plain memory, operand layouts being equal"
+    CONTROL_FLOW = "has subgraphs"
+    DATA_DEPENDENT = "the output shape depends on contents"
+    ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
+
+
+ELEMENTWISE = frozenset({Trait.ELEMENTWISE, Trait.BLOCKABLE})
+COMPARE = ELEMENTWISE | {Trait.COMPARE}
+MOVEMENT = frozenset({Trait.MOVEMENT})
+VIEW = frozenset({Trait.MOVEMENT, Trait.VIEW})
+REDUCTION = frozenset({Trait.REDUCTION})
+SPATIAL = frozenset({Trait.SPATIAL})
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A positional parameter of an op."""
+
+    name: str
+    optional: bool
+    variadic: bool
+    dtypes: frozenset[DType]
+
+
+@dataclass(frozen=True)
+class Attr:
+    """A keyword parameter of an op: its type is the annotation, or that of the default."""
+
+    name: str
+    default: Any
+    required: bool
+    annotation: Any
+
+    def check(self, value: Any, where: str) -> Any:
+        """The value in canonical form (float32-representable floats, tuples of int). Raises ModelError."""
+        try:
+            return _canonical(value, self.annotation)
+        except (TypeError, ValueError) as e:
+            raise ModelError(f"attribute '{self.name}' has the bad value {value!r}", where=where, why=str(e)) from None
+
+
+def _canonical(value: Any, kind: Any) -> Any:
+    options = typing.get_args(kind) if _is_union(kind) else (kind,)
+    if value is None:
+        if type(None) in options:
+            return None
+        raise TypeError("a value is needed")
+    kind = next(k for k in options if k is not type(None))
+    if typing.get_origin(kind) is tuple:
+        item = typing.get_args(kind)[0]
+        return tuple(_canonical(v, item) for v in value)
+    if kind is bool and isinstance(value, (bool, np.bool_, int)):
+        return bool(value)
+    if kind is int and isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    if kind is float and isinstance(value, (int, float, np.floating, np.integer)):
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    if isinstance(value, kind):
+        return value
+    if kind is DType:
+        return DType(value)
+    raise TypeError(f"expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
+
+
+def _is_union(kind: Any) -> bool:
+    import types
+
+    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+
+
+@dataclass(frozen=True)
+class Arg:
+    """What type inference knows of one operand: its type, and its contents where they are constant."""
+
+    type: TensorType
+    value: np.ndarray[Any, Any] | None = None
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape | None:
+        return self.type.shape
+
+    @property
+    def rank(self) -> int | None:
+        return self.type.rank
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One case for tests, docs and fuzzing: operand arrays (None: left out), attributes, number of outputs."""
+
+    inputs: tuple[np.ndarray[Any, Any] | None, ...]
+    attrs: Mapping[str, Any]
+    n_outputs: int = 1
+    rtol: float | None = None  # where float32 arithmetic needs more room than the tests' default
+
+    def __str__(self) -> str:
+        shapes = ",".join("_" if a is None else "x".join(map(str, a.shape)) or "scalar" for a in self.inputs)
+        attrs = ",".join(f"{k}={v}" for k, v in self.attrs.items()).replace(" ", "")
+        return f"{shapes};{attrs}" if attrs else shapes
+
+
+@dataclass
+class WireOp:
+    """One op of the file, as the `encode`/`decode` functions of ops see it.
+
+    Attributes:
+        type: name in the OpType enum.
+        main_type: name of the parameter table, "" for none.
+        main: the table's fields by name.
+        inputs: on encoding Values, None, or numpy arrays (which become Const ops); on decoding Values or None.
+        n_outputs: number of outputs.
+        format: `defaultDimentionFormat` of the op, "NHWC" being the format's own default.
+    """
+
+    type: str
+    main_type: str = ""
+    main: dict[str, Any] | None = None
+    inputs: Sequence[Any] = ()
+    n_outputs: int = 1
+    format: str = "NHWC"
+
+    def field(self, name: str, default: Any = None) -> Any:
+        """A field of the parameter table, or the default."""
+        return default if self.main is None else self.main.get(name, default)
+
+
+# A decoder gives (inputs, attrs): inputs may hold arrays, which become constants. None: "not mine".
+Decoded = tuple[Sequence[Any], Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How an op stands in the file: a pair of functions and the OpTypes that the decoder is asked for.
+
+    encode(node) gives a WireOp, or None when this node (its attributes, types, constness) has no form of the
+    format's own; it is then written as a generic op that only Minnow's engine runs.
+    """
+
+    encode: Callable[[Node], WireOp | None]
+    decode: Callable[[WireOp], Decoded]
+    types: tuple[str, ...]
+
+
+class Op:
+    """One op: schema, numpy reference, documentation, encoding and samples."""
+
+    def __init__(
+        self, function: Callable[..., Any], traits: frozenset[Trait], mnn: Encoding | None, outputs: int | None
+    ) -> None:
+        self.name = function.__name__
+        self.reference = function
+        self.traits = traits
+        self.mnn = mnn
+        self.outputs = outputs
+        self.doc = inspect.getdoc(function) or ""
+        self.module = function.__module__
+        self.inputs: list[Operand] = []
+        self.attrs: dict[str, Attr] = {}
+        self._shape: Callable[..., Any] | None = None
+        self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
+        hints = typing.get_type_hints(function, include_extras=True)
+        for p in inspect.signature(function).parameters.values():
+            hint = hints.get(p.name, T)
+            if p.kind is inspect.Parameter.KEYWORD_ONLY:
+                required = p.default is inspect.Parameter.empty
+                self.attrs[p.name] = Attr(p.name, None if required else p.default, required, hint)
+            else:
+                variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
+                self.inputs.append(Operand(p.name, p.default is None or variadic, variadic, _dtypes(hint)))
+        self.file = inspect.getsourcefile(function) or ""
+        self.line = function.__code__.co_firstlineno
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    # ---- decorators that add what the signature cannot say
+
+    def shape(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Type rule: called with an `Arg` (or None) per operand and the attributes by keyword; gives a TensorType or a
+        tuple of them. `n_outputs` is passed by keyword when the function has a parameter of that name."""
+        self._shape = function
+        return function
+
+    def samples(self, function: Callable[[np.random.Generator], Iterable[Any]]) -> Callable[..., Any]:
+        """Generator of test cases: yields `(operands, attrs)` or `(operands, attrs, n_outputs)` or a `Sample`.
+        An operand is an array, a shape tuple (filled with float32 normals) or None."""
+        self._samples = function
+        return function
+
+    def encode(self, *types: str) -> Callable[[Callable[[Node], WireOp | None]], Callable[[Node], WireOp | None]]:
+        """Sets the encoder; `types` are the OpTypes the decoder, set by `decode`, is asked for."""
+
+        def add(function: Callable[[Node], WireOp | None]) -> Callable[[Node], WireOp | None]:
+            decode = self.mnn.decode if self.mnn else lambda wire: None
+            self.mnn = Encoding(function, decode, types)
+            return function
+
+        return add
+
+    def decode(self, function: Callable[[WireOp], Decoded]) -> Callable[[WireOp], Decoded]:
+        """Sets the decoder; comes after `encode`."""
+        if self.mnn is None:
+            raise InternalError(f"{self.name}: decode without encode")
+        self.mnn = Encoding(self.mnn.encode, function, self.mnn.types)
+        return function
+
+    # ---- what the rest of the project asks
+
+    def operand(self, i: int) -> Operand:
+        """The parameter that describes operand `i`; the last one repeats when it is variadic."""
+        if i < len(self.inputs):
+            return self.inputs[i]
+        if self.inputs and self.inputs[-1].variadic:
+            return self.inputs[-1]
+        raise ModelError(f"{self.name} takes {len(self.inputs)} inputs, not {i + 1} or more")
+
+    def bind(self, n_inputs: int, attrs: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+        """All attributes in canonical form, defaults filled in. Raises ModelError for unknown, missing or bad ones."""
+        for name in attrs:
+            if name not in self.attrs:
+                raise ModelError(f"{self.name} has no attribute '{name}'", where=where)
+        if n_inputs:
+            self.operand(n_inputs - 1)
+        out = {}
+        for name, attr in self.attrs.items():
+            if name in attrs:
+                out[name] = attr.check(attrs[name], where or self.name)
+            elif attr.required:
+                raise ModelError(f"{self.name} needs the attribute '{name}'", where=where)
+            else:
+                out[name] = attr.default
+        return out
+
+    def infer(
+        self, args: Sequence[Arg | None], attrs: Mapping[str, Any], n_outputs: int | None = None, where: str = ""
+    ) -> tuple[TensorType, ...]:
+        """Types of the outputs. Raises ModelError, with `where`, when operands and attributes do not fit."""
+        attrs = self.bind(len(args), attrs, where)
+        for i, arg in enumerate(args):
+            operand = self.operand(i)
+            if arg is None:
+                if not operand.optional:
+                    raise ModelError(f"{self.name} needs its input '{operand.name}'", where=where)
+            elif arg.dtype not in operand.dtypes:
+                raise ModelError(f"{self.name} does not take {arg.dtype} for input '{operand.name}'", where=where)
+        for operand in self.inputs[len(args) :]:
+            if not operand.optional:
+                raise ModelError(f"{self.name} needs its input '{operand.name}'", where=where)
+        # Trailing optional operands that were left out reach the rule as None.
+        padded = [*args, *(None for operand in self.inputs[len(args) :] if not operand.variadic)]
+        extra = {}
+        if self._shape and "n_outputs" in inspect.signature(self._shape).parameters:
+            extra["n_outputs"] = self.outputs if n_outputs is None else n_outputs
+        try:
+            types = self._shape(*padded, **attrs, **extra) if self._shape else self._elementwise(padded)
+        except ModelError as e:
+            if not e.where:
+                e.where = where
+            raise
+        types = types if isinstance(types, tuple) else (types,)
+        return types if n_outputs is None else types[:n_outputs]
+
+    def _elementwise(self, args: Sequence[Arg | None]) -> TensorType:
+        if Trait.ELEMENTWISE not in self.traits:
+            raise InternalError(f"{self.name} has no shape rule")
+        known = [a for a in args if a is not None]
+        dtype = DType.BOOL if Trait.COMPARE in self.traits else known[-1].dtype
+        return TensorType(dtype, broadcast(*(a.shape for a in known)))
+
+    def evaluate(
+        self, inputs: Sequence[np.ndarray[Any, Any] | None], attrs: Mapping[str, Any]
+    ) -> tuple[np.ndarray[Any, Any], ...]:
+        """The outputs by the numpy reference; float warnings are silent, as in the engine."""
+        padded = [*inputs, *(None for operand in self.inputs[len(inputs) :] if not operand.variadic)]
+        with np.errstate(all="ignore"):
+            out = self.reference(*padded, **self.bind(len(inputs), attrs))
+        return tuple(np.asarray(o) for o in (out if isinstance(out, tuple) else (out,)))
+
+    def cases(self, seed: int = 0) -> Iterator[Sample]:
+        """The samples, generated ones for elementwise ops without their own."""
+        rng = np.random.default_rng([seed, *self.name.encode()])
+        source = self._samples(rng) if self._samples else self._elementwise_samples(rng)
+        for case in source:
+            if isinstance(case, Sample):
+                yield case
+                continue
+            operands, attrs, n = case if len(case) == 3 else (*case, self.outputs or 1)
+            arrays = tuple(
+                rng.standard_normal(a).astype(np.float32) if isinstance(a, tuple) else None if a is None else a
+                for a in operands
+            )
+            yield Sample(arrays, attrs, n)
+
+    def _elementwise_samples(self, rng: np.random.Generator) -> Iterator[Any]:
+        if Trait.ELEMENTWISE not in self.traits:
+            return
+        arity = len(self.inputs)
+        shapes: list[tuple[tuple[int, ...], ...]]
+        if arity == 1:
+            shapes = [((),), ((0,),), ((1,),), ((17,),), ((2, 3, 5, 7),), ((1, 19, 3, 3),), ((33, 1),)]
+        else:
+            shapes = [((), ()), ((0, 3), (1, 3)), ((7,), (7,)), ((2, 3, 5), (5,)), ((2, 3, 5), (3, 1)), ((), (2, 3)),
+                      ((1, 19, 3, 5), (1, 19, 1, 1)), ((4, 1, 6), (5, 1)), ((2, 17, 3), (2, 17, 3)), ((1,), (3, 1))]  # fmt: skip
+            shapes = [s + (s[0],) * (arity - 2) for s in shapes]
+        for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8, DType.BOOL, DType.F16):
+            if all(dtype in o.dtypes for o in self.inputs):
+                for group in shapes:
+                    yield tuple(fill(rng, s, dtype) for s in group), {}
+        if DType.F32 in self.inputs[0].dtypes:
+            special = np.array(
+                [0.0, -0.0, 1, -1, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-38, -3e38, 88, -104], np.float32
+            )
+            yield tuple(special if i == 0 else np.roll(special, 5 * i) for i in range(arity)), {}
+
+    def builds(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes for a new node: canonical, and without those at their default value."""
+        bound = self.bind(len(args), attrs)
+        return {k: v for k, v in bound.items() if self.attrs[k].required or v != self.attrs[k].default}
+
+
+def fill(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType = DType.F32) -> np.ndarray[Any, Any]:
+    """Random numbers for samples: normals for floats, small ones for integers, coin flips for bool."""
+    if dtype is DType.BOOL:
+        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    if dtype.is_float:
+        return np.asarray(rng.standard_normal(shape)).astype(dtype.numpy)
+    low = 0 if dtype.value.startswith("u") else -9
+    return np.asarray(rng.integers(low, 10, shape)).astype(dtype.numpy)
+
+
+def _dtypes(hint: Any) -> frozenset[DType]:
+    for part in typing.get_args(hint) if _is_union(hint) else (hint,):
+        for item in getattr(part, "__metadata__", ()):
+            if isinstance(item, frozenset):
+                return item
+    return frozenset(DType)
+
+
+_registry: dict[str, Op] = {}
+
+
+def op(
+    *, mnn: Encoding | None = None, traits: frozenset[Trait] = frozenset(), outputs: int | None = 1
+) -> Callable[[Callable[..., Any]], Op]:
+    """Registers a function as an op.
+
+    Args:
+        mnn: how it is encoded; without it the generic encoding is used, which only Minnow's engine reads.
+        traits: facts that passes ask for.
+        outputs: number of outputs; None where the node decides (Split, If, Loop).
+    """
+
+    def add(function: Callable[..., Any]) -> Op:
+        new = Op(function, traits, mnn, outputs)
+        if new.name in _registry:
+            raise InternalError(f"op {new.name} is defined twice")
+        _registry[new.name] = new
+        return new
+
+    return add
+
+
+def get(name: str, where: str = "") -> Op:
+    """The op of that name. Raises UnsupportedError for an unknown one."""
+    try:
+        return _registry[name]
+    except KeyError:
+        raise UnsupportedError(f"there is no op '{name}'", where=where) from None
+
+
+def all_ops() -> list[Op]:
+    """Every op, sorted by name."""
+    return [_registry[name] for name in sorted(_registry)]
+
+
+def is_subgraph(attr: Attr) -> bool:
+    """The attribute holds a graph."""
+    return attr.annotation is Graph
