@@ -1,6 +1,6 @@
 """The whole way: an ONNX file becomes a verified .mnn file, gives the same answers, and is timed.
 
-    ./dev demo
+./dev demo
 """
 
 from __future__ import annotations
