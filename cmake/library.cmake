@@ -13,6 +13,7 @@ set_target_properties(minnow PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS "${exports}" LINKER_LANGUAGE CXX)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/minnow")
+file(RELATIVE_PATH prefix_from_pc "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p") # so that an installed tree can be moved
 configure_file(cmake/minnow.pc.in minnow.pc @ONLY)
 write_basic_package_version_file(minnow-config-version.cmake COMPATIBILITY SameMinorVersion)
 
