@@ -1,9 +1,9 @@
-"""What the reader and the writer throw at themselves: it collects its path on the way up, and costs nothing until then."""
+"""What the reader and the writer throw at themselves: it collects its path on its way up, and costs nothing before."""
 
 from __future__ import annotations
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818, as it never leaves this folder
     """Something is wrong with a value; `offset` is its place in the file, if there is a file."""
 
     def __init__(self, why: str, offset: int = -1) -> None:

@@ -106,12 +106,12 @@ def parse(text: str) -> Schema:
     return _Parser(text).schema()
 
 
-_TOKEN = re.compile(r"//[^\n]*|[\w.+-]+|[^\s\w]")
+_TOKEN: re.Pattern[str] = re.compile(r"//[^\n]*|[\w.+-]+|[^\s\w]")
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.tokens = [token for token in _TOKEN.findall(text) if not token.startswith("//")]
+        self.tokens: list[str] = [token for token in _TOKEN.findall(text) if not token.startswith("//")]
         self.at = 0
         self.root = ""
         self.enums: dict[str, dict[str, int]] = {}

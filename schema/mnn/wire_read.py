@@ -33,7 +33,7 @@ def read_root(root: str, buffer: Buffer) -> dict[str, Any]:
     try:
         if not 8 <= view.nbytes < MAX_BYTES:
             raise Fault(f"{view.nbytes} bytes: a FlatBuffer has 8 bytes at least and less than 2 GiB", 0)
-        reader = _Reader(schema(), np.frombuffer(view, np.uint8))
+        reader = _Reader(schema(), view.cast("B").toreadonly())
         return reader.table(schema().tables[root], reader.follow(0), 1)
     except Fault as fault:
         raise FormatError(
@@ -45,12 +45,11 @@ def read_root(root: str, buffer: Buffer) -> dict[str, Any]:
 
 
 class _Reader:
-    def __init__(self, known: Schema, data: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, known: Schema, view: memoryview) -> None:
         self.known = known
-        self.data = data
-        self.data.flags.writeable = False
-        self.view = memoryview(data)
-        self.end = len(data)
+        self.view = view
+        self.data = np.frombuffer(view, np.uint8)
+        self.end = len(view)
         self.tables_left = MAX_TABLES
         # An honest file has four bytes for each element of a list, and hardly ever uses a vector twice.
         self.elements_left = self.end
@@ -82,6 +81,7 @@ class _Reader:
         values: dict[str, Any] = {}
         for field, offset in layout:
             try:
+                value: Any
                 if field.kind == "union":
                     value = self.union(values.get(f"{field.name}_type"), at + offset, depth)
                 elif field.vector:
@@ -158,14 +158,16 @@ class _Reader:
     def vector(self, field: Field, at: int, depth: int) -> npt.NDArray[Any] | list[Any]:
         size = field.scalar.size
         start, count = self.extent(self.follow(at), size)
-        array = self.data[start : start + count * size]
+        array: npt.NDArray[Any] = self.data[start : start + count * size]
         if field.kind == "scalar" and field.type != "bool":
             return array.view(field.scalar.dtype)
         self.elements_left -= count
         if self.elements_left < 0:
             raise Fault("the same vectors are referred to again and again", start)
         if field.type == "bool":
-            return array != 0
+            array = array.astype(bool)
+            array.flags.writeable = False
+            return array
         if field.kind == "enum":
             names = self.known.names[field.type]
             return [names.get(code, code) for code in array.view(field.scalar.dtype).tolist()]

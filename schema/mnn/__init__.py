@@ -1,0 +1,1 @@
+"""The `.mnn` format: its FlatBuffers schema, the wire level (bytes <-> dicts) and the codec (dicts <-> IR)."""
