@@ -1,0 +1,215 @@
+"""Patterns over the graph: a traced function over placeholders, and the matcher.
+
+    lambda p, x: p.Mul(x, p.Sigmoid(x))
+
+Parameters after `p` are placeholders: each matches any value, the same one everywhere in the pattern. Numbers match
+constants whose every element is that number (relative tolerance 1e-4). `p.const("k")` matches any constant,
+`a | b` either of two patterns, a last operand `...` any further operands. Operands of commutative ops match in both orders. Keyword
+arguments constrain attributes: `p.Conv(x, w, ..., group=1, as_="conv")`; `as_` names the node for the rule.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.ir import Node, Value
+from minnow.schema.ops import Trait, get
+
+_REL_TOL = 1e-4
+
+
+@dataclass(frozen=True)
+class Term:
+    """One place of a pattern."""
+
+    def __or__(self, other: Any) -> Either:
+        return Either((self, _term(other)))
+
+
+@dataclass(frozen=True)
+class Any_(Term):
+    """Any value, the same one wherever the name appears."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Const(Term):
+    """Any constant; the name binds it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal(Term):
+    """A constant whose every element is this number."""
+
+    number: float
+
+
+@dataclass(frozen=True)
+class Either(Term):
+    """The first alternative that matches."""
+
+    terms: tuple[Term, ...]
+
+    def __or__(self, other: Any) -> Either:
+        return Either((*self.terms, _term(other)))
+
+
+@dataclass(frozen=True)
+class Call(Term):
+    """The only output of a node of this op."""
+
+    op: str
+    operands: tuple[Term, ...]
+    open: bool
+    attrs: tuple[tuple[str, Any], ...]
+    name: str
+
+    @property
+    def commutative(self) -> bool:
+        return Trait.COMMUTATIVE in get(self.op).traits and len(self.operands) == 2
+
+
+def _term(x: Any) -> Term:
+    return x if isinstance(x, Term) else Literal(float(x))
+
+
+class Tracer:
+    """The `p` of a pattern: `p.Conv(...)` makes a Call."""
+
+    def __getattr__(self, op: str) -> Callable[..., Call]:
+        if not op[:1].isupper():
+            raise AttributeError(op)
+        get(op)
+
+        def call(*operands: Any, as_: str = "", **attrs: Any) -> Call:
+            is_open = bool(operands) and isinstance(operands[-1], EllipsisType)
+            terms = tuple(_term(o) for o in (operands[:-1] if is_open else operands))
+            return Call(op, terms, is_open, tuple(attrs.items()), as_)
+
+        return call
+
+    @staticmethod
+    def const(name: str) -> Const:
+        return Const(name)
+
+    @staticmethod
+    def any(name: str) -> Any_:
+        return Any_(name)
+
+
+def trace(function: Callable[..., Any]) -> tuple[Call, ...]:
+    """The pattern of a function `(p, placeholders...)`; alternatives at the root become several calls."""
+    names = list(inspect.signature(function).parameters)[1:]
+    root = function(Tracer(), *map(Any_, names))
+    terms = root.terms if isinstance(root, Either) else (root,)
+    flat = [t for term in terms for t in (term.terms if isinstance(term, Either) else (term,))]
+    calls = tuple(t for t in flat if isinstance(t, Call))
+    if len(calls) != len(flat):
+        raise TypeError("the root of a pattern is an op")
+    return calls
+
+
+@dataclass
+class Match:
+    """Bindings of a successful match: `m.x` is the value or node bound to the name `x`.
+
+    Attributes:
+        root: the node that the pattern's root matched.
+        nodes: all matched nodes, the root first.
+        reason: why the rule does not apply after all, set by `no`.
+    """
+
+    root: Node
+    nodes: list[Node] = field(default_factory=list)
+    bound: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["bound"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def no(self, reason: str) -> None:
+        """Says why the rule does not apply: `return m.no("the bias is not per channel")`."""
+        self.reason = reason
+
+
+class Matcher:
+    """Matches one pattern at a node; `why` holds the reason of the deepest failure of the last attempt."""
+
+    def __init__(self, pattern: Call) -> None:
+        self.pattern = pattern
+        self.why = ""
+        self._depth = -1
+
+    def match(self, root: Node) -> Match | None:
+        self.why, self._depth = "", -1
+        found = next(self._node(self.pattern, root, Match(root), 0), None)
+        return found
+
+    def _no(self, depth: int, reason: Callable[[], str]) -> None:
+        if depth > self._depth:
+            self._depth, self.why = depth, reason()
+
+    def _node(self, term: Call, node: Node, m: Match, depth: int) -> Iterator[Match]:
+        if node.op != term.op:
+            return self._no(depth, lambda: f"expected {term.op}, found {node.op} ({node.origin})")
+        if len(node.inputs) < len(term.operands) or (len(node.inputs) > len(term.operands) and not term.open):
+            return self._no(depth, lambda: f"{node.op} has {len(node.inputs)} inputs ({node.origin})")
+        schema = get(node.op)
+        for name, want in term.attrs:
+            have = node.attrs.get(name, schema.attrs[name].default)
+            if have != want:
+                return self._no(depth, lambda n=name, h=have, w=want: f"{node.op} has {n}={h}, not {w} ({node.origin})")
+        bound = {**m.bound, term.name: node} if term.name else m.bound
+        here = Match(m.root, [*m.nodes, node], bound)
+        orders = [term.operands, term.operands[::-1]] if term.commutative else [term.operands]
+        for order in orders:
+            yield from self._operands(order, node, 0, here, depth + 1)
+        return None
+
+    def _operands(self, terms: tuple[Term, ...], node: Node, i: int, m: Match, depth: int) -> Iterator[Match]:
+        if i == len(terms):
+            yield m
+            return
+        for found in self._value(terms[i], node.inputs[i], m, depth):
+            yield from self._operands(terms, node, i + 1, found, depth)
+
+    def _value(self, term: Term, value: Value | None, m: Match, depth: int) -> Iterator[Match]:
+        if value is None:
+            return self._no(depth, lambda: "an operand is missing")
+        if isinstance(term, Either):
+            for option in term.terms:
+                yield from self._value(option, value, m, depth)
+        elif isinstance(term, Call):
+            if value.producer is None or len(value.producer.outputs) != 1:
+                return self._no(depth, lambda: f"expected {term.op}, found {value!r}")
+            yield from self._node(term, value.producer, m, depth)
+        elif isinstance(term, Literal):
+            if not is_number(value, term.number):
+                return self._no(depth, lambda: f"expected the constant {term.number:g}, found {value!r}")
+            yield m
+        elif isinstance(term, (Any_, Const)):
+            if isinstance(term, Const) and not value.is_const:
+                return self._no(depth, lambda: f"{value!r} is not constant")
+            if m.bound.get(term.name, value) is not value:
+                return self._no(depth, lambda: f"'{term.name}' stands for two different values")
+            yield Match(m.root, m.nodes, {**m.bound, term.name: value})
+        return None
+
+
+def is_number(value: Value, number: float) -> bool:
+    """The value is a constant whose every element is `number`, up to a relative tolerance of 1e-4."""
+    if value.data is None or 0 in value.data.shape or int(np.prod(value.data.shape)) > 4096:
+        return False
+    return bool(np.allclose(value.data.numpy().astype(np.float64), number, rtol=_REL_TOL, atol=0))

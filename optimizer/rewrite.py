@@ -1,0 +1,257 @@
+"""Rules and passes: how they are registered, and the driver that applies rules to a fixpoint.
+
+    @rewrite(lambda p, x: p.Mul(x, p.Sigmoid(x)))
+    def fuse_silu(b, m):
+        \"\"\"...\"\"\"
+        return b.Silu(m.x)
+
+A rule is a pure builder: it makes nodes with `b` in front of the matched root and returns what replaces the root's
+outputs, or `m.no(reason)`. It keeps no state. Values inside the pattern that others read too stop it, unless it is
+declared `shared=True`; replaced nodes that nobody reads any more are erased by the driver.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minnow.optimizer.pattern import Call, Match, Matcher, trace
+from minnow.schema.errors import InternalError, ModelError
+from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ir.type import merge
+from minnow.schema.ops import Builder, Trait, get
+
+_MAX_REWRITES_PER_NODE = 16
+
+RuleFunction = Callable[[Builder, Match], "Value | Sequence[Value] | None"]
+
+
+@dataclass
+class Statistics:
+    """What a rule or pass did: attempts that got past the root op, applications, seconds."""
+
+    tries: int = 0
+    hits: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class Rule:
+    """One rewrite rule.
+
+    Attributes:
+        name: name of its function.
+        patterns: alternatives, each with a root op.
+        apply: the function.
+        shared: values inside the pattern may have other readers.
+        level: lowest optimization level at which it runs.
+    """
+
+    name: str
+    patterns: tuple[Call, ...]
+    apply: RuleFunction
+    shared: bool
+    level: int
+    doc: str
+    file: str
+    line: int
+
+
+@dataclass(eq=False)
+class GraphPass:
+    """A pass over a whole graph; the function gives the number of changes."""
+
+    name: str
+    apply: Callable[[Graph], int]
+    level: int
+    doc: str
+    file: str
+    line: int
+
+
+rules: dict[str, Rule] = {}
+passes: dict[str, GraphPass] = {}
+
+
+def rewrite(pattern: Callable[..., Any], *, shared: bool = False, level: int = 2) -> Callable[[RuleFunction], Rule]:
+    """Registers a rule; see the module's text."""
+
+    def add(function: RuleFunction) -> Rule:
+        rule = Rule(function.__name__, trace(pattern), function, shared, level, *_place(function))
+        return _register(rules, rule)
+
+    return add
+
+
+def graph_pass(*, level: int = 1) -> Callable[[Callable[[Graph], int]], GraphPass]:
+    """Registers a pass over a graph; it is called for subgraphs too, inner ones first."""
+
+    def add(function: Callable[[Graph], int]) -> GraphPass:
+        return _register(passes, GraphPass(function.__name__, function, level, *_place(function)))
+
+    return add
+
+
+def _place(function: Callable[..., Any]) -> tuple[str, str, int]:
+    return inspect.getdoc(function) or "", inspect.getsourcefile(function) or "", function.__code__.co_firstlineno
+
+
+def _register(table: dict[str, Any], item: Any) -> Any:
+    if item.name in rules or item.name in passes:
+        raise InternalError(f"the pass {item.name} is defined twice")
+    table[item.name] = item
+    return item
+
+
+@dataclass
+class Trace:
+    """Collects statistics, and reasons where a rule came close but did not apply.
+
+    Attributes:
+        explain: names of rules whose failures are recorded.
+        node: record only at nodes whose origin or output name contains this text.
+        stop_after: number of rewrites after which no rule fires any more (for bisection); None: no limit.
+    """
+
+    explain: frozenset[str] = frozenset()
+    node: str = ""
+    stop_after: int | None = None
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+    reasons: list[tuple[str, str, str]] = field(default_factory=list)
+    rewrites: int = 0
+
+    def of(self, name: str) -> Statistics:
+        return self.statistics.setdefault(name, Statistics())
+
+    def failed(self, rule: str, node: Node, reason: str) -> None:
+        if rule in self.explain and (self.node in node.origin or any(self.node in v.name for v in node.outputs)):
+            self.reasons.append((rule, f"{node.op} {node.name} ({node.origin})", reason))
+
+
+def apply_rules(graph: Graph, selected: Iterable[Rule], log: Trace | None = None) -> int:
+    """Applies rules until none fires any more, in this graph and its subgraphs. Gives the number of rewrites.
+
+    Each node is visited once; after a rewrite only its neighborhood is visited again.
+
+    Raises:
+        InternalError: rules undo each other without end; the message names the last ones.
+    """
+    log = log or Trace()
+    by_op: dict[str, list[tuple[Rule, Matcher]]] = {}
+    for rule in selected:
+        for pattern in rule.patterns:
+            by_op.setdefault(pattern.op, []).append((rule, Matcher(pattern)))
+    return sum(_fixpoint(g, by_op, log) for g in reversed(list(graph.walk())))
+
+
+def _fixpoint(graph: Graph, by_op: dict[str, list[tuple[Rule, Matcher]]], log: Trace) -> int:
+    queue = deque(node for node in graph if node.op in by_op)
+    queued = set(queue)
+    limit = _MAX_REWRITES_PER_NODE * (len(graph) + 1)
+    done = 0
+    last: deque[str] = deque(maxlen=4)
+    while queue:
+        node = queue.popleft()
+        queued.discard(node)
+        if node.graph is not graph:
+            continue
+        for rule, matcher in by_op.get(node.op, ()):
+            if log.stop_after is not None and log.rewrites >= log.stop_after:
+                return done
+            touched = _attempt(graph, node, rule, matcher, log)
+            if touched is None:
+                continue
+            done += 1
+            log.rewrites += 1
+            last.append(rule.name)
+            if done > limit:
+                raise InternalError(
+                    f"the rules {', '.join(sorted(set(last)))} undo each other", where=f"graph '{graph.name}', {node.origin}"
+                )
+            for other in touched:
+                if other.op in by_op and other not in queued and other.graph is graph:
+                    queued.add(other)
+                    queue.append(other)
+            break
+    return done
+
+
+def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace) -> list[Node] | None:
+    """Tries one rule at one node; the nodes to visit again when it fired."""
+    statistics = log.of(rule.name)
+    begin = time.perf_counter()
+    try:
+        statistics.tries += 1
+        m = matcher.match(node)
+        if m is None:
+            log.failed(rule.name, node, matcher.why)
+            return None
+        if not rule.shared and (reader := _outside_reader(m)):
+            log.failed(rule.name, node, f"a value inside the pattern is also read by {reader}")
+            return None
+        b = Builder(graph, node, f"{node.origin} > {rule.name}")
+        result = rule.apply(b, m)
+        values = [] if result is None else [result] if isinstance(result, Value) else list(result)
+        if not values:
+            for made in reversed(b.made):
+                graph.erase(made)
+            log.failed(rule.name, node, m.reason or "the rule does not apply")
+            return None
+        statistics.hits += 1
+        return _replace(graph, node, m, values, b.made, rule.name)
+    finally:
+        statistics.seconds += time.perf_counter() - begin
+
+
+def _outside_reader(m: Match) -> str:
+    inside = set(m.nodes)
+    for node in m.nodes:
+        if node is not m.root:
+            for value in node.outputs:
+                for reader, _ in value.uses:
+                    if reader not in inside:
+                        return f"{reader.op} ({reader.origin})" if reader.op != "ret" else "the graph's outputs"
+    return ""
+
+
+def _replace(graph: Graph, root: Node, m: Match, values: list[Value], made: list[Node], rule: str) -> list[Node]:
+    touched = [*made]
+    for old, new in zip(root.outputs, values, strict=True):
+        if old.type.dtype is not new.type.dtype:
+            raise InternalError(f"{rule} turns {old!r} into {new!r}", where=root.origin)
+        try:
+            if new.data is None:
+                new.type = new.type.with_shape(merge(new.type.shape, old.type.shape))
+        except ModelError as e:
+            raise InternalError(f"{rule} turns {old!r} into {new!r}", where=root.origin, why=e.message) from e
+        if new.producer in made:
+            new.name = old.name or new.name
+        touched += old.users
+        old.replace_all_uses(new)
+    for node in m.nodes:
+        touched += [v.producer for v in node.inputs if v is not None and v.producer is not None]
+    erase_dead(graph, m.nodes)
+    touched += [reader for n in touched if n.graph is graph for v in n.outputs for reader in v.users]
+    return [n for n in dict.fromkeys(touched) if n.graph is graph]
+
+
+def erase_dead(graph: Graph, nodes: Iterable[Node]) -> int:
+    """Erases those of the nodes that nobody reads, then their producers likewise. Gives the number erased."""
+    stack = list(nodes)
+    erased = 0
+    while stack:
+        node = stack.pop()
+        if node.graph is graph and node is not graph.ret and not any(v.uses for v in node.outputs):
+            stack += [v.producer for v in node.inputs if v is not None and v.producer is not None]
+            graph.erase(node)
+            erased += 1
+    return erased
+
+
+def is_elementwise(node: Node) -> bool:
+    """The op works element by element (with broadcasting)."""
+    return Trait.ELEMENTWISE in get(node.op).traits
