@@ -194,21 +194,14 @@ def _array(scalar: Scalar, value: Any) -> npt.NDArray[Any]:
         array = np.asarray(None)
     if array.size == 0:
         return array
-    target = np.dtype(bool) if scalar.name == "bool" else np.dtype(scalar.dtype)
+    target: np.dtype[Any] = np.dtype(bool if scalar.name == "bool" else scalar.dtype)
     if np.can_cast(array.dtype, target, "safe"):
         return array
-    low: Any = 0
-    high: Any = 0
-    if array.dtype.kind in "iu" and target.kind != "b":
-        low, high = array.min(), array.max()
-    elif array.dtype.kind == "f" and target.kind == "f":
-        low, high = (
-            np.min(array, where=np.isfinite(array), initial=0),
-            np.max(array, where=np.isfinite(array), initial=0),
-        )
-    else:
+    if array.dtype.kind not in ("iuf" if target.kind == "f" else "iu") or target.kind == "b":
         raise Fault(f"{array.dtype} is not a vector of {scalar.name}")
     limit: Any = np.finfo(target) if target.kind == "f" else np.iinfo(target)
+    finite = np.isfinite(array)
+    low, high = np.min(array, where=finite, initial=0), np.max(array, where=finite, initial=0)
     if not limit.min <= low <= high <= limit.max:
         raise Fault(f"values from {low} to {high} do not fit a vector of {scalar.name}")
     return array

@@ -73,7 +73,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Attr:
-    """A keyword parameter of an op: its type is the annotation, or that of the default."""
+    """A keyword parameter of an op. Its type is the annotation; a `Literal` lists the values it may have."""
 
     name: str
     default: Any
@@ -95,6 +95,10 @@ def _canonical(value: Any, kind: Any) -> Any:
             return None
         raise TypeError("a value is needed")
     kind = next(k for k in options if k is not type(None))
+    if typing.get_origin(kind) is typing.Literal:
+        if value in typing.get_args(kind):
+            return value
+        raise ValueError(f"expected one of {', '.join(map(repr, typing.get_args(kind)))}")
     if typing.get_origin(kind) is tuple:
         item = typing.get_args(kind)[0]
         return tuple(_canonical(v, item) for v in value)
@@ -164,6 +168,7 @@ class WireOp:
         inputs: on encoding Values, None, or numpy arrays (which become Const ops); on decoding Values or None.
         n_outputs: number of outputs.
         format: `defaultDimentionFormat` of the op, "NHWC" being the format's own default.
+        output_order: outputs in the file's order, as positions among the node's outputs followed by unused ones.
     """
 
     type: str
@@ -172,6 +177,7 @@ class WireOp:
     inputs: Sequence[Any] = ()
     n_outputs: int = 1
     format: str = "NHWC"
+    output_order: Sequence[int] = ()
 
     def field(self, name: str, default: Any = None) -> Any:
         """A field of the parameter table, or the default."""

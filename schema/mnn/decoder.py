@@ -1,0 +1,246 @@
+"""File -> IR: the bytes of a `.mnn` file become a model. Ops without a counterpart travel as `Raw`, losslessly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import FormatError, MinnowError, ModelError
+from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
+from minnow.schema.mnn import wire
+from minnow.schema.mnn.attribute import ENGINE, decode_attributes
+from minnow.schema.mnn.control import decode_if, decode_loop
+from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
+from minnow.schema.ops.encoding import FROM_WIRE_DTYPE
+
+
+@dataclass
+class _Subgraph:
+    graph: Graph
+    inputs: list[str]
+    outputs: list[str]
+
+
+def decode(data: wire.Buffer) -> Model:
+    """The model in the bytes of a file.
+
+    Raises:
+        FormatError: the bytes are not a valid file.
+        ModelError: the ops in it do not fit together.
+    """
+    net = wire.read(data)
+    subgraphs: dict[str, _Subgraph] = {}
+    for table in net.get("subgraphs", []):
+        name = table.get("name", "")
+        names = _names(table.get("tensors"), f"subgraph '{name}'")
+        reader = _Reader(name, names, subgraphs)
+        for t in table.get("nodes", []):
+            reader.op(t)
+        # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
+        inputs = [reader.value(i) for i in _list(table.get("inputs"))]
+        reader.graph.params = [v for v in inputs if v is not None]
+        outputs = _list(table.get("outputs"))
+        reader.finish([reader.name(i) for i in outputs], [reader.value(i) for i in outputs])
+        subgraphs[name] = _Subgraph(
+            reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs]
+        )
+    names = _names(net.get("tensorName"), "the main graph")
+    reader = _Reader("main", names, subgraphs)
+    for t in net.get("oplists", []):
+        reader.op(t)
+    outputs = net.get("outputName") or reader.unread()
+    index = {n: i for i, n in enumerate(names)}
+    if unknown := [n for n in outputs if n not in index]:
+        raise FormatError(f"the output '{unknown[0]}' is not a tensor of the file")
+    reader.finish(outputs, [reader.value(index[n]) for n in outputs])
+    return _model(net, reader.graph, outputs)
+
+
+def _model(net: Mapping[str, Any], graph: Graph, outputs: Sequence[str]) -> Model:
+    metadata = _metadata(net)
+    declared: dict[str, dict[str, TensorType]] = {}
+    for key in ("minnow.inputs", "minnow.outputs"):
+        declared[key] = _declared(metadata.pop(key, "[]"), key)
+    model = Model(graph, source=str(net.get("sourceType", "CAFFE")).lower(), metadata=metadata)
+    model.inputs = [(p.name, declared["minnow.inputs"].get(p.name, p.type)) for p in graph.params]
+    for param, (_, type) in zip(graph.params, model.inputs, strict=True):
+        param.type = param.type.with_shape(type.shape)
+    types = [v.type for v in graph.outputs]
+    model.outputs = [(n, declared["minnow.outputs"].get(n, t)) for n, t in zip(outputs, types, strict=True)]
+    return model
+
+
+def _declared(text: str, key: str) -> dict[str, TensorType]:
+    try:
+        rows = json.loads(text)
+        return {
+            r["name"]: TensorType(DType(r["dtype"]), None if r["shape"] is None else tuple(r["shape"])) for r in rows
+        }
+    except (ValueError, KeyError, TypeError) as e:
+        raise FormatError(f"the metadata '{key}' is invalid", why=f"{type(e).__name__}: {e}") from None
+
+
+def _metadata(net: Mapping[str, Any]) -> dict[str, str]:
+    buffer = net.get("extraInfo", {}).get("buffer")
+    if buffer is None or len(buffer) == 0:
+        return {}
+    extra = wire.read_nested("Extra", np.asarray(buffer).tobytes())
+    return {a.get("key", ""): a.get("s", "") for a in extra.get("attr", [])}
+
+
+class _Reader:
+    """One graph while it is read."""
+
+    def __init__(self, name: str, names: list[str], subgraphs: Mapping[str, _Subgraph]) -> None:
+        self.graph = Graph(name)
+        self.names = names
+        self.subgraphs = subgraphs
+        self.values: dict[int, Value] = {}
+
+    def name(self, index: int) -> str:
+        if not 0 <= index < len(self.names):
+            raise FormatError(f"tensor {index} does not exist", where=f"graph '{self.graph.name}'")
+        return self.names[index]
+
+    def value(self, index: int) -> Value | None:
+        """The value of a tensor id; -1 is a missing operand."""
+        if index == -1:
+            return None
+        name = self.name(index)
+        if index not in self.values:
+            raise FormatError(f"tensor '{name}' is read before it is computed", where=f"graph '{self.graph.name}'")
+        return self.values[index]
+
+    def unread(self) -> list[str]:
+        """Names of the tensors nobody reads, which are the outputs of a file that names none."""
+        return [self.names[i] for i, v in self.values.items() if not v.uses and not v.is_const]
+
+    def finish(self, names: Sequence[str], values: Sequence[Value | None]) -> None:
+        self.graph.outputs = [v for v in values if v is not None]
+        for name, value in zip(names, values, strict=True):
+            if value is not None and value.producer is not None:
+                value.name = name
+
+    def op(self, table: dict[str, Any]) -> None:
+        """Adds what one op of the file stands for."""
+        inputs = _list(table.get("inputIndexes"))
+        outputs = _list(table.get("outputIndexes"))
+        where = f"{table.get('type', 'AbsVal')} '{table.get('name', '')}'"
+        for i in outputs:
+            if i in self.values:
+                raise FormatError(f"tensor '{self.name(i)}' is computed twice", where=where)
+        try:
+            values = [self.value(i) for i in inputs]
+            results = self._results(table, values, outputs)
+        except MinnowError as e:
+            e.where = e.where or where
+            raise
+        for i, value in zip(outputs, results, strict=True):
+            if value is not None:
+                value.name = value.name or self.name(i)
+                self.values[i] = value
+
+    def _results(
+        self, table: dict[str, Any], inputs: Sequence[Value | None], outputs: Sequence[int]
+    ) -> Sequence[Value | None]:
+        kind = str(table.get("type", "AbsVal"))
+        main = table.get("main", {})
+        names = [self.name(i) for i in outputs]
+        if kind == "Input":
+            return [self.graph.add_param(_input_type(main), names[0])]
+        if kind in ("Const", "TrainableParam"):
+            return [Value.constant(_blob(main), names[0])]
+        if kind == "Identity" and len(inputs) == len(outputs):
+            return inputs
+        wired = WireOp(
+            kind, table.get("main_type", ""), main, inputs, len(outputs), table.get("defaultDimentionFormat", "NHWC")
+        )
+        b = Builder(self.graph, origin=f"mnn:{names[0] if names else kind}")
+        if kind == "If":
+            operands, attrs = decode_if(wired, self.subgraphs)
+            return b.node("If", operands, attrs, len(outputs), names).outputs
+        if kind == "While":
+            operands, attrs, kept = decode_loop(wired, self.subgraphs)
+            made = b.node("Loop", operands, attrs, len(kept), [names[i] for i in kept]).outputs
+            table_of = dict(zip(kept, made, strict=True))
+            return [table_of.get(i) for i in range(len(outputs))]
+        if kind == "Extra" and main.get("engine") == ENGINE:
+            graphs = {n: s.graph for n, s in self.subgraphs.items()}
+            attrs = decode_attributes(main.get("attr", []), graphs)
+            return b.node(get(main.get("type", ""), b.origin), inputs, attrs, len(outputs), names).outputs
+        for op in _decoders().get(kind, ()):
+            assert op.mnn is not None
+            decoded = op.mnn.decode(wired)
+            if decoded is not None:
+                return _build(b, op, decoded[0], decoded[1], len(outputs), names)
+        return _raw(b, wired, len(outputs), names)
+
+
+def _build(
+    b: Builder, op: Op, operands: Sequence[Any], attrs: Mapping[str, Any], n: int, names: Sequence[str]
+) -> Sequence[Value]:
+    try:
+        return b.node(op, operands, attrs, n, names).outputs
+    except ModelError:
+        if all(not isinstance(v, Value) or v.type.shape is not None for v in operands):
+            raise
+        # Behind an op we do not know nothing can be inferred: the types stay open.
+        dtype = next((v.type.dtype for v in operands if isinstance(v, Value)), DType.F32)
+        return b.node(op, operands, attrs, n, names, [TensorType(dtype)] * n).outputs
+
+
+def _raw(b: Builder, wired: WireOp, n: int, names: Sequence[str]) -> Sequence[Value]:
+    attrs = {"type": wired.type, "main_type": wired.main_type, "main": wired.main, "format": wired.format}
+    dtype = next((v.type.dtype for v in wired.inputs if v is not None), DType.F32)
+    return b.node("Raw", wired.inputs, attrs, n, names, [TensorType(dtype)] * n).outputs
+
+
+@cache
+def _decoders() -> dict[str, list[Op]]:
+    table: dict[str, list[Op]] = {}
+    for op in all_ops():
+        for kind in op.mnn.types if op.mnn else ():
+            table.setdefault(kind, []).append(op)
+    return table
+
+
+def _input_type(main: Mapping[str, Any]) -> TensorType:
+    code = main.get("dtype", "DT_FLOAT")
+    if code not in FROM_WIRE_DTYPE:
+        raise FormatError(f"an input of type {code} is not supported")
+    dims = tuple(int(d) if d >= 0 else UNKNOWN for d in _list(main.get("dims")))
+    return TensorType(FROM_WIRE_DTYPE[code], dims)
+
+
+def _blob(main: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    code = main.get("dataType", "DT_FLOAT")
+    if code not in FROM_WIRE_DTYPE:
+        raise FormatError(f"a constant of type {code} is not supported")
+    dtype = FROM_WIRE_DTYPE[code].numpy
+    shape = tuple(_list(main.get("dims")))
+    payload = next((main[f] for f in ("float32s", "int32s", "int64s", "int8s", "uint8s") if f in main), None)
+    if any(d < 0 for d in shape):
+        raise FormatError(f"a constant has the shape {shape}")
+    array = np.zeros(0, dtype) if payload is None else np.asarray(payload)
+    if array.dtype != dtype:
+        if array.dtype.itemsize != 1 or array.size % dtype.itemsize:
+            raise FormatError(f"a constant of type {code} has a payload of {array.size} {array.dtype} elements")
+        array = array.view(dtype)
+    if array.size != int(np.prod(shape, dtype=np.int64)):
+        raise FormatError(f"a constant of shape {shape} has {array.size} elements")
+    return array.reshape(shape)
+
+
+def _list(vector: Any) -> list[int]:
+    return [] if vector is None else [int(v) for v in vector]
+
+
+def _names(vector: Any, where: str) -> list[str]:
+    if vector is None:
+        raise FormatError("the file names no tensors", where=where)
+    return list(vector)

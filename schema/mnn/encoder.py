@@ -1,0 +1,249 @@
+"""IR -> file: a model becomes the bytes of a `.mnn` file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import InternalError, UnsupportedError
+from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
+from minnow.schema.mnn import wire
+from minnow.schema.mnn.attribute import ENGINE, encode_attributes
+from minnow.schema.mnn.control import CONTROL
+from minnow.schema.ops import WireOp, get
+from minnow.schema.ops.encoding import WIRE_DTYPES
+
+FORMAT_VERSION = "3.6.1"
+"""Version of the format that the files follow; the runtime reads it from the file."""
+
+_SOURCES = {"caffe": "CAFFE", "tensorflow": "TENSORFLOW", "tflite": "TFLITE", "onnx": "ONNX", "torch": "TORCH"}
+
+_PAYLOAD = {
+    DType.F32: "float32s",
+    DType.F64: "uint8s",
+    DType.F16: "uint8s",
+    DType.BF16: "uint8s",
+    DType.I8: "int8s",
+    DType.U8: "uint8s",
+    DType.I16: "uint8s",
+    DType.U16: "uint8s",
+    DType.I32: "int32s",
+    DType.I64: "int64s",
+    DType.BOOL: "uint8s",
+}
+
+
+def encode(model: Model, *, biz_code: str = "") -> bytes:
+    """The bytes of the file; the same model gives the same bytes.
+
+    Args:
+        model: a legalized model. Its graph's outputs correspond to `model.outputs` one by one.
+        biz_code: free text kept in the file.
+
+    Raises:
+        UnsupportedError: something has no form in the format; all of it is listed.
+    """
+    file = FileWriter()
+    main = GraphWriter(file, model.graph.params, model.graph.outputs)
+    main.write(model.graph, [n for n, _ in model.inputs], [n for n, _ in model.outputs])
+    net: dict[str, Any] = {
+        "bizCode": biz_code,
+        "oplists": main.ops,
+        "tensorName": main.names,
+        "outputName": [name for name, _ in model.outputs],
+        "sourceType": _SOURCES.get(model.source, "ONNX"),
+        "subgraphs": file.subgraphs,
+        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model), np.int8)},
+    }
+    # The identity follows from the content, so that two conversions of one model give the same file.
+    digest = hashlib.sha256(wire.write_view(net)).digest()
+    net["mnn_uuid"] = str(uuid.UUID(bytes=digest[:16], version=4))
+    return wire.write(net)
+
+
+def _metadata(model: Model) -> bytes:
+    def rows(values: Sequence[tuple[str, TensorType]]) -> str:
+        table = [
+            {"name": n, "dtype": t.dtype.value, "shape": None if t.shape is None else list(t.shape)} for n, t in values
+        ]
+        return json.dumps(table, separators=(",", ":"))
+
+    meta = {**model.metadata, "minnow.inputs": rows(model.inputs), "minnow.outputs": rows(model.outputs)}
+    pairs = [{"key": k, "s": v} for k, v in sorted(meta.items())]
+    return wire.write_nested("Extra", {"type": "Meta", "engine": "MNN", "attr": pairs})
+
+
+class FileWriter:
+    """State of one file: tensor names in use, subgraphs written so far (inner ones first)."""
+
+    def __init__(self) -> None:
+        self.subgraphs: list[dict[str, Any]] = []
+        self._taken: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """The name itself, or with a number where it is taken."""
+        candidate = name
+        while candidate in self._taken:
+            self._taken[name] += 1
+            candidate = f"{name}_{self._taken[name]}"
+        self._taken[candidate] = 0
+        return candidate
+
+    def subgraph(self, graph: Graph, outputs: Sequence[Value] | None = None) -> tuple[str, list[str], list[str]]:
+        """Writes a nested graph. Names are unique in the file: If matches tensors of both branches by name alone.
+
+        Args:
+            graph: the graph.
+            outputs: its outputs in the order of the file, where that differs from the graph's own.
+
+        Returns:
+            The subgraph's name, the tensor names of its inputs, and of its outputs.
+        """
+        name = self.unique(graph.name)
+        out = GraphWriter(self, graph.params, graph.outputs if outputs is None else outputs)
+        inputs = [self.unique(f"{name}/{v.name or f'in{i}'}") for i, v in enumerate(graph.params)]
+        results = [self.unique(f"{name}/{v.name or f'out{i}'}") for i, v in enumerate(out.outputs)]
+        out.write(graph, inputs, results, f"{name}/")
+        self.subgraphs.append(
+            {
+                "name": name,
+                "inputs": [out.ids[v] for v in graph.params],
+                "outputs": out.output_ids,
+                "tensors": out.names,
+                "nodes": out.ops,
+            }
+        )
+        return name, inputs, [out.names[i] for i in out.output_ids]
+
+
+class GraphWriter:
+    """Ops and tensors of one graph while it is written."""
+
+    def __init__(self, file: FileWriter, params: Sequence[Value], outputs: Sequence[Value]) -> None:
+        self.file = file
+        self.params = params
+        self.outputs = outputs
+        self.ops: list[dict[str, Any]] = []
+        self.names: list[str] = []
+        self.ids: dict[Value, int] = {}
+        self.output_ids: list[int] = []
+        self._prefix = ""
+        self._arrays: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+
+    def write(self, graph: Graph, inputs: Sequence[str], outputs: Sequence[str], prefix: str = "") -> None:
+        """Writes all ops; parameters and outputs bear exactly the names given, others get `prefix`."""
+        self._prefix = prefix
+        for value, name in zip(self.params, inputs, strict=True):
+            self.ids[value] = self._tensor(self._reserve(name))
+            self._input(value.type, self.ids[value])
+        # Outputs take their names before any inner tensor can. One that is a parameter, a constant, or the same value
+        # as an earlier output is a copy made at the end, unless it is the parameter of that very name.
+        copies: list[tuple[Value, int]] = []
+        for value, name in zip(self.outputs, outputs, strict=True):
+            if value in self.ids and self.names[self.ids[value]] == name:
+                self.output_ids.append(self.ids[value])
+                continue
+            index = self._tensor(self._reserve(name))
+            self.output_ids.append(index)
+            if value in self.ids or value.is_const:
+                copies.append((value, index))
+            else:
+                self.ids[value] = index
+        for node in graph:
+            self._node(node)
+        for value, index in copies:
+            inputs_ = [self.id(value)]
+            self.ops.append(
+                {"type": "Identity", "inputIndexes": inputs_, "outputIndexes": [index], "name": self.names[index]}
+            )
+
+    def _reserve(self, name: str) -> str:
+        self.file._taken.setdefault(name, 0)
+        return name
+
+    def _tensor(self, name: str) -> int:
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def _new(self, name: str) -> int:
+        return self._tensor(self.file.unique(name if name.startswith(self._prefix) else self._prefix + name))
+
+    def id(self, value: Any) -> int:
+        """Tensor id of a Value, of an array (which becomes a Const op), or of None (-1)."""
+        if value is None:
+            return -1
+        if isinstance(value, Value):
+            if value not in self.ids:
+                if value.data is None:
+                    raise InternalError(f"{value!r} is used before it is computed")
+                self.ids[value] = self._const(value.data.numpy(), value.name or "const")
+            return self.ids[value]
+        array = np.asarray(value)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._arrays:
+            self._arrays[key] = self._const(array, "const")
+        return self._arrays[key]
+
+    def _const(self, array: np.ndarray[Any, Any], name: str) -> int:
+        dtype = DType.of(array.dtype)
+        if dtype not in _PAYLOAD:
+            raise UnsupportedError(f"the format has no constants of type {dtype}", where=name)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        blob: dict[str, Any] = {"dataType": WIRE_DTYPES[dtype], "dataFormat": "NCHW"}
+        if array.ndim:
+            blob["dims"] = list(array.shape)
+        if flat.size:
+            field = _PAYLOAD[dtype]
+            blob[field] = flat.view(np.uint8) if field == "uint8s" else flat
+        index = self._new(name)
+        self.ops.append(
+            {"type": "Const", "main_type": "Blob", "main": blob, "outputIndexes": [index], "name": self.names[index]}
+        )
+        return index
+
+    def _input(self, type: TensorType, index: int) -> None:
+        main: dict[str, Any] = {"dtype": WIRE_DTYPES[type.dtype], "dformat": "NCHW"}
+        if type.shape:
+            main["dims"] = [d if isinstance(d, int) else -1 for d in type.shape]
+        name = self.names[index]
+        self.ops.append({"type": "Input", "main_type": "Input", "main": main, "outputIndexes": [index], "name": name})
+
+    def _node(self, node: Node) -> None:
+        wired = self._wire(node)
+        inputs = [self.id(v) for v in wired.inputs]
+        while inputs and inputs[-1] == -1:
+            inputs.pop()
+        outputs = []
+        for value in node.outputs:
+            if value not in self.ids:
+                self.ids[value] = self._new(value.name or f"{node.op}{len(self.names)}")
+            outputs.append(self.ids[value])
+        while len(outputs) < wired.n_outputs:
+            outputs.append(self._new(f"{self.names[outputs[0]]}/unused"))
+        order = wired.output_order or range(len(outputs))
+        table: dict[str, Any] = {
+            "type": wired.type,
+            "inputIndexes": inputs,
+            "outputIndexes": [outputs[i] for i in order],
+            "name": self.names[outputs[0]],
+        }
+        if wired.main_type:
+            table |= {"main_type": wired.main_type, "main": wired.main or {}}
+        if wired.format != "NHWC":
+            table["defaultDimentionFormat"] = wired.format
+        self.ops.append(table)
+
+    def _wire(self, node: Node) -> WireOp:
+        if node.op in CONTROL:
+            return CONTROL[node.op](node, self.file)
+        op = get(node.op, node.origin)
+        wired = op.mnn.encode(node) if op.mnn else None
+        if wired is None:
+            extra = {"type": node.op, "engine": ENGINE, "attr": encode_attributes(node.attrs)}
+            wired = WireOp("Extra", "Extra", extra, node.inputs, len(node.outputs), "NCHW")
+        return wired

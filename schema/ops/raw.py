@@ -1,0 +1,31 @@
+"""Ops of the file format that Minnow does not model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minnow.schema.errors import UnsupportedError
+from minnow.schema.ir import TensorType
+from minnow.schema.ops.op import Encoding, T, WireOp, op
+
+
+def _encode(node: Any) -> WireOp:
+    a = node.attrs
+    kept = (a.get("main_type", ""), a.get("main"), node.inputs, len(node.outputs), a.get("format", "NHWC"))
+    return WireOp(a["type"], *kept)
+
+
+@op(mnn=Encoding(_encode, lambda wire: None, ()), outputs=None)
+def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str = "NHWC"):
+    """An op of the file kept as it stands: its type, and its parameter table as a dict. Written back unchanged."""
+    raise UnsupportedError(f"the op type {type} has no reference")
+
+
+@Raw.shape
+def _(*xs, type, main_type, main, format, n_outputs):
+    return tuple(TensorType(xs[0].dtype) for _ in range(n_outputs or 1))
+
+
+@Raw.samples
+def _(rng):
+    return ()
