@@ -119,6 +119,9 @@ struct Op {
   LayoutRule layout = LayoutRule::kPlain;
   // The output may share the memory of in[0] when in[0] dies here and has the same bytes and layout.
   bool in_place = false;
+  // For an op whose rule depends on the types of its inputs (null where an optional one is missing), such as packed for
+  // 2-D f32 convolution and plain for all others: takes the place of `layout` when set.
+  LayoutRule (*layout_for)(const std::vector<const TensorType*>& inputs) = nullptr;
 };
 
 // Adds a row; used through MINNOW_OP at namespace scope. Names are unique.

@@ -1,0 +1,156 @@
+#define HWY_TARGET_INCLUDE "kernels/cpu/tile.cpp"
+#include "kernels/cpu/simd.h"
+
+#include "kernels/cpu/tile.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+// 32 registers: 28 sums, 2 to 4 weights and a broadcast number; 16 registers: 12 sums.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int kRegisters = 32, kPixels1 = 14, kPixels2 = 14, kPixels4 = 7;
+#else
+constexpr int kRegisters = 16, kPixels1 = 12, kPixels2 = 6, kPixels4 = 3;
+#endif
+
+// Copies `pixels` x `blocks` vectors, of the last block only `lanes` numbers.
+HWY_NOINLINE void copy_lanes(const float* from, int64_t from_pixel, int64_t from_block, float* to, int64_t to_pixel,
+                             int64_t to_block, int pixels, int blocks, int lanes) {
+  for (int r = 0; r < pixels; ++r)
+    for (int b = 0; b < blocks; ++b)
+      std::memcpy(to + r * to_pixel + b * to_block, from + r * from_pixel + b * from_block,
+                  sizeof(float) * static_cast<size_t>(b == blocks - 1 ? lanes : kLanes));
+}
+
+// Keeps gcc from loading the vector again for each use of it, which the load units could not follow.
+template <bool kFits>
+HWY_INLINE void keep_in_register(V& v) {
+#if HWY_ARCH_X86
+  if constexpr (kFits) asm("" : "+v"(v.raw));
+#endif
+  (void)v;
+}
+
+template <int NB, int R>
+void tile(const Tile& t) {
+  const D d;
+  V sum[R][NB];
+  if (t.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int b = 0; b < NB; ++b) {
+      const V v = hn::LoadU(d, t.bias + b * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) sum[r][b] = v;
+    }
+  } else {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int b = 0; b < NB; ++b) sum[r][b] = hn::Zero(d);
+  }
+  // Where the last block is not full, `start` and `out` are reached through a copy with full blocks.
+  const bool partial = t.lanes != kLanes;
+  HWY_ALIGN float copy[R * NB * kLanes];
+  float* out = partial ? copy : t.out;
+  const int64_t out_pixel = partial ? NB * kLanes : t.out_pixel;
+  const int64_t out_block = partial ? kLanes : t.out_block;
+  if (t.start != nullptr) {
+    if (partial) copy_lanes(t.start, t.out_pixel, t.out_block, copy, out_pixel, out_block, R, NB, t.lanes);
+    const float* start = partial ? copy : t.start;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int b = 0; b < NB; ++b)
+        sum[r][b] = hn::Add(sum[r][b], hn::LoadU(d, start + r * out_pixel + b * out_block));
+  }
+
+  // Three pixels per pointer: x86 adds 1 or 2 times the stride inside the address of a load.
+  constexpr int kPointers = (R + 2) / 3;
+  const int64_t stride = t.in_pixel;
+  const int64_t w_block = t.w_block;
+  for (const TileSteps& s : t.steps) {
+    for (int64_t o = 0; o < s.outer; ++o) {
+      for (int64_t m = 0; m < s.middle; ++m) {
+        const float* HWY_RESTRICT w = t.w + s.w + o * s.w_outer + m * s.w_middle;
+        const float* row = t.in + s.in + o * s.in_outer + m * s.in_middle;
+        for (int64_t i = 0; i < s.inner; ++i, row += s.in_inner) {
+          const float* HWY_RESTRICT p[kPointers];
+#pragma GCC unroll 16
+          for (int k = 0; k < kPointers; ++k) p[k] = row + 3 * k * stride;
+          for (int64_t n = s.length; n > 0; --n) {
+            V weight[NB];
+#pragma GCC unroll 4
+            for (int b = 0; b < NB; ++b) {
+              weight[b] = hn::Load(d, w + b * w_block);
+              keep_in_register<(R + 1) * NB < kRegisters>(weight[b]);
+            }
+#pragma GCC unroll 16
+            for (int r = 0; r < R; ++r) {
+              const V x = hn::Set(d, p[r / 3][(r % 3) * stride]);
+#pragma GCC unroll 4
+              for (int b = 0; b < NB; ++b) sum[r][b] = hn::MulAdd(x, weight[b], sum[r][b]);
+            }
+#pragma GCC unroll 16
+            for (int k = 0; k < kPointers; ++k) ++p[k];
+            w += kLanes;
+          }
+        }
+      }
+    }
+  }
+
+  // The number is the second operand: x86 gives that one when one is NaN.
+  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int b = 0; b < NB; ++b)
+      hn::StoreU(hn::Min(high, hn::Max(low, sum[r][b])), d, out + r * out_pixel + b * out_block);
+  if (partial) copy_lanes(copy, out_pixel, out_block, t.out, t.out_pixel, t.out_block, R, NB, t.lanes);
+}
+
+template <int NB, size_t... I>
+TileFunction pick(int pixels, std::index_sequence<I...>) {
+  static constexpr std::array<TileFunction, sizeof...(I)> kTable = {tile<NB, static_cast<int>(I) + 1>...};
+  return kTable[static_cast<size_t>(pixels - 1)];
+}
+
+TileFunction pick_tile(int blocks, int pixels) {
+  if (blocks == 4) return pick<4>(pixels, std::make_index_sequence<kPixels4>());
+  if (blocks == 2) return pick<2>(pixels, std::make_index_sequence<kPixels2>());
+  return pick<1>(pixels, std::make_index_sequence<kPixels1>());
+}
+
+int most_pixels(int blocks) { return blocks == 4 ? kPixels4 : blocks == 2 ? kPixels2 : kPixels1; }
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace minnow {
+
+HWY_EXPORT(pick_tile);
+HWY_EXPORT(most_pixels);
+
+int tile_pixels(int blocks) { return HWY_DYNAMIC_DISPATCH(most_pixels)(blocks); }
+
+TileFunction tile_function(int blocks, int pixels) { return HWY_DYNAMIC_DISPATCH(pick_tile)(blocks, pixels); }
+
+double tile_cycles(int blocks, int pixels) {
+  // Two multiplications and two loads per cycle; a sum can be added to every four cycles.
+  const double multiply = 0.5 * blocks * pixels, load = 0.5 * (blocks + pixels);
+  return std::max({4.0, multiply, load}) + 0.5;
+}
+
+}  // namespace minnow
+#endif

@@ -1,0 +1,48 @@
+// The one inner loop of convolution, matrix product and Winograd: R "pixels" times NB blocks of output channels, held in
+// registers while the sum over the input channels (and kernel taps) runs. Input numbers are broadcast from where they
+// lie, weights are read as vectors; nothing is copied or rearranged by the kernel itself.
+//
+//   out[r * out_pixel + b * out_block + lane] =
+//       clamp(start + sum over the steps s of in[r * in_pixel + in_offset(s)] * w[b * w_block + w_offset(s) + lane])
+#pragma once
+
+#include <cstdint>
+
+namespace minnow {
+
+// Steps that four nested loops make. The innermost walks `length` consecutive numbers of the input; consecutive steps
+// read consecutive vectors of weights but where `w_outer` and `w_middle` say otherwise.
+struct TileSteps {
+  int64_t in = 0, w = 0;  // where the first step reads, in floats from the tile's own pointers
+  int64_t outer = 1, in_outer = 0, w_outer = 0;
+  int64_t middle = 1, in_middle = 0, w_middle = 0;
+  int64_t inner = 1, in_inner = 0;
+  int64_t length = 0;
+};
+
+struct Tile {
+  const float* in = nullptr;
+  int64_t in_pixel = 0;
+  const float* w = nullptr;  // aligned to a vector, as all of w_block, w_outer and w_middle keep it
+  int64_t w_block = 0;
+  const float* bias = nullptr;   // [blocks][lanes], or null for 0
+  const float* start = nullptr;  // added at the beginning; strides as `out`: a residual, or `out` itself to accumulate
+  float* out = nullptr;
+  int64_t out_pixel = 0, out_block = 0;
+  int lanes = 0;  // lanes of the last block to load from `start` and to store
+  float low = 0, high = 0;
+  TileSteps steps[2];  // summed one after the other; the second one may be empty
+};
+
+using TileFunction = void (*)(const Tile&);
+
+// Blocks of output channels a tile may have: 1, 2 or 4.
+constexpr int kTileBlocks[] = {4, 2, 1};
+// The most pixels of a tile with so many blocks on this instruction set.
+int tile_pixels(int blocks);
+// The kernel for 1 <= pixels <= tile_pixels(blocks).
+TileFunction tile_function(int blocks, int pixels);
+// Estimated cycles of one step of such a tile, from what its multiplications, loads and latencies need.
+double tile_cycles(int blocks, int pixels);
+
+}  // namespace minnow
