@@ -38,7 +38,12 @@ class InferContext {
 
   // The contents of an input, plain layout, or null when they are not known yet. An op whose output shape depends on
   // contents returns needs_value(i) in that case; the engine asks again at run time, when they are known.
-  const Tensor* value(int i) const { return has(i) ? values_[static_cast<size_t>(i)] : nullptr; }
+  const Tensor* value(int i) const {
+    if (i < 32) asked_ |= 1u << i;
+    return has(i) ? values_[static_cast<size_t>(i)] : nullptr;
+  }
+  // Bit i: value(i) was called. By this the engine knows on which contents the shapes depend.
+  uint32_t asked() const { return asked_; }
   Status needs_value(int i) const { return fail(Code::kNeedsValue, "needs the contents of input %d", i); }
   // Contents of an integer input (i32 or i64) as int64 numbers.
   Status ints(int i, std::vector<int64_t>* out) const;
@@ -52,6 +57,7 @@ class InferContext {
   std::vector<const TensorType*> inputs_;
   std::vector<const Tensor*> values_;
   std::vector<TensorType>* outputs_;
+  mutable uint32_t asked_ = 0;
 };
 
 // Types (shape and layout) of a node at one set of input shapes. `constant[i]` is the tensor when input i is constant
@@ -92,6 +98,12 @@ class Kernel {
   }
   // No allocation, no lock. The output tensors have the types that infer gave and the layout of the layout rule.
   virtual void run(const RunContext& context) = 0;
+  // False when run() does not look at input i, a constant, because reshape() has made its own copy: the engine may
+  // then drop the original. The tensor keeps its type, its data is null; reshape() always gets the contents.
+  virtual bool reads(int i) const {
+    (void)i;
+    return true;
+  }
   // How this node is computed, for the profile: "winograd_f4", "gemm_1x1", "direct", ...
   virtual std::string scheme() const { return ""; }
   // Multiply-accumulates of one run, for the profile; 0 where they do not matter.
