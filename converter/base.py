@@ -1,0 +1,254 @@
+"""What all frontends share: finding the format, the mapping registry, and the report of everything unsupported.
+
+A frontend lives in `converter/<format>/` and makes one `Frontend`. Its mappings are functions:
+
+    @onnx.op("Clip", since=11)
+    def _(b, x, lo=None, hi=None):
+        return ...
+
+Positional parameters after the builder are the node's inputs, keyword-only ones its attributes with the source
+format's defaults. A parameter called `node` gets the call itself (`Call`). The result is a Value or a tuple of Values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
+from minnow.schema.ir import Model, Value
+from minnow.schema.ops import Builder
+
+_SNIFF_BYTES = 4096
+
+
+@dataclass
+class Call:
+    """One node of the source while it is translated.
+
+    Attributes:
+        op, name, origin: operator type, node name, and where it is, for messages.
+        version: opset version that applies.
+        n_outputs: number of outputs asked for; an unused optional one counts up to the last used.
+        outputs: names of the outputs in the source.
+    """
+
+    op: str
+    name: str
+    origin: str
+    version: int
+    n_outputs: int
+    outputs: Sequence[str] = ()
+    context: Any = None
+
+
+@dataclass(frozen=True)
+class Mapping_:
+    """A translation function and the range of opset versions it covers."""
+
+    function: Callable[..., Any]
+    since: int
+    until: int | None
+    parameters: tuple[str, ...]
+    variadic: bool
+    required: int
+    attrs: Mapping[str, Any]
+    wants_node: bool
+    doc: str
+
+    def covers(self, version: int) -> bool:
+        return self.since <= version and (self.until is None or version <= self.until)
+
+
+class Frontend:
+    """One source format.
+
+    Args:
+        name: as in `--framework`.
+        sniff: (path, first bytes) -> the file looks like this format.
+        read: (path, **options) -> Model.
+        suffixes: usual file name endings, which decide where the content does not.
+    """
+
+    def __init__(
+        self, name: str, sniff: Callable[[Path, bytes], bool], read: Callable[..., Model], suffixes: Iterable[str] = ()
+    ) -> None:
+        self.name = name
+        self.sniff = sniff
+        self.read = read
+        self.suffixes = tuple(suffixes)
+        self.mappings: dict[str, list[Mapping_]] = {}
+
+    def op(
+        self, *names: str, since: int = 1, until: int | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Registers the translation of operators; several ranges of versions may stand side by side."""
+
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            mapping = _inspect(function, since, until)
+            for name in names:
+                self.mappings.setdefault(name, []).append(mapping)
+            return function
+
+        return add
+
+    def same(self, *names: str, **renamed: str) -> None:
+        """Operators whose meaning is an op's of the same name (or the op given by keyword), operands alike."""
+        for name, target in [*((n, n) for n in names), *renamed.items()]:
+
+            def translate(b: Builder, *xs: Value | None, _target: str = target) -> Any:
+                return getattr(b, _target)(*xs)
+
+            self.mappings.setdefault(name, []).append(Mapping_(translate, 1, None, (), True, 0, {}, False, ""))
+
+    def find(self, name: str, version: int) -> Mapping_ | None:
+        """The mapping of an operator at an opset version."""
+        return next((m for m in reversed(self.mappings.get(name, [])) if m.covers(version)), None)
+
+    def translate(
+        self, mapping: Mapping_, b: Builder, call: Call, inputs: Sequence[Value | None], attrs: Mapping[str, Any]
+    ) -> tuple[Value | None, ...]:
+        """Calls a mapping. Raises ModelError or UnsupportedError that names the node."""
+        try:
+            if not mapping.variadic and len(inputs) > len(mapping.parameters):
+                extra = len(mapping.parameters)
+                if any(v is not None for v in inputs[extra:]):
+                    raise ModelError(f"{call.op} takes at most {extra} inputs, not {len(inputs)}")
+                inputs = inputs[:extra]
+            if len(inputs) < mapping.required:
+                raise ModelError(f"{call.op} needs {mapping.required} inputs, it has {len(inputs)}")
+            known = {k: v for k, v in attrs.items() if k in mapping.attrs}
+            missing = [k for k, v in mapping.attrs.items() if v is inspect.Parameter.empty and k not in known]
+            if missing:
+                raise ModelError(f"{call.op} needs the attribute '{missing[0]}'")
+            if mapping.wants_node:
+                known["node"] = call
+            result = mapping.function(b, *inputs, **known)
+        except MinnowError as e:
+            e.where = e.where or call.origin
+            raise
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as e:
+            # A valid node never gets here; what an invalid one breaks in a mapping is the model's fault.
+            raise ModelError(f"{call.op} is invalid", where=call.origin, why=f"{type(e).__name__}: {e}") from e
+        return result if isinstance(result, tuple) else (result,)
+
+
+def _inspect(function: Callable[..., Any], since: int, until: int | None) -> Mapping_:
+    names, attrs, variadic, required, wants_node = [], {}, False, 0, False
+    for p in list(inspect.signature(function).parameters.values())[1:]:
+        if p.name == "node":
+            wants_node = True
+        elif p.kind is inspect.Parameter.VAR_POSITIONAL:
+            variadic = True
+        elif p.kind is inspect.Parameter.KEYWORD_ONLY:
+            attrs[p.name] = p.default
+        else:
+            names.append(p.name)
+            required += p.default is inspect.Parameter.empty
+    doc = inspect.getdoc(function) or ""
+    return Mapping_(function, since, until, tuple(names), variadic, required, attrs, wants_node, doc)
+
+
+@dataclass
+class Unsupported:
+    """Collects everything that cannot be converted, so that the user sees all of it at once."""
+
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    hints: dict[str, str] = field(default_factory=dict)
+
+    def add(self, reason: str, node: str, hint: str = "") -> None:
+        self.reasons.setdefault(reason, []).append(node)
+        if hint:
+            self.hints[reason] = hint
+
+    def raise_if_any(self, where: str) -> None:
+        """Raises UnsupportedError with one item per reason: how many nodes, and which."""
+        if not self.reasons:
+            return
+        items = []
+        for reason, nodes in sorted(self.reasons.items()):
+            shown = ", ".join(nodes[:5]) + (f", and {len(nodes) - 5} more" if len(nodes) > 5 else "")
+            hint = f" ({self.hints[reason]})" if reason in self.hints else ""
+            items.append(f"{reason}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}: {shown}{hint}")
+        raise UnsupportedError(
+            f"{len(items)} kind{'s' if len(items) > 1 else ''} of operator cannot be converted",
+            where=where,
+            hint="`mnnconvert ops` lists what is supported",
+            items=items,
+        )
+
+
+def frontends() -> dict[str, Frontend]:
+    """All frontends by name: every sub-package that defines one."""
+    import minnow.converter as package
+
+    found = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        if info.ispkg:
+            frontend = importlib.import_module(f"{package.__name__}.{info.name}").frontend
+            found[frontend.name] = frontend
+    return found
+
+
+def detect(path: Path) -> Frontend:
+    """The frontend of a file, by its content.
+
+    Raises:
+        FormatError: no such file, an empty one, or no known format.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_SNIFF_BYTES)
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+    if not head:
+        raise FormatError("the file is empty", where=str(path))
+    candidates = [f for f in frontends().values() if f.sniff(path, head)]
+    by_suffix = [f for f in candidates if path.suffix.lower() in f.suffixes]
+    if by_suffix or candidates:
+        return (by_suffix or candidates)[0]
+    raise FormatError(
+        "the file is of no format that Minnow reads",
+        where=str(path),
+        why=f"its first bytes are {head[:8]!r}",
+        hint=f"known formats: {', '.join(sorted(frontends()))}; `--framework` chooses one by name",
+    )
+
+
+def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
+    """Reads a model file.
+
+    Args:
+        path: the file.
+        framework: name of the format; None finds it by content.
+        options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes.
+
+    Raises:
+        FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
+        UsageError: there is no format of that name.
+    """
+    path = Path(path)
+    if framework is None:
+        frontend = detect(path)
+    else:
+        table = frontends()
+        if framework.lower() not in table:
+            raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table))}")
+        frontend = table[framework.lower()]
+        detect_readable(path)
+    return frontend.read(path, **options)
+
+
+def detect_readable(path: Path) -> None:
+    """Raises FormatError unless the file exists, can be read and is not empty."""
+    try:
+        if path.stat().st_size == 0:
+            raise FormatError("the file is empty", where=str(path))
+        path.open("rb").close()
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None

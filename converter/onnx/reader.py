@@ -1,0 +1,281 @@
+"""ONNX file -> Model: reads, checks that everything is known, translates in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from minnow.converter.base import Call, Unsupported
+from minnow.converter.onnx.frontend import frontend
+from minnow.converter.onnx.tensor import dtype_of, load_tensor
+from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
+from minnow.schema.ir import UNKNOWN, Graph, Model, TensorType, Value
+from minnow.schema.ir.type import Dim, merge
+from minnow.schema.ops import Builder
+
+OLDEST_OPSET = 7
+_DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def read(path: Path, inputs: Mapping[str, Sequence[int]] | None = None) -> Model:
+    """Reads an ONNX file.
+
+    Args:
+        path: the file; external data is looked up beside it and mapped, not copied.
+        inputs: shapes that replace those in the file, by input name.
+
+    Raises:
+        FormatError: not an ONNX file. ModelError: invalid. UnsupportedError: with all unknown operators.
+        UsageError: `inputs` names an input that does not exist or contradicts it.
+    """
+    proto = _parse(path)
+    opsets = _opsets(proto, path)
+    if proto.functions:
+        import onnx.inliner
+
+        proto = onnx.inliner.inline_local_functions(proto)
+    _check_operators(proto, opsets, path)
+    translator = Translator(path, opsets)
+    graph, declared = translator.main(proto.graph, inputs or {})
+    model = Model(graph, source="onnx", metadata={p.key: p.value for p in proto.metadata_props})
+    model.inputs = [(v.name, v.type) for v in graph.params]
+    model.outputs = declared
+    return model
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    try:
+        proto = onnx.load_model(str(path), load_external_data=False)
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+    except Exception as e:  # protobuf's parsers raise classes of their own, which differ between its versions
+        raise FormatError("not an ONNX file, or damaged", where=str(path), why=str(e) or type(e).__name__) from None
+    if not proto.graph.node and not proto.graph.output:
+        raise FormatError("the ONNX file holds no graph", where=str(path), why="it has neither nodes nor outputs")
+    return proto
+
+
+def _opsets(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
+    opsets = {("" if o.domain in _DEFAULT_DOMAINS else o.domain): int(o.version) for o in proto.opset_import}
+    version = opsets.setdefault("", 1 if proto.ir_version < 3 else 0)
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= version <= newest:
+        raise UnsupportedError(
+            f"opset {version} is not supported",
+            where=str(path),
+            why=f"opsets {OLDEST_OPSET} to {newest} are",
+            hint="`onnx.version_converter.convert_version` can change the opset of a model",
+        )
+    return opsets
+
+
+def _walk(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _walk(attribute.g)
+
+
+def qualified(node: onnx.NodeProto) -> str:
+    """Name under which an operator's mapping is registered: "Conv", or "com.microsoft::FusedConv"."""
+    return node.op_type if node.domain in _DEFAULT_DOMAINS else f"{node.domain}::{node.op_type}"
+
+
+def _version(node: onnx.NodeProto, opsets: Mapping[str, int]) -> int:
+    return opsets.get("" if node.domain in _DEFAULT_DOMAINS else node.domain, 1)
+
+
+def _check_operators(proto: onnx.ModelProto, opsets: Mapping[str, int], path: Path) -> None:
+    unsupported = Unsupported()
+    for i, node in enumerate(_walk(proto.graph)):
+        version = _version(node, opsets)
+        if frontend.find(qualified(node), version) is None:
+            known = frontend.mappings.get(qualified(node))
+            reason = f"{qualified(node)} of opset {version}" if known else qualified(node)
+            unsupported.add(reason, node.name or (node.output[0] if node.output else f"#{i}"))
+    unsupported.raise_if_any(str(path))
+
+
+@dataclass
+class Scope:
+    """Names visible in a graph: its own values, then those of the graph around it, which are captured on demand."""
+
+    graph: Graph
+    values: dict[str, Value]
+    outer: Scope | None = None
+
+
+class Translator:
+    """Translates the nodes of a file in order. Control flow mappings reach it through `node.context`."""
+
+    def __init__(self, path: Path, opsets: Mapping[str, int]) -> None:
+        self.path = path
+        self.opsets = opsets
+        self.scope: Scope | None = None
+
+    def main(
+        self, proto: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]
+    ) -> tuple[Graph, list[tuple[str, TensorType]]]:
+        """The main graph, and its outputs as the file declares them."""
+        scope = Scope(Graph("main"), {})
+        initialized = self._initializers(proto, scope)
+        names = [i.name for i in proto.input if i.name not in initialized]
+        if unknown := sorted(set(shapes) - set(names)):
+            raise UsageError(
+                f"the model has no input '{unknown[0]}'", where=str(self.path), hint=f"its inputs: {', '.join(names)}"
+            )
+        for info in proto.input:
+            if info.name not in initialized:
+                type = self._type(info)
+                if info.name in shapes:
+                    type = type.with_shape(_fixed(info.name, type, shapes[info.name]))
+                scope.values[info.name] = scope.graph.add_param(type, info.name)
+        self._body(proto, scope)
+        declared = []
+        for info, value in zip(proto.output, scope.graph.outputs, strict=True):
+            declared.append((info.name, value.type.with_shape(self._declared_shape(info, value))))
+        return scope.graph, declared
+
+    def _declared_shape(self, info: onnx.ValueInfoProto, value: Value) -> tuple[Dim, ...] | None:
+        if not info.type.tensor_type.HasField("shape"):
+            return value.type.shape
+        declared = self._type(info).shape
+        try:
+            return merge(value.type.shape, declared)
+        except ModelError:
+            # What is computed counts: exporters are known to declare stale output shapes.
+            return value.type.shape
+
+    def subgraph(self, proto: onnx.GraphProto, params: Sequence[TensorType]) -> tuple[Graph, list[Value]]:
+        """Translates a nested graph.
+
+        Args:
+            proto: the graph; its inputs are bound to `params` in order.
+            params: types of its parameters.
+
+        Returns:
+            The graph, whose parameters are `params` followed by one per captured value, and the captured values.
+        """
+        assert self.scope is not None
+        outer = self.scope
+        scope = Scope(Graph(proto.name or "body"), {}, outer)
+        self._initializers(proto, scope)
+        for info, type in zip(proto.input, params, strict=True):
+            scope.values[info.name] = scope.graph.add_param(type, info.name)
+        self._body(proto, scope)
+        names = [p.name for p in scope.graph.params[len(params) :]]
+        captured = [self._lookup(n, outer) for n in names]
+        return scope.graph, captured
+
+    def _body(self, proto: onnx.GraphProto, scope: Scope) -> None:
+        saved, self.scope = self.scope, scope
+        try:
+            known = {info.name: info for info in proto.value_info}
+            for i, node in enumerate(proto.node):
+                self._node(node, i, scope, known)
+            scope.graph.outputs = [self._lookup(info.name, scope) for info in proto.output]
+        finally:
+            self.scope = saved
+
+    def _node(self, node: onnx.NodeProto, i: int, scope: Scope, known: Mapping[str, onnx.ValueInfoProto]) -> None:
+        name = node.name or next((o for o in node.output if o), f"#{i}")
+        origin = f"onnx:{name}"
+        inputs = [self._lookup(n, scope, origin) if n else None for n in node.input]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        used = max((k + 1 for k, o in enumerate(node.output) if o), default=1)
+        version = _version(node, self.opsets)
+        mapping = frontend.find(qualified(node), version)
+        assert mapping is not None, "every operator was checked before"
+        call = Call(qualified(node), name, origin, version, used, list(node.output), self)
+        b = Builder(scope.graph, origin=origin)
+        results = frontend.translate(mapping, b, call, inputs, self._attributes(node, origin))
+        if len(results) < used:
+            raise ModelError(f"{node.op_type} has {len(results)} outputs, not {used}", where=origin)
+        for out, value in zip(node.output, results, strict=False):
+            if not out:
+                continue
+            if value is None:
+                raise UnsupportedError(f"output '{out}' of {node.op_type} is not supported", where=origin)
+            if out in scope.values:
+                raise ModelError(f"the name '{out}' is computed twice", where=origin)
+            if value.producer is not None and value.producer in b.made:
+                value.name = out
+            if value.type.shape is None and out in known:
+                value.type = value.type.with_shape(self._type(known[out]).shape)
+            scope.values[out] = value
+
+    def _lookup(self, name: str, scope: Scope, origin: str = "") -> Value:
+        if name in scope.values:
+            return scope.values[name]
+        if scope.outer is None:
+            raise ModelError(
+                f"'{name}' is read before it is computed", where=origin or str(self.path),
+                why="nodes of an ONNX graph stand in topological order; this graph has a cycle, or the value is missing",
+            )  # fmt: skip
+        outside = self._lookup(name, scope.outer, origin)
+        if outside.data is not None:
+            inside = Value(outside.type, outside.name, outside.data)
+        else:
+            inside = scope.graph.add_param(outside.type, name)
+        scope.values[name] = inside
+        return inside
+
+    def _initializers(self, proto: onnx.GraphProto, scope: Scope) -> set[str]:
+        if proto.sparse_initializer:
+            raise UnsupportedError("sparse initializers are not supported", where=str(self.path))
+        for tensor in proto.initializer:
+            scope.values[tensor.name] = Value.constant(load_tensor(tensor, self.path), tensor.name)
+        return set(scope.values)
+
+    def _attributes(self, node: onnx.NodeProto, origin: str) -> dict[str, Any]:
+        attrs = {}
+        for a in node.attribute:
+            if a.type == onnx.AttributeProto.TENSOR:
+                attrs[a.name] = load_tensor(a.t, self.path)
+            elif a.type == onnx.AttributeProto.GRAPH:
+                attrs[a.name] = a.g
+            elif a.type == onnx.AttributeProto.STRING:
+                attrs[a.name] = a.s.decode("utf-8", "replace")
+            elif a.type == onnx.AttributeProto.STRINGS:
+                attrs[a.name] = [s.decode("utf-8", "replace") for s in a.strings]
+            else:
+                try:
+                    attrs[a.name] = helper.get_attribute_value(a)
+                except ValueError as e:
+                    raise ModelError(f"attribute '{a.name}' is invalid", where=origin, why=str(e)) from None
+        return attrs
+
+    def _type(self, info: onnx.ValueInfoProto) -> TensorType:
+        if not info.type.HasField("tensor_type"):
+            kind = info.type.WhichOneof("value") or "untyped"
+            raise UnsupportedError(
+                f"'{info.name}' is a {kind.removesuffix('_type')}, not a tensor", where=str(self.path)
+            )
+        tensor = info.type.tensor_type
+        dtype = dtype_of(tensor.elem_type, f"'{info.name}' of {self.path}")
+        if not tensor.HasField("shape"):
+            return TensorType(dtype)
+        return TensorType(dtype, tuple(_dim(d) for d in tensor.shape.dim))
+
+
+def _dim(d: onnx.TensorShapeProto.Dimension) -> Dim:
+    if d.HasField("dim_value"):
+        return int(d.dim_value) if d.dim_value >= 0 else UNKNOWN
+    return d.dim_param or UNKNOWN
+
+
+def _fixed(name: str, type: TensorType, shape: Sequence[int]) -> tuple[Dim, ...]:
+    given = tuple(int(d) for d in shape)
+    try:
+        merged = merge(given, type.shape)
+    except MinnowError as e:
+        raise UsageError(f"the shape given for input '{name}' does not fit", why=e.message) from None
+    assert merged is not None
+    return merged
