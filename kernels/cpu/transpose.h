@@ -1,0 +1,19 @@
+// Transposition of a matrix with SIMD: the inner part of region copies and of layout conversions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace minnow {
+
+// dst[i * dst_stride + j] = src[j * src_stride + i] for i < rows and j < cols. Strides count elements of 1, 2, 4 or 8
+// bytes. Only `src_rows` of the `cols` rows of src exist: what would come from beyond repeats its first row. At least
+// `src_cols` >= `rows` elements of each row of src can be read.
+struct Transposition {
+  int64_t rows, cols;
+  int64_t src_stride, dst_stride;
+  int64_t src_rows, src_cols;
+};
+void transpose(const Transposition& t, const void* src, void* dst, size_t element_size);
+
+}  // namespace minnow
