@@ -1,0 +1,251 @@
+#include "kernels/cpu/convert.h"
+
+#define HWY_TARGET_INCLUDE "kernels/cpu/convert.cpp"
+#include "kernels/cpu/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+
+// Plain loops without branches, which the compiler vectorizes for each instruction set.
+inline float as_float(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline uint32_t as_bits(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+void f16_to_f32(const uint16_t* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t h = in[i];
+    const uint32_t special = (h & 0x7C00u) == 0x7C00u ? 0x7F800000u : 0u;  // infinity and NaN
+    // The exponent is off by 112; a multiplication corrects it for denormals too.
+    const float magnitude = as_float((h & 0x7FFFu) << 13) * as_float(0x77800000u);
+    out[i] = as_float(as_bits(magnitude) | special | (h & 0x8000u) << 16);
+  }
+}
+
+void f32_to_f16(const float* in, uint16_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = as_bits(in[i]);
+    const uint32_t x = bits & 0x7FFFFFFFu;
+    const uint32_t normal = (x - 0x38000000u + 0xFFFu + (x >> 13 & 1u)) >> 13;
+    // Below 2^-14 the addition of 0.5 leaves the 10 bits of a denormal at the end of the mantissa, rounded.
+    const uint32_t tiny = as_bits(as_float(x) + 0.5f) - 0x3F000000u;
+    const uint32_t huge = x > 0x7F800000u ? 0x7E00u : 0x7C00u;
+    const uint32_t h = x < 0x38800000u ? tiny : x >= 0x47800000u ? huge : normal;
+    out[i] = static_cast<uint16_t>(h | (bits >> 16 & 0x8000u));
+  }
+}
+
+void bf16_to_f32(const uint16_t* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = as_float(static_cast<uint32_t>(in[i]) << 16);
+}
+
+void f32_to_bf16(const float* in, uint16_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t x = as_bits(in[i]);
+    const uint32_t rounded = (x + 0x7FFFu + (x >> 16 & 1u)) >> 16;
+    const uint32_t nan = x >> 16 | 0x40u;
+    out[i] = static_cast<uint16_t>((x & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
+  }
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace minnow {
+namespace {
+
+HWY_EXPORT(f16_to_f32);
+HWY_EXPORT(f32_to_f16);
+HWY_EXPORT(bf16_to_f32);
+HWY_EXPORT(f32_to_bf16);
+
+// Truncates; what does not fit, NaN included, becomes the least Int.
+template <typename Int, typename Float>
+Int truncate(Float x) {
+  constexpr Float kLeast = static_cast<Float>(std::numeric_limits<Int>::min());
+  return x >= kLeast && x < -kLeast ? static_cast<Int>(x) : std::numeric_limits<Int>::min();
+}
+
+template <typename Float>
+uint64_t truncate_u64(Float x) {
+  constexpr Float kHalf = static_cast<Float>(9223372036854775808.0);
+  return x >= kHalf ? static_cast<uint64_t>(truncate<int64_t>(x - kHalf)) ^ (uint64_t{1} << 63)
+                    : static_cast<uint64_t>(truncate<int64_t>(x));
+}
+
+template <typename From, typename To, typename Function>
+void each(const void* in, void* out, int64_t n, Function function) {
+  const From* x = static_cast<const From*>(in);
+  To* y = static_cast<To*>(out);
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(function(x[i]));
+}
+
+template <typename From, typename To>
+void widen(const void* in, void* out, int64_t n) {
+  each<From, To>(in, out, n, [](From x) { return x; });
+}
+
+// f64 -> f32, rounded to odd: rounding that again to 16 bits gives what rounding once would have given.
+float to_odd_float(double x) {
+  float f = static_cast<float>(x);
+  const double back = static_cast<double>(f);
+  uint32_t bits;
+  std::memcpy(&bits, &f, sizeof bits);
+  if (back == x || (bits & 1u) != 0 || !(std::abs(back) <= std::numeric_limits<float>::max())) return f;
+  bits += (std::abs(back) < std::abs(x)) ? 1u : ~0u;
+  std::memcpy(&f, &bits, sizeof bits);
+  return f;
+}
+
+// 16-bit floats from anything, by way of f32.
+template <typename From, typename Function>
+void to_half(const void* in, DType to, void* out, int64_t n, Function to_float) {
+  const From* x = static_cast<const From*>(in);
+  uint16_t* y = static_cast<uint16_t*>(out);
+  float buffer[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = std::min(kBlock, n - i);
+    for (int64_t j = 0; j < m; ++j) buffer[j] = to_float(x[i + j]);
+    if (to == DType::kF16) {
+      HWY_DYNAMIC_DISPATCH(f32_to_f16)(buffer, y + i, m);
+    } else {
+      HWY_DYNAMIC_DISPATCH(f32_to_bf16)(buffer, y + i, m);
+    }
+  }
+}
+
+template <typename From>
+void store_int(const void* in, DType to, void* out, int64_t n) {
+  switch (to) {
+    case DType::kF32:
+      return widen<From, float>(in, out, n);
+    case DType::kF64:
+      return widen<From, double>(in, out, n);
+    case DType::kF16:
+    case DType::kBF16:
+      return to_half<From>(in, to, out, n, [](From x) { return static_cast<float>(x); });
+    case DType::kBool:
+      return each<From, uint8_t>(in, out, n, [](From x) { return x != 0; });
+    default:
+      break;
+  }
+  switch (dtype_size(to)) {
+    case 1:
+      return widen<From, uint8_t>(in, out, n);
+    case 2:
+      return widen<From, uint16_t>(in, out, n);
+    case 4:
+      return widen<From, uint32_t>(in, out, n);
+    default:
+      return widen<From, uint64_t>(in, out, n);
+  }
+}
+
+template <typename From>
+void store_float(const void* in, DType to, void* out, int64_t n) {
+  switch (to) {
+    case DType::kF32:
+      return widen<From, float>(in, out, n);
+    case DType::kF64:
+      return widen<From, double>(in, out, n);
+    case DType::kF16:
+      if constexpr (sizeof(From) == 8) return to_half<From>(in, to, out, n, to_odd_float);
+      return HWY_DYNAMIC_DISPATCH(f32_to_f16)(static_cast<const float*>(in), static_cast<uint16_t*>(out), n);
+    case DType::kBF16:
+      if constexpr (sizeof(From) == 8)
+        return to_half<From>(in, to, out, n, [](From x) { return static_cast<float>(x); });
+      return HWY_DYNAMIC_DISPATCH(f32_to_bf16)(static_cast<const float*>(in), static_cast<uint16_t*>(out), n);
+    case DType::kBool:
+      return each<From, uint8_t>(in, out, n, [](From x) { return x != 0; });
+    case DType::kI8:
+    case DType::kU8:
+      return each<From, uint8_t>(in, out, n, truncate<int32_t, From>);
+    case DType::kI16:
+    case DType::kU16:
+      return each<From, uint16_t>(in, out, n, truncate<int32_t, From>);
+    case DType::kI32:
+      return each<From, int32_t>(in, out, n, truncate<int32_t, From>);
+    case DType::kU32:
+      return each<From, uint32_t>(in, out, n, truncate<int64_t, From>);
+    case DType::kI64:
+      return each<From, int64_t>(in, out, n, truncate<int64_t, From>);
+    case DType::kU64:
+      return each<From, uint64_t>(in, out, n, truncate_u64<From>);
+  }
+}
+
+}  // namespace
+
+const void* load_block(DType from, const void* data, int64_t n, void* buffer) {
+  switch (from) {
+    case DType::kF16:
+      HWY_DYNAMIC_DISPATCH(f16_to_f32)(static_cast<const uint16_t*>(data), static_cast<float*>(buffer), n);
+      return buffer;
+    case DType::kBF16:
+      HWY_DYNAMIC_DISPATCH(bf16_to_f32)(static_cast<const uint16_t*>(data), static_cast<float*>(buffer), n);
+      return buffer;
+    case DType::kI8:
+      widen<int8_t, int32_t>(data, buffer, n);
+      return buffer;
+    case DType::kU8:
+    case DType::kBool:
+      widen<uint8_t, int32_t>(data, buffer, n);
+      return buffer;
+    case DType::kI16:
+      widen<int16_t, int32_t>(data, buffer, n);
+      return buffer;
+    case DType::kU16:
+      widen<uint16_t, int32_t>(data, buffer, n);
+      return buffer;
+    case DType::kU32:
+      widen<uint32_t, int64_t>(data, buffer, n);
+      return buffer;
+    default:
+      return data;
+  }
+}
+
+void store_block(Compute from, const void* block, DType to, void* data, int64_t n) {
+  if (compute_dtype(from) == to) {
+    if (block != data && n > 0) std::memcpy(data, block, static_cast<size_t>(n) * dtype_size(to));
+    return;
+  }
+  switch (from) {
+    case Compute::kF32:
+      return store_float<float>(block, to, data, n);
+    case Compute::kF64:
+      return store_float<double>(block, to, data, n);
+    case Compute::kI32:
+      return store_int<int32_t>(block, to, data, n);
+    case Compute::kI64:
+      return store_int<int64_t>(block, to, data, n);
+    case Compute::kU64:
+      return store_int<uint64_t>(block, to, data, n);
+  }
+}
+
+void convert(DType from, const void* in, DType to, void* out, int64_t n) {
+  const Compute compute = compute_type(from);
+  if (compute_dtype(compute) == from) return store_block(compute, in, to, out, n);
+  Block buffer;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = std::min(kBlock, n - i);
+    load_block(from, offset(in, i, dtype_size(from)), m, buffer.bytes);
+    store_block(compute, buffer.bytes, to, offset(out, i, dtype_size(to)), m);
+  }
+}
+
+}  // namespace minnow
+#endif  // HWY_ONCE

@@ -1,0 +1,293 @@
+#include "kernels/cpu/elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/infer.h"
+
+namespace minnow {
+namespace {
+
+class Unary final : public Kernel {
+ public:
+  Unary(UnaryFunction function, int64_t grain, const Params& params)
+      : function_(function), grain_(grain), params_(params) {}
+
+  void run(const RunContext& context) override {
+    const TensorType& type = context.in[0]->type;
+    const DType dtype = type.dtype;
+    const size_t size = dtype_size(dtype);
+    const Compute compute = compute_type(dtype);
+    const void* in = context.in[0]->data;
+    void* out = context.out[0]->data;
+    context.pool->parallel_for(stored_count(type), grain_, [&](int64_t begin, int64_t end, int) {
+      if (compute_dtype(compute) == dtype)
+        return function_(offset(in, begin, size), offset(out, begin, size), end - begin, params_);
+      Block buffer;
+      for (int64_t i = begin; i < end; i += kBlock) {
+        const int64_t n = std::min(kBlock, end - i);
+        load_block(dtype, offset(in, i, size), n, buffer.bytes);
+        function_(buffer.bytes, buffer.bytes, n, params_);
+        store_block(compute, buffer.bytes, dtype, offset(out, i, size), n);
+      }
+    });
+  }
+
+ private:
+  UnaryFunction function_;
+  int64_t grain_;
+  Params params_;
+};
+
+class Rows final : public Kernel {
+ public:
+  explicit Rows(ChooseRow choose) : choose_(choose) {}
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    kernel_ = choose_(node);
+    return kernel_.function == nullptr
+               ? fail(Code::kUnsupported, "no kernel for elements of type %s", dtype_name(node.in[0]->dtype))
+               : broadcast_.make(node.in, *node.out[0]);
+  }
+  void run(const RunContext& context) override { broadcast_.run(kernel_, context); }
+
+ private:
+  ChooseRow choose_;
+  RowKernel kernel_;
+  Broadcast broadcast_;
+};
+
+// The dims of a tensor as they lie in memory.
+Shape stored_shape(const TensorType& type) {
+  if (type.layout == Layout::kPlain) return type.shape;
+  Shape shape = type.shape;
+  shape[1] = (shape[1] + pack_width() - 1) / pack_width();
+  shape.push_back(pack_width());
+  return shape;
+}
+
+void copy_elements(const void* from, void* to, int64_t n, size_t size) {
+  std::memcpy(to, from, static_cast<size_t>(n) * size);
+}
+
+template <typename T>
+void fill(const void* from, void* to, int64_t n) {
+  std::fill_n(static_cast<T*>(to), n, *static_cast<const T*>(from));
+}
+
+void fill_elements(const void* from, void* to, int64_t n, size_t size) {
+  switch (size) {
+    case 1:
+      return fill<uint8_t>(from, to, n);
+    case 2:
+      return fill<uint16_t>(from, to, n);
+    case 4:
+      return fill<uint32_t>(from, to, n);
+    default:
+      return fill<uint64_t>(from, to, n);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> create_unary(const NodeContext& node, const UnaryFunctions& functions, const Params& params) {
+  const UnaryFunction function = functions.of(compute_type(node.in[0]->dtype));
+  if (function == nullptr) return nullptr;
+  return std::make_unique<Unary>(function, functions.grain, params);
+}
+
+Status infer_float(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_same(c));
+  if (!is_float(c.in(0).dtype)) return fail(Code::kFormat, "takes floats, not %s", dtype_name(c.in(0).dtype));
+  return ok();
+}
+
+Status infer_numeric(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_same(c));
+  if (c.in(0).dtype == DType::kBool) return fail(Code::kFormat, "takes numbers, not bool");
+  return ok();
+}
+
+std::unique_ptr<Kernel> create_broadcast(const NodeContext&, ChooseRow choose) {
+  return std::make_unique<Rows>(choose);
+}
+
+Status Broadcast::make(const std::vector<const TensorType*>& in, const TensorType& out) {
+  const Shape full = stored_shape(out);
+  operands_ = static_cast<int>(in.size());
+  out_dtype_ = out.dtype;
+  total_ = full.count();
+  rank_ = 1;
+  dim_[0] = 1;
+  for (auto& stride : stride_) stride[0] = 0;
+  std::array<int64_t, kMaxOperands> step{1, 1, 1};  // elements of an operand below the current dim
+  for (int k = 1; k <= full.rank(); ++k) {
+    const int64_t dim = full.at(-k);
+    std::array<int64_t, kMaxOperands> stride{};
+    bool merge = true;
+    for (size_t i = 0; i < in.size(); ++i) {
+      dtype_[i] = in[i]->dtype;
+      const bool single = in[i]->shape.count() == 1;
+      const Shape own = stored_shape(*in[i]);
+      const int64_t own_dim = single || k > own.rank() ? 1 : own.at(-k);
+      if (own_dim != dim && own_dim != 1)
+        return fail(Code::kInternal, "operand %d of shape %s cannot be stretched to %s in this layout",
+                    static_cast<int>(i), in[i]->shape.str().c_str(), out.shape.str().c_str());
+      stride[i] = own_dim == 1 ? 0 : step[i];
+      step[i] *= own_dim;
+      merge = merge && stride[i] == stride_[i][static_cast<size_t>(rank_ - 1)] * dim_[static_cast<size_t>(rank_ - 1)];
+    }
+    if (dim == 1) continue;
+    const bool first = rank_ == 1 && dim_[0] == 1;
+    if (merge && !first) {
+      dim_[static_cast<size_t>(rank_ - 1)] *= dim;
+      continue;
+    }
+    if (!first) ++rank_;
+    dim_[static_cast<size_t>(rank_ - 1)] = dim;
+    for (size_t i = 0; i < in.size(); ++i) stride_[i][static_cast<size_t>(rank_ - 1)] = stride[i];
+  }
+  return ok();
+}
+
+// One thread's view of a run: where it stands, and how rows reach the kernel's function.
+struct Broadcast::Worker {
+  // The blocks stay uninitialized.
+  Worker(const Broadcast& plan, const RowKernel& kernel, const RunContext& context)
+      : plan(plan), kernel(kernel), context(context) {}
+
+  const Broadcast& plan;
+  const RowKernel& kernel;
+  const RunContext& context;
+  Block buffer[kMaxOperands + 1];  // converted operands, converted output
+  Block expanded[kMaxOperands];    // operands stretched over several short rows
+  std::array<int64_t, kMaxRank + 1> index{};
+
+  // Sets the index of the dims from `first` on, and gives the operands' element offsets there.
+  std::array<int64_t, kMaxOperands> seek(int64_t position, int first) {
+    std::array<int64_t, kMaxOperands> at{};
+    for (int d = first; d < plan.rank_; ++d) {
+      const size_t u = static_cast<size_t>(d);
+      index[u] = position % plan.dim_[u];
+      position /= plan.dim_[u];
+      for (size_t i = 0; i < kMaxOperands; ++i) at[i] += index[u] * plan.stride_[i][u];
+    }
+    return at;
+  }
+
+  void advance(std::array<int64_t, kMaxOperands>* at, int first) {
+    for (int d = first; d < plan.rank_; ++d) {
+      const size_t u = static_cast<size_t>(d);
+      const bool carry = ++index[u] == plan.dim_[u];
+      for (size_t i = 0; i < kMaxOperands; ++i)
+        (*at)[i] += carry ? -(plan.dim_[u] - 1) * plan.stride_[i][u] : plan.stride_[i][u];
+      if (!carry) return;
+      index[u] = 0;
+    }
+  }
+
+  const void* operand(size_t i, int64_t at) const {
+    return offset(context.in[i]->data, at, dtype_size(plan.dtype_[i]));
+  }
+
+  void row(const void* const* in, const int* step, int64_t position, int64_t n) {
+    const size_t out_size = dtype_size(plan.out_dtype_);
+    void* out = offset(context.out[0]->data, position, out_size);
+    bool direct = kernel.native || kernel.native_out || compute_dtype(kernel.compute) == plan.out_dtype_;
+    for (int i = 0; i < plan.operands_; ++i)
+      direct = direct && (kernel.native || plan.dtype_[static_cast<size_t>(i)] == compute_dtype(kernel.compute));
+    if (direct) return kernel.function(in, step, out, n);
+    for (int64_t begin = 0; begin < n; begin += kBlock) {
+      const int64_t m = std::min(kBlock, n - begin);
+      const void* converted[kMaxOperands] = {};
+      for (size_t i = 0; i < static_cast<size_t>(plan.operands_); ++i) {
+        const DType dtype = plan.dtype_[i];
+        const void* from = offset(in[i], step[i] * begin, dtype_size(dtype));
+        if (dtype == compute_dtype(kernel.compute)) {
+          converted[i] = from;
+        } else {
+          convert(dtype, from, compute_dtype(kernel.compute), buffer[i].bytes, step[i] ? m : 1);
+          converted[i] = buffer[i].bytes;
+        }
+      }
+      void* to = offset(out, begin, out_size);
+      if (kernel.native_out || compute_dtype(kernel.compute) == plan.out_dtype_) {
+        kernel.function(converted, step, to, m);
+      } else {
+        kernel.function(converted, step, buffer[kMaxOperands].bytes, m);
+        store_block(kernel.compute, buffer[kMaxOperands].bytes, plan.out_dtype_, to, m);
+      }
+    }
+  }
+
+  void long_rows(int64_t begin, int64_t end) {
+    const int64_t length = plan.dim_[0];
+    int64_t within = begin % length;
+    std::array<int64_t, kMaxOperands> at = seek(begin / length, 1);
+    int step[kMaxOperands];
+    for (size_t i = 0; i < kMaxOperands; ++i) step[i] = plan.stride_[i][0] != 0;
+    while (begin < end) {
+      const int64_t n = std::min(length - within, end - begin);
+      const void* in[kMaxOperands] = {};
+      for (size_t i = 0; i < static_cast<size_t>(plan.operands_); ++i) in[i] = operand(i, at[i] + within * step[i]);
+      row(in, step, begin, n);
+      begin += n;
+      within = 0;
+      advance(&at, 1);
+    }
+  }
+
+  // Rows too short to be worth a call each: several at a time, operands that do not lie so already are stretched.
+  // [begin, end) counts rows.
+  void short_rows(int64_t begin, int64_t end) {
+    const int64_t length = plan.dim_[0];
+    const int64_t rows = plan.dim_[1];
+    const int64_t most = std::min(rows, kBlock / length);
+    int64_t within = begin % rows;
+    std::array<int64_t, kMaxOperands> at = seek(begin / rows, 2);
+    bool fresh = true;
+    while (begin < end) {
+      const int64_t count = std::min({most, rows - within, end - begin});
+      const void* in[kMaxOperands] = {};
+      int step[kMaxOperands] = {};
+      for (size_t i = 0; i < static_cast<size_t>(plan.operands_); ++i) {
+        const int64_t inner = plan.stride_[i][0];
+        const int64_t outer = plan.stride_[i][1];
+        const size_t size = dtype_size(plan.dtype_[i]);
+        step[i] = inner != 0 || outer != 0;
+        in[i] = operand(i, at[i] + within * outer);
+        if (!step[i] || (inner == 1 && outer == length)) continue;
+        if (inner == 1 && outer == 0) {  // the same row again and again: stretched once
+          for (int64_t r = 0; fresh && r < most; ++r)
+            copy_elements(in[i], offset(expanded[i].bytes, r * length, size), length, size);
+        } else {
+          for (int64_t r = 0; r < count; ++r)
+            fill_elements(offset(in[i], r * outer, size), offset(expanded[i].bytes, r * length, size), length, size);
+        }
+        in[i] = expanded[i].bytes;
+      }
+      row(in, step, begin * length, count * length);
+      begin += count;
+      within += count;
+      fresh = within == rows;
+      if (fresh) {
+        within = 0;
+        advance(&at, 2);
+      }
+    }
+  }
+};
+
+void Broadcast::run(const RowKernel& kernel, const RunContext& context) const {
+  constexpr int64_t kShort = 48;
+  if (total_ == 0) return;
+  const bool is_short = rank_ > 1 && dim_[0] < kShort;
+  const int64_t length = is_short ? dim_[0] : 1;
+  const int64_t grain = std::max<int64_t>(1, kernel.grain / length);
+  context.pool->parallel_for(total_ / length, grain, [&](int64_t begin, int64_t end, int) {
+    Worker worker(*this, kernel, context);
+    is_short ? worker.short_rows(begin, end) : worker.long_rows(begin, end);
+  });
+}
+
+}  // namespace minnow

@@ -1,0 +1,88 @@
+// The frame of elementwise ops: iteration, element types, threads. An op brings functions over contiguous rows of the
+// compute types (convert.h) and a row in the op table; nothing else is written per op.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/op.h"
+
+namespace minnow {
+
+// Attributes of an elementwise op, as numbers.
+struct Params {
+  double a = 0;
+  double b = 0;
+};
+
+// ---- one input
+
+using UnaryFunction = void (*)(const void* in, void* out, int64_t n, const Params& params);
+
+// Functions by compute type; null where the op does not take such elements.
+struct UnaryFunctions {
+  UnaryFunction f32 = nullptr;
+  UnaryFunction f64 = nullptr;
+  UnaryFunction i32 = nullptr;
+  UnaryFunction i64 = nullptr;
+  UnaryFunction u64 = nullptr;
+  int64_t grain = 16384;  // elements worth a thread of their own
+
+  UnaryFunction of(Compute type) const {
+    const UnaryFunction functions[] = {f32, f64, i32, i64, u64};
+    return functions[static_cast<size_t>(type)];
+  }
+};
+
+std::unique_ptr<Kernel> create_unary(const NodeContext& node, const UnaryFunctions& functions, const Params& params);
+
+// Type rules: as in[0], which must be a float (or a float or an integer).
+Status infer_float(InferContext& c);
+Status infer_numeric(InferContext& c);
+
+// ---- several inputs, with numpy broadcasting
+
+constexpr int kMaxOperands = 3;
+
+// Computes a row: operand i is n elements (step[i] == 1) or a single one (step[i] == 0). `out` may be one of the
+// inputs.
+using RowFunction = void (*)(const void* const* in, const int* step, void* out, int64_t n);
+
+// What a kernel computes its rows with.
+struct RowKernel {
+  RowFunction function = nullptr;
+  Compute compute = Compute::kF32;  // the element type `function` takes
+  bool native = false;              // `function` takes the operands as they are stored, without conversion
+  bool native_out = false;          // ... and writes the output as it is stored
+  int64_t grain = 16384;
+};
+
+// The dims of a broadcast, merged where all operands step alike, innermost first.
+class Broadcast {
+ public:
+  Status make(const std::vector<const TensorType*>& in, const TensorType& out);
+  void run(const RowKernel& kernel, const RunContext& context) const;
+
+ private:
+  struct Worker;
+  int operands_ = 0;
+  int rank_ = 0;
+  int64_t total_ = 0;
+  std::array<int64_t, kMaxRank + 1> dim_{};
+  std::array<std::array<int64_t, kMaxRank + 1>, kMaxOperands> stride_{};
+  std::array<DType, kMaxOperands> dtype_{};
+  DType out_dtype_ = DType::kF32;
+};
+
+// A kernel of one RowKernel, which `choose` gives for the types of a node.
+using ChooseRow = RowKernel (*)(const NodeContext& node);
+std::unique_ptr<Kernel> create_broadcast(const NodeContext& node, ChooseRow choose);
+
+template <ChooseRow Choose>
+std::unique_ptr<Kernel> create_rows(const NodeContext& node) {
+  return create_broadcast(node, Choose);
+}
+
+}  // namespace minnow
