@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.op import Decoded, Encoding, WireOp
+from minnow.schema.ops.op import Decoded, Encoding, WireOp, get
 
 WIRE_DTYPES: dict[DType, str] = {
     DType.F32: "DT_FLOAT",
@@ -26,39 +29,97 @@ WIRE_DTYPES: dict[DType, str] = {
 FROM_WIRE_DTYPE = {name: dtype for dtype, name in WIRE_DTYPES.items()}
 
 
-def unary(code: str) -> Encoding:
-    """UnaryOp with an operation code."""
-
-    def encode(node: Node) -> WireOp:
-        main = {"opType": code, "T": WIRE_DTYPES.get(node.input(0).type.dtype, "DT_FLOAT")}
-        return WireOp("UnaryOp", "UnaryOp", main, node.inputs)
-
-    def decode(wire: WireOp) -> Decoded:
-        return (wire.inputs, {}) if wire.field("opType", "ABS") == code else None
-
-    return Encoding(encode, decode, ("UnaryOp",))
+F32 = frozenset({DType.F32})
+F32_I32 = frozenset({DType.F32, DType.I32})
+I32 = frozenset({DType.I32})
+BOOL = frozenset({DType.BOOL})
 
 
-def binary(code: str, swap: bool = False) -> Encoding:
-    """BinaryOp with an operation code; `swap` writes the operands in the other order (Less as GREATER)."""
+def bound(node: Node) -> dict[str, Any]:
+    """All attributes of a node, defaults filled in."""
+    return get(node.op, node.origin).bind(len(node.inputs), node.attrs, node.origin)
 
-    def encode(node: Node) -> WireOp:
-        main = {"opType": code, "T": WIRE_DTYPES.get(node.input(0).type.dtype, "DT_FLOAT")}
-        return WireOp("BinaryOp", "BinaryOp", main, node.inputs[::-1] if swap else node.inputs)
 
-    def decode(wire: WireOp) -> Decoded:
-        if wire.field("opType", "ADD") != code or wire.field("activationType", 0) or swap:
+def dtype_of(wire: WireOp, i: int = 0) -> DType | None:
+    """Element type of an operand that is being decoded."""
+    value = wire.inputs[i] if i < len(wire.inputs) else None
+    return None if value is None else value.type.dtype
+
+
+def constant(wire: WireOp, i: int) -> np.ndarray[Any, Any] | None:
+    """The numbers of an operand that is being decoded, None when it is not constant."""
+    value = wire.inputs[i] if i < len(wire.inputs) else None
+    return None if value is None else value.array
+
+
+def unary(code: str, dtypes: frozenset[DType] = F32, legacy: str = "") -> Encoding:
+    """UnaryOp with an operation code.
+
+    Args:
+        code: name in UnaryOpOperation.
+        dtypes: element types that the format's runtime computes it for; others get the generic encoding.
+        legacy: an op type of its own that old files have for it.
+    """
+
+    def encode(node: Node) -> WireOp | None:
+        dtype = node.input(0).type.dtype
+        if dtype not in dtypes:
             return None
-        return wire.inputs, {}
+        return WireOp("UnaryOp", "UnaryOp", {"opType": code, "T": WIRE_DTYPES[dtype]}, node.inputs)
 
-    return Encoding(encode, decode, ("BinaryOp",))
+    def decode(wire: WireOp) -> Decoded:
+        return (wire.inputs, {}) if wire.type == legacy or wire.field("opType", "ABS") == code else None
+
+    return Encoding(encode, decode, ("UnaryOp", legacy) if legacy else ("UnaryOp",))
 
 
-def simple(type: str) -> Encoding:
+def binary(
+    code: str, dtypes: frozenset[DType] = F32_I32, *, aliases: tuple[str, ...] = (), eltwise: str = ""
+) -> Encoding:
+    """BinaryOp with an operation code.
+
+    Args:
+        code: name in BinaryOpOperation.
+        dtypes: element types that the format's runtime computes it for; others get the generic encoding.
+        aliases: further codes that mean the same.
+        eltwise: code of Eltwise, the older form without broadcasting.
+    """
+
+    def encode(node: Node) -> WireOp | None:
+        dtype = node.input(0).type.dtype
+        if dtype not in dtypes:
+            return None
+        return WireOp("BinaryOp", "BinaryOp", {"opType": code, "T": WIRE_DTYPES[dtype]}, node.inputs)
+
+    def decode(wire: WireOp) -> Decoded:
+        if wire.type == "Eltwise":
+            same = wire.field("type", "PROD") == eltwise and len(wire.inputs) == 2 and wire.field("coeff") is None
+        else:
+            same = wire.field("opType", "ADD") in (code, *aliases) and not wire.field("activationType", 0)
+        # bool shares the file's int32 with the integers: which op a code stands for shows in the operands alone.
+        types = {v.type.dtype for v in wire.inputs}
+        return (wire.inputs, {}) if same and len(types) == 1 and types <= dtypes else None
+
+    return Encoding(encode, decode, ("BinaryOp", "Eltwise") if eltwise else ("BinaryOp",))
+
+
+def swapped(written: Encoding, read: Encoding) -> Encoding:
+    """Writes one encoding with the two operands swapped, reads another one."""
+
+    def encode(node: Node) -> WireOp | None:
+        wire = written.encode(node)
+        return None if wire is None else replace(wire, inputs=wire.inputs[::-1])
+
+    return Encoding(encode, read.decode, read.types)
+
+
+def simple(type: str, format: str = "NHWC") -> Encoding:
     """An op type of its own with no parameters."""
-    return Encoding(
-        lambda n: WireOp(type, inputs=n.inputs, n_outputs=len(n.outputs)), lambda w: (w.inputs, {}), (type,)
-    )
+
+    def encode(node: Node) -> WireOp:
+        return WireOp(type, inputs=node.inputs, n_outputs=len(node.outputs), format=format)
+
+    return Encoding(encode, lambda w: (w.inputs, {}), (type,))
 
 
 def fields(type: str, main_type: str = "", /, **names: str | tuple[str, Any]) -> Encoding:
@@ -70,9 +131,7 @@ def fields(type: str, main_type: str = "", /, **names: str | tuple[str, Any]) ->
     pairs: dict[str, tuple[str, Any]] = {a: (f, None) if isinstance(f, str) else f for a, f in names.items()}
 
     def encode(node: Node) -> WireOp:
-        from minnow.schema.ops.op import get
-
-        attrs = get(node.op).bind(len(node.inputs), node.attrs)
+        attrs = bound(node)
         main = {}
         for attr, (field, _) in pairs.items():
             if attrs[attr] is not None:
@@ -92,3 +151,8 @@ def fields(type: str, main_type: str = "", /, **names: str | tuple[str, Any]) ->
 def when(condition: Callable[[Node], bool], encoding: Encoding) -> Encoding:
     """The encoding, for nodes that meet a condition; others get the generic one."""
     return Encoding(lambda n: encoding.encode(n) if condition(n) else None, encoding.decode, encoding.types)
+
+
+def computes(encoding: Encoding, dtypes: frozenset[DType] = F32) -> Encoding:
+    """The encoding, for nodes whose first operand has one of these types: what the format's runtime computes with."""
+    return when(lambda n: n.input(0).type.dtype in dtypes, encoding)

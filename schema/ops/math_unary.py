@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from minnow.schema.ops.encoding import unary
+from minnow.schema.ops.encoding import F32_I32, unary
 from minnow.schema.ops.op import ELEMENTWISE, Float, Numeric, op
 from minnow.schema.ops.special import erf, erfc, keep
 
 
-@op(mnn=unary("ABS"), traits=ELEMENTWISE)
+@op(mnn=unary("ABS", F32_I32), traits=ELEMENTWISE)
 def Abs(x: Numeric):
     """y = |x|"""
     return np.abs(x)
 
 
-@op(mnn=unary("NEG"), traits=ELEMENTWISE)
+@op(mnn=unary("NEG", F32_I32), traits=ELEMENTWISE)
 def Neg(x: Numeric):
     """y = -x"""
     return np.negative(x)
@@ -39,13 +39,13 @@ def Round(x: Float):
     return np.rint(x)
 
 
-@op(mnn=unary("SIGN"), traits=ELEMENTWISE)
+@op(mnn=unary("SIGN", F32_I32), traits=ELEMENTWISE)
 def Sign(x: Numeric):
     """-1, 0 or 1; NaN stays NaN."""
     return np.sign(x)
 
 
-@op(mnn=unary("SQUARE"), traits=ELEMENTWISE)
+@op(mnn=unary("SQUARE", F32_I32), traits=ELEMENTWISE)
 def Square(x: Numeric):
     """y = x * x"""
     return x * x
@@ -141,7 +141,7 @@ def Cosh(x: Float):
     return keep(np.cosh, x)
 
 
-@op(mnn=unary("TANH"), traits=ELEMENTWISE)
+@op(mnn=unary("TANH", legacy="TanH"), traits=ELEMENTWISE)
 def Tanh(x: Float):
     """Hyperbolic tangent."""
     return keep(np.tanh, x)

@@ -218,12 +218,15 @@ class Op:
         self.attrs: dict[str, Attr] = {}
         self._shape: Callable[..., Any] | None = None
         self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
+        self._variants: list[Mapping[str, Any]] = []
         hints = typing.get_type_hints(function, include_extras=True)
         for p in inspect.signature(function).parameters.values():
             hint = hints.get(p.name, T)
             if p.kind is inspect.Parameter.KEYWORD_ONLY:
                 required = p.default is inspect.Parameter.empty
-                self.attrs[p.name] = Attr(p.name, None if required else p.default, required, hint)
+                # A default takes the same form as a given value, so that the two compare equal.
+                default = None if required or p.default is None else _canonical(p.default, hint)
+                self.attrs[p.name] = Attr(p.name, default, required, hint)
             else:
                 variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
                 self.inputs.append(Operand(p.name, p.default is None or variadic, variadic, _dtypes(hint)))
@@ -246,6 +249,10 @@ class Op:
         An operand is an array, a shape tuple (filled with float32 normals) or None."""
         self._samples = function
         return function
+
+    def vary(self, **attrs: Any) -> None:
+        """Has the samples that are generated for an elementwise op made with these attributes as well."""
+        self._variants.append(attrs)
 
     def encode(self, *types: str) -> Callable[[Callable[[Node], WireOp | None]], Callable[[Node], WireOp | None]]:
         """Sets the encoder; `types` are the OpTypes the decoder, set by `decode`, is asked for."""
@@ -324,6 +331,10 @@ class Op:
         if Trait.ELEMENTWISE not in self.traits:
             raise InternalError(f"{self.name} has no shape rule")
         known = [a for a in args if a is not None]
+        # Operands that may be of several types share one; a condition (Where) is bool beside them.
+        free = [a.dtype for i, a in enumerate(args) if a is not None and len(self.operand(i).dtypes) > 1]
+        if len(set(free)) > 1:
+            raise ModelError(f"{self.name} needs operands of one type, not {' and '.join(map(str, free))}")
         dtype = DType.BOOL if Trait.COMPARE in self.traits else known[-1].dtype
         return TensorType(dtype, broadcast(*(a.shape for a in known)))
 
@@ -362,15 +373,17 @@ class Op:
             shapes = [((), ()), ((0, 3), (1, 3)), ((7,), (7,)), ((2, 3, 5), (5,)), ((2, 3, 5), (3, 1)), ((), (2, 3)),
                       ((1, 19, 3, 5), (1, 19, 1, 1)), ((4, 1, 6), (5, 1)), ((2, 17, 3), (2, 17, 3)), ((1,), (3, 1))]  # fmt: skip
             shapes = [s + (s[0],) * (arity - 2) for s in shapes]
-        for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8, DType.BOOL, DType.F16):
-            if all(dtype in o.dtypes for o in self.inputs):
-                for group in shapes:
-                    yield tuple(fill(rng, s, dtype) for s in group), {}
-        if DType.F32 in self.inputs[0].dtypes:
-            special = np.array(
-                [0.0, -0.0, 1, -1, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-38, -3e38, 88, -104], np.float32
-            )
-            yield tuple(special if i == 0 else np.roll(special, 5 * i) for i in range(arity)), {}
+        special = np.array(
+            [0.0, -0.0, 1, -1, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-38, -3e38, 88, -104], np.float32
+        )
+        plain: list[Mapping[str, Any]] = [] if any(a.required for a in self.attrs.values()) else [{}]
+        for attrs in plain + self._variants:
+            for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8, DType.BOOL, DType.F16):
+                if all(dtype in o.dtypes for o in self.inputs):
+                    for group in shapes:
+                        yield tuple(fill(rng, s, dtype) for s in group), attrs
+            if DType.F32 in self.inputs[0].dtypes:
+                yield tuple(special if i == 0 else np.roll(special, 5 * i) for i in range(arity)), attrs
 
     def builds(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes for a new node: canonical, and without those at their default value."""

@@ -11,10 +11,11 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def keep(function: Callable[[Array], Array], x: Array) -> Array:
+def keep(function: Callable[..., Any], x: Array, *others: Array) -> Array:
     """Applies a float function in float64 and rounds once to the dtype of `x`."""
     x = np.asarray(x)
-    return np.asarray(function(x.astype(np.float64))).astype(x.dtype)
+    wide = [np.asarray(v).astype(np.float64) for v in (x, *others)]
+    return np.asarray(function(*wide)).astype(x.dtype)
 
 
 def erf(x: Array) -> Array:

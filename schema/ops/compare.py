@@ -1,0 +1,140 @@
+"""Comparisons, logic on bool, and the choice that goes with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minnow.schema.ir import DType, Node
+from minnow.schema.ops.encoding import BOOL, F32_I32, I32, binary, computes, simple, swapped
+from minnow.schema.ops.op import COMPARE, ELEMENTWISE, Bool, Encoding, Float, Numeric, T, Trait, WireOp, fill, op
+from minnow.schema.ops.special import Array
+
+SYMMETRIC = COMPARE | {Trait.COMMUTATIVE}
+
+
+def _equality(code: str) -> Encoding:
+    """EQUAL and NOTEQUAL, where the format's runtime is right with them.
+
+    It compares the bits of floats: 0 differs from -0, and NaN equals NaN. With a constant that is neither, this is no
+    matter; other floats get the generic encoding, unless a pass has made two ordered comparisons of it.
+    """
+    form = binary(code, F32_I32 | BOOL)
+
+    def encode(node: Node) -> WireOp | None:
+        if node.input(0).type.dtype is DType.F32 and not any(_plain(v.array) for v in node.inputs if v is not None):
+            return None
+        return form.encode(node)
+
+    return Encoding(encode, form.decode, form.types)
+
+
+def _plain(numbers: Array | None) -> bool:
+    return numbers is not None and bool(np.all((numbers != 0) & (numbers == numbers)))
+
+
+@op(mnn=_equality("EQUAL"), traits=SYMMETRIC)
+def Equal(a: T, b: T):
+    """a == b; NaN equals nothing."""
+    return np.equal(a, b)
+
+
+@op(mnn=_equality("NOTEQUAL"), traits=SYMMETRIC)
+def NotEqual(a: T, b: T):
+    """a != b; true where one is NaN."""
+    return np.not_equal(a, b)
+
+
+@op(mnn=binary("GREATER"), traits=COMPARE)
+def Greater(a: Numeric, b: Numeric):
+    """a > b"""
+    return np.greater(a, b)
+
+
+# LESS is wrong in other runtimes of the format where both floats are negative. It is read, never written.
+@op(mnn=swapped(binary("GREATER"), binary("LESS")), traits=COMPARE)
+def Less(a: Numeric, b: Numeric):
+    """a < b. In a file it stands as Greater(b, a)."""
+    return np.less(a, b)
+
+
+@op(mnn=binary("GREATER_EQUAL"), traits=COMPARE)
+def GreaterOrEqual(a: Numeric, b: Numeric):
+    """a >= b"""
+    return np.greater_equal(a, b)
+
+
+@op(mnn=binary("LESS_EQUAL"), traits=COMPARE)
+def LessOrEqual(a: Numeric, b: Numeric):
+    """a <= b"""
+    return np.less_equal(a, b)
+
+
+# The format's runtime knows bool as int32 that is 0 or 1, where a product is the conjunction.
+@op(mnn=binary("MUL", BOOL), traits=SYMMETRIC)
+def And(a: Bool, b: Bool):
+    """True where both are."""
+    return a & b
+
+
+@op(mnn=binary("LOGICALOR", BOOL), traits=SYMMETRIC)
+def Or(a: Bool, b: Bool):
+    """True where one or both are."""
+    return a | b
+
+
+@op(mnn=binary("LOGICALXOR", BOOL), traits=SYMMETRIC)
+def Xor(a: Bool, b: Bool):
+    """True where exactly one is."""
+    return a ^ b
+
+
+@op(traits=COMPARE)
+def Not(x: Bool):
+    """True where x is false."""
+    return ~x
+
+
+@op(traits=COMPARE)
+def IsNaN(x: Float):
+    """True where x is not a number."""
+    return np.isnan(x)
+
+
+@op(traits=COMPARE)
+def IsInf(x: Float, *, detect_negative: bool = True, detect_positive: bool = True):
+    """True where x is infinite, of the signs that count."""
+    return (np.isposinf(x) & detect_positive) | (np.isneginf(x) & detect_negative)
+
+
+IsInf.vary(detect_negative=False)
+IsInf.vary(detect_positive=False)
+
+
+_SELECT = simple("Select")
+
+
+@op(traits=ELEMENTWISE)
+def Where(cond: Bool, a: T, b: T):
+    """a where `cond` holds, b elsewhere."""
+    return np.where(cond, a, b)
+
+
+@Where.encode("Select")
+def _(node: Node) -> WireOp | None:
+    return _SELECT.encode(node) if node.input(1).type.dtype in F32_I32 | BOOL else None
+
+
+@Where.decode
+def _(wire: WireOp):
+    return wire.inputs, {}
+
+
+@Where.samples
+def _(rng):
+    shapes = [((), (), ()), ((0, 3), (1, 3), (1,)), ((7,), (7,), (7,)), ((2, 3, 5), (5,), ()), ((5,), (2, 3, 5), (3, 1)),
+              ((4, 1, 6), (5, 1), (4, 1, 1)), ((), (2, 3), (2, 3)), ((1, 19, 3, 3), (1, 19, 3, 3), (1,))]  # fmt: skip
+    for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8, DType.BOOL, DType.F16):
+        for c, a, b in shapes:
+            yield (fill(rng, c, DType.BOOL), fill(rng, a, dtype), fill(rng, b, dtype)), {}
+    special = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
+    yield (np.array([True, False, True, False]), special, special[::-1].copy()), {}
