@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
+from minnow.schema.ops.folding import fold
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.tensor import dtype_of, load_tensor
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
@@ -109,6 +110,7 @@ class Scope:
     graph: Graph
     values: dict[str, Value]
     outer: Scope | None = None
+    inlined: bool = False
 
 
 class Translator:
@@ -173,13 +175,23 @@ class Translator:
         captured = [self._lookup(n, outer) for n in names]
         return scope.graph, captured
 
-    def _body(self, proto: onnx.GraphProto, scope: Scope) -> None:
+    def inline(self, proto: onnx.GraphProto) -> list[Value]:
+        """Translates a graph without inputs into the current one, in a scope of its own; gives its outputs."""
+        assert self.scope is not None
+        scope = Scope(self.scope.graph, {}, self.scope, inlined=True)
+        self._initializers(proto, scope)
+        return self._body(proto, scope)
+
+    def _body(self, proto: onnx.GraphProto, scope: Scope) -> list[Value]:
         saved, self.scope = self.scope, scope
         try:
             known = {info.name: info for info in proto.value_info}
             for i, node in enumerate(proto.node):
                 self._node(node, i, scope, known)
-            scope.graph.outputs = [self._lookup(info.name, scope) for info in proto.output]
+            outputs = [self._lookup(info.name, scope) for info in proto.output]
+            if not scope.inlined:
+                scope.graph.outputs = outputs
+            return outputs
         finally:
             self.scope = saved
 
@@ -196,6 +208,7 @@ class Translator:
         call = Call(qualified(node), name, origin, version, used, list(node.output), self)
         b = Builder(scope.graph, origin=origin)
         results = frontend.translate(mapping, b, call, inputs, self._attributes(node, origin))
+        results = tuple(fold(scope.graph, b.made, results))
         if len(results) < used:
             raise ModelError(f"{node.op_type} has {len(results)} outputs, not {used}", where=origin)
         for out, value in zip(node.output, results, strict=False):
@@ -220,6 +233,8 @@ class Translator:
                 why="nodes of an ONNX graph stand in topological order; this graph has a cycle, or the value is missing",
             )  # fmt: skip
         outside = self._lookup(name, scope.outer, origin)
+        if scope.inlined:
+            return outside
         if outside.data is not None:
             inside = Value(outside.type, outside.name, outside.data)
         else:

@@ -1,0 +1,245 @@
+"""Shapes, data movement, indexing, constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.onnx.frontend import frontend as onnx
+from minnow.converter.onnx.operand import constant, ints, rank, static_dim
+from minnow.converter.onnx.tensor import dtype_of
+from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.ir import Value
+from minnow.schema.ops import Builder
+
+onnx.same("Size", "Expand", "Tile", "Range", "NonZero")
+
+
+@onnx.op("Constant")
+def _(b, *, value=None, value_float=None, value_floats=None, value_int=None, value_ints=None, value_string=None,
+      value_strings=None, sparse_value=None):  # fmt: skip
+    if value is not None:
+        return Value.constant(value)
+    if value_float is not None or value_floats is not None:
+        return b.const(np.asarray(value_floats if value_float is None else value_float, np.float32))
+    if value_int is not None or value_ints is not None:
+        return b.const(np.asarray(value_ints if value_int is None else value_int, np.int64))
+    raise UnsupportedError("a constant of strings or a sparse one is not supported")
+
+
+@onnx.op("ConstantOfShape")
+def _(b, shape, *, value=None):
+    fill = np.zeros(1, np.float32) if value is None else value.numpy()
+    return b.Fill(shape, fill.reshape(()))
+
+
+@onnx.op("Shape")
+def _(b, x, *, start=0, end=None):
+    return b.Shape(x, start=start, end=end)
+
+
+@onnx.op("Reshape")
+def _(b, x, shape, *, allowzero=0):
+    return b.Reshape(x, shape, allowzero=bool(allowzero))
+
+
+@onnx.op("Flatten")
+def _(b, x, *, axis=1):
+    return b.Flatten(x, axis=axis)
+
+
+@onnx.op("Squeeze", until=12)
+def _(b, x, *, axes=None):
+    return b.Squeeze(x, axes=None if axes is None else tuple(axes))
+
+
+@onnx.op("Squeeze", since=13)
+def _(b, x, axes=None):
+    return b.Squeeze(x, axes=ints(axes, "the axes of Squeeze"))
+
+
+@onnx.op("Unsqueeze", until=12)
+def _(b, x, *, axes):
+    return b.Unsqueeze(x, axes=tuple(axes))
+
+
+@onnx.op("Unsqueeze", since=13)
+def _(b, x, axes):
+    return b.Unsqueeze(x, axes=ints(axes, "the axes of Unsqueeze"))
+
+
+@onnx.op("Transpose")
+def _(b, x, *, perm=None):
+    return b.Transpose(x, perm=tuple(range(rank(x, "the input of Transpose")))[::-1] if perm is None else tuple(perm))
+
+
+@onnx.op("Concat")
+def _(b, *xs, axis=1):
+    return b.Concat(*xs, axis=axis)
+
+
+@onnx.op("Split", until=12)
+def _(b, x, *, axis=0, split=None, node):
+    return b.Split(x, axis=axis, sizes=_parts(x, axis, split, node.n_outputs), n_outputs=node.n_outputs)
+
+
+@onnx.op("Split", since=13)
+def _(b, x, split=None, *, axis=0, num_outputs=None, node):
+    sizes = _parts(x, axis, ints(split, "the sizes of Split"), num_outputs or node.n_outputs)
+    return b.Split(x, axis=axis, sizes=sizes, n_outputs=len(sizes))
+
+
+def _parts(x: Value, axis: int, sizes: Any, n: int) -> tuple[int, ...]:
+    if sizes:
+        return tuple(sizes)
+    extent = static_dim(x.type, axis, "the axis that Split divides")
+    # Where n does not divide the extent, the last part is smaller.
+    chunk = -(-extent // n)
+    return tuple(max(min(chunk, extent - i * chunk), 0) for i in range(n))
+
+
+@onnx.op("Slice", until=9)
+def _(b, x, *, axes=None, ends, starts):
+    operands = [np.asarray(v, np.int64) for v in (starts, ends)]
+    return b.Slice(x, *operands, None if axes is None else np.asarray(axes, np.int64))
+
+
+@onnx.op("Slice", since=10)
+def _(b, x, starts, ends, axes=None, steps=None):
+    return b.Slice(x, starts, ends, axes, steps)
+
+
+@onnx.op("Pad", until=10)
+def _(b, x, *, mode="constant", pads, value=0.0):
+    n = len(pads) // 2
+    interleaved = np.asarray(pads, np.int64).reshape(2, n).T.reshape(-1)
+    return b.Pad(x, interleaved, np.asarray(value, x.type.dtype.numpy), mode=mode)
+
+
+@onnx.op("Pad", since=11)
+def _(b, x, pads, value=None, axes=None, *, mode="constant"):
+    n = rank(x, "the input of Pad")
+    if axes is not None:
+        chosen = [a % n for a in ints(axes, "the axes of Pad")]
+        pads = _spread(b, pads, chosen, n)
+    if pads.data is not None:
+        interleaved: Any = constant(pads, "pads").astype(np.int64).reshape(2, n).T.reshape(-1)
+    else:
+        # Stored as all begins, then all ends; the op wants begin and end of each axis side by side.
+        interleaved = b.Reshape(b.Transpose(b.Reshape(pads, np.array([2, n])), perm=(1, 0)), np.array([2 * n]))
+    if value is not None and value.type.shape == (1,):
+        value = b.Reshape(value, np.zeros(0, np.int64))
+    return b.Pad(x, interleaved, value, mode=mode)
+
+
+def _spread(b: Builder, pads: Value, axes: list[int], n: int) -> Value:
+    if pads.data is not None:
+        full = np.zeros((2, n), np.int64)
+        full[:, axes] = pads.data.numpy().reshape(2, -1)
+        return b.const(full.reshape(-1))
+    index = np.array([[axis] for axis in [*axes, *(a + n for a in axes)]], np.int64)
+    return b.ScatterND(np.zeros(2 * n, np.int64), index, pads)
+
+
+@onnx.op("Gather")
+def _(b, x, indices, *, axis=0):
+    return b.Gather(x, indices, axis=axis)
+
+
+@onnx.op("GatherElements")
+def _(b, x, indices, *, axis=0):
+    return b.GatherElements(x, indices, axis=axis)
+
+
+@onnx.op("GatherND")
+def _(b, x, indices, *, batch_dims=0):
+    return b.GatherND(x, indices, batch_dims=batch_dims)
+
+
+@onnx.op("Scatter", "ScatterElements")
+def _(b, x, indices, updates, *, axis=0, reduction="none"):
+    return b.ScatterElements(x, indices, updates, axis=axis, reduction=reduction)
+
+
+@onnx.op("ScatterND")
+def _(b, x, indices, updates, *, reduction="none"):
+    return b.ScatterND(x, indices, updates, reduction=reduction)
+
+
+@onnx.op("DepthToSpace")
+def _(b, x, *, blocksize, mode="DCR"):
+    return b.DepthToSpace(x, blocksize=blocksize, mode=mode)
+
+
+@onnx.op("SpaceToDepth")
+def _(b, x, *, blocksize):
+    return b.SpaceToDepth(x, blocksize=blocksize)
+
+
+@onnx.op("Trilu")
+def _(b, x, k=None, *, upper=1):
+    return b.Trilu(x, k, upper=bool(upper))
+
+
+@onnx.op("ReverseSequence")
+def _(b, x, lens, *, batch_axis=1, time_axis=0):
+    return b.ReverseSequence(x, lens, batch_axis=batch_axis, time_axis=time_axis)
+
+
+@onnx.op("OneHot")
+def _(b, indices, depth, values, *, axis=-1):
+    return b.OneHot(indices, depth, values, axis=axis)
+
+
+@onnx.op("EyeLike")
+def _(b, x, *, dtype=None, k=0):
+    to = x.type.dtype if dtype is None else dtype_of(dtype, "EyeLike")
+    return b.EyeLike(x, k=k, to=to)
+
+
+@onnx.op("Compress")
+def _(b, x, condition, *, axis=None):
+    return b.Compress(x, condition, axis=axis)
+
+
+@onnx.op("Unique")
+def _(b, x, *, axis=None, sorted=1, node):
+    return b.Unique(x, axis=axis, sorted=bool(sorted), n_outputs=node.n_outputs)
+
+
+# Operators of the experimental period, which files of the first converters still hold.
+
+
+@onnx.op("Crop")
+def _(b, x, *, border, scale=None):
+    if len(border) != 4:
+        raise ModelError(f"Crop has the border {border}, not left, top, right, bottom")
+    left, top, right, bottom = border
+    if scale:
+        ends = [top + scale[0], left + scale[1]]
+    else:
+        big = np.iinfo(np.int32).max
+        ends = [-bottom or big, -right or big]
+    return b.Slice(x, np.array([top, left]), np.array(ends), np.array([2, 3]))
+
+
+@onnx.op("ImageScaler")
+def _(b, x, *, bias, scale=1.0):
+    shift = np.asarray(bias, np.float32).reshape(1, -1, 1, 1)
+    return b.Add(b.Mul(x, scale), shift)
+
+
+@onnx.op("Affine")
+def _(b, x, *, alpha=1.0, beta=0.0):
+    return b.Add(b.Mul(x, alpha), beta)
+
+
+@onnx.op("ParametricSoftplus")
+def _(b, x, *, alpha=1.0, beta=1.0):
+    return b.Mul(b.Softplus(b.Mul(x, beta)), alpha)
+
+
+@onnx.op("ScaledTanh")
+def _(b, x, *, alpha=1.0, beta=1.0):
+    return b.Mul(b.Tanh(b.Mul(x, beta)), alpha)

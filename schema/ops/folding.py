@@ -1,0 +1,54 @@
+"""Constant folding of single nodes by the numpy reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ops.op import Trait, get
+
+_MAX_ELEMENTS = 4096
+
+
+def fold(graph: Graph, made: Iterable[Node], results: Sequence[Value | None]) -> list[Value | None]:
+    """Replaces new nodes whose inputs are small constants, or that read static shapes only, by constants.
+
+    Returns:
+        The results, with folded ones replaced.
+    """
+    table: dict[Value, Value] = {}
+    for node in made:
+        if node.graph is not graph or not _is_small(node):
+            continue
+        arrays = _evaluate(node)
+        if arrays is None:
+            continue
+        for old, array in zip(node.outputs, arrays, strict=False):
+            table[old] = Value.constant(array, old.name)
+            old.replace_all_uses(table[old])
+        graph.erase(node)
+    return [table.get(v, v) if v is not None else None for v in results]
+
+
+def _is_small(node: Node) -> bool:
+    op = get(node.op)
+    if Trait.CONTROL_FLOW in op.traits:
+        return False
+    return all((v.type.count or 0) <= _MAX_ELEMENTS and v.type.is_static for v in node.outputs)
+
+
+def _evaluate(node: Node) -> tuple[np.ndarray, ...] | None:  # type: ignore[type-arg]
+    op = get(node.op)
+    if Trait.SHAPE_ONLY in op.traits:
+        (x,) = node.inputs
+        if x is None or not x.type.is_static:
+            return None
+        # Only the shape is read: an array that takes no memory stands for the input.
+        inputs = [np.broadcast_to(np.zeros((), x.type.dtype.numpy), x.type.static_shape)]
+    else:
+        if any(v is not None and (v.data is None or int(np.prod(v.data.shape)) > _MAX_ELEMENTS) for v in node.inputs):
+            return None
+        inputs = [None if v is None or v.data is None else v.data.numpy() for v in node.inputs]
+    return op.evaluate(inputs, node.attrs)
