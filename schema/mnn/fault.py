@@ -6,7 +6,7 @@ from __future__ import annotations
 class Fault(Exception):  # noqa: N818, as it never leaves this folder
     """Something is wrong with a value; `offset` is its place in the file, if there is a file."""
 
-    def __init__(self, why: str, offset: int = -1) -> None:
+    def __init__(self, why: str, offset: int | None = None) -> None:
         super().__init__(why)
         self.why = why
         self.offset = offset
@@ -20,4 +20,4 @@ class Fault(Exception):  # noqa: N818, as it never leaves this folder
     def where(self, root: str) -> str:
         """`Net.oplists[3].main.weight, byte 1234`."""
         path = root + "".join(reversed(self.steps))
-        return path if self.offset < 0 else f"{path}, byte {self.offset}"
+        return path if self.offset is None else f"{path}, byte {self.offset}"

@@ -26,6 +26,19 @@ from minnow.schema.mnn import wire_read, wire_write
 from minnow.schema.mnn.fbs import Default, Table, schema
 from minnow.schema.mnn.wire_read import Buffer
 
+__all__ = [
+    "Buffer",
+    "default",
+    "enums",
+    "read",
+    "read_nested",
+    "tables",
+    "unions",
+    "write",
+    "write_nested",
+    "write_view",
+]
+
 enums: dict[str, dict[str, int]]
 """Of every enum the members and their numbers."""
 unions: dict[str, dict[str, int]]

@@ -77,7 +77,10 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise Fault(f"tables are nested more than {MAX_DEPTH} deep", at)
         self.check(at, 4, 4, "a table")
-        layout = self.layout(table, at - _I32.unpack_from(self.view, at)[0])
+        vtable = at - _I32.unpack_from(self.view, at)[0]
+        if not 0 <= vtable < self.end:
+            raise Fault(f"the vtable, at {vtable}, would lie outside of the {self.end} bytes of data", at)
+        layout = self.layout(table, vtable)
         values: dict[str, Any] = {}
         for field, offset in layout:
             try:
