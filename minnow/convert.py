@@ -1,0 +1,207 @@
+"""`minnow.convert`: the whole way from a foreign file to a verified `.mnn` file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minnow.schema.errors import UsageError, VerifyError
+
+if TYPE_CHECKING:
+    from minnow.runtime.verify import Verification
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Report:
+    """What a conversion did.
+
+    Attributes:
+        source, output: the two files.
+        framework: format of the source.
+        source_bytes, output_bytes: their sizes.
+        nodes_before, nodes_after: number of nodes by op, as read and as written.
+        seconds: time of each step: read, optimize, write, verify.
+        notices: what the user should know, one sentence each.
+        statistics: per rule that fired: applications and milliseconds.
+        explained: (rule, node, reason) of rules asked for with `explain` that did not apply.
+        verification: the comparison with the source; None where it was switched off.
+    """
+
+    source: str
+    output: str
+    framework: str
+    source_bytes: int
+    output_bytes: int
+    nodes_before: dict[str, int]
+    nodes_after: dict[str, int]
+    seconds: dict[str, float]
+    notices: list[str] = field(default_factory=list)
+    statistics: dict[str, dict[str, float]] = field(default_factory=dict)
+    explained: list[tuple[str, str, str]] = field(default_factory=list)
+    verification: Verification | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON-ready values."""
+        table = asdict(self)
+        table["verification"] = None if self.verification is None else self.verification.as_dict()
+        return table
+
+    def __str__(self) -> str:
+        before, after = sum(self.nodes_before.values()), sum(self.nodes_after.values())
+        rows = [
+            f"{self.source} ({self.framework}, {_size(self.source_bytes)}, {before} nodes)"
+            f" -> {self.output} ({_size(self.output_bytes)}, {after} nodes)"
+        ]
+        rows += [f"note: {text}" for text in self.notices]
+        if self.verification is not None:
+            rows.append(str(self.verification))
+        times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
+        return "\n".join([*rows, f"time: {times}"])
+
+
+def convert(
+    source: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    framework: str | None = None,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    optimize: int = 2,
+    verify: bool = True,
+    passes: Sequence[str] = (),
+    explain: str = "",
+    biz_code: str = "",
+    progress: Progress | None = None,
+) -> Report:
+    """Converts a model file to `.mnn`.
+
+    Args:
+        source: the model file.
+        output: the file to write; by default the source's name with the suffix `.mnn`. It appears only when
+            everything, the verification included, has succeeded.
+        framework: format of the source ("onnx"); None finds it by content.
+        inputs: shapes that fix or replace those in the file, by input name: {"x": (1, 3, 224, 224)}.
+        optimize: level 0 (none) to 3 (also what may change the last bits).
+        verify: run the written file and compare its outputs with those of the source.
+        passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
+        explain: "RULE" or "RULE@NODE": why the rule did not apply.
+        biz_code: free text kept in the file.
+        progress: called with the name of each step when it begins.
+
+    Returns:
+        The report; its `verification` says how far the outputs are from the source's.
+
+    Raises:
+        UsageError: the call is wrong. FormatError, ModelError: the source cannot be read or is invalid.
+        UnsupportedError: it holds what Minnow cannot convert; everything is listed.
+        VerifyError: the result does not give the numbers of the source; no file is written.
+    """
+    source = Path(source)
+    target = Path(output) if output is not None else source.with_suffix(".mnn")
+    if not 0 <= int(optimize) <= 3:
+        raise UsageError(f"optimize is {optimize}", hint="0 to 3")
+    if target.resolve() == source.resolve():
+        raise UsageError("the output is the source itself", where=str(target))
+    if not target.parent.is_dir():
+        raise UsageError("the folder of the output does not exist", where=str(target.parent))
+    step = _Clock(progress or (lambda name: None))
+
+    from minnow.converter import read
+    from minnow.optimizer import optimize as run_optimizer
+    from minnow.optimizer.rewrite import Trace
+    from minnow.schema.mnn import encode
+
+    with step("read"):
+        model = read(source, framework, inputs=dict(inputs or {}))
+    log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
+    with step("optimize"):
+        summary = run_optimizer(model, optimize, passes=passes, log=log)
+    temporary = _temporary(target)
+    try:
+        with step("write"):
+            data = encode(model, biz_code=biz_code)
+            temporary.write_bytes(data)
+        report = Report(
+            source=str(source),
+            output=str(target),
+            framework=model.source,
+            source_bytes=source.stat().st_size,
+            output_bytes=len(data),
+            nodes_before=summary.before,
+            nodes_after=summary.after,
+            seconds=step.seconds,
+            notices=model.notices,
+            statistics=summary.statistics,
+            explained=log.reasons,
+        )
+        if verify:
+            from minnow.runtime.verify import verify as compare
+
+            with step("verify"):
+                report.verification = compare(source, temporary, framework=framework, inputs=inputs)
+            report.verification.target = str(target)
+            if not report.verification.passed:
+                raise VerifyError(
+                    "the converted model does not give the numbers of its source",
+                    where=str(source),
+                    why=str(report.verification),
+                    hint="`--no-verify` writes the file all the same; `-O0` tells whether an optimization is the cause",
+                )
+        os.replace(temporary, target)
+    except OSError as e:
+        raise UsageError("cannot write the output", where=str(target), why=e.strerror or str(e)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return report
+
+
+def _temporary(target: Path) -> Path:
+    """A new name beside the target, so that the rename at the end cannot cross file systems."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as e:
+        raise UsageError("cannot write the output", where=str(target), why=e.strerror or str(e)) from None
+    os.close(handle)
+    # mkstemp makes files for the owner only; the output follows the user's umask like any other file.
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(name, 0o666 & ~mask)
+    return Path(name)
+
+
+class _Clock:
+    """Times the steps and announces them."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.seconds: dict[str, float] = {}
+        self._progress = progress
+        self._name = ""
+        self._begin = 0.0
+
+    def __call__(self, name: str) -> _Clock:
+        self._name = name
+        return self
+
+    def __enter__(self) -> None:
+        self._progress(self._name)
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *exc: object) -> None:
+        self.seconds[self._name] = time.perf_counter() - self._begin
+
+
+def _size(n: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000  # type: ignore[assignment]
+    return f"{n:.2f} GB"
+
+
+__all__ = ["Report", "convert"]
