@@ -57,7 +57,7 @@ class Rule:
     shared: bool
     level: int
     doc: str
-    file: str
+    module: str
     line: int
 
 
@@ -69,7 +69,7 @@ class GraphPass:
     apply: Callable[[Graph], int]
     level: int
     doc: str
-    file: str
+    module: str
     line: int
 
 
@@ -97,7 +97,7 @@ def graph_pass(*, level: int = 1) -> Callable[[Callable[[Graph], int]], GraphPas
 
 
 def _place(function: Callable[..., Any]) -> tuple[str, str, int]:
-    return inspect.getdoc(function) or "", inspect.getsourcefile(function) or "", function.__code__.co_firstlineno
+    return inspect.getdoc(function) or "", function.__module__, function.__code__.co_firstlineno
 
 
 def _register(table: dict[str, Any], item: Any) -> Any:
@@ -170,7 +170,8 @@ def _fixpoint(graph: Graph, by_op: dict[str, list[tuple[Rule, Matcher]]], log: T
             last.append(rule.name)
             if done > limit:
                 raise InternalError(
-                    f"the rules {', '.join(sorted(set(last)))} undo each other", where=f"graph '{graph.name}', {node.origin}"
+                    f"the rules {', '.join(sorted(set(last)))} undo each other",
+                    where=f"graph '{graph.name}', {node.origin}",
                 )
             for other in touched:
                 if other.op in by_op and other not in queued and other.graph is graph:

@@ -1,0 +1,138 @@
+"""Dead code, duplicates, constants: the passes that every other pass leaves work for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from minnow.optimizer.rewrite import erase_dead, graph_pass
+from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ir.blob import nbytes
+from minnow.schema.ops import Trait, get
+from minnow.schema.ops.folding import fold
+
+# Constants above this size are only shared when they are the very same blob: no pass reads big weights to compare.
+_MAX_COMPARED_BYTES = 1 << 16
+
+
+@graph_pass(level=1)
+def eliminate_dead(graph: Graph) -> int:
+    """Erases nodes whose results nobody reads.
+
+    Given:
+        graph g(%x: f32[4]) {
+          %a: f32[4] = Exp(%x)
+          %b: f32[4] = Neg(%x)
+          return %b
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %b: f32[4] = Neg(%x)
+          return %b
+        }
+    """
+    return erase_dead(graph, list(reversed(graph)))
+
+
+@graph_pass(level=1)
+def fold_constants(graph: Graph) -> int:
+    """Computes nodes whose inputs are small constants, and the shapes of values of static shape.
+
+    Given:
+        graph g(%x: f32[4]) {
+          %a: f32[2] = Add(f32[2](1.0, 2.0), f32[2](3.0, 4.0))
+          %b: f32[2] = Neg(%a)
+          return %b
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          return f32[2](-4.0, -6.0)
+        }
+    """
+    before = len(graph)
+    for node in graph:
+        fold(graph, [node], ())
+    return before - len(graph)
+
+
+@graph_pass(level=1)
+def eliminate_common(graph: Graph) -> int:
+    """Computes equal nodes (same op, inputs and attributes) once, and keeps equal constants once.
+
+    Given:
+        graph g(%x: f32[4]) {
+          %a: f32[4] = Exp(%x)
+          %b: f32[4] = Exp(%x)
+          %c: f32[4] = Add(%a, %b)
+          return %c
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %a: f32[4] = Exp(%x)
+          %c: f32[4] = Add(%a, %a)
+          return %c
+        }
+    """
+    changes = 0
+    constants: dict[Hashable, Value] = {}
+    for value in graph.constants():
+        first = constants.setdefault(_content(value), value)
+        if first is not value:
+            changes += 1
+            for node, i in list(value.uses):
+                if node.graph is graph:
+                    node.set_input(i, first)
+    seen: dict[Hashable, Node] = {}
+    for node in graph:
+        if Trait.CONTROL_FLOW in get(node.op).traits:
+            continue
+        key = (node.op, node.inputs, _attributes(node), len(node.outputs))
+        first_node = seen.setdefault(key, node)
+        if first_node is not node:
+            changes += 1
+            for mine, other in zip(node.outputs, first_node.outputs, strict=True):
+                mine.replace_all_uses(other)
+            graph.erase(node)
+    return changes
+
+
+def _content(value: Value) -> Hashable:
+    blob = value.data
+    assert blob is not None
+    if nbytes(blob) > _MAX_COMPARED_BYTES:
+        return id(blob)
+    return blob.dtype, blob.shape, blob.numpy().tobytes()
+
+
+def _attributes(node: Node) -> Hashable:
+    def key(v: Any) -> Hashable:
+        return v if isinstance(v, Hashable) else id(v)
+
+    return tuple((k, key(v)) for k, v in sorted(node.attrs.items()))
+
+
+@graph_pass(level=1)
+def pull_constants(graph: Graph) -> int:
+    """Gives branches and loop bodies the constants they capture as constants of their own, and drops parameters that
+    nobody reads."""
+    changes = 0
+    for node in graph:
+        bodies = list(node.subgraphs.values())
+        if not bodies:
+            continue
+        first = 2 + node.attrs["num_carried"] if node.op == "Loop" else 0
+        # Operands of If stand one behind the condition; those of Loop line up with the body's parameters.
+        shift = 1 if node.op == "If" else 0
+        for k in reversed(range(first, len(bodies[0].params))):
+            operand = node.inputs[k + shift]
+            params = [body.params[k] for body in bodies]
+            if operand is not None and operand.data is not None:
+                for p in params:
+                    p.replace_all_uses(Value(operand.type, operand.name, operand.data))
+            if not any(p.uses for p in params):
+                for body in bodies:
+                    del body.params[k]
+                    body.touch()
+                node.remove_input(k + shift)
+                changes += 1
+    return changes

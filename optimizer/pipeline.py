@@ -1,0 +1,130 @@
+"""The pipeline: one list, in order, with the reason for each place."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
+from minnow.optimizer.rewrite import Rule, Trace, apply_rules, rules
+from minnow.optimizer.rewrite import passes as all_passes
+from minnow.schema.errors import UsageError
+from minnow.schema.ir import Graph, Model
+
+Check = Callable[[str, Model], None]
+
+# A line is a pass, or "topic:*" for all rules of `passes/<topic>.py`, which run together to a fixpoint.
+PIPELINE: tuple[tuple[str, str], ...] = (
+    ("pull_constants", "subgraphs must hold their constants before anything in them can fold"),
+    ("fold_constants", "shapes and axes must be numbers before rules look at them"),
+    ("identity:*", "what does nothing must not stand between the parts of a pattern"),
+    ("shape:*", "constant shapes let the movement rules see what a reshape does"),
+    ("fold_constants", "the shape rules leave constants to compute"),
+    ("eliminate_common", "patterns want one value where the source computes the same twice"),
+    ("movement:*", "transposes and reshapes that cancel must be gone before convolutions look at their neighbors"),
+    ("activation:*", "activations must be one node before they are fused into what they follow"),
+    ("norm:*", "after activations, whose square roots and divisions look alike"),
+    ("matmul:*", "matrix products must be Linear before activations could join them"),
+    ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
+    ("identity:*", "folding scales leaves additions of zero and multiplications by one"),
+    ("eliminate_common", "what the rules have made alike"),
+    ("eliminate_dead", "what the rules have left over"),
+)
+
+LEGALIZE: tuple[tuple[str, str], ...] = (
+    ("narrow_types", "types first: the rules ask which ops have a form in the file, and that depends on types"),
+    ("legalize:*", "ops without a form of the format's own become ops that have one"),
+    ("fold_constants", "decompositions compute with constants"),
+    ("identity:*", "and leave casts that do nothing"),
+    ("eliminate_common", "decompositions repeat themselves"),
+    ("eliminate_dead", "nothing unused goes into the file"),
+    ("assign_layout", "last: every node that is there now needs its layout, and none may come after"),
+)
+"""Runs at every level: the file can only hold legal graphs."""
+
+
+@dataclass
+class Summary:
+    """What the optimizer did: nodes by op before and after, and what each rule did."""
+
+    before: dict[str, int]
+    after: dict[str, int]
+    statistics: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def optimize(
+    model: Model,
+    level: int = 2,
+    *,
+    passes: Sequence[str] = (),
+    log: Trace | None = None,
+    check: Check | None = None,
+) -> Summary:
+    """Optimizes a model in place and makes it ready for the file.
+
+    Args:
+        level: 0 only legalizes, 1 cleans up and folds, 2 fuses, 3 also applies what may change the last bits.
+        passes: names of rules and passes; those with a leading "-" are left out, if there are others only they run.
+        log: collects statistics and reasons.
+        check: called with the name of each step and the model after it.
+
+    Raises:
+        UsageError: `passes` names something unknown.
+    """
+    log = log or Trace()
+    keep = _selection(passes)
+    before = count_nodes(model.graph)
+    for name, _ in PIPELINE:
+        _run(model, name, level, keep, log, check)
+    for name, _ in LEGALIZE:
+        # A file cannot do without these, whatever was selected.
+        _run(model, name, max(level, 1), lambda _: True, log, check)
+    statistics = {
+        name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3)}
+        for name, s in log.statistics.items()
+        if s.hits
+    }
+    return Summary(before, count_nodes(model.graph), statistics)
+
+
+def _run(model: Model, name: str, level: int, keep: Callable[[str], bool], log: Trace, check: Check | None) -> None:
+    if name.endswith(":*"):
+        apply_rules(model.graph, [r for r in topic(name[:-2]) if r.level <= level and keep(r.name)], log)
+    else:
+        step = all_passes[name]
+        if step.level > level or not keep(name):
+            return
+        statistics = log.of(name)
+        begin = time.perf_counter()
+        # Inner graphs first, so that what they no longer read is seen as unused outside.
+        for graph in reversed(list(model.graph.walk())):
+            statistics.hits += step.apply(graph)
+            statistics.tries += 1
+        statistics.seconds += time.perf_counter() - begin
+    if check is not None:
+        check(name, model)
+
+
+def topic(name: str) -> list[Rule]:
+    """The rules of `passes/<name>*.py`, in the order of their definition."""
+    found = [r for r in rules.values() if r.module.rpartition(".")[2].partition("_")[0] == name]
+    return sorted(found, key=lambda r: (r.module, r.line))
+
+
+def _selection(names: Iterable[str]) -> Callable[[str], bool]:
+    known = {*rules, *all_passes}
+    wanted, dropped = set(), set()
+    for name in names:
+        bare = name.removeprefix("-")
+        if bare not in known:
+            raise UsageError(f"there is no pass '{bare}'", hint="`mnnconvert ops --passes` lists them")
+        (dropped if name.startswith("-") else wanted).add(bare)
+    return lambda name: name not in dropped and (not wanted or name in wanted)
+
+
+def count_nodes(graph: Graph) -> dict[str, int]:
+    """Nodes by op, those of subgraphs included, most frequent first."""
+    counter = Counter(node.op for g in graph.walk() for node in g)
+    return dict(sorted(counter.items(), key=lambda kv: (-kv[1], kv[0])))
