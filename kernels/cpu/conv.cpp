@@ -1,0 +1,166 @@
+// The op Conv: its output's shape, and which scheme computes it.
+#include "kernels/cpu/conv.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace minnow {
+namespace {
+
+using LongLong = long long;
+
+Status infer_conv(InferContext& c) {
+  if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "the input and the weights are needed");
+  const Shape &x = c.shape(0), &w = c.shape(1);
+  const DType dtype = c.in(0).dtype;
+  switch (dtype) {
+    case DType::kF32: case DType::kF64: case DType::kI32: case DType::kU32: case DType::kI64: case DType::kU64: break;
+    default: return fail(Code::kUnsupported, "convolution of %s", dtype_name(dtype));
+  }
+  for (int i = 1; i < std::min(4, c.num_inputs()); ++i)
+    if (c.has(i) && c.in(i).dtype != dtype)
+      return fail(Code::kFormat, "input %d is %s, but input 0 is %s", i, dtype_name(c.in(i).dtype), dtype_name(dtype));
+  if (x.rank() < 3 || w.rank() != x.rank())
+    return fail(Code::kFormat, "weights of shape %s for an input of shape %s: both need the same rank, 3 or more",
+                w.str().c_str(), x.str().c_str());
+  const int64_t group = c.attrs.i("group", 1);
+  if (group < 1 || x[1] % group != 0 || w[0] % group != 0)
+    return fail(Code::kFormat, "%lld groups do not divide %lld input and %lld output channels",
+                static_cast<LongLong>(group), static_cast<LongLong>(x[1]), static_cast<LongLong>(w[0]));
+  if (w[1] != x[1] / group)
+    return fail(Code::kFormat, "weights of shape %s are for %lld input channels in %lld groups, but the input has %lld",
+                w.str().c_str(), static_cast<LongLong>(w[1] * group), static_cast<LongLong>(group),
+                static_cast<LongLong>(x[1]));
+  Window window;
+  MINNOW_RETURN_IF_ERROR(read_window(c.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
+  Activation activation;
+  MINNOW_RETURN_IF_ERROR(read_activation(c.attrs, &activation));
+  if (c.has(2) && !(c.shape(2) == Shape{w[0]}))
+    return fail(Code::kFormat, "a bias of shape %s for %lld output channels", c.shape(2).str().c_str(),
+                static_cast<LongLong>(w[0]));
+  std::array<int64_t, 3> size;
+  MINNOW_RETURN_IF_ERROR(slide_window(window, x, false, &size));
+  Shape out{x[0], w[0]};
+  for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
+  if (c.has(3) && !(c.shape(3) == out))
+    return fail(Code::kFormat, "a residual of shape %s for an output of shape %s", c.shape(3).str().c_str(),
+                out.str().c_str());
+  c.set(0, dtype, out);
+  return ok();
+}
+
+// Sizes of a packed f32 convolution of rank 3 or 4.
+Status read_shape(const NodeContext& node, ConvShape* s) {
+  const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
+  Window window;
+  MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
+  MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &s->activation));
+  const Window v = as_2d(window);
+  const bool flat = window.rank == 1;
+  s->n = x[0];
+  s->ic = x[1];
+  s->oc = y[1];
+  s->ih = flat ? 1 : x[2];
+  s->iw = x.at(-1);
+  s->oh = flat ? 1 : y[2];
+  s->ow = y.at(-1);
+  s->group = node.attrs.i("group", 1);
+  s->kh = v.kernel[0];
+  s->kw = v.kernel[1];
+  s->sh = v.stride[0];
+  s->sw = v.stride[1];
+  s->dh = v.dilation[0];
+  s->dw = v.dilation[1];
+  s->top = v.begin[0];
+  s->left = v.begin[1];
+  s->threads = std::max(1, node.threads);
+  return ok();
+}
+
+std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s) {
+  if (s.group > 1 && s.icg() == 1 && s.ocg() == 1) return make_conv_depthwise(s);
+  return make_conv_direct(s);
+}
+
+class ConvPacked final : public Kernel {
+ public:
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    ConvShape s;
+    MINNOW_RETURN_IF_ERROR(read_shape(node, &s));
+    macs_ = s.macs();
+    out_channels_ = s.oc;
+    const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
+    scheme_ = choose_scheme(s);
+    const Tensor* w = node.constant[1];
+    if (w == nullptr) {
+      weights_.clear();
+    } else if (weights_.empty() || packing != scheme_->packing()) {
+      weights_.allocate(scheme_->packed_floats());
+      scheme_->pack(w->as<float>(), weights_.data());
+    }
+    constant_bias_ = node.constant.size() > 2 && node.constant[2] != nullptr;
+    if (constant_bias_) {
+      bias_.allocate(bias_floats());
+      copy_bias(*node.constant[2], bias_.data());
+    }
+    own_bytes_ = round_up(scheme_->workspace_bytes(), 64);
+    *workspace = own_bytes_ + (w == nullptr ? round_up(scheme_->packed_floats() * 4, 64) : 0) +
+                 (constant_bias_ ? 0 : round_up(bias_floats() * 4, 64));
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    char* space = static_cast<char*>(context.workspace) + own_bytes_;
+    ConvCall call = {context.in[0]->as<float>(), weights_.data(), nullptr, nullptr, context.out[0]->as<float>(),
+                     context.workspace, context.pool};
+    if (weights_.empty()) {
+      float* packed = reinterpret_cast<float*>(space);
+      scheme_->pack(context.in[1]->as<float>(), packed);
+      call.w = packed;
+      space += round_up(scheme_->packed_floats() * 4, 64);
+    }
+    if (constant_bias_) {
+      call.bias = bias_.data();
+    } else if (context.in.size() > 2 && context.in[2] != nullptr) {
+      float* padded = reinterpret_cast<float*>(space);
+      copy_bias(*context.in[2], padded);
+      call.bias = padded;
+    }
+    if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<float>();
+    scheme_->run(call);
+  }
+
+  std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
+  int64_t macs() const override { return macs_; }
+
+ private:
+  // One block more than the channels need: a group that begins inside a block reads over the end of its own.
+  int64_t bias_floats() const { return out_channels_ + 2 * pack_width(); }
+  void copy_bias(const Tensor& bias, float* to) const {
+    std::memcpy(to, bias.data, static_cast<size_t>(out_channels_) * sizeof(float));
+    std::fill(to + out_channels_, to + bias_floats(), 0.0f);
+  }
+
+  std::unique_ptr<ConvScheme> scheme_;
+  FloatBuffer weights_, bias_;
+  bool constant_bias_ = false;
+  int64_t macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
+};
+
+bool is_packed(const std::vector<const TensorType*>& inputs) {
+  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() <= 4;
+}
+
+LayoutRule layout_conv(const std::vector<const TensorType*>& inputs) {
+  return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
+}
+
+std::unique_ptr<Kernel> create_conv(const NodeContext& node) {
+  if (!is_packed(node.in)) return make_conv_plain(node);
+  return std::make_unique<ConvPacked>();
+}
+
+MINNOW_OP("Conv", infer_conv, create_conv, LayoutRule::kPacked, false, layout_conv);
+
+}  // namespace
+}  // namespace minnow

@@ -1,0 +1,56 @@
+// Convolution in f32 on packed tensors: its geometry, and the schemes it can be computed by. Each scheme is a file.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cpu/activation.h"
+#include "kernels/cpu/float_buffer.h"
+#include "kernels/cpu/window.h"
+
+namespace minnow {
+
+// A 2-D convolution; 1-D ones have height 1.
+struct ConvShape {
+  int64_t n, ic, ih, iw, oc, oh, ow, group;
+  int64_t kh, kw, sh, sw, dh, dw;  // kernel, strides, dilations
+  int64_t top, left;               // padding before the input; what is after it follows from the output's size
+  Activation activation;
+  int threads = 1;
+
+  int64_t icg() const { return ic / group; }
+  int64_t ocg() const { return oc / group; }
+  int64_t macs() const { return n * oc * oh * ow * icg() * kh * kw; }
+};
+
+struct ConvCall {
+  const float* x;         // packed
+  const float* w;         // as pack() left it
+  const float* bias;      // padded with zeros to whole blocks of channels, or null
+  const float* residual;  // packed as the output, or null
+  float* y;               // packed
+  void* workspace;        // aligned to 64 bytes
+  ThreadPool* pool;
+};
+
+class ConvScheme {
+ public:
+  virtual ~ConvScheme() = default;
+  virtual const char* name() const = 0;
+  // Weights packed for one scheme serve all schemes of equal `packing` (and equal kernel), whatever the input's size.
+  virtual const char* packing() const = 0;
+  virtual int64_t packed_floats() const = 0;
+  virtual void pack(const float* w, float* packed) const = 0;
+  virtual int64_t workspace_bytes() const = 0;
+  virtual void run(const ConvCall& call) const = 0;
+};
+
+std::unique_ptr<ConvScheme> make_conv_direct(const ConvShape& shape);
+std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape);  // one input and one output channel a group
+
+// Any dtype and rank in the plain layout: correct, and not made to be fast.
+std::unique_ptr<Kernel> make_conv_plain(const NodeContext& node);
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+}  // namespace minnow

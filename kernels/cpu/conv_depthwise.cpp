@@ -1,0 +1,210 @@
+// Convolution where every channel has its own kernel: the channels of a block are the lanes of a vector.
+#define HWY_TARGET_INCLUDE "kernels/cpu/conv_depthwise.cpp"
+#include "kernels/cpu/simd.h"
+//
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/cpu/conv.h"
+
+#ifndef MINNOW_KERNELS_CPU_CONV_DEPTHWISE_TILE
+#define MINNOW_KERNELS_CPU_CONV_DEPTHWISE_TILE
+namespace minnow {
+// Some output pixels at even distances, whose windows all lie inside the input as far as `rows` and `columns` go.
+struct DepthwiseTile {
+  const float* in;
+  int64_t in_pixel, in_row, in_column;  // distances between pixels, and between the taps of one
+  const float* w;
+  int64_t w_row;
+  int64_t rows, columns;  // taps
+  const float* bias;      // or null
+  const float* start;     // a residual with the strides of `out`, or null
+  float* out;
+  int64_t out_pixel;
+  float low, high;
+};
+using DepthwiseFunction = void (*)(const DepthwiseTile&);
+constexpr int kDepthwisePixels = 12;
+}  // namespace minnow
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <int R>
+void depthwise(const DepthwiseTile& t) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V bias = t.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, t.bias);
+  V sum[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sum[r] = bias;
+  if (t.start != nullptr)
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::LoadU(d, t.start + r * t.out_pixel));
+  constexpr int kPointers = (R + 2) / 3;
+  const int64_t stride = t.in_pixel;
+  for (int64_t y = 0; y < t.rows; ++y) {
+    const float* HWY_RESTRICT w = t.w + y * t.w_row;
+    const float* HWY_RESTRICT p[kPointers];
+#pragma GCC unroll 16
+    for (int k = 0; k < kPointers; ++k) p[k] = t.in + y * t.in_row + 3 * k * stride;
+    for (int64_t x = 0; x < t.columns; ++x, w += lanes) {
+      const V weight = hn::LoadU(d, w);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, p[r / 3] + (r % 3) * stride), weight, sum[r]);
+#pragma GCC unroll 16
+      for (int k = 0; k < kPointers; ++k) p[k] += t.in_column;
+    }
+  }
+  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) hn::StoreU(hn::Min(high, hn::Max(low, sum[r])), d, t.out + r * t.out_pixel);
+}
+
+template <size_t... I>
+DepthwiseFunction pick(int pixels, std::index_sequence<I...>) {
+  static constexpr std::array<DepthwiseFunction, sizeof...(I)> kTable = {depthwise<static_cast<int>(I) + 1>...};
+  return kTable[static_cast<size_t>(pixels - 1)];
+}
+
+DepthwiseFunction pick_depthwise(int pixels) { return pick(pixels, std::make_index_sequence<kDepthwisePixels>()); }
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace minnow {
+namespace {
+
+HWY_EXPORT(pick_depthwise);
+
+constexpr int64_t kBandBytes = 256 << 10;
+constexpr int64_t kSerialMacs = 10000;
+
+// Output positions whose window lies inside the input, along one axis.
+struct Inside {
+  int64_t begin, end;
+};
+Inside inside(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
+  const int64_t begin = std::min(out, ceil_div(pad, stride));
+  const int64_t last_start = in - ((kernel - 1) * dilation + 1) + pad;
+  const int64_t end = last_start < 0 ? 0 : std::min(out, last_start / stride + 1);
+  return {begin, std::max(begin, end)};
+}
+
+// Taps of a window at `start` that lie inside an input of size `in`.
+struct Taps {
+  int64_t begin, end;
+};
+Taps taps(int64_t start, int64_t in, int64_t kernel, int64_t dilation) {
+  const int64_t begin = start >= 0 ? 0 : std::min(kernel, ceil_div(-start, dilation));
+  const int64_t end = start >= in ? 0 : std::min(kernel, ceil_div(in - start, dilation));
+  return {begin, std::max(begin, end)};
+}
+
+class ConvDepthwise final : public ConvScheme {
+ public:
+  explicit ConvDepthwise(const ConvShape& shape)
+      : s_(shape),
+        pack_(pack_width()),
+        blocks_(ceil_div(s_.oc, pack_)),
+        rows_(inside(s_.ih, s_.oh, s_.kh, s_.sh, s_.dh, s_.top)),
+        columns_(inside(s_.iw, s_.ow, s_.kw, s_.sw, s_.dw, s_.left)) {
+    const int64_t bytes = 4 * pack_ * (s_.ih * s_.iw + s_.oh * s_.ow);
+    bands_ = std::max<int64_t>(1, ceil_div(bytes, kBandBytes));
+    if (s_.threads > 1) bands_ = std::max(bands_, ceil_div(4 * s_.threads, std::max<int64_t>(1, s_.n * blocks_)));
+    bands_ = std::max<int64_t>(1, std::min(bands_, s_.oh));
+  }
+
+  const char* name() const override { return "depthwise"; }
+  const char* packing() const override { return "depthwise"; }
+  int64_t packed_floats() const override { return blocks_ * s_.kh * s_.kw * pack_; }  // [block][kh][kw][lane]
+
+  void pack(const float* w, float* packed) const override {
+    const int64_t size = s_.kh * s_.kw;
+    std::fill(packed, packed + packed_floats(), 0.0f);
+    for (int64_t c = 0; c < s_.oc; ++c)
+      for (int64_t k = 0; k < size; ++k) packed[(c / pack_ * size + k) * pack_ + c % pack_] = w[c * size + k];
+  }
+
+  int64_t workspace_bytes() const override { return 0; }
+
+  void run(const ConvCall& call) const override {
+    const int64_t items = s_.n * blocks_ * bands_;
+    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        run_band(call, i / bands_, i % bands_ * s_.oh / bands_, (i % bands_ + 1) * s_.oh / bands_);
+    });
+  }
+
+ private:
+  void run_band(const ConvCall& call, int64_t plane, int64_t y_begin, int64_t y_end) const {
+    const int64_t block = plane % blocks_;
+    Plane p = {call.x + plane * s_.ih * s_.iw * pack_, call.w + block * s_.kh * s_.kw * pack_,
+               call.bias == nullptr ? nullptr : call.bias + block * pack_,
+               call.residual == nullptr ? nullptr : call.residual + plane * s_.oh * s_.ow * pack_,
+               call.y + plane * s_.oh * s_.ow * pack_};
+    const int64_t inner_begin = std::clamp(rows_.begin, y_begin, y_end), inner_end = std::clamp(rows_.end, inner_begin, y_end);
+    for (int64_t y = y_begin; y < y_end; ++y) {
+      run_line(p, y, columns_.begin, columns_.end - columns_.begin, false);
+      if (y >= inner_begin && y < inner_end) continue;
+      for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, y, x, 1, false);
+      for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, y, x, 1, false);
+    }
+    // Columns at the border, many rows at once.
+    for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true);
+    for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true);
+    if (!s_.activation.is_clamp())
+      activate(s_.activation, p.out + y_begin * s_.ow * pack_, (y_end - y_begin) * s_.ow * pack_);
+  }
+
+  struct Plane {
+    const float *in, *w, *bias, *residual;
+    float* out;
+  };
+
+  // `count` pixels from (y, x) on, to the right or down, all with the same taps inside the input.
+  void run_line(const Plane& plane, int64_t y, int64_t x, int64_t count, bool down) const {
+    if (count <= 0) return;
+    const int64_t top = y * s_.sh - s_.top, left = x * s_.sw - s_.left;
+    const Taps rows = taps(top, s_.ih, s_.kh, s_.dh), columns = taps(left, s_.iw, s_.kw, s_.dw);
+    DepthwiseTile t;
+    t.in_pixel = (down ? s_.sh * s_.iw : s_.sw) * pack_;
+    t.in_row = s_.dh * s_.iw * pack_;
+    t.in_column = s_.dw * pack_;
+    t.w = plane.w + (rows.begin * s_.kw + columns.begin) * pack_;
+    t.w_row = s_.kw * pack_;
+    t.rows = rows.end - rows.begin;
+    t.columns = columns.end - columns.begin;
+    t.bias = plane.bias;
+    t.out_pixel = (down ? s_.ow : 1) * pack_;
+    t.low = s_.activation.low;
+    t.high = s_.activation.high;
+    const bool any = t.rows > 0 && t.columns > 0;
+    const float* in = any ? plane.in + ((top + rows.begin * s_.dh) * s_.iw + left + columns.begin * s_.dw) * pack_ : plane.in;
+    const int64_t tiles = ceil_div(count, kDepthwisePixels);
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t begin = i * count / tiles, end = (i + 1) * count / tiles;
+      const int64_t at = (y * s_.ow + x) * pack_ + begin * t.out_pixel;
+      t.in = in + begin * t.in_pixel;
+      t.out = plane.out + at;
+      t.start = plane.residual == nullptr ? nullptr : plane.residual + at;
+      HWY_DYNAMIC_DISPATCH(pick_depthwise)(static_cast<int>(end - begin))(t);
+    }
+  }
+
+  ConvShape s_;
+  int64_t pack_, blocks_, bands_;
+  Inside rows_, columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape) { return std::make_unique<ConvDepthwise>(shape); }
+
+}  // namespace minnow
+#endif

@@ -1,0 +1,297 @@
+// Convolution as it is written down: tiles of output pixels times blocks of output channels, summed over the input
+// channels and the kernel. The input is read where it lies; only what tiles cannot read in even steps (padding to the
+// left and right, fewer channels than a block, groups that begin inside a block) is first copied into a small band.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/conv.h"
+#include "kernels/cpu/tile.h"
+
+namespace minnow {
+namespace {
+
+// A band of input, with the weights of a few output blocks, should stay in the second-level cache while all output
+// channels pass over it. Weights that do not fit there themselves are read anew for each band, so bands are larger then.
+constexpr int64_t kBandBytes = 256 << 10, kLargeBandBytes = 1 << 20, kLargeWeightBytes = 512 << 10;
+constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
+
+class ConvDirect final : public ConvScheme {
+ public:
+  explicit ConvDirect(const ConvShape& shape) : s_(shape), pack_(pack_width()) {
+    aligned_ = s_.group == 1 || (s_.icg() % pack_ == 0 && s_.ocg() % pack_ == 0);
+    const bool pointwise = s_.kh == 1 && s_.kw == 1;
+    const bool reads_padding = s_.left > 0 || span() > s_.iw;
+    // Few channels, side by side, make the kernel's row one long run of steps.
+    compact_ = s_.icg() < pack_ && !(pointwise && aligned_);
+    copies_ = !aligned_ || compact_ || reads_padding;
+    flat_ = pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw;
+    width_ = flat_ ? s_.oh * s_.ow : s_.ow;
+    blocks_ = ceil_div(s_.ocg(), pack_);
+    choose_tile();
+    choose_band();
+  }
+
+  const char* name() const override { return flat_ ? "direct_1x1" : copies_ ? "direct_band" : "direct"; }
+  const char* packing() const override { return "direct"; }
+
+  // [group][output block][input channel block][kh][kw][channel in block][output channel in block]
+  int64_t packed_floats() const override { return s_.group * blocks_ * panel(); }
+
+  void pack(const float* w, float* packed) const override {
+    const int64_t taps = s_.kh * s_.kw;
+    for (int64_t g = 0; g < s_.group; ++g) {
+      for (int64_t b = 0; b < blocks_; ++b) {
+        const int64_t lanes = std::min<int64_t>(pack_, s_.ocg() - b * pack_);
+        const float* from = w + (g * s_.ocg() + b * pack_) * s_.icg() * taps;
+        for (int64_t first = 0; first < s_.icg(); first += pack_) {
+          const int64_t last = std::min(first + pack_, s_.icg());
+          for (int64_t t = 0; t < taps; ++t) {
+            for (int64_t c = first; c < last; ++c, packed += pack_) {
+              for (int64_t l = 0; l < lanes; ++l) packed[l] = from[(l * s_.icg() + c) * taps + t];
+              std::fill(packed + lanes, packed + pack_, 0.0f);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  int64_t workspace_bytes() const override { return s_.threads * worker_floats() * 4; }
+
+  void run(const ConvCall& call) const override {
+    float* workspace = static_cast<float*>(call.workspace);
+    if (copies_)  // no worker holds a band yet
+      for (int i = 0; i < s_.threads; ++i) *held_band(workspace + i * worker_floats()) = -1;
+    const int64_t bands = ceil_div(lines_, band_lines_);
+    const int64_t items = s_.n * s_.group * bands * groups_;
+    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t band = i / groups_ % bands, image = i / groups_ / bands;
+        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % groups_), i / groups_,
+                 workspace + worker * worker_floats());
+      }
+    });
+  }
+
+ private:
+  struct Blocks {
+    int64_t first;
+    int count;
+  };
+
+  // Input columns that one row of output reads.
+  int64_t span() const { return (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
+  int64_t panel() const { return s_.icg() * s_.kh * s_.kw * pack_; }
+  int64_t band_rows(int64_t lines) const { return (lines - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1; }
+  int64_t band_floats() const {
+    return copies_ ? band_rows(band_lines_) * span() * (compact_ ? s_.icg() : round_up(s_.icg(), pack_)) : 0;
+  }
+  int64_t result_floats() const { return aligned_ ? 0 : tile_blocks_ * band_lines_ * width_ * pack_; }
+  int64_t worker_floats() const { return copies_ ? 16 + round_up(band_floats(), 16) + round_up(result_floats(), 16) : 0; }
+  static int64_t* held_band(float* space) { return reinterpret_cast<int64_t*>(space); }
+
+  // The blocks of output channels that item `i` of a band computes: `tile_blocks_` each, the rest in smaller groups.
+  Blocks block_group(int i) const {
+    int64_t first = 0;
+    int count = tile_blocks_;
+    for (;; --i, first += count) {
+      while (first + count > blocks_) count /= 2;
+      if (i == 0) return {first, count};
+    }
+  }
+
+  int64_t tiles_for(int count) const { return std::max<int64_t>(1, ceil_div(width_, tile_pixels(count))); }
+  int64_t tile_begin(int64_t tile) const { return tile * (width_ / tiles_) + std::min(tile, width_ % tiles_); }
+
+  void choose_tile() {
+    double best = 0;
+    tile_blocks_ = 0;
+    for (int count : {2, 4, 1}) {  // where equal, 2 leaves the most of the cache to others
+      if (count > blocks_) continue;
+      const int64_t tiles = tiles_for(count);
+      const double steps = static_cast<double>(panel() / pack_);
+      double cycles = 0;
+      int64_t left = blocks_;
+      for (int c = count; c >= 1; c /= 2) {
+        const int64_t wide = width_ % tiles;
+        const int pixels = static_cast<int>(width_ / tiles);
+        const double one = static_cast<double>(tiles - wide) * (tile_cycles(c, std::max(1, pixels)) * steps + 60) +
+                           static_cast<double>(wide) * (tile_cycles(c, pixels + 1) * steps + 60);
+        cycles += static_cast<double>(left / c) * one;
+        left %= c;
+      }
+      if (tile_blocks_ == 0 || cycles < 0.97 * best) {
+        best = cycles;
+        tile_blocks_ = count;
+      }
+    }
+    if (tile_blocks_ == 0) tile_blocks_ = 1;
+    tiles_ = tiles_for(tile_blocks_);
+    groups_ = 0;
+    int64_t left = blocks_;
+    for (int c = tile_blocks_; c >= 1; c /= 2) {
+      groups_ += static_cast<int>(left / c);
+      left %= c;
+    }
+  }
+
+  void choose_band() {
+    lines_ = flat_ ? tiles_ : s_.oh;
+    const int64_t line_bytes = 4 * (flat_ ? ceil_div(width_, tiles_) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
+    const int64_t limit = 4 * blocks_ * panel() > kLargeWeightBytes ? kLargeBandBytes : kBandBytes;
+    int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, limit));
+    // Several pieces of work for each thread, so that all end at the same time.
+    const int64_t others = std::max<int64_t>(1, s_.n * s_.group * groups_);
+    if (s_.threads > 1) bands = std::max(bands, ceil_div(4 * s_.threads, others));
+    bands = std::max<int64_t>(1, std::min(bands, lines_));
+    band_lines_ = std::max<int64_t>(1, ceil_div(lines_, bands));
+  }
+
+  // Where a tile reads: distances in floats, and the input row that lies at `base`.
+  struct Source {
+    const float* base;
+    int64_t pixel, row, block, first_row;
+  };
+
+  Source source_of(const ConvCall& call, int64_t n, int64_t g, int64_t line_begin, int64_t line_end, int64_t band_id,
+                   float* space) const {
+    const float* image = call.x + n * ceil_div(s_.ic, pack_) * s_.ih * s_.iw * pack_;
+    if (!copies_) return {image + g * s_.icg() * s_.ih * s_.iw, pack_, s_.iw * pack_, s_.ih * s_.iw * pack_, 0};
+    const int64_t pixel = compact_ ? s_.icg() : pack_, first_row = line_begin * s_.sh - s_.top;
+    const Source source = {space + 16, pixel, span() * pixel, band_rows(line_end - line_begin) * span() * pixel, first_row};
+    if (*held_band(space) != band_id) {
+      copy_band(image, g, first_row, band_rows(line_end - line_begin), space + 16);
+      *held_band(space) = band_id;
+    }
+    return source;
+  }
+
+  // Copies the part of the band that lies inside the image; columns of padding become 0, rows of padding stay unset,
+  // for no tile reads them.
+  void copy_band(const float* image, int64_t g, int64_t first_row, int64_t rows, float* band) const {
+    const int64_t left = std::min(s_.left, span()), columns = std::max<int64_t>(0, std::min(s_.iw, span() - left));
+    const int64_t begin = std::max<int64_t>(0, first_row), end = std::min(s_.ih, first_row + rows);
+    const int64_t pixel = compact_ ? s_.icg() : pack_;
+    for (int64_t c = 0; c < s_.icg(); c += pack_) {
+      const int64_t channel = g * s_.icg() + c, lanes = std::min<int64_t>(pack_, s_.icg() - c);
+      for (int64_t y = begin; y < end; ++y) {
+        float* to = band + ((compact_ ? 0 : c / pack_) * rows + y - first_row) * span() * pixel;
+        std::fill(to, to + left * pixel, 0.0f);
+        to += left * pixel;
+        if (aligned_ && !compact_) {
+          const float* from = image + ((channel / pack_ * s_.ih) + y) * s_.iw * pack_;
+          std::memcpy(to, from, static_cast<size_t>(columns * pack_) * sizeof(float));
+        } else {
+          for (int64_t l = 0; l < lanes; ++l) {
+            const int64_t in = channel + l;
+            const float* from = image + ((in / pack_ * s_.ih) + y) * s_.iw * pack_ + in % pack_;
+            for (int64_t x = 0; x < columns; ++x) to[x * pixel + l] = from[x * pack_];
+          }
+        }
+        std::fill(to + columns * pixel, to + (span() - left) * pixel, 0.0f);
+      }
+    }
+  }
+
+  // The steps of the tiles of output row `y`: rows of the kernel that lie outside the image are left out.
+  void set_steps(const Source& source, int64_t y, Tile* t) const {
+    const int64_t row = y * s_.sh - s_.top;
+    const int64_t first = row >= 0 ? 0 : ceil_div(-row, s_.dh);
+    const int64_t last = std::max(first, std::min(s_.kh, row >= s_.ih ? 0 : ceil_div(s_.ih - row, s_.dh)));
+    const int64_t full = compact_ ? 0 : s_.icg() / pack_, rest = s_.icg() - full * pack_;
+    const bool one_run = s_.dw == 1 || s_.kw == 1;
+    for (int part = 0; part < 2; ++part) {
+      const int64_t channels = part == 0 ? pack_ : rest;
+      TileSteps& steps = t->steps[part];
+      steps.outer = part == 0 ? full : std::min<int64_t>(1, rest);
+      steps.in_outer = source.block;
+      steps.w_outer = s_.kh * s_.kw * channels * pack_;
+      steps.middle = last - first;
+      steps.in_middle = s_.dh * source.row;
+      steps.w_middle = s_.kw * channels * pack_;
+      // Taps of one row follow each other without a gap when all numbers of a pixel are used.
+      const bool joined = one_run && channels == source.pixel;
+      steps.inner = joined ? 1 : s_.kw;
+      steps.in_inner = s_.dw * source.pixel;
+      steps.length = joined ? s_.kw * channels : channels;
+      steps.in = (row - source.first_row + first * s_.dh) * source.row + (part == 0 ? 0 : full * source.block);
+      steps.w = first * steps.w_middle + (part == 0 ? 0 : full * s_.kh * s_.kw * pack_ * pack_);
+    }
+  }
+
+  void run_item(const ConvCall& call, int64_t n, int64_t g, int64_t band, int group, int64_t band_id,
+                float* space) const {
+    const int64_t line_begin = band * band_lines_, line_end = std::min(lines_, line_begin + band_lines_);
+    const Blocks blocks = block_group(group);
+    const Source source = source_of(call, n, g, line_begin, line_end, band_id, space);
+    const int64_t plane = s_.oh * s_.ow * pack_, first_channel = g * s_.ocg() + blocks.first * pack_;
+    const int64_t image = n * ceil_div(s_.oc, pack_) * plane;
+
+    Tile t;
+    t.in_pixel = s_.sw * source.pixel;
+    t.w = call.w + (g * blocks_ + blocks.first) * panel();
+    t.w_block = panel();
+    t.bias = call.bias == nullptr ? nullptr : call.bias + first_channel;
+    t.out_pixel = pack_;
+    t.lanes = pack_;
+    t.low = s_.activation.low;
+    t.high = s_.activation.high;
+    // Groups that begin inside a block are computed beside the output, and put into their lanes afterwards.
+    float* result = call.y + image + first_channel * s_.oh * s_.ow;
+    const float* start = call.residual == nullptr ? nullptr : call.residual + (result - call.y);
+    t.out_block = plane;
+    const int64_t shift = aligned_ ? 0 : line_begin * width_ * pack_;
+    if (!aligned_) {
+      result = space + 16 + round_up(band_floats(), 16);
+      t.out_block = (line_end - line_begin) * width_ * pack_;
+      start = nullptr;
+      if (call.residual != nullptr) {
+        move_lanes(const_cast<float*>(call.residual) + image, result, first_channel, blocks.count, line_begin, line_end, true);
+        start = result;
+      }
+    }
+    for (int64_t line = line_begin; line < line_end; ++line) {
+      const int64_t y = flat_ ? 0 : line;
+      set_steps(source, y, &t);
+      for (int64_t tile = flat_ ? line : 0, last = flat_ ? line : tiles_ - 1; tile <= last; ++tile) {
+        const int64_t x = tile_begin(tile), pixels = tile_begin(tile + 1) - x;
+        if (pixels == 0) continue;
+        const int64_t at = (y * width_ + x) * pack_ - shift;
+        t.in = source.base + x * t.in_pixel;
+        t.out = result + at;
+        t.start = start == nullptr ? nullptr : start + at;
+        tile_function(blocks.count, static_cast<int>(pixels))(t);
+        if (s_.activation.is_clamp()) continue;
+        for (int b = 0; b < blocks.count; ++b) activate(s_.activation, t.out + b * t.out_block, pixels * pack_);
+      }
+    }
+    if (!aligned_) move_lanes(call.y + image, result, first_channel, blocks.count, line_begin, line_end, false);
+  }
+
+  // Channels from `first` of some rows of an image, to (or from) blocks of their own.
+  void move_lanes(float* image, float* blocks, int64_t first, int count, int64_t line_begin, int64_t line_end,
+                  bool gather) const {
+    const int64_t pixels = (line_end - line_begin) * width_;
+    const int64_t channels = std::min<int64_t>(count * pack_, (first / s_.ocg() + 1) * s_.ocg() - first);
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t channel = first + c;
+      float* there = image + (channel / pack_ * s_.oh * s_.ow + line_begin * width_) * pack_ + channel % pack_;
+      float* here = blocks + c / pack_ * pixels * pack_ + c % pack_;
+      for (int64_t p = 0; p < pixels * pack_; p += pack_) (gather ? here[p] : there[p]) = gather ? there[p] : here[p];
+    }
+  }
+
+  ConvShape s_;
+  int64_t pack_;
+  bool aligned_, compact_, copies_, flat_;
+  int64_t width_, blocks_;      // pixels in a row of tiles; blocks of output channels of a group
+  int tile_blocks_, groups_;    // blocks of a tile; items that the blocks of a band make
+  int64_t tiles_;               // tiles in a row
+  int64_t lines_, band_lines_;  // rows of the output, or where it is one flat row, tiles
+};
+
+}  // namespace
+
+std::unique_ptr<ConvScheme> make_conv_direct(const ConvShape& shape) { return std::make_unique<ConvDirect>(shape); }
+
+}  // namespace minnow

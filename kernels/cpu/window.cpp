@@ -1,0 +1,94 @@
+#include "kernels/cpu/window.h"
+
+#include <algorithm>
+
+namespace minnow {
+namespace {
+
+using LongLong = long long;
+
+Status read_list(const Attrs& attrs, const char* name, size_t length, int64_t fallback, int64_t least,
+                 std::vector<int64_t>* out) {
+  *out = attrs.ints(name);
+  if (out->empty()) out->assign(length, fallback);
+  if (out->size() != length)
+    return fail(Code::kFormat, "%s has %zu numbers, but the input's shape asks for %zu", name, out->size(), length);
+  for (int64_t v : *out)
+    if (v < least || v > INT32_MAX)
+      return fail(Code::kFormat, "%s must be at least %lld, but has %lld", name, static_cast<LongLong>(least),
+                  static_cast<LongLong>(v));
+  return ok();
+}
+
+}  // namespace
+
+Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int64_t>& kernel, Window* window) {
+  const int rank = shape.rank() - 2;
+  if (rank < 1) return fail(Code::kFormat, "the input needs a rank of 3 or more, not the shape %s", shape.str().c_str());
+  if (rank > 3) return fail(Code::kUnsupported, "4 and more spatial dims, as in the shape %s", shape.str().c_str());
+  const size_t n = static_cast<size_t>(rank);
+  if (kernel.size() != n) return fail(Code::kFormat, "the kernel has %zu dims, the input %d", kernel.size(), rank);
+  for (int64_t k : kernel)
+    if (k < 1 || k > INT32_MAX) return fail(Code::kFormat, "a kernel of size %lld", static_cast<LongLong>(k));
+  std::vector<int64_t> strides, dilations, pads;
+  MINNOW_RETURN_IF_ERROR(read_list(attrs, "strides", n, 1, 1, &strides));
+  MINNOW_RETURN_IF_ERROR(read_list(attrs, "dilations", n, 1, 1, &dilations));
+  MINNOW_RETURN_IF_ERROR(read_list(attrs, "pads", 2 * n, 0, 0, &pads));
+  const std::string auto_pad = attrs.s("auto_pad");
+  const bool same_upper = auto_pad == "SAME_UPPER", same_lower = auto_pad == "SAME_LOWER";
+  const bool valid = auto_pad == "VALID";
+  if (!auto_pad.empty() && auto_pad != "NOTSET" && !valid && !same_upper && !same_lower)
+    return fail(Code::kFormat, "auto_pad is %s; it may be SAME_UPPER, SAME_LOWER, VALID or NOTSET", auto_pad.c_str());
+  window->rank = rank;
+  for (size_t i = 0; i < n; ++i) {
+    window->kernel[i] = kernel[i];
+    window->stride[i] = strides[i];
+    window->dilation[i] = dilations[i];
+    window->begin[i] = valid ? 0 : pads[i];
+    window->end[i] = valid ? 0 : pads[n + i];
+    if (same_upper || same_lower) {
+      const int64_t size = shape[static_cast<int>(i) + 2];
+      const int64_t out = (size + strides[i] - 1) / strides[i];
+      const int64_t total = std::max<int64_t>(0, (out - 1) * strides[i] + window->extent(static_cast<int>(i)) - size);
+      window->begin[i] = same_upper ? total / 2 : total - total / 2;
+      window->end[i] = total - window->begin[i];
+    }
+  }
+  return ok();
+}
+
+Status slide_window(const Window& window, const Shape& shape, bool ceil, std::array<int64_t, 3>* out) {
+  *out = {1, 1, 1};
+  for (int i = 0; i < window.rank; ++i) {
+    const size_t k = Window::at(i);
+    const int64_t size = shape[i + 2], stride = window.stride[k];
+    const int64_t room = size + window.begin[k] + window.end[k] - window.extent(i);
+    if (room < 0) {
+      if (size != 0)
+        return fail(Code::kFormat, "a kernel that spans %lld does not fit into axis %d of %s with padding %lld and %lld",
+                    static_cast<LongLong>(window.extent(i)), i + 2, shape.str().c_str(),
+                    static_cast<LongLong>(window.begin[k]), static_cast<LongLong>(window.end[k]));
+      (*out)[k] = 0;
+      continue;
+    }
+    int64_t n = room / stride + 1;
+    // ONNX: a window that would start in the padding after the input is left out.
+    if (ceil && room % stride != 0 && n * stride < size + window.begin[k]) ++n;
+    (*out)[k] = n;
+  }
+  return ok();
+}
+
+Window as_2d(const Window& window) {
+  if (window.rank != 1) return window;
+  Window w;
+  w.rank = 2;
+  w.kernel[1] = window.kernel[0];
+  w.stride[1] = window.stride[0];
+  w.dilation[1] = window.dilation[0];
+  w.begin[1] = window.begin[0];
+  w.end[1] = window.end[0];
+  return w;
+}
+
+}  // namespace minnow

@@ -1,0 +1,30 @@
+// The sliding window that convolution and pooling share: its attributes, its checks, and the sizes that follow.
+#pragma once
+
+#include <array>
+
+#include "kernels/op.h"
+
+namespace minnow {
+
+struct Window {
+  int rank = 0;  // of the spatial part, 1 to 3
+  std::array<int64_t, 3> kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0}, end{0, 0, 0};
+
+  // Input elements from the first to the last one under the window.
+  int64_t extent(int i) const { return (kernel[at(i)] - 1) * dilation[at(i)] + 1; }
+  static size_t at(int i) { return static_cast<size_t>(i); }
+};
+
+// From the attributes strides, dilations, pads (ONNX order: begins, then ends) and auto_pad, for inputs of `shape`
+// [N, C, spatial...]; `kernel` is the window's size. kFormat for wrong lengths and values.
+Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int64_t>& kernel, Window* window);
+
+// Spatial sizes that sliding the window over `shape` gives. With `ceil`, a last window that starts inside the input or
+// the padding before it, but reaches over the end, counts too.
+Status slide_window(const Window& window, const Shape& shape, bool ceil, std::array<int64_t, 3>* out);
+
+// The same 1-D window as a 2-D one of height 1; other ranks are returned as they are. `out` are the output sizes.
+Window as_2d(const Window& window);
+
+}  // namespace minnow
