@@ -357,7 +357,7 @@ class Op:
                 continue
             operands, attrs, n = case if len(case) == 3 else (*case, self.outputs or 1)
             arrays = tuple(
-                rng.standard_normal(a).astype(np.float32) if isinstance(a, tuple) else None if a is None else a
+                None if a is None else fill(rng, a) if isinstance(a, tuple) else np.asarray(a)
                 for a in operands
             )
             yield Sample(arrays, attrs, n)

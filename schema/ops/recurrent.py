@@ -1,0 +1,296 @@
+"""Recurrent layers. Operands and results stand as [time, batch, features]; D is 2 for "bidirectional", else 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import DType, Node
+from minnow.schema.ops.encoding import bound
+from minnow.schema.ops.extent import agree
+from minnow.schema.ops.op import Arg, Decoded, Float, Int, WireOp, fill, op
+from minnow.schema.ops.special import Array
+
+Direction = Literal["forward", "reverse", "bidirectional"]
+Activation = Callable[[Array], Array]
+
+# name -> the defaults of the parameters it takes (alpha, then beta), and the function
+_ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Array]]] = {
+    "sigmoid": ((), lambda v: 1 / (1 + np.exp(-v))),
+    "tanh": ((), np.tanh),
+    "relu": ((), lambda v: np.maximum(v, 0)),
+    "softsign": ((), lambda v: v / (1 + np.abs(v))),
+    "softplus": ((), lambda v: np.logaddexp(0, v)),
+    "leakyrelu": ((0.01,), lambda v, a: np.where(v < 0, a * v, v)),
+    "thresholdedrelu": ((1.0,), lambda v, a: np.where(v > a, v, 0)),
+    "elu": ((1.0,), lambda v, a: np.where(v < 0, a * np.expm1(v), v)),
+    "hardsigmoid": ((0.2, 0.5), lambda v, a, b: np.clip(a * v + b, 0, 1)),
+    "scaledtanh": ((1.0, 1.0), lambda v, a, b: a * np.tanh(b * v)),
+    "affine": ((1.0, 0.0), lambda v, a, b: a * v + b),
+}
+
+
+def activation_functions(names: Sequence[str], alpha: Sequence[float], beta: Sequence[float]) -> list[Activation]:
+    """The functions of these names. Each takes its parameters from the front of what is left of `alpha` and `beta`.
+
+    Raises:
+        ModelError: there is no activation of that name.
+    """
+    left = [list(alpha), list(beta)]
+
+    def made(name: str) -> Activation:
+        if name not in _ACTIVATIONS:
+            raise ModelError(f"there is no activation '{name}'", hint=f"known: {', '.join(sorted(_ACTIVATIONS))}")
+        defaults, function = _ACTIVATIONS[name]
+        given = [left[i].pop(0) if left[i] else d for i, d in enumerate(defaults)]
+        return lambda v: function(v, *given)
+
+    return [made(name) for name in names]
+
+
+def _directions(direction: str) -> list[bool]:
+    """For each direction, whether it runs backward."""
+    return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+
+
+def _scan(
+    x: Array, lens: Array | None, states: Sequence[Array], backward: bool, step: Callable[..., tuple[Array, ...]]
+) -> tuple[Array, tuple[Array, ...]]:
+    """Runs `step(x_t, *states)` over the time of each sequence. What lies behind its end gives 0, and keeps the state."""
+    steps, batch = x.shape[:2]
+    lengths = np.full(batch, steps) if lens is None else lens
+    states = tuple(states)
+    y = np.zeros((steps, *states[0].shape))
+    for t in reversed(range(steps)) if backward else range(steps):
+        new = step(x[t], *states)
+        runs = (t < lengths)[:, None]
+        states = tuple(np.where(runs, n, s) for n, s in zip(new, states, strict=True))
+        y[t] = np.where(runs, states[0], 0)
+    return y, states
+
+
+def _run(x: Array, lens: Array | None, cells: Sequence[tuple[Any, ...]]) -> tuple[Array, ...]:
+    """Results of all directions: Y[T, D, B, H] and the last states[D, B, H], in the type of `x`."""
+    wide = x.astype(np.float64)
+    results = [_scan(wide, lens, states, backward, step) for backward, states, step in cells]
+    y = np.stack([y for y, _ in results], axis=1)
+    finals = [np.stack(s) for s in zip(*(states for _, states in results), strict=True)]
+    return tuple(v.astype(x.dtype) for v in (y, *finals))
+
+
+def _clipped(clip: float) -> Activation:
+    return (lambda v: np.clip(v, -clip, clip)) if clip else (lambda v: v)
+
+
+def _part(v: Array | None, d: int, shape: tuple[int, ...]) -> Array:
+    """Direction d of an optional operand, zeros where it is left out."""
+    return np.zeros(shape) if v is None else v[d].astype(np.float64)
+
+
+@op(outputs=3)
+def LSTM(
+    x: Float, w: Float, r: Float, b: Float = None, lens: Int = None, h0: Float = None, c0: Float = None,
+    p: Float = None, *, hidden: int, direction: Direction = "forward", activations: tuple[str, ...] = (),
+    activation_alpha: tuple[float, ...] = (), activation_beta: tuple[float, ...] = (), clip: float = 0.0,
+    input_forget: bool = False,
+):  # fmt: skip
+    """Long short-term memory: x[T,B,I], w[D,4H,I], r[D,4H,H], b[D,8H], lens[B], h0 and c0[D,B,H], p[D,3H].
+
+    i, o, f = f(x w + h r + b + p * c), the gates in the order i, o, f, c; c' = f * c + i * g(...); h' = o * h(c').
+    `o` looks at the new c'. `activations` are f, g, h of each direction, `clip` bounds what f and g are given, and
+    `input_forget` makes f = 1 - i. Gives Y[T,D,B,H], Y_h[D,B,H], Y_c[D,B,H].
+    """
+    backward = _directions(direction)
+    names = activations or ("sigmoid", "tanh", "tanh") * len(backward)
+    functions = activation_functions(names, activation_alpha, activation_beta)
+    bounded = _clipped(clip)
+    batch = x.shape[1]
+
+    def cell(d):
+        f, g, h = functions[3 * d : 3 * d + 3]
+        kernel, recurrent = w[d].T.astype(np.float64), r[d].T.astype(np.float64)
+        offset = _part(b, d, (8 * hidden,)).reshape(2, -1).sum(0)
+        pi, po, pf = np.split(_part(p, d, (3 * hidden,)), 3)
+
+        def step(xt, ht, ct):
+            i, o, forget, c = np.split(xt @ kernel + ht @ recurrent + offset, 4, axis=1)
+            i = f(bounded(i + pi * ct))
+            forget = 1 - i if input_forget else f(bounded(forget + pf * ct))
+            c = forget * ct + i * g(bounded(c))
+            return f(bounded(o + po * c)) * h(c), c
+
+        states = [_part(s, d, (batch, hidden)) for s in (h0, c0)]
+        return backward[d], states, step
+
+    return _run(x, lens, [cell(d) for d in range(len(backward))])
+
+
+@op(outputs=2)
+def GRU(
+    x: Float, w: Float, r: Float, b: Float = None, lens: Int = None, h0: Float = None, *, hidden: int,
+    direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
+    activation_beta: tuple[float, ...] = (), clip: float = 0.0, linear_before_reset: bool = False,
+):  # fmt: skip
+    """Gated recurrent unit: x[T,B,I], w[D,3H,I], r[D,3H,H], b[D,6H], lens[B], h0[D,B,H].
+
+    z, r = f(x w + h r + b), the gates in the order z, r, h; n = g(x w + (r * h) r + b), or with
+    `linear_before_reset` g(x w + b + r * (h r + b')); h' = (1 - z) * n + z * h. `activations` are f, g of each
+    direction, `clip` bounds what they are given. Gives Y[T,D,B,H], Y_h[D,B,H].
+    """
+    backward = _directions(direction)
+    names = activations or ("sigmoid", "tanh") * len(backward)
+    functions = activation_functions(names, activation_alpha, activation_beta)
+    bounded = _clipped(clip)
+    batch = x.shape[1]
+
+    def cell(d):
+        f, g = functions[2 * d : 2 * d + 2]
+        kernel, recurrent = w[d].T.astype(np.float64), r[d].T.astype(np.float64)
+        offset, recurrent_offset = _part(b, d, (6 * hidden,)).reshape(2, -1)
+        both, last = slice(0, 2 * hidden), slice(2 * hidden, None)
+
+        def step(xt, ht):
+            gates = xt @ kernel + offset
+            inner = gates[:, both] + ht @ recurrent[:, both] + recurrent_offset[both]
+            z, reset = np.split(f(bounded(inner)), 2, axis=1)
+            if linear_before_reset:
+                inner = reset * (ht @ recurrent[:, last] + recurrent_offset[last])
+            else:
+                inner = (reset * ht) @ recurrent[:, last] + recurrent_offset[last]
+            return ((1 - z) * g(bounded(gates[:, last] + inner)) + z * ht,)
+
+        return backward[d], [_part(h0, d, (batch, hidden))], step
+
+    return _run(x, lens, [cell(d) for d in range(len(backward))])
+
+
+@op(outputs=2)
+def RNN(
+    x: Float, w: Float, r: Float, b: Float = None, lens: Int = None, h0: Float = None, *, hidden: int,
+    direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
+    activation_beta: tuple[float, ...] = (), clip: float = 0.0,
+):  # fmt: skip
+    """Plain recurrent layer, h' = f(x w + h r + b): x[T,B,I], w[D,H,I], r[D,H,H], b[D,2H], lens[B], h0[D,B,H].
+
+    `activations` are the f of each direction, `clip` bounds what it is given. Gives Y[T,D,B,H], Y_h[D,B,H].
+    """
+    backward = _directions(direction)
+    functions = activation_functions(activations or ("tanh",) * len(backward), activation_alpha, activation_beta)
+    bounded = _clipped(clip)
+    batch = x.shape[1]
+
+    def cell(d):
+        kernel, recurrent = w[d].T.astype(np.float64), r[d].T.astype(np.float64)
+        offset = _part(b, d, (2 * hidden,)).reshape(2, -1).sum(0)
+
+        def step(xt, ht):
+            return (functions[d](bounded(xt @ kernel + ht @ recurrent + offset)),)
+
+        return backward[d], [_part(h0, d, (batch, hidden))], step
+
+    return _run(x, lens, [cell(d) for d in range(len(backward))])
+
+
+def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
+    """Type rule of a layer with so many gates, states and activations."""
+
+    def rule(x: Arg, w: Arg, r: Arg, b: Arg | None, lens: Arg | None, *rest: Arg | None, **attrs: Any) -> Any:
+        h, d = attrs["hidden"], len(_directions(attrs["direction"]))
+        if h < 1:
+            raise ModelError(f"a hidden size of {h}")
+        t, n, i = ("?", "?", "?") if x.shape is None else x.shape if len(x.shape) == 3 else (None, None, None)
+        if t is None:
+            raise ModelError(f"the input needs the axes [time, batch, features], not the shape {x.shape}")
+        names = ("w", "r", "b", "lens", "h0", "c0", "p")
+        expected = {
+            "w": (d, gates * h, i), "r": (d, gates * h, h), "b": (d, 2 * gates * h), "lens": (n,),
+            "h0": (d, n, h), "c0": (d, n, h), "p": (d, 3 * h),
+        }  # fmt: skip
+        for name, arg in zip(names, (w, r, b, lens, *rest)):
+            if arg is None:
+                continue
+            if name != "lens" and arg.dtype is not x.dtype:
+                raise ModelError(f"operands of the types {x.dtype} and {arg.dtype} are mixed")
+            if arg.shape is not None:
+                if len(arg.shape) != len(expected[name]):
+                    raise ModelError(f"'{name}' has the shape {arg.shape}, not {expected[name]}")
+                for pair in zip(arg.shape, expected[name]):
+                    agree(pair, f"'{name}' of shape {arg.shape}, expected {expected[name]}")
+        if attrs["activations"] and len(attrs["activations"]) != functions * d:
+            raise ModelError(f"{len(attrs['activations'])} activations are given, not {functions * d}")
+        activation_functions(attrs["activations"], (), ())
+        return (x.type.with_shape((t, d, n, h)), *(x.type.with_shape((d, n, h)) for _ in range(states)))
+
+    return rule
+
+
+LSTM.shape(_type_rule(4, 2, 3))
+GRU.shape(_type_rule(3, 1, 2))
+RNN.shape(_type_rule(1, 1, 1))
+
+
+def _operands(
+    rng: np.random.Generator, gates: int, t: int, n: int, i: int, h: int, d: int, dtype: DType = DType.F32
+) -> list[Any]:
+    """x, w, r, b, then no lens, then h0 and c0, then p."""
+
+    def random(*shape: int) -> Array:
+        return (fill(rng, shape, DType.F64) * 0.5).astype(dtype.numpy)
+
+    return [
+        random(t, n, i), random(d, gates * h, i), random(d, gates * h, h), random(d, 2 * gates * h), None,
+        random(d, n, h), random(d, n, h), random(d, 3 * h),
+    ]  # fmt: skip
+
+
+def _samples(gates: int, states: int, functions: tuple[str, ...], flag: str) -> Callable[..., Iterator[Any]]:
+    def samples(rng: np.random.Generator) -> Iterator[Any]:
+        count = states + 1
+
+        def case(t=5, n=2, i=3, h=7, upto=4, lens=None, dtype=DType.F32, **attrs):
+            d = len(_directions(attrs.get("direction", "forward")))
+            operands = _operands(rng, gates, t, n, i, h, d, dtype)
+            operands[4] = lens
+            operands = operands[:upto]
+            return operands, {"hidden": h, **attrs}, count
+
+        full = 5 + states
+        short = np.array([2, 5], np.int32)
+        yield case(upto=3)
+        yield case()
+        yield case(upto=full)
+        yield case(t=1, n=1, i=1, h=1)
+        yield case(t=3, n=1, i=17, h=19)
+        yield case(t=0, upto=full)
+        for direction in ("reverse", "bidirectional"):
+            yield case(direction=direction)
+            yield case(direction=direction, upto=full, lens=short)
+        yield case(upto=full, lens=short)
+        yield case(upto=5, lens=np.array([5, 0], np.int32), direction="bidirectional")
+        yield case(clip=0.3)
+        yield case(activations=functions)
+        yield case(activations=("hardsigmoid", "leakyrelu", "elu")[: len(functions)])
+        alpha, beta = (0.3, 0.4, 0.5)[: len(functions)], (0.25,)
+        three = ("hardsigmoid", "leakyrelu", "elu")[: len(functions)]
+        yield case(activations=three, activation_alpha=alpha, activation_beta=beta)
+        yield case(dtype=DType.F64)
+        if flag:
+            yield case(**{flag: True})
+            yield case(**{flag: True}, direction="bidirectional", upto=full)
+        if gates == 4:
+            yield case(upto=8)
+            yield case(upto=8, direction="bidirectional", clip=0.5)
+            # A bias that is one sum, the form that files have.
+            operands, attrs, n = case(upto=full, direction="bidirectional")
+            operands[3][:, 4 * attrs["hidden"] :] = 0
+            yield operands, attrs, n
+
+    return samples
+
+
+LSTM.samples(_samples(4, 2, ("sigmoid", "relu", "softsign"), "input_forget"))
+GRU.samples(_samples(3, 1, ("sigmoid", "relu"), "linear_before_reset"))
+RNN.samples(_samples(1, 1, ("relu",), ""))
