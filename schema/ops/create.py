@@ -1,0 +1,161 @@
+"""Tensors made from a few numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
+from minnow.schema.ops.encoding import WIRE_DTYPES, constant, simple
+from minnow.schema.ops.extent import axis_of, contents, length, need_rank, scalar, unknown
+from minnow.schema.ops.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
+
+
+@op(mnn=simple("Range"))
+def Range(start: Numeric, limit: Numeric, delta: Numeric):
+    """start, start + delta, start + 2 * delta, ... up to `limit`, which is left out. Operands: scalars of one type."""
+    first, last, step = (np.asarray(v).reshape(()) for v in (start, limit, delta))
+    n = max(int(np.ceil(np.float64(last - first) / np.float64(step))), 0)
+    return (first + np.arange(n).astype(first.dtype) * step).astype(first.dtype)
+
+
+@op(mnn=simple("Fill", "NCHW"))
+def Fill(shape: Int, value: T):
+    """A tensor of that shape, `value` (one element) everywhere."""
+    return np.full(tuple(int(d) for d in shape), np.asarray(value).reshape(()), np.asarray(value).dtype)
+
+
+@op()
+def OneHot(indices: Numeric, depth: Numeric, values: T, *, axis: int = -1):
+    """A new axis of extent `depth` with values[1] at the index and values[0] elsewhere.
+
+    A negative index counts from the end; one that is out of range gives values[0] everywhere.
+    """
+    depth = int(np.asarray(depth).reshape(()))
+    index = indices.astype(np.int64)
+    index = np.expand_dims(np.where(index < 0, index + depth, index), axis)
+    places = np.arange(depth).reshape(-1, *(1,) * (-axis - 1 if axis < 0 else indices.ndim - axis))
+    return np.where(index == places, values[1], values[0]).astype(values.dtype)
+
+
+@op(traits=frozenset({Trait.SHAPE_ONLY}))
+def EyeLike(x: T, *, to: DType | None = None, k: int = 0):
+    """Ones on the k-th diagonal (k > 0: above the main one), zeros elsewhere; shape, and type unless `to`, of x[M, N]."""
+    return np.eye(*x.shape, k=k, dtype=x.dtype if to is None else to.numpy)
+
+
+# ---- types -------------------------------------------------------------------------------------------------------
+
+
+@Range.shape
+def _(start: Arg, limit: Arg, delta: Arg) -> TensorType:
+    operands = (start, limit, delta)
+    if len({a.dtype for a in operands}) > 1:
+        raise ModelError(
+            f"the operands are {', '.join(str(a.dtype) for a in operands)}", why="they must be of one type"
+        )
+    for what, a in zip(("start", "limit", "delta"), operands, strict=True):
+        if a.shape is not None and any(d != 1 and isinstance(d, int) for d in a.shape):
+            raise ModelError(f"{what} is {a.type}, not a scalar")
+    if start.value is None or limit.value is None or delta.value is None:
+        return TensorType(start.dtype, (UNKNOWN,))
+    if not np.all(delta.value):
+        raise ModelError("delta is 0", why="the range would never end")
+    with np.errstate(all="ignore"):
+        return TensorType(start.dtype, Range.evaluate([start.value, limit.value, delta.value], {})[0].shape)
+
+
+@Fill.shape
+def _(shape: Arg, value: Arg) -> TensorType:
+    n = length(shape)
+    wanted = contents(shape)
+    if wanted is not None and min(wanted, default=0) < 0:
+        raise ModelError(f"cannot fill the shape {wanted}", why="an extent is negative")
+    if value.type.count not in (1, None):
+        raise ModelError(f"the value is {value.type}, not one element")
+    return TensorType(value.dtype, unknown(n) if wanted is None else wanted)
+
+
+@OneHot.shape
+def _(indices: Arg, depth: Arg, values: Arg, axis: int) -> TensorType:
+    need_rank(values, 1, "values")
+    if values.type.count not in (2, None):
+        raise ModelError(f"values has {values.type.count} elements, not 2 (off, on)")
+    if indices.shape is None:
+        return TensorType(values.dtype)
+    at = axis_of(axis, len(indices.shape) + 1)
+    n = scalar(depth)
+    if n is not None and n < 0:
+        raise ModelError(f"depth is {n}")
+    return TensorType(values.dtype, (*indices.shape[:at], UNKNOWN if n is None else n, *indices.shape[at:]))
+
+
+@EyeLike.shape
+def _(x: Arg, to: DType | None, k: int) -> TensorType:
+    need_rank(x, 2, "x")
+    return TensorType(to or x.dtype, x.shape or (UNKNOWN, UNKNOWN))
+
+
+# ---- encoding ----------------------------------------------------------------------------------------------------
+
+
+@OneHot.encode("OneHot")
+def _(node: Node) -> WireOp | None:
+    indices, depth, values = (node.input(i) for i in range(3))
+    array = values.array
+    # The format has the two values apart, and all indices int32.
+    if array is None or indices.type.dtype is not DType.I32 or values.type.dtype not in WIRE_DTYPES:
+        return None
+    main = {"axis": node.attrs.get("axis", -1), "dType": WIRE_DTYPES[values.type.dtype]}
+    return WireOp("OneHot", "OneHotParam", main, (indices, depth, array[1], array[0]))
+
+
+@OneHot.decode
+def _(wire: WireOp) -> Decoded:
+    on, off = constant(wire, 2), constant(wire, 3)
+    if on is None or off is None:
+        return None
+    values = np.concatenate([off.reshape(-1), on.reshape(-1)])
+    return (*wire.inputs[:2], values), {"axis": wire.field("axis", -1)}
+
+
+# ---- samples -----------------------------------------------------------------------------------------------------
+
+
+@Range.samples
+def _(rng):
+    rows: list[Any] = [(0, 7, 1), (3, 20, 4), (10, 0, -3), (5, 5, 1), (5, 2, 1), (-3, 4, 2)]
+    for row in rows:
+        yield tuple(np.array(v, np.int64) for v in row), {}
+        yield tuple(np.array(v, np.int32) for v in row), {}
+    for row in ((0.0, 1.0, 0.25), (1.0, -1.0, -0.3), (0.5, 17.0, 1.0), (2.0, 1.0, 0.5)):
+        yield tuple(np.array(v, np.float32) for v in row), {}
+
+
+@Fill.samples
+def _(rng):
+    for shape in ((2, 3), (), (0, 4), (17,), (1, 3, 5, 7)):
+        yield (np.array(shape, np.int64), np.array(1.5, np.float32)), {}
+    yield (np.array([2, 3], np.int64), np.array([-7], np.int64)), {}
+    yield (np.array([5], np.int64), np.array([True])), {}
+
+
+@OneHot.samples
+def _(rng):
+    values = np.array([0, 1], np.float32)
+    for shape, axis in (((3,), -1), ((2, 3), 0), ((2, 3), 1), ((2, 3), -2), ((), -1), ((0,), -1)):
+        yield (rng.integers(0, 5, shape), np.array(5, np.int64), values), {"axis": axis}
+    yield (np.array([0, -1, 7, -6, 4], np.int64), np.array(5, np.int64), np.array([-2.5, 3], np.float32)), {}
+    yield (np.array([[1, 0]], np.int32), np.array([17], np.int32), np.array([9, 2], np.int32)), {}
+    yield (np.array([2.0, 0.0], np.float32), np.array(3.0, np.float32), np.array([1, 0], np.int64)), {"axis": 0}
+
+
+@EyeLike.samples
+def _(rng):
+    for shape, k in (((3, 3), 0), ((3, 5), 1), ((5, 2), -2), ((1, 4), 9), ((0, 3), 0)):
+        yield (shape,), {"k": k}
+    yield ((4, 4),), {"to": DType.I32}
+    yield (np.ones((2, 3), np.int64),), {"to": DType.F32, "k": -1}
+    yield (np.ones((2, 3), np.uint8),), {}

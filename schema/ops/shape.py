@@ -1,0 +1,385 @@
+"""Shapes as data, and the same elements under another shape."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
+from minnow.schema.ir.type import Shape as Dims
+from minnow.schema.ir.type import broadcast
+from minnow.schema.ops.encoding import bound, constant, simple, when
+from minnow.schema.ops.extent import axes_of, broadcast_to, contents, length, product, split_factors, unknown
+from minnow.schema.ops.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
+
+SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY})
+
+
+@op(traits=SHAPE_ONLY)
+def Shape(x: T, *, start: int = 0, end: int | None = None):
+    """The extents of x[start:end] as int64[rank]; negative bounds count from the end, those beyond it are clamped."""
+    return np.array(x.shape[_span(x.ndim, start, end)], np.int64)
+
+
+@op(mnn=simple("Size", "NCHW"), traits=SHAPE_ONLY)
+def Size(x: T):
+    """Number of elements, an int64 scalar."""
+    return np.int64(x.size)
+
+
+@op(traits=VIEW)
+def Reshape(x: T, shape: Int, *, allowzero: bool = False):
+    """The elements in the same order under another shape.
+
+    One extent may be -1, it follows from the others. 0 copies the extent of x at that place, or is an extent of 0
+    with `allowzero`.
+    """
+    return x.reshape(_resolved(x.shape, tuple(int(d) for d in shape), allowzero))
+
+
+@op(traits=VIEW)
+def Flatten(x: T, *, axis: int = 1):
+    """x as a matrix: the axes in front of `axis` are its rows, the others its columns."""
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+@op(traits=VIEW)
+def Squeeze(x: T, *, axes: tuple[int, ...] | None = None):
+    """x without the named axes, whose extents must be 1; without `axes`, without all of extent 1."""
+    return x.squeeze(axes)
+
+
+@op(traits=VIEW)
+def Unsqueeze(x: T, *, axes: tuple[int, ...]):
+    """x with new axes of extent 1, at these places of the output."""
+    return np.expand_dims(x, axes)
+
+
+@op(traits=MOVEMENT)
+def Expand(x: T, shape: Int):
+    """x repeated along axes of extent 1, by the broadcast rules of numpy for two sides: extents of x may win."""
+    target = np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))
+    return np.ascontiguousarray(np.broadcast_to(x, target)).reshape(target)
+
+
+@op()
+def ConvertLayout(x: T, *, to: Literal["NCHW", "NC4HW4"]):
+    """x in another memory layout; the values are the same."""
+    return x
+
+
+# ---- types -------------------------------------------------------------------------------------------------------
+
+
+def _span(rank: int, start: int, end: int | None) -> slice:
+    def clamp(i: int) -> int:
+        return min(max(i + rank if i < 0 else i, 0), rank)
+
+    return slice(clamp(start), rank if end is None else clamp(end))
+
+
+@Shape.shape
+def _(x: Arg, start: int, end: int | None) -> TensorType:
+    if x.shape is None:
+        return TensorType(DType.I64, (UNKNOWN,))
+    return TensorType(DType.I64, (len(x.shape[_span(len(x.shape), start, end)]),))
+
+
+@Size.shape
+def _(x: Arg) -> TensorType:
+    return TensorType(DType.I64, ())
+
+
+def _resolved(dims: Dims, wanted: tuple[int, ...], allowzero: bool) -> tuple[Any, ...]:
+    """The shape that `wanted` asks for, given the extents of the input."""
+    if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+        raise ModelError(f"cannot reshape to {wanted}", why="one -1 is allowed, and no other negative number")
+    copied = [i for i, d in enumerate(wanted) if d == 0 and not allowzero]
+    if any(i >= len(dims) for i in copied):
+        raise ModelError(f"cannot reshape {dims} to {wanted}", why=f"a 0 copies an extent, and there are {len(dims)}")
+    out: list[Dim] = [dims[i] if i in copied else d for i, d in enumerate(wanted)]
+    # What is copied stands on both sides and needs no number; a known 0 among it decides nothing, though.
+    rest, symbols = split_factors(d for i, d in enumerate(dims) if i not in copied)
+    given = math.prod(d for i, d in enumerate(wanted) if i not in copied and d != -1)
+    if -1 not in wanted:
+        # Zero elements on both sides agree whatever the other factors are.
+        empty = any(dims[i] == 0 for i in copied)
+        if not symbols and rest != given and not empty:
+            raise ModelError(f"cannot reshape {dims} to {wanted}", why="the numbers of elements differ")
+        return tuple(out)
+    at = wanted.index(-1)
+    if any(dims[i] == 0 for i in copied) and given:
+        # The extent is undetermined; by what is left of the input, as the copied zeros cancel.
+        out[at] = rest // given if not symbols and rest % given == 0 else UNKNOWN
+    elif given == 0:
+        raise ModelError(f"cannot reshape {dims} to {wanted}", why="-1 beside an extent of 0 can be any number")
+    elif not symbols:
+        if rest % given:
+            raise ModelError(f"cannot reshape {dims} to {wanted}", why="the numbers of elements differ")
+        out[at] = rest // given
+    else:
+        out[at] = symbols[0] if len(symbols) == 1 and rest == given else UNKNOWN
+    return tuple(out)
+
+
+@Reshape.shape
+def _(x: Arg, shape: Arg, allowzero: bool) -> TensorType:
+    n = length(shape)
+    wanted = contents(shape)
+    if wanted is None:
+        return TensorType(x.dtype, unknown(n))
+    dims = x.shape
+    if dims is None:
+        known = tuple(d if d > 0 or (d == 0 and allowzero) else UNKNOWN for d in wanted)
+        _resolved((UNKNOWN,) * len(wanted), wanted, allowzero)
+        return TensorType(x.dtype, known)
+    return TensorType(x.dtype, _resolved(dims, wanted, allowzero))
+
+
+@Flatten.shape
+def _(x: Arg, axis: int) -> TensorType:
+    if x.shape is None:
+        return TensorType(x.dtype, (UNKNOWN, UNKNOWN))
+    rank = len(x.shape)
+    if not -rank <= axis <= rank:
+        raise ModelError(f"axis {axis} is out of range for rank {rank}")
+    axis = axis + rank if axis < 0 else axis
+    return TensorType(x.dtype, (product(x.shape[:axis]), product(x.shape[axis:])))
+
+
+@Squeeze.shape
+def _(x: Arg, axes: tuple[int, ...] | None) -> TensorType:
+    if x.shape is None:
+        return TensorType(x.dtype)
+    if axes is None:
+        # A symbol may turn out to be 1, and then the rank is another one.
+        return TensorType(x.dtype, tuple(d for d in x.shape if d != 1) if x.type.is_static else None)
+    gone = axes_of(axes, len(x.shape))
+    for i in gone:
+        if isinstance(x.shape[i], int) and x.shape[i] != 1:
+            raise ModelError(f"cannot squeeze axis {i} of {x.type}", why="its extent is not 1")
+    return TensorType(x.dtype, tuple(d for i, d in enumerate(x.shape) if i not in gone))
+
+
+@Unsqueeze.shape
+def _(x: Arg, axes: tuple[int, ...]) -> TensorType:
+    if x.shape is None:
+        return TensorType(x.dtype)
+    rank = len(x.shape) + len(axes)
+    new = axes_of(axes, rank)
+    rest = iter(x.shape)
+    return TensorType(x.dtype, tuple(1 if i in new else next(rest) for i in range(rank)))
+
+
+@Expand.shape
+def _(x: Arg, shape: Arg) -> TensorType:
+    n = length(shape)
+    wanted = contents(shape)
+    if wanted is None:
+        known = unknown(n)
+    elif min(wanted, default=0) < 0:
+        raise ModelError(f"cannot expand to {wanted}", why="an extent is negative")
+    else:
+        known = wanted
+    return TensorType(x.dtype, broadcast(x.shape, known))
+
+
+@ConvertLayout.shape
+def _(x: Arg, to: str) -> TensorType:
+    return x.type.with_layout(to.lower())
+
+
+# ---- encoding ----------------------------------------------------------------------------------------------------
+
+
+@Shape.encode("Shape")
+def _(node: Node) -> WireOp | None:
+    attrs = bound(node)
+    start, end, rank = attrs["start"], attrs["end"], node.input(0).type.rank
+    if start == 0 and end is None:
+        return WireOp("Shape", inputs=node.inputs, format="NCHW")
+    # Runtimes of the format do not clamp.
+    if rank is None or not all(-rank <= i <= rank for i in (start, end or 0)):
+        return None
+    main = {"hasStart": True, "start": start, "hasEnd": end is not None, "end": end or 0}
+    return WireOp("Shape", "ShapeParam", main, node.inputs, format="NCHW")
+
+
+@Shape.decode
+def _(wire: WireOp) -> Decoded:
+    start = wire.field("start", 0) if wire.field("hasStart", False) else 0
+    end = wire.field("end", 0) if wire.field("hasEnd", False) else None
+    return wire.inputs, {"start": start, "end": end}
+
+
+@Reshape.encode("Reshape")
+def _(node: Node) -> WireOp | None:
+    if bound(node)["allowzero"]:
+        return None
+    dims = node.input(1).array
+    main: dict[str, Any] = {"dimType": "NCHW"}
+    if dims is None:
+        return WireOp("Reshape", "Reshape", main, node.inputs, format="NCHW")
+    # A scalar's shape is empty, and an empty vector is as good as absent: it stays an operand.
+    if dims.size == 0:
+        return WireOp("Reshape", "Reshape", main, node.inputs, format="NCHW")
+    main["dims"] = [int(d) for d in dims]
+    return WireOp("Reshape", "Reshape", main, node.inputs[:1], format="NCHW")
+
+
+@Reshape.decode
+def _(wire: WireOp) -> Decoded:
+    if len(wire.inputs) > 1:
+        return wire.inputs, {}
+    return (wire.inputs[0], np.asarray(wire.field("dims", ()), np.int32)), {}
+
+
+@Flatten.encode("Flatten")
+def _(node: Node) -> WireOp:
+    return WireOp("Flatten", "Flatten", {"axis": bound(node)["axis"], "endAxis": 0}, node.inputs)
+
+
+@Flatten.decode
+def _(wire: WireOp) -> Decoded:
+    # The form with an end is that of another framework.
+    return None if wire.field("endAxis", 0) else (wire.inputs, {"axis": wire.field("axis", 0)})
+
+
+@Squeeze.encode("Squeeze")
+def _(node: Node) -> WireOp | None:
+    axes = bound(node)["axes"]
+    if axes is None:
+        return WireOp("Squeeze", "SqueezeParam", {}, node.inputs)
+    # No axes would mean all of them.
+    return WireOp("Squeeze", "SqueezeParam", {"squeezeDims": list(axes)}, node.inputs) if axes else None
+
+
+def _axes(wire: WireOp) -> tuple[int, ...] | None:
+    dims = wire.field("squeezeDims")
+    if dims is None:
+        dims = constant(wire, 1)
+    return None if dims is None else tuple(int(d) for d in dims.reshape(-1))
+
+
+@Squeeze.decode
+def _(wire: WireOp) -> Decoded:
+    axes = _axes(wire)
+    return None if axes is None and len(wire.inputs) > 1 else (wire.inputs[:1], {"axes": axes or None})
+
+
+@Unsqueeze.encode("Unsqueeze", "ExpandDims")
+def _(node: Node) -> WireOp | None:
+    axes = bound(node)["axes"]
+    return WireOp("Unsqueeze", "SqueezeParam", {"squeezeDims": list(axes)}, node.inputs) if axes else None
+
+
+@Unsqueeze.decode
+def _(wire: WireOp) -> Decoded:
+    axes = _axes(wire)
+    if axes is None and wire.type == "ExpandDims" and len(wire.inputs) == 1:
+        axes = (wire.field("axis", 0),)
+    return None if axes is None else (wire.inputs[:1], {"axes": axes})
+
+
+def _one_sided(node: Node) -> bool:
+    """The shape operand alone gives the result, as the format's runtimes want it."""
+    shape = node.input(1)
+    array = shape.array
+    x = node.input(0).type.shape
+    if array is not None:
+        return broadcast_to(x, tuple(int(d) for d in array))
+    n = shape.type.shape[0] if shape.type.shape else None
+    return x is not None and isinstance(n, int) and len(x) <= n and all(d == 1 for d in x)
+
+
+Expand.mnn = when(_one_sided, simple("BroadcastTo"))
+
+
+@ConvertLayout.encode("ConvertTensor")
+def _(node: Node) -> WireOp:
+    main = {"source": node.input(0).type.layout.upper(), "dest": bound(node)["to"]}
+    return WireOp("ConvertTensor", "TensorConvertInfo", main, node.inputs)
+
+
+@ConvertLayout.decode
+def _(wire: WireOp) -> Decoded:
+    ends = {wire.field("source", "NCHW"), wire.field("dest", "NCHW")}
+    # From and to NHWC the extents change their places: that is a transpose.
+    return (wire.inputs, {"to": wire.field("dest", "NCHW")}) if ends <= {"NCHW", "NC4HW4"} else None
+
+
+# ---- samples -----------------------------------------------------------------------------------------------------
+
+
+def _ints(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+@Shape.samples
+def _(rng):
+    for x in ((2, 3, 5, 7), (), (0, 3), (17,)):
+        yield (x,), {}
+    for bounds in ({"start": 1}, {"start": -2}, {"end": 2}, {"end": -1}, {"start": 1, "end": 3}, {"start": 3, "end": 1},
+                   {"start": -9, "end": 9}, {"start": 7}):  # fmt: skip
+        yield ((2, 3, 5, 7),), bounds
+
+
+@Size.samples
+def _(rng):
+    for x in ((2, 3, 5, 7), (), (0, 3), (17,)):
+        yield (x,), {}
+
+
+@Reshape.samples
+def _(rng):
+    for x, shape in (
+        ((2, 3, 5), (6, 5)), ((2, 3, 5), (-1,)), ((2, 3, 5), (0, -1)), ((2, 3, 5), (0, 0, 1, 5)), ((7,), (7, 1)),
+        ((1, 1), ()), ((), (1, 1)), ((2, 0, 3), (0, 0, 3)), ((0, 3), (0, 1, 3)), ((1, 16, 3, 3), (1, 4, 4, 9)),
+        ((2, 17, 3, 1), (2, -1, 17)), ((0, 5), (-1, 5)),
+    ):  # fmt: skip
+        yield (x, _ints(*shape)), {}
+    yield ((0, 3), _ints(3, 0, 4)), {"allowzero": True}
+    yield (np.arange(12, dtype=np.int32).reshape(3, 4), _ints(2, 6)), {}
+    yield (np.array([[True, False, True]]), _ints(3)), {}
+
+
+@Flatten.samples
+def _(rng):
+    for x, axis in (((2, 3, 5, 7), 1), ((2, 3, 5), 0), ((2, 3, 5), 3), ((2, 3, 5), -1), ((17,), 1), ((0, 3), 1)):
+        yield (x,), {"axis": axis}
+
+
+@Squeeze.samples
+def _(rng):
+    for x, axes in (((1, 3, 1, 5), (0, 2)), ((1, 3, 1), (-1,)), ((1, 1), (0, -1)), ((1, 0, 1), (2,)), ((17, 1), (1,))):
+        yield (x,), {"axes": axes}
+    yield ((1, 3, 1, 5),), {}
+    yield ((2, 3),), {"axes": ()}
+
+
+@Unsqueeze.samples
+def _(rng):
+    for x, axes in (((3, 5), (0,)), ((3, 5), (1, 3)), ((3, 5), (-1,)), ((), (0,)), ((0, 2), (2, 0)), ((17,), (-2, 0))):
+        yield (x,), {"axes": axes}
+
+
+@Expand.samples
+def _(rng):
+    for x, shape in (
+        ((3, 1), (3, 5)), ((3, 1), (2, 1, 6)), ((5,), (2, 5)), ((2, 3, 5), (1, 1)), ((3, 5), (1,)), ((), (2, 3)),
+        ((1,), (0,)), ((1, 17, 1, 1), (2, 17, 3, 3)), ((3, 4), ()), ((1, 3), (0, 3)),
+    ):  # fmt: skip
+        yield (x, _ints(*shape)), {}
+    yield (np.array([[True], [False]]), _ints(2, 3)), {}
+    yield (np.array([[1], [-2]], np.int32), _ints(2, 3)), {}
+
+
+@ConvertLayout.samples
+def _(rng):
+    for x in ((1, 3, 5, 7), (2, 17, 3, 3), (1, 16, 1, 1)):
+        for to in ("NC4HW4", "NCHW"):
+            yield (x,), {"to": to}
