@@ -1,0 +1,227 @@
+"""What convolutions take in: padding before them; scale, bias and activation behind them.
+
+Weights are folded lazily: the numbers are computed when the file is written, and no second copy is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.optimizer.pattern import Match
+from minnow.optimizer.rewrite import rewrite
+from minnow.schema.ir import LazyBlob, Node, Value
+from minnow.schema.ops import Builder
+
+Array = np.ndarray[Any, Any]
+
+
+def per_channel(value: Value, node: Node) -> Array | None:
+    """The constant as one number per output channel of a convolution, None when it is not constant along the others.
+
+    Numpy broadcasting aligns at the end: a vector belongs to the last spatial axis, not to the channels.
+    """
+    out = node.output.type
+    if value.data is None or out.shape is None or not isinstance(out.shape[1], int):
+        return None
+    shape, channels, rank = value.data.shape, out.shape[1], len(out.shape)
+    if len(shape) > rank:
+        return None
+    full = (1,) * (rank - len(shape)) + tuple(shape)
+    if any(d != 1 for i, d in enumerate(full) if i != 1) or full[1] not in (1, channels):
+        return None
+    return np.broadcast_to(value.data.numpy().reshape(-1), (channels,))
+
+
+def _scaled_weights(node: Node, scale: Array) -> Value:
+    """The weights times a factor per output channel."""
+    w = node.input(1)
+    assert w.data is not None
+    blob, dtype = w.data, w.data.dtype
+    group, transposed = node.attrs.get("group", 1), node.op == "ConvTranspose"
+    scale = np.array(scale, np.float64)
+
+    def compute() -> Array:
+        array = blob.numpy().astype(np.float64)
+        if not transposed:
+            return array * scale.reshape(-1, *[1] * (array.ndim - 1))
+        # [I, O/g, ...]: the output channels of group k belong to the k-th part of the first axis.
+        parts = array.reshape(group, array.shape[0] // group, *array.shape[1:])
+        return (parts * scale.reshape(group, 1, -1, *[1] * (array.ndim - 2))).reshape(array.shape)
+
+    return Value.constant(LazyBlob(compute, dtype, tuple(blob.shape)), w.name)
+
+
+def _bias(node: Node, channels: int) -> Array | None:
+    """The bias as float64, zeros where there is none, None when it is computed."""
+    if not node.has_input(2):
+        return np.zeros(channels)
+    array = node.input(2).array
+    return None if array is None else array.astype(np.float64)
+
+
+def _rebuilt(b: Builder, node: Node, w: Value, bias: Array | Value | None, **changes: Any) -> Value:
+    """The convolution with other weights, bias or attributes."""
+    x = changes.pop("x", node.input(0))
+    value = bias if bias is None or isinstance(bias, Value) else Value.constant(bias.astype(w.type.dtype.numpy))
+    made = b.node(node.op, [x, w, value], {**node.attrs, **changes})
+    made.origin = b.origin
+    return made.output
+
+
+@rewrite(
+    lambda p, x, w, scale, bias, mean, var: p.BatchNorm(
+        p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), scale, bias, mean, var
+    )
+)
+def fuse_conv_bn(b: Builder, m: Match) -> Value | None:
+    """Batch normalization behind a convolution becomes part of its weights and bias.
+
+    Given:
+        graph g(%x: f32[1,1,2,2]) {
+          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,2,2] = BatchNorm(%a, f32[1](3.0), f32[1](1.0), f32[1](4.0), f32[1](4.0)) {epsilon=0.0}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2]) {
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](3.0), f32[1](-5.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    """  # noqa: E501
+    conv: Node = m.conv
+    if conv.attrs.get("activation"):
+        return m.no("the convolution has an activation")
+    constants = [v.array for v in (m.scale, m.bias, m.mean, m.var)]
+    if conv.input(1).data is None or any(c is None for c in constants):
+        return m.no("weights or statistics are computed")
+    scale, shift, mean, var = (np.asarray(c, np.float64) for c in constants)
+    old = _bias(conv, len(scale))
+    if old is None:
+        return m.no("the bias is computed")
+    factor = scale / np.sqrt(var + m.root.attrs.get("epsilon", 1e-5))
+    return _rebuilt(b, conv, _scaled_weights(conv, factor), (old - mean) * factor + shift)
+
+
+@rewrite(lambda p, x, w: p.Mul(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k")))
+def fuse_conv_mul(b: Builder, m: Match) -> Value | None:
+    """A constant factor per channel behind a convolution becomes part of its weights and bias.
+
+    Given:
+        graph g(%x: f32[1,1,2,2]) {
+          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,2,2] = Mul(%a, f32[1,1,1](3.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2]) {
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](6.0), f32[1](0.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    """  # noqa: E501
+    conv: Node = m.conv
+    factor = per_channel(m.k, conv)
+    if factor is None:
+        return m.no(f"the factor {m.k!r} is not one number per channel")
+    if conv.attrs.get("activation") or conv.input(1).data is None:
+        return m.no("the convolution has an activation, or computed weights")
+    old = _bias(conv, len(factor))
+    if old is None:
+        return m.no("the bias is computed")
+    return _rebuilt(b, conv, _scaled_weights(conv, factor), old * factor)
+
+
+@rewrite(
+    lambda p, x, w: (
+        p.Add(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k"))
+        | p.Sub(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k"))
+    )
+)
+def fuse_conv_bias(b: Builder, m: Match) -> Value | None:
+    """A constant added per channel behind a convolution becomes its bias.
+
+    Given:
+        graph g(%x: f32[1,1,2,2]) {
+          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,2,2] = Add(%a, f32[1,1,1](3.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2]) {
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0), f32[1](3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    """  # noqa: E501
+    conv: Node = m.conv
+    shift = per_channel(m.k, conv)
+    if shift is None:
+        return m.no(f"the summand {m.k!r} is not one number per channel")
+    if conv.attrs.get("activation"):
+        return m.no("the convolution has an activation")
+    old = _bias(conv, len(shift))
+    if old is None:
+        return m.no("the bias is computed")
+    return _rebuilt(b, conv, conv.input(1), old - shift if m.root.op == "Sub" else old + shift)
+
+
+@rewrite(
+    lambda p, x, w: (
+        p.Relu(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"))
+        | p.Clip(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), min=0.0, max=6.0)
+    )
+)
+def fuse_conv_activation(b: Builder, m: Match) -> Value | None:
+    """Relu, or a clip to [0, 6], behind a convolution is done by it.
+
+    Given:
+        graph g(%x: f32[1,1,2,2]) {
+          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,2,2] = Relu(%a)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2]) {
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), activation='relu'}
+          return %y
+        }
+    """  # noqa: E501
+    conv: Node = m.conv
+    if conv.attrs.get("activation"):
+        return m.no("the convolution has an activation already")
+    bias = conv.input(2) if conv.has_input(2) else None
+    return _rebuilt(b, conv, conv.input(1), bias, activation="relu" if m.root.op == "Relu" else "relu6")
+
+
+@rewrite(lambda p, x, w: p.Conv(p.Pad(x, p.const("pads"), ..., as_="pad", mode="constant"), w, ..., as_="conv"))
+def fuse_pad_conv(b: Builder, m: Match) -> Value | None:
+    """Zero padding of the spatial axes in front of a convolution becomes its own padding.
+
+    Given:
+        graph g(%x: f32[1,1,2,2]) {
+          %a: f32[1,1,4,4] = Pad(%x, i64[8](0, 0, 0, 0, 1, 1, 1, 1))
+          %y: f32[1,1,4,4] = Conv(%a, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2]) {
+          %y: f32[1,1,4,4] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1)}
+          return %y
+        }
+    """
+    pad: Node = m.pad
+    conv: Node = m.conv
+    pads = m.pads.array.astype(np.int64).reshape(-1, 2)
+    if pads[:2].any() or (pads < 0).any():
+        return m.no("it pads batch or channels, or crops")
+    if pad.has_input(2):
+        value = pad.input(2).array
+        if value is None or value.any():
+            return m.no("it does not pad with zeros")
+    if conv.attrs.get("auto_pad"):
+        return m.no("the convolution has automatic padding")
+    n = len(pads) - 2
+    own = conv.attrs["pads"]
+    both = tuple(int(own[i] + pads[2 + i % n, i // n]) for i in range(2 * n))
+    bias = conv.input(2) if conv.has_input(2) else None
+    return _rebuilt(b, conv, conv.input(1), bias, x=m.x, pads=both)
