@@ -1,0 +1,243 @@
+// Ops whose output shape depends on contents: NonZero, Compress, Unique.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/operand.h"
+
+namespace minnow {
+namespace {
+
+// Element i of any type is not zero. Minus zero is zero, NaN is not.
+class Truth {
+ public:
+  explicit Truth(const Tensor& t) : data_(t.as<char>()), size_(dtype_size(t.type.dtype)), sign_(is_float(t.type.dtype)) {}
+  bool operator[](int64_t i) const {
+    if (size_ == 1) return data_[i] != 0;
+    uint64_t bits = 0;
+    std::memcpy(&bits, data_ + i * static_cast<int64_t>(size_), size_);
+    if (sign_) bits &= (uint64_t{1} << (8 * size_ - 1)) - 1;
+    return bits != 0;
+  }
+  int64_t count(int64_t n) const {
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; ++i) found += (*this)[i];
+    return found;
+  }
+
+ private:
+  const char* data_;
+  size_t size_;
+  bool sign_;
+};
+
+// --- NonZero
+
+Status infer_non_zero(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
+  if (c.value(0) == nullptr) return c.needs_value(0);
+  c.set(0, DType::kI64, {std::max(1, c.shape(0).rank()), Truth(*c.value(0)).count(c.in(0).count())});
+  return ok();
+}
+
+void run_non_zero(const Attrs&, const RunContext& c) {
+  const Tensor& x = *c.in[0];
+  const Truth truth(x);
+  const int64_t n = c.out[0]->dim(1);
+  int64_t found = 0;
+  for (int64_t i = 0; i < x.count() && found < n; ++i) {
+    if (!truth[i]) continue;
+    int64_t rest = i, *y = c.out[0]->as<int64_t>() + found++;
+    if (x.rank() == 0) *y = 0;
+    for (int k = x.rank() - 1; k >= 0; --k) {
+      y[k * n] = rest % x.dim(k);
+      rest /= x.dim(k);
+    }
+  }
+}
+
+MINNOW_OP("NonZero", infer_non_zero, create_simple<run_non_zero>);
+
+// --- Compress
+
+Status infer_compress(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
+  MINNOW_RETURN_IF_ERROR(require_rank(c, 1, 1, 1));
+  Shape y = c.shape(0);
+  int axis = 0;
+  if (c.attrs.has("axis")) {
+    MINNOW_RETURN_IF_ERROR(normalize_axis(c.attrs.i("axis"), y.rank(), &axis));
+  } else {
+    y = {y.count()};
+  }
+  if (c.value(1) == nullptr) return c.needs_value(1);
+  y[axis] = Truth(*c.value(1)).count(std::min(y[axis], c.shape(1)[0]));
+  c.set(0, c.in(0).dtype, y);
+  return ok();
+}
+
+void run_compress(const Attrs& attrs, const RunContext& c) {
+  const Tensor& x = *c.in[0];
+  Tensor& y = *c.out[0];
+  int axis = 0;
+  int64_t outer = 1, dim = x.count(), inner = 1;
+  if (attrs.has("axis")) {
+    const Status status = normalize_axis(attrs.i("axis"), x.rank(), &axis);
+    if (!status.ok()) return c.report(status);
+    outer = x.shape().count(0, axis);
+    dim = x.dim(axis);
+    inner = x.shape().count(axis + 1, x.rank());
+  }
+  if (y.count() == 0) return;
+  const Truth keep(*c.in[1]);
+  const int64_t bytes = inner * static_cast<int64_t>(dtype_size(x.type.dtype)), n = std::min(dim, c.in[1]->dim(0));
+  char* to = y.as<char>();
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (!keep[i]) continue;
+      std::memcpy(to, x.as<char>() + (o * dim + i) * bytes, static_cast<size_t>(bytes));
+      to += bytes;
+    }
+  }
+}
+
+MINNOW_OP("Compress", infer_compress, create_simple<run_compress>);
+
+// --- Unique
+
+// The input as n items of outer * inner elements, lying `inner` apart.
+struct Items {
+  int64_t outer = 1, n = 1, inner = 1;
+  int axis = -1;  // -1: the elements of the flattened input
+};
+
+Status unique_items(const Attrs& attrs, const Shape& x, Items* items) {
+  items->n = x.count();
+  if (!attrs.has("axis")) return ok();
+  MINNOW_RETURN_IF_ERROR(normalize_axis(attrs.i("axis"), x.rank(), &items->axis));
+  items->outer = x.count(0, items->axis);
+  items->n = x[items->axis];
+  items->inner = x.count(items->axis + 1, x.rank());
+  return ok();
+}
+
+// -1, 0 or 1. NaNs are equal and come last.
+template <typename T>
+int compare(T a, T b) {
+  if (a < b) return -1;
+  if (b < a) return 1;
+  if (a == b) return 0;
+  return static_cast<int>(a != a) - static_cast<int>(b != b);
+}
+
+template <typename T>
+int compare_items(const T* x, const Items& items, int64_t a, int64_t b) {
+  for (int64_t o = 0; o < items.outer; ++o)
+    for (int64_t i = 0; i < items.inner; ++i) {
+      const T* line = x + o * items.n * items.inner + i;
+      const int order = compare(line[a * items.inner], line[b * items.inner]);
+      if (order != 0) return order;
+    }
+  return 0;
+}
+
+// Fills `first` with the first occurrence of each distinct item, in ascending order of the items (`sorted`) or of the
+// occurrences, and `group` with each item's place among them. All three arrays have n elements. Returns how many.
+template <typename T>
+int64_t find_unique(const T* x, const Items& items, bool sorted, int64_t* order, int64_t* first, int64_t* group) {
+  for (int64_t i = 0; i < items.n; ++i) order[i] = i;
+  std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
+    const int c = compare_items(x, items, a, b);
+    return c != 0 ? c < 0 : a < b;
+  });
+  int64_t found = 0;
+  for (int64_t i = 0; i < items.n; ++i) {
+    if (i == 0 || compare_items(x, items, order[i - 1], order[i]) != 0) first[found++] = order[i];
+    group[order[i]] = found - 1;
+  }
+  if (!sorted) {
+    for (int64_t g = 0; g < found; ++g) order[g] = g;
+    std::sort(order, order + found, [&](int64_t a, int64_t b) { return first[a] < first[b]; });
+    for (int64_t r = 0; r < found; ++r) first[order[r]] = r;  // for the moment, the new place of each group
+    for (int64_t i = items.n - 1; i >= 0; --i) group[i] = first[group[i]];
+    for (int64_t i = items.n - 1; i >= 0; --i) first[group[i]] = i;
+  }
+  return found;
+}
+
+// Calls body with the C++ type whose order is that of the elements; false for types that have none here.
+template <typename Body>
+bool with_order(DType t, Body body) {
+  return with_number(t == DType::kBool ? DType::kU8 : t, body);
+}
+
+Status infer_unique(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
+  Items items;
+  MINNOW_RETURN_IF_ERROR(unique_items(c.attrs, c.shape(0), &items));
+  if (!with_order(c.in(0).dtype, [](auto) {}))
+    return fail(Code::kUnsupported, "the unique elements of %s", dtype_name(c.in(0).dtype));
+  const Tensor* x = c.value(0);
+  if (x == nullptr) return c.needs_value(0);
+  std::vector<int64_t> work(static_cast<size_t>(3 * items.n));
+  int64_t found = 0;
+  with_order(c.in(0).dtype, [&](auto type) {
+    int64_t* w = work.data();
+    found = find_unique(x->as<decltype(type)>(), items, false, w, w + items.n, w + 2 * items.n);
+  });
+  Shape y{found};
+  if (items.axis >= 0) {
+    y = c.shape(0);
+    y[items.axis] = found;
+  }
+  c.set(0, c.in(0).dtype, y);
+  c.set(1, DType::kI64, {found});
+  c.set(2, DType::kI64, {items.n});
+  c.set(3, DType::kI64, {found});
+  return ok();
+}
+
+class UniqueKernel final : public Kernel {
+ public:
+  explicit UniqueKernel(const Attrs& attrs) : attrs_(attrs) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    items_ = Items();
+    MINNOW_RETURN_IF_ERROR(unique_items(attrs_, node.in[0]->shape, &items_));
+    *workspace = 3 * items_.n * static_cast<int64_t>(sizeof(int64_t));
+    return ok();
+  }
+
+  void run(const RunContext& c) override {
+    int64_t* order = static_cast<int64_t*>(c.workspace);
+    int64_t *first = order + items_.n, *group = first + items_.n, found = 0;
+    const Tensor& x = *c.in[0];
+    with_order(x.type.dtype, [&](auto type) {
+      found = find_unique(x.as<decltype(type)>(), items_, attrs_.b("sorted", attrs_.i("sorted", 1) != 0), order, first, group);
+    });
+    const auto output = [&](size_t i) {
+      return i < c.out.size() && c.out[i] != nullptr ? c.out[i]->as<int64_t>() : nullptr;
+    };
+    const int64_t bytes = items_.inner * static_cast<int64_t>(dtype_size(x.type.dtype));
+    char* y = c.out[0]->as<char>();
+    for (int64_t o = 0; o < items_.outer; ++o)
+      for (int64_t i = 0; i < found; ++i, y += bytes)
+        std::memcpy(y, x.as<char>() + (o * items_.n + first[i]) * bytes, static_cast<size_t>(bytes));
+    if (int64_t* indices = output(1)) std::copy(first, first + found, indices);
+    if (int64_t* inverse = output(2)) std::copy(group, group + items_.n, inverse);
+    if (int64_t* counts = output(3)) {
+      std::fill(counts, counts + found, 0);
+      for (int64_t i = 0; i < items_.n; ++i) ++counts[group[i]];
+    }
+  }
+
+ private:
+  const Attrs& attrs_;
+  Items items_;
+};
+
+std::unique_ptr<Kernel> create_unique(const NodeContext& node) { return std::make_unique<UniqueKernel>(node.attrs); }
+
+MINNOW_OP("Unique", infer_unique, create_unique);
+
+}  // namespace
+}  // namespace minnow
