@@ -42,9 +42,16 @@ def values(field: Field, depth: int, plain: bool):
     if not field.vector:
         return single
     several = st.lists(single, max_size=4)
+    if plain and field.type == "Attribute":
+        # flatc sorts by key what has a key.
+        return several.map(lambda rows: sorted({row["key"]: row for row in rows}.values(), key=by_key))
     if field.kind != "scalar":
         return several
     return several | several.map(lambda items: np.array(items, bool if field.type == "bool" else field.scalar.dtype))
+
+
+def by_key(row: dict) -> bytes:
+    return row["key"].encode()
 
 
 @st.composite
