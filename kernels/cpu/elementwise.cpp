@@ -120,13 +120,13 @@ Status Broadcast::make(const std::vector<const TensorType*>& in, const TensorTyp
   rank_ = 1;
   dim_[0] = 1;
   for (auto& stride : stride_) stride[0] = 0;
+  for (size_t i = 0; i < in.size(); ++i) dtype_[i] = in[i]->dtype;
   std::array<int64_t, kMaxOperands> step{1, 1, 1};  // elements of an operand below the current dim
   for (int k = 1; k <= full.rank(); ++k) {
     const int64_t dim = full.at(-k);
     std::array<int64_t, kMaxOperands> stride{};
     bool merge = true;
     for (size_t i = 0; i < in.size(); ++i) {
-      dtype_[i] = in[i]->dtype;
       const bool single = in[i]->shape.count() == 1;
       const Shape own = stored_shape(*in[i]);
       const int64_t own_dim = single || k > own.rank() ? 1 : own.at(-k);

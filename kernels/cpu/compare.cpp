@@ -1,0 +1,180 @@
+// Comparisons, predicates and logic: results are bool.
+#define HWY_TARGET_INCLUDE "kernels/cpu/compare.cpp"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/simd.h"
+
+#define MINNOW_COMPARISONS(X) \
+  X(Equal, x == y)            \
+  X(NotEqual, x != y)         \
+  X(Less, x < y)              \
+  X(LessOrEqual, x <= y)      \
+  X(Greater, x > y)           \
+  X(GreaterOrEqual, x >= y)
+
+// out[i] = f(a[i], b[i]), where either may be a single number. Plain loops, which the compiler vectorizes.
+#define MINNOW_COMPARE_ROWS(Name, T, Expression)                            \
+  void Name(const void* const* in, const int* step, void* out, int64_t n) { \
+    const T* a = static_cast<const T*>(in[0]);                              \
+    const T* b = static_cast<const T*>(in[1]);                              \
+    uint8_t* c = static_cast<uint8_t*>(out);                                \
+    if (step[0] != 0 && step[1] != 0) {                                     \
+      for (int64_t i = 0; i < n; ++i) {                                     \
+        const T x = a[i], y = b[i];                                         \
+        c[i] = Expression;                                                  \
+      }                                                                     \
+    } else if (step[0] != 0) {                                              \
+      const T y = *b;                                                       \
+      for (int64_t i = 0; i < n; ++i) {                                     \
+        const T x = a[i];                                                   \
+        c[i] = Expression;                                                  \
+      }                                                                     \
+    } else {                                                                \
+      const T x = *a;                                                       \
+      for (int64_t i = 0; i < n; ++i) {                                     \
+        const T y = b[step[1] != 0 ? i : 0];                                \
+        c[i] = Expression;                                                  \
+      }                                                                     \
+    }                                                                       \
+  }
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+#define MINNOW_DEFINE(Name, Expression) MINNOW_COMPARE_ROWS(Rows##Name, float, Expression)
+MINNOW_COMPARISONS(MINNOW_DEFINE)
+#undef MINNOW_DEFINE
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <cmath>
+
+#include "kernels/infer.h"
+
+namespace minnow {
+namespace {
+
+Status infer_any(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
+  if (c.num_inputs() > 2) return fail(Code::kFormat, "takes 2 inputs, not %d", c.num_inputs());
+  if (c.in(0).dtype != c.in(1).dtype)
+    return fail(Code::kFormat, "the operands are of two types, %s and %s", dtype_name(c.in(0).dtype),
+                dtype_name(c.in(1).dtype));
+  return infer_compare(c);
+}
+
+Status infer_ordered(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_any(c));
+  return c.in(0).dtype == DType::kBool ? fail(Code::kFormat, "bool has no order") : ok();
+}
+
+Status infer_logic(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_any(c));
+  return c.in(0).dtype != DType::kBool ? fail(Code::kFormat, "takes bool, not %s", dtype_name(c.in(0).dtype)) : ok();
+}
+
+#define MINNOW_COMPARISON(Name, Expression)                                                                          \
+  HWY_EXPORT(Rows##Name);                                                                                            \
+  MINNOW_COMPARE_ROWS(Name##F64, double, Expression)                                                                 \
+  MINNOW_COMPARE_ROWS(Name##I32, int32_t, Expression)                                                                \
+  MINNOW_COMPARE_ROWS(Name##I64, int64_t, Expression)                                                                \
+  MINNOW_COMPARE_ROWS(Name##U64, uint64_t, Expression)                                                               \
+  RowKernel choose_##Name(const NodeContext& node) {                                                                 \
+    const RowFunction functions[] = {&HWY_DYNAMIC_DISPATCH(Rows##Name), Name##F64, Name##I32, Name##I64, Name##U64}; \
+    const Compute compute = compute_type(node.in[0]->dtype);                                                         \
+    return {functions[static_cast<size_t>(compute)], compute, /*native=*/false, /*native_out=*/true};                \
+  }
+MINNOW_COMPARISONS(MINNOW_COMPARISON)
+
+MINNOW_OP("Equal", infer_any, create_rows<choose_Equal>, LayoutRule::kElementwise);
+MINNOW_OP("NotEqual", infer_any, create_rows<choose_NotEqual>, LayoutRule::kElementwise);
+MINNOW_OP("Less", infer_ordered, create_rows<choose_Less>, LayoutRule::kElementwise);
+MINNOW_OP("LessOrEqual", infer_ordered, create_rows<choose_LessOrEqual>, LayoutRule::kElementwise);
+MINNOW_OP("Greater", infer_ordered, create_rows<choose_Greater>, LayoutRule::kElementwise);
+MINNOW_OP("GreaterOrEqual", infer_ordered, create_rows<choose_GreaterOrEqual>, LayoutRule::kElementwise);
+
+#define MINNOW_LOGIC(Name, Expression)                                                            \
+  MINNOW_COMPARE_ROWS(Name##Rows, uint8_t, Expression)                                            \
+  RowKernel choose_##Name(const NodeContext&) { return {Name##Rows, Compute::kI32, true, true}; } \
+  MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/true);
+MINNOW_LOGIC(And, (x != 0) & (y != 0))
+MINNOW_LOGIC(Or, (x != 0) | (y != 0))
+MINNOW_LOGIC(Xor, (x != 0) != (y != 0))
+
+// ---- one operand
+
+Status infer_predicate(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_float(c));
+  c.set(0, DType::kBool, c.shape(0));
+  return ok();
+}
+
+Status infer_not(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_same(c));
+  return c.in(0).dtype != DType::kBool ? fail(Code::kFormat, "takes bool, not %s", dtype_name(c.in(0).dtype)) : ok();
+}
+
+Status infer_flip(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_numeric(c));
+  return is_float(c.in(0).dtype) ? fail(Code::kFormat, "takes integers, not %s", dtype_name(c.in(0).dtype)) : ok();
+}
+
+// Calls row(in, out, n) for pieces of the input in its compute type, or as it is stored.
+template <typename Row>
+void for_pieces(const RunContext& context, bool converted, Row row) {
+  const TensorType& type = context.in[0]->type;
+  const size_t size = dtype_size(type.dtype);
+  const size_t out_size = dtype_size(context.out[0]->type.dtype);
+  context.pool->parallel_for(stored_count(type), 16384, [&](int64_t begin, int64_t end, int) {
+    Block block;
+    for (int64_t i = begin; i < end; i += kBlock) {
+      const int64_t n = std::min(kBlock, end - i);
+      const void* in = offset(context.in[0]->data, i, size);
+      row(converted ? load_block(type.dtype, in, n, block.bytes) : in, offset(context.out[0]->data, i, out_size), n);
+    }
+  });
+}
+
+template <typename T, typename Predicate>
+void test(const void* in, void* out, int64_t n, Predicate predicate) {
+  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(out)[i] = predicate(static_cast<const T*>(in)[i]);
+}
+
+template <typename Predicate>
+void test_floats(const RunContext& context, Predicate predicate) {
+  const bool is_double = context.in[0]->type.dtype == DType::kF64;
+  for_pieces(context, true, [&](const void* in, void* out, int64_t n) {
+    is_double ? test<double>(in, out, n, predicate) : test<float>(in, out, n, predicate);
+  });
+}
+
+void run_is_nan(const Attrs&, const RunContext& context) {
+  test_floats(context, [](auto x) { return x != x; });
+}
+
+void run_is_inf(const Attrs& attrs, const RunContext& context) {
+  const bool negative = attrs.b("detect_negative", true);
+  const bool positive = attrs.b("detect_positive", true);
+  test_floats(context, [=](auto x) { return std::isinf(x) && (x < 0 ? negative : positive); });
+}
+
+void run_not(const Attrs&, const RunContext& context) {
+  for_pieces(context, false,
+             [](const void* in, void* out, int64_t n) { test<uint8_t>(in, out, n, [](uint8_t x) { return x == 0; }); });
+}
+
+void run_flip(const Attrs&, const RunContext& context) {
+  const int64_t size = static_cast<int64_t>(dtype_size(context.in[0]->type.dtype));
+  for_pieces(context, false, [&](const void* in, void* out, int64_t n) {
+    for (int64_t i = 0; i < n * size; ++i)
+      static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(~static_cast<const uint8_t*>(in)[i]);
+  });
+}
+
+MINNOW_OP("IsNaN", infer_predicate, create_simple<run_is_nan>, LayoutRule::kFollow);
+MINNOW_OP("IsInf", infer_predicate, create_simple<run_is_inf>, LayoutRule::kFollow);
+MINNOW_OP("Not", infer_not, create_simple<run_not>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("BitwiseNot", infer_flip, create_simple<run_flip>, LayoutRule::kFollow, /*in_place=*/true);
+
+}  // namespace
+}  // namespace minnow
+#endif  // HWY_ONCE
