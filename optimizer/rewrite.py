@@ -68,6 +68,7 @@ class GraphPass:
     name: str
     apply: Callable[[Graph], int]
     level: int
+    whole: bool
     doc: str
     module: str
     line: int
@@ -87,11 +88,14 @@ def rewrite(pattern: Callable[..., Any], *, shared: bool = False, level: int = 2
     return add
 
 
-def graph_pass(*, level: int = 1) -> Callable[[Callable[[Graph], int]], GraphPass]:
-    """Registers a pass over a graph; it is called for subgraphs too, inner ones first."""
+def graph_pass(*, level: int = 1, whole: bool = False) -> Callable[[Callable[[Graph], int]], GraphPass]:
+    """Registers a pass over a graph.
+
+    It is called for subgraphs too, inner ones first; with `whole` once, for the main graph, and walks by itself.
+    """
 
     def add(function: Callable[[Graph], int]) -> GraphPass:
-        return _register(passes, GraphPass(function.__name__, function, level, *_place(function)))
+        return _register(passes, GraphPass(function.__name__, function, level, whole, *_place(function)))
 
     return add
 
