@@ -96,16 +96,6 @@ Inside inside(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t d
   return {begin, std::max(begin, end)};
 }
 
-// Taps of a window at `start` that lie inside an input of size `in`.
-struct Taps {
-  int64_t begin, end;
-};
-Taps taps(int64_t start, int64_t in, int64_t kernel, int64_t dilation) {
-  const int64_t begin = start >= 0 ? 0 : std::min(kernel, ceil_div(-start, dilation));
-  const int64_t end = start >= in ? 0 : std::min(kernel, ceil_div(in - start, dilation));
-  return {begin, std::max(begin, end)};
-}
-
 class ConvDepthwise final : public ConvScheme {
  public:
   explicit ConvDepthwise(const ConvShape& shape)
@@ -171,7 +161,7 @@ class ConvDepthwise final : public ConvScheme {
   void run_line(const Plane& plane, int64_t y, int64_t x, int64_t count, bool down) const {
     if (count <= 0) return;
     const int64_t top = y * s_.sh - s_.top, left = x * s_.sw - s_.left;
-    const Taps rows = taps(top, s_.ih, s_.kh, s_.dh), columns = taps(left, s_.iw, s_.kw, s_.dw);
+    const Taps rows = taps_inside(top, s_.ih, s_.kh, s_.dh), columns = taps_inside(left, s_.iw, s_.kw, s_.dw);
     DepthwiseTile t;
     t.in_pixel = (down ? s_.sh * s_.iw : s_.sw) * pack_;
     t.in_row = s_.dh * s_.iw * pack_;

@@ -196,8 +196,7 @@ class ConvDirect final : public ConvScheme {
   // The steps of the tiles of output row `y`: rows of the kernel that lie outside the image are left out.
   void set_steps(const Source& source, int64_t y, Tile* t) const {
     const int64_t row = y * s_.sh - s_.top;
-    const int64_t first = row >= 0 ? 0 : ceil_div(-row, s_.dh);
-    const int64_t last = std::max(first, std::min(s_.kh, row >= s_.ih ? 0 : ceil_div(s_.ih - row, s_.dh)));
+    const auto [first, last] = taps_inside(row, s_.ih, s_.kh, s_.dh);
     const int64_t full = compact_ ? 0 : s_.icg() / pack_, rest = s_.icg() - full * pack_;
     const bool one_run = s_.dw == 1 || s_.kw == 1;
     for (int part = 0; part < 2; ++part) {

@@ -19,6 +19,7 @@ class ConvPlain final : public Kernel {
     group_ = node.attrs.i("group", 1);
     std::vector<int64_t> kernel(w.begin() + 2, w.end());
     MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, kernel, &window_));
+    window_ = as_3d(window_);
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation_));
     const bool number = is_float(node.in[0]->dtype);
     if (!number && !(activation_.is_clamp() && node.attrs.s("activation").empty()))
@@ -42,27 +43,14 @@ class ConvPlain final : public Kernel {
   int64_t macs() const override { return macs_; }
 
  private:
-  // Spatial sizes of a tensor as three dims, the missing ones first and 1.
-  std::array<int64_t, 3> spatial(const Shape& shape) const {
-    std::array<int64_t, 3> size{1, 1, 1};
-    for (int i = 0; i < window_.rank; ++i) size[Window::at(3 - window_.rank + i)] = shape[i + 2];
-    return size;
-  }
-
   template <typename T>
   void run_as(const RunContext& context) const {
     const Tensor& x = *context.in[0];
     const T* weights = context.in[1]->as<T>();
     const T* bias = context.in.size() > 2 && context.in[2] != nullptr ? context.in[2]->as<T>() : nullptr;
     const T* residual = context.in.size() > 3 && context.in[3] != nullptr ? context.in[3]->as<T>() : nullptr;
-    const std::array<int64_t, 3> in = spatial(x.shape()), out = spatial(context.out[0]->shape());
-    std::array<int64_t, 3> kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0};
-    for (size_t i = 0, k = Window::at(3 - window_.rank); k < 3; ++i, ++k) {
-      kernel[k] = window_.kernel[i];
-      stride[k] = window_.stride[i];
-      dilation[k] = window_.dilation[i];
-      begin[k] = window_.begin[i];
-    }
+    const std::array<int64_t, 3> in = spatial_3d(x.shape()), out = spatial_3d(context.out[0]->shape());
+    const auto &kernel = window_.kernel, &stride = window_.stride, &dilation = window_.dilation, &begin = window_.begin;
     const int64_t channels = x.dim(1), icg = channels / group_, oc = context.out[0]->dim(1), ocg = oc / group_;
     const int64_t in_size = in[0] * in[1] * in[2], out_size = out[0] * out[1] * out[2];
     const int64_t taps = kernel[0] * kernel[1] * kernel[2];

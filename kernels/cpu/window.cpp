@@ -79,16 +79,23 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
   return ok();
 }
 
-Window as_2d(const Window& window) {
-  if (window.rank != 1) return window;
+Window as_3d(const Window& window) {
   Window w;
-  w.rank = 2;
-  w.kernel[1] = window.kernel[0];
-  w.stride[1] = window.stride[0];
-  w.dilation[1] = window.dilation[0];
-  w.begin[1] = window.begin[0];
-  w.end[1] = window.end[0];
+  w.rank = 3;
+  for (size_t i = 0, k = Window::at(3 - window.rank); k < 3; ++i, ++k) {
+    w.kernel[k] = window.kernel[i];
+    w.stride[k] = window.stride[i];
+    w.dilation[k] = window.dilation[i];
+    w.begin[k] = window.begin[i];
+    w.end[k] = window.end[i];
+  }
   return w;
+}
+
+std::array<int64_t, 3> spatial_3d(const Shape& shape) {
+  std::array<int64_t, 3> size{1, 1, 1};
+  for (int i = 2; i < shape.rank(); ++i) size[Window::at(5 - shape.rank() + i - 2)] = shape[i];
+  return size;
 }
 
 }  // namespace minnow

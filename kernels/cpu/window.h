@@ -24,7 +24,20 @@ Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int
 // the padding before it, but reaches over the end, counts too.
 Status slide_window(const Window& window, const Shape& shape, bool ceil, std::array<int64_t, 3>* out);
 
-// The same 1-D window as a 2-D one of height 1; other ranks are returned as they are. `out` are the output sizes.
-Window as_2d(const Window& window);
+// Windows and sizes of rank 1 and 2 seen as 3-D ones: the missing dims come first and have size 1.
+Window as_3d(const Window& window);
+std::array<int64_t, 3> spatial_3d(const Shape& shape);
+
+// Positions of a window's taps along one axis that lie inside [0, size), when its first tap is at `start`.
+struct Taps {
+  int64_t begin, end;
+};
+inline Taps taps_inside(int64_t start, int64_t size, int64_t kernel, int64_t dilation) {
+  int64_t begin = start >= 0 ? 0 : (dilation - 1 - start) / dilation;
+  if (begin > kernel) begin = kernel;
+  int64_t end = start >= size ? 0 : (size - start + dilation - 1) / dilation;
+  if (end > kernel) end = kernel;
+  return {begin, end < begin ? begin : end};
+}
 
 }  // namespace minnow

@@ -1,0 +1,348 @@
+// Pooling: the maximum or the mean under a sliding window, or of a whole channel.
+#define HWY_TARGET_INCLUDE "kernels/cpu/pool.cpp"
+#include "kernels/cpu/simd.h"
+//
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/window.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// NaN wins over numbers, as in numpy.
+HWY_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b)); }
+
+// One output pixel of a block of channels: the maximum, or the sum times `scale`, of rows x columns vectors.
+void pool_max_pixel(const float* in, int64_t rows, int64_t columns, int64_t row, int64_t column, float, float* out) {
+  const D d;
+  V y = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) y = max_or_nan(y, hn::LoadU(d, in + i * row + j * column));
+  hn::StoreU(y, d, out);
+}
+
+void pool_mean_pixel(const float* in, int64_t rows, int64_t columns, int64_t row, int64_t column, float scale,
+                     float* out) {
+  const D d;
+  V y = hn::Zero(d);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) y = hn::Add(y, hn::LoadU(d, in + i * row + j * column));
+  hn::StoreU(hn::Mul(y, hn::Set(d, scale)), d, out);
+}
+
+// All `n` pixels of a block of channels. Sums are made of short partial sums, so that their error stays small.
+void pool_all(const float* in, int64_t n, bool mean, float* out) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V total = mean ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int64_t begin = 0; begin < n; begin += 256) {
+    const int64_t end = std::min(n, begin + 256);
+    const V empty = mean ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+    V a = empty, b = empty, c = empty, e = empty;
+    int64_t i = begin;
+    for (; i + 4 <= end; i += 4) {
+      const float* p = in + i * lanes;
+      const V p0 = hn::LoadU(d, p), p1 = hn::LoadU(d, p + lanes);
+      const V p2 = hn::LoadU(d, p + 2 * lanes), p3 = hn::LoadU(d, p + 3 * lanes);
+      a = mean ? hn::Add(a, p0) : max_or_nan(a, p0);
+      b = mean ? hn::Add(b, p1) : max_or_nan(b, p1);
+      c = mean ? hn::Add(c, p2) : max_or_nan(c, p2);
+      e = mean ? hn::Add(e, p3) : max_or_nan(e, p3);
+    }
+    for (; i < end; ++i) {
+      const V p = hn::LoadU(d, in + i * lanes);
+      a = mean ? hn::Add(a, p) : max_or_nan(a, p);
+    }
+    const V part = mean ? hn::Add(hn::Add(a, b), hn::Add(c, e)) : max_or_nan(max_or_nan(a, b), max_or_nan(c, e));
+    total = mean ? hn::Add(total, part) : max_or_nan(total, part);
+  }
+  hn::StoreU(mean ? hn::Div(total, hn::Set(d, static_cast<float>(n))) : total, d, out);
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <type_traits>
+
+namespace minnow {
+namespace {
+
+HWY_EXPORT(pool_max_pixel);
+HWY_EXPORT(pool_mean_pixel);
+HWY_EXPORT(pool_all);
+
+constexpr int64_t kSerialTaps = 20000;  // less work is not worth waking a thread
+
+bool is_packed(const std::vector<const TensorType*>& inputs) {
+  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 && inputs[0]->shape.rank() <= 4;
+}
+
+LayoutRule layout_pool(const std::vector<const TensorType*>& inputs) {
+  return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
+}
+
+bool can_pool(DType dtype, bool mean) {
+  if (mean) return dtype == DType::kF32 || dtype == DType::kF64;
+  return dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kBool;
+}
+
+Status check_pool(const InferContext& c, bool mean) {
+  if (!c.has(0)) return fail(Code::kFormat, "input 0 is missing");
+  if (!can_pool(c.in(0).dtype, mean))
+    return fail(Code::kUnsupported, "%s pooling of %s", mean ? "average" : "maximum", dtype_name(c.in(0).dtype));
+  return ok();
+}
+
+Status infer_pool(InferContext& c, bool mean) {
+  MINNOW_RETURN_IF_ERROR(check_pool(c, mean));
+  const Shape& x = c.shape(0);
+  Window window;
+  MINNOW_RETURN_IF_ERROR(read_window(c.attrs, x, c.attrs.ints("kernel"), &window));
+  std::array<int64_t, 3> size;
+  MINNOW_RETURN_IF_ERROR(slide_window(window, x, c.attrs.b("ceil_mode"), &size));
+  Shape out{x[0], x[1]};
+  for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
+  c.set(0, c.in(0).dtype, out);
+  if (!mean) c.set(1, DType::kI64, out);
+  return ok();
+}
+
+Status infer_max_pool(InferContext& c) { return infer_pool(c, false); }
+Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
+
+class Pool final : public Kernel {
+ public:
+  explicit Pool(bool mean) : mean_(mean) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    const Shape& x = node.in[0]->shape;
+    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, node.attrs.ints("kernel"), &w_));
+    w_ = as_3d(w_);
+    in_ = spatial_3d(x);
+    out_ = spatial_3d(node.out[0]->shape);
+    packed_ = node.in[0]->layout == Layout::kPacked;
+    include_pad_ = node.attrs.b("count_include_pad");
+    lanes_ = packed_ ? pack_width() : 1;
+    channels_ = x[1];
+    planes_ = x[0] * (packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
+    taps_ = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    const int64_t pixels = out_[1] * out_[2], slices = planes_ * out_[0];
+    const bool small = slices * pixels * taps_ < kSerialTaps;
+    // Rows of the output, of all planes.
+    context.pool->parallel_for(slices * out_[1], small ? slices * out_[1] : 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t line = begin; line < end; ++line) run_line(context, line);
+    });
+  }
+
+  std::string scheme() const override { return packed_ ? "packed" : "plain"; }
+
+ private:
+  // One window's taps inside the input, and how many of them the mean is over.
+  struct Place {
+    Taps z, y, x;
+    int64_t start[3];
+    int64_t divisor;
+  };
+
+  Place place(int64_t z, int64_t y, int64_t x) const {
+    Place p;
+    const int64_t at[3] = {z, y, x};
+    Taps* taps[3] = {&p.z, &p.y, &p.x};
+    p.divisor = 1;
+    for (size_t i = 0; i < 3; ++i) {
+      p.start[i] = at[i] * w_.stride[i] - w_.begin[i];
+      *taps[i] = taps_inside(p.start[i], in_[i], w_.kernel[i], w_.dilation[i]);
+      // Padding counts where asked for, but not what a window with ceil_mode reaches beyond it.
+      const Taps counted = include_pad_ ? taps_inside(p.start[i] + w_.begin[i], in_[i] + w_.begin[i] + w_.end[i],
+                                                      w_.kernel[i], w_.dilation[i])
+                                        : *taps[i];
+      p.divisor *= counted.end - counted.begin;
+    }
+    return p;
+  }
+
+  void run_line(const RunContext& context, int64_t line) const {
+    const int64_t y = line % out_[1], z = line / out_[1] % out_[0], plane = line / out_[1] / out_[0];
+    for (int64_t x = 0; x < out_[2]; ++x) {
+      const Place p = place(z, y, x);
+      const int64_t at = line * out_[2] + x;
+      if (!packed_) {
+        run_plain(context, plane, p, at);
+        continue;
+      }
+      const int64_t top = p.start[1] + p.y.begin * w_.dilation[1], left = p.start[2] + p.x.begin * w_.dilation[2];
+      const int64_t rows = p.y.end - p.y.begin, columns = p.x.end - p.x.begin;
+      const float* in = context.in[0]->as<float>() + plane * in_[1] * in_[2] * lanes_;
+      if (rows > 0 && columns > 0) in += (top * in_[2] + left) * lanes_;
+      float* out = context.out[0]->as<float>() + at * lanes_;
+      const auto pixel = mean_ ? HWY_DYNAMIC_DISPATCH(pool_mean_pixel) : HWY_DYNAMIC_DISPATCH(pool_max_pixel);
+      pixel(in, rows, columns, w_.dilation[1] * in_[2] * lanes_, w_.dilation[2] * lanes_,
+            1.0f / static_cast<float>(p.divisor), out);
+      if (!mean_ && context.out.size() > 1 && context.out[1] != nullptr) find_indices(context, plane, p, at);
+    }
+  }
+
+  void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
+    switch (context.in[0]->type.dtype) {
+      case DType::kF32: return run_as<float>(context, plane, p, at);
+      case DType::kF64: return run_as<double>(context, plane, p, at);
+      case DType::kI8: return run_as<int8_t>(context, plane, p, at);
+      case DType::kU8: return run_as<uint8_t>(context, plane, p, at);
+      case DType::kI16: return run_as<int16_t>(context, plane, p, at);
+      case DType::kU16: return run_as<uint16_t>(context, plane, p, at);
+      case DType::kI32: return run_as<int32_t>(context, plane, p, at);
+      case DType::kU32: return run_as<uint32_t>(context, plane, p, at);
+      case DType::kI64: return run_as<int64_t>(context, plane, p, at);
+      default: return run_as<uint64_t>(context, plane, p, at);
+    }
+  }
+
+  // Calls visit(offset in the plane) for all taps inside the input.
+  template <typename Visit>
+  void each_tap(const Place& p, const Visit& visit) const {
+    for (int64_t i = p.z.begin; i < p.z.end; ++i)
+      for (int64_t j = p.y.begin; j < p.y.end; ++j)
+        for (int64_t k = p.x.begin; k < p.x.end; ++k)
+          visit(((p.start[0] + i * w_.dilation[0]) * in_[1] + p.start[1] + j * w_.dilation[1]) * in_[2] + p.start[2] +
+                k * w_.dilation[2]);
+  }
+
+  template <typename T>
+  void run_as(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
+    const int64_t size = in_[0] * in_[1] * in_[2];
+    const T* in = context.in[0]->as<T>() + plane * size;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (mean_) {
+        double sum = 0;
+        each_tap(p, [&](int64_t i) { sum += static_cast<double>(in[i]); });
+        context.out[0]->as<T>()[at] = static_cast<T>(sum / static_cast<double>(p.divisor));
+        return;
+      }
+    }
+    using Limits = std::numeric_limits<T>;
+    T best = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+    int64_t index = -1;
+    each_tap(p, [&](int64_t i) {
+      if (index >= 0 && !(in[i] > best) && !(in[i] != in[i] && best == best)) return;
+      best = in[i];
+      index = i;
+    });
+    context.out[0]->as<T>()[at] = best;
+    if (context.out.size() > 1 && context.out[1] != nullptr) context.out[1]->as<int64_t>()[at] = plane * size + index;
+  }
+
+  // Where the maxima of a block of channels lie, in the plain layout.
+  void find_indices(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
+    const int64_t blocks = (channels_ + lanes_ - 1) / lanes_, size = in_[1] * in_[2], out_size = out_[1] * out_[2];
+    const int64_t image = plane / blocks, first = plane % blocks * lanes_, pixel = at % out_size;
+    const float* in = context.in[0]->as<float>() + plane * size * lanes_;
+    for (int64_t l = 0; l < std::min<int64_t>(lanes_, channels_ - first); ++l) {
+      const float best = context.out[0]->as<float>()[at * lanes_ + l];
+      int64_t index = -1;
+      each_tap(p, [&](int64_t i) {
+        const float v = in[i * lanes_ + l];
+        if (index < 0 && (v == best || (v != v && best != best))) index = i;
+      });
+      const int64_t channel = image * channels_ + first + l;
+      context.out[1]->as<int64_t>()[channel * out_size + pixel] = channel * size + index;
+    }
+  }
+
+  bool mean_, packed_ = false, include_pad_ = false;
+  Window w_;
+  std::array<int64_t, 3> in_{}, out_{};
+  int64_t lanes_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
+};
+
+template <bool kMean>
+std::unique_ptr<Kernel> create_pool(const NodeContext&) {
+  return std::make_unique<Pool>(kMean);
+}
+
+Status infer_global(InferContext& c, bool mean) {
+  MINNOW_RETURN_IF_ERROR(check_pool(c, mean));
+  const Shape& x = c.shape(0);
+  if (x.rank() < 2) return fail(Code::kFormat, "the input needs channels, but has the shape %s", x.str().c_str());
+  Shape out{x[0], x[1]};
+  out.resize(x.rank(), 1);
+  c.set(0, c.in(0).dtype, out);
+  return ok();
+}
+
+Status infer_global_average(InferContext& c) { return infer_global(c, true); }
+Status infer_global_max(InferContext& c) { return infer_global(c, false); }
+
+LayoutRule layout_global(const std::vector<const TensorType*>& inputs) {
+  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 ? LayoutRule::kPacked : LayoutRule::kPlain;
+}
+
+template <typename T>
+void run_global_as(const RunContext& context, bool mean) {
+  const Tensor& x = *context.in[0];
+  const int64_t n = x.shape().count(2, x.rank());
+  T* out = context.out[0]->as<T>();
+  context.pool->parallel_for(x.shape().count(0, 2), 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const T* in = x.as<T>() + plane * n;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (mean) {
+          double sum = 0;
+          for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(in[i]);
+          out[plane] = static_cast<T>(sum / static_cast<double>(n));
+          continue;
+        }
+      }
+      using Limits = std::numeric_limits<T>;
+      T best = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+      for (int64_t i = 0; i < n; ++i)
+        if (in[i] > best || in[i] != in[i]) best = in[i];
+      out[plane] = best;
+    }
+  });
+}
+
+template <bool kMean>
+void run_global(const Attrs&, const RunContext& context) {
+  const Tensor& x = *context.in[0];
+  if (x.type.layout == Layout::kPacked) {
+    const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
+    const int64_t planes = x.dim(0) * ((x.dim(1) + lanes - 1) / lanes);
+    context.pool->parallel_for(planes, std::max<int64_t>(1, kSerialTaps / (n + 1)), [&](int64_t begin, int64_t end, int) {
+      for (int64_t plane = begin; plane < end; ++plane)
+        HWY_DYNAMIC_DISPATCH(pool_all)(x.as<float>() + plane * n * lanes, n, kMean, context.out[0]->as<float>() + plane * lanes);
+    });
+    return;
+  }
+  switch (x.type.dtype) {
+    case DType::kF32: return run_global_as<float>(context, kMean);
+    case DType::kF64: return run_global_as<double>(context, kMean);
+    case DType::kI8: return run_global_as<int8_t>(context, kMean);
+    case DType::kU8: return run_global_as<uint8_t>(context, kMean);
+    case DType::kI16: return run_global_as<int16_t>(context, kMean);
+    case DType::kU16: return run_global_as<uint16_t>(context, kMean);
+    case DType::kI32: return run_global_as<int32_t>(context, kMean);
+    case DType::kU32: return run_global_as<uint32_t>(context, kMean);
+    case DType::kI64: return run_global_as<int64_t>(context, kMean);
+    default: return run_global_as<uint64_t>(context, kMean);
+  }
+}
+
+MINNOW_OP("MaxPool", infer_max_pool, create_pool<false>, LayoutRule::kPacked, false, layout_pool);
+MINNOW_OP("AveragePool", infer_average_pool, create_pool<true>, LayoutRule::kPacked, false, layout_pool);
+MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global<false>>, LayoutRule::kPacked, false, layout_global);
+MINNOW_OP("GlobalAveragePool", infer_global_average, create_simple<run_global<true>>, LayoutRule::kPacked, false,
+          layout_global);
+
+}  // namespace
+}  // namespace minnow
+#endif
