@@ -71,17 +71,17 @@ def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_sh
     if output_shape or auto_pad.startswith("SAME"):
         if not output_shape:
             output_shape = [static_dim(x.type, 2 + i, "the input") * s for i, s in enumerate(window["strides"])]
-        begins, ends = [], []
+        begins, ends, beyond = [], [], []
         for i, want in enumerate(output_shape[-n:]):
             extent = static_dim(x.type, 2 + i, "the input of ConvTranspose with output_shape")
             full = window["strides"][i] * (extent - 1) + extra[i] + (kernel[i] - 1) * window["dilations"][i] + 1
-            total = full - want
+            # What is asked for beyond the full extent lies behind the end, where no input element reaches.
+            beyond.append(extra[i] + max(want - full, 0))
+            total = max(full - want, 0)
             small, big = total // 2, total - total // 2
-            begins.append(small)
-            ends.append(big)
-            if auto_pad == "SAME_LOWER":
-                begins[-1], ends[-1] = big, small
-        window["pads"] = (*begins, *ends)
+            begins.append(small if auto_pad == "SAME_UPPER" else big)
+            ends.append(big if auto_pad == "SAME_UPPER" else small)
+        window["pads"], extra = (*begins, *ends), tuple(beyond)
     return b.ConvTranspose(x, w, bias, group=group, output_padding=extra, **window)
 
 
