@@ -1,0 +1,95 @@
+"""Comparison of one output with its reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+TOLERANCE = {"float16": 1e-2, "bfloat16": 2e-2}
+"""Largest error, as a fraction of the output's scale (largest magnitude of the reference), by dtype of the source."""
+
+DEFAULT_TOLERANCE = 1e-4
+
+
+@dataclass
+class OutputComparison:
+    """How far one output is from its reference.
+
+    Attributes:
+        name, shape, dtype: of the reference.
+        max_abs, max_rel: largest absolute error; largest error relative to the element, where it is not near zero.
+        scale: largest magnitude in the reference.
+        cosine: cosine of the angle between both, seen as vectors.
+        needed: the tolerance (fraction of the scale) that would pass.
+        tolerance: the one asked for.
+        worst: index of the largest error, with both values.
+        passed: needed <= tolerance, equal shapes, and NaN and infinities at the same places.
+        reason: why it did not pass, where the numbers do not say it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    scale: float = 0.0
+    cosine: float = 1.0
+    needed: float = 0.0
+    tolerance: float = DEFAULT_TOLERANCE
+    worst: tuple[tuple[int, ...], float, float] | None = None
+    passed: bool = True
+    reason: str = ""
+
+    def __str__(self) -> str:
+        verdict = "PASS" if self.passed else "FAIL"
+        text = (
+            f"{verdict}  {self.name} {list(self.shape)}: max abs error {self.max_abs:.3g}, max rel {self.max_rel:.3g}, "
+            f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g}, {self.needed:.3g} would pass"
+        )
+        if not self.passed:
+            text += f"; {self.reason}" if self.reason else ""
+            if self.worst is not None:
+                text += f"; worst at {list(self.worst[0])}: {self.worst[1]:.7g}, the source gives {self.worst[2]:.7g}"
+        return text
+
+
+def compare(name: str, got: Array | None, want: Array, tolerance: float | None = None) -> OutputComparison:
+    """Compares an output with its reference; `tolerance` None chooses by dtype. Integers and bool must be equal."""
+    exact = want.dtype.kind in "iub"
+    if tolerance is None:
+        tolerance = 0.0 if exact else TOLERANCE.get(want.dtype.name, DEFAULT_TOLERANCE)
+    out = OutputComparison(name, tuple(want.shape), want.dtype.name, tolerance=tolerance)
+    if got is None or got.shape != want.shape or got.dtype != want.dtype:
+        have = "nothing" if got is None else f"{got.dtype}{list(got.shape)}"
+        return _failed(out, f"it is {have}, not {want.dtype}{list(want.shape)}")
+    if want.size == 0:
+        return out
+    a, b = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
+    finite = np.isfinite(b)
+    if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(a[np.isinf(b)], b[np.isinf(b)]):
+        return _failed(out, f"NaN or infinity differ: {np.sum(~np.isfinite(a))} here, {np.sum(~finite)} in the source")
+    if not np.isfinite(a[finite]).all():
+        return _failed(out, "it has infinities that the source does not have")
+    a, b = np.where(finite, a, 0), np.where(finite, b, 0)
+    error = np.abs(a - b)
+    at = int(error.argmax())
+    out.scale = float(np.abs(b).max())
+    out.max_abs = float(error[at])
+    floor = max(out.scale * 1e-6, 1e-30)
+    out.max_rel = float((error / np.maximum(np.abs(b), floor)).max())
+    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+    out.cosine = float(a @ b / norm) if norm > 0 else float(out.max_abs == 0)
+    # An output of zeros has no scale; then the absolute error counts.
+    out.needed = out.max_abs / out.scale if out.scale > 0 else out.max_abs
+    out.worst = (tuple(int(i) for i in np.unravel_index(at, want.shape)), float(a[at]), float(b[at]))
+    out.passed = out.needed <= tolerance
+    return out
+
+
+def _failed(out: OutputComparison, reason: str) -> OutputComparison:
+    out.passed, out.reason, out.needed = False, reason, float("inf")
+    return out

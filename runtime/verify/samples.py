@@ -1,0 +1,92 @@
+"""Inputs to compare on: seeded random numbers, several sizes for symbolic dims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minnow.runtime.verify.source import compared_constants
+from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
+
+Array = np.ndarray[Any, Any]
+
+# Extents tried for symbolic dims, most plausible first. Models often want multiples of 32, or a frame of sound.
+_BATCH = (1, 2, 3)
+_EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 16, 7, 1)
+
+
+@dataclass
+class Candidate:
+    """Inputs for one run, and what was chosen for the symbols in their shapes."""
+
+    inputs: dict[str, Array]
+    symbols: dict[str, int]
+
+
+def candidates(model: Model, seeds: Sequence[int], shapes: Mapping[str, Sequence[int]]) -> Iterator[Candidate]:
+    """Inputs in the order in which to try them, without end in practice: the caller takes what the source accepts.
+
+    Args:
+        model: the source model.
+        seeds: one seed per comparison wanted.
+        shapes: fixed shapes by input name.
+    """
+    types = {n: t.with_shape(shapes[n]) if n in shapes else t for n, t in model.inputs}
+    symbols = _symbols(types)
+    choices = {n: compared_constants(model.graph, n) for n, t in types.items() if t.dtype.is_int}
+    for k, extents in enumerate(_assignments(symbols)):
+        for seed in seeds:
+            rng = np.random.default_rng([seed, k])
+            inputs = {}
+            for name, type in types.items():
+                shape = tuple(
+                    d if isinstance(d, int) else extents[_key(name, i, d)] for i, d in enumerate(type.shape or ())
+                )
+                inputs[name] = random_array(rng, type.dtype, shape, choices.get(name, ()), seed)
+            yield Candidate(inputs, dict(extents))
+
+
+def random_array(
+    rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], choices: Sequence[int] = (), turn: int = 0
+) -> Array:
+    """Uniform floats in [0, 1), small integers (or one of `choices` in turn), coin flips."""
+    if dtype is DType.BOOL:
+        return np.asarray(rng.integers(0, 2, shape)).astype(bool)
+    if dtype.is_float:
+        return np.asarray(rng.random(shape)).astype(dtype.numpy)
+    if choices:
+        return np.full(shape, choices[turn % len(choices)], dtype.numpy)
+    return np.asarray(rng.integers(0, 8, shape)).astype(dtype.numpy)
+
+
+def _key(name: str, axis: int, dim: Any) -> str:
+    # Unknown dims have no name that could tie them together.
+    return f"{name}[{axis}]" if dim == UNKNOWN else str(dim)
+
+
+def _symbols(types: Mapping[str, TensorType]) -> dict[str, bool]:
+    """Symbol -> it looks like a batch: it stands first in some input of rank 2 and more."""
+    found: dict[str, bool] = {}
+    for name, type in types.items():
+        for axis, dim in enumerate(type.shape or ()):
+            if not isinstance(dim, int):
+                key = _key(name, axis, dim)
+                named_batch = "batch" in key.lower() or key.upper() in ("N", "B")
+                first = axis == 0 and len(type.shape or ()) > 1
+                found[key] = found.get(key, False) or named_batch or first
+    return found
+
+
+def _assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
+    """Extents for all symbols: all free ones alike, then each with one of its own."""
+    if not symbols:
+        yield {}
+        return
+    for batch in _BATCH:
+        for extent in _EXTENTS if not all(symbols.values()) else (1,):
+            yield {s: batch if is_batch else extent for s, is_batch in symbols.items()}
+    # Inputs that must not agree: every symbol has an extent of its own.
+    yield {s: 1 if is_batch else _EXTENTS[i % 4] for i, (s, is_batch) in enumerate(symbols.items())}

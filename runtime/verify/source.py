@@ -1,0 +1,97 @@
+"""The source model as a runnable reference: onnxruntime where it is installed, else the numpy reference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from minnow.schema.errors import MinnowError
+from minnow.schema.ir import Graph, Model, Value
+
+Array = np.ndarray[Any, Any]
+
+
+class Source(Protocol):
+    """Runs the source model. `run` raises RuntimeError when the source itself refuses the inputs."""
+
+    name: str
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
+
+
+class OnnxRuntime:
+    """onnxruntime with all its optimizations off, so that it computes what the file says."""
+
+    def __init__(self, path: Path, outputs: Sequence[str]) -> None:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        self.name = f"onnxruntime {onnxruntime.__version__}"
+        self._outputs = list(outputs)
+        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            results = self._session.run(self._outputs, dict(inputs))
+        except Exception as e:  # onnxruntime raises a class per status code, none of them public
+            raise RuntimeError(str(e)) from e
+        return dict(zip(self._outputs, results, strict=True))
+
+
+class Reference:
+    """The numpy reference of the op registry, on the graph as the frontend reads it."""
+
+    name = "numpy reference"
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        from minnow.schema.ops.interpreter import evaluate
+
+        try:
+            results = evaluate(self._model.graph, [inputs[n] for n, _ in self._model.inputs])
+        except (MinnowError, ValueError, IndexError) as e:
+            raise RuntimeError(str(e)) from e
+        return {n: a for (n, _), a in zip(self._model.outputs, results, strict=True)}
+
+
+def open_source(path: Path, model: Model) -> tuple[Source, str]:
+    """The best available reference, and a note when it is not the source's own runtime."""
+    if model.source != "onnx":
+        return Reference(model), ""
+    try:
+        return OnnxRuntime(path, [n for n, _ in model.outputs]), ""
+    except ImportError:
+        return Reference(model), "onnxruntime is not installed: compared with the numpy reference"
+    except Exception as e:
+        # onnxruntime refuses operators and types of some valid files; the reference has all that were converted.
+        reason = str(e).splitlines()[0][:200]
+        return Reference(model), f"onnxruntime cannot load the source ({reason}): compared with the numpy reference"
+
+
+def compared_constants(graph: Graph, name: str) -> list[int]:
+    """Integers that an input is compared with for equality: values that select a branch ("sample rate == 16000")."""
+    param = next((p for p in graph.params if p.name == name), None)
+    found: dict[int, None] = {}
+    if param is not None:
+        _collect(param, found)
+    return list(found)
+
+
+def _collect(value: Value, found: dict[int, None]) -> None:
+    for node, i in list(value.uses):
+        if node.op == "Equal":
+            other = node.inputs[1 - i]
+            if other is not None and other.data is not None and other.type.count == 1 and other.type.dtype.is_int:
+                found[int(other.data.numpy().reshape(-1)[0])] = None
+        elif node.op in ("Identity", "Cast", "Reshape", "Squeeze"):
+            _collect(node.outputs[0], found)

@@ -1,0 +1,166 @@
+"""Runs source and converted file on the same inputs and compares every output."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.runtime.verify.comparison import OutputComparison, compare
+from minnow.runtime.verify.samples import candidates
+from minnow.runtime.verify.source import Source, open_source
+from minnow.schema.errors import MinnowError, UsageError
+
+Array = np.ndarray[Any, Any]
+
+_MAX_TRIES = 60
+
+
+@dataclass
+class Case:
+    """One run of both models.
+
+    Attributes:
+        shapes: input shapes. outputs: one comparison each.
+        error: message of the converted model's error where it did not run.
+    """
+
+    shapes: dict[str, tuple[int, ...]]
+    outputs: list[OutputComparison] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.error and bool(self.outputs) and all(o.passed for o in self.outputs)
+
+
+@dataclass
+class Verification:
+    """The outcome: all cases, and the verdict. Comparing nothing is a failure."""
+
+    source: str
+    target: str
+    reference: str
+    cases: list[Case] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.cases) and all(c.passed for c in self.cases)
+
+    @property
+    def worst(self) -> dict[str, OutputComparison]:
+        """Per output the comparison that needs the largest tolerance."""
+        table: dict[str, OutputComparison] = {}
+        for case in self.cases:
+            for o in case.outputs:
+                if o.name not in table or o.needed > table[o.name].needed:
+                    table[o.name] = o
+        return table
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {**asdict(self), "passed": self.passed}
+
+    def __str__(self) -> str:
+        runs = f"{len(self.cases)} run{'s' if len(self.cases) != 1 else ''}"
+        shapes = dict.fromkeys(", ".join(f"{n}{list(s)}" for n, s in c.shapes.items()) for c in self.cases)
+        rows = [f"{'PASS' if self.passed else 'FAIL'}  {runs} against {self.reference}: {'; '.join(shapes)}"]
+        rows += [f"  {o}" for o in self.worst.values()]
+        rows += [f"  FAIL  {c.error}" for c in self.cases if c.error]
+        if self.note:
+            rows.append(f"  note: {self.note}")
+        return "\n".join(rows)
+
+
+def verify(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    framework: str | None = None,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+    data: Sequence[Mapping[str, Array]] = (),
+    seeds: Sequence[int] = (0, 1, 2),
+    tolerance: float | None = None,
+    threads: int | None = None,
+    precision: str = "high",
+) -> Verification:
+    """Compares a converted file with its source.
+
+    Args:
+        source: the source model. target: the `.mnn` file.
+        framework: format of the source; None finds it by content.
+        inputs: shapes by input name where the source leaves them open.
+        data: input sets to compare on, instead of random ones.
+        seeds: seeds of the random inputs; models with symbolic dims run at several sizes.
+        tolerance: largest error as a fraction of the output's scale; None chooses by dtype.
+        threads, precision: of the session.
+
+    Returns:
+        The verification; look at `passed`.
+
+    Raises:
+        FormatError, ModelError, UnsupportedError: a file cannot be read. UsageError: `data` does not fit the inputs.
+    """
+    from minnow.converter import read
+    from minnow.runtime.session import load
+
+    source, target = Path(source), Path(target)
+    model = read(source, framework, inputs=dict(inputs or {}))
+    session = load(target, threads=threads, precision=precision)
+    reference, note = open_source(source, model)
+    out = Verification(str(source), str(target), reference.name, note=note)
+    if data:
+        names = {n for n, _ in model.inputs}
+        for arrays in data:
+            if missing := sorted(names - set(arrays)):
+                raise UsageError(f"the data lacks the input '{missing[0]}'")
+            chosen = {n: np.asarray(arrays[n]) for n, _ in model.inputs}
+            out.cases.append(_run(reference, session, chosen, tolerance))
+        return out
+    _compare_random(out, model, reference, session, inputs or {}, seeds, tolerance)
+    return out
+
+
+def _compare_random(
+    out: Verification, model: Any, reference: Source, session: Any, shapes: Any, seeds: Sequence[int], tolerance: Any
+) -> None:
+    """Takes candidates until there is one case per seed, and for symbolic dims a second size."""
+    refused = ""
+    wanted = len(seeds)
+    sizes: set[tuple[tuple[str, int], ...]] = set()
+    for k, candidate in enumerate(candidates(model, seeds, shapes)):
+        size = tuple(sorted(candidate.symbols.items()))
+        if len(out.cases) >= wanted and (size in sizes or not size):
+            if len(sizes) > 1 or not size:
+                break
+            continue
+        if k >= _MAX_TRIES:
+            break
+        try:
+            case = _run(reference, session, candidate.inputs, tolerance)
+        except RuntimeError as e:
+            refused = str(e).splitlines()[0]
+            continue
+        out.cases.append(case)
+        sizes.add(size)
+        if len(sizes) > 1:
+            break
+    if not out.cases:
+        out.note = f"the source itself ran on no input tried ({refused}); give shapes or data"
+
+
+def _run(reference: Source, session: Any, inputs: dict[str, Array], tolerance: float | None) -> Case:
+    want = reference.run(inputs)
+    case = Case({n: tuple(a.shape) for n, a in inputs.items()})
+    try:
+        got = session.run(inputs)
+    except MinnowError as e:
+        case.error = str(e)
+        return case
+    case.outputs = [compare(n, got.get(n), np.asarray(a), tolerance) for n, a in want.items()]
+    return case
