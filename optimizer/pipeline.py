@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import minnow.optimizer.layout
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
 from minnow.optimizer.rewrite import Rule, Trace, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
