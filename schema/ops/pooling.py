@@ -41,7 +41,7 @@ def _geometry(
     return out, list(ends), needed
 
 
-@op(traits=SPATIAL, outputs=None)
+@op(traits=SPATIAL)
 def MaxPool(
     x: Numeric,
     *,
@@ -162,9 +162,9 @@ def _pooled(x: Arg, attrs: dict[str, Any]) -> TensorType:
 
 
 @MaxPool.shape
-def _(x: Arg, n_outputs: int | None, **attrs: Any) -> tuple[TensorType, ...]:
+def _(x: Arg, n_outputs: int, **attrs: Any) -> tuple[TensorType, ...]:
     y = _pooled(x, attrs)
-    return (y, y.with_dtype(DType.I64))[: n_outputs or 1]
+    return (y, y.with_dtype(DType.I64))[:n_outputs]
 
 
 def _mean_shape(x: Arg, **attrs: Any) -> TensorType:
