@@ -205,13 +205,19 @@ class Op:
     """One op: schema, numpy reference, documentation, encoding and samples."""
 
     def __init__(
-        self, function: Callable[..., Any], traits: frozenset[Trait], mnn: Encoding | None, outputs: int | None
+        self,
+        function: Callable[..., Any],
+        traits: frozenset[Trait],
+        mnn: Encoding | None,
+        outputs: int | None,
+        optional_outputs: int = 0,
     ) -> None:
         self.name = function.__name__
         self.reference = function
         self.traits = traits
         self.mnn = mnn
         self.outputs = outputs
+        self.most_outputs = None if outputs is None else outputs + optional_outputs
         self.doc = inspect.getdoc(function) or ""
         self.module = function.__module__
         self.inputs: list[Operand] = []
@@ -413,7 +419,11 @@ _registry: dict[str, Op] = {}
 
 
 def op(
-    *, mnn: Encoding | None = None, traits: frozenset[Trait] = frozenset(), outputs: int | None = 1
+    *,
+    mnn: Encoding | None = None,
+    traits: frozenset[Trait] = frozenset(),
+    outputs: int | None = 1,
+    optional_outputs: int = 0,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Registers a function as an op.
 
@@ -421,10 +431,11 @@ def op(
         mnn: how it is encoded; without it the generic encoding is used, which only Minnow's engine reads.
         traits: facts that passes ask for.
         outputs: number of outputs; None where the node decides (Split, If, Loop).
+        optional_outputs: how many more there are for those who ask (the indices of MaxPool).
     """
 
     def add(function: Callable[..., Any]) -> Op:
-        new = Op(function, traits, mnn, outputs)
+        new = Op(function, traits, mnn, outputs, optional_outputs)
         if new.name in _registry:
             raise InternalError(f"op {new.name} is defined twice")
         _registry[new.name] = new

@@ -41,7 +41,7 @@ def _geometry(
     return out, list(ends), needed
 
 
-@op(traits=SPATIAL)
+@op(traits=SPATIAL, optional_outputs=1)
 def MaxPool(
     x: Numeric,
     *,

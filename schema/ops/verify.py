@@ -33,8 +33,8 @@ def _node(node: Node, check_types: bool) -> None:
     try:
         op = get(node.op)
         _attributes(node, op)
-        if not 0 < len(node.outputs) <= (op.outputs or len(node.outputs)):
-            raise ModelError(f"it has {len(node.outputs)} outputs, not {op.outputs or 'one or more'}")
+        if not 0 < len(node.outputs) <= (op.most_outputs or len(node.outputs)):
+            raise ModelError(f"it has {len(node.outputs)} outputs, not {op.most_outputs or 'one or more'}")
         for i, value in enumerate(node.inputs):
             if value is None and not op.operand(i).optional:
                 raise ModelError(f"it needs its input '{op.operand(i).name}'")
