@@ -1,0 +1,111 @@
+"""Finds commands, runs one, and turns every error into a message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import sys
+
+import click
+
+import minnow
+from minnow.schema.errors import InternalError, MinnowError
+
+
+class Commands(click.Group):
+    """Commands are found by file name and imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        import minnow.cli as package
+
+        return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"minnow.cli.{name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # What is not the name of a command is the source of a conversion, or the flags of MNN's own tool.
+        if self.get_command(ctx, args[0]) is None:
+            from minnow.cli._compatible import command as compatible
+            from minnow.cli._compatible import is_compatible
+
+            if is_compatible(args):
+                return "mnnconvert", compatible, args
+            args = ["convert", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+    },
+    no_args_is_help=True,
+    epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
+    "(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: 0 done, 1 internal error, 2 usage, 3 not supported, "
+    "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 130 interrupted.",
+)
+@click.version_option(minnow.__version__, "-v", "--version", message="%(version)s")
+def app() -> None:
+    """Turns trained models into small, fast, verified .mnn files, and runs them."""
+
+
+def run(args: list[str]) -> int:
+    """Runs the command line; gives the exit code."""
+    try:
+        # click leaves what is an option to the group itself; flags of MNN's tool stand first on the line.
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help", "-v", "--version"):
+            args = ["--", *args]
+        result = app.main(args, prog_name="mnnconvert", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except MinnowError as e:
+        return _report(e, args)
+    except click.exceptions.NoArgsIsHelpError as e:
+        click.echo(e.format_message(), err=True)
+        return 2
+    except click.ClickException as e:
+        e.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing more can be said to it, not even by the interpreter at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as e:
+        if os.environ.get("MINNOW_DEBUG"):
+            raise
+        where = _place(e)
+        error = InternalError(
+            f"{type(e).__name__}: {e}",
+            where=where,
+            hint="this is a defect of Minnow; MINNOW_DEBUG=1 shows the traceback",
+        )
+        return _report(error, args)
+
+
+def _report(error: MinnowError, args: list[str]) -> int:
+    if "--format=json" in args or (
+        "--format" in args and args[args.index("--format") + 1 : args.index("--format") + 2] == ["json"]
+    ):
+        click.echo(json.dumps(error.as_dict()))
+    click.echo(f"error: {error}", err=True)
+    return error.exit_code
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"

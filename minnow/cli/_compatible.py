@@ -1,0 +1,109 @@
+"""The flags of MNN's own converter on the bare command, with honest exit codes.
+
+Its options fall into three kinds: those that are carried out, those that cannot change what the file computes and are
+noted, and those that ask for something Minnow does not do yet, which is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minnow.schema.errors import UnsupportedError, UsageError
+
+_FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info", "--prototxt")
+
+# name -> default value of MNN's tool; another value is refused
+_REFUSED: dict[str, str] = {
+    "keepInputFormat": "1", "weightQuantBits": "0", "weightQuantScaleBit": "32", "compressionParamsFile": "",
+    "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "", "prototxt": "",
+}  # fmt: skip
+_REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant", "allowCustomOp",
+                  "saveExternalData", "rknn")  # fmt: skip
+# accepted, without effect on the numbers
+_IGNORED = ("optimizePrefer", "targetVersion", "authCode", "testconfig", "thredhold", "weightQuantAsymmetric",
+            "weightQuantBlock", "alignDenormalizedValue", "useGeluApproximation", "convertMatmulToConv",
+            "transformerFuseC4", "transformerFuseQkvProj", "transformerFuseGateUpProj", "transformerFuseLnProj")  # fmt: skip
+_IGNORED_FLAGS = ("debug", "detectSparseSpeedUp", "groupConvNative", "useOriginRNNImpl", "dumpPass", "benchmarkModel")
+
+
+def is_compatible(args: list[str]) -> bool:
+    """The line holds a flag that only MNN's tool has."""
+    return any(a.partition("=")[0] in _FLAGS for a in args)
+
+
+def _options(function: Any) -> Any:
+    for name in (*_REFUSED, *_IGNORED):
+        function = click.option(f"--{name}", name, default=None, hidden=True)(function)
+    for name in (*_REFUSED_FLAGS, *_IGNORED_FLAGS):
+        function = click.option(f"--{name}", name, is_flag=True, hidden=True)(function)
+    return function
+
+
+@click.command(context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
+@click.option("-f", "--framework", "framework", required=True)
+@click.option("--modelFile", "model_file")
+@click.option("--MNNModel", "mnn_model")
+@click.option("--bizCode", "biz_code", default="")
+@click.option("--batch", type=click.IntRange(1))
+@click.option("--optimizeLevel", "optimize_level", type=click.IntRange(0, 2), default=1)
+@click.option("--OP", "list_operators", is_flag=True)
+@click.option("--info", is_flag=True)
+@_options
+@click.pass_context
+def command(
+    ctx: click.Context, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
+    batch: int | None, optimize_level: int, list_operators: bool, info: bool, **others: Any,
+) -> None:  # fmt: skip
+    """Convert with the flags of MNN's own converter."""
+    from minnow.cli import convert, inspect, ops
+
+    if list_operators:
+        ctx.invoke(ops.command, framework=framework)
+        return
+    refused = [
+        f"--{n}"
+        for n, default in _REFUSED.items()
+        if others[n] not in (None, default, "true" if default == "1" else default)
+    ]
+    refused += [f"--{n}" for n in _REFUSED_FLAGS if others[n]]
+    if refused:
+        raise UnsupportedError("options of MNN's converter that Minnow does not carry out", items=refused)
+    if model_file is None:
+        raise UsageError("--modelFile is missing")
+    if framework.upper() == "MNN" or info:
+        ctx.invoke(inspect.command, model=model_file)
+        return
+    if mnn_model is None:
+        raise UsageError("--MNNModel is missing", hint="it names the file to write")
+    ignored = [f"--{n}" for n in (*_IGNORED, *_IGNORED_FLAGS) if others[n]]
+    if ignored:
+        click.echo(f"note: without effect here: {', '.join(ignored)}", err=True)
+    inputs = _batched(model_file, framework, batch) if batch else ()
+    level = 0 if optimize_level == 0 else 2
+    ctx.invoke(
+        convert.command,
+        source=model_file,
+        output=mnn_model,
+        framework=framework,
+        inputs=inputs,
+        level=level,
+        biz_code=biz_code,
+    )
+
+
+def _batched(path: str, framework: str, batch: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Shapes with the open first extent of every input fixed; other extents must be known."""
+    from minnow.converter import read
+
+    fixed = []
+    for name, type in read(path, framework).inputs:
+        if type.shape and not isinstance(type.shape[0], int):
+            rest = [d for d in type.shape[1:] if isinstance(d, int)]
+            if len(rest) + 1 != len(type.shape):
+                raise UsageError(
+                    f"--batch leaves extents of input '{name}' open", hint="use `convert --input NAME=1x3x...`"
+                )
+            fixed.append((name, (batch, *rest)))
+    return fixed

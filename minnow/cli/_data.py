@@ -1,0 +1,61 @@
+"""Arrays from and to .npz files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import FormatError, UsageError
+
+
+def read_npz(path: str) -> dict[str, Any]:
+    """The arrays of an .npz file. Nothing in it is executed: pickled objects are refused.
+
+    Raises:
+        FormatError: it cannot be read.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not hasattr(file, "files"):
+                raise FormatError("this is a single array", where=path, hint="save inputs by name with numpy.savez")
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as e:
+        raise FormatError("cannot read the arrays", where=path, why=str(e)) from None
+
+
+def write_npz(path: str, arrays: Mapping[str, Any]) -> None:
+    """Writes an .npz file under a temporary name and renames it."""
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)
+            os.replace(name, target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as e:
+        raise UsageError("cannot write the output", where=path, why=e.strerror or str(e)) from None
+
+
+def random_inputs(session: Any, shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Any]:
+    """Random inputs for a session; open dims are 1 unless a shape is given."""
+    from minnow.runtime.verify.samples import random_array
+    from minnow.schema.ir import DType
+
+    names = [i.name for i in session.inputs]
+    if unknown := sorted(set(shapes) - set(names)):
+        raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(names)}")
+    rng = np.random.default_rng(seed)
+    out = {}
+    for info in session.inputs:
+        shape = shapes.get(info.name, tuple(d if isinstance(d, int) else 1 for d in info.shape))
+        out[info.name] = random_array(rng, DType.of(np.dtype(info.dtype)), shape)
+    return out

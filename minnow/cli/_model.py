@@ -1,0 +1,27 @@
+"""Opens a model of any format, `.mnn` included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minnow.schema.ir import Graph, Model
+from minnow.schema.ir.blob import nbytes
+
+
+def open_model(path: str) -> Model:
+    """The model in a file. Raises FormatError when it is of no known format."""
+    from minnow.converter.base import detect, detect_readable
+
+    file = Path(path)
+    detect_readable(file)
+    if file.suffix.lower() == ".mnn":
+        from minnow.schema.mnn import decode
+
+        return decode(file.read_bytes())
+    return detect(file).read(file)
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Bytes of all constants of a graph and those in it, each blob once."""
+    blobs = {id(v.data): v.data for g in graph.walk() for v in g.constants() if v.data is not None}
+    return sum(nbytes(b) for b in blobs.values())

@@ -1,0 +1,70 @@
+"""Options and value types that several commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+class ShapeOption(click.ParamType):
+    """`NAME=1x3x224x224`, and `NAME=` for a scalar; gives (name, shape)."""
+
+    name = "NAME=1x3x..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).rpartition("=")
+        try:
+            shape = tuple(int(d) for d in text.replace(",", "x").split("x") if text)
+            if not equals or not name or any(d < 0 for d in shape):
+                raise ValueError
+        except ValueError:
+            self.fail(f"{value!r} is not of the form NAME=1x3x224x224", param, ctx)
+        return name, shape
+
+
+FORMAT = click.option(
+    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
+)
+INPUT = click.option(
+    "--input", "inputs", type=ShapeOption(), multiple=True, help="Shape of an input, where the model leaves it open."
+)
+THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
+PRECISION = click.option(
+    "--precision", type=click.Choice(["high", "normal", "low"]), default="high", help="high: float32 everywhere."
+)
+
+
+def emit(value: Any, format_: str, text: Callable[[], str] | None = None) -> None:
+    """Prints a result: as one JSON document, or as text."""
+    if format_ == "json":
+        click.echo(json.dumps(value, default=_plain))
+    else:
+        click.echo(text() if text is not None else str(value))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)
+
+
+def table(header: list[str], rows: list[list[Any]], right: int = 1) -> str:
+    """Text table; columns from `right` on are aligned to the right."""
+    cells = [header, *([str(c) for c in row] for row in rows)]
+    widths = [max(len(r[i]) for r in cells) for i in range(len(header))]
+    lines = [
+        "  ".join(
+            c.rjust(w) if i >= right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])

@@ -1,0 +1,80 @@
+"""mnnconvert convert"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from minnow.cli._option import FORMAT, INPUT, emit
+
+
+@click.command()
+@click.argument("source", type=click.Path())
+@click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
+@click.option("-f", "--framework", help="Format of the source; found by content when left out.")
+@INPUT
+@click.option("-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
+              help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.")  # fmt: skip
+@click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
+@click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out.")
+@click.option("--explain", default="", metavar="RULE[@NODE]", help="Say why a rule did not apply.")
+@click.option("--stats", is_flag=True, help="Show what each rule did.")
+@click.option("--biz-code", default="", help="Free text kept in the file.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@FORMAT
+def command(
+    source: str, output: str | None, framework: str | None, inputs: Any, level: int, verify: bool, passes: str,
+    explain: str, stats: bool, biz_code: str, quiet: bool, format_: str,
+) -> None:  # fmt: skip
+    """Convert a model file to .mnn, and verify the result.
+
+    The file appears only when everything has succeeded.
+    """
+    from minnow.convert import convert
+
+    with progress_bar() as progress:
+        report = convert(
+            source,
+            output=output,
+            framework=framework,
+            inputs=dict(inputs),
+            optimize=level,
+            verify=verify,
+            passes=[p for p in passes.split(",") if p],
+            explain=explain,
+            biz_code=biz_code,
+            progress=progress,
+        )
+    if not quiet:
+        emit(report, format_, lambda: _text(report, stats, explain))
+
+
+def _text(report: Any, stats: bool, explain: str) -> str:
+    rows = [str(report)]
+    if stats:
+        rows += [f"  {n}: {s['hits']:.0f} of {s['tries']:.0f}, {s['ms']} ms" for n, s in report.statistics.items()]
+    if explain:
+        rows += [f"{rule} at {node}: {reason}" for rule, node, reason in report.explained] or [
+            f"{explain}: never came close"
+        ]
+    return "\n".join(rows)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Any]:
+    """A spinner with the current step on a terminal; nothing elsewhere."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("read")
+        yield lambda name: bar.update(task, description=name)

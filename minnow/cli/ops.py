@@ -1,0 +1,68 @@
+"""mnnconvert ops"""
+
+from __future__ import annotations
+
+import click
+
+from minnow.cli._option import FORMAT, emit, table
+
+
+@click.command()
+@click.option("-f", "--framework", help="Operators of a source format instead of Minnow's own ops.")
+@click.option("--passes", is_flag=True, help="List the passes of the optimizer instead.")
+@FORMAT
+def command(framework: str | None, passes: bool, format_: str) -> None:
+    """List what is supported: ops, operators of a source format, passes."""
+    if passes:
+        rows = pass_rows()
+        header = ["pass", "level", "what it does"]
+    elif framework:
+        rows = operator_rows(framework)
+        header = ["operator", "opsets"]
+    else:
+        rows = op_rows()
+        header = ["op", "inputs", "attributes", "in MNN's runtime"]
+    emit([dict(zip(header, r, strict=True)) for r in rows], format_, lambda: table(header, rows, right=99))
+
+
+def op_rows() -> list[list[str]]:
+    """One row per op: signature and whether the format has a form of its own."""
+    from minnow.schema.ops import all_ops
+
+    return [
+        [
+            op.name,
+            ", ".join(
+                ("*" if i.variadic else "") + i.name + ("?" if i.optional and not i.variadic else "") for i in op.inputs
+            ),
+            ", ".join(op.attrs),
+            "yes" if op.mnn else "",
+        ]
+        for op in all_ops()
+    ]
+
+
+def operator_rows(framework: str) -> list[list[str]]:
+    """One row per operator of a source format: name and the versions that are read."""
+    from minnow.converter.base import frontends
+    from minnow.schema.errors import UsageError
+
+    table_ = frontends()
+    if framework.lower() not in table_:
+        raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table_))}")
+    mappings = table_[framework.lower()].mappings
+    return [
+        [name, ", ".join(f"{m.since}-{m.until}" if m.until else f"{m.since}+" for m in mappings[name])]
+        for name in sorted(mappings)
+    ]
+
+
+def pass_rows() -> list[list[str]]:
+    """One row per pass and rule."""
+    import minnow.optimizer.pipeline  # noqa: F401  (registers them)
+    from minnow.optimizer.rewrite import passes, rules
+
+    return [
+        [p.name, str(p.level), p.doc.partition("\n")[0].removeprefix("Given:")]
+        for p in sorted([*passes.values(), *rules.values()], key=lambda p: p.name)
+    ]

@@ -1,0 +1,44 @@
+"""mnnconvert run"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.option("--data", type=click.Path(), help="An .npz file with one array per input; random inputs without it.")
+@click.option("-o", "--output", type=click.Path(), help="An .npz file for the outputs.")
+@INPUT
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+@THREADS
+@PRECISION
+@FORMAT
+def command(
+    model: str, data: str | None, output: str | None, inputs: Any, seed: int, threads: int | None, precision: str,
+    format_: str,
+) -> None:  # fmt: skip
+    """Run a .mnn file once: arrays in, arrays out."""
+    import numpy as np
+
+    from minnow.cli._data import random_inputs, read_npz, write_npz
+    from minnow.runtime.session import load
+
+    session = load(model, threads=threads, precision=precision)
+    arrays = read_npz(data) if data else random_inputs(session, dict(inputs), seed)
+    outputs = session.run(arrays)
+    if output:
+        write_npz(output, outputs)
+    rows: list[dict[str, Any]] = []
+    for name, array in outputs.items():
+        numbers = array.astype(np.float64) if array.size else np.zeros(1)
+        row = {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
+        rows.append(row | {"min": float(numbers.min()), "max": float(numbers.max()), "mean": float(numbers.mean())})
+    emit(rows, format_, lambda: table(["output", "dtype", "shape", "min", "max", "mean"], [
+        [r["name"], r["dtype"], "x".join(map(str, r["shape"])), *(f"{r[k]:.6g}" for k in ("min", "max", "mean"))]
+        for r in rows
+    ], right=3))  # fmt: skip
