@@ -1,0 +1,1 @@
+"""Timing of a `.mnn` file, alone or against other runtimes, interleaved in one run."""

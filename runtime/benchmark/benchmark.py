@@ -1,0 +1,177 @@
+"""Times a model in one or several runtimes, in turns, so that a slow moment of the machine hits all of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.runtime.benchmark.contestant import CONTESTANTS
+from minnow.schema.errors import UsageError
+
+_ROUNDS = 5
+
+
+@dataclass
+class Timing:
+    """One runtime's numbers. Times are seconds of one warm inference, host arrays to host arrays.
+
+    Attributes:
+        ratio: median over the rounds of this runtime's median to Minnow's in the same round.
+        profile: a row per node: name, op, scheme, ms, macs.
+        error: why there are no numbers.
+    """
+
+    name: str
+    version: str = ""
+    load_s: float = 0.0
+    first_s: float = 0.0
+    median_s: float = 0.0
+    p90_s: float = 0.0
+    p99_s: float = 0.0
+    peak_bytes: int = 0
+    ratio: float = 1.0
+    profile: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+
+
+class _Worker:
+    def __init__(self, name: str) -> None:
+        self.timing = Timing(name)
+        self.rounds: list[list[float]] = []
+        # A clean environment of python's own: the worker imports only what its runtime needs.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "minnow.runtime.benchmark.worker"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        if self.timing.error:
+            return {}
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
+        self.timing.error = answer.get("error", "")
+        return answer
+
+    def pause(self) -> None:
+        """Stops the process, whose idle threads may spin, while others are timed."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        self.resume()
+        self._process.kill()
+        self._process.wait()
+
+
+def benchmark(
+    model: Path,
+    inputs: Mapping[str, np.ndarray[Any, Any]],
+    outputs: Sequence[str],
+    *,
+    against: Sequence[str] = (),
+    source: Path | None = None,
+    threads: int = 1,
+    precision: str = "high",
+    runs: int = 50,
+    profile_runs: int = 0,
+) -> tuple[list[Timing], list[str]]:
+    """Times the model, and the same model in other runtimes.
+
+    Args:
+        model: the `.mnn` file.
+        inputs: arrays by name. outputs: names of the outputs.
+        against: names of other runtimes; those that are not installed are skipped with a note.
+        source: model for the runtimes that do not read `.mnn`; by default the file beside `model` with their ending.
+        runs: timed inferences per runtime, in rounds.
+
+    Returns:
+        The timings, Minnow's first, and the notes.
+
+    Raises:
+        UsageError: an unknown runtime.
+    """
+    notes: list[str] = []
+    plan = [("minnow", model)]
+    for name in against:
+        if name not in CONTESTANTS:
+            raise UsageError(f"unknown runtime '{name}'", hint=f"one of: {', '.join(CONTESTANTS)}")
+        if importlib.util.find_spec(CONTESTANTS[name].module) is None:
+            notes.append(f"{name} is not installed: skipped")
+            continue
+        path = _file(CONTESTANTS[name].files, model, source)
+        if path is None:
+            notes.append(f"{name} needs a {CONTESTANTS[name].files[0]} file beside the model, or --source: skipped")
+        else:
+            plan.append((name, path))
+    workers = [_Worker(name) for name, _ in plan]
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "inputs.npz")
+        np.savez(data, **inputs)  # type: ignore[arg-type]
+        try:
+            for worker, (name, path) in zip(workers, plan, strict=True):
+                answer = worker.ask(do="load", name=name, path=str(path), threads=threads, precision=precision,
+                                    data=data, inputs=list(inputs), outputs=list(outputs))  # fmt: skip
+                worker.timing.version = answer.get("version", "")
+                worker.timing.load_s, worker.timing.first_s = answer.get("load_s", 0.0), answer.get("first_s", 0.0)
+                worker.pause()
+            for _ in range(_ROUNDS):
+                for worker in workers:
+                    worker.resume()
+                    worker.ask(do="time", runs=max(1, runs // (4 * _ROUNDS)))  # warm up after the pause
+                    answer = worker.ask(do="time", runs=max(1, -(-runs // _ROUNDS)))
+                    worker.rounds.append(answer.get("samples", []))
+                    worker.pause()
+            for worker in workers:
+                worker.resume()
+                own = worker.timing.name == "minnow"
+                answer = worker.ask(do="finish", runs=profile_runs if own else 0)
+                worker.timing.peak_bytes = answer.get("peak_bytes", 0)
+                worker.timing.profile = answer.get("profile", [])
+        finally:
+            for worker in workers:
+                worker.close()
+    for worker in workers:
+        _summarize(worker, workers[0])
+    return [w.timing for w in workers], notes
+
+
+def _file(endings: Sequence[str], model: Path, source: Path | None) -> Path | None:
+    if source is not None and any(source.name.endswith(e) for e in endings):
+        return source
+    stem = model.name.removesuffix(".mnn")
+    return next((p for e in endings if (p := model.with_name(stem + e)).exists()), None)
+
+
+def _summarize(worker: _Worker, anchor: _Worker) -> None:
+    timing = worker.timing
+    samples = sorted(s for r in worker.rounds for s in r)
+    if timing.error or not samples:
+        return
+    timing.median_s = statistics.median(samples)
+    timing.p90_s, timing.p99_s = (float(np.quantile(samples, q)) for q in (0.9, 0.99))
+    pairs = [(a, b) for a, b in zip(worker.rounds, anchor.rounds, strict=True) if a and b]
+    if pairs:
+        timing.ratio = statistics.median(statistics.median(a) / statistics.median(b) for a, b in pairs)

@@ -1,0 +1,170 @@
+"""Runtimes that can be timed. Each is a class with `load` and `step`; the process of `worker.py` holds one of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class Contestant:
+    """One runtime in its own process.
+
+    Attributes:
+        module: the package it needs.
+        files: endings of the file it runs, the first one present beside the model is taken.
+    """
+
+    module: ClassVar[str]
+    files: ClassVar[tuple[str, ...]]
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        """Loads the model; gives the runtime's version."""
+        raise NotImplementedError
+
+    def prepare(self, inputs: Mapping[str, Array]) -> None:
+        """Takes the inputs once, outside the clock."""
+        self.inputs = dict(inputs)
+
+    def step(self) -> object:
+        """One inference from host arrays to host arrays: this is what is timed."""
+        raise NotImplementedError
+
+    def profile(self, runs: int) -> list[dict[str, Any]]:
+        """A row per node, where the runtime can tell."""
+        return []
+
+
+class Minnow(Contestant):
+    module = "minnow"
+    files = (".mnn",)
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        import minnow
+
+        self.session = minnow.load(path, threads=threads, precision=precision)
+        return minnow.__version__
+
+    def step(self) -> object:
+        return self.session.run(self.inputs)
+
+    def profile(self, runs: int) -> list[dict[str, Any]]:
+        return self.session.profile(self.inputs, runs)
+
+
+class OnnxRuntime(Contestant):
+    module = "onnxruntime"
+    files = (".onnx",)
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return str(onnxruntime.__version__)
+
+    def step(self) -> object:
+        return self.session.run(None, self.inputs)
+
+
+class OpenVINO(Contestant):
+    module = "openvino"
+    files = (".onnx",)
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        os.environ.setdefault("OPENVINO_TELEMETRY_ENABLED", "0")
+        import openvino
+
+        hints = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        if precision == "high":
+            hints["INFERENCE_PRECISION_HINT"] = "f32"
+        self.request = openvino.Core().compile_model(path, "CPU", hints).create_infer_request()
+        return str(openvino.__version__)
+
+    def step(self) -> object:
+        return [np.array(v) for v in self.request.infer(self.inputs, share_inputs=True).values()]
+
+
+class MNN(Contestant):
+    module = "MNN"
+    files = (".mnn",)
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        # The package must never import its `tools`, which contact a log server.
+        import MNN
+        from MNN import nn
+
+        names = {"high": "high", "normal": "normal", "low": "low"}
+        config = {"precision": names[precision], "backend": "CPU", "numThread": threads}
+        runtime = nn.create_runtime_manager((config,))
+        self.module_ = nn.load_module_from_file(path, self.names()[0], self.names()[1], runtime_manager=runtime)
+        self._expr = MNN.expr
+        return str(MNN.version())
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """Names of inputs and outputs, handed over by the parent."""
+        return self._names
+
+    _names: tuple[list[str], list[str]] = ([], [])
+
+    def prepare(self, inputs: Mapping[str, Array]) -> None:
+        expr = self._expr
+        self.vars = []
+        for name in self._names[0]:
+            array = inputs[name]
+            kind, array = (
+                (expr.int, array.astype(np.int32))
+                if array.dtype.kind in "iub"
+                else (expr.float, array.astype(np.float32))
+            )
+            self.vars.append(expr.const(array, list(array.shape), expr.NCHW, kind))
+
+    def step(self) -> object:
+        return [v.read() for v in self.module_.onForward(self.vars)]
+
+
+class NCNN(Contestant):
+    module = "ncnn"
+    files = (".ncnn.param",)
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        import ncnn
+
+        self.net = ncnn.Net()
+        self.net.opt.num_threads = threads
+        if precision == "high":
+            self.net.opt.use_fp16_packed = self.net.opt.use_fp16_storage = self.net.opt.use_fp16_arithmetic = False
+            self.net.opt.use_bf16_storage = False
+        self.net.load_param(path)
+        self.net.load_model(path.removesuffix(".param") + ".bin")
+        self.ncnn = ncnn
+        return str(ncnn.__version__)
+
+    def prepare(self, inputs: Mapping[str, Array]) -> None:
+        # The converter names inputs in0, in1, ...; batch 1 is left out of its matrices.
+        self.mats = [
+            (n, self.ncnn.Mat(a[0].copy())) for n, a in zip(self.net.input_names(), inputs.values(), strict=True)
+        ]
+
+    def step(self) -> object:
+        with self.net.create_extractor() as extractor:
+            for name, mat in self.mats:
+                extractor.input(name, mat)
+            return [np.array(extractor.extract(n)[1]) for n in self.net.output_names()]
+
+
+CONTESTANTS: dict[str, type[Contestant]] = {
+    "minnow": Minnow,
+    "onnxruntime": OnnxRuntime,
+    "openvino": OpenVINO,
+    "mnn": MNN,
+    "ncnn": NCNN,
+}
+"""By the name used on the command line."""

@@ -1,0 +1,60 @@
+"""A process that holds one runtime and times it on request: JSON lines in, JSON lines out.
+
+Each runtime has its own process, so that its load time and memory are its own, and its threads can be stopped while
+another one works.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+
+def main() -> None:
+    # Some runtimes print to stdout: the protocol gets a descriptor of its own.
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    from minnow.runtime.benchmark.contestant import CONTESTANTS
+
+    contestant: Any = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer: dict[str, Any] = {}
+            if request["do"] == "load":
+                contestant = CONTESTANTS[request["name"]]()
+                contestant._names = (request["inputs"], request["outputs"])
+                with np.load(request["data"]) as data:
+                    arrays = {n: data[n] for n in request["inputs"]}
+                begin = time.perf_counter()
+                answer["version"] = contestant.load(request["path"], request["threads"], request["precision"])
+                answer["load_s"] = time.perf_counter() - begin
+                contestant.prepare(arrays)
+                begin = time.perf_counter()
+                contestant.step()
+                answer["first_s"] = time.perf_counter() - begin
+            elif request["do"] == "time":
+                samples = []
+                for _ in range(request["runs"]):
+                    begin = time.perf_counter()
+                    contestant.step()
+                    samples.append(time.perf_counter() - begin)
+                answer["samples"] = samples
+            elif request["do"] == "finish":
+                answer["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+                answer["profile"] = contestant.profile(request["runs"]) if request["runs"] else []
+        except Exception as e:  # whatever a runtime raises is the answer
+            answer = {"error": f"{type(e).__name__}: {e}"}
+        out.write(json.dumps(answer) + "\n")
+        if request["do"] == "finish":
+            return
+
+
+if __name__ == "__main__":
+    main()
