@@ -59,7 +59,8 @@ def _(x, slope):
         raise ModelError(f"PRelu needs operands of one type, not {x.dtype} and {slope.dtype}")
     if x.shape is not None and slope.shape is not None:
         tail = x.shape[len(x.shape) - len(slope.shape) :]
-        clash = any(isinstance(s, int) and s != 1 and isinstance(d, int) and s != d for s, d in zip(slope.shape, tail))
+        pairs = zip(slope.shape, tail, strict=False)
+        clash = any(isinstance(s, int) and s != 1 and isinstance(d, int) and s != d for s, d in pairs)
         if len(slope.shape) > len(x.shape) or clash:
             raise ModelError(f"a slope of shape {slope.shape} cannot be broadcast to {x.shape}")
     return x.type
@@ -199,7 +200,10 @@ def Silu(x: Float):
 
 @op(traits=ELEMENTWISE)
 def Gelu(x: Float, *, approximate: Literal["none", "tanh"] = "none"):
-    """y = x * P(X <= x) of a standard normal X; "tanh" approximates it by 0.5x(1 + tanh(sqrt(2/pi)(x + 0.044715x^3)))."""
+    """y = x * P(X <= x) of a standard normal X.
+
+    "tanh" approximates it by 0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3))).
+    """
     if approximate == "none":
         return keep(lambda v: 0.5 * v * erfc(-v / np.sqrt(2)), x)
     return keep(lambda v: 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))), x)

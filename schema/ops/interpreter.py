@@ -37,9 +37,8 @@ def evaluate(graph: Graph, inputs: Sequence[Array], values: dict[Value, Array] |
     left = {v: len(v.uses) for v in graph.values()} if values is None else {}
     for node in graph:
         results = _results(node, [_array(v, live) for v in node.inputs])
-        for value, array in zip(node.outputs, results, strict=False):
-            if value.uses or values is not None:
-                live[value] = array
+        made = zip(node.outputs, results, strict=True)
+        live.update((v, a) for v, a in made if v.uses or values is not None)
         for used in node.inputs if values is None else ():
             if used in left:
                 left[used] -= 1

@@ -125,7 +125,7 @@ def _normalized_type(x: Arg, *operands: Arg | None, axis: int, epsilon: float) -
             if v is None or v.shape is None:
                 continue
             given = v.shape[len(v.shape) - len(tail) :] if len(v.shape) > len(tail) else v.shape
-            for a, b in zip(reversed(given), reversed(tail)):
+            for a, b in zip(reversed(given), reversed(tail), strict=False):
                 if isinstance(a, int) and isinstance(b, int) and a not in (1, b):
                     raise ModelError(f"a scale or bias of shape {v.shape} does not fit the normalized extents {tail}")
     return x.type
@@ -270,7 +270,7 @@ def _(rng):
 
 @GroupNorm.samples
 def _(rng):
-    for shape, groups in (((2, 6, 5, 7), 3), ((1, 19, 3, 3), 19), ((1, 15, 3, 3), 1), ((3, 4, 1), 2), ((5, 8), 4)):
+    for shape, groups in (((2, 6, 5, 7), 3), ((1, 19, 3, 3), 19), ((1, 15, 3, 3), 1), ((3, 4, 5), 2), ((5, 8), 4)):
         yield (shape, shape[1:2], shape[1:2]), {"num_groups": groups}
     yield ((2, 9, 5), (9,), (9,)), {"num_groups": 3, "epsilon": 1e-2}
     yield ((0, 4, 3), (4,), (4,)), {"num_groups": 2}

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import bound
+from minnow.schema.ir import DType
 from minnow.schema.ops.extent import agree
-from minnow.schema.ops.op import Arg, Decoded, Float, Int, WireOp, fill, op
+from minnow.schema.ops.op import Arg, Float, Int, fill, op
 from minnow.schema.ops.special import Array
 
 Direction = Literal["forward", "reverse", "bidirectional"]
@@ -59,7 +58,7 @@ def _directions(direction: str) -> list[bool]:
 def _scan(
     x: Array, lens: Array | None, states: Sequence[Array], backward: bool, step: Callable[..., tuple[Array, ...]]
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Runs `step(x_t, *states)` over the time of each sequence. What lies behind its end gives 0, and keeps the state."""
+    """Runs `step(x_t, *states)` over the time of each sequence; behind its end Y is 0 and the states stay."""
     steps, batch = x.shape[:2]
     lengths = np.full(batch, steps) if lens is None else lens
     states = tuple(states)
@@ -209,7 +208,7 @@ def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
             "w": (d, gates * h, i), "r": (d, gates * h, h), "b": (d, 2 * gates * h), "lens": (n,),
             "h0": (d, n, h), "c0": (d, n, h), "p": (d, 3 * h),
         }  # fmt: skip
-        for name, arg in zip(names, (w, r, b, lens, *rest)):
+        for name, arg in zip(names, (w, r, b, lens, *rest), strict=False):
             if arg is None:
                 continue
             if name != "lens" and arg.dtype is not x.dtype:
@@ -217,7 +216,7 @@ def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
             if arg.shape is not None:
                 if len(arg.shape) != len(expected[name]):
                     raise ModelError(f"'{name}' has the shape {arg.shape}, not {expected[name]}")
-                for pair in zip(arg.shape, expected[name]):
+                for pair in zip(arg.shape, expected[name], strict=True):
                     agree(pair, f"'{name}' of shape {arg.shape}, expected {expected[name]}")
         if attrs["activations"] and len(attrs["activations"]) != functions * d:
             raise ModelError(f"{len(attrs['activations'])} activations are given, not {functions * d}")

@@ -77,7 +77,7 @@ def ReduceMean(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: boo
 
 
 def _limit(dtype: np.dtype[Any], highest: bool) -> Any:
-    if dtype == bool:
+    if dtype.kind == "b":
         return highest
     if dtype.kind in "iu":
         return np.iinfo(dtype).max if highest else np.iinfo(dtype).min
