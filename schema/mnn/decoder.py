@@ -213,8 +213,9 @@ def _input_type(main: Mapping[str, Any]) -> TensorType:
     code = main.get("dtype", "DT_FLOAT")
     if code not in FROM_WIRE_DTYPE:
         raise FormatError(f"an input of type {code} is not supported")
-    dims = tuple(int(d) if d >= 0 else UNKNOWN for d in _list(main.get("dims")))
-    return TensorType(FROM_WIRE_DTYPE[code], dims)
+    if main.get("dims") is None:
+        return TensorType(FROM_WIRE_DTYPE[code])
+    return TensorType(FROM_WIRE_DTYPE[code], tuple(int(d) if d >= 0 else UNKNOWN for d in main["dims"]))
 
 
 def _blob(main: Mapping[str, Any]) -> np.ndarray[Any, Any]:

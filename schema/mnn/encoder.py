@@ -208,7 +208,8 @@ class GraphWriter:
 
     def _input(self, type: TensorType, index: int) -> None:
         main: dict[str, Any] = {"dtype": WIRE_DTYPES[type.dtype], "dformat": "NCHW"}
-        if type.shape:
+        # No dims at all: even the rank is open. A scalar has an empty list.
+        if type.shape is not None:
             main["dims"] = [d if isinstance(d, int) else -1 for d in type.shape]
         name = self.names[index]
         self.ops.append({"type": "Input", "main_type": "Input", "main": main, "outputIndexes": [index], "name": name})
