@@ -1,0 +1,108 @@
+// Running sums and products along an axis. Floats are accumulated in doubles, integers wrap.
+#include <algorithm>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/infer.h"
+
+namespace minnow {
+namespace {
+
+template <typename T, bool product>
+T join(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    return static_cast<T>(product ? x * y : x + y);
+  } else {
+    return product ? a * b : a + b;
+  }
+}
+
+// Takes `rows` rows of `columns` elements in place, in the order given; `total` has one running result per column.
+template <typename T, bool product>
+void run_rows(T* x, int64_t rows, int64_t columns, bool exclusive, bool reverse, T* total) {
+  for (int64_t i = 0; i < rows; ++i) {
+    T* row = x + (reverse ? rows - 1 - i : i) * columns;
+    for (int64_t c = 0; c < columns; ++c) {
+      const T before = total[c];
+      total[c] = join<T, product>(before, row[c]);
+      row[c] = exclusive ? before : total[c];
+    }
+  }
+}
+
+template <bool product>
+class Cumulative final : public Kernel {
+ public:
+  explicit Cumulative(const NodeContext& node) : attrs_(node.attrs) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    const Shape& shape = node.in[0]->shape;
+    int axis = 0;
+    MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis"), shape.rank(), &axis));
+    outer_ = shape.count(0, axis);
+    rows_ = shape[axis];
+    inner_ = shape.count(axis + 1, shape.rank());
+    exclusive_ = attrs_.b("exclusive");
+    reverse_ = attrs_.b("reverse");
+    dtype_ = node.in[0]->dtype;
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    is_float(dtype_) ? run_as<double>(context, DType::kF64) : run_as<int64_t>(context, DType::kI64);
+  }
+
+ private:
+  template <typename T>
+  void run_as(const RunContext& context, DType wide) {
+    constexpr int64_t kColumns = 64;
+    const int64_t pieces = (inner_ + kColumns - 1) / kColumns;
+    const int64_t work = std::max<int64_t>(1, rows_ * std::min(inner_, kColumns));
+    context.pool->parallel_for(
+        outer_ * pieces, std::max<int64_t>(1, 8192 / work), [&](int64_t begin, int64_t end, int) {
+          for (int64_t unit = begin; unit < end; ++unit) {
+            const int64_t first = unit % pieces * kColumns;
+            const int64_t columns = std::min(kColumns, inner_ - first);
+            T total[kColumns];
+            std::fill_n(total, columns, T{product});
+            // Blocks of the axis; a row that is not contiguous with the next one is a block of its own.
+            const int64_t length = inner_ == 1 ? kBlock : 1;
+            const int64_t blocks = (rows_ + length - 1) / length;
+            for (int64_t i = 0; i < blocks; ++i) {
+              const int64_t row = (reverse_ ? blocks - 1 - i : i) * length;
+              const int64_t rows = std::min(length, rows_ - row);
+              const int64_t at = (unit / pieces * rows_ + row) * inner_ + first;
+              Block block;
+              convert(dtype_, offset(context.in[0]->data, at, dtype_size(dtype_)), wide, block.bytes, rows * columns);
+              run_rows<T, product>(reinterpret_cast<T*>(block.bytes), rows, columns, exclusive_, reverse_, total);
+              convert(wide, block.bytes, dtype_, offset(context.out[0]->data, at, dtype_size(dtype_)), rows * columns);
+            }
+          }
+        });
+  }
+
+  const Attrs& attrs_;
+  int64_t outer_ = 1, rows_ = 1, inner_ = 1;
+  bool exclusive_ = false, reverse_ = false;
+  DType dtype_ = DType::kF32;
+};
+
+template <bool product>
+std::unique_ptr<Kernel> create(const NodeContext& node) {
+  return std::make_unique<Cumulative<product>>(node);
+}
+
+Status infer_cumulative(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_same(c));
+  if (c.in(0).dtype == DType::kBool) return fail(Code::kFormat, "takes numbers, not bool");
+  if (!c.attrs.has("axis")) return fail(Code::kFormat, "the attribute \"axis\" is missing");
+  int axis = 0;
+  return normalize_axis(c.attrs.i("axis"), c.shape(0).rank(), &axis);
+}
+
+MINNOW_OP("CumSum", infer_cumulative, create<false>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("CumProd", infer_cumulative, create<true>, LayoutRule::kPlain, /*in_place=*/true);
+
+}  // namespace
+}  // namespace minnow

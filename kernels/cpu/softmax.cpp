@@ -1,0 +1,224 @@
+// Softmax and LogSoftmax along any axis.
+#define HWY_TARGET_INCLUDE "kernels/cpu/softmax.cpp"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/simd.h"
+//
+#include "kernels/cpu/unary_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const float* x, int64_t n) {
+  HWY_ALIGN float lane[hn::MaxLanes(d)] = {};
+  std::memcpy(lane, x, static_cast<size_t>(n) * sizeof(float));
+  return hn::Load(d, lane);
+}
+
+template <class D>
+HWY_INLINE void StorePart(D d, hn::Vec<D> v, float* y, int64_t n) {
+  HWY_ALIGN float lane[hn::MaxLanes(d)];
+  hn::Store(v, d, lane);
+  std::memcpy(y, lane, static_cast<size_t>(n) * sizeof(float));
+}
+
+// A row, in three passes over memory that is in the cache by then. y may be x.
+template <bool log>
+HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = n / lanes * lanes;
+  // NaN may get lost here; it comes back with the exponentials.
+  auto most = hn::Set(d, -__builtin_inff());
+  auto most2 = most;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+    most = hn::Max(most, hn::LoadU(d, x + i));
+    most2 = hn::Max(most2, hn::LoadU(d, x + i + lanes));
+  }
+  if (i < whole) most = hn::Max(most, hn::LoadU(d, x + i));
+  float greatest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most, most2)));
+  for (i = whole; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+
+  const auto shift = hn::Set(d, greatest);
+  auto sums = hn::Zero(d);
+  auto sums2 = sums;
+  for (i = 0; i + 2 * lanes <= whole; i += 2 * lanes) {
+    const auto e = Exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    const auto e2 = Exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
+    if (!log) hn::StoreU(e, d, y + i);
+    if (!log) hn::StoreU(e2, d, y + i + lanes);
+    sums = hn::Add(sums, e);
+    sums2 = hn::Add(sums2, e2);
+  }
+  if (i < whole) {
+    const auto e = Exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    if (!log) hn::StoreU(e, d, y + i);
+    sums = hn::Add(sums, e);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums, sums2)));
+  if (whole < n) {
+    HWY_ALIGN float lane[hn::MaxLanes(d)];
+    hn::Store(Exp(d, hn::Sub(LoadPart(d, x + whole, n - whole), shift)), d, lane);
+    for (i = 0; i < n - whole; ++i) sum += lane[i];
+    if (!log) std::memcpy(y + whole, lane, static_cast<size_t>(n - whole) * sizeof(float));
+  }
+  if (log) {
+    const auto total = Log(d, hn::Set(d, sum));
+    MapFloats(x, y, n, [&](auto, auto v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), total); });
+  } else {
+    const auto scale = hn::Set(d, 1.0f / sum);
+    MapFloats(y, y, n, [&](auto, auto v) HWY_ATTR { return hn::Mul(v, scale); });
+  }
+}
+
+// A vector of neighboring columns, of which `n` are real. y may be x.
+template <bool log, bool part>
+HWY_INLINE void SoftmaxOneColumn(const float* x, float* y, int64_t rows, int64_t stride, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto load = [&](const float* from) HWY_ATTR { return part ? LoadPart(d, from, n) : hn::LoadU(d, from); };
+  const auto store = [&](auto v, float* to) HWY_ATTR { part ? StorePart(d, v, to, n) : hn::StoreU(v, d, to); };
+  auto most = hn::Set(d, -__builtin_inff());
+  for (int64_t r = 0; r < rows; ++r) most = hn::Max(most, load(x + r * stride));
+  auto sum = hn::Zero(d);
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto e = Exp(d, hn::Sub(load(x + r * stride), most));
+    if (!log) store(e, y + r * stride);
+    sum = hn::Add(sum, e);
+  }
+  if (log) {
+    sum = Log(d, sum);
+    for (int64_t r = 0; r < rows; ++r) store(hn::Sub(hn::Sub(load(x + r * stride), most), sum), y + r * stride);
+  } else {
+    const auto scale = hn::Div(hn::Set(d, 1.0f), sum);
+    for (int64_t r = 0; r < rows; ++r) store(hn::Mul(load(y + r * stride), scale), y + r * stride);
+  }
+}
+
+template <bool log>
+HWY_INLINE void SoftmaxColumns(const float* x, float* y, int64_t rows, int64_t stride, int64_t columns) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  int64_t c = 0;
+  for (; c + lanes <= columns; c += lanes) SoftmaxOneColumn<log, false>(x + c, y + c, rows, stride, lanes);
+  if (c < columns) SoftmaxOneColumn<log, true>(x + c, y + c, rows, stride, columns - c);
+}
+
+// `rows` elements of each of `columns` neighboring columns; one column of stride 1 is a plain row.
+void SoftmaxFloats(bool log, const float* x, float* y, int64_t rows, int64_t stride, int64_t columns) {
+  if (columns == 1 && stride == 1) return log ? SoftmaxOneRow<true>(x, y, rows) : SoftmaxOneRow<false>(x, y, rows);
+  log ? SoftmaxColumns<true>(x, y, rows, stride, columns) : SoftmaxColumns<false>(x, y, rows, stride, columns);
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/infer.h"
+
+namespace minnow {
+namespace {
+
+HWY_EXPORT(SoftmaxFloats);
+
+void softmax_doubles(bool log, double* x, int64_t n) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double e = std::exp(x[i] - most);
+    sum += e;
+    x[i] = log ? x[i] - most : e;
+  }
+  const double total = std::log(sum);
+  for (int64_t i = 0; i < n; ++i) x[i] = log ? x[i] - total : x[i] / sum;
+}
+
+constexpr int64_t kColumns = 64;
+
+template <bool log>
+class Softmax final : public Kernel {
+ public:
+  explicit Softmax(const NodeContext& node) : attrs_(node.attrs) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const Shape& shape = node.in[0]->shape;
+    int axis = 0;
+    MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis", -1), shape.rank(), &axis));
+    outer_ = shape.count(0, axis);
+    rows_ = shape[axis];
+    inner_ = shape.count(axis + 1, shape.rank());
+    dtype_ = node.in[0]->dtype;
+    // Other types are computed one column at a time, converted.
+    columns_ = dtype_ == DType::kF32 ? std::min(inner_, kColumns) : 1;
+    bytes_ = dtype_ == DType::kF32 ? 0 : (rows_ * 8 + 63) / 64 * 64;
+    *workspace = bytes_ * node.threads;
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    if (rows_ * inner_ == 0) return;
+    const int64_t pieces = (inner_ + columns_ - 1) / columns_;
+    const int64_t grain = std::max<int64_t>(1, 4096 / (rows_ * columns_));
+    context.pool->parallel_for(outer_ * pieces, grain, [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t first = unit % pieces * columns_;
+        const int64_t at = unit / pieces * rows_ * inner_ + first;
+        if (dtype_ == DType::kF32) {
+          HWY_DYNAMIC_DISPATCH(SoftmaxFloats)
+          (log, context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, rows_, inner_,
+           std::min(columns_, inner_ - first));
+        } else {
+          convert_column(context, at, static_cast<char*>(context.workspace) + worker * bytes_);
+        }
+      }
+    });
+  }
+
+ private:
+  void convert_column(const RunContext& context, int64_t at, void* wide) const {
+    const size_t size = dtype_size(dtype_);
+    const Compute compute = compute_type(dtype_);
+    const size_t wide_size = dtype_size(compute_dtype(compute));
+    const int64_t run = inner_ == 1 ? rows_ : 1;  // elements that lie together
+    for (int64_t r = 0; r < rows_; r += run)
+      convert(dtype_, offset(context.in[0]->data, at + r * inner_, size), compute_dtype(compute),
+              offset(wide, r, wide_size), run);
+    if (compute == Compute::kF64) {
+      softmax_doubles(log, static_cast<double*>(wide), rows_);
+    } else {
+      HWY_DYNAMIC_DISPATCH(SoftmaxFloats)(log, static_cast<float*>(wide), static_cast<float*>(wide), rows_, 1, 1);
+    }
+    for (int64_t r = 0; r < rows_; r += run)
+      store_block(compute, offset(wide, r, wide_size), dtype_, offset(context.out[0]->data, at + r * inner_, size),
+                  run);
+  }
+
+  const Attrs& attrs_;
+  int64_t outer_ = 1, rows_ = 1, inner_ = 1;
+  int64_t columns_ = 1;  // columns of a unit of work
+  int64_t bytes_ = 0;    // of workspace for each thread
+  DType dtype_ = DType::kF32;
+};
+
+template <bool log>
+std::unique_ptr<Kernel> create(const NodeContext& node) {
+  return std::make_unique<Softmax<log>>(node);
+}
+
+Status infer_softmax(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_same(c));
+  if (!is_float(c.in(0).dtype)) return fail(Code::kFormat, "takes floats, not %s", dtype_name(c.in(0).dtype));
+  int axis = 0;
+  return normalize_axis(c.attrs.i("axis", -1), c.shape(0).rank(), &axis);
+}
+
+MINNOW_OP("Softmax", infer_softmax, create<false>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("LogSoftmax", infer_softmax, create<true>, LayoutRule::kPlain, /*in_place=*/true);
+
+}  // namespace
+}  // namespace minnow
+#endif  // HWY_ONCE
