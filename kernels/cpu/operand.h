@@ -1,6 +1,9 @@
 // Reading the operands that describe a computation: numbers of i32 or i64, and values of any type.
 #pragma once
 
+#include <type_traits>
+
+#include "kernels/cpu/convert.h"
 #include "kernels/infer.h"
 
 namespace minnow {
@@ -46,37 +49,19 @@ inline Status require_out_rank(int64_t rank) {
   return fail(Code::kUnsupported, "an output of rank %lld; the most is %d", static_cast<long long>(rank), kMaxRank);
 }
 
-// Element `i` of a tensor of numbers as T. f16 and bf16 are not read: no operand that is a number has these types.
+// Element `i` of a tensor of any type, as float, double or int64_t; converted as a cast does.
 template <typename T>
 T number_at(const Tensor& t, int64_t i) {
-  switch (t.type.dtype) {
-    case DType::kF32:
-      return static_cast<T>(t.as<float>()[i]);
-    case DType::kF64:
-      return static_cast<T>(t.as<double>()[i]);
-    case DType::kI8:
-      return static_cast<T>(t.as<int8_t>()[i]);
-    case DType::kU8:
-    case DType::kBool:
-      return static_cast<T>(t.as<uint8_t>()[i]);
-    case DType::kI16:
-      return static_cast<T>(t.as<int16_t>()[i]);
-    case DType::kU16:
-      return static_cast<T>(t.as<uint16_t>()[i]);
-    case DType::kI32:
-      return static_cast<T>(t.as<int32_t>()[i]);
-    case DType::kU32:
-      return static_cast<T>(t.as<uint32_t>()[i]);
-    case DType::kI64:
-      return static_cast<T>(t.as<int64_t>()[i]);
-    case DType::kU64:
-      return static_cast<T>(t.as<uint64_t>()[i]);
-    default:
-      return T{};
-  }
+  constexpr DType kType = std::is_same_v<T, float>    ? DType::kF32
+                          : std::is_same_v<T, double> ? DType::kF64
+                                                      : DType::kI64;
+  static_assert(kType != DType::kI64 || std::is_same_v<T, int64_t>);
+  T value{};
+  convert(t.type.dtype, offset(static_cast<const void*>(t.data), i, dtype_size(t.type.dtype)), kType, &value, 1);
+  return value;
 }
 
-// Calls body(T{}) with the C++ type of `t`, for the types that have arithmetic here; false for the others.
+// Calls body(T{}) with the C++ type of `t`, for integers, f32 and f64; false for the others.
 template <typename Body>
 bool with_number(DType t, Body body) {
   switch (t) {
@@ -86,17 +71,29 @@ bool with_number(DType t, Body body) {
     case DType::kF64:
       body(double{});
       return true;
-    case DType::kI32:
-      body(int32_t{});
-      return true;
-    case DType::kI64:
-      body(int64_t{});
-      return true;
     case DType::kI8:
       body(int8_t{});
       return true;
     case DType::kU8:
       body(uint8_t{});
+      return true;
+    case DType::kI16:
+      body(int16_t{});
+      return true;
+    case DType::kU16:
+      body(uint16_t{});
+      return true;
+    case DType::kI32:
+      body(int32_t{});
+      return true;
+    case DType::kU32:
+      body(uint32_t{});
+      return true;
+    case DType::kI64:
+      body(int64_t{});
+      return true;
+    case DType::kU64:
+      body(uint64_t{});
       return true;
     default:
       return false;

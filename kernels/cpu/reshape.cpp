@@ -21,37 +21,32 @@ Status infer_reshape(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_out_rank(static_cast<int64_t>(dims.size())));
   const Shape& x = c.shape(0);
   const bool zero_copies = !c.attrs.b("allowzero", false);
-  Shape y;
+  Shape y, rest = x;  // `rest`: the dims that are not copied; zeros among the copied ones decide nothing about -1
   int inferred = -1;
   for (size_t k = 0; k < dims.size(); ++k) {
     int64_t d = dims[k];
+    const int at = static_cast<int>(k);
     if (d == 0 && zero_copies) {
-      if (static_cast<int>(k) >= x.rank())
-        return fail(Code::kFormat, "dim %zu of the new shape is 0, to be copied, but the input has the shape %s", k,
+      if (at >= x.rank())
+        return fail(Code::kFormat, "dim %d of the new shape is 0, to be copied, but the input has the shape %s", at,
                     x.str().c_str());
-      d = x[static_cast<int>(k)];
+      rest[at] = 1;
     } else if (d == -1) {
       if (inferred >= 0) return fail(Code::kFormat, "two dims of the new shape are -1");
-      inferred = static_cast<int>(k);
+      inferred = at;
       d = 1;
     }
-    y.push_back(d);
+    y.push_back(d == 0 && zero_copies ? 1 : d);
   }
   MINNOW_RETURN_IF_ERROR(check_shape(y));
-  const int64_t known = y.count();
-  if (inferred >= 0) {
-    if (known == 0 || x.count() % known != 0) {
-      // With a known part of no elements, the rest could be anything; no elements at all is the one clear case.
-      if (known != 0 || x.count() != 0)
-        return fail(Code::kFormat, "the input %s cannot be reshaped to %s with -1 at dim %d", x.str().c_str(),
-                    y.str().c_str(), inferred);
-      y[inferred] = 0;
-    } else {
-      y[inferred] = x.count() / known;
-    }
-  }
-  if (y.count() != x.count())
-    return fail(Code::kFormat, "the input %s cannot be reshaped to %s", x.str().c_str(), y.str().c_str());
+  const int64_t given = y.count();
+  const bool divides = given != 0 && rest.count() % given == 0;
+  if (inferred >= 0 && divides) y[inferred] = rest.count() / given;
+  for (size_t k = 0; k < dims.size(); ++k)
+    if (dims[k] == 0 && zero_copies) y[static_cast<int>(k)] = x[static_cast<int>(k)];
+  if ((inferred >= 0 && !divides) || y.count() != x.count())
+    return fail(Code::kFormat, "the input %s cannot be reshaped to %s%s", x.str().c_str(), y.str().c_str(),
+                inferred >= 0 ? ", the 1 of which would be inferred" : "");
   c.set(0, c.in(0).dtype, y);
   return ok();
 }

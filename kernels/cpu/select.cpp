@@ -30,32 +30,51 @@ class Truth {
   bool sign_;
 };
 
-// --- NonZero
+// --- NonZero, ArgWhere: the same numbers, transposed
 
-Status infer_non_zero(InferContext& c) {
+Status count_non_zero(InferContext& c, int64_t* rank, int64_t* count) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   if (c.value(0) == nullptr) return c.needs_value(0);
-  c.set(0, DType::kI64, {std::max(1, c.shape(0).rank()), Truth(*c.value(0)).count(c.in(0).count())});
+  *rank = std::max(1, c.shape(0).rank());
+  *count = Truth(*c.value(0)).count(c.in(0).count());
   return ok();
 }
 
-void run_non_zero(const Attrs&, const RunContext& c) {
+Status infer_non_zero(InferContext& c) {
+  int64_t rank = 0, count = 0;
+  MINNOW_RETURN_IF_ERROR(count_non_zero(c, &rank, &count));
+  c.set(0, DType::kI64, {rank, count});
+  return ok();
+}
+
+Status infer_arg_where(InferContext& c) {
+  int64_t rank = 0, count = 0;
+  MINNOW_RETURN_IF_ERROR(count_non_zero(c, &rank, &count));
+  c.set(0, DType::kI64, {count, rank});
+  return ok();
+}
+
+// The place along axis k of element `found` goes to y[k * axis_step + found * item_step].
+void find_non_zero(const RunContext& c, int64_t count, int64_t axis_step, int64_t item_step) {
   const Tensor& x = *c.in[0];
   const Truth truth(x);
-  const int64_t n = c.out[0]->dim(1);
-  int64_t found = 0;
-  for (int64_t i = 0; i < x.count() && found < n; ++i) {
+  int64_t* y = c.out[0]->as<int64_t>();
+  for (int64_t i = 0, found = 0; i < x.count() && found < count; ++i) {
     if (!truth[i]) continue;
-    int64_t rest = i, *y = c.out[0]->as<int64_t>() + found++;
-    if (x.rank() == 0) *y = 0;
+    int64_t rest = i, *place = y + found++ * item_step;
+    if (x.rank() == 0) *place = 0;
     for (int k = x.rank() - 1; k >= 0; --k) {
-      y[k * n] = rest % x.dim(k);
+      place[k * axis_step] = rest % x.dim(k);
       rest /= x.dim(k);
     }
   }
 }
 
+void run_non_zero(const Attrs&, const RunContext& c) { find_non_zero(c, c.out[0]->dim(1), c.out[0]->dim(1), 1); }
+void run_arg_where(const Attrs&, const RunContext& c) { find_non_zero(c, c.out[0]->dim(0), 1, c.out[0]->dim(1)); }
+
 MINNOW_OP("NonZero", infer_non_zero, create_simple<run_non_zero>);
+MINNOW_OP("ArgWhere", infer_arg_where, create_simple<run_arg_where>);
 
 // --- Compress
 
