@@ -18,21 +18,22 @@ from minnow.schema.ops.extent import (
     length,
     total,
 )
-from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
+from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, Trait, WireOp, op
 
 Array = np.ndarray[Any, Any]
+BLOCKS = MOVEMENT | {Trait.BLOCKABLE}
 
 # Bounds at or beyond this mean "to the end": no axis is that long, and files clamp larger numbers to it.
 FAR = 2**30
 
 
-@op(mnn=fields("Concat", "Axis", axis=("axis", 0)), traits=MOVEMENT)
+@op(mnn=fields("Concat", "Axis", axis=("axis", 0)), traits=BLOCKS)
 def Concat(*xs: T, axis: int):
     """The operands behind one another along an axis; the other extents are equal."""
     return np.concatenate(xs, axis)
 
 
-@op(traits=MOVEMENT, outputs=None)
+@op(traits=BLOCKS, outputs=None)
 def Split(x: T, *, axis: int = 0, sizes: tuple[int, ...]):
     """x cut along an axis into parts of these sizes, one output each."""
     return tuple(np.split(x, np.cumsum(sizes[:-1], dtype=np.int64), axis))
