@@ -8,8 +8,8 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import bound, computes, fields, unary
-from minnow.schema.ops.op import ELEMENTWISE, Decoded, Encoding, Float, Numeric, WireOp, fill, op
+from minnow.schema.ops.encoding import bound, computes, fields, unary, when
+from minnow.schema.ops.op import ELEMENTWISE, SPATIAL, Decoded, Encoding, Float, Numeric, WireOp, fill, op
 from minnow.schema.ops.special import erfc, keep
 
 
@@ -47,7 +47,7 @@ LeakyRelu.vary(alpha=1.5)
 LeakyRelu.vary(alpha=-0.25)
 
 
-@op(traits=ELEMENTWISE)
+@op(traits=ELEMENTWISE | SPATIAL)
 def PRelu(x: Float, slope: Float):
     """y = x for x >= 0, slope * x below; `slope` is broadcast to the shape of `x`."""
     return keep(lambda v, s: np.where(v < 0, s * v, v), x, slope)
@@ -82,12 +82,12 @@ def _(rng):
 
 @PRelu.encode("PReLU")
 def _(node: Node) -> WireOp | None:
-    x, slope = node.input(0), node.input(1)
-    numbers, rank = slope.array, x.type.rank
-    if numbers is None or rank is None or rank < 3 or x.type.dtype is not DType.F32:
+    x, numbers = node.input(0), node.input(1).array
+    # The format's runtime takes channel blocks for granted, and other ranks than 4 are never stored as such.
+    if numbers is None or x.type.rank != 4 or x.type.dtype is not DType.F32:
         return None
-    # The file keeps the numbers, not the shape: only these two shapes can be told when it is read.
-    if numbers.shape != (1,) and (numbers.size == 1 or numbers.shape != (numbers.size,) + (1,) * (rank - 2)):
+    # The file keeps the numbers, not their shape: only these two shapes can be told when it is read.
+    if numbers.shape != (1,) and (numbers.size == 1 or numbers.shape != (numbers.size, 1, 1)):
         return None
     return WireOp("PReLU", "PRelu", {"slopeCount": numbers.size, "slope": numbers.reshape(-1)}, (x,))
 
@@ -101,7 +101,14 @@ def _(wire: WireOp) -> Decoded:
     return (*wire.inputs, slope if slope.size == 1 else slope.reshape(-1, *(1,) * (rank - 2))), {}
 
 
-@op(mnn=computes(fields("ReLU6", "Relu6", min=("minValue", 0.0), max=("maxValue", 6.0))), traits=ELEMENTWISE)
+# Where the limits are crossed, the format's runtime lets the lower one win.
+_CLIP = when(
+    lambda n: bound(n)["min"] <= bound(n)["max"],
+    computes(fields("ReLU6", "Relu6", min=("minValue", 0.0), max=("maxValue", 6.0))),
+)
+
+
+@op(mnn=_CLIP, traits=ELEMENTWISE)
 def Clip(x: Numeric, *, min: float = -np.inf, max: float = np.inf):
     """y = minimum(maximum(x, min), max), so that `max` wins where it is the smaller one. NaN stays NaN.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import BOOL, F32_I32, binary, simple, swapped
+from minnow.schema.ops.encoding import BOOL, F32_I32, binary, simple, swapped, when
+from minnow.schema.ops.extent import broadcast_to
 from minnow.schema.ops.op import COMPARE, ELEMENTWISE, Bool, Encoding, Float, Numeric, T, Trait, WireOp, fill, op
 from minnow.schema.ops.special import Array
 
@@ -44,26 +45,40 @@ def NotEqual(a: T, b: T):
     return np.not_equal(a, b)
 
 
-@op(mnn=binary("GREATER"), traits=COMPARE)
+def _ordered(code: str) -> Encoding:
+    """GREATER and its like, where the format's runtime is right with them.
+
+    It orders negative floats the wrong way round when both operands are broadcast, [N,1] with [1,M]; with one of them
+    in the shape of the result it does not. A pass may expand one.
+    """
+
+    def is_right(node: Node) -> bool:
+        a, b = node.input(0).type, node.input(1).type
+        return a.dtype is not DType.F32 or broadcast_to(a.shape, b.shape) or broadcast_to(b.shape, a.shape)
+
+    return when(is_right, binary(code))
+
+
+@op(mnn=_ordered("GREATER"), traits=COMPARE)
 def Greater(a: Numeric, b: Numeric):
     """a > b"""
     return np.greater(a, b)
 
 
 # LESS is wrong in other runtimes of the format where both floats are negative. It is read, never written.
-@op(mnn=swapped(binary("GREATER"), binary("LESS")), traits=COMPARE)
+@op(mnn=swapped(_ordered("GREATER"), binary("LESS")), traits=COMPARE)
 def Less(a: Numeric, b: Numeric):
     """a < b. In a file it stands as Greater(b, a)."""
     return np.less(a, b)
 
 
-@op(mnn=binary("GREATER_EQUAL"), traits=COMPARE)
+@op(mnn=_ordered("GREATER_EQUAL"), traits=COMPARE)
 def GreaterOrEqual(a: Numeric, b: Numeric):
     """a >= b"""
     return np.greater_equal(a, b)
 
 
-@op(mnn=binary("LESS_EQUAL"), traits=COMPARE)
+@op(mnn=_ordered("LESS_EQUAL"), traits=COMPARE)
 def LessOrEqual(a: Numeric, b: Numeric):
     """a <= b"""
     return np.less_equal(a, b)
@@ -121,7 +136,15 @@ def Where(cond: Bool, a: T, b: T):
 
 @Where.encode("Select")
 def _(node: Node) -> WireOp | None:
-    return _SELECT.encode(node) if node.input(1).type.dtype in F32_I32 | BOOL else None
+    cond, a, b = (node.input(i).type for i in range(3))
+    if a.dtype not in F32_I32 | BOOL:
+        return None
+    # The format's runtime reads past the end of `b` when that is broadcast, and `a` is not. A number is no matter.
+    if b.count != 1 and not (broadcast_to(cond.shape, b.shape) and broadcast_to(a.shape, b.shape)):
+        result = node.output.type.count
+        if a.count is None or result is None or a.count == result:
+            return None
+    return _SELECT.encode(node)
 
 
 @Where.decode

@@ -68,9 +68,6 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> list[Array]:
 
 
 def _recorded(node: Node, value: Value, array: Array) -> Array:
-    # A graph that is ready for the file has i32 where ops give i64: the file has no other integers.
-    if array.dtype == np.int64 and value.type.dtype is DType.I32:
-        array = array.astype(np.int32)
     if not _fits(array, value.type):
         raise InternalError(f"{node!r} gives {_text(array)}, recorded as {value.type}", where=node.origin)
     return array

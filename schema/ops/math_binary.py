@@ -90,21 +90,25 @@ def Mod(a: Numeric, b: Numeric, *, fmod: bool = False):
     return keep(np.fmod if fmod else np.mod, a, b)
 
 
-# MOD is C's fmod for floats, and has the sign of the divisor for integers, as FLOORMOD has for both.
-_FLOORMOD, _FMOD = binary("FLOORMOD"), binary("MOD", F32)
-_MOD = binary("MOD", I32)
+# The codes change places with the type: for floats MOD is C's fmod, for integers it has the sign of the divisor.
+_MOD = {
+    (DType.F32, True): binary("MOD", F32),
+    (DType.F32, False): binary("FLOORMOD", F32),
+    (DType.I32, True): binary("FLOORMOD", I32),
+    (DType.I32, False): binary("MOD", I32),
+}
 
 
 @Mod.encode("BinaryOp")
 def _(node: Node) -> WireOp | None:
-    return (_FMOD if bound(node)["fmod"] else _FLOORMOD).encode(node)
+    encoding = _MOD.get((node.input(0).type.dtype, bound(node)["fmod"]))
+    return None if encoding is None else encoding.encode(node)
 
 
 @Mod.decode
 def _(wire: WireOp) -> Decoded:
-    if _FMOD.decode(wire):
-        return wire.inputs, {"fmod": True}
-    return _FLOORMOD.decode(wire) or _MOD.decode(wire)
+    found = next((fmod for (_, fmod), encoding in _MOD.items() if encoding.decode(wire)), None)
+    return None if found is None else (wire.inputs, {"fmod": found})
 
 
 def _nonzero(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
-from minnow.schema.ops.encoding import F32_I32, unary
-from minnow.schema.ops.op import ELEMENTWISE, Float, Numeric, op
+from minnow.schema.ir import Node
+from minnow.schema.ops.encoding import F32_I32, bound, unary
+from minnow.schema.ops.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, op
 from minnow.schema.ops.special import erf, erfc, keep
 
 
@@ -33,10 +36,27 @@ def Ceil(x: Float):
     return np.ceil(x)
 
 
-@op(mnn=unary("ROUND"), traits=ELEMENTWISE)
-def Round(x: Float):
-    """Nearest integer, halves to even."""
-    return np.rint(x)
+@op(traits=ELEMENTWISE)
+def Round(x: Float, *, halves: Literal["even", "away"] = "even"):
+    """Nearest integer; halves go to the even one, or away from zero."""
+    if halves == "even":
+        return np.rint(x)
+    return keep(lambda v: np.copysign(np.floor(np.abs(v) + 0.5), v), x)
+
+
+Round.vary(halves="away")
+_ROUND = unary("ROUND")
+
+
+# The format's runtime knows halves away from zero only.
+@Round.encode("UnaryOp")
+def _(node: Node) -> WireOp | None:
+    return _ROUND.encode(node) if bound(node)["halves"] == "away" else None
+
+
+@Round.decode
+def _(wire: WireOp) -> Decoded:
+    return (wire.inputs, {"halves": "away"}) if _ROUND.decode(wire) else None
 
 
 @op(mnn=unary("SIGN", F32_I32), traits=ELEMENTWISE)

@@ -75,7 +75,8 @@ for _op in (BatchNorm, Scale):
 @Scale.encode("Scale")
 def _(node: Node) -> WireOp | None:
     x, scale, bias = (node.input(i) for i in range(3))
-    if x.type.dtype is not DType.F32 or (x.type.rank or 0) < 2 or scale.array is None or bias.array is None:
+    # The format's runtime takes channel blocks for granted, and other ranks than 4 are never stored as such.
+    if x.type.dtype is not DType.F32 or x.type.rank != 4 or scale.array is None or bias.array is None:
         return None
     main = {"channels": scale.array.size, "scaleData": scale.array, "biasData": bias.array}
     return WireOp("Scale", "Scale", main, (x,))

@@ -31,7 +31,8 @@ def _reduction(code: str, dtypes: frozenset[DType] = F32_I32, logical: str = "")
     def encode(node: Node) -> WireOp | None:
         attrs = bound(node)
         # No axes in the table stands for all of them, so that none at all cannot be said.
-        if attrs["axes"] == () or node.input(0).type.dtype not in dtypes:
+        x = node.input(0).type
+        if attrs["axes"] == () or x.dtype not in dtypes or 0 in (x.shape or ()):  # what is empty makes it crash
             return None
         main = {"operation": code, "keepDims": attrs["keepdims"]}
         if attrs["axes"] is not None:
@@ -206,8 +207,8 @@ def _arg(x: Array, axis: int, keepdims: bool, last: bool, pick: Any) -> Array:
 def _arg_encoding(type: str) -> Encoding:
     def encode(node: Node) -> WireOp | None:
         attrs = bound(node)
-        # The file's form drops the axis and takes the first of equals.
-        if attrs["keepdims"] or attrs["select_last_index"] or node.input(0).type.dtype not in F32_I32:
+        # The file's form drops the axis and takes the first of equals; its runtime compares int32 as if it were float.
+        if attrs["keepdims"] or attrs["select_last_index"] or node.input(0).type.dtype is not DType.F32:
             return None
         return WireOp(type, "ArgMax", {"axis": attrs["axis"], "topK": 1}, node.inputs)
 
@@ -284,7 +285,7 @@ def _(x, k, *, axis, largest, sorted):
     return x.type.with_shape(shape), TensorType(DType.I64, shape)
 
 
-# The last axis has the short form; another one is a third operand.
+# Only the last axis has a form. Of equal elements, other runtimes of the format may take any.
 @TopK.encode("TopKV2")
 def _(node: Node) -> WireOp | None:
     attrs = bound(node)

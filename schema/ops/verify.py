@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minnow.schema.errors import InternalError, MinnowError, ModelError
-from minnow.schema.ir import DType, Graph, Model, Node, TensorType
+from minnow.schema.ir import Graph, Model, Node, TensorType
 from minnow.schema.ir.type import merge
 from minnow.schema.ir.verify import verify as verify_structure
 from minnow.schema.ops.builder import infer_node
@@ -69,9 +69,7 @@ def _types(node: Node) -> None:
 
 
 def _fits(inferred: TensorType, recorded: TensorType) -> bool:
-    # A graph that is ready for the file has i32 where ops give i64: the file has no other integers.
-    narrowed = (inferred.dtype, recorded.dtype) == (DType.I64, DType.I32)
-    if inferred.dtype is not recorded.dtype and not narrowed:
+    if inferred.dtype is not recorded.dtype:
         return False
     try:
         merge(inferred.shape, recorded.shape)

@@ -64,6 +64,12 @@ def floor_div(a: Array, b: Array) -> list[Array]:
     return [np.asarray(a.astype(object) // b.astype(object)).astype(a.dtype)]
 
 
+def round_(x: Array, *, halves: str) -> OnnxNode | list[Array]:
+    if halves == "even":
+        return OnnxNode("Round", (x,))
+    return [np.where(np.abs(x) < 2**20, np.trunc(x + np.copysign(0.5, x)), x).astype(x.dtype)]
+
+
 def cast(x: Array, *, to: DType) -> OnnxNode:
     from onnx import helper
 
@@ -78,7 +84,7 @@ def shift(a: Array, b: Array, *, direction: str) -> OnnxNode | list[Array]:
 
 
 SAME = """
-Abs Neg Floor Ceil Round Sign Sqrt Reciprocal Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh
+Abs Neg Floor Ceil Sign Sqrt Reciprocal Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh
 Atanh Erf Relu LeakyRelu Elu Selu Celu ThresholdedRelu Shrink HardSigmoid Sigmoid Gelu Softplus Mish HardSwish PRelu
 Add Sub Mul Div Pow Max Min BitwiseAnd BitwiseOr BitwiseXor BitwiseNot Equal Greater Less GreaterOrEqual LessOrEqual
 And Or Xor Not IsNaN IsInf Where Identity
@@ -87,6 +93,7 @@ And Or Xor Not IsNaN IsInf Where Identity
 TABLE: dict[str, Row] = {
     **{name: node(name) for name in SAME.split()},
     "Square": lambda x: OnnxNode("Mul", (x, x)),
+    "Round": round_,
     "Rsqrt": scalar(lambda x: math.copysign(math.inf, x) if x == 0 else 1 / math.sqrt(x)),
     "Expm1": scalar(lambda x: math.inf if x > 1e3 else math.expm1(x)),
     "Log1p": scalar(lambda x: -math.inf if x == -1 else math.log1p(x)),
