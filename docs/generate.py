@@ -1,0 +1,104 @@
+"""Writes the pages of `docs/` that come from the registries.
+
+python docs/generate.py            # writes
+python docs/generate.py --check    # fails when a page is stale
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).parent
+NOTICE = "<!-- Written by docs/generate.py; edit the code it describes. -->\n"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in lines) + "\n"
+
+
+def ops() -> str:
+    """Every op of the IR."""
+    from minnow.schema.ops import all_ops
+
+    rows = []
+    for op in all_ops():
+        operands = ", ".join(
+            ("*" if i.variadic else "") + i.name + ("?" if i.optional and not i.variadic else "") for i in op.inputs
+        )
+        attrs = ", ".join(a.name if a.required else f"{a.name}={a.default!r}" for a in op.attrs.values())
+        text = op.doc.partition("\n\n")[0].replace("\n", " ")
+        rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", "yes" if op.mnn else "", text])
+    text = (
+        "# Ops\n\n`?` marks optional operands, `*` any number. The column *format* says whether the `.mnn` format has a form of its "
+        "own for the op (for the usual types and attributes); the others are written in a generic form that only Minnow's "
+        "engine runs.\n\n"
+    )
+    return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "format", "meaning"], rows)
+
+
+def onnx() -> str:
+    """Operators of ONNX files."""
+    from minnow.cli.ops import operator_rows
+
+    rows = [[f"`{name}`", versions] for name, versions in operator_rows("onnx")]
+    return f"# ONNX operators\n\nOpsets 7 and up. {len(rows)} operators.\n\n" + _table(["operator", "opsets"], rows)
+
+
+def passes() -> str:
+    """The optimizer's pipeline and rules."""
+    from minnow.cli.ops import pass_rows
+    from minnow.optimizer.pipeline import LEGALIZE, PIPELINE
+
+    steps = [[f"`{name}`", why] for name, why in PIPELINE]
+    legal = [[f"`{name}`", why] for name, why in LEGALIZE]
+    rules = [[f"`{name}`", level, text] for name, level, text in pass_rows()]
+    return (
+        "# The optimizer\n\n## Pipeline\n\n"
+        + _table(["step", "why here"], steps)
+        + "\n## Making the graph fit the file\n\n"
+        + _table(["step", "why here"], legal)
+        + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always.\n\n"
+        + _table(["name", "level", "what it does"], rules)
+    )
+
+
+def cli() -> str:
+    """The help texts of the command line."""
+    import click
+
+    from minnow.cli._app import app
+
+    context = click.Context(app, info_name="mnnconvert", terminal_width=100, max_content_width=100)
+    parts = ["# Command line\n", "```\n" + app.get_help(context) + "\n```\n"]
+    for name in app.list_commands(context):
+        command = app.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context, terminal_width=100, max_content_width=100)
+        parts.append(f"## {name}\n\n```\n{command.get_help(inner)}\n```\n")
+    return "\n".join(parts)
+
+
+PAGES: dict[str, Callable[[], str]] = {"ops.md": ops, "onnx.md": onnx, "passes.md": passes, "cli.md": cli}
+
+
+def main() -> int:
+    os.environ["COLUMNS"] = "100"
+    stale = []
+    for name, page in PAGES.items():
+        text, path = NOTICE + page(), HERE / name
+        if not path.exists() or path.read_text() != text:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(text)
+    if "--check" in sys.argv and stale:
+        print(f"stale pages in docs/: {', '.join(stale)}; `./dev docs` writes them", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
