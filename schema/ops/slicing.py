@@ -238,7 +238,8 @@ _PAD_MODES = {"constant": "CONSTANT", "reflect": "REFLECT", "edge": "EDGE"}
 
 
 def _pads_fit(node: Node) -> bool:
-    """The format's runtimes do not cut off, do not wrap, and mirror once at most."""
+    """The format's runtimes do not cut off, do not wrap, and mirror once at most, which is what a mirror is asked for
+    where the extent is not known."""
     mode = bound(node)["mode"]
     pads = node.input(1).array
     shape = node.input(0).type.shape
@@ -247,8 +248,9 @@ def _pads_fit(node: Node) -> bool:
     if mode != "reflect":
         return True
     if pads is None or shape is None:
-        return False
-    return all(isinstance(d, int) and max(p) < d for d, p in zip(shape, pads.reshape(-1, 2), strict=True) if any(p))
+        return True
+    known = [(d, p) for d, p in zip(shape, pads.reshape(-1, 2), strict=True) if isinstance(d, int) and any(p)]
+    return all(max(p) < d for d, p in known)
 
 
 @Pad.encode("Padding")
