@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import DType
+from minnow.schema.ir import DType, Node
+from minnow.schema.ops.encoding import bound, constant
 from minnow.schema.ops.extent import agree
-from minnow.schema.ops.op import Arg, Float, Int, fill, op
+from minnow.schema.ops.op import Arg, Decoded, Float, Int, WireOp, fill, op
 from minnow.schema.ops.special import Array
 
 Direction = Literal["forward", "reverse", "bidirectional"]
@@ -293,3 +294,117 @@ def _samples(gates: int, states: int, functions: tuple[str, ...], flag: str) -> 
 LSTM.samples(_samples(4, 2, ("sigmoid", "relu", "softsign"), "input_forget"))
 GRU.samples(_samples(3, 1, ("sigmoid", "relu"), "linear_before_reset"))
 RNN.samples(_samples(1, 1, ("relu",), ""))
+
+
+# ---- the file's forms
+
+
+def _is_plain(node: Node, activations: tuple[str, ...]) -> bool:
+    """Forward or both ways, whole sequences, default activations: all that the file's forms can say."""
+    a = bound(node)
+    count = len(_directions(a["direction"]))
+    return (
+        node.input(0).type.dtype is DType.F32
+        and a["direction"] != "reverse"
+        and a["activations"] in ((), activations * count)
+        and not a["clip"]
+        and not a.get("input_forget")
+        and not node.has_input(4)
+        and not node.has_input(7)
+    )
+
+
+def _encode_summed(node: Node, gates: int, activations: tuple[str, ...], states: int) -> WireOp | None:
+    """LSTM and RNN: [x, w, r, b, states...], where b is the sum of both halves of ours."""
+    a = bound(node)
+    given = [node.input(5 + i) for i in range(states) if node.has_input(5 + i)]
+    if not _is_plain(node, activations) or (node.has_input(3) and node.input(3).array is None):
+        return None
+    if given and len(given) != states:
+        return None
+    shape = (len(_directions(a["direction"])), gates * a["hidden"])
+    b = np.zeros(shape, np.float32)
+    if node.has_input(3):
+        halves = node.input(3).array
+        assert halves is not None
+        b = (halves[:, : shape[1]].astype(np.float64) + halves[:, shape[1] :]).astype(np.float32)
+    main = {"outputCount": a["hidden"]}
+    return WireOp(node.op, "LSTM", main, (*node.inputs[:3], b, *given), len(node.outputs))
+
+
+def _decode_summed(wire: WireOp, states: int) -> Decoded:
+    # Caffe's form has its weights in the table.
+    if len(wire.inputs) not in (4, 4 + states) or wire.field("weightI") is not None:
+        return None
+    x, w, r, _, *given = wire.inputs
+    numbers, shape = constant(wire, 3), None if w is None else w.type.shape
+    if numbers is None or shape is None or shape[0] not in (1, 2):
+        return None
+    attrs = {"hidden": wire.field("outputCount", 0), "direction": "forward" if shape[0] == 1 else "bidirectional"}
+    both = np.concatenate([numbers, np.zeros_like(numbers)], 1) if np.any(numbers) else None
+    operands = (x, w, r, both, None, *given) if given else (x, w, r, both) if both is not None else (x, w, r)
+    return operands, attrs
+
+
+LSTM.encode("LSTM")(lambda node: _encode_summed(node, 4, ("sigmoid", "tanh", "tanh"), 2))
+LSTM.decode(lambda wire: _decode_summed(wire, 2))
+RNN.encode("RNN")(lambda node: _encode_summed(node, 1, ("tanh",), 1))
+RNN.decode(lambda wire: _decode_summed(wire, 1))
+
+
+# GRU's form has the matrices for the gates z, r apart from the candidate's, each with x and h stacked.
+@GRU.encode("RNNSequenceGRU")
+def _(node: Node) -> WireOp | None:
+    a = bound(node)
+    both_ways, h = a["direction"] == "bidirectional", a["hidden"]
+    w, r, b = (node.input(i).array if node.has_input(i) else None for i in (1, 2, 3))
+    if not _is_plain(node, ("sigmoid", "tanh")) or w is None or r is None or (node.has_input(3) and b is None):
+        return None
+    if both_ways and len(node.outputs) > 1 and node.outputs[1].uses:
+        return None  # the format's runtime leaves the last state of the way back at zero
+    inputs: list[Any] = [node.input(0)]
+    for d in range(len(w)):
+        stacked = np.concatenate([w[d], r[d]], axis=1).T
+        offsets = np.zeros((2, 3 * h), np.float32) if b is None else b[d].reshape(2, 3 * h)
+        inputs += [
+            *(stacked[:, : 2 * h], offsets[:1, : 2 * h]),
+            *(stacked[:, 2 * h :], offsets[:1, 2 * h :]),
+            offsets[1:],
+        ]
+    if node.has_input(5):
+        inputs.append(node.input(5))
+    main = {
+        "numUnits": h,
+        "isBidirectionalRNN": both_ways,
+        "linearBeforeReset": a["linear_before_reset"],
+        "keepAllOutputs": True,
+    }
+    return WireOp("RNNSequenceGRU", "RNNParam", main, inputs, len(node.outputs))
+
+
+@GRU.decode
+def _(wire: WireOp) -> Decoded:
+    both_ways, h = wire.field("isBidirectionalRNN", False), wire.field("numUnits", 0)
+    ways = 2 if both_ways else 1
+    x, *rest = wire.inputs
+    arrays = [constant(wire, i + 1) for i in range(5 * ways)]
+    if len(rest) not in (5 * ways, 5 * ways + 1) or not wire.field("keepAllOutputs", False):
+        return None
+    w, r, b = [], [], []
+    for d in range(ways):
+        way = [v for v in arrays[5 * d : 5 * d + 5] if v is not None]
+        if len(way) < 5:
+            return None
+        gates, gate_offset, candidate, candidate_offset, recurrent_offset = way
+        stacked = np.concatenate([gates, candidate], axis=1).T
+        features = stacked.shape[1] - h
+        w.append(stacked[:, :features])
+        r.append(stacked[:, features:])
+        b.append(np.concatenate([v.reshape(-1) for v in (gate_offset, candidate_offset, recurrent_offset)]))
+    attrs = {
+        "hidden": h,
+        "direction": "bidirectional" if both_ways else "forward",
+        "linear_before_reset": wire.field("linearBeforeReset", False),
+    }
+    operands = [x, np.stack(w), np.stack(r), np.stack(b) if np.any(b) else None, None, *rest[5 * ways :]]
+    return operands, attrs
