@@ -39,7 +39,7 @@ class IndexReader {
   int64_t dim_ = 0;
 };
 
-// memcpy without a call for the sizes of single elements and of channel blocks.
+// memcpy without a call for the sizes of single elements.
 inline void copy_block(char* dst, const char* src, int64_t bytes) {
   switch (bytes) {
     case 1:
@@ -53,15 +53,6 @@ inline void copy_block(char* dst, const char* src, int64_t bytes) {
       break;
     case 8:
       std::memcpy(dst, src, 8);
-      break;
-    case 16:
-      std::memcpy(dst, src, 16);
-      break;
-    case 32:
-      std::memcpy(dst, src, 32);
-      break;
-    case 64:
-      std::memcpy(dst, src, 64);
       break;
     default:
       std::memcpy(dst, src, static_cast<size_t>(bytes));

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/index.h"
 #include "kernels/cpu/resize_axis.h"
 #include "kernels/region.h"
 
@@ -48,6 +47,50 @@ Status infer_resize(InferContext& c) {
   for (int k = 0; k < c.shape(0).rank(); ++k) y.push_back(axes[static_cast<size_t>(k)].out);
   c.set(0, c.in(0).dtype, y);
   return check_shape(y);
+}
+
+// dst[i] = src[offset[i]] for blocks of kSize bytes; 0: of `size` bytes.
+template <size_t kSize>
+void gather_blocks(const char* src, const int64_t* offset, int64_t n, char* dst, size_t size) {
+  const size_t block = kSize > 0 ? kSize : size;
+  for (int64_t i = 0; i < n; ++i, dst += block) std::memcpy(dst, src + offset[i], kSize > 0 ? kSize : size);
+}
+
+// By far the most frequent: each element of four bytes twice.
+void double_elements(const char* src, const int64_t*, int64_t n, char* dst, size_t) {
+  for (int64_t i = 0; i < n / 2; ++i) {
+    uint32_t element;
+    std::memcpy(&element, src + 4 * i, 4);
+    const uint64_t two = element * uint64_t{0x100000001};
+    std::memcpy(dst + 8 * i, &two, 8);
+  }
+  if (n % 2 != 0) std::memcpy(dst + 4 * (n - 1), src + n / 2 * 4, 4);
+}
+
+using GatherBlocks = void (*)(const char*, const int64_t*, int64_t, char*, size_t);
+
+GatherBlocks gather_of(int64_t block, const int64_t* offset, int64_t n) {
+  bool doubles = block == 4;
+  for (int64_t i = 0; i < n && doubles; ++i) doubles = offset[i] == i / 2 * 4;
+  if (doubles) return double_elements;
+  switch (block) {
+    case 1:
+      return gather_blocks<1>;
+    case 2:
+      return gather_blocks<2>;
+    case 4:
+      return gather_blocks<4>;
+    case 8:
+      return gather_blocks<8>;
+    case 16:
+      return gather_blocks<16>;
+    case 32:
+      return gather_blocks<32>;
+    case 64:
+      return gather_blocks<64>;
+    default:
+      return gather_blocks<0>;
+  }
 }
 
 // A tensor as a row-major array: channel blocks and lanes are axes of their own.
@@ -199,8 +242,7 @@ class ResizeKernel final : public Kernel {
     }
     const int64_t block = grid_.out(last_ + 1, grid_.rank) * size, n = grid_.axis[static_cast<size_t>(last_)].out;
     const int64_t* along = map[static_cast<size_t>(last_)];
-    bool doubles = true;  // by far the most frequent: each element twice
-    for (int64_t i = 0; i < n && doubles; ++i) doubles = along[i] == i / 2 * block;
+    const GatherBlocks gather = gather_of(block, along, n);
     auto rows = [&](int64_t begin, int64_t end, int) {
       int64_t previous = -1;
       for (int64_t row = begin; row < end; ++row) {
@@ -213,10 +255,8 @@ class ResizeKernel final : public Kernel {
         char* to = dst + row * n * block;
         if (from == previous) {
           std::memcpy(to, to - n * block, static_cast<size_t>(n * block));
-        } else if (doubles && block == 4) {
-          for (int64_t i = 0; i < n; ++i) std::memcpy(to + 4 * i, src + from + i / 2 * 4, 4);
         } else {
-          for (int64_t i = 0; i < n; ++i) copy_block(to + i * block, src + from + along[i], block);
+          gather(src + from, along, n, to, static_cast<size_t>(block));
         }
         previous = from;
       }
