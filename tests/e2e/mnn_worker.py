@@ -1,9 +1,14 @@
-"""Runs one file in MNN's own runtime. Started by the Python of an environment that has MNN; imports nothing of ours.
+"""Runs files in MNN's own runtime. Started by the Python of an environment that has MNN; imports nothing of ours.
 
-    python mnn_worker.py model.mnn inputs.npz outputs.npz OUTPUT_NAME...
+    python mnn_worker.py JOB...
+
+A job is a folder with `model.mnn`, `inputs.npz` (one array per input, by name) and `outputs.txt` (one name a line). Its
+results go to `results.npz`, numbered like the lines. Jobs are done in order: one that ends the process, as MNN does for
+ops it does not know, leaves the later ones undone.
 """
 
 import sys
+from pathlib import Path
 
 import MNN.expr as expr
 import MNN.nn as nn
@@ -15,19 +20,31 @@ WINOGRAD_MEMORY_LEVEL = 3
 CODES = {"float32": expr.float, "int32": expr.int, "uint8": expr.uint8, "int8": expr.int8}
 
 
-def main() -> None:
-    model, given, wanted, *outputs = sys.argv[1:]
-    arrays = np.load(given)
+def run(job: Path) -> None:
+    arrays = np.load(job / "inputs.npz")
+    outputs = (job / "outputs.txt").read_text().splitlines()
     manager = nn.create_runtime_manager(({"backend": "CPU", "precision": "high", "numThread": 1},))
     manager.set_hint(WINOGRAD_MEMORY_LEVEL, 0)
-    module = nn.load_module_from_file(model, list(arrays.files), outputs, runtime_manager=manager)
+    module = nn.load_module_from_file(str(job / "model.mnn"), arrays.files, outputs, runtime_manager=manager)
     feed = [expr.const(a, list(a.shape), expr.NCHW, CODES[a.dtype.name]) for a in map(arrays.__getitem__, arrays.files)]
     results = module.forward(feed)
     results = results if isinstance(results, list) else [results]
-    # The shape first: reading alone gives flat numbers for some tensors.
     plain = [expr.convert(r, expr.NCHW) if r.data_format == expr.NC4HW4 else r for r in results]
-    np.savez(wanted, **{n: np.array(r.read()).reshape(r.shape) for n, r in zip(outputs, plain)})
+    np.savez(job / "results.npz", *map(read, plain))
+
+
+def read(result: expr.Var) -> np.ndarray:
+    """Its numbers. Reading an empty tensor fails, and gives flat numbers for others; shapes settle while reading."""
+    if 0 in result.shape:
+        return np.zeros(result.shape, np.float32)
+    numbers = np.array(result.read())
+    return numbers.reshape(result.shape)
 
 
 if __name__ == "__main__":
-    main()
+    for argument in sys.argv[1:]:
+        print("job", argument, flush=True)
+        try:
+            run(Path(argument))
+        except (RuntimeError, ValueError, KeyError) as e:
+            print(type(e).__name__, e, flush=True)
