@@ -8,7 +8,7 @@ target_link_libraries(minnow_schema INTERFACE flatbuffers_headers)
 
 add_custom_command(
   OUTPUT "${schema_folder}/mnn_generated.h"
-  COMMAND "${MINNOW_FLATC}" --cpp --no-warnings -o "${schema_folder}" "${schema_source}"
+  COMMAND "${MINNOW_FLATC}" --cpp --scoped-enums --no-warnings -o "${schema_folder}" "${schema_source}"
   DEPENDS "${schema_source}"
   COMMENT "flatc mnn.fbs"
   VERBATIM)
