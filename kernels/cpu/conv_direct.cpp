@@ -27,7 +27,7 @@ class ConvDirect final : public ConvScheme {
     flat_ = pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw;
     width_ = flat_ ? s_.oh * s_.ow : s_.ow;
     blocks_ = ceil_div(s_.ocg(), pack_);
-    choose_tile();
+    plan_ = TilePlan(width_, blocks_, panel() / pack_);
     choose_band();
   }
 
@@ -63,22 +63,17 @@ class ConvDirect final : public ConvScheme {
     if (copies_)  // no worker holds a band yet
       for (int i = 0; i < s_.threads; ++i) *held_band(workspace + i * worker_floats()) = -1;
     const int64_t bands = ceil_div(lines_, band_lines_);
-    const int64_t items = s_.n * s_.group * bands * groups_;
+    const int64_t items = s_.n * s_.group * bands * plan_.groups();
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t band = i / groups_ % bands, image = i / groups_ / bands;
-        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % groups_), i / groups_,
+        const int64_t band = i / plan_.groups() % bands, image = i / plan_.groups() / bands;
+        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % plan_.groups()), i / plan_.groups(),
                  workspace + worker * worker_floats());
       }
     });
   }
 
  private:
-  struct Blocks {
-    int64_t first;
-    int count;
-  };
-
   // Input columns that one row of output reads.
   int64_t span() const { return (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
   int64_t panel() const { return s_.icg() * s_.kh * s_.kw * pack_; }
@@ -86,62 +81,17 @@ class ConvDirect final : public ConvScheme {
   int64_t band_floats() const {
     return copies_ ? band_rows(band_lines_) * span() * (compact_ ? s_.icg() : round_up(s_.icg(), pack_)) : 0;
   }
-  int64_t result_floats() const { return aligned_ ? 0 : tile_blocks_ * band_lines_ * width_ * pack_; }
+  int64_t result_floats() const { return aligned_ ? 0 : plan_.most_blocks() * band_lines_ * width_ * pack_; }
   int64_t worker_floats() const { return copies_ ? 16 + round_up(band_floats(), 16) + round_up(result_floats(), 16) : 0; }
   static int64_t* held_band(float* space) { return reinterpret_cast<int64_t*>(space); }
 
-  // The blocks of output channels that item `i` of a band computes: `tile_blocks_` each, the rest in smaller groups.
-  Blocks block_group(int i) const {
-    int64_t first = 0;
-    int count = tile_blocks_;
-    for (;; --i, first += count) {
-      while (first + count > blocks_) count /= 2;
-      if (i == 0) return {first, count};
-    }
-  }
-
-  int64_t tiles_for(int count) const { return std::max<int64_t>(1, ceil_div(width_, tile_pixels(count))); }
-  int64_t tile_begin(int64_t tile) const { return tile * (width_ / tiles_) + std::min(tile, width_ % tiles_); }
-
-  void choose_tile() {
-    double best = 0;
-    tile_blocks_ = 0;
-    for (int count : {2, 4, 1}) {  // where equal, 2 leaves the most of the cache to others
-      if (count > blocks_) continue;
-      const int64_t tiles = tiles_for(count);
-      const double steps = static_cast<double>(panel() / pack_);
-      double cycles = 0;
-      int64_t left = blocks_;
-      for (int c = count; c >= 1; c /= 2) {
-        const int64_t wide = width_ % tiles;
-        const int pixels = static_cast<int>(width_ / tiles);
-        const double one = static_cast<double>(tiles - wide) * (tile_cycles(c, std::max(1, pixels)) * steps + 60) +
-                           static_cast<double>(wide) * (tile_cycles(c, pixels + 1) * steps + 60);
-        cycles += static_cast<double>(left / c) * one;
-        left %= c;
-      }
-      if (tile_blocks_ == 0 || cycles < 0.97 * best) {
-        best = cycles;
-        tile_blocks_ = count;
-      }
-    }
-    if (tile_blocks_ == 0) tile_blocks_ = 1;
-    tiles_ = tiles_for(tile_blocks_);
-    groups_ = 0;
-    int64_t left = blocks_;
-    for (int c = tile_blocks_; c >= 1; c /= 2) {
-      groups_ += static_cast<int>(left / c);
-      left %= c;
-    }
-  }
-
   void choose_band() {
-    lines_ = flat_ ? tiles_ : s_.oh;
-    const int64_t line_bytes = 4 * (flat_ ? ceil_div(width_, tiles_) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
+    lines_ = flat_ ? plan_.tiles() : s_.oh;
+    const int64_t line_bytes = 4 * (flat_ ? ceil_div(width_, plan_.tiles()) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
     const int64_t limit = 4 * blocks_ * panel() > kLargeWeightBytes ? kLargeBandBytes : kBandBytes;
     int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, limit));
     // Several pieces of work for each thread, so that all end at the same time.
-    const int64_t others = std::max<int64_t>(1, s_.n * s_.group * groups_);
+    const int64_t others = std::max<int64_t>(1, s_.n * s_.group * plan_.groups());
     if (s_.threads > 1) bands = std::max(bands, ceil_div(4 * s_.threads, others));
     bands = std::max<int64_t>(1, std::min(bands, lines_));
     band_lines_ = std::max<int64_t>(1, ceil_div(lines_, bands));
@@ -221,7 +171,7 @@ class ConvDirect final : public ConvScheme {
   void run_item(const ConvCall& call, int64_t n, int64_t g, int64_t band, int group, int64_t band_id,
                 float* space) const {
     const int64_t line_begin = band * band_lines_, line_end = std::min(lines_, line_begin + band_lines_);
-    const Blocks blocks = block_group(group);
+    const TilePlan::Blocks blocks = plan_.group(group);
     const Source source = source_of(call, n, g, line_begin, line_end, band_id, space);
     const int64_t plane = s_.oh * s_.ow * pack_, first_channel = g * s_.ocg() + blocks.first * pack_;
     const int64_t image = n * ceil_div(s_.oc, pack_) * plane;
@@ -252,8 +202,8 @@ class ConvDirect final : public ConvScheme {
     for (int64_t line = line_begin; line < line_end; ++line) {
       const int64_t y = flat_ ? 0 : line;
       set_steps(source, y, &t);
-      for (int64_t tile = flat_ ? line : 0, last = flat_ ? line : tiles_ - 1; tile <= last; ++tile) {
-        const int64_t x = tile_begin(tile), pixels = tile_begin(tile + 1) - x;
+      for (int64_t tile = flat_ ? line : 0, last = flat_ ? line : plan_.tiles() - 1; tile <= last; ++tile) {
+        const int64_t x = plan_.tile_begin(tile), pixels = plan_.tile_begin(tile + 1) - x;
         if (pixels == 0) continue;
         const int64_t at = (y * width_ + x) * pack_ - shift;
         t.in = source.base + x * t.in_pixel;
@@ -283,9 +233,8 @@ class ConvDirect final : public ConvScheme {
   ConvShape s_;
   int64_t pack_;
   bool aligned_, compact_, copies_, flat_;
-  int64_t width_, blocks_;      // pixels in a row of tiles; blocks of output channels of a group
-  int tile_blocks_, groups_;    // blocks of a tile; items that the blocks of a band make
-  int64_t tiles_;               // tiles in a row
+  int64_t width_, blocks_;  // pixels in a row of tiles; blocks of output channels of a group
+  TilePlan plan_;
   int64_t lines_, band_lines_;  // rows of the output, or where it is one flat row, tiles
 };
 

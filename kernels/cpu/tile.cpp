@@ -146,10 +146,49 @@ int tile_pixels(int blocks) { return HWY_DYNAMIC_DISPATCH(most_pixels)(blocks); 
 
 TileFunction tile_function(int blocks, int pixels) { return HWY_DYNAMIC_DISPATCH(pick_tile)(blocks, pixels); }
 
-double tile_cycles(int blocks, int pixels) {
-  // Two multiplications and two loads per cycle; a sum can be added to every four cycles.
-  const double multiply = 0.5 * blocks * pixels, load = 0.5 * (blocks + pixels);
-  return std::max({4.0, multiply, load}) + 0.5;
+namespace {
+
+// Two multiplications and two loads per cycle; a sum can be added to every four cycles. Per step of a tile.
+double tile_cycles(int blocks, int64_t pixels) {
+  const double b = blocks, p = static_cast<double>(pixels);
+  return std::max({4.0, 0.5 * b * p, 0.5 * (b + p)}) + 0.5;
+}
+constexpr double kTileStart = 60;  // cycles a tile takes beside its steps
+
+}  // namespace
+
+TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps) : pixels_(pixels), blocks_(blocks) {
+  double best = 0;
+  for (int count : {2, 4, 1}) {  // where equal, 2 leaves the most of the cache to others
+    if (count > blocks && count > 1) continue;
+    const int64_t tiles = std::max<int64_t>(1, (pixels + tile_pixels(count) - 1) / tile_pixels(count));
+    const int64_t wide = pixels % tiles;  // tiles with one pixel more
+    double cycles = 0;
+    int groups = 0;
+    int64_t left = blocks;
+    for (int c = count; c >= 1; c /= 2) {
+      const double steps_of = static_cast<double>(steps);
+      const double narrow = tile_cycles(c, pixels / tiles) * steps_of + kTileStart;
+      const double broad = tile_cycles(c, pixels / tiles + 1) * steps_of + kTileStart;
+      cycles += static_cast<double>(left / c) * (static_cast<double>(tiles - wide) * narrow + static_cast<double>(wide) * broad);
+      groups += static_cast<int>(left / c);
+      left %= c;
+    }
+    if (groups_ == 0 || cycles < 0.97 * best) {
+      best = cycles;
+      most_blocks_ = count;
+      tiles_ = tiles;
+      groups_ = groups;
+    }
+  }
+}
+
+TilePlan::Blocks TilePlan::group(int i) const {
+  Blocks blocks = {0, most_blocks_};
+  for (;; --i, blocks.first += blocks.count) {
+    while (blocks.first + blocks.count > blocks_) blocks.count /= 2;
+    if (i == 0) return blocks;
+  }
 }
 
 }  // namespace minnow

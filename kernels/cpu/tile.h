@@ -6,6 +6,7 @@
 //       clamp(start + sum over the steps s of in[r * in_pixel + in_offset(s)] * w[b * w_block + w_offset(s) + lane])
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace minnow {
@@ -36,13 +37,32 @@ struct Tile {
 
 using TileFunction = void (*)(const Tile&);
 
-// Blocks of output channels a tile may have: 1, 2 or 4.
-constexpr int kTileBlocks[] = {4, 2, 1};
-// The most pixels of a tile with so many blocks on this instruction set.
+// The most pixels of a tile with 1, 2 or 4 blocks on this instruction set.
 int tile_pixels(int blocks);
 // The kernel for 1 <= pixels <= tile_pixels(blocks).
 TileFunction tile_function(int blocks, int pixels);
-// Estimated cycles of one step of such a tile, from what its multiplications, loads and latencies need.
-double tile_cycles(int blocks, int pixels);
+
+// How a row of pixels and a number of output blocks are cut into tiles of nearly equal size, so that a step costs the
+// least by an estimate of what multiplications, loads and latencies need.
+class TilePlan {
+ public:
+  struct Blocks {
+    int64_t first;
+    int count;
+  };
+
+  TilePlan() = default;
+  TilePlan(int64_t pixels, int64_t blocks, int64_t steps);
+
+  int64_t tiles() const { return tiles_; }  // along the row
+  int64_t tile_begin(int64_t tile) const { return tile * (pixels_ / tiles_) + std::min(tile, pixels_ % tiles_); }
+  int most_blocks() const { return most_blocks_; }
+  int groups() const { return groups_; }  // of output blocks: most_blocks() in each, the rest in smaller ones
+  Blocks group(int i) const;
+
+ private:
+  int64_t pixels_ = 0, blocks_ = 0, tiles_ = 1;
+  int most_blocks_ = 1, groups_ = 0;
+};
 
 }  // namespace minnow

@@ -1,0 +1,155 @@
+#include "kernels/cpu/gemm.h"
+
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+
+namespace minnow {
+namespace {
+
+// A band of A should stay in the second-level cache while the columns of B pass over it.
+constexpr int64_t kBandBytes = 256 << 10;
+// Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
+constexpr int64_t kLongestSum = 2048;
+constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
+
+constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+}  // namespace
+
+int64_t gemm_packed_floats(int64_t k, int64_t n) { return k * round_up(n, pack_width()); }
+
+void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool) {
+  const int64_t pack = pack_width(), blocks = ceil_div(n, pack);
+  auto pack_blocks = [&](int64_t first, int64_t last, int) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t lanes = std::min(pack, n - block * pack);
+      float* to = packed + block * k * pack;
+      if (lanes < pack) std::fill(to, to + k * pack, 0.0f);
+      if (transposed) {
+        // Pieces of a row of B^T short enough for what they are written to to stay in the first-level cache.
+        const float* from = b + block * pack * ldb;
+        for (int64_t k0 = 0; k0 < k; k0 += 64)
+          for (int64_t l = 0; l < lanes; ++l)
+            for (int64_t i = k0; i < std::min(k, k0 + 64); ++i) to[i * pack + l] = from[l * ldb + i];
+      } else {
+        for (int64_t i = 0; i < k; ++i)
+          std::memcpy(to + i * pack, b + i * ldb + block * pack, static_cast<size_t>(lanes) * sizeof(float));
+      }
+    }
+  };
+  if (pool == nullptr) return pack_blocks(0, blocks, 0);
+  pool->parallel_for(blocks, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, k)), pack_blocks);
+}
+
+Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& activation, int threads)
+    : m_(m), n_(n), k_(k), pack_(pack_width()), threads_(threads), activation_(activation) {
+  blocks_ = ceil_div(n, pack_);
+  plan_ = TilePlan(m, blocks_, k);
+  // Rows of A that are read many times are brought together first: at distances of a power of two, as matrices often
+  // have, they would drive each other out of the first-level cache.
+  copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && m > 4);
+  if (copies_) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
+  const int64_t bytes = 4 * m * ceil_div(k, k_parts_);
+  bands_ = std::max<int64_t>(1, ceil_div(bytes, kBandBytes));
+  if (threads > 1) bands_ = std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups())));
+  bands_ = std::max<int64_t>(1, std::min(bands_, plan_.tiles()));
+}
+
+// First row of a band; bands are made of whole tiles.
+int64_t Gemm::band_rows(int64_t band) const { return plan_.tile_begin(band * plan_.tiles() / bands_); }
+
+int64_t Gemm::worker_floats() const {
+  if (!copies_) return 0;
+  const int64_t rows = plan_.tile_begin(std::min(plan_.tiles(), ceil_div(plan_.tiles(), bands_)));
+  return 16 + round_up(rows * round_up(ceil_div(k_, k_parts_), pack_), 16);
+}
+
+int64_t Gemm::workspace_bytes() const { return threads_ * worker_floats() * 4; }
+
+void Gemm::run(const GemmCall& call) const {
+  float* workspace = static_cast<float*>(call.workspace);
+  const int64_t items = bands_ * plan_.groups();
+  for (int64_t part = 0; part < k_parts_; ++part) {
+    if (copies_)  // no worker holds a band yet
+      for (int i = 0; i < threads_; ++i) *reinterpret_cast<int64_t*>(workspace + i * worker_floats()) = -1;
+    auto run_items = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t i = begin; i < end; ++i)
+        run_item(call, part, i / plan_.groups(), static_cast<int>(i % plan_.groups()), workspace + worker * worker_floats());
+    };
+    if (call.pool == nullptr || macs() < kSerialMacs) {
+      run_items(0, items, 0);
+    } else {
+      call.pool->parallel_for(items, 1, run_items);
+    }
+  }
+}
+
+// A[begin..end, k_begin..k_end] as [blocks of k][row][k in the block].
+void Gemm::copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, float* to) const {
+  const int64_t rows = end - begin;
+  for (int64_t k = k_begin; k < k_end; k += pack_, to += rows * pack_) {
+    const int64_t lanes = std::min<int64_t>(pack_, k_end - k);
+    if (call.transpose_a) {
+      for (int64_t l = 0; l < lanes; ++l) {
+        const float* from = call.a + (k + l) * call.lda + begin;
+        for (int64_t r = 0; r < rows; ++r) to[r * pack_ + l] = from[r];
+      }
+    } else {
+      for (int64_t r = 0; r < rows; ++r)
+        std::memcpy(to + r * pack_, call.a + (begin + r) * call.lda + k, static_cast<size_t>(lanes) * sizeof(float));
+    }
+  }
+}
+
+void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group, float* space) const {
+  const int64_t row_begin = band_rows(band), row_end = band_rows(band + 1), rows = row_end - row_begin;
+  const int64_t k_begin = part * k_ / k_parts_, k_end = (part + 1) * k_ / k_parts_, k = k_end - k_begin;
+  const bool first = part == 0, last = part + 1 == k_parts_;
+  const TilePlan::Blocks blocks = plan_.group(group);
+  const int64_t columns = std::min<int64_t>(blocks.count * pack_, n_ - blocks.first * pack_);
+  Tile t;
+  const float* a = call.a + row_begin * call.lda;
+  if (copies_) {
+    int64_t* held = reinterpret_cast<int64_t*>(space);
+    float* copy = space + 16;
+    if (*held != band) copy_rows(call, row_begin, row_end, k_begin, k_end, copy);
+    *held = band;
+    a = copy;
+    t.in_pixel = pack_;
+    const int64_t full = k / pack_;
+    t.steps[0].outer = full;
+    t.steps[0].in_outer = rows * pack_;
+    t.steps[0].w_outer = pack_ * pack_;
+    t.steps[0].length = pack_;
+    t.steps[1].in = full * rows * pack_;
+    t.steps[1].w = full * pack_ * pack_;
+    t.steps[1].length = k % pack_;
+  } else {
+    t.in_pixel = call.transpose_a ? 1 : call.lda;  // one row of a transposed A lies as that of any other
+    t.steps[0].length = k;
+    t.steps[1].outer = 0;
+  }
+  t.w = call.packed_b + (blocks.first * k_ + k_begin) * pack_;
+  t.w_block = k_ * pack_;
+  t.bias = first && call.bias != nullptr ? call.bias + blocks.first * pack_ : nullptr;
+  t.out_pixel = call.ldc;
+  t.out_block = pack_;
+  t.lanes = static_cast<int>(columns - (blocks.count - 1) * pack_);
+  t.low = last ? activation_.low : -std::numeric_limits<float>::infinity();
+  t.high = last ? activation_.high : std::numeric_limits<float>::infinity();
+  const int64_t tile_end = (band + 1) * plan_.tiles() / bands_;
+  for (int64_t tile = band * plan_.tiles() / bands_; tile < tile_end; ++tile) {
+    const int64_t row = plan_.tile_begin(tile), count = plan_.tile_begin(tile + 1) - row;
+    if (count == 0) continue;
+    t.in = a + (row - row_begin) * t.in_pixel;
+    t.out = call.c + row * call.ldc + blocks.first * pack_;
+    t.start = first ? nullptr : t.out;
+    tile_function(blocks.count, static_cast<int>(count))(t);
+    if (!last || activation_.is_clamp()) continue;
+    for (int64_t r = 0; r < count; ++r) activate(activation_, t.out + r * call.ldc, columns);
+  }
+}
+
+}  // namespace minnow

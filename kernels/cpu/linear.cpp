@@ -1,0 +1,142 @@
+// The op Linear: y = activation(x W^T + bias), with W as [outputs, inputs].
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/float_buffer.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/matmul.h"
+
+namespace minnow {
+namespace {
+
+using LongLong = long long;
+
+Status infer_linear(InferContext& c) {
+  if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "the input and the weights are needed");
+  const Shape &x = c.shape(0), &w = c.shape(1);
+  const DType dtype = c.in(0).dtype;
+  for (int i = 1; i < std::min(3, c.num_inputs()); ++i)
+    if (c.has(i) && c.in(i).dtype != dtype)
+      return fail(Code::kFormat, "input %d is %s, but input 0 is %s", i, dtype_name(c.in(i).dtype), dtype_name(dtype));
+  if (!can_multiply(dtype)) return fail(Code::kUnsupported, "a matrix product of %s", dtype_name(dtype));
+  if (x.rank() < 1 || w.rank() != 2 || w[1] != x.at(-1))
+    return fail(Code::kFormat, "weights of shape %s do not fit an input of shape %s: they must be [outputs, inputs]",
+                w.str().c_str(), x.str().c_str());
+  if (c.has(2) && !(c.shape(2) == Shape{w[0]}))
+    return fail(Code::kFormat, "a bias of shape %s for %lld outputs", c.shape(2).str().c_str(), static_cast<LongLong>(w[0]));
+  Activation activation;
+  MINNOW_RETURN_IF_ERROR(read_activation(c.attrs, &activation));
+  if (!is_float(dtype) && !c.attrs.s("activation").empty())
+    return fail(Code::kUnsupported, "an activation on a matrix product of %s", dtype_name(dtype));
+  Shape out = x;
+  out[x.rank() - 1] = w[0];
+  c.set(0, dtype, out);
+  return ok();
+}
+
+MatMulShape product_shape(const NodeContext& node) {
+  const Shape& w = node.in[1]->shape;
+  const Shape& x = node.in[0]->shape;
+  MatMulShape s;
+  s.m = x.count(0, x.rank() - 1);
+  s.n = w[0];
+  s.k = w[1];
+  s.transpose_b = true;
+  s.a_matrices = s.b_matrices = 1;
+  s.a.assign(1, 0);
+  s.b.assign(1, 0);
+  return s;
+}
+
+class LinearPlain final : public Kernel {
+ public:
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    s_ = product_shape(node);
+    return read_activation(node.attrs, &activation_);
+  }
+  void run(const RunContext& context) override {
+    const Tensor& y = *context.out[0];
+    const void* bias = context.in.size() > 2 && context.in[2] != nullptr ? context.in[2]->data : nullptr;
+    matmul_plain(s_, y.type.dtype, context.in[0]->data, context.in[1]->data, bias, y.data, context.pool);
+    if (y.type.dtype != DType::kF64) return;
+    double* out = context.out[0]->as<double>();
+    for (int64_t i = 0, n = y.count(); i < n; ++i) out[i] = activate_scalar(activation_, out[i]);
+  }
+  std::string scheme() const override { return "plain"; }
+  int64_t macs() const override { return s_.macs(); }
+
+ private:
+  MatMulShape s_;
+  Activation activation_;
+};
+
+class Linear final : public Kernel {
+ public:
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    s_ = product_shape(node);
+    Activation activation;
+    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation));
+    gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation, std::max(1, node.threads));
+    const Tensor* w = node.constant[1];
+    if (w == nullptr) {
+      weights_.clear();
+    } else if (weights_.empty()) {
+      weights_.allocate(packed_floats());
+      gemm_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, weights_.data(), nullptr);
+    }
+    constant_bias_ = node.constant.size() > 2 && node.constant[2] != nullptr;
+    if (constant_bias_) {
+      bias_.allocate(bias_floats());
+      copy_bias(*node.constant[2], bias_.data());
+    }
+    *workspace = 4 * (gemm_floats() + (w == nullptr ? packed_floats() : 0) + (constant_bias_ ? 0 : bias_floats()));
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    float* space = static_cast<float*>(context.workspace) + gemm_floats();
+    GemmCall call = {context.in[0]->as<float>(), s_.k, false, weights_.data(), nullptr, context.out[0]->as<float>(), s_.n,
+                     context.workspace, context.pool};
+    if (weights_.empty()) {
+      gemm_pack_b(context.in[1]->as<float>(), s_.k, true, s_.k, s_.n, space, context.pool);
+      call.packed_b = space;
+      space += packed_floats();
+    }
+    if (constant_bias_) {
+      call.bias = bias_.data();
+    } else if (context.in.size() > 2 && context.in[2] != nullptr) {
+      copy_bias(*context.in[2], space);
+      call.bias = space;
+    }
+    gemm_.run(call);
+  }
+
+  std::string scheme() const override { return "gemm_packed"; }
+  int64_t macs() const override { return s_.macs(); }
+
+ private:
+  static int64_t round_up16(int64_t n) { return (n + 15) / 16 * 16; }
+  int64_t gemm_floats() const { return round_up16(gemm_.workspace_bytes() / 4); }
+  int64_t packed_floats() const { return round_up16(gemm_packed_floats(s_.k, s_.n)); }
+  int64_t bias_floats() const { return round_up16(s_.n); }
+  void copy_bias(const Tensor& bias, float* to) const {
+    std::memcpy(to, bias.data, static_cast<size_t>(s_.n) * sizeof(float));
+    std::fill(to + s_.n, to + bias_floats(), 0.0f);
+  }
+
+  MatMulShape s_;
+  Gemm gemm_;
+  FloatBuffer weights_, bias_;
+  bool constant_bias_ = false;
+};
+
+std::unique_ptr<Kernel> create_linear(const NodeContext& node) {
+  if (node.in[0]->dtype != DType::kF32) return std::make_unique<LinearPlain>();
+  return std::make_unique<Linear>();
+}
+
+MINNOW_OP("Linear", infer_linear, create_linear, LayoutRule::kPlain);
+
+}  // namespace
+}  // namespace minnow
