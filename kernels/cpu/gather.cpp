@@ -71,14 +71,16 @@ void run_gather_elements(const Attrs& attrs, const RunContext& c) {
   const char* from = x.as<char>();
   char* to = c.out[0]->as<char>();
   c.pool->parallel_for(lines.lines(), grain_of(n * 16), [&](int64_t begin, int64_t end, int) {
-    for (int64_t line = begin; line < end; ++line) {
-      const int64_t base = lines.base(line);
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t k = indices.at(line * n + j, dim);
-        if (k < 0) continue;
-        copy_block(to + (line * n + j) * size, from + (base + j * lines.step() + k * lines.along()) * size, size);
+    with_size(size, [&](auto constant) {
+      for (int64_t line = begin; line < end; ++line) {
+        const char* base = from + lines.base(line) * constant;
+        char* y = to + line * n * constant;
+        for (int64_t j = 0; j < n; ++j, base += lines.step() * constant, y += constant) {
+          const int64_t k = indices.at(line * n + j, dim);
+          if (k >= 0) std::memcpy(y, base + k * lines.along() * constant, constant);
+        }
       }
-    }
+    });
   });
   indices.report(c);
 }

@@ -39,6 +39,21 @@ class IndexReader {
   int64_t dim_ = 0;
 };
 
+// Calls body(size) with the size of an element as a constant, which lets memcpy become one load and one store.
+template <typename Body>
+void with_size(int64_t size, Body body) {
+  switch (size) {
+    case 1:
+      return body(std::integral_constant<int64_t, 1>());
+    case 2:
+      return body(std::integral_constant<int64_t, 2>());
+    case 4:
+      return body(std::integral_constant<int64_t, 4>());
+    default:
+      return body(std::integral_constant<int64_t, 8>());
+  }
+}
+
 // memcpy without a call for the sizes of single elements.
 inline void copy_block(char* dst, const char* src, int64_t bytes) {
   switch (bytes) {

@@ -1,6 +1,7 @@
 // NonMaxSuppression: of boxes that overlap much, the one with the best score.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/operand.h"
 
@@ -29,7 +30,7 @@ Settings read_settings(const Attrs& attrs, At at) {
 }
 
 struct Box {
-  float x0, y0, x1, y1;
+  float x0, y0, x1, y1, area;
 
   Box(const float* b, bool centers) {
     if (centers) {
@@ -43,41 +44,48 @@ struct Box {
       y0 = std::min(b[0], b[2]);
       y1 = std::max(b[0], b[2]);
     }
+    area = (x1 - x0) * (y1 - y0);
   }
-  float area() const { return (x1 - x0) * (y1 - y0); }
+  bool overlaps(const Box& b, float threshold) const {
+    const float width = std::min(x1, b.x1) - std::max(x0, b.x0), height = std::min(y1, b.y1) - std::max(y0, b.y0);
+    if (!(width > 0) || !(height > 0) || area <= 0 || b.area <= 0) return false;
+    const float common = width * height, all = area + b.area - common;
+    return all > 0 && common / all > threshold;
+  }
 };
 
-bool overlaps(const Box& a, const Box& b, float threshold) {
-  const float width = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-  const float height = std::min(a.y1, b.y1) - std::max(a.y0, b.y0);
-  if (!(width > 0) || !(height > 0)) return false;
-  const float common = width * height, area_a = a.area(), area_b = b.area();
-  if (area_a <= 0 || area_b <= 0) return false;
-  const float all = area_a + area_b - common;
-  return all > 0 && common / all > threshold;
-}
+struct Candidate {
+  float score;
+  int32_t box;
+};
 
-// Chooses boxes for all images and classes; `work` has room for the number of boxes. Calls keep(image, class, box).
+// Room for the work on `n` boxes: all as candidates, and those that are kept.
+int64_t work_bytes(int64_t n) { return n * static_cast<int64_t>(sizeof(Candidate) + sizeof(Box)); }
+
+// Chooses boxes for all images and classes. Calls keep(image, class, box).
 template <typename Keep>
-void select_boxes(const Tensor& boxes, const Tensor& scores, const Settings& s, int64_t* work, Keep keep) {
+void select_boxes(const Tensor& boxes, const Tensor& scores, const Settings& s, void* work, Keep keep) {
   const int64_t n = boxes.dim(1), classes = scores.dim(1);
+  Candidate* candidates = static_cast<Candidate*>(work);
+  Box* kept = reinterpret_cast<Box*>(candidates + n);
   if (s.most == 0) return;
   for (int64_t line = 0; line < scores.dim(0) * classes; ++line) {
     const float* score = scores.as<float>() + line * n;
     const float* box = boxes.as<float>() + line / classes * n * 4;
-    int64_t candidates = 0;
+    int64_t count = 0, kept_count = 0;
     for (int64_t i = 0; i < n; ++i)
-      if (!std::isnan(score[i]) && (!s.has_least_score || score[i] > s.least_score)) work[candidates++] = i;
-    std::sort(work, work + candidates,
-              [score](int64_t a, int64_t b) { return score[a] != score[b] ? score[a] > score[b] : a < b; });
-    int64_t kept = 0;  // the chosen ones move to the front of `work`
-    for (int64_t i = 0; i < candidates && kept < s.most; ++i) {
-      const Box candidate(box + work[i] * 4, s.centers);
+      if (!std::isnan(score[i]) && (!s.has_least_score || score[i] > s.least_score))
+        candidates[count++] = {score[i], static_cast<int32_t>(i)};
+    std::sort(candidates, candidates + count, [](const Candidate& a, const Candidate& b) {
+      return a.score != b.score ? a.score > b.score : a.box < b.box;
+    });
+    for (int64_t i = 0; i < count && kept_count < s.most; ++i) {
+      const Box candidate(box + int64_t{candidates[i].box} * 4, s.centers);
       bool free = true;
-      for (int64_t k = 0; k < kept && free; ++k) free = !overlaps(candidate, Box(box + work[k] * 4, s.centers), s.overlap);
+      for (int64_t k = 0; k < kept_count && free; ++k) free = !candidate.overlaps(kept[k], s.overlap);
       if (!free) continue;
-      work[kept++] = work[i];
-      keep(line / classes, line % classes, work[kept - 1]);
+      kept[kept_count++] = candidate;
+      keep(line / classes, line % classes, int64_t{candidates[i].box});
     }
   }
 }
@@ -97,7 +105,8 @@ Status infer_nms(InferContext& c) {
       return fail(Code::kFormat, "input %d must be one number, not %s", i, c.shape(i).str().c_str());
   for (int i = 0; i < 5; ++i)
     if (c.has(i) && c.value(i) == nullptr) return c.needs_value(i);
-  std::vector<int64_t> work(static_cast<size_t>(boxes[1]));
+  if (boxes[1] > std::numeric_limits<int32_t>::max()) return fail(Code::kUnsupported, "more than 2^31 boxes");
+  std::vector<char> work(static_cast<size_t>(work_bytes(boxes[1])));
   int64_t found = 0;
   const Settings settings = read_settings(c.attrs, [&](int i) { return c.value(i); });
   select_boxes(*c.value(0), *c.value(1), settings, work.data(), [&](int64_t, int64_t, int64_t) { ++found; });
@@ -110,14 +119,14 @@ class NmsKernel final : public Kernel {
   explicit NmsKernel(const Attrs& attrs) : attrs_(attrs) {}
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
-    *workspace = node.in[0]->shape[1] * static_cast<int64_t>(sizeof(int64_t));
+    *workspace = work_bytes(node.in[0]->shape[1]);
     return ok();
   }
 
   void run(const RunContext& c) override {
     const auto at = [&](size_t i) { return i < c.in.size() ? c.in[i] : nullptr; };
     int64_t *y = c.out[0]->as<int64_t>(), *end = y + c.out[0]->count();
-    select_boxes(*c.in[0], *c.in[1], read_settings(attrs_, at), static_cast<int64_t*>(c.workspace),
+    select_boxes(*c.in[0], *c.in[1], read_settings(attrs_, at), c.workspace,
                  [&](int64_t image, int64_t klass, int64_t box) {
                    if (y == end) return;
                    *y++ = image;
