@@ -1,0 +1,47 @@
+// A tensor whose contents never change: a weight in the file, or what was computed from such.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "kernels/tensor.h"
+#include "runtime/src/storage.h"
+
+namespace minnow {
+
+class Constant {
+ public:
+  // Fills a buffer of type.bytes() from the form the file has (16-bit floats, quantized streams, ...).
+  using Decode = std::function<void(void* out)>;
+
+  // The bytes of the file as they stand; `file` (may be null) is told when nobody needs them in memory any more.
+  static std::shared_ptr<Constant> view(const TensorType& type, const void* data, std::shared_ptr<const MappedFile> file);
+  static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode);
+  static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
+
+  const TensorType& type() const { return type_; }
+  // Whether acquire() costs time and memory.
+  bool is_lazy() const { return static_cast<bool>(decode_); }
+
+  // The contents, plain layout, as long as the pointer is held. Contents that have to be decoded are shared by all who
+  // hold them at one time, and freed when nobody does.
+  Status acquire(std::shared_ptr<const Tensor>* out) const;
+  // A hint that the contents will not be read soon: kernels have made their own copy.
+  void release() const;
+
+ private:
+  struct Holder {
+    Buffer buffer;
+    Tensor tensor;
+  };
+
+  TensorType type_;
+  Decode decode_;
+  std::shared_ptr<const MappedFile> file_;
+  std::shared_ptr<const Tensor> tensor_;  // null when decoded on demand
+  mutable std::mutex mutex_;
+  mutable std::weak_ptr<const Tensor> latest_;
+};
+
+}  // namespace minnow

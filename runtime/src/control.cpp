@@ -1,0 +1,150 @@
+#include "runtime/src/control.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace minnow {
+namespace {
+
+bool is_true(const Tensor& tensor) {
+  const char* p = static_cast<const char*>(tensor.data);
+  switch (tensor.type.dtype) {
+    case DType::kF32: return *tensor.as<float>() > 0;
+    case DType::kI32: return *tensor.as<int32_t>() > 0;
+    case DType::kI64: return *tensor.as<int64_t>() > 0;
+    default: return std::any_of(p, p + dtype_size(tensor.type.dtype), [](char c) { return c != 0; });
+  }
+}
+
+Status check_condition(const TensorType& type) {
+  if (type.count() == 1) return ok();
+  return fail(Code::kFormat, "the condition must have one element, not the shape %s", type.shape.str().c_str());
+}
+
+// The outputs of a graph, some of which are wanted: by one or more outputs of the node.
+class CallSink final : public OutputSink {
+ public:
+  CallSink(const Call& call, size_t graph_outputs, OutputSink& node_sink)
+      : call_(call), node_sink_(node_sink), unwanted_(graph_outputs), data_(graph_outputs), types_(graph_outputs) {}
+
+  void* memory(int index, const TensorType& type) override {
+    const auto i = static_cast<size_t>(index);
+    const auto wanted = std::find(call_.outputs.begin(), call_.outputs.end(), index);
+    data_[i] = wanted == call_.outputs.end() ? unwanted_.memory(index, type)
+                                             : node_sink_.memory(static_cast<int>(wanted - call_.outputs.begin()), type);
+    types_[i] = type;
+    return data_[i];
+  }
+  // What more than one output wants.
+  Status copy_repeated() {
+    for (size_t i = 0; i < call_.outputs.size(); ++i) {
+      const auto first = std::find(call_.outputs.begin(), call_.outputs.end(), call_.outputs[i]);
+      if (first - call_.outputs.begin() == static_cast<std::ptrdiff_t>(i)) continue;
+      const auto from = static_cast<size_t>(call_.outputs[i]);
+      void* to = node_sink_.memory(static_cast<int>(i), types_[from]);
+      if (to == nullptr) return fail(Code::kUsage, "not enough memory");
+      std::memcpy(to, data_[from], static_cast<size_t>(types_[from].bytes()));
+    }
+    return ok();
+  }
+
+ private:
+  const Call& call_;
+  OutputSink& node_sink_;
+  BufferSink unwanted_;
+  std::vector<void*> data_;
+  std::vector<TensorType> types_;
+};
+
+class If final : public Control {
+ public:
+  If(Executor& parent, const Node& node) : Control(parent, node) {
+    for (const Call& call : node.calls)
+      branches_.push_back(std::make_unique<Executor>(
+          parent.model(), parent.model().graphs[static_cast<size_t>(call.graph)], parent.environment()));
+  }
+
+  Status types(const std::vector<TensorType>& inputs, const std::vector<std::shared_ptr<const Tensor>>& known,
+               std::vector<TensorType>* outputs, bool* unknown) override {
+    MINNOW_RETURN_IF_ERROR(check_condition(inputs[0]));
+    *unknown = known[0] == nullptr;
+    if (*unknown) return ok();
+    const size_t branch = is_true(*known[0]) ? 0 : 1;
+    const Call& call = node_.calls[branch];
+    std::vector<TensorType> types, results;
+    for (int i : call.inputs) types.push_back(inputs[static_cast<size_t>(i)]);
+    MINNOW_RETURN_IF_ERROR(branches_[branch]->prepare(types));
+    *unknown = !branches_[branch]->output_types(&results);
+    if (*unknown) return ok();
+    for (int i : call.outputs) outputs->push_back(results[static_cast<size_t>(i)]);
+    return ok();
+  }
+
+  Status run(const std::vector<const Tensor*>& inputs, OutputSink& sink) override {
+    const size_t branch = is_true(*inputs[0]) ? 0 : 1;
+    const Call& call = node_.calls[branch];
+    std::vector<TensorType> types;
+    std::vector<const void*> data;
+    for (int i : call.inputs) {
+      types.push_back(inputs[static_cast<size_t>(i)]->type);
+      data.push_back(inputs[static_cast<size_t>(i)]->data);
+    }
+    Executor& executor = *branches_[branch];
+    MINNOW_RETURN_IF_ERROR(executor.prepare(types));
+    CallSink results(call, executor.graph().outputs.size(), sink);
+    MINNOW_RETURN_IF_ERROR(executor.run(data, results));
+    return results.copy_repeated();
+  }
+
+  void executors(std::vector<Executor*>* all) override {
+    for (const auto& executor : branches_) all->push_back(executor.get());
+  }
+
+ private:
+  std::vector<std::unique_ptr<Executor>> branches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Control> make_loop(Executor& parent, const Node& node);
+
+std::unique_ptr<Control> make_control(Executor& parent, const Node& node) {
+  if (node.op == "If") return std::make_unique<If>(parent, node);
+  return make_loop(parent, node);
+}
+
+void* BufferSink::memory(int index, const TensorType& type) {
+  const auto i = static_cast<size_t>(index);
+  const int64_t bytes = std::max<int64_t>(type.bytes(), 1);
+  if (buffers_[i].size() < bytes) {
+    buffers_[i] = Buffer();
+    if (!Buffer::make(bytes, &buffers_[i]).ok()) return nullptr;
+  }
+  tensors_[i] = Tensor{type, buffers_[i].data()};
+  return tensors_[i].data;
+}
+
+Status Control::run_anywhere(const std::vector<const Tensor*>& inputs, std::vector<Tensor>* outputs) {
+  MINNOW_RETURN_IF_ERROR(run(inputs, results_));
+  *outputs = results_.tensors();
+  return ok();
+}
+
+void ControlKernel::run(const RunContext& context) {
+  class Sink final : public OutputSink {
+   public:
+    explicit Sink(const RunContext& context) : context_(context) {}
+    void* memory(int index, const TensorType& type) override {
+      Tensor& out = *context_.out[static_cast<size_t>(index)];
+      return same_type(out.type, type) ? out.data : nullptr;
+    }
+
+   private:
+    const RunContext& context_;
+  };
+  Sink sink(context);
+  const Status status = control_.run(context.in, sink);
+  if (!status.ok()) context.report(status);
+}
+
+}  // namespace minnow

@@ -1,0 +1,292 @@
+#include "runtime/src/decode.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+
+
+namespace minnow {
+namespace {
+
+std::map<wire::OpType, DecodeFunction>& registry() {
+  static std::map<wire::OpType, DecodeFunction> rows;
+  return rows;
+}
+
+std::string type_name(wire::OpType type) {
+  const char* name = wire::EnumNameOpType(type);
+  return *name != '\0' ? name : "OpType " + std::to_string(static_cast<int>(type));
+}
+
+std::string place_of(const wire::Op& op) {
+  std::string place = type_name(op.type());
+  if (op.type() == wire::OpType::Extra && op.main_as_Extra() != nullptr && op.main_as_Extra()->type() != nullptr)
+    place = op.main_as_Extra()->type()->str();
+  return op.name() == nullptr || op.name()->size() == 0 ? place : place + " '" + op.name()->str() + "'";
+}
+
+}  // namespace
+
+DecodeRegistrar::DecodeRegistrar(wire::OpType type, DecodeFunction function) { registry().emplace(type, function); }
+
+DecodeFunction find_decoder(wire::OpType type) {
+  const auto it = registry().find(type);
+  return it == registry().end() ? nullptr : it->second;
+}
+
+Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
+  const auto n = static_cast<int64_t>(graph_.values.size());
+  std::vector<bool>& made = made_;
+  made.assign(graph_.values.size(), false);
+  formats_.resize(graph_.values.size(), Format::NCHW);
+  for (const wire::Op* op : ops) {
+    op_ = op;
+    const std::string place = place_of(*op);
+    if (op->outputIndexes() == nullptr) return fail(Code::kFormat, "it has no outputs").at(place);
+    if (op->inputIndexes() != nullptr) {
+      for (int32_t v : *op->inputIndexes()) {
+        if (v < -1 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
+        if (v >= 0 && !made[static_cast<size_t>(v)])
+          return fail(Code::kFormat, "tensor %d '%s' is read before any op makes it", v,
+                      graph_.values[static_cast<size_t>(v)].name.c_str())
+              .at(place);
+      }
+    }
+    for (int32_t v : *op->outputIndexes()) {
+      if (v < 0 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
+      if (made[static_cast<size_t>(v)])
+        return fail(Code::kFormat, "tensor %d '%s' is made by more than one op", v,
+                    graph_.values[static_cast<size_t>(v)].name.c_str())
+            .at(place);
+      made[static_cast<size_t>(v)] = true;
+      formats_[static_cast<size_t>(v)] = format_of_inputs();
+    }
+    const Status status = decode_op(*op);
+    if (status.code() == Code::kUnsupported) {
+      unsupported->push_back(place + (status.message().empty() ? "" : ": " + status.message()));
+    } else {
+      MINNOW_RETURN_IF_ERROR(status.at(place));
+    }
+  }
+  return ok();
+}
+
+// Of the first input that is not a constant.
+Format Decoder::format_of_inputs() const {
+  for (int i = 0; i < num_inputs(); ++i)
+    if (has(i) && constant(i) == nullptr) return format(in(i));
+  return format(in(0));
+}
+
+Status Decoder::decode_op(const wire::Op& op) {
+  const size_t first = graph_.nodes.size();
+  const DecodeFunction function = find_decoder(op.type());
+  if (function == nullptr) return unsupported("");
+  MINNOW_RETURN_IF_ERROR(function(*this));
+  for (size_t i = first; i < graph_.nodes.size(); ++i) {
+    const std::string& name = graph_.nodes[i].op;
+    if (graph_.nodes[i].calls.empty() && find_op(name) == nullptr && find_late(name) == nullptr)
+      return unsupported("this build has no kernel for " + name);
+  }
+  return ok();
+}
+
+int Decoder::num_inputs() const {
+  return op_->inputIndexes() == nullptr ? 0 : static_cast<int>(op_->inputIndexes()->size());
+}
+
+int Decoder::num_outputs() const { return static_cast<int>(op_->outputIndexes()->size()); }
+
+int Decoder::in(int i) const {
+  return i < num_inputs() ? op_->inputIndexes()->Get(static_cast<flatbuffers::uoffset_t>(i)) : -1;
+}
+
+int Decoder::out(int i) const { return op_->outputIndexes()->Get(static_cast<flatbuffers::uoffset_t>(i)); }
+
+std::vector<int> Decoder::inputs() const {
+  return op_->inputIndexes() == nullptr ? std::vector<int>()
+                                        : std::vector<int>(op_->inputIndexes()->begin(), op_->inputIndexes()->end());
+}
+
+Status Decoder::need_inputs(int n) const {
+  for (int i = 0; i < n; ++i)
+    if (!has(i)) return fail(Code::kFormat, "input %d is missing", i);
+  return ok();
+}
+
+Status Decoder::need_outputs(int n) const {
+  if (num_outputs() == n) return ok();
+  return fail(Code::kFormat, "it has %d outputs, not %d", num_outputs(), n);
+}
+
+const Constant* Decoder::constant(int i) const {
+  return has(i) ? graph_.values[static_cast<size_t>(in(i))].constant.get() : nullptr;
+}
+
+bool Decoder::constant_ints(int i, std::vector<int64_t>* values) const {
+  const Constant* constant = this->constant(i);
+  std::shared_ptr<const Tensor> tensor;
+  if (constant == nullptr || !constant->acquire(&tensor).ok()) return false;
+  const TensorType* type = &tensor->type;
+  return InferContext(Attrs(), {type}, {tensor.get()}, nullptr).ints(0, values).ok();
+}
+
+int Decoder::channels_first(int value) {
+  if (format(value) != Format::NHWC) return value;
+  const int result = add("mnn.Transpose", {value}, {{"to", std::string("channels_first")}});
+  set_format(result, Format::NCHW);
+  return result;
+}
+
+int Decoder::new_value() {
+  graph_.values.emplace_back();
+  formats_.push_back(Format::NCHW);
+  return static_cast<int>(graph_.values.size()) - 1;
+}
+
+int Decoder::add_constant(std::shared_ptr<Constant> constant) {
+  const int value = new_value();
+  set_constant(value, std::move(constant));
+  return value;
+}
+
+void Decoder::set_constant(int value, std::shared_ptr<Constant> constant) {
+  file_.model->weight_bytes += constant->type().bytes();
+  graph_.values[static_cast<size_t>(value)].constant = std::move(constant);
+}
+
+void Decoder::cast_input(size_t i, DType from) {
+  const int inner = graph_.inputs[i];
+  const int outer = new_value();
+  graph_.values[static_cast<size_t>(outer)].name = graph_.values[static_cast<size_t>(inner)].name;
+  Node node;
+  node.op = "Cast";
+  node.name = graph_.values[static_cast<size_t>(inner)].name;
+  node.attrs = make_attrs({{"to", graph_.input_types[i]}});
+  node.in = {outer};
+  node.out = {inner};
+  graph_.nodes.insert(graph_.nodes.begin(), std::move(node));
+  graph_.inputs[i] = outer;
+  graph_.input_types[i] = from;
+}
+
+int Decoder::finish_output(int value, Attrs attrs) {
+  const int result = new_value();
+  Node node;
+  node.op = "mnn.Output";
+  node.name = graph_.values[static_cast<size_t>(value)].name;
+  node.attrs = std::move(attrs);
+  node.in = {value};
+  node.out = {result};
+  graph_.values[static_cast<size_t>(result)].name = node.name;
+  graph_.nodes.push_back(std::move(node));
+  return result;
+}
+
+Status Decoder::floats(const std::vector<float>& values, const Shape& shape, int* value) {
+  const TensorType type{DType::kF32, Layout::kPlain, shape};
+  Buffer buffer;
+  MINNOW_RETURN_IF_ERROR(Buffer::make(type.bytes(), &buffer));
+  std::copy(values.begin(), values.end(), reinterpret_cast<float*>(buffer.data()));
+  *value = add_constant(Constant::owned(type, std::move(buffer)));
+  return ok();
+}
+
+Status Decoder::ints(const std::vector<int64_t>& values, int* value) {
+  const TensorType type{DType::kI64, Layout::kPlain, Shape{static_cast<int64_t>(values.size())}};
+  Buffer buffer;
+  MINNOW_RETURN_IF_ERROR(Buffer::make(type.bytes(), &buffer));
+  std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(buffer.data()));
+  *value = add_constant(Constant::owned(type, std::move(buffer)));
+  return ok();
+}
+
+Node& Decoder::add_node(const char* op, std::vector<int> inputs, std::vector<int> outputs, Attrs attrs) {
+  while (!inputs.empty() && inputs.back() < 0) inputs.pop_back();
+  Node node;
+  node.op = op;
+  node.name = op_->name() == nullptr ? "" : op_->name()->str();
+  node.attrs = std::move(attrs);
+  node.in = std::move(inputs);
+  node.out = std::move(outputs);
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back();
+}
+
+int Decoder::add(const char* op, std::vector<int> inputs, AttrList attrs) {
+  const int value = new_value();
+  const Format first = inputs.empty() ? Format::NCHW : format(inputs[0]);
+  set_format(value, first);
+  add_node(op, std::move(inputs), {value}, make_attrs(attrs));
+  return value;
+}
+
+Node& Decoder::finish(const char* op, std::vector<int> inputs, Attrs attrs) {
+  return add_node(op, std::move(inputs), {op_->outputIndexes()->begin(), op_->outputIndexes()->end()}, std::move(attrs));
+}
+
+Node& Decoder::finish(const char* op, std::vector<int> inputs, AttrList attrs) {
+  return finish(op, std::move(inputs), make_attrs(attrs));
+}
+
+Status Decoder::external_bytes(const flatbuffers::Vector<int64_t>& external, size_t part, const char** data,
+                               int64_t* bytes, std::shared_ptr<const MappedFile>* file) {
+  if (external.size() <= part + 1) return fail(Code::kFormat, "part %zu of its external weights is missing", part);
+  int64_t offset = external.Get(0);
+  for (size_t i = 0; i <= part; ++i) {
+    *bytes = external.Get(static_cast<flatbuffers::uoffset_t>(i + 1));
+    if (offset < 0 || *bytes < 0 || offset > INT64_MAX - *bytes) return fail(Code::kFormat, "its external weights have a negative place");
+    if (i < part) offset += *bytes;
+  }
+  const std::string name = op_->externalPath() == nullptr ? "" : op_->externalPath()->str();
+  return file_.side_files->read(name, offset, *bytes, data, file);
+}
+
+Status Decoder::weights(const flatbuffers::Vector<float>* values, const flatbuffers::Vector<int64_t>* external,
+                        size_t part, const Shape& shape, int* value) {
+  const TensorType type{DType::kF32, Layout::kPlain, shape};
+  const char* data = nullptr;
+  int64_t bytes = 0;
+  std::shared_ptr<const MappedFile> file = file_.model->files.empty() ? nullptr : file_.model->files[0];
+  if (values != nullptr && values->size() > 0) {
+    data = reinterpret_cast<const char*>(values->data());
+    bytes = static_cast<int64_t>(values->size()) * 4;
+  } else if (external != nullptr && external->size() > 0) {
+    MINNOW_RETURN_IF_ERROR(external_bytes(*external, part, &data, &bytes, &file));
+  }
+  if (bytes != type.bytes())
+    return fail(Code::kFormat, "has %lld bytes of weights where the shape %s needs %lld", static_cast<long long>(bytes),
+                shape.str().c_str(), static_cast<long long>(type.bytes()));
+  *value = add_constant(constant_of_bytes(type, data, std::move(file)));
+  return ok();
+}
+
+std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, const char* data,
+                                            std::shared_ptr<const MappedFile> file) {
+  if (reinterpret_cast<uintptr_t>(data) % dtype_size(type.dtype) == 0) return Constant::view(type, data, std::move(file));
+  return Constant::decoded(type, [data, file, bytes = type.bytes()](void* out) {
+    std::memcpy(out, data, static_cast<size_t>(bytes));
+  });
+}
+
+Status to_dtype(wire::DataType type, DType* out) {
+  static const std::map<wire::DataType, DType> kTypes = {
+      {wire::DataType::DT_FLOAT, DType::kF32},    {wire::DataType::DT_DOUBLE, DType::kF64},
+      {wire::DataType::DT_HALF, DType::kF16},     {wire::DataType::DT_BFLOAT16, DType::kBF16},
+      {wire::DataType::DT_INT8, DType::kI8},      {wire::DataType::DT_QINT8, DType::kI8},
+      {wire::DataType::DT_UINT8, DType::kU8},     {wire::DataType::DT_QUINT8, DType::kU8},
+      {wire::DataType::DT_INT16, DType::kI16},    {wire::DataType::DT_UINT16, DType::kU16},
+      {wire::DataType::DT_INT32, DType::kI32},    {wire::DataType::DT_QINT32, DType::kI32},
+      {wire::DataType::DT_INT64, DType::kI64},    {wire::DataType::DT_BOOL, DType::kBool},
+  };
+  const auto it = kTypes.find(type);
+  if (it == kTypes.end()) {
+    const char* name = wire::EnumNameDataType(type);
+    return Status(Code::kUnsupported, "data of type " + (*name != '\0' ? name : std::to_string(static_cast<int>(type))));
+  }
+  *out = it->second;
+  return ok();
+}
+
+}  // namespace minnow

@@ -1,0 +1,257 @@
+// Inputs, constants, our generic encoding, control flow.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/cpu/convert.h"
+#include "runtime/src/decode.h"
+
+namespace minnow {
+namespace {
+
+Status decode_input(Decoder& d) {
+  const auto* main = d.main<wire::Input>();
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  d.set_format(d.out(0), main == nullptr ? Format::NC4HW4 : main->dformat());
+  return ok();  // which of them are inputs of the graph, and of which type, is read elsewhere
+}
+MINNOW_DECODE(Input, decode_input);
+
+Status decode_const(Decoder& d) {
+  const auto* main = d.main<wire::Blob>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  std::shared_ptr<Constant> constant;
+  MINNOW_RETURN_IF_ERROR(decode_blob(d, *main, &constant));
+  d.set_constant(d.out(0), std::move(constant));
+  d.set_format(d.out(0), main->dataFormat());
+  return ok();
+}
+MINNOW_DECODE(Const, decode_const);
+MINNOW_DECODE(TrainableParam, decode_const);
+
+Status decode_identity(Decoder& d) {
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(d.num_outputs()));
+  for (int i = 0; i < d.num_outputs(); ++i) {
+    d.set_format(d.out(i), d.format(d.in(i)));
+    d.add_node("Identity", {d.in(i)}, {d.out(i)}, Attrs());
+  }
+  return ok();
+}
+MINNOW_DECODE(Identity, decode_identity);
+
+// --- the generic encoding
+
+Status read_attribute(const wire::Attribute& a, Attr* out) {
+  const wire::DataType type = a.type();
+  if (const wire::ListValue* list = a.list(); list != nullptr) {
+    if (type == wire::DataType::DT_INT32) {
+      *out = to_ints(list->i());
+    } else if (type == wire::DataType::DT_FLOAT) {
+      *out = list->f() == nullptr ? std::vector<double>() : std::vector<double>(list->f()->begin(), list->f()->end());
+    } else if (type == wire::DataType::DT_STRING) {
+      std::vector<std::string> strings;
+      if (list->s() != nullptr)
+        for (const auto* s : *list->s()) strings.push_back(s->str());
+      *out = std::move(strings);
+    } else {
+      return fail(Code::kUnsupported, "a list of type %d", static_cast<int>(type));
+    }
+    return ok();
+  }
+  const std::string text = a.s() == nullptr ? "" : a.s()->str();
+  switch (type) {
+    case wire::DataType::DT_INT32:
+      *out = int64_t{a.i()};
+      return ok();
+    case wire::DataType::DT_INT64: {
+      char* end = nullptr;
+      const long long value = std::strtoll(text.c_str(), &end, 10);
+      if (text.empty() || *end != '\0') return fail(Code::kFormat, "'%s' is not a number", text.c_str());
+      *out = static_cast<int64_t>(value);
+      return ok();
+    }
+    case wire::DataType::DT_FLOAT:
+      *out = static_cast<double>(a.f());
+      return ok();
+    case wire::DataType::DT_BOOL:
+      *out = a.b();
+      return ok();
+    case wire::DataType::DT_STRING:
+      *out = text;
+      return ok();
+    case wire::DataType::DT_VARIANT: {
+      DType dtype = DType::kF32;
+      MINNOW_RETURN_IF_ERROR(to_dtype(static_cast<wire::DataType>(a.i()), &dtype));
+      *out = dtype;
+      return ok();
+    }
+    default:
+      return fail(Code::kUnsupported, "a value of type %d", static_cast<int>(type));
+  }
+}
+
+Status decode_extra(Decoder& d) {
+  const auto* main = d.main<wire::Extra>();
+  if (main == nullptr || main->type() == nullptr || main->engine() == nullptr) return d.missing_parameters();
+  if (main->engine()->str() == "MNN" && main->type()->str() == "Meta") return ok();
+  if (main->engine()->str() != "minnow") return d.unsupported("an op of the engine '" + main->engine()->str() + "'");
+  const std::string type = main->type()->str();
+  if (find_op(type) == nullptr) return d.unsupported("this build has no kernel for it");
+  Attrs attrs;
+  if (main->attr() != nullptr) {
+    for (const wire::Attribute* a : *main->attr()) {
+      Attr value;
+      MINNOW_RETURN_IF_ERROR(read_attribute(*a, &value).at("attribute '" + a->key()->str() + "'"));
+      attrs.set(a->key()->str(), std::move(value));
+    }
+  }
+  d.finish(type.c_str(), d.inputs(), std::move(attrs));
+  return ok();
+}
+MINNOW_DECODE(Extra, decode_extra);
+
+// --- control flow
+
+Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index) {
+  if (name == nullptr) return fail(Code::kFormat, "the name of a subgraph is missing");
+  const auto it = d.file().graph_by_name.find(name->str());
+  // Subgraphs are decoded in the order of the file, each after those it calls: so there are no circles.
+  if (it == d.file().graph_by_name.end())
+    return fail(Code::kFormat, "there is no subgraph '%s' before it", name->c_str());
+  *index = it->second;
+  return ok();
+}
+
+bool is_made(const Graph& graph, int value) {
+  const auto has = [&](const std::vector<int>& list) { return std::find(list.begin(), list.end(), value) != list.end(); };
+  return graph.values[static_cast<size_t>(value)].constant != nullptr || has(graph.inputs) ||
+         std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return has(node.out); });
+}
+
+int value_by_name(const Graph& graph, const flatbuffers::String* name) {
+  if (name == nullptr) return -1;
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].name == name->str() && is_made(graph, static_cast<int>(i))) return static_cast<int>(i);
+  return -1;
+}
+
+// The place of a value among the outputs of a graph, which it becomes if it is none yet.
+int output_number(Graph& graph, int value) {
+  const auto it = std::find(graph.outputs.begin(), graph.outputs.end(), value);
+  if (it != graph.outputs.end()) return static_cast<int>(it - graph.outputs.begin());
+  graph.outputs.push_back(value);
+  return static_cast<int>(graph.outputs.size()) - 1;
+}
+
+Status decode_if(Decoder& d) {
+  const auto* main = d.main<wire::IfParam>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(d.num_inputs()));
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  std::vector<Call> calls(2);
+  for (flatbuffers::uoffset_t k = 0; k < 2; ++k) {
+    Call& call = calls[k];
+    MINNOW_RETURN_IF_ERROR(find_graph(d, k == 0 ? main->then_graph() : main->else_graph(), &call.graph));
+    Graph& graph = d.model().graphs[static_cast<size_t>(call.graph)];
+    call.inputs.assign(graph.inputs.size(), -1);
+    if (main->aliases_inputs() != nullptr) {
+      for (flatbuffers::uoffset_t i = 0; i < main->aliases_inputs()->size() && static_cast<int>(i) < d.num_inputs(); ++i) {
+        const auto* names = main->aliases_inputs()->Get(i)->data();
+        if (names == nullptr) continue;
+        for (const auto* name : *names)
+          for (size_t j = 0; j < graph.inputs.size(); ++j)
+            if (graph.values[static_cast<size_t>(graph.inputs[j])].name == name->str())
+              call.inputs[j] = static_cast<int>(i);
+      }
+    }
+    for (size_t j = 0; j < call.inputs.size(); ++j)
+      if (call.inputs[j] < 0)
+        return fail(Code::kFormat, "nothing feeds the input '%s' of its subgraph",
+                    graph.values[static_cast<size_t>(graph.inputs[j])].name.c_str());
+    for (int i = 0; i < d.num_outputs(); ++i) {
+      const auto* rows = main->aliases_outputs();
+      const auto* names = rows == nullptr || static_cast<int>(rows->size()) <= i
+                              ? nullptr
+                              : rows->Get(static_cast<flatbuffers::uoffset_t>(i))->data();
+      const int value = names == nullptr || names->size() != 2 ? -1 : value_by_name(graph, names->Get(k));
+      if (value < 0) return fail(Code::kFormat, "its output %d is tied to nothing", i);
+      call.outputs.push_back(output_number(graph, value));
+    }
+  }
+  d.finish("If", d.inputs()).calls = std::move(calls);
+  return ok();
+}
+MINNOW_DECODE(If, decode_if);
+
+Status decode_while(Decoder& d) {
+  const auto* main = d.main<wire::WhileParam>();
+  if (main == nullptr) return d.missing_parameters();
+  if (main->cond_graph() != nullptr && main->cond_graph()->size() > 0)
+    return d.unsupported("a loop with a graph for its condition");
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(d.num_inputs()));
+  std::vector<Call> calls(1);
+  MINNOW_RETURN_IF_ERROR(find_graph(d, main->body_graph(), &calls[0].graph));
+  const Graph& body = d.model().graphs[static_cast<size_t>(calls[0].graph)];
+  const int states = d.num_inputs() - 2;
+  if (states < 0 || static_cast<int>(body.inputs.size()) != states + 2 ||
+      static_cast<int>(body.outputs.size()) != 1 + d.num_outputs() || d.num_outputs() < states)
+    return fail(Code::kFormat, "its %d inputs and %d outputs do not fit the %zu and %zu of its body", d.num_inputs(),
+                d.num_outputs(), body.inputs.size(), body.outputs.size());
+  d.finish("Loop", d.inputs()).calls = std::move(calls);
+  return ok();
+}
+MINNOW_DECODE(While, decode_while);
+
+}  // namespace
+
+Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out) {
+  TensorType type;
+  MINNOW_RETURN_IF_ERROR(to_dtype(blob.dataType(), &type.dtype));
+  if (blob.dims() != nullptr) {
+    if (blob.dims()->size() > kMaxRank) return fail(Code::kUnsupported, "%u dims, more than %d", blob.dims()->size(), kMaxRank);
+    for (int32_t dim : *blob.dims()) {
+      if (dim < 0) return fail(Code::kFormat, "a constant has the size %d", dim);
+      if (dim > 0 && type.count() > (int64_t{1} << 42) / dim) return fail(Code::kFormat, "a constant is too large");
+      type.shape.push_back(dim);
+    }
+  }
+  const char* data = nullptr;
+  int64_t bytes = 0;
+  const auto take = [&](const auto* values, int64_t size) {
+    if (values == nullptr || bytes > 0) return;
+    data = reinterpret_cast<const char*>(values->data());
+    bytes = static_cast<int64_t>(values->size()) * size;
+  };
+  switch (type.dtype) {
+    case DType::kF32: take(blob.float32s(), 4); break;
+    case DType::kI32: take(blob.int32s(), 4); break;
+    case DType::kI64: take(blob.int64s(), 8); break;
+    case DType::kI8: take(blob.int8s(), 1); break;
+    default: break;
+  }
+  take(blob.uint8s(), 1);
+  std::shared_ptr<const MappedFile> file = d.model().files.empty() ? nullptr : d.model().files[0];
+  if (bytes == 0 && blob.external() != nullptr && blob.external()->size() > 1)
+    MINNOW_RETURN_IF_ERROR(d.external_bytes(*blob.external(), 0, &data, &bytes, &file));
+  if (bytes != type.bytes())
+    return fail(Code::kFormat, "a constant %s of shape %s has %lld bytes, not %lld", dtype_name(type.dtype),
+                type.shape.str().c_str(), static_cast<long long>(bytes), static_cast<long long>(type.bytes()));
+  if (type.dtype == DType::kF16 || type.dtype == DType::kBF16) {
+    const TensorType wide{DType::kF32, Layout::kPlain, type.shape};
+    *out = Constant::decoded(wide, [from = type.dtype, data, n = type.count(), file](void* to) {
+      if (reinterpret_cast<uintptr_t>(data) % 2 == 0) {
+        convert(from, data, DType::kF32, to, n);
+        return;
+      }
+      std::vector<uint16_t> aligned(static_cast<size_t>(n));
+      std::memcpy(aligned.data(), data, aligned.size() * 2);
+      convert(from, aligned.data(), DType::kF32, to, n);
+    });
+    return ok();
+  }
+  *out = constant_of_bytes(type, data, std::move(file));
+  return ok();
+}
+
+}  // namespace minnow

@@ -1,0 +1,90 @@
+// Runs one graph: the model's, or a body of control flow.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/src/plan.h"
+
+namespace minnow {
+
+// What all executors of a session share.
+struct Environment {
+  ThreadPool* pool = nullptr;
+  Precision precision = Precision::kHigh;
+};
+
+// Where outputs go. Asked once per run and output, as soon as the type is known.
+class OutputSink {
+ public:
+  virtual ~OutputSink() = default;
+  // Memory of type.bytes() bytes that lives until the run is over; null when there is none.
+  virtual void* memory(int index, const TensorType& type) = 0;
+};
+
+struct ProfileRow {
+  std::string name, op, scheme, shape;
+  double ms = 0;  // of one run, on average
+  int64_t macs = 0;
+};
+
+class Control;
+
+class Executor {
+ public:
+  Executor(const Model& model, const Graph& graph, const Environment& environment);
+  ~Executor();
+
+  // Makes the plan for these input types, or finds the one made before. run() wants the same types.
+  Status prepare(const std::vector<TensorType>& inputs);
+  // The types of all outputs, if the plan needs no answers from the run; then run() cannot fail but by what kernels report.
+  bool output_types(std::vector<TensorType>* types) const;
+  // What the plan knows of an output of the graph.
+  const PlanValue& planned_output(int i) const;
+
+  // `inputs` as in the graph; only contiguous, plain memory. Null is allowed for inputs of no bytes.
+  Status run(const std::vector<const void*>& inputs, OutputSink& sink);
+
+  void start_profile();
+  void end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows);
+  int64_t arena_bytes() const;
+
+  const Model& model() const { return model_; }
+  const Graph& graph() const { return graph_; }
+  const Environment& environment() const { return environment_; }
+  // What executes a node of control flow; made at first use.
+  Control& control(const Node& node);
+
+ private:
+  friend class Planner;
+
+  Status activate(Stage& stage);
+  Status reshape(Step& step);
+  Status grow_arena(const Stage& stage);
+  void bind_arena(Stage& stage);
+  Status run_stage(Stage& stage, OutputSink& sink);
+  const Tensor* operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const;
+  // Settles the questions of the stage and finds or plans the one that follows.
+  Status cross(Stage& stage, Stage** next);
+
+  const Model& model_;
+  const Graph& graph_;
+  Environment environment_;
+  std::vector<PlanNode> nodes_;  // of the graph, before any plan
+
+  // Most recently used first.
+  std::list<std::pair<std::vector<TensorType>, std::unique_ptr<Stage>>> plans_;
+  std::vector<Stage*> active_;   // by depth: the stages whose kernels are in shape
+  std::vector<Buffer> arenas_;   // by depth
+  std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<KernelEntry>>> kernels_;
+  std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
+  std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout
+  std::map<const Node*, std::unique_ptr<Control>> controls_;
+  bool profiling_ = false;
+};
+
+}  // namespace minnow

@@ -1,0 +1,67 @@
+// A model as the engine keeps it: plain lists of values and nodes, decoded from the file and checked.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/attrs.h"
+#include "runtime/src/constant.h"
+
+namespace minnow {
+
+struct Value {
+  std::string name;
+  std::shared_ptr<Constant> constant;  // null unless it is constant for the life of the model
+};
+
+// How a node of control flow calls one of its graphs.
+struct Call {
+  int graph = -1;                      // index in Model::graphs
+  std::vector<int> inputs, outputs;    // per input (output) of the graph, resp. per output of the node: which one
+};
+
+struct Node {
+  std::string op;            // a name of the op table, of the table of late ops (late.h), or "If" or "Loop"
+  std::string name;          // as in the file, for messages
+  Attrs attrs;
+  std::vector<int> in, out;  // values; -1 is a missing optional input or an output nobody wants
+  std::vector<Call> calls;   // If: then and else; Loop: body
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in an order that can be executed
+  std::vector<int> inputs, outputs;
+  std::vector<DType> input_types;  // as declared; for what a body of control flow captures it need not be true
+};
+
+// A dim of an input or output as the source model has it: a number, or a name, or neither.
+struct Dim {
+  int64_t size = -1;
+  std::string symbol;
+};
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  bool has_rank = false;
+  std::vector<Dim> dims;
+};
+
+struct Model {
+  std::string path;  // "" when loaded from memory
+  Graph main;
+  std::vector<Graph> graphs;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<std::shared_ptr<const MappedFile>> files;  // what constants point into
+  Buffer copy;                                           // the same, when loaded from memory
+  int64_t weight_bytes = 0;                              // of all constants, as tensors
+};
+
+// Exactly one of the two is given. `path` also tells where the side file with weights is.
+Status load_model(const std::string& path, std::shared_ptr<const Model>* out);
+Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* out);
+
+}  // namespace minnow

@@ -1,0 +1,109 @@
+#include "runtime/src/late.h"
+
+#include <map>
+
+namespace minnow {
+namespace {
+
+std::map<std::string, Late>& registry() {
+  static std::map<std::string, Late> rows;
+  return rows;
+}
+
+}  // namespace
+
+LateRegistrar::LateRegistrar(const Late& late) { registry().emplace(late.name, late); }
+
+const Late* find_late(const std::string& name) {
+  const auto it = registry().find(name);
+  return it == registry().end() ? nullptr : &it->second;
+}
+
+Attrs make_attrs(AttrList list) {
+  Attrs attrs;
+  for (const auto& [name, value] : list) attrs.set(name, value);
+  return attrs;
+}
+
+Status Expansion::ints(int i, std::vector<int64_t>* out) {
+  if (!has(i)) return fail(Code::kFormat, "input %d is missing", i);
+  const PlanValue& value = stage_.values[static_cast<size_t>(in(i))];
+  asked_.push_back(in(i));
+  if (value.constant == nullptr) return fail(Code::kNeedsValue, "needs the contents of input %d", i);
+  std::shared_ptr<const Tensor> tensor;
+  MINNOW_RETURN_IF_ERROR(value.constant->acquire(&tensor));
+  const TensorType* type = &value.type;
+  return InferContext(attrs(), {type}, {tensor.get()}, nullptr).ints(0, out);
+}
+
+int Expansion::constant(DType dtype, const Shape& shape, const std::vector<double>& values) {
+  const TensorType type{dtype, Layout::kPlain, shape};
+  Buffer buffer;
+  Status made = Buffer::make(type.bytes(), &buffer);
+  if (!made.ok()) {
+    if (status.ok()) status = made;
+    return -1;
+  }
+  for (int64_t i = 0; i < type.count(); ++i) {
+    const double value = values[values.size() == 1 ? 0 : static_cast<size_t>(i)];
+    char* at = buffer.data() + i * static_cast<int64_t>(dtype_size(dtype));
+    switch (dtype) {
+      case DType::kF32: *reinterpret_cast<float*>(at) = static_cast<float>(value); break;
+      case DType::kF64: *reinterpret_cast<double*>(at) = value; break;
+      case DType::kI64: *reinterpret_cast<int64_t*>(at) = static_cast<int64_t>(value); break;
+      case DType::kI32: *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(value); break;
+      default: std::fill_n(at, dtype_size(dtype), 0);
+    }
+  }
+  PlanValue known;
+  known.known = true;
+  known.is_static = true;
+  known.type = type;
+  known.constant = Constant::owned(type, std::move(buffer));
+  stage_.values.push_back(std::move(known));
+  return static_cast<int>(stage_.values.size()) - 1;
+}
+
+int Expansion::ints_constant(const std::vector<int64_t>& values) {
+  return constant(DType::kI64, Shape{static_cast<int64_t>(values.size())}, {values.begin(), values.end()});
+}
+
+PlanNode& Expansion::append(const char* op, std::vector<int> inputs, Attrs attrs) {
+  PlanNode node;
+  node.op = find_op(op);
+  node.late = node.op == nullptr ? find_late(op) : nullptr;
+  if (node.op == nullptr && node.late == nullptr && status.ok())
+    status = fail(Code::kUnsupported, "this build has no kernel for %s", op);
+  node.attrs = std::make_shared<const Attrs>(std::move(attrs));
+  node.source = node_.source;
+  // Parts of parts: the numbers only have to differ within one source.
+  node.part = node_.part * (1 << 16) + static_cast<int64_t>(nodes_.size()) + 1;
+  node.in = std::move(inputs);
+  nodes_.push_back(std::move(node));
+  return nodes_.back();
+}
+
+int Expansion::add(const char* op, std::vector<int> inputs, Attrs attrs) {
+  PlanNode& node = append(op, std::move(inputs), std::move(attrs));
+  stage_.values.emplace_back();
+  node.out.push_back(static_cast<int>(stage_.values.size()) - 1);
+  return node.out[0];
+}
+
+int Expansion::add(const char* op, std::vector<int> inputs, AttrList attrs) {
+  return add(op, std::move(inputs), make_attrs(attrs));
+}
+
+void Expansion::finish(const char* op, std::vector<int> inputs, Attrs attrs) {
+  append(op, std::move(inputs), std::move(attrs)).out = node_.out;
+}
+
+void Expansion::finish(const char* op, std::vector<int> inputs, AttrList attrs) {
+  finish(op, std::move(inputs), make_attrs(attrs));
+}
+
+void Expansion::finish(int output, const char* op, std::vector<int> inputs, Attrs attrs) {
+  append(op, std::move(inputs), std::move(attrs)).out = {out(output)};
+}
+
+}  // namespace minnow

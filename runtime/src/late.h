@@ -1,0 +1,71 @@
+// Ops of the file that can only be put in the terms of our op table when the types of their inputs are known: because
+// the rank matters, or the layout, or because the file treats booleans as integers. The planner expands them.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/src/plan.h"
+
+namespace minnow {
+
+using AttrList = std::initializer_list<std::pair<const char*, Attr>>;
+Attrs make_attrs(AttrList list);
+
+// Turns one node into others. Values are numbers of the stage.
+class Expansion {
+ public:
+  Expansion(const PlanNode& node, Stage& stage) : node_(node), stage_(stage) {}
+
+  const Attrs& attrs() const { return *node_.attrs; }
+  int num_inputs() const { return static_cast<int>(node_.in.size()); }
+  int num_outputs() const { return static_cast<int>(node_.out.size()); }
+  bool has(int i) const { return i < num_inputs() && node_.in[static_cast<size_t>(i)] >= 0; }
+  int in(int i) const { return has(i) ? node_.in[static_cast<size_t>(i)] : -1; }
+  int out(int i) const { return node_.out[static_cast<size_t>(i)]; }
+  const TensorType& type(int i) const { return stage_.values[static_cast<size_t>(in(i))].type; }
+  const Shape& shape(int i) const { return type(i).shape; }
+  int rank(int i) const { return type(i).shape.rank(); }
+
+  // The contents of an integer input; kNeedsValue when they are not known yet.
+  Status ints(int i, std::vector<int64_t>* out);
+  const std::vector<int>& asked() const { return asked_; }
+
+  // A new constant; one number fills the whole shape. Integers up to 2^53.
+  int constant(DType dtype, const Shape& shape, const std::vector<double>& values);
+  int ints_constant(const std::vector<int64_t>& values);  // i64, rank 1
+  // Adds a node and returns its output.
+  int add(const char* op, std::vector<int> inputs, AttrList attrs = {});
+  int add(const char* op, std::vector<int> inputs, Attrs attrs);
+  // Adds a node that makes the outputs of the expanded one.
+  void finish(const char* op, std::vector<int> inputs, AttrList attrs = {});
+  void finish(const char* op, std::vector<int> inputs, Attrs attrs);
+  void finish(int output, const char* op, std::vector<int> inputs, Attrs attrs);
+
+  std::vector<PlanNode>& nodes() { return nodes_; }
+  Status status;  // the first error of add() and finish(): an op that the table does not have
+
+ private:
+  PlanNode& append(const char* op, std::vector<int> inputs, Attrs attrs);
+
+  const PlanNode& node_;
+  Stage& stage_;
+  std::vector<PlanNode> nodes_;
+  std::vector<int> asked_;
+};
+
+struct Late {
+  const char* name;
+  Status (*expand)(Expansion&);
+};
+struct LateRegistrar {
+  explicit LateRegistrar(const Late& late);
+};
+const Late* find_late(const std::string& name);
+
+#define MINNOW_LATE(name, function) \
+  static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__){::minnow::Late{name, function}}
+
+}  // namespace minnow

@@ -1,0 +1,304 @@
+// From the bytes of a file to a Model.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "runtime/src/decode.h"
+#include "runtime/src/json.h"
+
+namespace minnow {
+namespace {
+
+using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+using Ops = Decoder::Ops;
+
+void add_values(const Strings& names, Graph* graph) {
+  for (const auto* name : names) graph->values.emplace_back().name = name->str();
+}
+
+// Dims as an Input op gives them. Without any, it is a scalar, or it is not said.
+void read_dims(const wire::Input* input, bool scalar, TensorInfo* info) {
+  const auto* dims = input == nullptr ? nullptr : input->dims();
+  info->has_rank = (dims != nullptr && dims->size() > 0) || scalar;
+  if (dims == nullptr) return;
+  for (int32_t d : *dims) info->dims.push_back({d < 0 ? -1 : d, ""});
+}
+
+bool read_dtype(const std::string& name, DType* out) {
+  for (int i = 0; i <= static_cast<int>(DType::kBool); ++i) {
+    if (name != dtype_name(static_cast<DType>(i))) continue;
+    *out = static_cast<DType>(i);
+    return true;
+  }
+  return false;
+}
+
+// The metadata of the source model: pairs of key and text.
+std::map<std::string, std::string> read_metadata(const wire::Net& net) {
+  std::map<std::string, std::string> pairs;
+  if (net.extraInfo() == nullptr || net.extraInfo()->buffer() == nullptr) return pairs;
+  const auto* bytes = net.extraInfo()->buffer();
+  // A FlatBuffer of its own; it lies anywhere, so it is copied to where its numbers are aligned.
+  std::vector<uint64_t> copy((bytes->size() + 7) / 8);
+  std::memcpy(copy.data(), bytes->data(), bytes->size());
+  const auto* data = reinterpret_cast<const uint8_t*>(copy.data());
+  flatbuffers::Verifier verifier(data, bytes->size());
+  if (!verifier.VerifyBuffer<wire::Extra>(nullptr)) return pairs;
+  const auto* extra = flatbuffers::GetRoot<wire::Extra>(data);
+  if (extra->attr() == nullptr) return pairs;
+  for (const wire::Attribute* a : *extra->attr())
+    if (a->s() != nullptr) pairs[a->key()->str()] = a->s()->str();
+  return pairs;
+}
+
+// `[{"name", "dtype", "shape"}...]`; false when the text is something else.
+bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
+  Json json;
+  if (!parse_json(text, &json) || json.kind != Json::kArray) return false;
+  for (const Json& row : json.items) {
+    TensorInfo info;
+    const Json *name = row.find("name"), *dtype = row.find("dtype"), *shape = row.find("shape");
+    if (name == nullptr || name->kind != Json::kString || dtype == nullptr || !read_dtype(dtype->text, &info.dtype))
+      return false;
+    info.name = name->text;
+    info.has_rank = shape != nullptr && shape->kind == Json::kArray;
+    if (info.has_rank) {
+      for (const Json& dim : shape->items) {
+        if (dim.kind == Json::kNumber && dim.number >= 0 && dim.number < 1e15) {
+          info.dims.push_back({static_cast<int64_t>(dim.number), ""});
+        } else {
+          info.dims.push_back({-1, dim.text});
+        }
+      }
+    }
+    infos->push_back(std::move(info));
+  }
+  return true;
+}
+
+class Loader {
+ public:
+  Loader(const uint8_t* data, int64_t size, Model* model) : data_(data), size_(size), model_(*model), side_files_(model->path) {}
+
+  Status load() {
+    MINNOW_RETURN_IF_ERROR(verify());
+    const wire::Net& net = *wire::GetNet(data_);
+    if (net.usage() == wire::Usage::INFERENCE_STATIC)
+      return fail(Code::kUnsupported, "it is a static model: its layout operations are frozen; convert it without that option");
+    file_ = {&net, &model_, &side_files_, {}};
+    if (net.subgraphs() != nullptr) {
+      model_.graphs.reserve(net.subgraphs()->size());
+      for (const wire::SubGraphProto* sub : *net.subgraphs()) MINNOW_RETURN_IF_ERROR(load_subgraph(*sub));
+    }
+    MINNOW_RETURN_IF_ERROR(load_main(net));
+    if (!unsupported_.empty()) return unsupported();
+    hand_down_constants(model_.main);
+    // Callers stand behind those they call.
+    for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i]);
+    return ok();
+  }
+
+ private:
+  Status verify() const {
+    if (size_ >= static_cast<int64_t>(FLATBUFFERS_MAX_BUFFER_SIZE)) return fail(Code::kFormat, "it is larger than 2 GiB");
+    flatbuffers::Verifier verifier(data_, static_cast<size_t>(size_), 64, 4000000);
+    if (size_ < 8 || !wire::VerifyNetBuffer(verifier))
+      return fail(Code::kFormat, "it is not a .mnn file, or it is damaged or cut off");
+    const wire::Net& net = *wire::GetNet(data_);
+    if (net.oplists() == nullptr || net.tensorName() == nullptr) return fail(Code::kFormat, "it holds no graph");
+    return ok();
+  }
+
+  Status unsupported() const {
+    std::string text = "the engine cannot run " + std::to_string(unsupported_.size()) + " of its ops";
+    for (const std::string& line : unsupported_) text += "\n  - " + line;
+    return Status(Code::kUnsupported, text);
+  }
+
+  Status load_subgraph(const wire::SubGraphProto& sub) {
+    Graph& graph = model_.graphs.emplace_back();
+    graph.name = sub.name() == nullptr ? "" : sub.name()->str();
+    const std::string place = "subgraph '" + graph.name + "'";
+    if (sub.nodes() == nullptr || sub.tensors() == nullptr) return fail(Code::kFormat, "it is empty").at(place);
+    add_values(*sub.tensors(), &graph);
+    const auto n = static_cast<int64_t>(graph.values.size());
+    graph.inputs = list(sub.inputs());
+    graph.outputs = list(sub.outputs());
+    for (const std::vector<int>* values : {&graph.inputs, &graph.outputs})
+      for (int v : *values)
+        if (v < 0 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
+    std::map<int, DType> types;
+    for (const wire::Op* op : *sub.nodes()) {
+      if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1) continue;
+      DType dtype = DType::kI32;
+      if (op->main_as_Input() != nullptr) MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &dtype).at(place));
+      types[op->outputIndexes()->Get(0)] = dtype;
+    }
+    for (int v : graph.inputs) {
+      const auto it = types.find(v);
+      if (it == types.end()) return fail(Code::kFormat, "its input %d is not an Input", v).at(place);
+      graph.input_types.push_back(it->second);
+    }
+    if (types.size() != graph.inputs.size() || std::set<int>(graph.inputs.begin(), graph.inputs.end()).size() != types.size())
+      return fail(Code::kFormat, "its inputs are not those it lists").at(place);
+    Decoder decoder(file_, &graph);
+    MINNOW_RETURN_IF_ERROR(decoder.decode(*sub.nodes(), &unsupported_).at(place));
+    MINNOW_RETURN_IF_ERROR(check_made(graph, decoder).at(place));
+    file_.graph_by_name.emplace(graph.name, static_cast<int>(model_.graphs.size()) - 1);
+    return ok();
+  }
+
+  static std::vector<int> list(const flatbuffers::Vector<int32_t>* values) {
+    return values == nullptr ? std::vector<int>() : std::vector<int>(values->begin(), values->end());
+  }
+
+  static Status check_made(const Graph& graph, const Decoder& decoder) {
+    for (int v : graph.outputs)
+      if (!decoder.is_made(v))
+        return fail(Code::kFormat, "nothing makes the output '%s'", graph.values[static_cast<size_t>(v)].name.c_str());
+    return ok();
+  }
+
+  Status load_main(const wire::Net& net) {
+    Graph& graph = model_.main;
+    add_values(*net.tensorName(), &graph);
+    Decoder decoder(file_, &graph);
+    MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));
+    const bool torch = net.sourceType() == wire::NetSource::TORCH;
+    for (const wire::Op* op : *net.oplists()) {
+      if (op->type() != wire::OpType::Input) continue;
+      TensorInfo info;
+      const int v = op->outputIndexes()->Get(0);
+      info.name = graph.values[static_cast<size_t>(v)].name;
+      if (op->main_as_Input() != nullptr)
+        MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &info.dtype).at("Input '" + info.name + "'"));
+      read_dims(op->main_as_Input(), !torch, &info);
+      graph.inputs.push_back(v);
+      graph.input_types.push_back(info.dtype);
+      model_.inputs.push_back(std::move(info));
+    }
+    MINNOW_RETURN_IF_ERROR(find_outputs(net, decoder));
+    return apply_metadata(net, decoder);
+  }
+
+  // The outputs by name; without names, what no op reads.
+  Status find_outputs(const wire::Net& net, const Decoder& decoder) {
+    Graph& graph = model_.main;
+    std::map<std::string, int> by_name;
+    for (size_t i = 0; i < net.tensorName()->size(); ++i)
+      if (decoder.is_made(static_cast<int>(i))) by_name.emplace(graph.values[i].name, static_cast<int>(i));
+    if (net.outputName() != nullptr && net.outputName()->size() > 0) {
+      for (const auto* name : *net.outputName()) {
+        const auto it = by_name.find(name->str());
+        if (it == by_name.end()) return fail(Code::kFormat, "nothing makes the output '%s'", name->c_str());
+        graph.outputs.push_back(it->second);
+      }
+    } else {
+      std::vector<bool> read(graph.values.size());
+      for (const wire::Op* op : *net.oplists())
+        for (int v : list(op->inputIndexes()))
+          if (v >= 0) read[static_cast<size_t>(v)] = true;
+      for (const wire::Op* op : *net.oplists())
+        for (int v : list(op->outputIndexes()))
+          if (!read[static_cast<size_t>(v)]) graph.outputs.push_back(v);
+    }
+    for (int v : graph.outputs) model_.outputs.emplace_back().name = graph.values[static_cast<size_t>(v)].name;
+    if (graph.outputs.empty()) return fail(Code::kFormat, "it has no outputs");
+    return ok();
+  }
+
+  // The true types of inputs and outputs, where we wrote the file: the format knows few types, so casts stand between.
+  Status apply_metadata(const wire::Net& net, Decoder& decoder) {
+    const std::map<std::string, std::string> pairs = read_metadata(net);
+    std::map<std::string, TensorInfo> inputs, outputs;
+    for (const auto& [key, target] : {std::make_pair("minnow.inputs", &inputs), std::make_pair("minnow.outputs", &outputs)}) {
+      const auto it = pairs.find(key);
+      std::vector<TensorInfo> infos;
+      if (it == pairs.end()) continue;
+      if (!read_infos(it->second, &infos)) return fail(Code::kFormat, "its metadata '%s' is damaged", key);
+      for (TensorInfo& info : infos) (*target)[info.name] = std::move(info);
+    }
+    Graph& graph = model_.main;
+    for (size_t i = 0; i < model_.inputs.size(); ++i) {
+      const auto it = inputs.find(model_.inputs[i].name);
+      if (it == inputs.end()) continue;
+      if (it->second.dtype != model_.inputs[i].dtype) decoder.cast_input(i, it->second.dtype);
+      model_.inputs[i] = it->second;
+    }
+    for (size_t i = 0; i < model_.outputs.size(); ++i) {
+      const auto it = outputs.find(model_.outputs[i].name);
+      Attrs attrs;
+      if (it != outputs.end()) {
+        model_.outputs[i] = it->second;
+        attrs.set("to", it->second.dtype);
+      }
+      graph.outputs[i] = decoder.finish_output(graph.outputs[i], std::move(attrs));
+    }
+    return ok();
+  }
+
+  // A weight that is handed to the body of control flow is constant there, too, if nobody else calls that body.
+  void hand_down_constants(const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      for (size_t k = 0; k < node.calls.size(); ++k) {
+        const Call& call = node.calls[k];
+        Graph& body = model_.graphs[static_cast<size_t>(call.graph)];
+        if (num_calls(call.graph) != 1) continue;
+        for (size_t j = 0; j < body.inputs.size(); ++j) {
+          const bool loop = call.inputs.empty();
+          const size_t i = loop ? j : static_cast<size_t>(call.inputs[j]);
+          if (loop && (j < 2 || body.outputs[j - 1] != body.inputs[j])) continue;  // changes from round to round
+          const int outer = node.in[i];
+          if (outer >= 0 && graph.values[static_cast<size_t>(outer)].constant != nullptr)
+            body.values[static_cast<size_t>(body.inputs[j])].constant = graph.values[static_cast<size_t>(outer)].constant;
+        }
+      }
+    }
+  }
+
+  int num_calls(int index) const {
+    int calls = 0;
+    const auto count = [&](const Graph& graph) {
+      for (const Node& node : graph.nodes)
+        for (const Call& call : node.calls) calls += call.graph == index;
+    };
+    count(model_.main);
+    for (const Graph& graph : model_.graphs) count(graph);
+    return calls;
+  }
+
+  const uint8_t* data_;
+  int64_t size_;
+  Model& model_;
+  SideFiles side_files_;
+  DecodeContext file_;
+  std::vector<std::string> unsupported_;
+};
+
+}  // namespace
+
+Status load_model(const std::string& path, std::shared_ptr<const Model>* out) {
+  auto model = std::make_shared<Model>();
+  model->path = path;
+  std::shared_ptr<const MappedFile> file;
+  MINNOW_RETURN_IF_ERROR(MappedFile::open(path, &file));
+  model->files.push_back(file);
+  Loader loader(reinterpret_cast<const uint8_t*>(file->data()), file->size(), model.get());
+  MINNOW_RETURN_IF_ERROR(loader.load().at(path));
+  *out = std::move(model);
+  return ok();
+}
+
+Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* out) {
+  auto model = std::make_shared<Model>();
+  if (size == 0) return fail(Code::kFormat, "the model is empty");
+  MINNOW_RETURN_IF_ERROR(Buffer::make(static_cast<int64_t>(size), &model->copy));
+  std::memcpy(model->copy.data(), bytes, size);
+  Loader loader(reinterpret_cast<const uint8_t*>(model->copy.data()), static_cast<int64_t>(size), model.get());
+  MINNOW_RETURN_IF_ERROR(loader.load().at("the model"));
+  *out = std::move(model);
+  return ok();
+}
+
+}  // namespace minnow

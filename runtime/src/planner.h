@@ -1,0 +1,60 @@
+// Plans one stage: types, constants, fusion, layouts, memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/src/executor.h"
+
+namespace minnow {
+
+class Planner {
+ public:
+  Planner(Executor& executor, Stage& stage) : x_(executor), stage_(stage) {}
+
+  // Input i of the graph is of this type.
+  void add_input(int i, const TensorType& type);
+  // `work` are the nodes still to be run, in order. Those that cannot be planned yet are left in stage.pending, with
+  // the questions to be settled first.
+  Status plan(const std::vector<PlanNode>& work);
+  // The stage that follows another, given the answers to its questions.
+  Status plan_after(Stage& before, const std::vector<Answer>& answers);
+
+ private:
+  // planner_types.cpp: what is known before the run
+  Status place(const PlanNode& node);
+  Status expand(const PlanNode& node);
+  Status infer(const PlanNode& node, bool* waits);
+  Status fold(const PlanNode& node, bool* folded);
+  void wait(const PlanNode& node, Question::Kind kind, std::vector<int> values = {});
+  Status contents(int value, std::shared_ptr<const Tensor>* out);
+  Status type_control(const PlanNode& node, bool* waits);
+  void set_types(const PlanNode& node, const std::vector<TensorType>& types);
+
+  // planner_fuse.cpp: fewer nodes
+  std::vector<std::vector<int>> readers() const;
+  void fuse();
+  void drop_dead();
+
+  // planner_steps.cpp: kernels and layouts
+  Status emit(const PlanNode& node);
+  Status emit_copy(int value, Layout layout, Slot** out);
+  Status emit_view(const PlanNode& node);
+  Status operand(int value, Layout layout, Step* step);
+  Slot* new_slot(int value, const TensorType& type, Storage* storage);
+  Storage* new_storage(Storage::Kind kind, int64_t bytes);
+  Status find_kernel(const PlanNode& node, Step* step);
+  Status finish_step(Step step);
+
+  // planner_memory.cpp: outputs and memory
+  Status deliver_outputs();
+  void find_lifetimes();
+  void share_memory();
+  void assign_memory();
+
+  Executor& x_;
+  Stage& stage_;
+  std::vector<PlanNode> nodes_;
+};
+
+}  // namespace minnow

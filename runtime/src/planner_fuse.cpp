@@ -1,0 +1,172 @@
+// Fewer nodes: what follows a convolution or a matrix product element by element is done while its result is written.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "runtime/src/layout.h"
+#include "runtime/src/planner.h"
+
+namespace minnow {
+namespace {
+
+struct Epilogue {
+  const char* activation;
+  double alpha = 0, beta = 0;
+};
+
+using MakeEpilogue = std::optional<Epilogue> (*)(const Attrs&);
+
+std::optional<Epilogue> clip(const Attrs& a) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  return Epilogue{"clip", a.f("min", -infinity), a.f("max", infinity)};
+}
+
+std::optional<Epilogue> gelu(const Attrs& a) {
+  if (a.s("approximate", "none") != "none") return std::nullopt;
+  return Epilogue{"gelu"};
+}
+
+struct Row {
+  std::string_view op;
+  MakeEpilogue make;
+};
+
+constexpr Row kActivations[] = {
+    {"Relu", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"relu"}; }},
+    {"Clip", clip},
+    {"LeakyRelu", [](const Attrs& a) -> std::optional<Epilogue> { return Epilogue{"leaky_relu", a.f("alpha", 0.01)}; }},
+    {"HardSwish", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"hardswish"}; }},
+    {"HardSigmoid",
+     [](const Attrs& a) -> std::optional<Epilogue> {
+       return Epilogue{"hardsigmoid", a.f("alpha", 0.2), a.f("beta", 0.5)};
+     }},
+    {"Sigmoid", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"sigmoid"}; }},
+    {"Silu", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"silu"}; }},
+    {"Tanh", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"tanh"}; }},
+    {"Gelu", gelu},
+};
+
+std::optional<Epilogue> epilogue_of(const PlanNode& node) {
+  if (node.op == nullptr) return std::nullopt;
+  for (const Row& row : kActivations)
+    if (row.op == node.op->name) return row.make(*node.attrs);
+  return std::nullopt;
+}
+
+bool is(const PlanNode& node, std::string_view op) { return node.op != nullptr && node.op->name == op; }
+
+}  // namespace
+
+// Who reads each value: nodes of this stage by number, and whatever else as -1.
+std::vector<std::vector<int>> Planner::readers() const {
+  std::vector<std::vector<int>> readers(stage_.values.size());
+  const auto add = [&](int value, int reader) {
+    if (value >= 0) readers[static_cast<size_t>(value)].push_back(reader);
+  };
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    for (int v : nodes_[i].in) add(v, static_cast<int>(i));
+  for (const PlanNode& node : stage_.pending)
+    for (int v : node.in) add(v, -1);
+  for (int v : x_.graph_.outputs) add(v, -1);
+  return readers;
+}
+
+void Planner::fuse() {
+  std::vector<std::vector<int>> readers = this->readers();
+  std::vector<bool> gone(nodes_.size());
+  const auto type = [&](int v) -> const TensorType& { return stage_.values[static_cast<size_t>(v)].type; };
+  const auto only_reader = [&](int v) -> int {
+    const std::vector<int>& r = readers[static_cast<size_t>(v)];
+    return r.size() == 1 ? r[0] : -1;
+  };
+
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    size_t at = i;  // where the node is now: it moves to the place of what it takes in
+    const bool conv = is(nodes_[i], "Conv") || is(nodes_[i], "ConvTranspose");
+    if (gone[i] || !(conv || is(nodes_[i], "Linear")) || type(nodes_[i].out[0]).dtype != DType::kF32) continue;
+    if (!nodes_[i].attrs->s("activation").empty()) continue;
+    const auto absorb = [&](size_t reader, int result) {
+      PlanNode node = nodes_[at];
+      node.out[0] = result;
+      gone[at] = true;
+      gone[reader] = false;
+      nodes_[reader] = std::move(node);
+      at = reader;
+    };
+    const auto activate = [&](const Epilogue& epilogue) {
+      auto attrs = std::make_shared<Attrs>(*nodes_[at].attrs);
+      attrs->set("activation", std::string(epilogue.activation));
+      attrs->set("alpha", epilogue.alpha);
+      attrs->set("beta", epilogue.beta);
+      nodes_[at].attrs = std::move(attrs);
+    };
+    for (bool done = false; !done;) {
+      done = true;
+      const int y = nodes_[at].out[0];
+      const std::vector<int>& users = readers[static_cast<size_t>(y)];
+      const int reader = only_reader(y);
+      // Silu written out: y * Sigmoid(y).
+      if (users.size() == 2 && users[0] >= 0 && users[1] >= 0) {
+        for (int k : {0, 1}) {
+          const PlanNode& gate = nodes_[static_cast<size_t>(users[static_cast<size_t>(k)])];
+          const int product = users[static_cast<size_t>(1 - k)];
+          if (!is(gate, "Sigmoid") || !is(nodes_[static_cast<size_t>(product)], "Mul")) continue;
+          if (only_reader(gate.out[0]) != product) continue;
+          gone[static_cast<size_t>(users[static_cast<size_t>(k)])] = true;
+          const int result = nodes_[static_cast<size_t>(product)].out[0];
+          absorb(static_cast<size_t>(product), result);
+          activate({"silu"});
+          break;
+        }
+        break;
+      }
+      if (reader < 0) break;
+      const PlanNode& user = nodes_[static_cast<size_t>(reader)];
+      const std::optional<Epilogue> epilogue = epilogue_of(user);
+      if (epilogue && same_type(type(y), type(user.out[0]))) {
+        const int result = user.out[0];
+        absorb(static_cast<size_t>(reader), result);
+        activate(*epilogue);
+        break;  // an activation is the last
+      }
+      if (is(nodes_[at], "Conv") && is(user, "Add") && nodes_[at].in.size() <= kResidual) {
+        const int other = user.in[0] == y ? user.in[1] : user.in[0];
+        if (!same_type(type(other), type(y)) || stage_.values[static_cast<size_t>(other)].constant != nullptr) break;
+        const int result = user.out[0];
+        absorb(static_cast<size_t>(reader), result);
+        nodes_[at].in.resize(kResidual, -1);
+        nodes_[at].in.push_back(other);
+        for (int& r : readers[static_cast<size_t>(other)])
+          if (r == reader) r = static_cast<int>(at);
+        done = false;
+      }
+    }
+  }
+  std::vector<PlanNode> left;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (!gone[i]) left.push_back(std::move(nodes_[i]));
+  nodes_ = std::move(left);
+}
+
+// Nodes whose results nobody reads, such as those of which only the shape was asked for.
+void Planner::drop_dead() {
+  std::vector<bool> needed(stage_.values.size());
+  const auto need = [&](const std::vector<int>& values) {
+    for (int v : values)
+      if (v >= 0) needed[static_cast<size_t>(v)] = true;
+  };
+  need(x_.graph_.outputs);
+  for (const PlanNode& node : stage_.pending) need(node.in);
+  std::vector<PlanNode> kept;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    const std::vector<int>& out = nodes_[i].out;
+    if (std::none_of(out.begin(), out.end(), [&](int v) { return needed[static_cast<size_t>(v)]; })) continue;
+    need(nodes_[i].in);
+    kept.push_back(std::move(nodes_[i]));
+  }
+  std::reverse(kept.begin(), kept.end());
+  nodes_ = std::move(kept);
+}
+
+}  // namespace minnow

@@ -1,0 +1,95 @@
+// Where the tensors of a stage lie.
+#include <algorithm>
+
+#include "runtime/src/memory.h"
+#include "runtime/src/planner.h"
+
+namespace minnow {
+
+// Outputs are computed where the caller wants them, unless something else already lies there.
+Status Planner::deliver_outputs() {
+  const std::vector<int>& outputs = x_.graph_.outputs;
+  stage_.delivered.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const PlanValue& value = stage_.values[static_cast<size_t>(outputs[i])];
+    if (stage_.delivered[i] || !value.known) continue;
+    stage_.delivered[i] = true;
+    Delivery delivery;
+    delivery.output = static_cast<int>(i);
+    if (value.constant != nullptr) {
+      MINNOW_RETURN_IF_ERROR(value.constant->acquire(&delivery.constant));
+    } else {
+      Slot* slot = nullptr;
+      MINNOW_RETURN_IF_ERROR(emit_copy(outputs[i], Layout::kPlain, &slot));
+      if (slot->storage->stage == &stage_ && slot->storage->kind == Storage::kArena) {
+        slot->storage->kind = Storage::kOutput;
+        slot->storage->index = static_cast<int>(i);
+        continue;
+      }
+      delivery.slot = slot;
+    }
+    stage_.deliveries.push_back(std::move(delivery));
+  }
+  return ok();
+}
+
+void Planner::find_lifetimes() {
+  const int end = static_cast<int>(stage_.steps.size());
+  for (int i = 0; i < end; ++i) {
+    const Step& step = stage_.steps[static_cast<size_t>(i)];
+    for (const auto* slots : {&step.in, &step.out})
+      for (const Slot* slot : *slots)
+        if (slot != nullptr) slot->storage->last = std::max(slot->storage->last, i);
+    if (step.workspace != nullptr) step.workspace->first = step.workspace->last = i;
+  }
+  // What a later stage reads lives on.
+  for (const PlanNode& node : stage_.pending) {
+    for (int v : node.in) {
+      for (Layout layout : {Layout::kPlain, Layout::kPacked}) {
+        const Slot* slot = v < 0 ? nullptr : stage_.find(v, layout);
+        if (slot != nullptr) slot->storage->last = end;
+      }
+    }
+  }
+  for (const Delivery& delivery : stage_.deliveries)
+    if (delivery.slot != nullptr) delivery.slot->storage->last = end;
+}
+
+// An op that may work in place does, when its first input dies with it.
+void Planner::share_memory() {
+  for (size_t i = 0; i < stage_.steps.size(); ++i) {
+    Step& step = stage_.steps[i];
+    if (step.entry->op == nullptr || !step.entry->op->in_place || step.in.empty() || step.in[0] == nullptr) continue;
+    const Slot* in = step.in[0];
+    const Slot* out = step.out[0];
+    Storage* from = in->storage->root();
+    Storage* to = out->storage->root();
+    const auto shares = [&](const Slot* s) { return s != nullptr && s != in && s->storage->root() == from; };
+    if (from == to || from->stage != &stage_ || from->kind != Storage::kArena || from->last != static_cast<int>(i) ||
+        to->first != static_cast<int>(i) || from->bytes != to->bytes || in->tensor.type.layout != out->tensor.type.layout ||
+        in->tensor.type.bytes() != out->tensor.type.bytes() || from->bytes != out->tensor.type.bytes() ||
+        std::any_of(step.in.begin(), step.in.end(), shares))
+      continue;
+    from->merged = to;
+    to->first = std::min(to->first, from->first);
+  }
+}
+
+void Planner::assign_memory() {
+  std::vector<Lifetime> pieces;
+  std::vector<Storage*> owners;
+  for (Storage& storage : stage_.storages) {
+    if (storage.kind != Storage::kArena || storage.merged != nullptr) continue;
+    pieces.push_back({storage.first, storage.last, storage.bytes});
+    owners.push_back(&storage);
+  }
+  std::vector<int64_t> offsets;
+  stage_.arena_bytes = plan_memory(pieces, &offsets);
+  for (size_t i = 0; i < owners.size(); ++i) owners[i]->offset = offsets[i];
+  for (Storage& storage : stage_.storages)
+    if (storage.kind == Storage::kOutput && storage.merged == nullptr) stage_.outputs.push_back(&storage);
+  for (Slot& slot : stage_.slots)
+    if (slot.storage->root()->kind != Storage::kArena || slot.storage->stage != &stage_) stage_.bound.push_back(&slot);
+}
+
+}  // namespace minnow

@@ -1,0 +1,217 @@
+// From nodes to steps: which layout each runs in, on which tensors, by which kernel.
+#include <algorithm>
+#include <array>
+
+#include "kernels/region.h"
+#include "runtime/src/control.h"
+#include "runtime/src/layout.h"
+#include "runtime/src/planner.h"
+
+namespace minnow {
+namespace {
+
+// Ops whose result is the same memory under another shape.
+bool is_view(const PlanNode& node, const Stage& stage) {
+  static const std::array<std::string_view, 7> kViews = {"Reshape",   "Flatten",  "Squeeze",     "Unsqueeze",
+                                                         "ExpandDims", "Identity", "ConvertLayout"};
+  if (node.op == nullptr || node.in.empty() || node.in[0] < 0 || node.out.size() != 1) return false;
+  const TensorType& from = stage.values[static_cast<size_t>(node.in[0])].type;
+  const TensorType& to = stage.values[static_cast<size_t>(node.out[0])].type;
+  if (from.dtype != to.dtype || from.count() != to.count()) return false;
+  const std::string_view name = node.op->name;
+  return name == "Cast" || std::find(kViews.begin(), kViews.end(), name) != kViews.end();
+}
+
+// Copies between the layouts.
+class ConvertKernel final : public Kernel {
+ public:
+  explicit ConvertKernel(bool pack) : pack_(pack) {}
+  void run(const RunContext& c) override { convert_layout(*c.in[0], c.out[0], c.pool); }
+  std::string scheme() const override { return pack_ ? "pack" : "unpack"; }
+
+ private:
+  bool pack_;
+};
+
+bool equal(const Attrs& a, const Attrs& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+}  // namespace
+
+Status Planner::plan(const std::vector<PlanNode>& work) {
+  for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
+  fuse();
+  drop_dead();
+  for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
+  // What later stages ask about must be there in the plain layout.
+  for (const Question& question : stage_.questions) {
+    std::vector<int> values = question.values;
+    if (question.kind != Question::kContents) values = stage_.pending[static_cast<size_t>(question.pending)].in;
+    for (int v : values) {
+      Slot* slot = nullptr;
+      if (v >= 0 && stage_.values[static_cast<size_t>(v)].constant == nullptr)
+        MINNOW_RETURN_IF_ERROR(emit_copy(v, Layout::kPlain, &slot));
+    }
+  }
+  if (!stage_.pending.empty() && stage_.questions.empty())
+    return fail(Code::kInternal, "%s waits for something that nothing makes", stage_.pending[0].place().c_str());
+  MINNOW_RETURN_IF_ERROR(deliver_outputs());
+  find_lifetimes();
+  share_memory();
+  assign_memory();
+  return ok();
+}
+
+Storage* Planner::new_storage(Storage::Kind kind, int64_t bytes) {
+  Storage& storage = stage_.storages.emplace_back();
+  storage.kind = kind;
+  storage.stage = &stage_;
+  storage.bytes = bytes;
+  storage.first = storage.last = static_cast<int>(stage_.steps.size());
+  return &storage;
+}
+
+Slot* Planner::new_slot(int value, const TensorType& type, Storage* storage) {
+  if (storage == nullptr) storage = new_storage(Storage::kArena, type.bytes());
+  Slot& slot = stage_.slots.emplace_back();
+  slot.tensor.type = type;
+  slot.storage = storage;
+  stage_.placed[{value, type.layout}] = &slot;
+  return &slot;
+}
+
+// The value in this layout, converted from the other one if need be.
+Status Planner::emit_copy(int value, Layout layout, Slot** out) {
+  *out = stage_.find(value, layout);
+  if (*out != nullptr) return ok();
+  TensorType type = stage_.values[static_cast<size_t>(value)].type;
+  Slot* from = stage_.find(value, layout == Layout::kPlain ? Layout::kPacked : Layout::kPlain);
+  if (from == nullptr) return fail(Code::kInternal, "value %d is nowhere", value);
+  type.layout = layout;
+  Step step;
+  step.op = layout == Layout::kPacked ? "Pack" : "Unpack";
+  step.name = value < static_cast<int>(x_.graph_.values.size()) ? x_.graph_.values[static_cast<size_t>(value)].name : "";
+  step.entry = std::make_shared<KernelEntry>();
+  step.entry->kernel = std::make_unique<ConvertKernel>(layout == Layout::kPacked);
+  step.entry->attrs = std::make_shared<const Attrs>();
+  step.in = {from};
+  step.constants.resize(1);
+  step.is_static = {false};
+  *out = new_slot(value, type, nullptr);
+  step.out = {*out};
+  return finish_step(std::move(step));
+}
+
+// Gives the step its next input.
+Status Planner::operand(int value, Layout layout, Step* step) {
+  Slot* slot = nullptr;
+  std::shared_ptr<Constant> constant;
+  bool is_static = false;
+  if (value >= 0) {
+    const PlanValue& known = stage_.values[static_cast<size_t>(value)];
+    constant = known.constant;
+    is_static = known.is_static;
+    if (constant == nullptr) {
+      MINNOW_RETURN_IF_ERROR(emit_copy(value, layout, &slot));
+    } else if (layout == Layout::kPacked) {
+      std::shared_ptr<Constant> packed = is_static ? x_.packed_[constant.get()] : nullptr;
+      if (packed == nullptr) {
+        std::shared_ptr<const Tensor> plain;
+        MINNOW_RETURN_IF_ERROR(constant->acquire(&plain));
+        TensorType type = plain->type;
+        type.layout = Layout::kPacked;
+        Buffer buffer;
+        MINNOW_RETURN_IF_ERROR(Buffer::make(type.bytes(), &buffer));
+        Tensor target{type, buffer.data()};
+        convert_layout(*plain, &target, x_.environment_.pool);
+        packed = Constant::owned(type, std::move(buffer));
+        if (is_static) x_.packed_[constant.get()] = packed;
+      }
+      constant = packed;
+    }
+  }
+  step->in.push_back(slot);
+  step->constants.push_back(std::move(constant));
+  step->is_static.push_back(is_static);
+  return ok();
+}
+
+Status Planner::emit_view(const PlanNode& node) {
+  const int from = node.in[0], to = node.out[0];
+  TensorType type = stage_.values[static_cast<size_t>(to)].type;
+  const bool same_shape = stage_.values[static_cast<size_t>(from)].type.shape == type.shape;
+  const bool keeps_packed = same_shape && stage_.find(from, Layout::kPlain) == nullptr;
+  type.layout = keeps_packed ? Layout::kPacked : Layout::kPlain;
+  Slot* source = nullptr;
+  MINNOW_RETURN_IF_ERROR(emit_copy(from, type.layout, &source));
+  new_slot(to, type, source->storage);
+  return ok();
+}
+
+Status Planner::emit(const PlanNode& node) {
+  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+  if (is_view(node, stage_) && value(node.in[0]).constant == nullptr) return emit_view(node);
+
+  std::vector<const TensorType*> types;
+  std::vector<bool> there;
+  for (int v : node.in) {
+    types.push_back(v < 0 ? nullptr : &value(v).type);
+    there.push_back(v >= 0 && value(v).constant == nullptr && stage_.find(v, Layout::kPacked) != nullptr);
+  }
+  const bool packed = node.op != nullptr && !node.out.empty() &&
+                      can_be_packed(*node.op, *node.attrs, types, there, value(node.out[0]).type.shape);
+  const LayoutRule rule = node.op == nullptr ? LayoutRule::kPlain : layout_rule(*node.op, types);
+  Step step;
+  step.name = node.source->name;
+  step.op = node.op != nullptr ? node.op->name : node.source->op;
+  for (size_t i = 0; i < node.in.size(); ++i) {
+    const Layout layout = node.in[i] < 0 ? Layout::kPlain : operand_layout(rule, i, *types[i], packed);
+    MINNOW_RETURN_IF_ERROR(operand(node.in[i], layout, &step));
+  }
+  for (size_t i = 0; i < node.out.size(); ++i) {
+    TensorType type = value(node.out[i]).type;
+    type.layout = packed && i == 0 ? Layout::kPacked : Layout::kPlain;
+    step.out.push_back(new_slot(node.out[i], type, nullptr));
+  }
+  MINNOW_RETURN_IF_ERROR(find_kernel(node, &step));
+  return finish_step(std::move(step));
+}
+
+// The kernel this node had in an earlier plan, or a new one.
+Status Planner::find_kernel(const PlanNode& node, Step* step) {
+  auto& known = x_.kernels_[{node.source, node.part}];
+  for (const std::shared_ptr<KernelEntry>& entry : known) {
+    if (entry->op == node.op && equal(*entry->attrs, *node.attrs)) {
+      step->entry = entry;
+      return ok();
+    }
+  }
+  step->entry = std::make_shared<KernelEntry>();
+  step->entry->op = node.op;
+  step->entry->attrs = node.attrs;
+  if (node.op == nullptr) step->entry->kernel = std::make_unique<ControlKernel>(x_.control(*node.source));
+  known.push_back(step->entry);
+  return ok();
+}
+
+Status Planner::finish_step(Step step) {
+  step.contents.resize(step.in.size());
+  step.types.resize(step.in.size());
+  step.context.in.resize(step.in.size());
+  step.context.pool = x_.environment_.pool;
+  for (size_t i = 0; i < step.in.size(); ++i) {
+    if (step.in[i] != nullptr) step.context.in[i] = &step.in[i]->tensor;
+    if (step.constants[i] != nullptr) {
+      step.types[i] = std::make_unique<Tensor>(Tensor{step.constants[i]->type(), nullptr});
+      step.context.in[i] = step.types[i].get();
+    }
+  }
+  for (Slot* slot : step.out) step.context.out.push_back(&slot->tensor);
+  MINNOW_RETURN_IF_ERROR(x_.reshape(step));
+  if (step.entry->workspace > 0) step.workspace = new_storage(Storage::kArena, step.entry->workspace);
+  stage_.steps.push_back(std::move(step));
+  return ok();
+}
+
+}  // namespace minnow

@@ -1,0 +1,66 @@
+#include "runtime/src/storage.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace minnow {
+namespace {
+
+// A malloc beyond this may succeed, and kill the process when the memory is touched.
+int64_t physical_memory() {
+  static const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+struct FileHandle {
+  int fd;
+  ~FileHandle() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+}  // namespace
+
+void Buffer::Free::operator()(char* p) const { std::free(p); }
+
+Status Buffer::make(int64_t bytes, Buffer* out) {
+  const int64_t size = align_up(std::max<int64_t>(bytes, 1));
+  void* memory = bytes < 0 || size > physical_memory() ? nullptr : std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  if (memory == nullptr)
+    return fail(Code::kUsage, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
+                static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));
+  out->memory_.reset(static_cast<char*>(memory));
+  out->size_ = bytes;
+  return ok();
+}
+
+Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out) {
+  const FileHandle file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat info;
+  if (file.fd < 0 || fstat(file.fd, &info) != 0)
+    return fail(Code::kFormat, "%s: cannot be read: %s", path.c_str(), std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return fail(Code::kFormat, "%s: is not a file", path.c_str());
+  if (info.st_size == 0) return fail(Code::kFormat, "%s: the file is empty", path.c_str());
+  void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
+  out->reset(new MappedFile(path, static_cast<const char*>(data), info.st_size));
+  return ok();
+}
+
+MappedFile::~MappedFile() { munmap(const_cast<char*>(data_), static_cast<size_t>(size_)); }
+
+void MappedFile::release(const void* begin, int64_t bytes) const {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes)) / page * page;
+  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+}  // namespace minnow
