@@ -35,7 +35,7 @@ class Truth {
 Status count_non_zero(InferContext& c, int64_t* rank, int64_t* count) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   if (c.value(0) == nullptr) return c.needs_value(0);
-  *rank = std::max(1, c.shape(0).rank());
+  *rank = c.shape(0).rank();  // for a scalar no numbers, as the specification has it
   *count = Truth(*c.value(0)).count(c.in(0).count());
   return ok();
 }
@@ -62,7 +62,6 @@ void find_non_zero(const RunContext& c, int64_t count, int64_t axis_step, int64_
   for (int64_t i = 0, found = 0; i < x.count() && found < count; ++i) {
     if (!truth[i]) continue;
     int64_t rest = i, *place = y + found++ * item_step;
-    if (x.rank() == 0) *place = 0;
     for (int k = x.rank() - 1; k >= 0; --k) {
       place[k * axis_step] = rest % x.dim(k);
       rest /= x.dim(k);
