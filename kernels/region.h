@@ -9,9 +9,9 @@
 
 namespace minnow {
 
-// dst[dst_offset + sum(i[k] * dst_stride[k])] = src[src_offset + sum(i[k] * src_stride[k])] for all 0 <= i[k] < size[k].
-// All numbers count elements. A source stride may be 0 (repeats) or negative (reverses); no two indices may have the
-// same destination. Nothing is copied when some size is 0.
+// dst[dst_offset + sum(i[k] * dst_stride[k])] = src[src_offset + sum(i[k] * src_stride[k])] for all 0 <= i[k] <
+// size[k]. All numbers count elements. A source stride may be 0 (repeats) or negative (reverses); no two indices may
+// have the same destination. Nothing is copied when some size is 0.
 struct Region {
   static constexpr int kMaxDims = 2 * kMaxRank + 2;  // tiling and space-to-depth split dims in two
 

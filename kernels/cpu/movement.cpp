@@ -121,8 +121,8 @@ void plan_depth_to_space(const NodeContext& node, std::vector<Copy>* copies) {
   const bool crd = node.attrs.s("mode", "DCR") == "CRD";
   // Source dims: image, block row, block column, channel, row, column.
   const int64_t size[] = {x[0], b, b, c, x[2], x[3]};
-  const int64_t stride[] = {x[1] * area, (crd ? b : b * c) * area, (crd ? 1 : c) * area, (crd ? b * b : 1) * area, x[3],
-                            1};
+  const int64_t stride[] = {
+      x[1] * area, (crd ? b : b * c) * area, (crd ? 1 : c) * area, (crd ? b * b : 1) * area, x[3], 1};
   const int from[] = {0, 3, 4, 1, 5, 2};
   Copy copy;
   add_permuted(&copy.region, from, size, stride, 6);

@@ -200,7 +200,11 @@ void copy_region(const Region& region, const void* src, void* dst, size_t elemen
   }
   Odometer outer;
   for (size_t k = 0; k < row; ++k) outer.add(r.size[k], r.src_stride[k] * size, r.dst_stride[k] * size);
-  const Plane plane{rows, cols, r.src_stride[row] * size, r.src_stride[col] * size, r.dst_stride[row] * size,
+  const Plane plane{rows,
+                    cols,
+                    r.src_stride[row] * size,
+                    r.src_stride[col] * size,
+                    r.dst_stride[row] * size,
                     r.dst_stride[col] * size};
   outer.add((rows + block_rows - 1) / block_rows, block_rows * plane.src_row, block_rows * plane.dst_row);
   outer.add((cols + block_cols - 1) / block_cols, block_cols * plane.src_col, block_cols * plane.dst_col);

@@ -63,8 +63,7 @@ void resample_elements(const ResizeTable& t, const float* src, float* dst, int64
 
 template <int kTaps>
 void resample_taps(const ResizeTable& t, const float* src, float* dst, int64_t inner, int64_t begin, int64_t end) {
-  inner == 1 ? resample_elements<kTaps>(t, src, dst, begin, end)
-             : resample_rows<kTaps>(t, src, dst, inner, begin, end);
+  inner == 1 ? resample_elements<kTaps>(t, src, dst, begin, end) : resample_rows<kTaps>(t, src, dst, inner, begin, end);
 }
 
 void resample_any(const ResizeTable& t, const float* src, float* dst, int64_t inner, int64_t begin, int64_t end) {

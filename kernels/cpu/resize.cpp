@@ -41,7 +41,8 @@ Status infer_resize(InferContext& c) {
     // Only the number of elements matters here.
     const size_t n = c.attrs.has("axes") ? c.attrs.ints("axes").size() : static_cast<size_t>(c.shape(0).rank());
     if (c.in(1).count() != static_cast<int64_t>(2 * n))
-      return fail(Code::kFormat, "roi has %lld numbers, %zu are needed", static_cast<long long>(c.in(1).count()), 2 * n);
+      return fail(Code::kFormat, "roi has %lld numbers, %zu are needed", static_cast<long long>(c.in(1).count()),
+                  2 * n);
   }
   Shape y;
   for (int k = 0; k < c.shape(0).rank(); ++k) y.push_back(axes[static_cast<size_t>(k)].out);
@@ -189,7 +190,9 @@ class ResizeKernel final : public Kernel {
   }
   bool may_change(const ResizeAxis& axis) const { return !constant_ || !axis.identity(); }
   bool changes(int k) const { return may_change(axes_[static_cast<size_t>(k)]); }
-  bool grid_changes(int k) const { return may_change(grid_.axis[static_cast<size_t>(k)]) && !fixed_[static_cast<size_t>(k)]; }
+  bool grid_changes(int k) const {
+    return may_change(grid_.axis[static_cast<size_t>(k)]) && !fixed_[static_cast<size_t>(k)];
+  }
 
   template <typename Tensors>
   Status read_operands(const Tensors& in) {

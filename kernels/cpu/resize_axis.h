@@ -45,8 +45,8 @@ struct ResizeOperands {
 };
 
 // Sizes and scales of all axes of an input of shape x.
-Status resolve_resize(const Attrs& attrs, const ResizeSettings& settings, const Shape& x, const ResizeOperands& operands,
-                      std::array<ResizeAxis, kMaxRank>* axes);
+Status resolve_resize(const Attrs& attrs, const ResizeSettings& settings, const Shape& x,
+                      const ResizeOperands& operands, std::array<ResizeAxis, kMaxRank>* axes);
 
 // Where output i of an axis lies on the input, in elements; 0 is the middle of the first one.
 float resize_coordinate(const ResizeSettings& settings, const ResizeAxis& axis, int64_t i);

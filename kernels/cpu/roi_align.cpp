@@ -19,8 +19,7 @@ struct Settings {
 
 Status read_settings(const Attrs& attrs, Settings* s) {
   const std::string mode = attrs.s("mode", "avg"), coordinates = attrs.s("coordinate_mode", "half_pixel");
-  if (mode != "avg" && mode != "max")
-    return fail(Code::kUnsupported, "mode '%s'; known are avg and max", mode.c_str());
+  if (mode != "avg" && mode != "max") return fail(Code::kUnsupported, "mode '%s'; known are avg and max", mode.c_str());
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
     return fail(Code::kUnsupported, "coordinate_mode '%s'", coordinates.c_str());
   s->max = mode == "max";
@@ -42,9 +41,9 @@ struct AxisTable {
   int64_t* begin = nullptr;
   int64_t* end = nullptr;      // of the elements that bin k takes
   int64_t* outside = nullptr;  // whether some of its samples are outside, where everything is 0
-  float* most = nullptr;   // [bins, size]: the sum or the largest weight
-  float* least = nullptr;  // only for the maximum
-  float samples = 0;       // in each bin
+  float* most = nullptr;       // [bins, size]: the sum or the largest weight
+  float* least = nullptr;      // only for the maximum
+  float samples = 0;           // in each bin
 
   static int64_t bytes(int64_t bins, int64_t size) {
     return bins * static_cast<int64_t>(3 * sizeof(int64_t)) + bins * size * static_cast<int64_t>(2 * sizeof(float));
@@ -77,8 +76,7 @@ struct AxisTable {
         last = std::min(last, high);
       }
       outside[k] = first > 0 || last < static_cast<double>(samples) - 1;
-      for (double i = first; i <= last; ++i)
-        add(s.max, k, base + (static_cast<float>(i) + 0.5f) * bin / samples);
+      for (double i = first; i <= last; ++i) add(s.max, k, base + (static_cast<float>(i) + 0.5f) * bin / samples);
     }
   }
 
@@ -168,8 +166,7 @@ Status infer_roi_align(InferContext& c) {
     return fail(Code::kFormat, "rois and batch_indices must be [n,4] and [n], not %s and %s", rois.str().c_str(),
                 images.str().c_str());
   const Shape y{rois[0], x[1], s.height, s.width};
-  if (x[2] * x[3] == 0 && y.count() != 0)
-    return fail(Code::kFormat, "the image %s has no elements", x.str().c_str());
+  if (x[2] * x[3] == 0 && y.count() != 0) return fail(Code::kFormat, "the image %s has no elements", x.str().c_str());
   c.set(0, DType::kF32, y);
   return check_shape(y);
 }

@@ -105,7 +105,8 @@ void run_scatter_elements(const Attrs& attrs, const RunContext& c) {
       for (int64_t j = 0; j < n; ++j) {
         const int64_t k = indices.at(line * n + j, dim);
         if (k < 0) continue;
-        merge(reduction, to + (base + j * lines.step() + k * lines.along()) * size, from + (line * n + j) * size, 1, size);
+        merge(reduction, to + (base + j * lines.step() + k * lines.along()) * size, from + (line * n + j) * size, 1,
+              size);
       }
     }
   });

@@ -10,7 +10,8 @@ namespace {
 // Element i of any type is not zero. Minus zero is zero, NaN is not.
 class Truth {
  public:
-  explicit Truth(const Tensor& t) : data_(t.as<char>()), size_(dtype_size(t.type.dtype)), sign_(is_float(t.type.dtype)) {}
+  explicit Truth(const Tensor& t)
+      : data_(t.as<char>()), size_(dtype_size(t.type.dtype)), sign_(is_float(t.type.dtype)) {}
   bool operator[](int64_t i) const {
     if (size_ == 1) return data_[i] != 0;
     uint64_t bits = 0;
@@ -230,7 +231,8 @@ class UniqueKernel final : public Kernel {
     int64_t *first = order + items_.n, *group = first + items_.n, found = 0;
     const Tensor& x = *c.in[0];
     with_order(x.type.dtype, [&](auto type) {
-      found = find_unique(x.as<decltype(type)>(), items_, attrs_.b("sorted", attrs_.i("sorted", 1) != 0), order, first, group);
+      found = find_unique(x.as<decltype(type)>(), items_, attrs_.b("sorted", attrs_.i("sorted", 1) != 0), order, first,
+                          group);
     });
     const auto output = [&](size_t i) {
       return i < c.out.size() && c.out[i] != nullptr ? c.out[i]->as<int64_t>() : nullptr;

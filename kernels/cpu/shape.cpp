@@ -224,7 +224,8 @@ void run_trilu(const Attrs& attrs, const RunContext& c) {
       // `edge` is the first element that the upper triangle keeps, or the first one that the lower one drops.
       const int64_t edge = std::clamp<int64_t>(row % rows + k + (upper ? 0 : 1), 0, cols) * size;
       if (from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
-      upper ? std::memset(to, 0, static_cast<size_t>(edge)) : std::memset(to + edge, 0, static_cast<size_t>(bytes - edge));
+      upper ? std::memset(to, 0, static_cast<size_t>(edge))
+            : std::memset(to + edge, 0, static_cast<size_t>(bytes - edge));
     }
   };
   c.pool->parallel_for(x.count() / cols, (64 << 10) / bytes + 1, part);

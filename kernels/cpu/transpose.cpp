@@ -134,8 +134,7 @@ constexpr int64_t kBytesPerTask = 64 << 10;
 struct PackedView {
   int64_t batch, channels, blocks, area, lanes;
 
-  explicit PackedView(const Shape& s)
-      : batch(s[0]), channels(s[1]), area(s.count(2, s.rank())), lanes(pack_width()) {
+  explicit PackedView(const Shape& s) : batch(s[0]), channels(s[1]), area(s.count(2, s.rank())), lanes(pack_width()) {
     blocks = (channels + lanes - 1) / lanes;
   }
 };
