@@ -111,7 +111,7 @@ def _(rng):
 
 
 @op()
-def Linear(x: Float, w: Float, bias: Float = None, *, activation: Literal["", "relu", "relu6"] = ""):
+def Linear(x: Float, w: Float, bias: Float | None = None, *, activation: Literal["", "relu", "relu6"] = ""):
     """y = x w^T + bias on the last axis of `x`, with w[N, K] and bias[N]; then the activation."""
 
     def compute(v, u, *b):
@@ -170,7 +170,7 @@ def _(rng):
 
 
 @op()
-def MatMulInteger(a: Int8, b: Int8, a_zero: Int8 = None, b_zero: Int8 = None):
+def MatMulInteger(a: Int8, b: Int8, a_zero: Int8 | None = None, b_zero: Int8 | None = None):
     """The product of (a - a_zero) and (b - b_zero) in i32; a zero point per row of `a`, per column of `b`, or one."""
     left, right = a.astype(np.int32), b.astype(np.int32)
     if a_zero is not None:

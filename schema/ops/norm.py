@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,9 @@ def _(wire: WireOp) -> Decoded:
 
 
 @op()
-def LayerNorm(x: Float, scale: Float = None, bias: Float = None, *, axis: int = -1, epsilon: float = 1e-5):
+def LayerNorm(
+    x: Float, scale: Float | None = None, bias: Float | None = None, *, axis: int = -1, epsilon: float = 1e-5
+):
     """y = (x - mean) / sqrt(variance + epsilon) * scale + bias over the axes from `axis` to the last."""
 
     def normalize(v):
@@ -104,7 +107,7 @@ def LayerNorm(x: Float, scale: Float = None, bias: Float = None, *, axis: int = 
 
 
 @op()
-def RMSNorm(x: Float, scale: Float = None, *, axis: int = -1, epsilon: float = 1e-5):
+def RMSNorm(x: Float, scale: Float | None = None, *, axis: int = -1, epsilon: float = 1e-5):
     """y = x / sqrt(mean(x^2) + epsilon) * scale over the axes from `axis` to the last."""
 
     def normalize(v):
@@ -213,10 +216,10 @@ def _decode_norm(wire: WireOp, rms: bool) -> Decoded:
     return operands, attrs
 
 
-for _op, _rms in ((LayerNorm, False), (RMSNorm, True)):
+for _op in (LayerNorm, RMSNorm):
     _op.shape(_normalized_type)
     _op.encode("LayerNorm")(_encode_norm)
-    _op.decode(lambda wire, rms=_rms: _decode_norm(wire, rms))
+    _op.decode(partial(_decode_norm, rms=_op is RMSNorm))
 
 
 @op(traits=SPATIAL)

@@ -18,6 +18,12 @@ Accumulated = Annotated[np.ndarray[Any, Any], QUANTIZED | {DType.I32}]
 Float32 = Annotated[np.ndarray[Any, Any], frozenset({DType.F32})]
 
 
+def _limits(dtype: DType) -> Any:
+    """The lowest and highest number of an integer type, as `min` and `max`."""
+    numpy: Any = dtype.numpy
+    return np.iinfo(numpy)
+
+
 def _along(v: Array, axis: int, rank: int) -> Array:
     """One number for all, or one for each place along an axis."""
     if v.size == 1:
@@ -38,12 +44,12 @@ def _check(x: Arg, axis: int, *parameters: Arg | None) -> None:
 
 
 @op()
-def QuantizeLinear(x: Float, scale: Float, zero: Quantized = None, *, axis: int = 1, to: DType = DType.U8):
+def QuantizeLinear(x: Float, scale: Float, zero: Quantized | None = None, *, axis: int = 1, to: DType = DType.U8):
     """y = saturate(round(x / scale) + zero), halves to even; the quotient is rounded to the type of `x` first.
 
     `scale` and `zero` hold one number, or one for each place along `axis`. `zero` has the type `to`.
     """
-    info = np.iinfo(to.numpy)
+    info = _limits(to)
     y = np.rint((x / _along(scale, axis, x.ndim)).astype(x.dtype)).astype(np.float64)
     if zero is not None:
         y = y + _along(zero, axis, x.ndim)
@@ -61,7 +67,7 @@ def _(x, scale, zero, *, axis, to):
 
 
 @op()
-def DequantizeLinear(x: Accumulated, scale: Float, zero: Accumulated = None, *, axis: int = 1):
+def DequantizeLinear(x: Accumulated, scale: Float, zero: Accumulated | None = None, *, axis: int = 1):
     """y = (x - zero) * scale, in the type of `scale`; one number each, or one for each place along `axis`."""
     v = x.astype(np.int64)
     if zero is not None:
@@ -99,7 +105,7 @@ def _(x):
 @QuantizeLinear.samples
 def _(rng):
     for to in sorted(QUANTIZED):
-        info = np.iinfo(to.numpy)
+        info = _limits(to)
         scale = np.float32(8 / (info.max - info.min))
         zero = np.asarray((info.max + info.min) // 2 + 3).astype(to.numpy)
         yield (fill(rng, (2, 3, 5)) * 3, scale, zero), {"to": to}

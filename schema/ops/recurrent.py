@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import DType, Node
+from minnow.schema.ir import UNKNOWN, DType, Node
+from minnow.schema.ir.type import Shape
 from minnow.schema.ops.encoding import bound, constant
 from minnow.schema.ops.extent import agree
 from minnow.schema.ops.op import Arg, Decoded, Float, Int, WireOp, fill, op
@@ -92,9 +93,9 @@ def _part(v: Array | None, d: int, shape: tuple[int, ...]) -> Array:
 
 @op(outputs=3)
 def LSTM(
-    x: Float, w: Float, r: Float, b: Float = None, lens: Int = None, h0: Float = None, c0: Float = None,
-    p: Float = None, *, hidden: int, direction: Direction = "forward", activations: tuple[str, ...] = (),
-    activation_alpha: tuple[float, ...] = (), activation_beta: tuple[float, ...] = (), clip: float = 0.0,
+    x: Float, w: Float, r: Float, b: Float | None = None, lens: Int | None = None, h0: Float | None = None,
+    c0: Float | None = None, p: Float | None = None, *, hidden: int, direction: Direction = "forward",
+    activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (), activation_beta: tuple[float, ...] = (), clip: float = 0.0,
     input_forget: bool = False,
 ):  # fmt: skip
     """Long short-term memory: x[T,B,I], w[D,4H,I], r[D,4H,H], b[D,8H], lens[B], h0 and c0[D,B,H], p[D,3H].
@@ -130,8 +131,8 @@ def LSTM(
 
 @op(outputs=2)
 def GRU(
-    x: Float, w: Float, r: Float, b: Float = None, lens: Int = None, h0: Float = None, *, hidden: int,
-    direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
+    x: Float, w: Float, r: Float, b: Float | None = None, lens: Int | None = None, h0: Float | None = None, *,
+    hidden: int, direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
     activation_beta: tuple[float, ...] = (), clip: float = 0.0, linear_before_reset: bool = False,
 ):  # fmt: skip
     """Gated recurrent unit: x[T,B,I], w[D,3H,I], r[D,3H,H], b[D,6H], lens[B], h0[D,B,H].
@@ -169,8 +170,8 @@ def GRU(
 
 @op(outputs=2)
 def RNN(
-    x: Float, w: Float, r: Float, b: Float = None, lens: Int = None, h0: Float = None, *, hidden: int,
-    direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
+    x: Float, w: Float, r: Float, b: Float | None = None, lens: Int | None = None, h0: Float | None = None, *,
+    hidden: int, direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
     activation_beta: tuple[float, ...] = (), clip: float = 0.0,
 ):  # fmt: skip
     """Plain recurrent layer, h' = f(x w + h r + b): x[T,B,I], w[D,H,I], r[D,H,H], b[D,2H], lens[B], h0[D,B,H].
@@ -201,11 +202,11 @@ def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
         h, d = attrs["hidden"], len(_directions(attrs["direction"]))
         if h < 1:
             raise ModelError(f"a hidden size of {h}")
-        t, n, i = ("?", "?", "?") if x.shape is None else x.shape if len(x.shape) == 3 else (None, None, None)
-        if t is None:
+        if x.rank not in (None, 3):
             raise ModelError(f"the input needs the axes [time, batch, features], not the shape {x.shape}")
+        t, n, i = x.shape or (UNKNOWN,) * 3
         names = ("w", "r", "b", "lens", "h0", "c0", "p")
-        expected = {
+        expected: dict[str, Shape] = {
             "w": (d, gates * h, i), "r": (d, gates * h, h), "b": (d, 2 * gates * h), "lens": (n,),
             "h0": (d, n, h), "c0": (d, n, h), "p": (d, 3 * h),
         }  # fmt: skip
@@ -327,7 +328,7 @@ def _encode_summed(node: Node, gates: int, activations: tuple[str, ...], states:
     if node.has_input(3):
         halves = node.input(3).array
         assert halves is not None
-        b = (halves[:, : shape[1]].astype(np.float64) + halves[:, shape[1] :]).astype(np.float32)
+        b = halves.reshape(shape[0], 2, shape[1]).sum(1, dtype=np.float64).astype(np.float32)
     main = {"outputCount": a["hidden"]}
     return WireOp(node.op, "LSTM", main, (*node.inputs[:3], b, *given), len(node.outputs))
 
