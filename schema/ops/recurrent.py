@@ -93,11 +93,23 @@ def _part(v: Array | None, d: int, shape: tuple[int, ...]) -> Array:
 
 @op(outputs=3)
 def LSTM(
-    x: Float, w: Float, r: Float, b: Float | None = None, lens: Int | None = None, h0: Float | None = None,
-    c0: Float | None = None, p: Float | None = None, *, hidden: int, direction: Direction = "forward",
-    activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (), activation_beta: tuple[float, ...] = (), clip: float = 0.0,
+    x: Float,
+    w: Float,
+    r: Float,
+    b: Float | None = None,
+    lens: Int | None = None,
+    h0: Float | None = None,
+    c0: Float | None = None,
+    p: Float | None = None,
+    *,
+    hidden: int,
+    direction: Direction = "forward",
+    activations: tuple[str, ...] = (),
+    activation_alpha: tuple[float, ...] = (),
+    activation_beta: tuple[float, ...] = (),
+    clip: float = 0.0,
     input_forget: bool = False,
-):  # fmt: skip
+):
     """Long short-term memory: x[T,B,I], w[D,4H,I], r[D,4H,H], b[D,8H], lens[B], h0 and c0[D,B,H], p[D,3H].
 
     i, o, f = f(x w + h r + b + p * c), the gates in the order i, o, f, c; c' = f * c + i * g(...); h' = o * h(c').
@@ -131,10 +143,21 @@ def LSTM(
 
 @op(outputs=2)
 def GRU(
-    x: Float, w: Float, r: Float, b: Float | None = None, lens: Int | None = None, h0: Float | None = None, *,
-    hidden: int, direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (), clip: float = 0.0, linear_before_reset: bool = False,
-):  # fmt: skip
+    x: Float,
+    w: Float,
+    r: Float,
+    b: Float | None = None,
+    lens: Int | None = None,
+    h0: Float | None = None,
+    *,
+    hidden: int,
+    direction: Direction = "forward",
+    activations: tuple[str, ...] = (),
+    activation_alpha: tuple[float, ...] = (),
+    activation_beta: tuple[float, ...] = (),
+    clip: float = 0.0,
+    linear_before_reset: bool = False,
+):
     """Gated recurrent unit: x[T,B,I], w[D,3H,I], r[D,3H,H], b[D,6H], lens[B], h0[D,B,H].
 
     z, r = f(x w + h r + b), the gates in the order z, r, h; n = g(x w + (r * h) r + b), or with
@@ -170,10 +193,20 @@ def GRU(
 
 @op(outputs=2)
 def RNN(
-    x: Float, w: Float, r: Float, b: Float | None = None, lens: Int | None = None, h0: Float | None = None, *,
-    hidden: int, direction: Direction = "forward", activations: tuple[str, ...] = (), activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (), clip: float = 0.0,
-):  # fmt: skip
+    x: Float,
+    w: Float,
+    r: Float,
+    b: Float | None = None,
+    lens: Int | None = None,
+    h0: Float | None = None,
+    *,
+    hidden: int,
+    direction: Direction = "forward",
+    activations: tuple[str, ...] = (),
+    activation_alpha: tuple[float, ...] = (),
+    activation_beta: tuple[float, ...] = (),
+    clip: float = 0.0,
+):
     """Plain recurrent layer, h' = f(x w + h r + b): x[T,B,I], w[D,H,I], r[D,H,H], b[D,2H], lens[B], h0[D,B,H].
 
     `activations` are the f of each direction, `clip` bounds what it is given. Gives Y[T,D,B,H], Y_h[D,B,H].
