@@ -1,0 +1,397 @@
+// LSTM, GRU and RNN with the semantics of ONNX (layout 0). The products with the input are one matrix product over all
+// time steps; the recurrent weights are packed once. Directions, and parts of a large batch, run on threads of their
+// own.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/float_buffer.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/rnn_cell.h"
+#include "kernels/infer.h"
+
+namespace minnow {
+namespace {
+
+enum class Layer : uint8_t { kLstm, kGru, kRnn };
+enum Input { kX, kW, kR, kBias, kLens, kH0, kC0, kPeephole, kInputs };
+
+constexpr int64_t gates_of(Layer layer) { return layer == Layer::kLstm ? 4 : layer == Layer::kGru ? 3 : 1; }
+constexpr int functions_of(Layer layer) { return layer == Layer::kLstm ? 3 : layer == Layer::kGru ? 2 : 1; }
+
+// The functions of all directions, from names and their parameters.
+Status read_functions(const Attrs& attrs, Layer layer, int directions, std::vector<GateFunction>* functions) {
+  std::vector<std::string> names = attrs.get("activations", std::vector<std::string>{});
+  const size_t needed = static_cast<size_t>(functions_of(layer) * directions);
+  if (names.empty()) {
+    const char* const defaults[] = {layer == Layer::kRnn ? "tanh" : "sigmoid", "tanh", "tanh"};
+    for (size_t i = 0; i < needed; ++i) names.push_back(defaults[i % static_cast<size_t>(functions_of(layer))]);
+  }
+  if (names.size() != needed) return fail(Code::kFormat, "%zu activations are given, not %zu", names.size(), needed);
+  const std::vector<double> alpha = attrs.floats("activation_alpha"), beta = attrs.floats("activation_beta");
+  size_t next_alpha = 0, next_beta = 0;
+  for (const std::string& name : names) {
+    GateFunction function;
+    int parameters = 0;
+    if (!find_gate_function(name, &function, &parameters))
+      return fail(Code::kUnsupported, "there is no activation \"%s\"", name.c_str());
+    if (parameters > 0 && next_alpha < alpha.size()) function.alpha = alpha[next_alpha++];
+    if (parameters > 1 && next_beta < beta.size()) function.beta = beta[next_beta++];
+    functions->push_back(function);
+  }
+  return ok();
+}
+
+int directions_of(const Attrs& attrs) { return attrs.s("direction", "forward") == "bidirectional" ? 2 : 1; }
+
+Status check_shape(const InferContext& c, int i, const char* name, const Shape& expected) {
+  if (!c.has(i) || c.shape(i) == expected) return ok();
+  return fail(Code::kFormat, "%s has the shape %s, not %s", name, c.shape(i).str().c_str(), expected.str().c_str());
+}
+
+template <Layer layer>
+Status infer_recurrent(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
+  const DType dtype = c.in(kX).dtype;
+  const std::string direction = c.attrs.s("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return fail(Code::kFormat, "direction \"%s\" is unknown", direction.c_str());
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.has(i)) continue;
+    if (i == kLens ? c.in(i).dtype != DType::kI32 && c.in(i).dtype != DType::kI64
+                   : c.in(i).dtype != dtype || !is_float(dtype))
+      return fail(Code::kFormat, "input %d is %s beside an input 0 of %s", i, dtype_name(c.in(i).dtype),
+                  dtype_name(dtype));
+  }
+  if (c.shape(kX).rank() != 3 || c.shape(kR).rank() != 3)
+    return fail(Code::kFormat,
+                "the input must be [time, batch, features] and the recurrent weights [D, gates H, H], not %s and %s",
+                c.shape(kX).str().c_str(), c.shape(kR).str().c_str());
+  const int64_t steps = c.shape(kX)[0], batch = c.shape(kX)[1], features = c.shape(kX)[2];
+  const int64_t d = directions_of(c.attrs), h = c.attrs.i("hidden", c.shape(kR)[2]), g = gates_of(layer);
+  if (h < 1) return fail(Code::kFormat, "a hidden size of %lld", static_cast<long long>(h));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kW, "w", {d, g * h, features}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kR, "r", {d, g * h, h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kBias, "b", {d, 2 * g * h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kLens, "lens", {batch}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kH0, "h0", {d, batch, h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kC0, "c0", {d, batch, h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kPeephole, "p", {d, 3 * h}));
+  std::vector<GateFunction> functions;
+  MINNOW_RETURN_IF_ERROR(read_functions(c.attrs, layer, static_cast<int>(d), &functions));
+  c.set(0, dtype, {steps, d, batch, h});
+  c.set(1, dtype, {d, batch, h});
+  c.set(2, dtype, {d, batch, h});
+  return ok();
+}
+
+// y[m,n] = a[m,k] w[n,k]^T + bias[n]: in f32 with packed weights, in f64 as they lie.
+struct Weights {
+  int64_t n = 0, k = 0;
+  int64_t packed_floats() const { return (gemm_packed_floats(k, n) + 15) / 16 * 16; }
+};
+
+void multiply(const Gemm& gemm, const float* a, const Weights& w, const float* packed, const float* bias, float* y,
+              int64_t m, void* workspace, ThreadPool* pool) {
+  if (m == 0) return;
+  gemm.run({a, w.k, false, packed, bias, y, w.n, workspace, pool});
+}
+void multiply(const Gemm&, const double* a, const Weights& w, const double* rows, const double* bias, double* y,
+              int64_t m, void*, ThreadPool*) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < w.n; ++j) {
+      double sum = bias != nullptr ? bias[j] : 0;
+      for (int64_t l = 0; l < w.k; ++l) sum += a[i * w.k + l] * rows[j * w.k + l];
+      y[i * w.n + j] = sum;
+    }
+  }
+}
+
+template <Layer layer>
+class Recurrent final : public Kernel {
+ public:
+  explicit Recurrent(const NodeContext& node) : attrs_(node.attrs) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const Shape& x = node.in[kX]->shape;
+    steps_ = x[0], batch_ = x[1], features_ = x[2];
+    hidden_ = node.in[kR]->shape[2];
+    directions_ = directions_of(attrs_);
+    dtype_ = node.in[kX]->dtype;
+    is_double_ = dtype_ == DType::kF64;
+    std::vector<GateFunction> functions;
+    MINNOW_RETURN_IF_ERROR(read_functions(attrs_, layer, directions_, &functions));
+    for (int d = 0; d < directions_; ++d) {
+      std::copy_n(functions.begin() + d * functions_of(layer), functions_of(layer), options_[d].functions);
+      options_[d].clip = attrs_.f("clip");
+      options_[d].input_forget = attrs_.b("input_forget");
+      options_[d].linear_before_reset = attrs_.b("linear_before_reset");
+    }
+    const int threads = std::max(1, node.threads);
+    // A part of the batch is worth a thread from a few sequences on.
+    parts_ = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads / directions_, batch_ / 4)));
+    part_rows_ = (batch_ + parts_ - 1) / parts_;
+    if (part_rows_ > 0) parts_ = static_cast<int>((batch_ + part_rows_ - 1) / part_rows_);
+    const bool alone = directions_ * parts_ == 1;  // then a step may use all threads
+
+    // GRU's candidate is a product of its own unless the reset gate comes after it.
+    const bool split = layer == Layer::kGru && !options_[0].linear_before_reset;
+    input_ = {gates_of(layer) * hidden_, features_};
+    recurrent_[0] = {split ? 2 * hidden_ : gates_of(layer) * hidden_, hidden_};
+    recurrent_[1] = {split ? hidden_ : 0, hidden_};
+    input_gemm_ = Gemm(steps_ * batch_, input_.n, input_.k, false, Activation(), threads);
+    int64_t gemm_bytes = 0;
+    for (int last = 0; last < 2; ++last) {
+      const int64_t rows = last ? batch_ - (parts_ - 1) * part_rows_ : part_rows_;
+      for (int i = 0; i < (split ? 2 : 1); ++i) {
+        Gemm& gemm = recurrent_gemm_[last][i];
+        gemm = Gemm(rows, recurrent_[i].n, hidden_, false, Activation(), alone ? threads : 1);
+        gemm_bytes = std::max(gemm_bytes, gemm.workspace_bytes());
+      }
+    }
+    pooled_ = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
+
+    // Constant weights are packed once.
+    const Tensor *w = node.constant[kW], *r = node.constant[kR];
+    if (w == nullptr || r == nullptr || dtype_ != DType::kF32) {
+      packed_.clear();
+    } else if (packed_.empty()) {
+      packed_.allocate(directions_ * direction_floats());
+      pack(w->as<float>(), r->as<float>(), packed_.data());
+    }
+
+    const int64_t size = is_double_ ? 8 : 4;
+    bytes_ = 0;
+    for (int i = 0; i < kInputs; ++i) {
+      const TensorType* type = i < static_cast<int>(node.in.size()) ? node.in[static_cast<size_t>(i)] : nullptr;
+      converted_[i] = type != nullptr && i != kLens && dtype_ != compute_dtype(compute_type(dtype_))
+                          ? take(type->count() * size)
+                          : -1;
+    }
+    packed_at_ = !is_double_ && packed_.empty() ? take(directions_ * direction_floats() * size) : -1;
+    bias_at_ = take(directions_ * bias_stride() * size);
+    gates_at_ = take(directions_ * steps_ * batch_ * input_.n * size);
+    gemm_at_ = take(input_gemm_.workspace_bytes());
+    const int64_t before = bytes_;
+    state_at_ = take(part_rows_ * hidden_ * size) - before;
+    cell_at_ = take(part_rows_ * hidden_ * size) - before;
+    recurrent_at_ = take(part_rows_ * input_.n * size) - before;
+    unit_gemm_at_ = take(gemm_bytes) - before;
+    units_at_ = before;
+    unit_bytes_ = bytes_ - before;
+    *workspace = before + directions_ * parts_ * unit_bytes_;
+    return ok();
+  }
+
+  void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
+  bool reads(int i) const override { return packed_.empty() || (i != kW && i != kR); }
+  int64_t macs() const override { return steps_ * batch_ * directions_ * input_.n * (features_ + hidden_); }
+
+ private:
+  static constexpr int64_t kPooledMacs = 1 << 19;
+
+  int64_t take(int64_t bytes) {
+    const int64_t at = bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  int64_t direction_floats() const {
+    return input_.packed_floats() + recurrent_[0].packed_floats() +
+           (recurrent_[1].n > 0 ? recurrent_[1].packed_floats() : 0);
+  }
+  int64_t bias_stride() const { return (input_.n + 15) / 16 * 16; }
+
+  void pack(const float* w, const float* r, float* to) const {
+    for (int d = 0; d < directions_; ++d) {
+      gemm_pack_b(w + d * input_.n * features_, features_, true, features_, input_.n, to, nullptr);
+      to += input_.packed_floats();
+      const float* rows = r + d * input_.n * hidden_;
+      for (const Weights& part : recurrent_) {
+        if (part.n == 0) continue;
+        gemm_pack_b(rows, hidden_, true, hidden_, part.n, to, nullptr);
+        rows += part.n * hidden_;
+        to += part.packed_floats();
+      }
+    }
+  }
+
+  // An operand in the type it is computed in; null where it is left out.
+  template <typename T>
+  const T* operand(const RunContext& context, int i) const {
+    const Tensor* t = i < static_cast<int>(context.in.size()) ? context.in[static_cast<size_t>(i)] : nullptr;
+    if (t == nullptr || t->data == nullptr || converted_[i] < 0) return t == nullptr ? nullptr : t->as<T>();
+    void* to = static_cast<char*>(context.workspace) + converted_[i];
+    convert(dtype_, t->data, compute_dtype(compute_type(dtype_)), to, t->count());
+    return static_cast<const T*>(to);
+  }
+
+  // Weights of a direction: the products' operands, in f32 packed.
+  template <typename T>
+  struct Operands {
+    const T* weights;  // of the input
+    const T* recurrent[2];
+    const T* bias;   // W's and R's, summed where they only occur so
+    const T* extra;  // see CellRow
+    const T *h0, *c0;
+  };
+
+  template <typename T>
+  void run_as(const RunContext& context) {
+    const T *x = operand<T>(context, kX), *w = operand<T>(context, kW), *r = operand<T>(context, kR);
+    const T *b = operand<T>(context, kBias), *h0 = operand<T>(context, kH0), *c0 = operand<T>(context, kC0);
+    const T* p = operand<T>(context, kPeephole);
+    char* space = static_cast<char*>(context.workspace);
+    const float* packed = packed_.data();
+    if constexpr (std::is_same_v<T, float>) {
+      if (packed_at_ >= 0) {
+        float* to = reinterpret_cast<float*>(space + packed_at_);
+        pack(w, r, to);
+        packed = to;
+      }
+    }
+    Operands<T> operands[2];
+    const int64_t n = input_.n, h = hidden_;
+    for (int d = 0; d < directions_; ++d) {
+      Operands<T>& o = operands[d];
+      if constexpr (std::is_same_v<T, float>) {
+        o.weights = packed + d * direction_floats();
+        o.recurrent[0] = o.weights + input_.packed_floats();
+        o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats();
+      } else {
+        o.weights = w + d * n * features_;
+        o.recurrent[0] = r + d * n * h;
+        o.recurrent[1] = o.recurrent[0] + recurrent_[0].n * h;
+      }
+      T* bias = reinterpret_cast<T*>(space + bias_at_) + d * bias_stride();
+      std::fill_n(bias, bias_stride(), T{0});
+      o.bias = bias;
+      o.extra = p != nullptr ? p + d * 3 * h : nullptr;
+      if (b != nullptr) {
+        const T* own = b + d * 2 * n;
+        // The reset gate of a linear_before_reset GRU acts on the recurrent bias of the candidate.
+        const bool apart = layer == Layer::kGru && options_[d].linear_before_reset;
+        for (int64_t i = 0; i < n; ++i) bias[i] = own[i] + (apart && i >= 2 * h ? T{0} : own[n + i]);
+        if (apart) o.extra = own + n + 2 * h;
+      }
+      o.h0 = h0 != nullptr ? h0 + d * batch_ * h : nullptr;
+      o.c0 = c0 != nullptr ? c0 + d * batch_ * h : nullptr;
+      multiply(input_gemm_, x, input_, o.weights, o.bias, gates<T>(context, d), steps_ * batch_, space + gemm_at_,
+               context.pool);
+    }
+    const auto unit = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        scan(context, operands[i / parts_], static_cast<int>(i / parts_), i % parts_ * part_rows_,
+             space + units_at_ + i * unit_bytes_, pooled_ ? context.pool : nullptr);
+    };
+    if (directions_ * parts_ == 1) return unit(0, 1, 0);
+    context.pool->parallel_for(directions_ * parts_, 1, unit);
+  }
+
+  template <typename T>
+  T* gates(const RunContext& context, int d) const {
+    return reinterpret_cast<T*>(static_cast<char*>(context.workspace) + gates_at_) + d * steps_ * batch_ * input_.n;
+  }
+
+  int64_t length(const RunContext& context, int64_t sequence) const {
+    const Tensor* lens = context.in.size() > kLens ? context.in[kLens] : nullptr;
+    if (lens == nullptr) return steps_;
+    return lens->type.dtype == DType::kI32 ? lens->as<int32_t>()[sequence] : lens->as<int64_t>()[sequence];
+  }
+
+  // A direction of the sequences from `first` on, a part of the batch.
+  template <typename T>
+  void scan(const RunContext& context, const Operands<T>& operands, int d, int64_t first, char* space,
+            ThreadPool* pool) const {
+    const int64_t rows = std::min(part_rows_, batch_ - first), h = hidden_;
+    if (rows <= 0) return;
+    const Gemm* gemm = recurrent_gemm_[rows == part_rows_ ? 0 : 1];
+    T* state = reinterpret_cast<T*>(space + state_at_);
+    T* cell = reinterpret_cast<T*>(space + cell_at_);
+    T* recurrent = reinterpret_cast<T*>(space + recurrent_at_);
+    void* workspace = space + unit_gemm_at_;
+    const auto start = [&](const T* from, T* to) {
+      from != nullptr ? std::copy_n(from + first * h, rows * h, to) : std::fill_n(to, rows * h, T{0});
+    };
+    start(operands.h0, state);
+    start(operands.c0, cell);
+    const bool backward = d == 1 || attrs_.s("direction", "forward") == "reverse";
+    const CellOptions& options = options_[d];
+    for (int64_t i = 0; i < steps_; ++i) {
+      const int64_t t = backward ? steps_ - 1 - i : i;
+      T* step = gates<T>(context, d) + (t * batch_ + first) * input_.n;
+      const auto row = [&](int64_t s) {
+        return CellRow<T>{
+            step + s * input_.n, recurrent + s * recurrent_[0].n, operands.extra, state + s * h, cell + s * h, h};
+      };
+      const auto runs = [&](int64_t s) { return t < length(context, first + s); };
+      multiply(gemm[0], state, recurrent_[0], operands.recurrent[0], static_cast<const T*>(nullptr), recurrent, rows,
+               workspace, pool);
+      if constexpr (layer == Layer::kGru) {
+        for (int64_t s = 0; s < rows; ++s) gru_gates(row(s), options);
+        const bool split = recurrent_[1].n > 0;
+        if (split)
+          multiply(gemm[1], cell, recurrent_[1], operands.recurrent[1], static_cast<const T*>(nullptr), recurrent, rows,
+                   workspace, pool);
+        for (int64_t s = 0; s < rows; ++s) {
+          if (!runs(s)) continue;
+          CellRow<T> one = row(s);
+          if (split) one.recurrent = recurrent + s * h;
+          gru_state(one, options);
+        }
+      } else {
+        for (int64_t s = 0; s < rows; ++s) {
+          if (!runs(s)) continue;
+          layer == Layer::kLstm ? lstm_cell(row(s), options) : rnn_cell(row(s), options);
+        }
+      }
+      for (int64_t s = 0; s < rows; ++s)
+        put(context, 0, (t * directions_ + d) * batch_ + first + s, 1, runs(s) ? state + s * h : nullptr);
+    }
+    put(context, 1, d * batch_ + first, rows, state);
+    put(context, 2, d * batch_ + first, rows, cell);
+  }
+
+  // Rows of an output that the node may not have; zeros where `from` is null.
+  template <typename T>
+  void put(const RunContext& context, size_t output, int64_t row, int64_t rows, const T* from) const {
+    if (output >= context.out.size() || context.out[output] == nullptr) return;
+    const size_t size = dtype_size(dtype_);
+    void* to = offset(context.out[output]->data, row * hidden_, size);
+    if (from == nullptr) {
+      std::memset(to, 0, static_cast<size_t>(rows * hidden_) * size);
+    } else {
+      store_block(compute_type(dtype_), from, dtype_, to, rows * hidden_);
+    }
+  }
+
+  const Attrs& attrs_;
+  DType dtype_ = DType::kF32;
+  bool is_double_ = false;
+  int64_t steps_ = 0, batch_ = 0, features_ = 0, hidden_ = 0;
+  int directions_ = 1;
+  int parts_ = 1;  // of the batch, of part_rows_ sequences each
+  int64_t part_rows_ = 0;
+  CellOptions options_[2];
+  Weights input_, recurrent_[2];
+  Gemm input_gemm_, recurrent_gemm_[2][2];  // [last part][product]
+  bool pooled_ = false;
+  FloatBuffer packed_;  // constant weights: by direction, those of the input, then the recurrent ones
+
+  // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.
+  int64_t bytes_ = 0;
+  int64_t converted_[kInputs] = {};
+  int64_t packed_at_ = -1, bias_at_ = 0, gates_at_ = 0, gemm_at_ = 0, units_at_ = 0, unit_bytes_ = 0;
+  int64_t state_at_ = 0, cell_at_ = 0, recurrent_at_ = 0, unit_gemm_at_ = 0;
+};
+
+template <Layer layer>
+std::unique_ptr<Kernel> create(const NodeContext& node) {
+  return std::make_unique<Recurrent<layer>>(node);
+}
+
+MINNOW_OP("LSTM", infer_recurrent<Layer::kLstm>, create<Layer::kLstm>);
+MINNOW_OP("GRU", infer_recurrent<Layer::kGru>, create<Layer::kGru>);
+MINNOW_OP("RNN", infer_recurrent<Layer::kRnn>, create<Layer::kRnn>);
+
+}  // namespace
+}  // namespace minnow

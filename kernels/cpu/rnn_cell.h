@@ -1,0 +1,61 @@
+// One step of one sequence of a recurrent layer: what follows the two matrix products.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace minnow {
+
+// The function of a gate. Alpha and beta are what ONNX calls them.
+struct GateFunction {
+  enum class Kind : uint8_t {
+    kSigmoid,
+    kTanh,
+    kRelu,
+    kSoftsign,
+    kSoftplus,
+    kLeakyRelu,
+    kThresholdedRelu,
+    kElu,
+    kHardSigmoid,
+    kScaledTanh,
+    kAffine
+  };
+  Kind kind = Kind::kSigmoid;
+  double alpha = 0, beta = 0;
+};
+
+// The function of a name in lower case, with its default parameters and how many of them it takes; false: unknown.
+bool find_gate_function(const std::string& name, GateFunction* function, int* parameters);
+
+struct CellOptions {
+  GateFunction functions[3];  // f, g, h of ONNX
+  double clip = 0;            // bounds what f and g are given; 0: no bound
+  bool input_forget = false;
+  bool linear_before_reset = false;
+};
+
+template <typename T>
+struct CellRow {
+  T* gates;            // x W + b for all gates, [gates][n]; destroyed
+  const T* recurrent;  // h R for all gates
+  const T* extra;      // LSTM: weights of the peepholes [3][n], or null. GRU: bias of the recurrent candidate, or null
+  T* state;            // h[n], replaced
+  T* cell;             // LSTM: c[n], replaced. GRU: r * h[n], given by gru_gates
+  int64_t n;
+};
+
+// LSTM, gates i, o, f, c.
+void lstm_cell(const CellRow<float>& row, const CellOptions& options);
+void lstm_cell(const CellRow<double>& row, const CellOptions& options);
+// RNN.
+void rnn_cell(const CellRow<float>& row, const CellOptions& options);
+void rnn_cell(const CellRow<double>& row, const CellOptions& options);
+// GRU, gates z, r, h, in two halves: the first makes z and r (and r * h), the second the candidate and the state. With
+// `linear_before_reset` both see h R of all gates, else the second one sees (r * h) R of the last gate.
+void gru_gates(const CellRow<float>& row, const CellOptions& options);
+void gru_gates(const CellRow<double>& row, const CellOptions& options);
+void gru_state(const CellRow<float>& row, const CellOptions& options);
+void gru_state(const CellRow<double>& row, const CellOptions& options);
+
+}  // namespace minnow
