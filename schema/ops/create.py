@@ -42,7 +42,7 @@ def OneHot(indices: Numeric, depth: Numeric, values: T, *, axis: int = -1):
 
 @op(traits=frozenset({Trait.SHAPE_ONLY}))
 def EyeLike(x: T, *, to: DType | None = None, k: int = 0):
-    """Ones on the k-th diagonal (k > 0: above the main one), zeros elsewhere; shape, and type unless `to`, of x[M, N]."""
+    """Ones on the k-th diagonal (k > 0: above the main one), zeros elsewhere, in the shape of x[M, N]."""
     return np.eye(*x.shape, k=k, dtype=x.dtype if to is None else to.numpy)
 
 
@@ -148,7 +148,8 @@ def _(rng):
     for shape, axis in (((3,), -1), ((2, 3), 0), ((2, 3), 1), ((2, 3), -2), ((), -1), ((0,), -1)):
         yield (rng.integers(0, 5, shape), np.array(5, np.int64), values), {"axis": axis}
     yield (np.array([0, -1, 7, -6, 4], np.int64), np.array(5, np.int64), np.array([-2.5, 3], np.float32)), {}
-    yield (np.array([[1, 0]], np.int32), np.array([17], np.int32), np.array([9, 2], np.int32)), {}
+    yield (np.array([[1, 0]], np.int32), np.array(17, np.int32), np.array([9, 2], np.int32)), {}
+    yield (rng.integers(0, 3, (2, 2)), np.array([3], np.int64), values), {}
     yield (np.array([2.0, 0.0], np.float32), np.array(3.0, np.float32), np.array([1, 0], np.int64)), {"axis": 0}
 
 

@@ -74,9 +74,11 @@ def Resize(
     return y.astype(x.dtype)
 
 
+# The half is added in float64: in float32 a place just below a half could be rounded onto it. What float32 has made a
+# little less than a half prefers the upper element all the same; so it is in onnxruntime.
 _ROUND = {
-    "round_prefer_floor": lambda p: np.ceil(p - np.float32(0.5)),
-    "round_prefer_ceil": lambda p: np.floor(p + np.float32(0.5)),
+    "round_prefer_floor": lambda p: np.ceil(p.astype(np.float64) - 0.5),
+    "round_prefer_ceil": lambda p: np.floor(p.astype(np.float64) + 0.500001),
     "floor": np.floor,
     "ceil": np.ceil,
 }

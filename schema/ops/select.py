@@ -18,14 +18,14 @@ DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT})
 
 @op(traits=DATA_DEPENDENT)
 def NonZero(x: T):
-    """The places of the elements that are not 0, as int64[rank, n] in row-major order; a scalar counts as [1]."""
-    return np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)
+    """The places of the elements that are not 0, as int64[rank, n] in row-major order."""
+    return np.ascontiguousarray(np.argwhere(x).T).astype(np.int64)
 
 
 @op(mnn=simple("Where"), traits=DATA_DEPENDENT)
 def ArgWhere(x: T):
-    """The places of the elements that are not 0, as int64[n, rank] in row-major order; a scalar counts as [1]."""
-    return np.argwhere(np.atleast_1d(x)).astype(np.int64)
+    """The places of the elements that are not 0, as int64[n, rank] in row-major order."""
+    return np.argwhere(x).astype(np.int64)
 
 
 @op(traits=DATA_DEPENDENT | {Trait.MOVEMENT})
@@ -107,12 +107,12 @@ def _overlap(box: Array, others: Array) -> Array:
 
 @NonZero.shape
 def _(x: Arg) -> TensorType:
-    return TensorType(DType.I64, (UNKNOWN if x.shape is None else len(x.shape) or 1, UNKNOWN))
+    return TensorType(DType.I64, (UNKNOWN if x.shape is None else len(x.shape), UNKNOWN))
 
 
 @ArgWhere.shape
 def _(x: Arg) -> TensorType:
-    return TensorType(DType.I64, (UNKNOWN, UNKNOWN if x.shape is None else len(x.shape) or 1))
+    return TensorType(DType.I64, (UNKNOWN, UNKNOWN if x.shape is None else len(x.shape)))
 
 
 @Compress.shape
