@@ -7,27 +7,7 @@
 #include <utility>
 
 #include "kernels/cpu/conv.h"
-
-#ifndef MINNOW_KERNELS_CPU_CONV_DEPTHWISE_TILE
-#define MINNOW_KERNELS_CPU_CONV_DEPTHWISE_TILE
-namespace minnow {
-// Some output pixels at even distances, whose windows all lie inside the input as far as `rows` and `columns` go.
-struct DepthwiseTile {
-  const float* in;
-  int64_t in_pixel, in_row, in_column;  // distances between pixels, and between the taps of one
-  const float* w;
-  int64_t w_row;
-  int64_t rows, columns;  // taps
-  const float* bias;      // or null
-  const float* start;     // a residual with the strides of `out`, or null
-  float* out;
-  int64_t out_pixel;
-  float low, high;
-};
-using DepthwiseFunction = void (*)(const DepthwiseTile&);
-constexpr int kDepthwisePixels = 12;
-}  // namespace minnow
-#endif
+#include "kernels/cpu/depthwise_tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -78,9 +58,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace minnow {
-namespace {
 
 HWY_EXPORT(pick_depthwise);
+
+DepthwiseFunction depthwise_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_depthwise)(pixels); }
+
+namespace {
 
 constexpr int64_t kBandBytes = 256 << 10;
 constexpr int64_t kSerialMacs = 10000;
@@ -183,7 +166,7 @@ class ConvDepthwise final : public ConvScheme {
       t.in = in + begin * t.in_pixel;
       t.out = plane.out + at;
       t.start = plane.residual == nullptr ? nullptr : plane.residual + at;
-      HWY_DYNAMIC_DISPATCH(pick_depthwise)(static_cast<int>(end - begin))(t);
+      depthwise_function(static_cast<int>(end - begin))(t);
     }
   }
 

@@ -1,0 +1,28 @@
+// The inner loop of depthwise convolution: the channels of a block are the lanes of a vector.
+#pragma once
+
+#include <cstdint>
+
+namespace minnow {
+
+// Some output pixels at even distances, whose windows all lie inside the input as far as `rows` and `columns` go.
+struct DepthwiseTile {
+  const float* in;
+  int64_t in_pixel, in_row, in_column;  // distances between pixels, and between the taps of one
+  const float* w;
+  int64_t w_row;
+  int64_t rows, columns;  // taps
+  const float* bias;      // or null
+  const float* start;     // a residual with the strides of `out`, or null
+  float* out;
+  int64_t out_pixel;
+  float low, high;
+};
+
+using DepthwiseFunction = void (*)(const DepthwiseTile&);
+
+constexpr int kDepthwisePixels = 12;
+// The kernel for 1 <= pixels <= kDepthwisePixels.
+DepthwiseFunction depthwise_function(int pixels);
+
+}  // namespace minnow
