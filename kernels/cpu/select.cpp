@@ -239,7 +239,7 @@ class UniqueKernel final : public Kernel {
     };
     const int64_t bytes = items_.inner * static_cast<int64_t>(dtype_size(x.type.dtype));
     char* y = c.out[0]->as<char>();
-    for (int64_t o = 0; o < items_.outer; ++o)
+    for (int64_t o = 0; o < items_.outer && bytes > 0; ++o)
       for (int64_t i = 0; i < found; ++i, y += bytes)
         std::memcpy(y, x.as<char>() + (o * items_.n + first[i]) * bytes, static_cast<size_t>(bytes));
     if (int64_t* indices = output(1)) std::copy(first, first + found, indices);
