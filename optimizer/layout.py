@@ -1,23 +1,17 @@
 """Memory layout: which values are stored in channel blocks (NC4HW4), and where conversions stand.
 
-A minimum cut. Nodes that need channel blocks hang on the source, nodes that need plain memory on the sink, nodes that
-take either float between them. A value whose readers do not agree with its producer is converted once, however many
-of them there are, and costs its bytes: the cut through it.
+The choice that moves the fewest bytes, with nodes that need channel blocks on one side, nodes that need plain memory on
+the other, and nodes that take either between them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-
+from minnow.optimizer.cut import Sides, bytes_of
 from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, Trait, get
 
 PACKED, PLAIN = "nc4hw4", "nchw"
-
-# Extents that only the input decides: a batch is mostly one, the others are of this order.
-_BATCH, _EXTENT = 1, 64
 
 
 @graph_pass(level=0)
@@ -108,92 +102,16 @@ def _follows(node: Node, i: int) -> bool:
 
 def _solve(graph: Graph, labels: dict[Node, bool | None]) -> set[Node]:
     """The nodes that work on channel blocks."""
-    network = _Network()
-    index = {node: i for i, node in enumerate(graph)}
-
-    def terminal(node: Node | None) -> int:
-        if node is None or node is graph.ret:
-            return network.SINK
-        label = labels[node]
-        return index[node] if label is None else network.SOURCE if label else network.SINK
-
-    network.size = len(index)
+    sides: Sides[Node] = Sides()
+    for node, label in labels.items():
+        sides.place(node, label)
+    sides.place(graph.ret, False)
     for value in graph.values():
-        readers = [terminal(n) if n is graph.ret or _follows(n, i) else network.SINK for n, i in value.uses]
-        if readers and _blockable(value):
-            network.add(terminal(value.producer), list(dict.fromkeys(readers)), _bytes(value))
-    chosen = network.cut()
-    return {node for node, label in labels.items() if label or (label is None and index[node] in chosen)}
-
-
-def _bytes(value: Value) -> int:
-    shape = value.type.shape or ()
-    extents = (d if isinstance(d, int) else _EXTENT if i else _BATCH for i, d in enumerate(shape))
-    return 4 * math.prod(extents) + 1  # an empty value still costs a node
-
-
-class _Network:
-    """The flow network. Vertices are numbers; the terminals are merged into every part on its own."""
-
-    SOURCE, SINK = -1, -2
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.edges: list[tuple[int, int, float]] = []
-
-    def add(self, producer: int, readers: list[int], cost: int) -> None:
-        """A value: `cost` once if any reader is on another side than the producer."""
-        # One vertex per direction stands between the producer and all readers.
-        if producer != self.SINK and any(r not in (self.SOURCE, producer) for r in readers):
-            between = self._vertex()
-            self.edges.append((producer, between, cost))
-            self.edges += [(between, r, math.inf) for r in readers if r not in (self.SOURCE, producer)]
-        if producer != self.SOURCE and any(r not in (self.SINK, producer) for r in readers):
-            between = self._vertex()
-            self.edges.append((between, producer, cost))
-            self.edges += [(r, between, math.inf) for r in readers if r not in (self.SINK, producer)]
-
-    def _vertex(self) -> int:
-        self.size += 1
-        return self.size - 1
-
-    def cut(self) -> set[int]:
-        """The vertices on the source's side of a minimum cut, solved for each connected part on its own."""
-        inside: dict[int, list[tuple[int, int, float]]] = {}
-        parent = list(range(self.size))
-
-        def find(v: int) -> int:
-            while parent[v] != v:
-                parent[v] = parent[parent[v]]
-                v = parent[v]
-            return v
-
-        for u, v, _ in self.edges:
-            if u >= 0 and v >= 0:
-                parent[find(u)] = find(v)
-        for edge in self.edges:
-            v = max(edge[0], edge[1])
-            if v >= 0:
-                inside.setdefault(find(v), []).append(edge)
-        return {v for edges in inside.values() for v in _minimum_cut(edges)}
-
-
-def _minimum_cut(edges: Iterable[tuple[int, int, float]]) -> set[int]:
-    import networkx as nx
-    from networkx.algorithms.flow import boykov_kolmogorov
-
-    g = nx.DiGraph()
-    for u, v, cost in edges:
-        if g.has_edge(u, v):
-            g[u][v]["capacity"] += cost
-        else:
-            g.add_edge(u, v, capacity=cost)
-    if _Network.SINK not in g:
-        return {v for v in g if v >= 0}
-    if _Network.SOURCE not in g:
-        return set()
-    _, (near, _) = nx.minimum_cut(g, _Network.SOURCE, _Network.SINK, flow_func=boykov_kolmogorov)
-    return {v for v in near if v >= 0}
+        if value.uses and _blockable(value):
+            plain = any(n is not graph.ret and not _follows(n, i) for n, i in value.uses)
+            readers = [n for n, i in value.uses if n is graph.ret or _follows(n, i)]
+            sides.link(value.producer, [*readers, *([None] if plain else [])], bytes_of(value))
+    return sides.solve()
 
 
 def _convert(graph: Graph, value: Value, packed: set[Node]) -> int:

@@ -3,9 +3,10 @@
     lambda p, x: p.Mul(x, p.Sigmoid(x))
 
 Parameters after `p` are placeholders: each matches any value, the same one everywhere in the pattern. Numbers match
-constants whose every element is that number (relative tolerance 1e-4). `p.const("k")` matches any constant,
-`a | b` either of two patterns, a last operand `...` any further operands. Operands of commutative ops match in both orders. Keyword
-arguments constrain attributes: `p.Conv(x, w, ..., group=1, as_="conv")`; `as_` names the node for the rule.
+constants whose every element is that number (relative tolerance 1e-4), where the constant does not change the shape.
+`p.const("k")` matches any constant, `a | b` either of two patterns, a last operand `...` any further operands. Operands
+of commutative ops match in both orders. Keyword arguments constrain attributes, by value or by a function of it:
+`p.Conv(x, w, ..., group=1, pads=lambda pads: not any(pads), as_="conv")`; `as_` names the node for the rule.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.ir import Node, Value
+from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
 
 _REL_TOL = 1e-4
@@ -169,7 +171,7 @@ class Matcher:
         schema = get(node.op)
         for name, want in term.attrs:
             have = node.attrs.get(name, schema.attrs[name].default)
-            if have != want:
+            if not (want(have) if callable(want) else have == want):
                 return self._no(depth, lambda n=name, h=have, w=want: f"{node.op} has {n}={h}, not {w} ({node.origin})")
         bound = {**m.bound, term.name: node} if term.name else m.bound
         here = Match(m.root, [*m.nodes, node], bound)
@@ -181,9 +183,12 @@ class Matcher:
     def _operands(self, terms: tuple[Term, ...], node: Node, i: int, m: Match, depth: int) -> Iterator[Match]:
         if i == len(terms):
             yield m
-            return
+            return None
+        if isinstance(terms[i], Literal) and not _keeps_shape(node, i):
+            return self._no(depth, lambda: f"the constant {node.inputs[i]!r} changes the shape of {node.op}")
         for found in self._value(terms[i], node.inputs[i], m, depth):
             yield from self._operands(terms, node, i + 1, found, depth)
+        return None
 
     def _value(self, term: Term, value: Value | None, m: Match, depth: int) -> Iterator[Match]:
         if value is None:
@@ -213,3 +218,22 @@ def is_number(value: Value, number: float) -> bool:
     if value.data is None or 0 in value.data.shape or int(np.prod(value.data.shape)) > 4096:
         return False
     return bool(np.allclose(value.data.numpy().astype(np.float64), number, rtol=_REL_TOL, atol=0))
+
+
+def same_shape(a: Value, b: Value) -> bool:
+    """Both shapes are known to be equal."""
+    x, y = a.type.shape, b.type.shape
+    if x is None or y is None or len(x) != len(y):
+        return False
+    return all(same_dim(p, q) for p, q in zip(x, y, strict=True))
+
+
+def _keeps_shape(node: Node, i: int) -> bool:
+    """The constant operand `i` of a binary node takes its shape from the other one."""
+    constant, other = node.inputs[i], node.inputs[1 - i] if len(node.inputs) == 2 else None
+    if constant is None or constant.data is None or other is None:
+        return True
+    shape = constant.data.shape
+    if all(d == 1 for d in shape) and len(shape) <= (other.type.rank or 0):
+        return True
+    return same_shape(other, node.output)

@@ -23,7 +23,7 @@ from minnow.optimizer.pattern import Call, Match, Matcher, trace
 from minnow.schema.errors import InternalError, ModelError
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.type import merge
-from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.ops import Builder
 
 _MAX_REWRITES_PER_NODE = 16
 
@@ -201,13 +201,14 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
         b = Builder(graph, node, f"{node.origin} > {rule.name}")
         result = rule.apply(b, m)
         values = [] if result is None else [result] if isinstance(result, Value) else list(result)
-        if not values:
+        reason = m.reason or "the rule does not apply" if not values else _misfit(node, values)
+        if reason:
             for made in reversed(b.made):
                 graph.erase(made)
-            log.failed(rule.name, node, m.reason or "the rule does not apply")
+            log.failed(rule.name, node, reason)
             return None
         statistics.hits += 1
-        return _replace(graph, node, m, values, b.made, rule.name)
+        return _replace(graph, node, m, values, b.made)
     finally:
         statistics.seconds += time.perf_counter() - begin
 
@@ -223,16 +224,24 @@ def _outside_reader(m: Match) -> str:
     return ""
 
 
-def _replace(graph: Graph, root: Node, m: Match, values: list[Value], made: list[Node], rule: str) -> list[Node]:
-    touched = [*made]
+def _misfit(root: Node, values: list[Value]) -> str:
+    """Why these values cannot stand for the outputs of the root: their types are others."""
     for old, new in zip(root.outputs, values, strict=True):
         if old.type.dtype is not new.type.dtype:
-            raise InternalError(f"{rule} turns {old!r} into {new!r}", where=root.origin)
+            return f"it would turn {old!r} into {new!r}"
         try:
-            if new.data is None:
-                new.type = new.type.with_shape(merge(new.type.shape, old.type.shape))
+            merge(new.type.shape, old.type.shape)
         except ModelError as e:
-            raise InternalError(f"{rule} turns {old!r} into {new!r}", where=root.origin, why=e.message) from e
+            return f"it would turn {old!r} into {new!r}: {e.message}"
+    return ""
+
+
+def _replace(graph: Graph, root: Node, m: Match, values: list[Value], made: list[Node]) -> list[Node]:
+    touched = [*made]
+    for old, new in zip(root.outputs, values, strict=True):
+        # What is known of a parameter is what its caller says.
+        if new.producer is not None:
+            new.type = new.type.with_shape(merge(new.type.shape, old.type.shape))
         if new.producer in made:
             new.name = old.name or new.name
         touched += old.users
@@ -256,7 +265,3 @@ def erase_dead(graph: Graph, nodes: Iterable[Node]) -> int:
             erased += 1
     return erased
 
-
-def is_elementwise(node: Node) -> bool:
-    """The op works element by element (with broadcasting)."""
-    return Trait.ELEMENTWISE in get(node.op).traits
