@@ -31,15 +31,8 @@ void run_cast(const Attrs&, const RunContext& context) {
   });
 }
 
-void run_identity(const Attrs&, const RunContext& context) {
-  const size_t bytes = static_cast<size_t>(context.in[0]->type.bytes());
-  if (bytes != 0 && context.in[0]->data != context.out[0]->data)
-    std::memcpy(context.out[0]->data, context.in[0]->data, bytes);
-}
-
 MINNOW_OP("Cast", infer_cast, create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
 MINNOW_OP("CastLike", infer_cast_like, create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
-MINNOW_OP("Identity", infer_same, create_simple<run_identity>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow
