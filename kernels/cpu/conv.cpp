@@ -77,8 +77,32 @@ Status read_shape(const NodeContext& node, ConvShape* s) {
   return ok();
 }
 
-std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s) {
+// Estimated cycles of one thread, in units that only compare: sums, weights that come from memory, transforms of tiles.
+constexpr double kWeightBytesPerCycle = 5;
+
+double direct_cost(const ConvShape& s) {
+  const double blocks = static_cast<double>(ceil_div(s.oc, pack_width()));
+  const double macs = static_cast<double>(s.n * s.oh * s.ow * s.icg() * s.kh * s.kw);
+  const double weights = 4.0 * static_cast<double>(s.oc * s.icg() * s.kh * s.kw);
+  return 0.55 * macs * blocks + weights / kWeightBytesPerCycle;
+}
+
+double winograd_cost(const ConvShape& s, int64_t tile) {
+  const double points = static_cast<double>((tile + 2) * (tile + 2));
+  const double tiles = static_cast<double>(s.n * ceil_div(s.oh, tile) * ceil_div(s.ow, tile));
+  const double in = static_cast<double>(ceil_div(s.ic, pack_width())), out = static_cast<double>(ceil_div(s.oc, pack_width()));
+  const double weights = 4.0 * points * static_cast<double>(s.ic * s.oc);
+  const double sums = points * tiles * out * (0.55 * static_cast<double>(s.ic) + 2);
+  return sums + 9 * points * tiles * (in + out) + weights / kWeightBytesPerCycle;
+}
+
+std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights) {
   if (s.group > 1 && s.icg() == 1 && s.ocg() == 1) return make_conv_depthwise(s);
+  const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
+  if (constant_weights && square3 && s.group == 1) {
+    const double direct = direct_cost(s), two = winograd_cost(s, 2), four = winograd_cost(s, 4);
+    if (std::min(two, four) < 0.95 * direct) return make_conv_winograd(s, two < four ? 2 : 4);
+  }
   return make_conv_direct(s);
 }
 
@@ -90,8 +114,8 @@ class ConvPacked final : public Kernel {
     macs_ = s.macs();
     out_channels_ = s.oc;
     const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
-    scheme_ = choose_scheme(s);
     const Tensor* w = node.constant[1];
+    scheme_ = choose_scheme(s, w != nullptr);
     if (w == nullptr) {
       weights_.clear();
     } else if (weights_.empty() || packing != scheme_->packing()) {

@@ -46,6 +46,8 @@ class ConvScheme {
 
 std::unique_ptr<ConvScheme> make_conv_direct(const ConvShape& shape);
 std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape);  // one input and one output channel a group
+// Kernel 3x3, stride and dilation 1, one group; output tiles of 2x2 or 4x4.
+std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile);
 
 // Any dtype and rank in the plain layout: correct, and not made to be fast.
 std::unique_ptr<Kernel> make_conv_plain(const NodeContext& node);
