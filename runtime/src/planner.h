@@ -22,12 +22,13 @@ class Planner {
 
  private:
   // planner_types.cpp: what is known before the run
-  Status place(const PlanNode& node);
+  Status place(PlanNode node);
   Status expand(const PlanNode& node);
   Status infer(const PlanNode& node, bool* waits);
   Status fold(const PlanNode& node, bool* folded);
   void wait(const PlanNode& node, Question::Kind kind, std::vector<int> values = {});
   Status contents(int value, std::shared_ptr<const Tensor>* out);
+  Status unify(PlanNode* node);  // planner_unify.cpp
   Status type_control(const PlanNode& node, bool* waits);
   void set_types(const PlanNode& node, const std::vector<TensorType>& types);
 

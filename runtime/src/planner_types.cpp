@@ -79,7 +79,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
   return plan(left);
 }
 
-Status Planner::place(const PlanNode& node) {
+Status Planner::place(PlanNode node) {
   for (int v : node.in) {
     if (v >= 0 && !stage_.values[static_cast<size_t>(v)].known) {
       stage_.pending.push_back(node);  // no question: it waits for another node
@@ -98,6 +98,7 @@ Status Planner::place(const PlanNode& node) {
     return ok();
   }
   if (node.types.empty()) {
+    MINNOW_RETURN_IF_ERROR(unify(&node).at(node.place()));
     MINNOW_RETURN_IF_ERROR(infer(node, &waits).at(node.place()));
     if (waits) return ok();
     bool folded = false;

@@ -1,0 +1,1 @@
+"""From `.mnn` to answers: the engine, its Python face, verification and benchmark."""

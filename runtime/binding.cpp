@@ -1,0 +1,342 @@
+// The Python module `_engine`: the engine on numpy arrays. `session.py` makes it comfortable.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "kernels/cpu/simd.h"
+#include "runtime/src/evaluate.h"
+#include "runtime/src/layout.h"
+#include "runtime/src/memory.h"
+#include "runtime/src/session.h"
+
+namespace nb = nanobind;
+
+namespace minnow {
+namespace {
+
+// In the order of DType.
+constexpr const char* kNumpyNames[] = {"float32", "float64", "float16", "bfloat16", "int8",   "uint8", "int16",
+                                       "uint16",  "int32",   "uint32",  "int64",    "uint64", "bool"};
+
+const char* numpy_name(DType t) { return kNumpyNames[static_cast<size_t>(t)]; }
+
+// Raises the error of schema.errors that stands for the code. What does not fit together in a model is a FormatError
+// while it is loaded, and a ModelError later.
+void raise_if(const Status& status, const char* invalid = "ModelError") {
+  if (status.ok()) return;
+  const char* name = "InternalError";
+  switch (status.code()) {
+    case Code::kUsage: name = "UsageError"; break;
+    case Code::kUnsupported: name = "UnsupportedError"; break;
+    case Code::kFormat: name = invalid; break;
+    case Code::kDevice: name = "DeviceError"; break;
+    default: break;
+  }
+  nb::object type = nb::module_::import_("minnow.schema.errors").attr(name);
+  std::string text = status.message();
+  nb::dict fields;
+  if (status.code() == Code::kUnsupported) {
+    // The first line, then one line per item.
+    nb::list items;
+    size_t at = text.find("\n  - ");
+    const size_t end = at;
+    while (at != std::string::npos) {
+      const size_t next = text.find("\n  - ", at + 5);
+      items.append(text.substr(at + 5, next == std::string::npos ? next : next - at - 5));
+      at = next;
+    }
+    if (end != std::string::npos) text.resize(end);
+    fields["items"] = items;
+  }
+  nb::object error = type(text, **fields);
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+DType dtype_of(nb::handle array) {
+  const auto name = nb::cast<std::string>(array.attr("dtype").attr("name"));
+  for (size_t i = 0; i < std::size(kNumpyNames); ++i)
+    if (name == kNumpyNames[i]) return static_cast<DType>(i);
+  raise_if(fail(Code::kUsage, "there are no tensors of %s", name.c_str()));
+  return DType::kF32;
+}
+
+// The array must outlive the tensor.
+Tensor to_tensor(nb::handle array) {
+  Tensor tensor;
+  tensor.type.dtype = dtype_of(array);
+  nb::object shape = array.attr("shape");
+  if (nb::len(shape) > kMaxRank) raise_if(fail(Code::kUsage, "%zu dims, more than %d", nb::len(shape), kMaxRank));
+  for (nb::handle d : shape) tensor.type.shape.push_back(nb::cast<int64_t>(d));
+  if (!nb::cast<bool>(array.attr("flags").attr("c_contiguous")))
+    raise_if(fail(Code::kUsage, "an array is not contiguous"));
+  nb::object data = array.attr("__array_interface__")["data"];
+  tensor.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(data[0]));
+  return tensor;
+}
+
+nb::object shape_tuple(const Shape& shape) {
+  nb::list dims;
+  for (int64_t d : shape) dims.append(d);
+  return nb::tuple(dims);
+}
+
+// A numpy array that owns the buffer.
+nb::object to_array(const TensorType& type, Buffer buffer) {
+  nb::object dtype;
+  if (type.dtype == DType::kBF16) {
+    dtype = nb::module_::import_("ml_dtypes").attr("bfloat16");
+  } else {
+    dtype = nb::str(numpy_name(type.dtype));
+  }
+  nb::object shape = shape_tuple(type.shape);
+  if (type.count() == 0) return nb::module_::import_("numpy").attr("empty")(shape, dtype);
+  auto* owned = new Buffer(std::move(buffer));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  const size_t bytes = static_cast<size_t>(type.bytes());
+  nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> raw(owned->data(), {bytes}, owner);
+  return nb::cast(raw).attr("view")(dtype).attr("reshape")(shape);
+}
+
+// Outputs in buffers of their own, which become arrays.
+class ArraySink final : public OutputSink {
+ public:
+  explicit ArraySink(size_t n) : buffers_(n), types_(n) {}
+  void* memory(int index, const TensorType& type) override {
+    const auto i = static_cast<size_t>(index);
+    types_[i] = type;
+    return Buffer::make(type.bytes(), &buffers_[i]).ok() ? buffers_[i].data() : nullptr;
+  }
+  nb::list arrays() {
+    nb::list list;
+    for (size_t i = 0; i < buffers_.size(); ++i) list.append(to_array(types_[i], std::move(buffers_[i])));
+    return list;
+  }
+
+ private:
+  std::vector<Buffer> buffers_;
+  std::vector<TensorType> types_;
+};
+
+std::vector<Tensor> to_tensors(const nb::list& arrays) {
+  std::vector<Tensor> tensors;
+  for (nb::handle array : arrays) tensors.push_back(to_tensor(array));
+  return tensors;
+}
+
+nb::list info_rows(const std::vector<TensorInfo>& infos) {
+  nb::list rows;
+  for (const TensorInfo& info : infos) {
+    nb::object shape = nb::none();
+    if (info.has_rank) {
+      nb::list dims;
+      for (const Dim& dim : info.dims) {
+        if (dim.size >= 0) {
+          dims.append(dim.size);
+        } else {
+          dims.append(dim.symbol.empty() ? "?" : dim.symbol);
+        }
+      }
+      shape = nb::tuple(dims);
+    }
+    rows.append(nb::make_tuple(info.name, numpy_name(info.dtype), shape));
+  }
+  return rows;
+}
+
+nb::list run_session(Session& session, const nb::list& arrays) {
+  const std::vector<Tensor> inputs = to_tensors(arrays);
+  ArraySink sink(session.outputs().size());
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = session.run(inputs, sink);
+  }
+  raise_if(status);
+  return sink.arrays();
+}
+
+nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
+  const std::vector<Tensor> inputs = to_tensors(arrays);
+  std::vector<ProfileRow> rows;
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = session.profile(inputs, runs, &rows);
+  }
+  raise_if(status);
+  nb::list list;
+  for (const ProfileRow& row : rows) {
+    nb::dict d;
+    d["name"] = row.name;
+    d["op"] = row.op;
+    d["scheme"] = row.scheme;
+    d["shape"] = row.shape;
+    d["ms"] = row.ms;
+    d["macs"] = row.macs;
+    list.append(d);
+  }
+  return list;
+}
+
+// --- single ops
+
+Attr to_attr(nb::handle value) {
+  if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
+  if (nb::isinstance<nb::int_>(value)) return nb::cast<int64_t>(value);
+  if (nb::isinstance<nb::float_>(value)) return nb::cast<double>(value);
+  // A DType of the Python side is a str with a name of its own class.
+  const auto type_name = nb::cast<std::string>(value.type().attr("__name__"));
+  if (type_name == "DType") {
+    const auto name = nb::cast<std::string>(value.attr("value"));
+    for (int i = 0; i <= static_cast<int>(DType::kBool); ++i)
+      if (name == dtype_name(static_cast<DType>(i))) return static_cast<DType>(i);
+  }
+  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::vector<std::string> strings;
+  bool all_ints = true;
+  for (nb::handle item : value) {
+    if (nb::isinstance<nb::str>(item)) {
+      strings.push_back(nb::cast<std::string>(item));
+      continue;
+    }
+    all_ints = all_ints && nb::isinstance<nb::int_>(item);
+    floats.push_back(nb::cast<double>(item));
+    if (all_ints) ints.push_back(nb::cast<int64_t>(item));
+  }
+  if (!strings.empty()) return strings;
+  if (all_ints) return ints;
+  return floats;
+}
+
+struct OpCall {
+  const Op* op = nullptr;
+  Attrs attrs;
+  std::vector<Tensor> tensors;
+  std::vector<const Tensor*> inputs;
+  std::vector<TensorType> types;
+};
+
+std::unique_ptr<OpCall> prepare_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays, int outputs) {
+  auto call = std::make_unique<OpCall>();
+  call->op = find_op(name);
+  if (call->op == nullptr) raise_if(fail(Code::kUnsupported, "this build has no kernel for %s", name.c_str()));
+  for (const auto& [key, value] : attrs)
+    if (!value.is_none()) call->attrs.set(nb::cast<std::string>(key), to_attr(value));
+  for (nb::handle array : arrays) call->tensors.push_back(array.is_none() ? Tensor() : to_tensor(array));
+  for (size_t i = 0; i < call->tensors.size(); ++i)
+    call->inputs.push_back(arrays[i].is_none() ? nullptr : &call->tensors[i]);
+  raise_if(infer_types(*call->op, call->attrs, call->inputs, outputs, &call->types).at(name));
+  return call;
+}
+
+nb::list infer_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays, int outputs) {
+  nb::list rows;
+  const std::unique_ptr<OpCall> call = prepare_op(name, attrs, arrays, outputs);
+  for (const TensorType& type : call->types)
+    rows.append(nb::make_tuple(numpy_name(type.dtype), shape_tuple(type.shape)));
+  return rows;
+}
+
+nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays, int n_outputs, int threads,
+                bool packed, bool constants) {
+  const std::unique_ptr<OpCall> call = prepare_op(name, attrs, arrays, n_outputs);
+  std::vector<Buffer> buffers;
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    ThreadPool pool(threads);
+    Evaluation how;
+    how.packed = packed;
+    how.with_constants = constants;
+    how.guarded = true;
+    status = evaluate(*call->op, call->attrs, call->inputs, call->types, &pool, Precision::kHigh, how, &buffers);
+  }
+  raise_if(status.at(name));
+  nb::list list;
+  for (size_t i = 0; i < buffers.size(); ++i) list.append(to_array(call->types[i], std::move(buffers[i])));
+  return list;
+}
+
+std::unique_ptr<Session> make_session(const std::shared_ptr<const Model>& model, int threads, int precision) {
+  std::unique_ptr<Session> session;
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = Session::create(model, threads, static_cast<Precision>(precision), &session);
+  }
+  raise_if(status);
+  return session;
+}
+
+nb::tuple plan_arena(const std::vector<std::vector<int64_t>>& lifetimes) {
+  std::vector<Lifetime> pieces;
+  for (const auto& row : lifetimes)
+    pieces.push_back({static_cast<int>(row.at(0)), static_cast<int>(row.at(1)), row.at(2)});
+  std::vector<int64_t> offsets;
+  const int64_t size = plan_memory(pieces, &offsets);
+  return nb::make_tuple(offsets, size);
+}
+
+}  // namespace
+}  // namespace minnow
+
+NB_MODULE(_engine, m) {
+  using namespace minnow;
+  m.doc() = "The engine of Minnow. Use minnow.load.";
+  nb::class_<Session>(m, "Session")
+      .def_prop_ro("inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape).")
+      .def_prop_ro("outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape).")
+      .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
+      .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
+      .def_prop_ro("stats", [](Session& s) {
+        const SessionStats stats = s.stats();
+        nb::dict d;
+        d["arena_bytes"] = stats.arena_bytes;
+        d["weight_bytes"] = stats.weight_bytes;
+        d["threads"] = stats.threads;
+        return d;
+      });
+  m.def(
+      "load_file",
+      [](const std::string& path, int threads, int precision) {
+        std::shared_ptr<const Model> model;
+        Status status;
+        {
+          nb::gil_scoped_release release;
+          status = load_model(path, &model);
+        }
+        raise_if(status, "FormatError");
+        return make_session(model, threads, precision);
+      },
+      nb::arg("path"), nb::arg("threads"), nb::arg("precision"));
+  m.def(
+      "load_bytes",
+      [](const nb::bytes& bytes, int threads, int precision) {
+        std::shared_ptr<const Model> model;
+        raise_if(load_model(bytes.c_str(), bytes.size(), &model), "FormatError");
+        return make_session(model, threads, precision);
+      },
+      nb::arg("bytes"), nb::arg("threads"), nb::arg("precision"));
+  m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
+        nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false,
+        "Runs one kernel, all buffers between guard zones. `packed`: in the packed layout, where the op's rule allows "
+        "it. `constants`: all inputs but the first are told to be constant, as weights are.");
+  m.def("infer_op", &infer_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
+        "List of (dtype, shape) of the outputs.");
+  m.def("op_names", [] {
+    std::vector<std::string> names;
+    for (const Op* op : all_ops()) names.emplace_back(op->name);
+    return names;
+  });
+  m.def("plan_memory", &plan_arena, nb::arg("lifetimes"),
+        "Offsets and size of the arena, for rows of (first step, last step, bytes).");
+  m.def("isa", [] { return std::string(isa_name()); });
+  m.def("pack_width", &pack_width);
+}

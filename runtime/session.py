@@ -1,0 +1,152 @@
+"""Runs `.mnn` models on numpy arrays: `load`, `Session`, `TensorInfo`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minnow.runtime import _engine
+from minnow.schema.errors import UsageError
+
+Array = np.ndarray[Any, Any]
+
+_PRECISIONS = ("high", "normal", "low")
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output as the source model declares it.
+
+    Attributes:
+        name: its name.
+        dtype: name of the numpy dtype; "bfloat16" is that of ml_dtypes.
+        shape: a size or a symbol per axis, "?" for a size without a name; None when not even the rank is known.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+
+    def __str__(self) -> str:
+        dims = "..." if self.shape is None else ", ".join(map(str, self.shape))
+        return f"{self.name}: {self.dtype}[{dims}]"
+
+
+class Session:
+    """A model ready to run; made by `load`.
+
+    Plans are kept for the latest input shapes. Runs of one session wait for each other; the interpreter lock is
+    released while they compute.
+    """
+
+    def __init__(self, engine: _engine.Session) -> None:
+        self._engine = engine
+        self.inputs = [TensorInfo(*row) for row in engine.inputs]
+        self.outputs = [TensorInfo(*row) for row in engine.outputs]
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The model's outputs by name.
+
+        Args:
+            inputs: an array, or what numpy can make one of, for every input of the model. Layout and dtype are those of
+                the source model; an array of another dtype of the same kind is converted when no integer is lost.
+
+        Raises:
+            UsageError: an input is missing or unknown, or has a wrong shape or type.
+            ModelError: the model turns out to be invalid for these inputs.
+        """
+        results = self._engine.run(self._arrays(inputs))
+        return dict(zip((info.name for info in self.outputs), results, strict=True))
+
+    def profile(self, inputs: Mapping[str, Any], runs: int = 10) -> list[dict[str, Any]]:
+        """Mean times of the nodes over some runs, in order of execution.
+
+        Returns:
+            One row per node with `name`, `op`, `scheme` (how it is computed), `shape` (of its first output), `ms` and
+            `macs` (multiply-accumulates). What a node of control flow calls follows with its name before it.
+        """
+        rows: list[dict[str, Any]] = self._engine.profile(self._arrays(inputs), runs)
+        return rows
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """`arena_bytes` for intermediate tensors, `weight_bytes` of the constants as tensors, `threads`."""
+        stats: dict[str, int] = self._engine.stats
+        return stats
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
+        names = [info.name for info in self.inputs]
+        if not isinstance(inputs, Mapping):
+            raise UsageError(
+                f"inputs are given by name, not as {type(inputs).__name__}", hint=f"names are {', '.join(names)}"
+            )
+        if unknown := [name for name in inputs if name not in names]:
+            raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs are {', '.join(names)}")
+        if missing := [info for info in self.inputs if info.name not in inputs]:
+            raise UsageError(f"input '{missing[0].name}' is missing", hint=f"it is {missing[0]}")
+        return [_to_array(inputs[info.name], info) for info in self.inputs]
+
+
+def _numpy_dtype(name: str) -> np.dtype[Any]:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def _to_array(value: Any, info: TensorInfo) -> Array:
+    """The value as a contiguous array of the input's dtype; refuses what would change its numbers' meaning."""
+    want = _numpy_dtype(info.dtype)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise UsageError(f"input '{info.name}' is no array", why=str(error)) from None
+    if array.dtype != want:
+        if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
+            array = array.astype(want)  # an empty list has no type of its own
+        array = _convert(array, want, info)
+    return np.require(array, requirements="C").reshape(array.shape)
+
+
+def _convert(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
+    widened = want.kind == "V" or want.name == "bfloat16"
+    same_kind = array.dtype.kind in "fiub" if widened else np.can_cast(array.dtype, want, "same_kind")
+    hint = f"pass an array of {info.dtype}"
+    if not same_kind and not (array.dtype.kind in "iu" and want.kind in "iu"):
+        raise UsageError(f"input '{info.name}' is {array.dtype}, the model wants {info.dtype}", hint=hint)
+    if array.dtype.kind in "iu" and want.kind in "iu" and array.size:
+        limits = np.iinfo(want)
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            why = f"{array.min()} to {array.max()} are outside of {info.dtype}"
+            raise UsageError(f"input '{info.name}' is {array.dtype}, the model wants {info.dtype}", why=why, hint=hint)
+    return array.astype(want)
+
+
+def load(
+    model: str | os.PathLike[str] | bytes, threads: int | None = None, precision: str = "high"
+) -> Session:
+    """Loads a `.mnn` model.
+
+    Args:
+        model: path of the file, or its bytes. By path the file is mapped, so it must not change while in use.
+        threads: how many to compute with; None for as many as this process may use.
+        precision: "high" computes in float32 throughout; "normal" and "low" allow faster, less exact arithmetic.
+
+    Raises:
+        FormatError: the file cannot be read, or is damaged.
+        UnsupportedError: the engine cannot run some of its ops; all of them are listed.
+        UsageError: an argument is wrong.
+    """
+    if precision not in _PRECISIONS:
+        raise UsageError(f"there is no precision '{precision}'", hint=f"one of {', '.join(_PRECISIONS)}")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise UsageError(f"threads is {threads!r}", hint="a number of at least 1, or None for all")
+    level = _PRECISIONS.index(precision)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return Session(_engine.load_bytes(bytes(model), threads or 0, level))
+    return Session(_engine.load_file(os.fspath(model), threads or 0, level))

@@ -1,0 +1,103 @@
+// Operands of one type. The format knows no bool and no int64: there a comparison or a shape is int32, as are the
+// constants it meets. Here they are bool and i64, so where they meet integers the wider type wins.
+#include <array>
+#include <string_view>
+
+#include "runtime/src/late.h"
+#include "runtime/src/planner.h"
+
+namespace minnow {
+namespace {
+
+constexpr uint32_t kAll = ~uint32_t{0};
+
+struct Rule {
+  std::string_view op;
+  uint32_t operands = kAll;  // bit i: operand i is of the common type
+  bool numbers = true;       // bool is no type for it
+};
+
+constexpr Rule kRules[] = {
+    {"Add"},
+    {"Sub"},
+    {"Mul"},
+    {"Div"},
+    {"Pow"},
+    {"Max"},
+    {"Min"},
+    {"Mod"},
+    {"FloorDiv"},
+    {"SquaredDifference"},
+    {"BitwiseAnd"},
+    {"BitwiseOr"},
+    {"BitwiseXor"},
+    {"BitShift"},
+    {"Less"},
+    {"LessOrEqual"},
+    {"Greater"},
+    {"GreaterOrEqual"},
+    {"ReduceSum", 1},
+    {"ReduceProd", 1},
+    {"CumSum", 1},
+    {"Neg", 1},
+    {"Abs", 1},
+    {"Equal", kAll, false},
+    {"NotEqual", kAll, false},
+    {"Where", 0b110, false},
+    {"Concat", kAll, false},
+    {"Range"},
+    {"Pad", 0b101, false},
+    {"ScatterElements", 0b101, false},
+    {"ScatterND", 0b101, false},
+};
+
+bool is_integer_or_bool(DType t) { return t == DType::kBool || t == DType::kI32 || t == DType::kI64; }
+
+}  // namespace
+
+Status Planner::unify(PlanNode* node) {
+  const Rule* rule = nullptr;
+  for (const Rule& row : kRules)
+    if (row.op == node->op->name) rule = &row;
+  if (rule == nullptr) return ok();
+  bool same = true, wide = false, all_bool = true, some_bool = false;
+  DType first = DType::kBool;
+  bool seen = false;
+  const auto takes_part = [&](size_t i) {
+    return node->in[i] >= 0 && (i >= 32 ? rule->operands == kAll : (rule->operands >> i & 1) != 0);
+  };
+  for (size_t i = 0; i < node->in.size(); ++i) {
+    if (!takes_part(i)) continue;
+    const DType t = stage_.values[static_cast<size_t>(node->in[i])].type.dtype;
+    if (!is_integer_or_bool(t)) return ok();  // the op itself says what it thinks of that
+    same = same && (!seen || t == first);
+    first = seen ? first : t;
+    seen = true;
+    wide = wide || t == DType::kI64;
+    all_bool = all_bool && t == DType::kBool;
+    some_bool = some_bool || t == DType::kBool;
+  }
+  if (!seen || (same && !(some_bool && rule->numbers))) return ok();
+  if (all_bool && rule->op == "Mul") {  // how the format writes And
+    node->op = find_op("And");
+    return node->op != nullptr ? ok() : fail(Code::kUnsupported, "this build has no kernel for And");
+  }
+  const DType target = wide ? DType::kI64 : DType::kI32;
+  for (size_t i = 0; i < node->in.size(); ++i) {
+    if (!takes_part(i) || stage_.values[static_cast<size_t>(node->in[i])].type.dtype == target) continue;
+    PlanNode cast;
+    cast.op = find_op("Cast");
+    if (cast.op == nullptr) return fail(Code::kUnsupported, "this build has no kernel for Cast");
+    cast.attrs = std::make_shared<const Attrs>(make_attrs({{"to", target}}));
+    cast.source = node->source;
+    cast.part = node->part * (1 << 16) + (1 << 15) + static_cast<int64_t>(i);
+    cast.in = {node->in[i]};
+    stage_.values.emplace_back();
+    cast.out = {static_cast<int>(stage_.values.size()) - 1};
+    node->in[i] = cast.out[0];
+    MINNOW_RETURN_IF_ERROR(place(cast));
+  }
+  return ok();
+}
+
+}  // namespace minnow

@@ -1,0 +1,138 @@
+#include "runtime/src/session.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "kernels/cpu/simd.h"
+#include "runtime/src/control.h"
+
+namespace minnow {
+namespace {
+
+constexpr int kMaxThreads = 256;
+
+// The processors this process may run on: less than the machine has, in a container or under taskset.
+int available_threads() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::string shape_text(const TensorInfo& info) {
+  std::string text = "[";
+  for (size_t i = 0; i < info.dims.size(); ++i) {
+    const Dim& dim = info.dims[i];
+    text += (i == 0 ? "" : ",") + (dim.size >= 0 ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const Model> model, int threads, Precision precision)
+    : model_(std::move(model)),
+      outputs_(model_->outputs),
+      pool_(threads),
+      executor_(*model_, model_->main, Environment{&pool_, precision}) {}
+
+Status Session::create(std::shared_ptr<const Model> model, int threads, Precision precision,
+                       std::unique_ptr<Session>* out) {
+  MINNOW_RETURN_IF_ERROR(isa_status());
+  if (threads < 0 || threads > kMaxThreads)
+    return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
+  out->reset(new Session(std::move(model), threads == 0 ? std::min(available_threads(), kMaxThreads) : threads, precision));
+  (*out)->learn_output_types();
+  return ok();
+}
+
+// Where all input shapes are given, the plan is made now: it tells the types of outputs that the file does not, and
+// what would go wrong.
+void Session::learn_output_types() {
+  std::vector<TensorType> types;
+  for (const TensorInfo& info : inputs()) {
+    TensorType type{info.dtype, Layout::kPlain, Shape()};
+    if (!info.has_rank || info.dims.size() > kMaxRank) return;
+    for (const Dim& dim : info.dims) {
+      if (dim.size < 0) return;
+      type.shape.push_back(dim.size);
+    }
+    types.push_back(type);
+  }
+  std::vector<TensorType> results;
+  if (!executor_.prepare(types).ok() || !executor_.output_types(&results)) return;  // run() will tell
+  for (size_t i = 0; i < results.size(); ++i) {
+    TensorInfo& info = outputs_[i];
+    info.dtype = results[i].dtype;
+    if (info.has_rank) continue;
+    info.has_rank = true;
+    for (int64_t d : results[i].shape) info.dims.push_back({d, ""});
+  }
+}
+
+Status Session::check(const std::vector<Tensor>& given) const {
+  if (given.size() != inputs().size())
+    return fail(Code::kUsage, "the model has %zu inputs, not %zu", inputs().size(), given.size());
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const TensorInfo& info = inputs()[i];
+    const Tensor& tensor = given[i];
+    const auto complain = [&](const std::string& why) {
+      return Status(Code::kUsage, "input '" + info.name + "' has the shape " + tensor.shape().str() + ", the model wants " +
+                                      shape_text(info) + (why.empty() ? "" : ": " + why));
+    };
+    if (tensor.type.dtype != info.dtype)
+      return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(), dtype_name(tensor.type.dtype),
+                  dtype_name(info.dtype));
+    if (!info.has_rank) continue;
+    if (tensor.rank() != static_cast<int>(info.dims.size())) return complain("");
+    for (int k = 0; k < tensor.rank(); ++k) {
+      const Dim& dim = info.dims[static_cast<size_t>(k)];
+      const int64_t size = tensor.dim(k);
+      if (dim.size >= 0 && size != dim.size) return complain("axis " + std::to_string(k) + " is fixed");
+      if (dim.size >= 0 || dim.symbol.empty()) continue;
+      const auto it = symbols.emplace(dim.symbol, size).first;
+      if (it->second != size) return complain(dim.symbol + " is " + std::to_string(it->second) + " elsewhere");
+    }
+  }
+  return ok();
+}
+
+Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
+  std::vector<TensorType> types;
+  std::vector<const void*> data;
+  for (const Tensor& tensor : inputs) {
+    types.push_back(tensor.type);
+    data.push_back(tensor.data);
+  }
+  MINNOW_RETURN_IF_ERROR(executor_.prepare(types));
+  return executor_.run(data, sink);
+}
+
+Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(check(inputs));
+  return run_unlocked(inputs, sink);
+}
+
+Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(check(inputs));
+  if (runs < 1) return fail(Code::kUsage, "%d runs; at least one is needed", runs);
+  BufferSink sink(outputs_.size());
+  MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));  // plans, and warms up
+  executor_.start_profile();
+  Status status;
+  for (int i = 0; i < runs && status.ok(); ++i) status = run_unlocked(inputs, sink);
+  executor_.end_profile(runs, "", rows);
+  return status;
+}
+
+SessionStats Session::stats() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return {executor_.arena_bytes(), model_->weight_bytes, pool_.threads()};
+}
+
+}  // namespace minnow

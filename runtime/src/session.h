@@ -1,0 +1,49 @@
+// A model ready to run: inputs are checked, then the executor does the rest.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/src/executor.h"
+
+namespace minnow {
+
+struct SessionStats {
+  int64_t arena_bytes = 0;   // for intermediate tensors
+  int64_t weight_bytes = 0;  // of the model's constants, as tensors
+  int threads = 0;
+};
+
+class Session {
+ public:
+  // threads 0: as many as this process may use.
+  static Status create(std::shared_ptr<const Model> model, int threads, Precision precision,
+                       std::unique_ptr<Session>* out);
+
+  const Model& model() const { return *model_; }
+  const std::vector<TensorInfo>& inputs() const { return model_->inputs; }
+  const std::vector<TensorInfo>& outputs() const { return outputs_; }
+
+  // One plain, contiguous tensor per input, in the order of inputs(). One run at a time; others wait.
+  Status run(const std::vector<Tensor>& inputs, OutputSink& sink);
+  // Mean times of each node over some runs, in order of execution.
+  Status profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows);
+  SessionStats stats();
+
+ private:
+  Session(std::shared_ptr<const Model> model, int threads, Precision precision);
+
+  Status check(const std::vector<Tensor>& inputs) const;
+  Status run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink);
+  void learn_output_types();
+
+  std::shared_ptr<const Model> model_;
+  std::vector<TensorInfo> outputs_;
+  ThreadPool pool_;
+  Executor executor_;
+  std::mutex mutex_;
+};
+
+}  // namespace minnow
