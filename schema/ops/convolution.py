@@ -210,7 +210,9 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
     type = ("Deconvolution" if transposed else "Convolution") + ("Depthwise" if depthwise else "")
     main: dict[str, Any] = {"common": common}
     if not w.is_const or (bias is not None and not bias.is_const):
-        return WireOp(type, "Convolution2D", main, node.inputs) if w.type.dtype is DType.F32 else None
+        # Weights that are computed cannot be in groups: runtimes take them for those of the first one.
+        fits = w.type.dtype is DType.F32 and (group == 1 or depthwise)
+        return WireOp(type, "Convolution2D", main, node.inputs) if fits else None
     array = w.array
     assert array is not None
     if array.dtype == np.float16:

@@ -8,9 +8,10 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
-from minnow.schema.ops.encoding import WIRE_DTYPES, constant, simple
+from minnow.schema.ops.encoding import WIRE_DTYPES, constant, simple, when
 from minnow.schema.ops.extent import axis_of, contents, length, need_rank, scalar, unknown
 from minnow.schema.ops.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
+from minnow.schema.ops.sign import is_nonnegative
 
 
 @op(mnn=simple("Range"))
@@ -21,7 +22,7 @@ def Range(start: Numeric, limit: Numeric, delta: Numeric):
     return (first + np.arange(n).astype(first.dtype) * step).astype(first.dtype)
 
 
-@op(mnn=simple("Fill", "NCHW"))
+@op(mnn=when(lambda n: n.input(0).type.shape != (0,), simple("Fill", "NCHW")))  # nobody reads a shape of no numbers
 def Fill(shape: Int, value: T):
     """A tensor of that shape, `value` (one element) everywhere."""
     return np.full(tuple(int(d) for d in shape), np.asarray(value).reshape(()), np.asarray(value).dtype)
@@ -107,6 +108,9 @@ def _(node: Node) -> WireOp | None:
     array = values.array
     # The format has the two values apart, and all indices int32.
     if array is None or indices.type.dtype is not DType.I32 or values.type.dtype not in WIRE_DTYPES:
+        return None
+    # Runtimes take a negative index for out of range.
+    if not is_nonnegative(indices):
         return None
     main = {"axis": node.attrs.get("axis", -1), "dType": WIRE_DTYPES[values.type.dtype]}
     return WireOp("OneHot", "OneHotParam", main, (indices, depth, array[1], array[0]))

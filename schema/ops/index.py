@@ -11,6 +11,7 @@ from minnow.schema.ir import UNKNOWN, Node, TensorType
 from minnow.schema.ops.encoding import bound, constant
 from minnow.schema.ops.extent import agree, axis_of
 from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
+from minnow.schema.ops.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
 Reduction = Literal["none", "add", "mul", "max", "min"]
@@ -189,7 +190,9 @@ def _(wire: WireOp) -> Decoded:
 
 
 @GatherElements.encode("GatherElements")
-def _(node: Node) -> WireOp:
+def _(node: Node) -> WireOp | None:
+    if not is_nonnegative(node.input(1)):
+        return None
     return WireOp("GatherElements", inputs=(*node.inputs, np.array(bound(node)["axis"], np.int32)))
 
 
@@ -201,8 +204,11 @@ def _(wire: WireOp) -> Decoded:
 
 @GatherND.encode("GatherND")
 def _(node: Node) -> WireOp | None:
-    # Runtimes of the format ignore batch axes.
-    return None if bound(node)["batch_dims"] else WireOp("GatherND", inputs=node.inputs)
+    indices = node.input(1)
+    # Runtimes of the format ignore batch axes, and get the shape wrong where there are no indices.
+    if bound(node)["batch_dims"] or 0 in (indices.type.shape or ()) or not is_nonnegative(indices):
+        return None
+    return WireOp("GatherND", inputs=node.inputs)
 
 
 @GatherND.decode
@@ -210,7 +216,8 @@ def _(wire: WireOp) -> Decoded:
     return None if wire.field("axis", 0) else (wire.inputs, {})
 
 
-_CODES: dict[str, Any] = {"none": -1, "add": "ADD", "mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
+# The format could name others; its runtimes get them wrong.
+_CODES: dict[str, Any] = {"none": -1, "add": "ADD", "mul": "MUL"}
 
 
 def _reduction(wire: WireOp) -> str | None:
@@ -219,8 +226,10 @@ def _reduction(wire: WireOp) -> str | None:
 
 
 @ScatterElements.encode("ScatterElements")
-def _(node: Node) -> WireOp:
+def _(node: Node) -> WireOp | None:
     attrs = bound(node)
+    if attrs["reduction"] not in _CODES or not is_nonnegative(node.input(1)):
+        return None
     operands = (*node.inputs, np.array(attrs["axis"], np.int32))
     return WireOp("ScatterElements", "BinaryOp", {"opType": _CODES[attrs["reduction"]]}, operands)
 
@@ -237,11 +246,12 @@ def _(wire: WireOp) -> Decoded:
 @ScatterND.encode("ScatterNd")
 def _(node: Node) -> WireOp | None:
     x, indices, updates = node.inputs
+    reduction = bound(node)["reduction"]
     # The shape is an operand of its own; what is not known now would have to be computed.
-    if x is None or not x.type.is_static:
+    if x is None or not x.type.is_static or reduction not in _CODES or not is_nonnegative(node.input(1)):
         return None
     shape = np.array(x.type.static_shape, np.int32)
-    main = {"opType": _CODES[bound(node)["reduction"]]}
+    main = {"opType": _CODES[reduction]}
     return WireOp("ScatterNd", "BinaryOp", main, (indices, updates, shape, x))
 
 

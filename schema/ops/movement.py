@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Node, TensorType
-from minnow.schema.ops.encoding import constant, fields, simple
+from minnow.schema.ops.encoding import constant, fields, simple, when
 from minnow.schema.ops.extent import (
     agree,
     axes_of,
@@ -41,10 +41,7 @@ def Reverse(x: T, *, axes: tuple[int, ...]):
     return np.ascontiguousarray(np.flip(x, axes)).reshape(x.shape)
 
 
-@op(
-    mnn=fields("ReverseSequence", "ReverseSequenceParam", batch_axis=("batchDim", 0), time_axis=("seqDim", 0)),
-    traits=MOVEMENT,
-)
+@op(traits=MOVEMENT)
 def ReverseSequence(x: T, lens: Int, *, batch_axis: int = 1, time_axis: int = 0):
     """For each batch b, the first lens[b] elements along the time axis in the opposite order, the rest as it is."""
     y = np.moveaxis(x, (batch_axis, time_axis), (0, 1)).copy()
@@ -163,6 +160,12 @@ def _(x: Arg, k: Arg | None, upper: bool) -> TensorType:
 
 # ---- encoding ----------------------------------------------------------------------------------------------------
 
+# Runtimes of the format refuse sequences without elements.
+ReverseSequence.mnn = when(
+    lambda node: node.input(1).data is None or bool(np.all(node.input(1).data.numpy())),
+    fields("ReverseSequence", "ReverseSequenceParam", batch_axis=("batchDim", 0), time_axis=("seqDim", 0)),
+)
+
 
 @Transpose.encode("Permute", "Transpose")
 def _(node: Node) -> WireOp:
@@ -181,8 +184,11 @@ def _(wire: WireOp) -> Decoded:
 
 @Reverse.encode("Reverse")
 def _(node: Node) -> WireOp | None:
-    axes = node.attrs["axes"]
-    return WireOp("Reverse", inputs=(node.input(0), np.array(axes, np.int32))) if len(axes) == 1 else None
+    axes, rank = node.attrs["axes"], node.input(0).type.rank
+    if len(axes) != 1 or rank is None:
+        return None
+    # Runtimes do not count from the end.
+    return WireOp("Reverse", inputs=(node.input(0), np.array(axes_of(axes, rank), np.int32)))
 
 
 @Reverse.decode
@@ -239,7 +245,10 @@ def _(rng):
 def _(rng):
     yield ((5, 3), _ints(1, 5, 0)), {}
     yield ((3, 7, 2), _ints(7, 4, 1)), {"batch_axis": 0, "time_axis": 1}
-    yield ((2, 4, 3), _ints(3, 2, 4)[:2]), {"batch_axis": 0, "time_axis": 1}
+    yield ((2, 17), _ints(17, 4)), {"batch_axis": 0, "time_axis": 1}
+    yield ((3, 2, 5, 2), _ints(2, 5)), {"batch_axis": 1, "time_axis": 2}
+    yield ((5, 2, 3), _ints(3, 1)), {"batch_axis": -2, "time_axis": 0}
+    yield ((2, 2, 3), _ints(3, 1)), {"batch_axis": 0, "time_axis": -1}
 
 
 @DepthToSpace.samples

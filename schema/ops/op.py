@@ -50,6 +50,7 @@ class Trait(Enum):
     BLOCKABLE = "computes the same on channel blocks (NC4HW4) as on plain memory, operand layouts being equal"
     CONTROL_FLOW = "has subgraphs"
     DATA_DEPENDENT = "the output shape depends on contents"
+    NONNEGATIVE = "integers in the result are never negative"
     ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
 
 

@@ -207,14 +207,14 @@ def _(x: Arg, rois: Arg, batch_indices: Arg, **attrs: Any) -> TensorType:
 # ---- encoding ----------------------------------------------------------------------------------------------------
 
 _MODES = {"linear": "BILINEAR", "nearest": "NEAREST"}
-_PADDINGS = {"zeros": "ZEROS", "border": "CLAMP", "reflection": "REFLECTION"}
+_PADDINGS = {"zeros": "ZEROS", "border": "CLAMP"}
 
 
 @GridSample.encode("GridSample")
 def _(node: Node) -> WireOp | None:
     attrs = bound(node)
-    # The format knows no cubic mode.
-    if attrs["mode"] not in _MODES:
+    # The format knows no cubic mode, and its runtimes mirror at other places.
+    if attrs["mode"] not in _MODES or attrs["padding"] == "reflection":
         return None
     main = {
         "mode": _MODES[attrs["mode"]],
@@ -234,22 +234,25 @@ def _(wire: WireOp) -> Decoded:
 
 
 @RoiAlign.encode("ROIAlign")
-def _(node: Node) -> WireOp:
+def _(node: Node) -> WireOp | None:
     attrs = bound(node)
+    # To runtimes of the format "max" is the largest sample, to ONNX the largest weighted element.
+    if attrs["mode"] != "avg":
+        return None
     main = {
         "pooledHeight": attrs["output_height"],
         "pooledWidth": attrs["output_width"],
         "spatialScale": attrs["spatial_scale"],
         "samplingRatio": attrs["sampling_ratio"],
         "aligned": attrs["coordinate_mode"] == "half_pixel",
-        "poolType": "MAXPOOL" if attrs["mode"] == "max" else "AVEPOOL",
+        "poolType": "AVEPOOL",
     }
     return WireOp("ROIAlign", "RoiParameters", main, node.inputs)
 
 
 @RoiAlign.decode
 def _(wire: WireOp) -> Decoded:
-    if len(wire.inputs) != 3 or wire.field("outputGrad", False):
+    if len(wire.inputs) != 3 or wire.field("outputGrad", False) or wire.field("poolType", "AVEPOOL") != "AVEPOOL":
         return None
     return wire.inputs, {
         "output_height": wire.field("pooledHeight", 0),
@@ -257,7 +260,6 @@ def _(wire: WireOp) -> Decoded:
         "spatial_scale": wire.field("spatialScale", 0.0),
         "sampling_ratio": max(wire.field("samplingRatio", -1), 0),
         "coordinate_mode": "half_pixel" if wire.field("aligned", False) else "output_half_pixel",
-        "mode": "max" if wire.field("poolType", "AVEPOOL") == "MAXPOOL" else "avg",
     }
 
 

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, DType, TensorType
-from minnow.schema.ops.encoding import simple
+from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops.extent import agree, axis_of, need_rank
-from minnow.schema.ops.op import Arg, Bool, Float, Int, T, Trait, op
+from minnow.schema.ops.op import Arg, Bool, Decoded, Float, Int, T, Trait, WireOp, op
+from minnow.schema.ops.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
 DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT})
 
 
-@op(traits=DATA_DEPENDENT)
+@op(traits=DATA_DEPENDENT | {Trait.NONNEGATIVE})
 def NonZero(x: T):
     """The places of the elements that are not 0, as int64[rank, n] in row-major order."""
     return np.ascontiguousarray(np.argwhere(x).T).astype(np.int64)
 
 
-@op(mnn=simple("Where"), traits=DATA_DEPENDENT)
+@op(traits=DATA_DEPENDENT | {Trait.NONNEGATIVE})
 def ArgWhere(x: T):
     """The places of the elements that are not 0, as int64[n, rank] in row-major order."""
     return np.argwhere(x).astype(np.int64)
@@ -162,6 +162,25 @@ def _(
             agree([boxes.shape[0], scores.shape[0]], "the batches of boxes and scores")
             agree([boxes.shape[1], scores.shape[2]], "the numbers of boxes and scores")
     return TensorType(DType.I64, (UNKNOWN, 3))
+
+
+# ---- encoding ----------------------------------------------------------------------------------------------------
+
+
+@ArgWhere.encode("Where")
+def _(node: Node) -> WireOp | None:
+    # Runtimes ask for elements above 0.
+    if not node.input(0).type.dtype.is_int and node.input(0).type.dtype is not DType.BOOL:
+        return None
+    if not is_nonnegative(node.input(0)):
+        return None
+    # Without a table, even an empty one, they make as many rows as the operand has elements.
+    return WireOp("Where", "Extra", {}, node.inputs)
+
+
+@ArgWhere.decode
+def _(wire: WireOp) -> Decoded:
+    return wire.inputs, {}
 
 
 # ---- samples -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from minnow.schema.ops.encoding import bound, constant, simple, when
 from minnow.schema.ops.extent import axes_of, broadcast_to, contents, length, product, split_factors, unknown
 from minnow.schema.ops.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
 
-SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY})
+SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY, Trait.NONNEGATIVE})
 
 
 @op(traits=SHAPE_ONLY)

@@ -74,6 +74,7 @@ EQUIVALENT = {
     "Less": "it is written as Greater with the operands swapped",
     "LSTM": "both halves of the bias are written as their sum",
     "Slice": "steps without axes are written with all axes",
+    "Reverse": "its axis is written as counted from the front",
     "RNN": "both halves of the bias are written as their sum",
 }
 
