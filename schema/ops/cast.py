@@ -10,7 +10,6 @@ from minnow.schema.ops.op import ELEMENTWISE, VIEW, Decoded, T, WireOp, fill, op
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
 _FROM = frozenset({DType.F32, DType.I32, DType.U8, DType.I8, DType.BOOL})
-_TO = _FROM - {DType.BOOL}
 # What it has instead of the wider types.
 _NARROWED = {
     DType.F64: DType.F32,
@@ -36,12 +35,14 @@ def _(x, *, to):
     return x.type.with_dtype(to)
 
 
-# To bool the runtime keeps the number as it is, so there is no form of it.
 @Cast.encode("Cast")
 def _(node: Node) -> WireOp | None:
     source, to = node.input(0).type.dtype, bound(node)["to"]
     # What is i64 by definition, shapes and indices, is i32 in the file already.
-    if (source not in _FROM or to not in _TO) and (source, to) != (DType.I64, DType.I32):
+    if (source not in _FROM or to not in _FROM) and (source, to) != (DType.I64, DType.I32):
+        return None
+    # To bool the runtime looks at the bits of floats, so that -0 is true, and leaves bytes as they are.
+    if to is DType.BOOL and source not in (DType.I32, DType.BOOL):
         return None
     return WireOp("Cast", "CastParam", {"srcT": WIRE_DTYPES[source], "dstT": WIRE_DTYPES[to]}, node.inputs)
 
@@ -51,7 +52,7 @@ def _(wire: WireOp) -> Decoded:
     to = FROM_WIRE_DTYPE.get(wire.field("dstT", "DT_INVALID"))
     if to is None:
         return None
-    return wire.inputs, {"to": DType.I32 if to is DType.BOOL else _NARROWED.get(to, to)}
+    return wire.inputs, {"to": _NARROWED.get(to, to)}
 
 
 @Cast.samples
@@ -82,7 +83,7 @@ def Identity(x: T):
 
 
 # Dropout drops nothing outside of training.
-@Identity.encode("Identity", "Dropout")
+@Identity.encode("Identity", "Dropout", "Copy")
 def _(node: Node) -> WireOp | None:
     return WireOp("Identity", inputs=node.inputs)
 

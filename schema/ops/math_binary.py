@@ -58,13 +58,13 @@ def Pow(a: Numeric, b: Numeric):
 
 
 # Other runtimes of the format give the second operand where one is NaN.
-@op(mnn=binary("MAXIMUM", eltwise="MAXIMUM"), traits=COMMUTATIVE)
+@op(mnn=binary("MAXIMUM", aliases=("MAX_TEMP",), eltwise="MAXIMUM"), traits=COMMUTATIVE)
 def Max(a: Numeric, b: Numeric):
     """The larger one; NaN where one of them is."""
     return np.maximum(a, b)
 
 
-@op(mnn=binary("MINIMUM"), traits=COMMUTATIVE)
+@op(mnn=binary("MINIMUM", aliases=("MIN_TEMP",)), traits=COMMUTATIVE)
 def Min(a: Numeric, b: Numeric):
     """The smaller one; NaN where one of them is."""
     return np.minimum(a, b)

@@ -12,7 +12,7 @@ from minnow.schema.ops.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, o
 from minnow.schema.ops.special import erf, erfc, keep
 
 
-@op(mnn=unary("ABS", F32_I32), traits=ELEMENTWISE)
+@op(mnn=unary("ABS", F32_I32, legacy="AbsVal"), traits=ELEMENTWISE)
 def Abs(x: Numeric):
     """y = |x|"""
     return np.abs(x)
@@ -89,7 +89,7 @@ def Reciprocal(x: Float):
     return keep(lambda v: 1 / v, x)
 
 
-@op(mnn=unary("EXP"), traits=ELEMENTWISE)
+@op(mnn=unary("EXP", legacy="Exp"), traits=ELEMENTWISE)
 def Exp(x: Float):
     """e to the power of x."""
     return keep(np.exp, x)
@@ -101,7 +101,7 @@ def Expm1(x: Float):
     return keep(np.expm1, x)
 
 
-@op(mnn=unary("LOG"), traits=ELEMENTWISE)
+@op(mnn=unary("LOG", legacy="Log"), traits=ELEMENTWISE)
 def Log(x: Float):
     """Natural logarithm."""
     return keep(np.log, x)
