@@ -86,7 +86,7 @@ class Sides(Generic[Item]):
         return {item for item, v in self._vertex.items() if item is not None and (v in near or item in self._first)}
 
     def _near(self, edges: Iterable[tuple[int, int, float]]) -> set[int]:
-        """The vertices on the source's side of a minimum cut."""
+        """The vertices on the source's side of the minimum cut that has the fewest of them: no change without a gain."""
         import networkx as nx
         from networkx.algorithms.flow import boykov_kolmogorov
 
@@ -98,5 +98,11 @@ class Sides(Generic[Item]):
                 g.add_edge(u, v, capacity=cost)
         if self._SOURCE not in g or self._SINK not in g:
             return set(g) if self._SOURCE in g else set()
-        _, (near, _) = nx.minimum_cut(g, self._SOURCE, self._SINK, flow_func=boykov_kolmogorov)
-        return set(near)
+        rest = boykov_kolmogorov(g, self._SOURCE, self._SINK)
+        near, stack = {self._SOURCE}, [self._SOURCE]
+        while stack:
+            for v, edge in rest[stack.pop()].items():
+                if v not in near and edge["flow"] < edge["capacity"]:
+                    near.add(v)
+                    stack.append(v)
+        return near

@@ -27,11 +27,11 @@ def assign_layout(graph: Graph) -> int:
         }
     Result:
         graph g(%x: f32[1,4,2,2]) {
-          %0: f32[1,4,2,2]@nc4hw4 = ConvertLayout(%x) {to='NC4HW4'}
+          %0: f32[1,4,2,2]@nc4hw4 = ConvertLayout(%x) {to="NC4HW4"}
           %a: f32[1,4,2,2]@nc4hw4 = LRN(%0) {size=3}
           %b: f32[1,4,2,2]@nc4hw4 = Exp(%a)
           %1: f32[1,4,2,2]@nc4hw4 = LRN(%b) {size=3}
-          %c: f32[1,4,2,2] = ConvertLayout(%1) {to='NCHW'}
+          %c: f32[1,4,2,2] = ConvertLayout(%1) {to="NCHW"}
           return %c
         }
     """

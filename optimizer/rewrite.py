@@ -198,7 +198,7 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
         if not rule.shared and (reader := _outside_reader(m)):
             log.failed(rule.name, node, f"a value inside the pattern is also read by {reader}")
             return None
-        b = Builder(graph, node, f"{node.origin} > {rule.name}")
+        b = Builder(graph, node, f"{node.origin} > {rule.name}".removeprefix(" > "))
         result = rule.apply(b, m)
         values = [] if result is None else [result] if isinstance(result, Value) else list(result)
         reason = m.reason or "the rule does not apply" if not values else _misfit(node, values)

@@ -182,7 +182,7 @@ def fuse_conv_activation(b: Builder, m: Match) -> Value | None:
         }
     Result:
         graph g(%x: f32[1,1,2,2]) {
-          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), activation='relu'}
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), activation="relu"}
           return %y
         }
     """  # noqa: E501

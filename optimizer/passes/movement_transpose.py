@@ -1,0 +1,160 @@
+"""Transposes that meet their inverse further on: what stands between them works in the other order of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minnow.optimizer.cut import Sides, bytes_of
+from minnow.optimizer.rewrite import erase_dead, graph_pass
+from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ops import Builder, Trait, get
+
+Perm = tuple[int, ...]
+
+
+@graph_pass(level=2)
+def sink_transposes(graph: Graph) -> int:
+    """Moves transposes to where they cancel, if fewer bytes are moved then.
+
+    Given:
+        graph g(%x: f32[1,3,4,5], %y: f32[1,3,4,5]) {
+          %a: f32[1,4,5,3] = Transpose(%x) {perm=(0, 2, 3, 1)}
+          %b: f32[1,4,5,3] = Transpose(%y) {perm=(0, 2, 3, 1)}
+          %c: f32[1,4,5,3] = Add(%a, f32[3](1.0, 2.0, 3.0))
+          %d: f32[1,4,5,6] = Concat(%c, %b) {axis=3}
+          %e: f32[1,6,4,5] = Transpose(%d) {perm=(0, 3, 1, 2)}
+          return %e
+        }
+    Result:
+        graph g(%x: f32[1,3,4,5], %y: f32[1,3,4,5]) {
+          %c: f32[1,3,4,5] = Add(%x, f32[1,3,1,1](1.0, 2.0, 3.0))
+          %e: f32[1,6,4,5] = Concat(%c, %y) {axis=1}
+          return %e
+        }
+    """
+    perms = dict.fromkeys(node.attrs["perm"] for node in graph if node.op == "Transpose")
+    return sum(_turn(graph, perm) for perm in perms)
+
+
+def inverse(perm: Perm) -> Perm:
+    return tuple(int(i) for i in np.argsort(perm))
+
+
+@dataclass(frozen=True)
+class Turned:
+    """How a node is to be written when its axes stand in another order.
+
+    Attributes:
+        attrs: its attributes then.
+        only_first: the first operand alone is turned, the others stay as they are.
+        operands: constants that take the place of operands, by position.
+    """
+
+    attrs: Mapping[str, Any]
+    only_first: bool = False
+    operands: Mapping[int, Any] = field(default_factory=dict)
+
+
+def _turn(graph: Graph, perm: Perm) -> int:
+    """Has nodes between a transpose and its inverse work on what is in front of the transpose, where that pays."""
+    back = inverse(perm)
+    flexible = {node: turned for node in graph if (turned := _turned(node, perm)) is not None}
+    if not flexible:
+        return 0
+    sides: Sides[Any] = Sides()
+    for node in graph:
+        if node in flexible:
+            sides.place(node, None)
+        elif node.op == "Transpose":
+            # Its input is its result in the other order, and its inverse wants the other order.
+            sides.place(("gives", node), node.attrs["perm"] == perm)
+            sides.place(("takes", node), node.attrs["perm"] == back)
+    for value in graph.values():
+        if value.type.rank == len(perm) and value.uses:
+            producer: Any = value.producer
+            readers = [n if n in flexible else ("takes", n) for n, _ in value.uses]
+            sides.link(producer if producer in flexible else ("gives", producer), readers, bytes_of(value))
+    first = sides.solve()
+    chosen = {node: turned for node, turned in flexible.items() if node in first}
+    after: dict[Value, Value] = {}
+    for node, turned in chosen.items():
+        b = Builder(graph, node, f"{node.origin} > sink_transposes".removeprefix(" > "))
+        inputs: list[Any] = [
+            v if v is None or (turned.only_first and i) else _operand(b, v, perm, after)
+            for i, v in enumerate(node.inputs)
+        ]
+        for i, array in turned.operands.items():
+            inputs[i : i + 1] = [array]
+        made = b.node(node.op, inputs, turned.attrs, len(node.outputs), [v.name for v in node.outputs])
+        after.update(zip(node.outputs, made.outputs, strict=True))
+    for node in chosen:
+        for value in node.outputs:
+            _restore(graph, value, after[value], chosen, perm)
+    erase_dead(graph, list(reversed(graph)))
+    return len(chosen)
+
+
+def _operand(b: Builder, value: Value, perm: Perm, after: dict[Value, Value]) -> Value:
+    """The operand in the other order of axes."""
+    if value.data is not None:
+        array = value.data.numpy()
+        full = array.reshape((1,) * (len(perm) - array.ndim) + array.shape) if array.ndim else array
+        return Value.constant(full.transpose(inverse(perm)) if array.ndim else array, value.name)
+    if value not in after:
+        producer = value.producer
+        opposite = producer is not None and producer.op == "Transpose" and producer.attrs["perm"] == perm
+        after[value] = producer.input(0) if opposite and producer is not None else b.Transpose(value, perm=inverse(perm))
+    return after[value]
+
+
+def _restore(graph: Graph, old: Value, new: Value, chosen: Mapping[Node, Turned], perm: Perm) -> None:
+    """Gives those readers that stay as they are what they read before."""
+    plain: Value | None = None
+    for reader, i in list(old.uses):
+        if reader in chosen:
+            continue
+        if reader.op == "Transpose" and reader.attrs["perm"] == inverse(perm):
+            new.name = reader.output.name or new.name
+            reader.output.replace_all_uses(new)
+            continue
+        if plain is None:
+            assert old.producer is not None
+            b = Builder(graph, old.producer, f"{old.producer.origin} > sink_transposes".removeprefix(" > "))
+            plain = b.Transpose(new, perm=perm, names=[old.name])
+        reader.set_input(i, plain)
+
+
+def _turned(node: Node, perm: Perm) -> Turned | None:
+    """How the node works in another order of axes; None when it does not."""
+    rank, traits = len(perm), get(node.op).traits
+    operands = [v for v in node.inputs if v is not None]
+    if any(v.type.rank != rank for v in node.outputs) or all(v.is_const for v in operands):
+        return None
+    if Trait.ELEMENTWISE in traits and Trait.SPATIAL not in traits:
+        # Of lower rank, constants can be given ones in front; what is computed would need a reshape.
+        fits = all(v.type.rank == rank or (v.is_const and (v.type.rank or 0) <= rank) for v in operands)
+        return Turned(node.attrs) if fits else None
+    if operands[0].type.rank != rank:
+        return None
+    if node.op in _ALONG:
+        return Turned({**node.attrs, "axis": perm[node.attrs.get("axis", _ALONG[node.op])]})
+    if Trait.REDUCTION in traits:
+        axes = node.attrs.get("axes")
+        if not node.attrs.get("keepdims", True):
+            return None
+        return Turned({**node.attrs, "axes": None if axes is None else tuple(sorted(perm[a] for a in axes))})
+    if node.op == "Pad" and operands[1].array is not None:
+        pads = operands[1].array.reshape(-1, 2)[list(inverse(perm))].reshape(-1)
+        return Turned(node.attrs, only_first=True, operands={1: pads})
+    if node.op == "Slice" and node.has_input(3) and node.input(3).array is not None:
+        axes = np.array([perm[int(a)] for a in node.input(3).array.reshape(-1)], node.input(3).type.dtype.numpy)
+        return Turned(node.attrs, only_first=True, operands={3: axes})
+    return None
+
+
+_ALONG = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "CumSum": 0, "CumProd": 0}
+"""Ops that work along one axis, by the default of their attribute `axis`, and keep the others where they are."""
