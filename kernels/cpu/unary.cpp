@@ -9,7 +9,6 @@
 #define MINNOW_VECTOR_FUNCTIONS(X)                                                            \
   X(Floor, hn::Floor(x), std::floor(x))                                                       \
   X(Ceil, hn::Ceil(x), std::ceil(x))                                                          \
-  X(Round, hn::Round(x), std::rint(x))                                                        \
   X(Sqrt, hn::Sqrt(x), std::sqrt(x))                                                          \
   X(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)), 1 / std::sqrt(x))                          \
   X(Reciprocal, hn::Div(hn::Set(d, 1.0f), x), 1 / x)                                          \

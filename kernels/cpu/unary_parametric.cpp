@@ -17,6 +17,8 @@
   X(HardSigmoid, AtMost(hn::Set(d, 1.0f), AtLeast(hn::Zero(d), hn::MulAdd(a, x, b))), clamp(a* x + b, 0, 1)) \
   X(Clip, AtMost(b, AtLeast(a, x)), clamp(x, a, b))                                                          \
   X(Shrink, Shrink(d, x, a, b), x<-b ? x + a : x> b ? x - a : 0)                                             \
+  X(RoundEven, hn::Round(x), std::rint(x))                                                                   \
+  X(RoundAway, RoundAway(d, x), std::round(x))                                                               \
   X(GeluErf, Gelu(d, x), 0.5 * x * std::erfc(-x * 0.70710678118654752))                                      \
   X(GeluTanh, GeluTanh(d, x), x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x))))
 
@@ -27,6 +29,13 @@ template <class D, class V>
 HWY_INLINE V Shrink(D, V x, V bias, V lambd) {
   const V above = hn::IfThenElseZero(hn::Gt(x, lambd), hn::Sub(x, bias));
   return hn::IfThenElse(hn::Lt(x, hn::Neg(lambd)), hn::Add(x, bias), above);
+}
+
+template <class D, class V>
+HWY_INLINE V RoundAway(D d, V x) {
+  const V whole = hn::Trunc(x);
+  const V up = hn::Add(whole, hn::CopySign(hn::Set(d, 1.0f), x));
+  return hn::CopySign(hn::IfThenElse(hn::Ge(hn::Abs(hn::Sub(x, whole)), hn::Set(d, 0.5f)), up, whole), x);
 }
 
 #define MINNOW_DEFINE(Name, Vector, Scalar)                                    \
@@ -124,21 +133,29 @@ UnaryFunctions functions_shrink() {
   return functions;
 }
 
-bool is_tanh(const Attrs& attrs) { return attrs.s("approximate", "none") == "tanh"; }
-
-std::unique_ptr<Kernel> create_gelu(const NodeContext& node) {
-  return create_unary(node, is_tanh(node.attrs) ? functions_GeluTanh() : functions_GeluErf(), {});
+// An attribute that is one of two words, of which the first is the default.
+Status infer_choice(InferContext& c, const char* name, const char* first, const char* second) {
+  const std::string given = c.attrs.s(name, first);
+  if (given != first && given != second)
+    return fail(Code::kUnsupported, "%s=\"%s\" is neither \"%s\" nor \"%s\"", name, given.c_str(), first, second);
+  return infer_float(c);
 }
 
-Status infer_gelu(InferContext& c) {
-  if (!is_tanh(c.attrs) && c.attrs.s("approximate", "none") != "none")
-    return fail(Code::kUnsupported, "approximate=\"%s\" is neither \"none\" nor \"tanh\"",
-                c.attrs.s("approximate").c_str());
-  return infer_float(c);
+Status infer_gelu(InferContext& c) { return infer_choice(c, "approximate", "none", "tanh"); }
+Status infer_round(InferContext& c) { return infer_choice(c, "halves", "even", "away"); }
+
+std::unique_ptr<Kernel> create_gelu(const NodeContext& node) {
+  const bool is_tanh = node.attrs.s("approximate") == "tanh";
+  return create_unary(node, is_tanh ? functions_GeluTanh() : functions_GeluErf(), {});
+}
+std::unique_ptr<Kernel> create_round(const NodeContext& node) {
+  const bool is_away = node.attrs.s("halves") == "away";
+  return create_unary(node, is_away ? functions_RoundAway() : functions_RoundEven(), {});
 }
 
 MINNOW_OP("Clip", infer_numeric, create_clip, LayoutRule::kFollow, true);
 MINNOW_OP("Gelu", infer_gelu, create_gelu, LayoutRule::kFollow, true);
+MINNOW_OP("Round", infer_round, create_round, LayoutRule::kFollow, true);
 
 #define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                         \
   std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                              \
