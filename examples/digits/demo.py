@@ -47,7 +47,8 @@ def main() -> int:
 
     # How fast is it? The command line does everything that the package does.
     command = [Path(sys.executable).with_name("mnnconvert"), "benchmark", model]
-    return subprocess.run([*command, "--against", "onnxruntime"] if compare else command, check=False).returncode
+    against = ["--against", "onnxruntime", "--source", SOURCE] if compare else []
+    return subprocess.run([*command, *against], check=False).returncode
 
 
 if __name__ == "__main__":
