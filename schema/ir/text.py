@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -27,7 +27,7 @@ from minnow.schema.errors import FormatError, InternalError
 from minnow.schema.ir.blob import Array, ArrayBlob, Blob
 from minnow.schema.ir.dtype import DType
 from minnow.schema.ir.graph import Graph, Node, Value
-from minnow.schema.ir.type import UNKNOWN, TensorType
+from minnow.schema.ir.type import UNKNOWN, Dim, TensorType
 
 INLINE = 16
 """Constants with more elements than this are written by reference."""
@@ -330,11 +330,11 @@ class _Parser:
         graph.outputs = outputs
         return graph
 
-    def definition(self, values: Mapping[str, Value]) -> tuple[str, TensorType]:
+    def definition(self, taken: Container[str]) -> tuple[str, TensorType]:
         token = self.take()
         if token.kind != "value":
             self.fail("expected %name: type", token)
-        if token.text in values:
+        if token.text in taken:
             self.fail(f"{token.text} is defined twice", token)
         self.expect(":")
         return token.text, self.type()
@@ -352,7 +352,7 @@ class _Parser:
         results: dict[str, TensorType] = {}
         if self.peek.kind == "value":
             while True:
-                name, type = self.definition({**values, **dict.fromkeys(results)} if results else values)  # type: ignore[arg-type]
+                name, type = self.definition({*values, *results} if results else values)
                 results[name] = type
                 if not self.skip(","):
                     break
@@ -382,9 +382,9 @@ class _Parser:
     def type(self) -> TensorType:
         dtype = self.dtype(self.take())
         self.expect("[")
-        shape: list[Any] | None = []
-        if self.skip("*"):
-            shape = None
+        shape: list[Dim] = []
+        ranked = not self.skip("*")
+        if not ranked:
             self.expect("]")
         else:
             for _ in self.items("]"):
@@ -396,7 +396,7 @@ class _Parser:
                 else:
                     self.fail("an extent is a number, a symbol or ?", token)
         layout = self.word("a layout") if self.skip("@") else "nchw"
-        return TensorType(dtype, None if shape is None else tuple(shape), layout)
+        return TensorType(dtype, tuple(shape) if ranked else None, layout)
 
     def dtype(self, token: _Token) -> DType:
         if token.kind != "word" or token.text not in _DTYPES:

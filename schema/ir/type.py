@@ -91,7 +91,7 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
         if shape is None:
             return None
         if len(shape) > len(out):
-            out = [1] * (len(shape) - len(out)) + out
+            out[:0] = [1] * (len(shape) - len(out))
         lead = len(out) - len(shape)
         try:
             out[lead:] = [broadcast_dim(a, b) for a, b in zip(out[lead:], shape, strict=True)]

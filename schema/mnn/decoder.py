@@ -53,12 +53,12 @@ def decode(data: wire.Buffer) -> Model:
     reader = _Reader("main", names, subgraphs)
     for t in net.get("oplists", []):
         reader.op(t)
-    outputs = net.get("outputName") or reader.unread()
+    results: list[str] = net.get("outputName") or reader.unread()
     index = {n: i for i, n in enumerate(names)}
-    if unknown := [n for n in outputs if n not in index]:
+    if unknown := [n for n in results if n not in index]:
         raise FormatError(f"the output '{unknown[0]}' is not a tensor of the file")
-    reader.finish(outputs, [reader.value(index[n]) for n in outputs])
-    return _model(net, reader.graph, outputs)
+    reader.finish(results, [reader.value(index[n]) for n in results])
+    return _model(net, reader.graph, results)
 
 
 def _model(net: Mapping[str, Any], graph: Graph, outputs: Sequence[str]) -> Model:

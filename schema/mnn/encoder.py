@@ -94,6 +94,11 @@ class FileWriter:
         self._taken[candidate] = 0
         return candidate
 
+    def reserve(self, name: str) -> str:
+        """The name itself, even where it is taken; no other tensor gets it from now on."""
+        self._taken.setdefault(name, 0)
+        return name
+
     def subgraph(self, graph: Graph, outputs: Sequence[Value] | None = None) -> tuple[str, list[str], list[str]]:
         """Writes a nested graph. Names are unique in the file: If matches tensors of both branches by name alone.
 
@@ -139,7 +144,7 @@ class GraphWriter:
         """Writes all ops; parameters and outputs bear exactly the names given, others get `prefix`."""
         self._prefix = prefix
         for value, name in zip(self.params, inputs, strict=True):
-            self.ids[value] = self._tensor(self._reserve(name))
+            self.ids[value] = self._tensor(self.file.reserve(name))
             self._input(value.type, self.ids[value])
         # Outputs take their names before any inner tensor can. One that is a parameter, a constant, or the same value
         # as an earlier output is a copy made at the end, unless it is the parameter of that very name.
@@ -148,7 +153,7 @@ class GraphWriter:
             if value in self.ids and self.names[self.ids[value]] == name:
                 self.output_ids.append(self.ids[value])
                 continue
-            index = self._tensor(self._reserve(name))
+            index = self._tensor(self.file.reserve(name))
             self.output_ids.append(index)
             if value in self.ids or value.is_const:
                 copies.append((value, index))
@@ -161,10 +166,6 @@ class GraphWriter:
             self.ops.append(
                 {"type": "Identity", "inputIndexes": inputs_, "outputIndexes": [index], "name": self.names[index]}
             )
-
-    def _reserve(self, name: str) -> str:
-        self.file._taken.setdefault(name, 0)
-        return name
 
     def _tensor(self, name: str) -> int:
         self.names.append(name)

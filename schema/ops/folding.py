@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ops.op import Trait, get
+
+Array = np.ndarray[Any, Any]
 
 _MAX_ELEMENTS = 4096
 
@@ -39,8 +42,9 @@ def _is_small(node: Node) -> bool:
     return all((v.type.count or 0) <= _MAX_ELEMENTS and v.type.is_static for v in node.outputs)
 
 
-def _evaluate(node: Node) -> tuple[np.ndarray, ...] | None:  # type: ignore[type-arg]
+def _evaluate(node: Node) -> tuple[Array, ...] | None:
     op = get(node.op)
+    inputs: list[Array | None]
     if Trait.SHAPE_ONLY in op.traits:
         (x,) = node.inputs
         if x is None or not x.type.is_static:
