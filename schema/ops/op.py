@@ -364,8 +364,7 @@ class Op:
                 continue
             operands, attrs, n = case if len(case) == 3 else (*case, self.outputs or 1)
             arrays = tuple(
-                None if a is None else fill(rng, a) if isinstance(a, tuple) else np.asarray(a)
-                for a in operands
+                None if a is None else fill(rng, a) if isinstance(a, tuple) else np.asarray(a) for a in operands
             )
             yield Sample(arrays, attrs, n)
 
@@ -380,9 +379,7 @@ class Op:
             shapes = [((), ()), ((0, 3), (1, 3)), ((7,), (7,)), ((2, 3, 5), (5,)), ((2, 3, 5), (3, 1)), ((), (2, 3)),
                       ((1, 19, 3, 5), (1, 19, 1, 1)), ((4, 1, 6), (5, 1)), ((17,), (1,)), ((1,), (3, 1))]  # fmt: skip
             shapes = [s + (s[0],) * (arity - 2) for s in shapes]
-        special = np.array(
-            [0.0, -0.0, 1, -1, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-38, -3e38, 88, -104], np.float32
-        )
+        special = np.array([0.0, -0.0, 1, -1, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-38, -3e38, 88, -104], np.float32)
         plain: list[Mapping[str, Any]] = [] if any(a.required for a in self.attrs.values()) else [{}]
         for attrs in plain + self._variants:
             for dtype in (DType.F32, DType.F64, DType.I32, DType.I64, DType.U8, DType.BOOL, DType.F16):
