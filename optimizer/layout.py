@@ -124,7 +124,7 @@ def _convert(graph: Graph, value: Value, packed: set[Node]) -> int:
             wanting.append((node, i))
     if not wanting:
         return 0
-    first = next(iter(graph)) if value.producer is None else value.producer._next
+    first = next(iter(graph)) if value.producer is None else value.producer.next
     b = Builder(graph, first, value.producer.origin + " > assign_layout" if value.producer else "assign_layout")
     converted: Value = b.ConvertLayout(value, to="NCHW" if given else "NC4HW4")
     if any(node is graph.ret for node, _ in wanting):

@@ -18,10 +18,8 @@ Check = Callable[[str, Model], None]
 
 # A line is a pass, or "topic:*" for all rules of `passes/<topic>.py`, which run together to a fixpoint.
 PIPELINE: tuple[tuple[str, str], ...] = (
-    ("pull_constants", "subgraphs must hold their constants before anything in them can fold"),
-    ("fold_constants", "shapes and axes must be numbers before rules look at them"),
+    ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
-    ("fold_extents", "what is computed from known extents is a number"),
     ("shape:*", "constant shapes let the movement rules see what a reshape does"),
     ("eliminate_dead", "shapes that nobody asks for any more must not count as readers"),
     ("eliminate_common", "patterns want one value where the source computes the same twice"),
@@ -45,6 +43,7 @@ LEGALIZE: tuple[tuple[str, str], ...] = (
     ("movement:*", "and views around layers that have one spatial axis, which cancel between them"),
     ("eliminate_common", "decompositions repeat themselves"),
     ("eliminate_dead", "nothing unused goes into the file"),
+    ("lower_bools", "after the last folding, which would make constants of them again"),
     ("assign_layout", "last: every node that is there now needs its layout, and none may come after"),
 )
 """Runs at every level: the file can only hold legal graphs."""

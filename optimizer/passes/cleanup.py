@@ -1,4 +1,4 @@
-"""Dead code, duplicates, constants: the passes that every other pass leaves work for."""
+"""Dead code and duplicates: the passes that every other pass leaves work for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from minnow.optimizer.rewrite import erase_dead, graph_pass
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import Trait, get
-from minnow.schema.ops.folding import fold
 
 # Constants above this size are only shared when they are the very same blob: no pass reads big weights to compare.
 _MAX_COMPARED_BYTES = 1 << 16
@@ -32,27 +31,6 @@ def eliminate_dead(graph: Graph) -> int:
         }
     """
     return erase_dead(graph, list(reversed(graph)))
-
-
-@graph_pass(level=1)
-def fold_constants(graph: Graph) -> int:
-    """Computes nodes whose inputs are small constants, and the shapes of values of static shape.
-
-    Given:
-        graph g(%x: f32[4]) {
-          %a: f32[2] = Add(f32[2](1.0, 2.0), f32[2](3.0, 4.0))
-          %b: f32[2] = Neg(%a)
-          return %b
-        }
-    Result:
-        graph g(%x: f32[4]) {
-          return f32[2](-4.0, -6.0)
-        }
-    """
-    before = len(graph)
-    for node in graph:
-        fold(graph, [node], ())
-    return before - len(graph)
 
 
 @graph_pass(level=1)
@@ -100,7 +78,7 @@ def _content(value: Value) -> Hashable:
     blob = value.data
     assert blob is not None
     if nbytes(blob) > _MAX_COMPARED_BYTES:
-        return id(blob)
+        return blob
     return blob.dtype, blob.shape, blob.numpy().tobytes()
 
 
@@ -109,30 +87,3 @@ def _attributes(node: Node) -> Hashable:
         return v if isinstance(v, Hashable) else id(v)
 
     return tuple((k, key(v)) for k, v in sorted(node.attrs.items()))
-
-
-@graph_pass(level=1)
-def pull_constants(graph: Graph) -> int:
-    """Gives branches and loop bodies the constants they capture as constants of their own, and drops parameters that
-    nobody reads."""
-    changes = 0
-    for node in graph:
-        bodies = list(node.subgraphs.values())
-        if not bodies:
-            continue
-        first = 2 + node.attrs["num_carried"] if node.op == "Loop" else 0
-        # Operands of If stand one behind the condition; those of Loop line up with the body's parameters.
-        shift = 1 if node.op == "If" else 0
-        for k in reversed(range(first, len(bodies[0].params))):
-            operand = node.inputs[k + shift]
-            params = [body.params[k] for body in bodies]
-            if operand is not None and operand.data is not None:
-                for p in params:
-                    p.replace_all_uses(Value(operand.type, operand.name, operand.data))
-            if not any(p.uses for p in params):
-                for body in bodies:
-                    del body.params[k]
-                    body.touch()
-                node.remove_input(k + shift)
-                changes += 1
-    return changes

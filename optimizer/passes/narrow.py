@@ -85,7 +85,7 @@ def _narrow_node(node: Node, table: dict[DType, DType]) -> int:
         # Inference may know less than what was recorded, never another dtype or layout.
         value.type = value.type.with_dtype(type.dtype)
         if type.dtype in table and node.graph is not None:
-            b = Builder(node.graph, node._next, f"{node.origin} > narrow_types")
+            b = Builder(node.graph, node.next, f"{node.origin} > narrow_types")
             cast = b.Cast(value, to=table[type.dtype])
             cast.name = value.name
             value.name = f"{value.name}_{type.dtype}" if value.name else ""
@@ -116,3 +116,38 @@ def _converted(value: Value, dtype: DType) -> Value:
         return array.astype(dtype.numpy)
 
     return Value.constant(LazyBlob(compute, dtype, tuple(blob.shape)), value.name)
+
+
+@graph_pass(level=1)
+def lower_bools(graph: Graph) -> int:
+    """Boolean constants become comparisons of integers: the format's runtimes have no constants of that type.
+
+    Given:
+        graph g(%x: bool[2]) {
+          %y: bool[2] = And(%x, bool[2](True, False))
+          return %y
+        }
+    Result:
+        graph g(%x: bool[2]) {
+          %0: bool[2] = NotEqual(i32[2](1, 0), i32[](0))
+          %y: bool[2] = And(%x, %0)
+          return %y
+        }
+    """
+    changes = 0
+    for value in graph.constants():
+        if value.type.dtype is not DType.BOOL or value.data is None:
+            continue
+        blob = value.data
+        numbers = LazyBlob(lambda blob=blob: blob.numpy().astype(np.int32), DType.I32, tuple(blob.shape))
+        truth: Value | None = None
+        for node, i in list(value.uses):
+            if node.op == "Loop" and i == 1 and bool(blob.numpy().all()):
+                node.set_input(i, None)  # a loop without a condition goes on
+                continue
+            if truth is None:
+                b = Builder(graph, next(iter(graph), None), "lower_bools")
+                truth = b.NotEqual(Value.constant(numbers, value.name), 0)
+            node.set_input(i, truth)
+        changes += 1
+    return changes

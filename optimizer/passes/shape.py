@@ -6,44 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minnow.optimizer.contents import Extent, Known, Memo, contents, extent
+from minnow.optimizer.contents import Extent, Known, contents, extent
 from minnow.optimizer.pattern import Match
-from minnow.optimizer.rewrite import graph_pass, rewrite
-from minnow.schema.ir import UNKNOWN, Graph, Value
+from minnow.optimizer.rewrite import rewrite
+from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
-
-
-@graph_pass(level=1)
-def fold_extents(graph: Graph) -> int:
-    """Replaces computed integers by numbers where the extents that they are computed from are known.
-
-    Given:
-        graph g(%x: f32[N,3,8]) {
-          %a: i64[3] = Shape(%x)
-          %b: i64[2] = Slice(%a, i64[1](1), i64[1](3))
-          %c: i64[2] = Mul(%b, i64[](2))
-          return %c
-        }
-    Result:
-        graph g(%x: f32[N,3,8]) {
-          return i64[2](6, 16)
-        }
-    """
-    memo: Memo = {}
-    changes = 0
-    for node in graph:
-        if len(node.outputs) != 1 or not node.outputs[0].uses:
-            continue
-        known = contents(node.output, memo)
-        numbers = None if known is None else [e.number for e in known if e is not None and not e.atoms]
-        if known is None or numbers is None or len(numbers) != len(known):
-            continue
-        type = node.output.type
-        array = np.array(numbers, np.int64).astype(type.dtype.numpy).reshape(type.static_shape)
-        node.output.replace_all_uses(Value.constant(array, node.output.name))
-        changes += 1
-    return changes
 
 
 def shape_operand(x: Value, target: Known) -> list[int] | None:

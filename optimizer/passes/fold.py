@@ -1,0 +1,179 @@
+"""Everything that can be computed before the model runs, in one walk from the inputs to the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from minnow.optimizer.contents import Memo, contents
+from minnow.optimizer.rewrite import graph_pass
+from minnow.schema.errors import MinnowError, ModelError
+from minnow.schema.ir import Graph, LazyBlob, Node, Value
+from minnow.schema.ir.blob import Array
+from minnow.schema.ir.type import merge
+from minnow.schema.ops import Trait, get, infer_node
+from minnow.schema.ops.folding import fold
+
+
+@graph_pass(level=1, whole=True)
+def fold_constants(graph: Graph) -> int:
+    """Computes what depends on constants and known extents only, and takes the branch that a known condition chooses.
+
+    Types are inferred anew on the way, with what has become known; subgraphs get the constants that they capture as
+    their own. Big constants that are only moved or cast become lazy: they are computed when the file is written.
+
+    Given:
+        graph g(%x: f32[N,3,8], %z: f32[2]) {
+          %a: i64[3] = Shape(%x)
+          %b: i64[2] = Slice(%a, i64[1](1), i64[1](3))
+          %c: i64[] = ReduceProd(%b) {keepdims=False}
+          %d: bool[] = Equal(%c, i64[](24))
+          %y: f32[?] = If(%d, %z) {then_branch=graph t(%z: f32[2]) {
+            %y: f32[2] = Exp(%z)
+            return %y
+          }, else_branch=graph e(%z: f32[2]) {
+            %y: f32[2] = Neg(%z)
+            return %y
+          }}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[N,3,8], %z: f32[2]) {
+          %y: f32[2] = Exp(%z)
+          return %y
+        }
+    """
+    return _walk(graph)
+
+
+def _walk(graph: Graph) -> int:
+    changes = 0
+    memo: Memo = {}
+    for node in graph:
+        if node.subgraphs:
+            changes += _pull(node)
+            changes += sum(_walk(body) for body in node.subgraphs.values())
+        _refine(node)
+        if node.op == "If" and node.input(0).is_const:
+            _inline(graph, node)
+            changes += 1
+        elif _fold(graph, node, memo):
+            changes += 1
+    return changes
+
+
+def _refine(node: Node) -> None:
+    """Completes the types of the results by what can be inferred now."""
+    try:
+        types = infer_node(node)
+        shapes = [merge(new.shape, v.type.shape) for new, v in zip(types, node.outputs, strict=True)]
+    except ModelError:
+        return  # of a node in a branch that is never taken, or behind an op we do not model
+    for value, shape in zip(node.outputs, shapes, strict=True):
+        value.type = value.type.with_shape(shape)
+
+
+def _fold(graph: Graph, node: Node, memo: Memo) -> bool:
+    if len(node.outputs) == 1 and _by_extents(node.output, memo):
+        return True
+    try:
+        fold(graph, [node], ())
+    except (MinnowError, ValueError, IndexError, TypeError, ArithmeticError):
+        return False  # whoever runs it is told, if anybody ever does
+    return node.graph is None or _lazily(node)
+
+
+def _by_extents(value: Value, memo: Memo) -> bool:
+    """Replaces computed integers by numbers."""
+    known = contents(value, memo) if value.uses and value.type.dtype.is_int else None
+    if known is None or any(e is None or e.atoms for e in known):
+        return False
+    numbers = np.array([e.number for e in known if e is not None], np.int64)
+    array = numbers.astype(value.type.dtype.numpy).reshape(value.type.static_shape)
+    value.replace_all_uses(Value.constant(array, value.name))
+    return True
+
+
+def _lazily(node: Node) -> bool:
+    """Replaces what only moves or casts constants by constants that are computed later."""
+    if Trait.MOVEMENT not in get(node.op).traits and node.op != "Cast":
+        return False
+    given = [v for v in node.inputs if v is not None]
+    results = [v for v in node.outputs if v.uses]
+    if not results or not all(v.is_const for v in given) or not all(v.type.is_static for v in node.outputs):
+        return False
+    # What repeats its input is smaller as a node.
+    if sum(v.type.count or 0 for v in node.outputs) > sum(v.type.count or 0 for v in given):
+        return False
+    blobs = [None if v is None else v.data for v in node.inputs]
+    op, attrs = get(node.op), dict(node.attrs)
+
+    def compute(i: int) -> Array:
+        return op.evaluate([None if b is None else b.numpy() for b in blobs], attrs)[i]
+
+    for value in results:
+        function: Callable[[], Array] = partial(compute, value.index)
+        blob = LazyBlob(function, value.type.dtype, value.type.static_shape)
+        value.replace_all_uses(Value.constant(blob, value.name))
+    return True
+
+
+def _pull(node: Node) -> int:
+    """Gives the bodies the constants they capture as constants of their own, what is known of the types of the others,
+    and drops parameters that nobody reads."""
+    bodies = list(node.subgraphs.values())
+    # Operands of If stand one behind the condition; those of Loop line up with the body's parameters.
+    first, shift = (2 + node.attrs["num_carried"], 0) if node.op == "Loop" else (0, 1)
+    changes = 0
+    for k in reversed(range(first, len(bodies[0].params))):
+        operand = node.inputs[k + shift]
+        params = [body.params[k] for body in bodies]
+        for p in params:
+            if operand is None:
+                continue
+            if operand.data is not None:
+                p.replace_all_uses(Value(operand.type, operand.name, operand.data))
+            else:
+                p.type = p.type.with_shape(merge(p.type.shape, operand.type.shape))
+        if not any(p.uses for p in params):
+            for body in bodies:
+                del body.params[k]
+                body.touch()
+            node.remove_input(k + shift)
+            changes += 1
+    return changes
+
+
+def _inline(graph: Graph, node: Node) -> None:
+    """Puts the nodes of the branch that is taken behind the If."""
+    condition = node.input(0).array
+    assert condition is not None
+    branch: Graph = node.attrs["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"]
+    table: dict[Value, Value] = {}
+    for param, operand in zip(branch.params, node.inputs[1:], strict=True):
+        assert operand is not None
+        table[param] = operand
+    before = node._next
+    for inner in branch:
+        moved = Node(
+            inner.op,
+            [v if v is None else table.get(v, v) for v in inner.inputs],
+            inner.attrs,
+            [v.type for v in inner.outputs],
+            [v.name for v in inner.outputs],
+            inner.origin,
+        )
+        graph.insert(moved, before)
+        table.update(zip(inner.outputs, moved.outputs, strict=True))
+    for value, result in zip(node.outputs, branch.outputs, strict=True):
+        new = table.get(result, result)
+        if new.producer is not None and value.name:
+            new.name = value.name
+        value.replace_all_uses(new)
+    # Constants are shared by the moved nodes: the branch must not count among their readers.
+    branch.outputs = []
+    for inner in reversed(branch):
+        branch.erase(inner)
+    graph.erase(node)
