@@ -127,9 +127,7 @@ def _convert(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
     return array.astype(want)
 
 
-def load(
-    model: str | os.PathLike[str] | bytes, threads: int | None = None, precision: str = "high"
-) -> Session:
+def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, precision: str = "high") -> Session:
     """Loads a `.mnn` model.
 
     Args:

@@ -25,11 +25,9 @@ Status expand_mod(Expansion& e) {
 }
 MINNOW_LATE("mnn.Mod", expand_mod);
 
-// x - floor(x / y) * y, for floats too.
+// The other way round.
 Status expand_floor_mod(Expansion& e) {
-  if (!is_float(e.type(0).dtype)) return expand_mod(e);
-  const int quotient = e.add("Floor", {e.add("Div", {e.in(0), e.in(1)})});
-  e.finish("Sub", {e.in(0), e.add("Mul", {quotient, e.in(1)})});
+  e.finish("Mod", {e.in(0), e.in(1)}, {{"fmod", !is_float(e.type(0).dtype)}});
   return ok();
 }
 MINNOW_LATE("mnn.FloorMod", expand_floor_mod);

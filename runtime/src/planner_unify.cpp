@@ -1,5 +1,6 @@
-// Operands of one type. The format knows no bool and no int64: there a comparison or a shape is int32, as are the
-// constants it meets. Here they are bool and i64, so where they meet integers the wider type wins.
+// Operands of one type. The format's runtime knows no bool and no int64: there a comparison or a shape is int32, as are
+// the constants it meets. Here they are bool and i64, so where they meet integers the wider type wins. Likewise a
+// constant of 16-bit floats is computed with as f32.
 #include <array>
 #include <string_view>
 
@@ -10,6 +11,13 @@ namespace minnow {
 namespace {
 
 constexpr uint32_t kAll = ~uint32_t{0};
+
+// The types that are mixed with each other, and what the mixture becomes.
+DType wider(DType a, DType b) {
+  if (a == b) return a;
+  if (a == DType::kI64 || b == DType::kI64) return DType::kI64;
+  return is_float(a) ? DType::kF32 : DType::kI32;
+}
 
 struct Rule {
   std::string_view op;
@@ -49,9 +57,16 @@ constexpr Rule kRules[] = {
     {"Pad", 0b101, false},
     {"ScatterElements", 0b101, false},
     {"ScatterND", 0b101, false},
+    {"Conv", 0b111},
+    {"ConvTranspose", 0b111},
+    {"MatMul"},
+    {"Linear"},
+    {"PRelu"},
+    {"Atan2"},
 };
 
 bool is_integer_or_bool(DType t) { return t == DType::kBool || t == DType::kI32 || t == DType::kI64; }
+bool is_small_float(DType t) { return t == DType::kF16 || t == DType::kBF16 || t == DType::kF32; }
 
 }  // namespace
 
@@ -60,20 +75,20 @@ Status Planner::unify(PlanNode* node) {
   for (const Rule& row : kRules)
     if (row.op == node->op->name) rule = &row;
   if (rule == nullptr) return ok();
-  bool same = true, wide = false, all_bool = true, some_bool = false;
-  DType first = DType::kBool;
-  bool seen = false;
+  bool same = true, all_bool = true, some_bool = false, seen = false, integers = true, floats = true;
+  DType target = DType::kBool;
   const auto takes_part = [&](size_t i) {
     return node->in[i] >= 0 && (i >= 32 ? rule->operands == kAll : (rule->operands >> i & 1) != 0);
   };
   for (size_t i = 0; i < node->in.size(); ++i) {
     if (!takes_part(i)) continue;
     const DType t = stage_.values[static_cast<size_t>(node->in[i])].type.dtype;
-    if (!is_integer_or_bool(t)) return ok();  // the op itself says what it thinks of that
-    same = same && (!seen || t == first);
-    first = seen ? first : t;
+    integers = integers && is_integer_or_bool(t);
+    floats = floats && is_small_float(t);
+    if (!integers && !floats) return ok();  // the op itself says what it thinks of that
+    same = same && (!seen || t == target);
+    target = seen ? wider(target, t) : t;
     seen = true;
-    wide = wide || t == DType::kI64;
     all_bool = all_bool && t == DType::kBool;
     some_bool = some_bool || t == DType::kBool;
   }
@@ -82,7 +97,7 @@ Status Planner::unify(PlanNode* node) {
     node->op = find_op("And");
     return node->op != nullptr ? ok() : fail(Code::kUnsupported, "this build has no kernel for And");
   }
-  const DType target = wide ? DType::kI64 : DType::kI32;
+  if (all_bool) target = DType::kI32;
   for (size_t i = 0; i < node->in.size(); ++i) {
     if (!takes_part(i) || stage_.values[static_cast<size_t>(node->in[i])].type.dtype == target) continue;
     PlanNode cast;

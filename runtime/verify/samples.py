@@ -25,6 +25,14 @@ class Candidate:
     inputs: dict[str, Array]
     symbols: dict[str, int]
 
+    def scaled(self, factor: float) -> Candidate:
+        """The same with float inputs in [0, factor)."""
+        arrays = {
+            n: (a * np.asarray(factor, a.dtype)).astype(a.dtype) if DType.of(a.dtype).is_float else a
+            for n, a in self.inputs.items()
+        }
+        return Candidate(arrays, self.symbols)
+
 
 def candidates(model: Model, seeds: Sequence[int], shapes: Mapping[str, Sequence[int]]) -> Iterator[Candidate]:
     """Inputs in the order in which to try them, without end in practice: the caller takes what the source accepts.

@@ -22,6 +22,9 @@ class Source(Protocol):
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
 
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        """The same outputs computed in another order, to see the noise in them; None where there is only one way."""
+
 
 class OnnxRuntime:
     """onnxruntime with all its optimizations off, so that it computes what the file says."""
@@ -31,16 +34,28 @@ class OnnxRuntime:
         import onnxruntime
 
         onnxruntime.disable_telemetry_events()
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
+        levels = onnxruntime.GraphOptimizationLevel
+
+        def session(level: Any) -> Any:
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = level
+            options.log_severity_level = 4
+            return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
         self.name = f"onnxruntime {onnxruntime.__version__}"
         self._outputs = list(outputs)
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._session = session(levels.ORT_DISABLE_ALL)
+        self._optimized = lambda: session(levels.ORT_ENABLE_ALL)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        return self._run(self._session, inputs)
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        return self._run(self._optimized(), inputs)
+
+    def _run(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
         try:
-            results = self._session.run(self._outputs, dict(inputs))
+            results = session.run(self._outputs, dict(inputs))
         except Exception as e:  # onnxruntime raises a class per status code, none of them public
             raise RuntimeError(str(e)) from e
         return dict(zip(self._outputs, results, strict=True))
@@ -62,6 +77,9 @@ class Reference:
         except (MinnowError, ValueError, IndexError) as e:
             raise RuntimeError(str(e)) from e
         return {n: a for (n, _), a in zip(self._model.outputs, results, strict=True)}
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        return None
 
 
 def open_source(path: Path, model: Model) -> tuple[Source, str]:
