@@ -100,9 +100,8 @@ def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_inp
             length = body_b.Gather(body_b.Shape(v), np.array(axis, np.int64))
             at = body_b.Sub(body_b.Sub(length, 1), step)
         table[p] = body_b.Gather(v, at, axis=axis)
-    splice(inner, graph, table)
-    results = [table.get(v, v) for v in inner.outputs]
-    graph.outputs = [body_b.const(np.array(True)), *results]
+    n_scan_outputs = len(inner.outputs) - n_state
+    graph.outputs = [body_b.const(np.array(True)), *graph.absorb(inner, table)]
     first_axis = axes[0]
     extent = scans[0].type.shape[first_axis]
     trip: Any = (
@@ -110,7 +109,6 @@ def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_inp
         if isinstance(extent, int)
         else b.Gather(b.Shape(scans[0]), np.array(first_axis, np.int64))
     )
-    n_scan_outputs = len(inner.outputs) - n_state
     made = b.Loop(trip, None, *states, *scans, *captured, body=graph, num_carried=n_state,
                   n_outputs=n_state + n_scan_outputs)  # fmt: skip
     outs = list(made[:n_state])
@@ -125,14 +123,3 @@ def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_inp
             v = b.Transpose(v, perm=tuple(rest))
         outs.append(v)
     return tuple(outs)
-
-
-def splice(source: Graph, target: Graph, table: dict[Value, Value]) -> None:
-    """Moves the nodes of a graph to the end of another one; `table` says what its parameters become there."""
-    for node in list(source):
-        for i, value in enumerate(node.inputs):
-            if value in table:
-                node.set_input(i, table[value])
-        source._unlink(node)
-        node.graph = None
-        target.insert(node)

@@ -170,6 +170,11 @@ class Node:
             self.graph.touch()
 
     @property
+    def next(self) -> Node | None:
+        """The node behind it: the terminator behind the last one, None behind the terminator and outside of graphs."""
+        return None if self.graph is None else self._next
+
+    @property
     def subgraphs(self) -> dict[str, Graph]:
         """Attributes that are graphs (branches, loop bodies)."""
         return {k: v for k, v in self.attrs.items() if isinstance(v, Graph)}
@@ -290,6 +295,27 @@ class Graph:
         self._unlink(node)
         node.graph = None
         self.insert(node, before)
+
+    def absorb(self, other: Graph, table: Mapping[Value, Value]) -> list[Value]:
+        """Moves all nodes of another graph to the end of this one, and leaves nothing in it but its parameters.
+
+        Args:
+            other: a graph that nothing else holds.
+            table: for every parameter of it that is read, the value of this graph which takes its place.
+
+        Returns:
+            What its outputs are here.
+        """
+        outputs = [table.get(v, v) for v in other.outputs]
+        other.outputs = []
+        for node in list(other):
+            for i, value in enumerate(node.inputs):
+                if value is not None and value in table:
+                    node.set_input(i, table[value])
+            other._unlink(node)
+            node.graph = None
+            self.insert(node)
+        return outputs
 
     def _unlink(self, node: Node) -> None:
         if node._prev is None:
