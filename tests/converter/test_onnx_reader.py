@@ -15,6 +15,7 @@ from minnow.converter import read
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import MappedBlob
 from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.ops.verify import verify
 
 F = TensorProto.FLOAT
 
@@ -37,8 +38,9 @@ def simple(path: Path, **kwargs) -> Path:
 
 
 def judged(path: Path, inputs: dict[str, np.ndarray]) -> None:
-    """The graph as it was read gives onnxruntime's numbers."""
+    """The graph as it was read is sound, and gives onnxruntime's numbers."""
     model = read(path)
+    verify(model)
     got = evaluate(model.graph, [inputs[n] for n, _ in model.inputs])
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -71,7 +73,12 @@ def test_an_unknown_input_name_is_refused(tmp_path):
         read(simple(tmp_path / "m.onnx"), inputs={"z": (1,)})
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"not a model at all", os.urandom(4096)])
+NOISE = np.random.default_rng(0).bytes(4096)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00" * 100, b"not a model at all", NOISE], ids=["nothing", "zeros", "text", "noise"]
+)
 def test_garbage_is_a_format_error(tmp_path, content):
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
