@@ -59,6 +59,7 @@ class ConvDirect final : public ConvScheme {
   int64_t workspace_bytes() const override { return s_.threads * worker_floats() * 4; }
 
   void run(const ConvCall& call) const override {
+    if (s_.oh == 0 || s_.ow == 0) return;
     float* workspace = static_cast<float*>(call.workspace);
     if (copies_)  // no worker holds a band yet
       for (int i = 0; i < s_.threads; ++i) *held_band(workspace + i * worker_floats()) = -1;
@@ -75,7 +76,7 @@ class ConvDirect final : public ConvScheme {
 
  private:
   // Input columns that one row of output reads.
-  int64_t span() const { return (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
+  int64_t span() const { return (std::max<int64_t>(1, s_.ow) - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
   int64_t panel() const { return s_.icg() * s_.kh * s_.kw * pack_; }
   int64_t band_rows(int64_t lines) const { return (lines - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1; }
   int64_t band_floats() const {
