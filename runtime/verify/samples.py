@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
 Array = np.ndarray[Any, Any]
 
 # Extents tried for symbolic dims, most plausible first. Models often want multiples of 32, or a frame of sound.
-_BATCH = (1, 2, 3)
+_BATCH = (1, 2)
 _EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 16, 7, 1)
 
 
@@ -89,12 +90,15 @@ def _symbols(types: Mapping[str, TensorType]) -> dict[str, bool]:
 
 
 def _assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
-    """Extents for all symbols: all free ones alike, then each with one of its own."""
+    """Extents for all symbols: first all that are no batch vary together, then fewer and fewer of them."""
     if not symbols:
         yield {}
         return
-    for batch in _BATCH:
-        for extent in _EXTENTS if not all(symbols.values()) else (1,):
-            yield {s: batch if is_batch else extent for s, is_batch in symbols.items()}
-    # Inputs that must not agree: every symbol has an extent of its own.
+    free = [s for s, is_batch in symbols.items() if not is_batch]
+    for n in reversed(range(len(free) + 1)):
+        for varying in combinations(free, n):
+            for batch in _BATCH:
+                for extent in _EXTENTS if varying else (1,):
+                    yield {s: extent if s in varying else batch for s in symbols}
+    # Symbols that must not agree: each has an extent of its own.
     yield {s: 1 if is_batch else _EXTENTS[i % 4] for i, (s, is_batch) in enumerate(symbols.items())}

@@ -90,8 +90,8 @@ def open_source(path: Path, model: Model) -> tuple[Source, str]:
         return OnnxRuntime(path, [n for n, _ in model.outputs]), ""
     except ImportError:
         return Reference(model), "onnxruntime is not installed: compared with the numpy reference"
-    except Exception as e:
-        # onnxruntime refuses operators and types of some valid files; the reference has all that were converted.
+    except Exception as e:  # noqa: BLE001  (as above)
+        # It refuses operators and types of some valid files; the reference has all that were converted.
         reason = str(e).splitlines()[0][:200]
         return Reference(model), f"onnxruntime cannot load the source ({reason}): compared with the numpy reference"
 

@@ -17,7 +17,7 @@ from minnow.schema.errors import MinnowError, UsageError
 
 Array = np.ndarray[Any, Any]
 
-_MAX_TRIES = 60
+_MAX_TRIES = 500
 
 # Range of inputs to fall back to, that of pixels: models that normalize what they see are ill-conditioned on inputs
 # that hardly differ from one another.
@@ -137,6 +137,7 @@ def _compare_random(
     refused = ""
     wanted = len(seeds)
     sizes: set[tuple[tuple[str, int], ...]] = set()
+    impossible: set[tuple[tuple[str, int], ...]] = set()
     for k, candidate in enumerate(candidates(model, seeds, shapes)):
         size = tuple(sorted(candidate.symbols.items()))
         if len(out.cases) >= wanted and (size in sizes or not size):
@@ -145,6 +146,8 @@ def _compare_random(
             continue
         if k >= _MAX_TRIES:
             break
+        if size in impossible:
+            continue
         try:
             case = _run(reference, session, candidate.inputs, tolerance)
             if not case.passed and (noise := _noise(reference, candidate.inputs, case)):
@@ -152,6 +155,7 @@ def _compare_random(
                 out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
         except RuntimeError as e:
             refused = str(e).splitlines()[0]
+            impossible.add(size)
             continue
         out.cases.append(case)
         sizes.add(size)
