@@ -160,5 +160,6 @@ def _(rng):
     i, _, total = stops.params
     total = b.Add(total, i)
     stops.outputs = [b.Less(total, np.array(10, np.int64)), total, i]
-    for n, start in ((None, True), (trips[0], True), (np.array(99, np.int64), True), (None, False)):
+    limits: list[Any] = [(None, True), (trips[0], True), (np.array(99, np.int64), True), (None, False)]
+    for n, start in limits:
         yield (n, np.array(start), np.array(1, np.int64)), {"body": stops, "num_carried": 1}, 2

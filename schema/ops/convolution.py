@@ -50,7 +50,7 @@ def Conv(
     o, per_group, *kernel = w.shape
     span = window.spread(kernel, dilations)
     ends = window.resolve(sizes, span, strides, pads, auto_pad)
-    out = [window.out_extent(s, k, t, *e) for s, k, t, e in zip(sizes, span, strides, ends, strict=True)]
+    out = window.counts(sizes, span, strides, ends)
     xp = window.padded(x.astype(np.float64), ends, 0)
     count = int(np.prod(out))
     y = np.zeros((n, group, o // group, count))
@@ -58,7 +58,7 @@ def Conv(
     for k, part in window.taps(xp, out, kernel, strides, dilations):
         # One matrix product per kernel position: no copy of the input for every window.
         part = part.reshape(n, group, per_group, count)
-        tap = weights[(..., *k)]
+        tap = window.trailing(weights, *k)
         y += tap * part if per_group == 1 else tap @ part
     return _finish(y.reshape(n, o, *out), bias, activation, x)
 
@@ -89,11 +89,12 @@ def ConvTranspose(
     source = x.astype(np.float64).reshape(n, group, c // group, int(np.prod(sizes)))
     weights = w.astype(np.float64).reshape(group, c // group, per_group, *kernel)
     for k, part in window.taps(y, sizes, kernel, strides, dilations):
-        tap = np.swapaxes(weights[(..., *k)], -1, -2)
+        tap = np.swapaxes(window.trailing(weights, *k), -1, -2)
         part += (tap @ source).reshape(n, group, per_group, *sizes)
     half = len(sizes)
     crop = tuple(slice(b, f - e) for b, e, f in zip(pads[:half], pads[half:], full, strict=True))
-    return _finish(y.reshape(n, group * per_group, *full)[(..., *crop)], bias, activation, x)
+    y = window.trailing(y.reshape(n, group * per_group, *full), *crop)
+    return _finish(y, bias, activation, x)
 
 
 def _weights(x: Arg, w: Arg, bias: Arg | None, attrs: dict[str, Any]) -> list[Any]:

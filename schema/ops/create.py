@@ -34,17 +34,18 @@ def OneHot(indices: Numeric, depth: Numeric, values: T, *, axis: int = -1):
 
     A negative index counts from the end; one that is out of range gives values[0] everywhere.
     """
-    depth = int(np.asarray(depth).reshape(()))
+    n = int(np.asarray(depth).reshape(()))
     index = indices.astype(np.int64)
-    index = np.expand_dims(np.where(index < 0, index + depth, index), axis)
-    places = np.arange(depth).reshape(-1, *(1,) * (-axis - 1 if axis < 0 else indices.ndim - axis))
+    index = np.expand_dims(np.where(index < 0, index + n, index), axis)
+    places = np.arange(n).reshape(-1, *(1,) * (-axis - 1 if axis < 0 else indices.ndim - axis))
     return np.where(index == places, values[1], values[0]).astype(values.dtype)
 
 
 @op(traits=frozenset({Trait.SHAPE_ONLY}))
 def EyeLike(x: T, *, to: DType | None = None, k: int = 0):
     """Ones on the k-th diagonal (k > 0: above the main one), zeros elsewhere, in the shape of x[M, N]."""
-    return np.eye(*x.shape, k=k, dtype=x.dtype if to is None else to.numpy)
+    rows, columns = x.shape
+    return np.eye(rows, columns, k).astype(x.dtype if to is None else to.numpy)
 
 
 # ---- types -------------------------------------------------------------------------------------------------------

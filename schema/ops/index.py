@@ -50,7 +50,7 @@ def GatherElements(x: T, indices: Int, *, axis: int = 0):
 
 def _along(indices: Array, shape: tuple[int, ...], axis: int) -> tuple[Array, ...]:
     """The place in a tensor of that shape of each element of `indices`, which tells the one along `axis`."""
-    at = list(np.indices(indices.shape, sparse=True)) if indices.ndim else []
+    at: list[Array] = list(np.indices(indices.shape, sparse=True)) if indices.ndim else []
     at[axis] = _within(indices, shape[axis])
     return tuple(at)
 
@@ -169,7 +169,7 @@ def _(x: Arg, indices: Arg, updates: Arg, axis: int, reduction: str) -> TensorTy
 def _(x: Arg, indices: Arg, updates: Arg, reduction: str) -> TensorType:
     n = _depth(x, indices, 0)
     known = n is not None and x.shape is not None and indices.shape is not None
-    return _scattered(x, updates, (*indices.shape[:-1], *x.shape[n:]) if known else None)  # type: ignore[misc, index]
+    return _scattered(x, updates, (*indices.shape[:-1], *x.shape[n:]) if known else None)  # type: ignore[index]
 
 
 # ---- encoding ----------------------------------------------------------------------------------------------------

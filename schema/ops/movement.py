@@ -160,9 +160,15 @@ def _(x: Arg, k: Arg | None, upper: bool) -> TensorType:
 
 # ---- encoding ----------------------------------------------------------------------------------------------------
 
-# Runtimes of the format refuse sequences without elements.
+
+def _no_empty_sequence(node: Node) -> bool:
+    """Runtimes of the format refuse sequences without elements."""
+    lens = node.input(1).array
+    return lens is None or bool(np.all(lens))
+
+
 ReverseSequence.mnn = when(
-    lambda node: node.input(1).data is None or bool(np.all(node.input(1).data.numpy())),
+    _no_empty_sequence,
     fields("ReverseSequence", "ReverseSequenceParam", batch_axis=("batchDim", 0), time_axis=("seqDim", 0)),
 )
 

@@ -31,14 +31,9 @@ def _geometry(
     sizes = x.shape[2:]
     span = window.spread(kernel, dilations)
     ends = window.resolve(sizes, span, strides, pads, auto_pad)
-    out: list[int] = []
-    needed = []
-    for size, k, s, (begin, end) in zip(sizes, span, strides, ends, strict=True):
-        n = window.out_extent(size, k, s, begin, end, ceil_mode=ceil_mode and not auto_pad)
-        assert isinstance(n, int)
-        out.append(n)
-        needed.append((begin, max(end, (n - 1) * s + k - size - begin)))
-    return out, list(ends), needed
+    out = window.counts(sizes, span, strides, ends, ceil_mode and not auto_pad)
+    rows = zip(sizes, out, span, strides, ends, strict=True)
+    return out, list(ends), [(b, max(e, (n - 1) * s + k - size - b)) for size, n, k, s, (b, e) in rows]
 
 
 @op(traits=SPATIAL, optional_outputs=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -76,7 +76,7 @@ def Resize(
 
 # The half is added in float64: in float32 a place just below a half could be rounded onto it. What float32 has made a
 # little less than a half prefers the upper element all the same; so it is in onnxruntime.
-_ROUND = {
+_ROUND: dict[str, Callable[[Array], Array]] = {
     "round_prefer_floor": lambda p: np.ceil(p.astype(np.float64) - 0.5),
     "round_prefer_ceil": lambda p: np.floor(p.astype(np.float64) + 0.500001),
     "floor": np.floor,

@@ -101,7 +101,8 @@ def _elements(images: Array, at: list[Array], padding: str, align_corners: bool)
         # What is not a number, or too large for an integer, is outside, wherever it is clipped to.
         index.append(np.clip(np.nan_to_num(p, posinf=n, neginf=-1), 0, n - 1).astype(np.int64))
     batch = np.arange(len(images)).reshape(-1, *(1,) * (at[0].ndim - 1))
-    values = images[(batch, *index)]
+    places: Any = (batch, *index)
+    values = images[places]
     return np.where(inside[..., None], values, 0) if padding == "zeros" else values
 
 

@@ -33,7 +33,7 @@ def is_nonnegative(value: Value, depth: int = 8) -> bool:
     if value.type.dtype in _UNSIGNED:
         return True
     if value.data is not None:
-        return bool(np.all(value.data.numpy() >= 0))
+        return not np.any(np.less(value.data.numpy(), 0))
     node = value.producer
     if node is None or depth == 0 or not value.type.dtype.is_int:
         return False

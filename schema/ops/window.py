@@ -54,6 +54,18 @@ def out_extent(
     return n - 1 if (n - 1) * stride >= size + begin else n
 
 
+def counts(
+    sizes: Sequence[int],
+    span: Sequence[int],
+    strides: Sequence[int],
+    ends: Sequence[tuple[int, int]],
+    ceil_mode: bool = False,
+) -> list[int]:
+    """Number of windows over each of the spatial axes."""
+    rows = zip(sizes, span, strides, ends, strict=True)
+    return [int(out_extent(d, k, s, *e, ceil_mode=ceil_mode)) for d, k, s, e in rows]
+
+
 def same_pads(size: int, span: int, stride: int, lower: bool) -> tuple[int, int]:
     """Padding at both ends that makes ceil(size / stride) windows; `lower` puts an odd one at the beginning."""
     pad = max((-(-size // stride) - 1) * stride + span - size, 0)
@@ -80,7 +92,13 @@ def taps(
             slice(i * d, i * d + (n - 1) * s + 1, s) if n else slice(0, 0)
             for i, d, n, s in zip(k, dilations, out, strides, strict=True)
         )
-        yield k, x[(..., *at)]
+        yield k, trailing(x, *at)
+
+
+def trailing(x: Array, *at: int | slice) -> Array:
+    """x indexed along its last axes."""
+    index: Any = (..., *at)
+    return x[index]
 
 
 def padded(x: Array, pads: Sequence[tuple[int, int]], value: float) -> Array:
