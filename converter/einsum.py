@@ -30,9 +30,11 @@ def einsum(b: Builder, equation: str, operands: Sequence[Value]) -> Value:
         other, other_labels = _summed(b, values[k], terms[k], needed | set(labels))
         current, labels = _product(b, current, labels, other, other_labels, needed)
     current, labels = _summed(b, current, labels, set(result))
-    if labels == result:
-        return b.Identity(current) if current in operands else current
-    return b.Transpose(current, perm=tuple(labels.index(c) for c in result))
+    if labels != result:
+        current = b.Transpose(current, perm=tuple(labels.index(c) for c in result))
+    elif current in operands:
+        current = b.Identity(current)
+    return current
 
 
 def _parse(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
@@ -97,7 +99,8 @@ def _product(b: Builder, x: Value, xs: str, y: Value, ys: str, needed: set[str])
         order = [c for g in groups for c in g]
         v = b.Transpose(v, perm=tuple(labels.index(c) for c in order))
         shape = [sizes[c] for c in batch] + [prod(sizes[c] for c in g) for g in groups[1:]]
-        return b.Reshape(v, np.array(shape, np.int64))
+        v = b.Reshape(v, np.array(shape, np.int64))
+        return v
 
     z = b.MatMul(matrix(x, xs, batch, rows, inner), matrix(y, ys, batch, inner, columns))
     labels = [*batch, *rows, *columns]

@@ -144,7 +144,6 @@ def _reduction(op: str) -> Any:
         listed = ints(axes, "the axes of a reduction") or ()
         if not listed and noop_with_empty_axes:
             # Nothing is reduced, but what the reduction does to one element still happens.
-            listed = None
             return getattr(b, op)(b.Unsqueeze(x, axes=(-1,)), axes=(-1,), keepdims=False)
         return getattr(b, op)(x, axes=listed or None, keepdims=bool(keepdims))
 

@@ -172,7 +172,8 @@ def _recurrent(op: str, states: int) -> None:
     def translate(b: Builder, x: Value, w: Value, r: Value, bias: Value | None = None, lens: Value | None = None,
                   *rest: Value | None, activation_alpha: Any = (), activation_beta: Any = (), activations: Any = (),
                   clip: float = 0.0, direction: str = "forward", hidden_size: int = 0, input_forget: int = 0,
-                  layout: int = 0, linear_before_reset: int = 0, output_sequence: int = 0) -> tuple[Value, ...]:  # fmt: skip
+                  layout: int = 0, linear_before_reset: int = 0,
+                  output_sequence: int = 0) -> tuple[Value, ...]:  # fmt: skip
         attrs: dict[str, Any] = {
             "hidden": static_dim(r.type, 2, "the recurrent weights"),
             "direction": direction,
@@ -188,8 +189,7 @@ def _recurrent(op: str, states: int) -> None:
         operands = [x, w, r, bias, lens, *rest]
         if layout:
             operands[0] = _batch_first(b, x)
-            for i in range(5, min(5 + states, len(operands))):
-                operands[i] = None if operands[i] is None else _batch_first(b, operands[i])
+            operands[5 : 5 + states] = [v and _batch_first(b, v) for v in operands[5 : 5 + states]]
         y, *last = getattr(b, op)(*operands, **attrs)
         if layout:
             y = b.Transpose(y, perm=(2, 0, 1, 3))

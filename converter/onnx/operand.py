@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -21,6 +21,10 @@ def constant(value: Value, what: str) -> np.ndarray[Any, Any]:
     return value.data.numpy()
 
 
+@overload
+def ints(value: Value, what: str) -> tuple[int, ...]: ...
+@overload
+def ints(value: None, what: str) -> None: ...
 def ints(value: Value | None, what: str) -> tuple[int, ...] | None:
     """A constant integer operand as a tuple; None when it is missing."""
     return None if value is None else tuple(int(v) for v in constant(value, what).reshape(-1))

@@ -11,13 +11,13 @@ import onnx
 from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
-from minnow.schema.ops.folding import fold
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.tensor import dtype_of, load_tensor
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Builder
+from minnow.schema.ops.folding import fold
 
 OLDEST_OPSET = 7
 _DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -54,7 +54,7 @@ def _parse(path: Path) -> onnx.ModelProto:
         proto = onnx.load_model(str(path), load_external_data=False)
     except OSError as e:
         raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
-    except Exception as e:  # protobuf's parsers raise classes of their own, which differ between its versions
+    except Exception as e:  # noqa: BLE001  (protobuf's parsers raise classes of their own, other ones in each version)
         raise FormatError("not an ONNX file, or damaged", where=str(path), why=str(e) or type(e).__name__) from None
     if not proto.graph.node and not proto.graph.output:
         raise FormatError("the ONNX file holds no graph", where=str(path), why="it has neither nodes nor outputs")
@@ -229,9 +229,10 @@ class Translator:
             return scope.values[name]
         if scope.outer is None:
             raise ModelError(
-                f"'{name}' is read before it is computed", where=origin or str(self.path),
-                why="nodes of an ONNX graph stand in topological order; this graph has a cycle, or the value is missing",
-            )  # fmt: skip
+                f"'{name}' is read before it is computed",
+                where=origin or str(self.path),
+                why="nodes of an ONNX graph stand in topological order: this one has a cycle, or the value is missing",
+            )
         outside = self._lookup(name, scope.outer, origin)
         if scope.inlined:
             return outside
@@ -250,7 +251,7 @@ class Translator:
         return set(scope.values)
 
     def _attributes(self, node: onnx.NodeProto, origin: str) -> dict[str, Any]:
-        attrs = {}
+        attrs: dict[str, Any] = {}
         for a in node.attribute:
             if a.type == onnx.AttributeProto.TENSOR:
                 attrs[a.name] = load_tensor(a.t, self.path)
