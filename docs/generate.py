@@ -33,9 +33,9 @@ def ops() -> str:
         text = op.doc.partition("\n\n")[0].replace("\n", " ")
         rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", "yes" if op.mnn else "", text])
     text = (
-        "# Ops\n\n`?` marks optional operands, `*` any number. The column *format* says whether the `.mnn` format has a form of its "
-        "own for the op (for the usual types and attributes); the others are written in a generic form that only Minnow's "
-        "engine runs.\n\n"
+        "# Ops\n\n`?` marks optional operands, `*` any number. The column *format* says whether the `.mnn` format has "
+        "a form of its own for the op (for the usual types and attributes); the others are written in a generic form "
+        "that only Minnow's engine runs.\n\n"
     )
     return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "format", "meaning"], rows)
 

@@ -196,11 +196,11 @@ class _Clock:
         self.seconds[self._name] = time.perf_counter() - self._begin
 
 
-def _size(n: int) -> str:
+def _size(n: float) -> str:
     for unit in ("B", "kB", "MB"):
         if n < 1000:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000  # type: ignore[assignment]
+        n /= 1000
     return f"{n:.2f} GB"
 
 

@@ -19,12 +19,13 @@ _REFUSED: dict[str, str] = {
     "keepInputFormat": "1", "weightQuantBits": "0", "weightQuantScaleBit": "32", "compressionParamsFile": "",
     "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "", "prototxt": "",
 }  # fmt: skip
-_REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant", "allowCustomOp",
-                  "saveExternalData", "rknn")  # fmt: skip
+_REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant",
+                  "allowCustomOp", "saveExternalData", "rknn")  # fmt: skip
 # accepted, without effect on the numbers
 _IGNORED = ("optimizePrefer", "targetVersion", "authCode", "testconfig", "thredhold", "weightQuantAsymmetric",
             "weightQuantBlock", "alignDenormalizedValue", "useGeluApproximation", "convertMatmulToConv",
-            "transformerFuseC4", "transformerFuseQkvProj", "transformerFuseGateUpProj", "transformerFuseLnProj")  # fmt: skip
+            "transformerFuseC4", "transformerFuseQkvProj", "transformerFuseGateUpProj",
+            "transformerFuseLnProj")  # fmt: skip
 _IGNORED_FLAGS = ("debug", "detectSparseSpeedUp", "groupConvNative", "useOriginRNNImpl", "dumpPass", "benchmarkModel")
 
 
@@ -53,7 +54,7 @@ def _options(function: Any) -> Any:
 @_options
 @click.pass_context
 def command(
-    ctx: click.Context, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
+    ctx: click.Context, /, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
     batch: int | None, optimize_level: int, list_operators: bool, info: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Convert with the flags of MNN's own converter."""

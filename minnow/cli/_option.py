@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def table(header: list[str], rows: list[list[Any]], right: int = 1) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]], right: int = 1) -> str:
     """Text table; columns from `right` on are aligned to the right."""
     cells = [header, *([str(c) for c in row] for row in rows)]
     widths = [max(len(r[i]) for r in cells) for i in range(len(header))]

@@ -16,8 +16,10 @@ from minnow.cli._option import FORMAT, INPUT, emit
 @click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
 @click.option("-f", "--framework", help="Format of the source; found by content when left out.")
 @INPUT
-@click.option("-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
-              help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.")  # fmt: skip
+@click.option(
+    "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
+    help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
+)  # fmt: skip
 @click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
 @click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out.")
 @click.option("--explain", default="", metavar="RULE[@NODE]", help="Say why a rule did not apply.")

@@ -36,7 +36,7 @@ def command(model: str, graph: bool, format_: str) -> None:
         rows += [f"output: {n}: {t}" for n, t in opened.outputs]
         rows += [f"meta:   {k} = {v}" for k, v in opened.metadata.items()]
         rows += [f"weights: {info['weights_bytes']} bytes", ""]
-        rows.append(table(["op", "nodes"], [*counts.items(), ("total", sum(counts.values()))]))  # type: ignore[list-item]
+        rows.append(table(["op", "nodes"], [*counts.items(), ("total", sum(counts.values()))]))
         if graph:
             rows += ["", str(info["graph"])]
         return "\n".join(rows)

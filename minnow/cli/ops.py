@@ -60,9 +60,10 @@ def operator_rows(framework: str) -> list[list[str]]:
 def pass_rows() -> list[list[str]]:
     """One row per pass and rule."""
     import minnow.optimizer.pipeline  # noqa: F401  (registers them)
-    from minnow.optimizer.rewrite import passes, rules
+    from minnow.optimizer.rewrite import GraphPass, Rule, passes, rules
 
+    found: list[GraphPass | Rule] = [*passes.values(), *rules.values()]
     return [
         [p.name, str(p.level), p.doc.partition("\n")[0].removeprefix("Given:")]
-        for p in sorted([*passes.values(), *rules.values()], key=lambda p: p.name)
+        for p in sorted(found, key=lambda p: p.name)
     ]

@@ -17,8 +17,10 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit
 @click.option("--data", type=click.Path(), multiple=True, help="An .npz file with one array per input, to compare on.")
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="Random inputs to compare on.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the first run.")
-@click.option("--tolerance", type=click.FloatRange(0), default=None,
-              help="Largest error as a fraction of the output's scale; by default 1e-4, for float16 sources 1e-2.")  # fmt: skip
+@click.option(
+    "--tolerance", type=click.FloatRange(0), default=None,
+    help="Largest error as a fraction of the output's scale; by default 1e-4, for float16 sources 1e-2.",
+)  # fmt: skip
 @THREADS
 @PRECISION
 @FORMAT
