@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.runtime import _engine
+import minnow.runtime._engine as _engine
 from minnow.schema.errors import UsageError
 
 Array = np.ndarray[Any, Any]
@@ -95,7 +95,8 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes
 
-        return np.dtype(ml_dtypes.bfloat16)
+        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return dtype
     return np.dtype(name)
 
 

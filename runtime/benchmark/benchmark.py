@@ -129,7 +129,7 @@ def benchmark(
     workers = [_Worker(name) for name, _ in plan]
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "inputs.npz")
-        np.savez(data, **inputs)  # type: ignore[arg-type]
+        np.savez(data, *inputs.values())  # by number: a name may be anything, that of a parameter too
         try:
             for worker, (name, path) in zip(workers, plan, strict=True):
                 answer = worker.ask(do="load", name=name, path=str(path), threads=threads, precision=precision,

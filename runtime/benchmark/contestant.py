@@ -82,7 +82,7 @@ class OpenVINO(Contestant):
         os.environ.setdefault("OPENVINO_TELEMETRY_ENABLED", "0")
         import openvino
 
-        hints = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        hints: dict[str, int | str] = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
         if precision == "high":
             hints["INFERENCE_PRECISION_HINT"] = "f32"
         self.request = openvino.Core().compile_model(path, "CPU", hints).create_infer_request()
