@@ -1,0 +1,151 @@
+"""Matrix products with constant weights, and what they take in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.optimizer.pattern import Match
+from minnow.optimizer.rewrite import rewrite
+from minnow.optimizer.weight import ScaledBlob, TransposedBlob
+from minnow.schema.ir import Node, Value
+from minnow.schema.ops import Builder
+
+Array = np.ndarray[Any, Any]
+
+
+@rewrite(lambda p, x: p.MatMul(x, p.const("w"), transpose_a=False, as_="product"))
+def fuse_linear(b: Builder, m: Match) -> Value | None:
+    """A product with constant weights of two axes.
+
+    Given:
+        graph g(%x: f32[2,2]) {
+          %y: f32[2,3] = MatMul(%x, f32[2,3](1.0, 2.0, 3.0, 4.0, 5.0, 6.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,2]) {
+          %y: f32[2,3] = Linear(%x, f32[3,2](1.0, 4.0, 2.0, 5.0, 3.0, 6.0))
+          return %y
+        }
+    """
+    w: Value = m.w
+    if w.type.rank != 2 or not w.type.dtype.is_float or (m.x.type.rank or 0) < 2:
+        return m.no("the weights are not a matrix of floats, or the input is a vector")
+    if not m.product.attrs.get("transpose_b", False):
+        w = Value.constant(TransposedBlob.of(w), w.name)
+    return b.Linear(m.x, w)
+
+
+def per_feature(value: Value, node: Node) -> Array | None:
+    """The constant as one number per output feature, None when it differs along other axes."""
+    out = node.output.type
+    if value.data is None or out.shape is None or not isinstance(out.shape[-1], int):
+        return None
+    shape, features = value.data.shape, out.shape[-1]
+    if len(shape) > len(out.shape) or any(d != 1 for d in shape[:-1]) or (shape and shape[-1] not in (1, features)):
+        return None
+    return np.broadcast_to(value.data.numpy().reshape(-1), (features,))
+
+
+def _bias(node: Node) -> Array | None:
+    """The bias as float64, zeros where there is none, None when it is computed."""
+    if not node.has_input(2):
+        return np.zeros(node.input(1).type.static_shape[0])
+    array = node.input(2).array
+    return None if array is None else array.astype(np.float64)
+
+
+def _rebuilt(b: Builder, node: Node, w: Value, bias: Array) -> Value:
+    return b.node("Linear", [node.input(0), w, bias.astype(w.type.dtype.numpy)], node.attrs).output
+
+
+@rewrite(
+    lambda p, x, w: (
+        p.Add(p.Linear(x, w, ..., activation="", as_="linear"), p.const("k"))
+        | p.Sub(p.Linear(x, w, ..., activation="", as_="linear"), p.const("k"))
+    )
+)
+def fuse_linear_bias(b: Builder, m: Match) -> Value | None:
+    """A constant summand per feature.
+
+    Given:
+        graph g(%x: f32[2,1]) {
+          %a: f32[2,2] = Linear(%x, f32[2,1](1.0, 2.0))
+          %y: f32[2,2] = Add(%a, f32[2](3.0, 4.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,1]) {
+          %y: f32[2,2] = Linear(%x, f32[2,1](1.0, 2.0), f32[2](3.0, 4.0))
+          return %y
+        }
+    """
+    shift, old = per_feature(m.k, m.linear), _bias(m.linear)
+    if shift is None or old is None:
+        return m.no(f"the summand {m.k!r} is not one number per feature, or the bias is computed")
+    return _rebuilt(b, m.linear, m.w, old - shift if m.root.op == "Sub" else old + shift)
+
+
+@rewrite(
+    lambda p, x, w: (
+        p.Mul(p.Linear(x, w, ..., activation="", as_="linear"), p.const("k"))
+        | p.Div(p.Linear(x, w, ..., activation="", as_="linear"), p.const("k"))
+    )
+)
+def fuse_linear_scale(b: Builder, m: Match) -> Value | None:
+    """A constant factor per feature.
+
+    Given:
+        graph g(%x: f32[2,1]) {
+          %a: f32[2,2] = Linear(%x, f32[2,1](1.0, 2.0), f32[2](3.0, 4.0))
+          %y: f32[2,2] = Mul(%a, f32[](2.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,1]) {
+          %y: f32[2,2] = Linear(%x, f32[2,1](2.0, 4.0), f32[2](6.0, 8.0))
+          return %y
+        }
+    """
+    scale, old = per_feature(m.k, m.linear), _bias(m.linear)
+    if scale is None or old is None or m.w.data is None:
+        return m.no(f"the factor {m.k!r} is not one number per feature, or weights or bias are computed")
+    factor = 1 / scale.astype(np.float64) if m.root.op == "Div" else scale.astype(np.float64)
+    if not np.isfinite(factor).all():
+        return m.no("the factor is not finite")
+    w = Value.constant(ScaledBlob(m.w.data, factor.reshape(-1, 1)), m.w.name)
+    if not m.linear.has_input(2):
+        return b.Linear(m.x, w)
+    return _rebuilt(b, m.linear, w, old * factor)
+
+
+@rewrite(
+    lambda p, x, y: (
+        p.MatMul(p.Transpose(x, as_="a"), y, as_="product") | p.MatMul(x, p.Transpose(y, as_="b"), as_="product")
+    ),
+    shared=True,
+)
+def fuse_matmul_transpose(b: Builder, m: Match) -> Value | None:
+    """A transpose of the last two axes of an operand is done by the product.
+
+    Given:
+        graph g(%x: f32[2,3,4], %y: f32[2,5,4]) {
+          %a: f32[2,4,5] = Transpose(%y) {perm=(0, 2, 1)}
+          %z: f32[2,3,5] = MatMul(%x, %a)
+          return %z
+        }
+    Result:
+        graph g(%x: f32[2,3,4], %y: f32[2,5,4]) {
+          %z: f32[2,3,5] = MatMul(%x, %y) {transpose_b=True}
+          return %z
+        }
+    """
+    name = "a" if "a" in m.bound else "b"
+    perm = m.bound[name].attrs["perm"]
+    rank = len(perm)
+    if rank < 2 or perm != (*range(rank - 2), rank - 1, rank - 2):
+        return m.no(f"perm is {perm}, not a swap of the last two axes")
+    key = f"transpose_{name}"
+    return b.node("MatMul", [m.x, m.y], {**m.product.attrs, key: not m.product.attrs.get(key, False)}).output

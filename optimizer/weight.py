@@ -1,0 +1,55 @@
+"""Weights made of other weights when they are written: no pass keeps a second copy of big numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minnow.schema.ir import Blob, DType, Value
+from minnow.schema.ir.blob import Array
+
+
+@dataclass(frozen=True)
+class TransposedBlob:
+    """A matrix on its side. Two of one source are equal, so that a shared weight stays shared."""
+
+    source: Blob
+
+    @property
+    def dtype(self) -> DType:
+        return self.source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.source.shape)[::-1]
+
+    def numpy(self) -> Array:
+        return np.ascontiguousarray(self.source.numpy().T)
+
+    @staticmethod
+    def of(value: Value) -> Blob:
+        """The blob of a constant matrix on its side."""
+        blob = value.data
+        assert blob is not None
+        return blob.source if isinstance(blob, TransposedBlob) else TransposedBlob(blob)
+
+
+class ScaledBlob:
+    """Weights times a factor, which is broadcast to them; computed in float64 and rounded once."""
+
+    __slots__ = ("_factor", "_source")
+
+    def __init__(self, source: Blob, factor: Array) -> None:
+        self._source, self._factor = source, np.asarray(factor, np.float64)
+
+    @property
+    def dtype(self) -> DType:
+        return self._source.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._source.shape)
+
+    def numpy(self) -> Array:
+        return (self._source.numpy().astype(np.float64) * self._factor).astype(self.dtype.numpy)
