@@ -92,7 +92,8 @@ Status Session::check(const std::vector<Tensor>& given) const {
       const Dim& dim = info.dims[static_cast<size_t>(k)];
       const int64_t size = tensor.dim(k);
       if (dim.size >= 0 && size != dim.size) return complain("axis " + std::to_string(k) + " is fixed");
-      if (dim.size >= 0 || dim.symbol.empty()) continue;
+      // "?" stands for an extent nothing is known about: two of them may differ.
+      if (dim.size >= 0 || dim.symbol.empty() || dim.symbol == "?") continue;
       const auto it = symbols.emplace(dim.symbol, size).first;
       if (it->second != size) return complain(dim.symbol + " is " + std::to_string(it->second) + " elsewhere");
     }
