@@ -86,7 +86,7 @@ class Sides(Generic[Item]):
         return {item for item, v in self._vertex.items() if item is not None and (v in near or item in self._first)}
 
     def _near(self, edges: Iterable[tuple[int, int, float]]) -> set[int]:
-        """The vertices on the source's side of the minimum cut that has the fewest of them: no change without a gain."""
+        """The vertices on the source's side of the minimum cut with the fewest of them: no change without a gain."""
         import networkx as nx
         from networkx.algorithms.flow import boykov_kolmogorov
 

@@ -78,7 +78,7 @@ def _label(node: Node) -> bool | None:
     if not all(_blockable(v) for v in node.outputs):
         return False
     if Trait.SPATIAL in traits:
-        return True if _blockable(node.input(0)) else False
+        return _blockable(node.input(0))
     if Trait.BLOCKABLE not in traits:
         return False
     computed = [v for v in node.inputs if v is not None and not v.is_const]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from types import EllipsisType
 from typing import Any
 
@@ -141,8 +142,8 @@ class Match:
         except KeyError:
             raise AttributeError(name) from None
 
-    def no(self, reason: str) -> None:
-        """Says why the rule does not apply: `return m.no("the bias is not per channel")`."""
+    def no(self, reason: str) -> Any:
+        """None, and says why the rule does not apply: `return m.no("the bias is not per channel")`."""
         self.reason = reason
 
 
@@ -172,7 +173,9 @@ class Matcher:
         for name, want in term.attrs:
             have = node.attrs.get(name, schema.attrs[name].default)
             if not (want(have) if callable(want) else have == want):
-                return self._no(depth, lambda n=name, h=have, w=want: f"{node.op} has {n}={h}, not {w} ({node.origin})")
+                return self._no(
+                    depth, partial("{0.op} has {1}={2}, not {3} ({0.origin})".format, node, name, have, want)
+                )
         bound = {**m.bound, term.name: node} if term.name else m.bound
         here = Match(m.root, [*m.nodes, node], bound)
         orders = [term.operands, term.operands[::-1]] if term.commutative else [term.operands]

@@ -119,7 +119,8 @@ def topic(name: str) -> list[Rule]:
 
 def _selection(names: Iterable[str]) -> Callable[[str], bool]:
     known = {*rules, *all_passes}
-    wanted, dropped = set(), set()
+    wanted: set[str] = set()
+    dropped: set[str] = set()
     for name in names:
         bare = name.removeprefix("-")
         if bare not in known:

@@ -83,7 +83,8 @@ def rewrite(pattern: Callable[..., Any], *, shared: bool = False, level: int = 2
 
     def add(function: RuleFunction) -> Rule:
         rule = Rule(function.__name__, trace(pattern), function, shared, level, *_place(function))
-        return _register(rules, rule)
+        _register(rules, rule)
+        return rule
 
     return add
 
@@ -95,7 +96,9 @@ def graph_pass(*, level: int = 1, whole: bool = False) -> Callable[[Callable[[Gr
     """
 
     def add(function: Callable[[Graph], int]) -> GraphPass:
-        return _register(passes, GraphPass(function.__name__, function, level, whole, *_place(function)))
+        new = GraphPass(function.__name__, function, level, whole, *_place(function))
+        _register(passes, new)
+        return new
 
     return add
 
@@ -104,11 +107,10 @@ def _place(function: Callable[..., Any]) -> tuple[str, str, int]:
     return inspect.getdoc(function) or "", function.__module__, function.__code__.co_firstlineno
 
 
-def _register(table: dict[str, Any], item: Any) -> Any:
+def _register(table: dict[str, Any], item: Rule | GraphPass) -> None:
     if item.name in rules or item.name in passes:
         raise InternalError(f"the pass {item.name} is defined twice")
     table[item.name] = item
-    return item
 
 
 @dataclass
@@ -264,4 +266,3 @@ def erase_dead(graph: Graph, nodes: Iterable[Node]) -> int:
             graph.erase(node)
             erased += 1
     return erased
-

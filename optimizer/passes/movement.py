@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from minnow.optimizer.contents import Extent, Known, extent
-from minnow.optimizer.pattern import Match, same_shape
 from minnow.optimizer.passes.shape import refined, shape_operand
+from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import broadcast, same_dim
 from minnow.schema.ops import Builder, Op, Trait, all_ops
 
 
-def extents(x: Value) -> list[Extent] | None:
+def extents(x: Value) -> Known | None:
     """All extents of a value, None when its rank is not known."""
     if x.type.shape is None:
         return None
@@ -88,8 +88,11 @@ def _product(factors: Known) -> Extent | None:
 
 
 def _view(p: Any, x: Any, name: str) -> Any:
-    return p.Reshape(x, p.const(f"{name}_shape"), as_=name) | p.Flatten(x, as_=name) | p.Squeeze(x, as_=name) | (
-        p.Unsqueeze(x, as_=name)
+    return (
+        p.Reshape(x, p.const(f"{name}_shape"), as_=name)
+        | p.Flatten(x, as_=name)
+        | p.Squeeze(x, as_=name)
+        | (p.Unsqueeze(x, as_=name))
     )
 
 
@@ -225,11 +228,7 @@ def hoist_elementwise(b: Builder, m: Match) -> Value | None:
     lambda p, x, y, shape: reduce(
         or_,
         [getattr(p, op.name)(p.Expand(x, shape), y) for op in _binary()]
-        + [
-            getattr(p, op.name)(y, p.Expand(x, shape))
-            for op in _binary()
-            if Trait.COMMUTATIVE not in op.traits
-        ],
+        + [getattr(p, op.name)(y, p.Expand(x, shape)) for op in _binary() if Trait.COMMUTATIVE not in op.traits],
     ),
     shared=True,
 )

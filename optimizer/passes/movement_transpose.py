@@ -106,8 +106,10 @@ def _operand(b: Builder, value: Value, perm: Perm, after: dict[Value, Value]) ->
         return Value.constant(full.transpose(inverse(perm)) if array.ndim else array, value.name)
     if value not in after:
         producer = value.producer
-        opposite = producer is not None and producer.op == "Transpose" and producer.attrs["perm"] == perm
-        after[value] = producer.input(0) if opposite and producer is not None else b.Transpose(value, perm=inverse(perm))
+        if producer is not None and producer.op == "Transpose" and producer.attrs["perm"] == perm:
+            after[value] = producer.input(0)
+        else:
+            after[value] = b.Transpose(value, perm=inverse(perm))
     return after[value]
 
 
@@ -150,8 +152,8 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
     if node.op == "Pad" and operands[1].array is not None:
         pads = operands[1].array.reshape(-1, 2)[list(inverse(perm))].reshape(-1)
         return Turned(node.attrs, only_first=True, operands={1: pads})
-    if node.op == "Slice" and node.has_input(3) and node.input(3).array is not None:
-        axes = np.array([perm[int(a)] for a in node.input(3).array.reshape(-1)], node.input(3).type.dtype.numpy)
+    if node.op == "Slice" and node.has_input(3) and (listed := node.input(3).array) is not None:
+        axes = np.array([perm[int(a)] for a in listed.reshape(-1)], listed.dtype)
         return Turned(node.attrs, only_first=True, operands={3: axes})
     return None
 

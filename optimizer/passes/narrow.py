@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minnow.optimizer.rewrite import graph_pass
-from minnow.schema.ir import DType, Graph, LazyBlob, Node, Value
+from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import Builder, Trait, get, infer_node
 
@@ -139,7 +140,7 @@ def lower_bools(graph: Graph) -> int:
         if value.type.dtype is not DType.BOOL or value.data is None:
             continue
         blob = value.data
-        numbers = LazyBlob(lambda blob=blob: blob.numpy().astype(np.int32), DType.I32, tuple(blob.shape))
+        numbers = LazyBlob(partial(_as_int32, blob), DType.I32, tuple(blob.shape))
         truth: Value | None = None
         for node, i in list(value.uses):
             if node.op == "Loop" and i == 1 and bool(blob.numpy().all()):
@@ -151,3 +152,7 @@ def lower_bools(graph: Graph) -> int:
             node.set_input(i, truth)
         changes += 1
     return changes
+
+
+def _as_int32(blob: Blob) -> np.ndarray[Any, Any]:
+    return blob.numpy().astype(np.int32)

@@ -185,10 +185,8 @@ def fuse_norm_bias(b: Builder, m: Match) -> Value | None:
 
 
 @rewrite(
-    lambda p, x: (
-        (lambda e: p.Div(e, p.ReduceSum(e, keepdims=True, as_="total")))(
-            p.Exp(p.Sub(x, p.ReduceMax(x, keepdims=True, as_="top")))
-        )
+    lambda p, x: (lambda e: p.Div(e, p.ReduceSum(e, keepdims=True, as_="total")))(
+        p.Exp(p.Sub(x, p.ReduceMax(x, keepdims=True, as_="top")))
     )
 )
 def fuse_softmax(b: Builder, m: Match) -> Value | None:
