@@ -116,7 +116,8 @@ using CreateFunction = std::unique_ptr<Kernel> (*)(const NodeContext&);
 // Which layout a node wants for its inputs and gives to its outputs.
 enum class LayoutRule : uint8_t {
   kPlain,        // everything plain
-  kPacked,       // in[0] and out[0] packed, other inputs plain (convolution, pooling, resize, ...)
+  kPacked,       // in[0] and out[0] packed, a convolution's residual in[3] too, other inputs plain (pooling, ...)
+  kPacks,        // out[0] packed, and in[3]; other inputs plain (the first convolution, of an image of 3 channels)
   kFollow,       // in[0] either, out[0] the same, other inputs plain (unary elementwise, Resize)
   kElementwise,  // n-ary elementwise: packed if some input is packed and all inputs that are not scalars can be
                  // (rank >= 2 and equal shape, or [1,C,1,1...] with equal rank), else plain

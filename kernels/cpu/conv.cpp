@@ -74,6 +74,7 @@ Status read_shape(const NodeContext& node, ConvShape* s) {
   s->top = v.begin[1];
   s->left = v.begin[2];
   s->threads = std::max(1, node.threads);
+  s->plain_input = node.in[0]->layout == Layout::kPlain;
   return ok();
 }
 
@@ -99,7 +100,7 @@ double winograd_cost(const ConvShape& s, int64_t tile) {
 std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights) {
   if (s.group > 1 && s.icg() == 1 && s.ocg() == 1) return make_conv_depthwise(s);
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
-  if (constant_weights && square3 && s.group == 1) {
+  if (constant_weights && square3 && s.group == 1 && !s.plain_input) {
     const double direct = direct_cost(s), two = winograd_cost(s, 2), four = winograd_cost(s, 4);
     if (std::min(two, four) < 0.95 * direct) return make_conv_winograd(s, two < four ? 2 : 4);
   }
@@ -154,6 +155,7 @@ class ConvPacked final : public Kernel {
     scheme_->run(call);
   }
 
+  bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
   std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
   int64_t macs() const override { return macs_; }
 
@@ -175,8 +177,12 @@ bool is_packed(const std::vector<const TensorType*>& inputs) {
   return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() <= 4;
 }
 
+// Images of up to 4 channels would be mostly padding when packed.
 LayoutRule layout_conv(const std::vector<const TensorType*>& inputs) {
-  return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
+  if (!is_packed(inputs)) return LayoutRule::kPlain;
+  const int64_t channels = inputs[0]->shape[1];
+  const bool few = channels <= 4 && channels < pack_width() && inputs[1]->shape[1] == channels;
+  return few ? LayoutRule::kPacks : LayoutRule::kPacked;
 }
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) {

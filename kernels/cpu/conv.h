@@ -16,6 +16,7 @@ struct ConvShape {
   int64_t top, left;               // padding before the input; what is after it follows from the output's size
   Activation activation;
   int threads = 1;
+  bool plain_input = false;  // x is not packed: few channels, and one group
 
   int64_t icg() const { return ic / group; }
   int64_t ocg() const { return oc / group; }
@@ -23,7 +24,7 @@ struct ConvShape {
 };
 
 struct ConvCall {
-  const float* x;         // packed
+  const float* x;         // packed, but where the shape says it is not
   const float* w;         // as pack() left it
   const float* bias;      // padded with zeros to whole blocks of channels, or null
   const float* residual;  // packed as the output, or null

@@ -22,7 +22,7 @@ class ConvDirect final : public ConvScheme {
     const bool pointwise = s_.kh == 1 && s_.kw == 1;
     const bool reads_padding = s_.left > 0 || span() > s_.iw;
     // Few channels, side by side, make the kernel's row one long run of steps.
-    compact_ = s_.icg() < pack_ && !(pointwise && aligned_);
+    compact_ = s_.plain_input || (s_.icg() < pack_ && !(pointwise && aligned_));
     copies_ = !aligned_ || compact_ || reads_padding;
     flat_ = pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw;
     width_ = flat_ ? s_.oh * s_.ow : s_.ow;
@@ -106,7 +106,7 @@ class ConvDirect final : public ConvScheme {
 
   Source source_of(const ConvCall& call, int64_t n, int64_t g, int64_t line_begin, int64_t line_end, int64_t band_id,
                    float* space) const {
-    const float* image = call.x + n * ceil_div(s_.ic, pack_) * s_.ih * s_.iw * pack_;
+    const float* image = call.x + n * (s_.plain_input ? s_.ic : round_up(s_.ic, pack_)) * s_.ih * s_.iw;
     if (!copies_) return {image + g * s_.icg() * s_.ih * s_.iw, pack_, s_.iw * pack_, s_.ih * s_.iw * pack_, 0};
     const int64_t pixel = compact_ ? s_.icg() : pack_, first_row = line_begin * s_.sh - s_.top;
     const Source source = {space + 16, pixel, span() * pixel, band_rows(line_end - line_begin) * span() * pixel, first_row};
@@ -123,6 +123,11 @@ class ConvDirect final : public ConvScheme {
     const int64_t left = std::min(s_.left, span()), columns = std::max<int64_t>(0, std::min(s_.iw, span() - left));
     const int64_t begin = std::max<int64_t>(0, first_row), end = std::min(s_.ih, first_row + rows);
     const int64_t pixel = compact_ ? s_.icg() : pack_;
+    if (s_.plain_input) {
+      for (int64_t y = begin; y < end; ++y)
+        interleave(image + y * s_.iw, left, columns, span() - left - columns, band + (y - first_row) * span() * pixel);
+      return;
+    }
     for (int64_t c = 0; c < s_.icg(); c += pack_) {
       const int64_t channel = g * s_.icg() + c, lanes = std::min<int64_t>(pack_, s_.icg() - c);
       for (int64_t y = begin; y < end; ++y) {
@@ -142,6 +147,24 @@ class ConvDirect final : public ConvScheme {
         std::fill(to + columns * pixel, to + (span() - left) * pixel, 0.0f);
       }
     }
+  }
+
+  // A row of all planes of a plain image, pixel by pixel, with zeros before and after.
+  void interleave(const float* row, int64_t before, int64_t columns, int64_t after, float* to) const {
+    const int64_t channels = s_.ic, plane = s_.ih * s_.iw;
+    std::fill(to, to + before * channels, 0.0f);
+    to += before * channels;
+    if (channels == 3) {
+      for (int64_t x = 0; x < columns; ++x) {
+        to[3 * x] = row[x];
+        to[3 * x + 1] = row[plane + x];
+        to[3 * x + 2] = row[2 * plane + x];
+      }
+    } else {
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t x = 0; x < columns; ++x) to[x * channels + c] = row[c * plane + x];
+    }
+    std::fill(to + columns * channels, to + (columns + after) * channels, 0.0f);
   }
 
   // The steps of the tiles of output row `y`: rows of the kernel that lie outside the image are left out.

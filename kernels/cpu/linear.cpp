@@ -112,6 +112,7 @@ class Linear final : public Kernel {
     gemm_.run(call);
   }
 
+  bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
   std::string scheme() const override { return "gemm_packed"; }
   int64_t macs() const override { return s_.macs(); }
 

@@ -163,6 +163,7 @@ class MatMul final : public Kernel {
     });
   }
 
+  bool reads(int i) const override { return i != 1 || weights_.empty(); }
   std::string scheme() const override {
     return few_rows_ ? "few_rows" : weights_.empty() ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed";
   }

@@ -63,7 +63,7 @@ Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor
   std::vector<const TensorType*> plain_types;
   for (const Tensor* t : inputs) plain_types.push_back(t == nullptr ? nullptr : &t->type);
   const LayoutRule rule = layout_rule(op, plain_types);
-  const bool packed = (how.packed || rule == LayoutRule::kPacked) && !types.empty() &&
+  const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks) && !types.empty() &&
                       can_be_packed(op, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape);
 
   std::vector<Guarded> memory(inputs.size() + types.size() + 1);

@@ -25,6 +25,7 @@ bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const Ten
     case LayoutRule::kPlain:
       return false;
     case LayoutRule::kPacked:
+    case LayoutRule::kPacks:
       return inputs[0]->shape.rank() >= 2;
     case LayoutRule::kFollow:
       return is_packed(0);
@@ -58,6 +59,8 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
   switch (rule) {
     case LayoutRule::kPacked:
       return i == 0 || i == kResidual ? Layout::kPacked : Layout::kPlain;
+    case LayoutRule::kPacks:
+      return i == kResidual ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kFollow:
       return i == 0 ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kElementwise:
