@@ -26,7 +26,8 @@ class Attrs {
     return fallback;
   }
   int64_t i(const char* name, int64_t fallback = 0) const { return get<int64_t>(name, fallback); }
-  double f(const char* name, double fallback = 0) const { return get<double>(name, fallback); }
+  // Float attributes are float32 in files, so defaults are rounded alike.
+  double f(const char* name, double fallback = 0) const { return get<double>(name, static_cast<float>(fallback)); }
   bool b(const char* name, bool fallback = false) const { return get<bool>(name, fallback); }
   std::string s(const char* name, std::string fallback = "") const { return get<std::string>(name, std::move(fallback)); }
   std::vector<int64_t> ints(const char* name, std::vector<int64_t> fallback = {}) const {
