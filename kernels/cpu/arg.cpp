@@ -32,8 +32,10 @@ HWY_INLINE int64_t FindInRow(const float* x, int64_t n) {
     for (int64_t k = 0; k < lanes; ++k)
       if (Replaces<max, false>(lane[k], best)) best = lane[k];
   }
-  for (; i < n; ++i)
+  for (; i < n; ++i) {
+    keep_scalar();
     if (Replaces<max, false>(x[i], best)) best = x[i];
+  }
 
   const auto is_best = [x, best](int64_t k) { return best != best ? x[k] != x[k] : x[k] == best; };
   const auto wanted = hn::Set(d, best);
@@ -54,12 +56,14 @@ HWY_INLINE int64_t FindInRow(const float* x, int64_t n) {
 template <bool max, bool last, typename T>
 HWY_INLINE void FindInColumns(const T* x, int64_t rows, int64_t stride, int64_t columns, T* best, int32_t* at) {
   for (int64_t c = 0; c < columns; ++c) {
+    keep_scalar();
     best[c] = x[c];
     at[c] = 0;
   }
   for (int32_t r = 1; r < rows; ++r) {
     const T* row = x + r * stride;
     for (int64_t c = 0; c < columns; ++c) {
+      if constexpr (!std::is_same_v<T, float>) keep_scalar();
       const bool better = Replaces<max, last>(row[c], best[c]);
       best[c] = better ? row[c] : best[c];
       at[c] = better ? r : at[c];

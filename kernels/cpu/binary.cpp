@@ -7,14 +7,14 @@
 
 // name, of float vectors `x` and `y` with tag `d`, of doubles, of integers. Integers wrap, and what has no result
 // (division by zero) is 0.
-#define MINNOW_VECTOR_FUNCTIONS(X)                                                                                  \
-  X(Add, hn::Add(x, y), x + y, wrapped_add(x, y))                                                                   \
-  X(Sub, hn::Sub(x, y), x - y, wrapped_sub(x, y))                                                                   \
-  X(Mul, hn::Mul(x, y), x* y, wrapped_mul(x, y))                                                                    \
-  X(Div, hn::Div(x, y), x / y, divide(x, y))                                                                        \
-  X(FloorDiv, hn::Floor(hn::Div(x, y)), std::floor(x / y), floor_divide(x, y))                                      \
-  X(Max, hn::IfThenElse(hn::IsNaN(x), x, AtLeast(x, y)), x > y || x != x ? x : y, std::max(x, y))                   \
-  X(Min, hn::IfThenElse(hn::IsNaN(x), x, AtMost(x, y)), x < y || x != x ? x : y, std::min(x, y))                    \
+#define MINNOW_VECTOR_FUNCTIONS(X)                                                                \
+  X(Add, hn::Add(x, y), x + y, wrapped_add(x, y))                                                 \
+  X(Sub, hn::Sub(x, y), x - y, wrapped_sub(x, y))                                                 \
+  X(Mul, hn::Mul(x, y), x* y, wrapped_mul(x, y))                                                  \
+  X(Div, hn::Div(x, y), x / y, divide(x, y))                                                      \
+  X(FloorDiv, hn::Floor(hn::Div(x, y)), std::floor(x / y), floor_divide(x, y))                    \
+  X(Max, hn::IfThenElse(hn::IsNaN(x), x, AtLeast(x, y)), x > y || x != x ? x : y, std::max(x, y)) \
+  X(Min, hn::IfThenElse(hn::IsNaN(x), x, AtMost(x, y)), x < y || x != x ? x : y, std::min(x, y))  \
   X(SquaredDifference, Square(hn::Sub(x, y)), (x - y) * (x - y), wrapped_mul(wrapped_sub(x, y), wrapped_sub(x, y)))
 
 HWY_BEFORE_NAMESPACE();
@@ -156,20 +156,20 @@ T shift_right(T x, T y) {
   return static_cast<T>(x >> y);
 }
 
-// out[i] = f(a[i], b[i]), where either may be a single number.
+// out[i] = f(a[i], b[i]), where either may be a single number. Rows of small integers have no single numbers, so that
+// the compiler can vectorize them.
 template <typename T, typename Function>
 void map(const void* const* in, const int* step, void* out, int64_t n, Function f) {
   const T* a = static_cast<const T*>(in[0]);
   const T* b = static_cast<const T*>(in[1]);
   T* y = static_cast<T*>(out);
-  if (step[0] != 0 && step[1] != 0) {
-    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(a[i], b[i]));
-  } else if (step[0] != 0) {
-    const T single = *b;
-    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(a[i], single));
-  } else {
-    const T single = *a;
-    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(single, step[1] != 0 ? b[i] : *b));
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      y[i] = f(a[i], b[i]);
+    } else {
+      keep_scalar();
+      y[i] = f(a[i * step[0]], b[i * step[1]]);
+    }
   }
 }
 
@@ -190,7 +190,12 @@ struct BinaryFunctions {
 RowKernel pick(const NodeContext& node, const BinaryFunctions& functions) {
   const Compute compute = compute_type(node.in[0]->dtype);
   const RowFunction by_type[] = {functions.f32, functions.f64, functions.i32, functions.i64, functions.u64};
-  return {by_type[static_cast<size_t>(compute)], compute, false, false, functions.grain};
+  RowKernel kernel;
+  kernel.function = by_type[static_cast<size_t>(compute)];
+  kernel.compute = compute;
+  kernel.takes_single = compute != Compute::kI32;
+  kernel.grain = functions.grain;
+  return kernel;
 }
 
 // Two operands of one type.
@@ -273,8 +278,10 @@ MINNOW_BINARY(Pow, infer_numbers, choose_pow);
 MINNOW_ROWS(Atan2F32, float, std::atan2(x, y))
 MINNOW_ROWS(Atan2F64, double, std::atan2(x, y))
 RowKernel choose_atan2(const NodeContext& node) {
-  if (compute_type(node.in[0]->dtype) == Compute::kF32) return {Atan2F32, Compute::kF32, false, false, kLibraryGrain};
-  return {Atan2F64, Compute::kF64, false, false, kLibraryGrain};
+  RowKernel kernel = pick(node, {Atan2F32, Atan2F64, Atan2F64, Atan2F64, Atan2F64, kLibraryGrain});
+  kernel.takes_single = true;
+  if (kernel.compute != Compute::kF32) kernel.compute = Compute::kF64;  // integers too
+  return kernel;
 }
 MINNOW_BINARY(Atan2, infer_numbers, choose_atan2);
 

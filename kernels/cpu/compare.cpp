@@ -3,45 +3,40 @@
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/simd.h"
 
-#define MINNOW_COMPARISONS(X) \
-  X(Equal, x == y)            \
-  X(NotEqual, x != y)         \
-  X(Less, x < y)              \
-  X(LessOrEqual, x <= y)      \
-  X(Greater, x > y)           \
-  X(GreaterOrEqual, x >= y)
-
-// out[i] = f(a[i], b[i]), where either may be a single number. Plain loops, which the compiler vectorizes.
-#define MINNOW_COMPARE_ROWS(Name, T, Expression)                            \
-  void Name(const void* const* in, const int* step, void* out, int64_t n) { \
-    const T* a = static_cast<const T*>(in[0]);                              \
-    const T* b = static_cast<const T*>(in[1]);                              \
-    uint8_t* c = static_cast<uint8_t*>(out);                                \
-    if (step[0] != 0 && step[1] != 0) {                                     \
-      for (int64_t i = 0; i < n; ++i) {                                     \
-        const T x = a[i], y = b[i];                                         \
-        c[i] = Expression;                                                  \
-      }                                                                     \
-    } else if (step[0] != 0) {                                              \
-      const T y = *b;                                                       \
-      for (int64_t i = 0; i < n; ++i) {                                     \
-        const T x = a[i];                                                   \
-        c[i] = Expression;                                                  \
-      }                                                                     \
-    } else {                                                                \
-      const T x = *a;                                                       \
-      for (int64_t i = 0; i < n; ++i) {                                     \
-        const T y = b[step[1] != 0 ? i : 0];                                \
-        c[i] = Expression;                                                  \
-      }                                                                     \
-    }                                                                       \
-  }
-
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
-#define MINNOW_DEFINE(Name, Expression) MINNOW_COMPARE_ROWS(Rows##Name, float, Expression)
-MINNOW_COMPARISONS(MINNOW_DEFINE)
-#undef MINNOW_DEFINE
+
+// out[i] = f(a[i], b[i]): plain loops, which the compiler vectorizes.
+template <typename T, class Function>
+HWY_INLINE void Compare(const void* const* in, void* out, int64_t n, const Function& f) {
+  const T* a = static_cast<const T*>(in[0]);
+  const T* b = static_cast<const T*>(in[1]);
+  uint8_t* c = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (sizeof(T) == 8) keep_scalar();
+    c[i] = f(a[i], b[i]);
+  }
+}
+
+#define MINNOW_ROWS(Name, Expression)                                     \
+  template <typename T>                                                   \
+  void Name(const void* const* in, const int*, void* out, int64_t n) {    \
+    Compare<T>(in, out, n, [](T x, T y) HWY_ATTR { return Expression; }); \
+  }
+MINNOW_ROWS(Less, x < y)
+MINNOW_ROWS(LessOrEqual, x <= y)
+MINNOW_ROWS(Equal, x == y)
+MINNOW_ROWS(NotEqual, x != y)
+MINNOW_ROWS(And, (x != 0) & (y != 0))
+MINNOW_ROWS(Or, (x != 0) | (y != 0))
+MINNOW_ROWS(Xor, (x != 0) != (y != 0))
+#undef MINNOW_ROWS
+
+RowFunction LessFloats() { return Less<float>; }
+RowFunction LessOrEqualFloats() { return LessOrEqual<float>; }
+RowFunction EqualFloats() { return Equal<float>; }
+RowFunction NotEqualFloats() { return NotEqual<float>; }
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -72,18 +67,29 @@ Status infer_logic(InferContext& c) {
   return c.in(0).dtype != DType::kBool ? fail(Code::kFormat, "takes bool, not %s", dtype_name(c.in(0).dtype)) : ok();
 }
 
-#define MINNOW_COMPARISON(Name, Expression)                                                                          \
-  HWY_EXPORT(Rows##Name);                                                                                            \
-  MINNOW_COMPARE_ROWS(Name##F64, double, Expression)                                                                 \
-  MINNOW_COMPARE_ROWS(Name##I32, int32_t, Expression)                                                                \
-  MINNOW_COMPARE_ROWS(Name##I64, int64_t, Expression)                                                                \
-  MINNOW_COMPARE_ROWS(Name##U64, uint64_t, Expression)                                                               \
-  RowKernel choose_##Name(const NodeContext& node) {                                                                 \
-    const RowFunction functions[] = {&HWY_DYNAMIC_DISPATCH(Rows##Name), Name##F64, Name##I32, Name##I64, Name##U64}; \
-    const Compute compute = compute_type(node.in[0]->dtype);                                                         \
-    return {functions[static_cast<size_t>(compute)], compute, /*native=*/false, /*native_out=*/true};                \
+// Greater is Less with its operands changed over.
+#define MINNOW_COMPARISON(Name, Function, is_swapped)                                                               \
+  RowKernel choose_##Name(const NodeContext& node) {                                                                \
+    using namespace HWY_NAMESPACE;                                                                                  \
+    const RowFunction functions[] = {HWY_DYNAMIC_DISPATCH(Function##Floats)(), Function<double>, Function<int32_t>, \
+                                     Function<int64_t>, Function<uint64_t>};                                        \
+    RowKernel kernel;                                                                                               \
+    kernel.compute = compute_type(node.in[0]->dtype);                                                               \
+    kernel.function = functions[static_cast<size_t>(kernel.compute)];                                               \
+    kernel.native_out = true;                                                                                       \
+    kernel.swapped = is_swapped;                                                                                    \
+    return kernel;                                                                                                  \
   }
-MINNOW_COMPARISONS(MINNOW_COMPARISON)
+HWY_EXPORT(LessFloats);
+HWY_EXPORT(LessOrEqualFloats);
+HWY_EXPORT(EqualFloats);
+HWY_EXPORT(NotEqualFloats);
+MINNOW_COMPARISON(Equal, Equal, false)
+MINNOW_COMPARISON(NotEqual, NotEqual, false)
+MINNOW_COMPARISON(Less, Less, false)
+MINNOW_COMPARISON(LessOrEqual, LessOrEqual, false)
+MINNOW_COMPARISON(Greater, Less, true)
+MINNOW_COMPARISON(GreaterOrEqual, LessOrEqual, true)
 
 MINNOW_OP("Equal", infer_any, create_rows<choose_Equal>, LayoutRule::kElementwise);
 MINNOW_OP("NotEqual", infer_any, create_rows<choose_NotEqual>, LayoutRule::kElementwise);
@@ -92,13 +98,14 @@ MINNOW_OP("LessOrEqual", infer_ordered, create_rows<choose_LessOrEqual>, LayoutR
 MINNOW_OP("Greater", infer_ordered, create_rows<choose_Greater>, LayoutRule::kElementwise);
 MINNOW_OP("GreaterOrEqual", infer_ordered, create_rows<choose_GreaterOrEqual>, LayoutRule::kElementwise);
 
-#define MINNOW_LOGIC(Name, Expression)                                                            \
-  MINNOW_COMPARE_ROWS(Name##Rows, uint8_t, Expression)                                            \
-  RowKernel choose_##Name(const NodeContext&) { return {Name##Rows, Compute::kI32, true, true}; } \
-  MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/true);
-MINNOW_LOGIC(And, (x != 0) & (y != 0))
-MINNOW_LOGIC(Or, (x != 0) | (y != 0))
-MINNOW_LOGIC(Xor, (x != 0) != (y != 0))
+#define MINNOW_LOGIC(Name)                                                 \
+  RowKernel choose_##Name(const NodeContext&) {                            \
+    return {HWY_NAMESPACE::Name<uint8_t>, Compute::kI32, /*native=*/true}; \
+  }                                                                        \
+  MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/true)
+MINNOW_LOGIC(And);
+MINNOW_LOGIC(Or);
+MINNOW_LOGIC(Xor);
 
 // ---- one operand
 

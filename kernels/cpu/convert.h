@@ -63,6 +63,10 @@ void store_block(Compute from, const void* block, DType to, void* data, int64_t 
 // size.
 void convert(DType from, const void* in, DType to, void* out, int64_t n);
 
+// In the body of a loop keeps the compiler from vectorizing it. For the few elements that do not fill a vector, and for
+// types that are too rare to be worth the code: a vectorized loop takes half a kilobyte.
+inline __attribute__((always_inline)) void keep_scalar() { __asm__ volatile(""); }
+
 // Elements that a tensor has in memory, with the channel padding of the packed layout.
 inline int64_t stored_count(const TensorType& type) {
   return type.bytes() / static_cast<int64_t>(dtype_size(type.dtype));

@@ -47,7 +47,7 @@ class Rows final : public Kernel {
     kernel_ = choose_(node);
     return kernel_.function == nullptr
                ? fail(Code::kUnsupported, "no kernel for elements of type %s", dtype_name(node.in[0]->dtype))
-               : broadcast_.make(node.in, *node.out[0]);
+               : broadcast_.make(node.in, *node.out[0], kernel_.swapped);
   }
   void run(const RunContext& context) override { broadcast_.run(kernel_, context); }
 
@@ -112,7 +112,12 @@ std::unique_ptr<Kernel> create_broadcast(const NodeContext&, ChooseRow choose) {
   return std::make_unique<Rows>(choose);
 }
 
-Status Broadcast::make(const std::vector<const TensorType*>& in, const TensorType& out) {
+Status Broadcast::make(std::vector<const TensorType*> in, const TensorType& out, bool swapped) {
+  source_ = {0, 1, 2};
+  if (swapped) {
+    std::swap(in[0], in[1]);
+    std::swap(source_[0], source_[1]);
+  }
   const Shape full = stored_shape(out);
   operands_ = static_cast<int>(in.size());
   out_dtype_ = out.dtype;
@@ -187,36 +192,45 @@ struct Broadcast::Worker {
   }
 
   const void* operand(size_t i, int64_t at) const {
-    return offset(context.in[i]->data, at, dtype_size(plan.dtype_[i]));
+    return offset(context.in[plan.source_[i]]->data, at, dtype_size(plan.dtype_[i]));
   }
 
+  bool is_converted(size_t i) const { return !kernel.native && plan.dtype_[i] != compute_dtype(kernel.compute); }
+
   void row(const void* const* in, const int* step, int64_t position, int64_t n) {
+    const size_t operands = static_cast<size_t>(plan.operands_);
     const size_t out_size = dtype_size(plan.out_dtype_);
     void* out = offset(context.out[0]->data, position, out_size);
-    bool direct = kernel.native || kernel.native_out || compute_dtype(kernel.compute) == plan.out_dtype_;
-    for (int i = 0; i < plan.operands_; ++i)
-      direct = direct && (kernel.native || plan.dtype_[static_cast<size_t>(i)] == compute_dtype(kernel.compute));
+    const bool convert_out = !kernel.native && !kernel.native_out && compute_dtype(kernel.compute) != plan.out_dtype_;
+    bool direct = !convert_out;
+    for (size_t i = 0; i < operands; ++i) direct = direct && !is_converted(i) && (step[i] != 0 || kernel.takes_single);
     if (direct) return kernel.function(in, step, out, n);
+
+    int block_step[kMaxOperands];
+    for (size_t i = 0; i < kMaxOperands; ++i) block_step[i] = step[i] != 0 || !kernel.takes_single;
     for (int64_t begin = 0; begin < n; begin += kBlock) {
       const int64_t m = std::min(kBlock, n - begin);
-      const void* converted[kMaxOperands] = {};
-      for (size_t i = 0; i < static_cast<size_t>(plan.operands_); ++i) {
+      const void* block[kMaxOperands] = {};
+      for (size_t i = 0; i < operands; ++i) {
         const DType dtype = plan.dtype_[i];
-        const void* from = offset(in[i], step[i] * begin, dtype_size(dtype));
-        if (dtype == compute_dtype(kernel.compute)) {
-          converted[i] = from;
-        } else {
-          convert(dtype, from, compute_dtype(kernel.compute), buffer[i].bytes, step[i] ? m : 1);
-          converted[i] = buffer[i].bytes;
+        const DType wanted = is_converted(i) ? compute_dtype(kernel.compute) : dtype;
+        block[i] = buffer[i].bytes;
+        if (step[i] != 0) {
+          const void* from = offset(in[i], begin, dtype_size(dtype));
+          is_converted(i) ? convert(dtype, from, wanted, buffer[i].bytes, m) : static_cast<void>(block[i] = from);
+        } else if (begin == 0) {  // a single element: once for all blocks
+          uint64_t single = 0;
+          std::memcpy(&single, in[i], dtype_size(dtype));
+          if (is_converted(i)) {
+            uint64_t stored = single;
+            convert(dtype, &stored, wanted, &single, 1);
+          }
+          fill_elements(&single, buffer[i].bytes, block_step[i] != 0 ? m : 1, dtype_size(wanted));
         }
       }
       void* to = offset(out, begin, out_size);
-      if (kernel.native_out || compute_dtype(kernel.compute) == plan.out_dtype_) {
-        kernel.function(converted, step, to, m);
-      } else {
-        kernel.function(converted, step, buffer[kMaxOperands].bytes, m);
-        store_block(kernel.compute, buffer[kMaxOperands].bytes, plan.out_dtype_, to, m);
-      }
+      kernel.function(block, block_step, convert_out ? buffer[kMaxOperands].bytes : to, m);
+      if (convert_out) store_block(kernel.compute, buffer[kMaxOperands].bytes, plan.out_dtype_, to, m);
     }
   }
 

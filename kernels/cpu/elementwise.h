@@ -46,8 +46,8 @@ Status infer_numeric(InferContext& c);
 
 constexpr int kMaxOperands = 3;
 
-// Computes a row: operand i is n elements (step[i] == 1) or a single one (step[i] == 0). `out` may be one of the
-// inputs.
+// Computes a row of n elements; `out` may be one of the inputs. Operand i is a single element where step[i] is 0, which
+// only happens to functions that take it.
 using RowFunction = void (*)(const void* const* in, const int* step, void* out, int64_t n);
 
 // What a kernel computes its rows with.
@@ -56,18 +56,21 @@ struct RowKernel {
   Compute compute = Compute::kF32;  // the element type `function` takes
   bool native = false;              // `function` takes the operands as they are stored, without conversion
   bool native_out = false;          // ... and writes the output as it is stored
-  int64_t grain = 16384;
+  bool takes_single = false;        // else single elements are stretched to rows
+  bool swapped = false;             // in[0] of the function is input 1 of the node, and the other way round
+  int64_t grain = 16384;            // elements worth a thread of their own
 };
 
 // The dims of a broadcast, merged where all operands step alike, innermost first.
 class Broadcast {
  public:
-  Status make(const std::vector<const TensorType*>& in, const TensorType& out);
+  Status make(std::vector<const TensorType*> in, const TensorType& out, bool swapped);
   void run(const RowKernel& kernel, const RunContext& context) const;
 
  private:
   struct Worker;
   int operands_ = 0;
+  std::array<size_t, kMaxOperands> source_{0, 1, 2};  // inputs of the node
   int rank_ = 0;
   int64_t total_ = 0;
   std::array<int64_t, kMaxRank + 1> dim_{};

@@ -52,6 +52,7 @@ HWY_INLINE void SumRow(const float* x, int64_t n, float shift, double* sum, doub
     if (squares) *square_sum += hn::GetLane(hn::SumOfLanes(d, hn::Add(q0, q1)));
   }
   for (; i < n; ++i) {
+    keep_scalar();
     const double v = x[i] - shift;
     *sum += v;
     *square_sum += v * v;
@@ -90,6 +91,7 @@ void NormalizeRow(const float* x, float* y, int64_t n, float mean, float factor,
     hn::StoreU(v, d, y + i);
   }
   for (; i < n; ++i) {
+    keep_scalar();
     float v = (x[i] - mean) * factor + shift;
     if (scale != nullptr) v *= scale[i];
     if (bias != nullptr) v += bias[i];
@@ -130,6 +132,7 @@ void normalize(const float* x, float* y, int64_t n, double mean, double factor, 
 void normalize(const double* x, double* y, int64_t n, double mean, double factor, double shift, const double* scale,
                const double* bias) {
   for (int64_t i = 0; i < n; ++i) {
+    keep_scalar();
     const double v = ((x[i] - mean) * factor + shift) * (scale ? scale[i] : 1.0);
     y[i] = v + (bias ? bias[i] : 0.0);
   }

@@ -81,6 +81,7 @@ void RangeOf(const float* x, int64_t n, float* low, float* high) {
   *low = hn::GetLane(hn::MinOfLanes(d, least));
   *high = hn::GetLane(hn::MaxOfLanes(d, most));
   for (; i < n; ++i) {
+    keep_scalar();
     *low = x[i] < *low ? x[i] : *low;
     *high = x[i] > *high ? x[i] : *high;
   }

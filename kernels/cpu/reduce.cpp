@@ -8,12 +8,16 @@ HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Step adds an element to a vector of partial results, Start is the result of nothing, Merge joins two results.
+// Step adds an element to a vector of partial results, Start is the result of nothing, Join and Merge combine results.
 struct SumSteps {
   static constexpr float kStart = 0;
   template <class V>
   static HWY_INLINE V Step(V total, V x) {
     return hn::Add(total, x);
+  }
+  template <class V>
+  static HWY_INLINE V Join(V a, V b) {
+    return hn::Add(a, b);
   }
   static double Element(float x) { return x; }
   static double Merge(double a, double b) { return a + b; }
@@ -32,33 +36,49 @@ struct SquareSteps : SumSteps {
   }
   static double Element(float x) { return static_cast<double>(x) * x; }
 };
-struct MaxSteps : SumSteps {
+struct MaxSteps {
   static constexpr float kStart = -__builtin_inff();
   template <class V>
   static HWY_INLINE V Step(V most, V x) {  // NaN stays
     return hn::IfThenElse(hn::Or(hn::Gt(x, most), hn::IsNaN(x)), x, most);
   }
+  template <class V>
+  static HWY_INLINE V Join(V a, V b) {
+    return Step(a, b);
+  }
+  static double Element(float x) { return x; }
   static double Merge(double a, double b) { return b > a || b != b ? b : a; }
 };
-struct MinSteps : SumSteps {
+struct MinSteps : MaxSteps {
   static constexpr float kStart = __builtin_inff();
   template <class V>
   static HWY_INLINE V Step(V least, V x) {
     return hn::IfThenElse(hn::Or(hn::Lt(x, least), hn::IsNaN(x)), x, least);
   }
+  template <class V>
+  static HWY_INLINE V Join(V a, V b) {
+    return Step(a, b);
+  }
   static double Merge(double a, double b) { return b < a || b != b ? b : a; }
 };
 
-// Partial results stay in float for few elements only: the totals are doubles.
-template <class Steps, size_t N, class D>
-HWY_INLINE void Collect(D d, const hn::Vec<D> (&partial)[N], double* total) {
-  HWY_ALIGN float lane[hn::MaxLanes(d)];
-  for (const auto& v : partial) {
-    hn::Store(v, d, lane);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) *total = Steps::Merge(*total, lane[i]);
+// Takes n floats into n totals, or all into one.
+template <class Steps>
+HWY_NOINLINE void MergeAll(const float* x, int64_t n, bool into_one, double* total) {
+  for (int64_t i = 0; i < n; ++i) {
+    keep_scalar();
+    double& to = total[into_one ? 0 : i];
+    to = Steps::Merge(to, Steps::Element(x[i]));
   }
 }
+// Partial results are merged like elements, but without what is done to an element first.
+template <class Steps>
+struct MergeOnly {
+  static double Element(float x) { return x; }
+  static double Merge(double a, double b) { return Steps::Merge(a, b); }
+};
 
+// Partial results stay in float for few elements only: the totals are doubles.
 template <class Steps>
 HWY_INLINE void AccumulateRow(const float* x, int64_t n, double* total) {
   constexpr int64_t kTogether = 4096;
@@ -66,34 +86,37 @@ HWY_INLINE void AccumulateRow(const float* x, int64_t n, double* total) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   while (i + lanes <= n) {
-    hn::Vec<decltype(d)> partial[4];
-    for (auto& v : partial) v = hn::Set(d, Steps::kStart);
+    auto a = hn::Set(d, Steps::kStart);
+    auto b = a, c = a, e = a;
     const int64_t end = HWY_MIN(n, i + kTogether);
-    for (; i + 4 * lanes <= end; i += 4 * lanes)
-      for (int64_t k = 0; k < 4; ++k) partial[k] = Steps::Step(partial[k], hn::LoadU(d, x + i + k * lanes));
-    for (; i + lanes <= end; i += lanes) partial[0] = Steps::Step(partial[0], hn::LoadU(d, x + i));
-    Collect<Steps>(d, partial, total);
-    if (end == n) break;
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      a = Steps::Step(a, hn::LoadU(d, x + i));
+      b = Steps::Step(b, hn::LoadU(d, x + i + lanes));
+      c = Steps::Step(c, hn::LoadU(d, x + i + 2 * lanes));
+      e = Steps::Step(e, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    for (; i + lanes <= end; i += lanes) a = Steps::Step(a, hn::LoadU(d, x + i));
+    HWY_ALIGN float partial[hn::MaxLanes(d)];
+    hn::Store(Steps::Join(Steps::Join(a, b), Steps::Join(c, e)), d, partial);
+    MergeAll<MergeOnly<Steps>>(partial, lanes, true, total);
   }
-  for (; i < n; ++i) *total = Steps::Merge(*total, Steps::Element(x[i]));
+  MergeAll<Steps>(x + i, n - i, true, total);
 }
 
-// `Width` vectors of columns, from column c on.
+// `Width` vectors of columns.
 template <class Steps, int Width>
 HWY_INLINE void AccumulateColumns(const float* x, int64_t rows, int64_t stride, double* total) {
   constexpr int64_t kTogether = 128;
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < rows;) {
-    hn::Vec<decltype(d)> partial[Width];
-    for (auto& v : partial) v = hn::Set(d, Steps::kStart);
+    hn::Vec<decltype(d)> sum[Width];
+    for (auto& v : sum) v = hn::Set(d, Steps::kStart);
     for (const int64_t end = HWY_MIN(rows, r + kTogether); r < end; ++r)
-      for (int k = 0; k < Width; ++k) partial[k] = Steps::Step(partial[k], hn::LoadU(d, x + r * stride + k * lanes));
-    HWY_ALIGN float lane[hn::MaxLanes(d)];
-    for (int k = 0; k < Width; ++k) {
-      hn::Store(partial[k], d, lane);
-      for (int64_t i = 0; i < lanes; ++i) total[k * lanes + i] = Steps::Merge(total[k * lanes + i], lane[i]);
-    }
+      for (int k = 0; k < Width; ++k) sum[k] = Steps::Step(sum[k], hn::LoadU(d, x + r * stride + k * lanes));
+    HWY_ALIGN float partial[Width * hn::MaxLanes(d)];
+    for (int k = 0; k < Width; ++k) hn::Store(sum[k], d, partial + k * lanes);
+    MergeAll<MergeOnly<Steps>>(partial, Width * lanes, false, total);
   }
 }
 
@@ -108,8 +131,7 @@ HWY_INLINE void Accumulate(const void* in, int64_t rows, int64_t stride, int64_t
   for (; c + 4 * lanes <= columns; c += 4 * lanes) AccumulateColumns<Steps, 4>(x + c, rows, stride, total + c);
   for (; c + lanes <= columns; c += lanes) AccumulateColumns<Steps, 1>(x + c, rows, stride, total + c);
   if (c == columns) return;
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t i = c; i < columns; ++i) total[i] = Steps::Merge(total[i], Steps::Element(x[r * stride + i]));
+  for (int64_t r = 0; r < rows; ++r) MergeAll<Steps>(x + r * stride + c, columns - c, false, total + c);
 }
 
 void AccumulateSum(const void* in, int64_t rows, int64_t stride, int64_t columns, void* acc) {
@@ -214,12 +236,19 @@ void accumulate(const void* in, int64_t rows, int64_t stride, int64_t columns, v
   const Step step;
   if (columns == 1) {
     Acc one = *total;
-    for (int64_t r = 0; r < rows; ++r) step(one, x[r * stride]);
+    for (int64_t r = 0; r < rows; ++r) {
+      keep_scalar();
+      step(one, x[r * stride]);
+    }
     *total = one;
     return;
   }
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) step(total[c], x[r * stride + c]);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      keep_scalar();
+      step(total[c], x[r * stride + c]);
+    }
+  }
 }
 
 // ---- the table

@@ -54,7 +54,7 @@ void rows(const void* const* in, const int* step, void* out, int64_t n) {
 
 RowKernel choose_where(const NodeContext& node) {
   RowKernel kernel;
-  kernel.native = true;
+  kernel.native = kernel.takes_single = true;
   switch (dtype_size(node.in[1]->dtype)) {
     case 1:
       kernel.function = rows<uint8_t>;
