@@ -41,6 +41,7 @@ LEGALIZE: tuple[tuple[str, str], ...] = (
     ("fold_constants", "decompositions compute with constants"),
     ("identity:*", "and leave casts that do nothing"),
     ("movement:*", "and views around layers that have one spatial axis, which cancel between them"),
+    ("convolution:*", "and activations that begin with a factor and a summand"),
     ("eliminate_common", "decompositions repeat themselves"),
     ("eliminate_dead", "nothing unused goes into the file"),
     ("lower_bools", "after the last folding, which would make constants of them again"),

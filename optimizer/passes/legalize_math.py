@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from minnow.optimizer.format import is_encodable
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.schema.ir import DType, Node, Value
+from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder, get
-
-
-def is_encodable(node: Node) -> bool:
-    """The format has a form of its own for this node as it stands."""
-    op = get(node.op)
-    return op.mnn is not None and op.mnn.encode(node) is not None
 
 
 @rewrite(lambda p, x: p.HardSigmoid(x), level=0)
@@ -64,32 +59,112 @@ def _softplus(b: Builder, x: Value) -> Value:
 
 @rewrite(lambda p, x: p.Mish(x), level=0)
 def legalize_mish(b: Builder, m: Match) -> Value:
-    """x * tanh(softplus(x))"""
+    """x * tanh(log(1 + e^x))
+
+    Given:
+        graph g(%x: f32[4]) {
+          %y: f32[4] = Mish(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %0: f32[4] = Relu(%x)
+          %1: f32[4] = Abs(%x)
+          %2: f32[4] = Neg(%1)
+          %3: f32[4] = Exp(%2)
+          %4: f32[4] = Log1p(%3)
+          %5: f32[4] = Add(%0, %4)
+          %6: f32[4] = Tanh(%5)
+          %y: f32[4] = Mul(%x, %6)
+          return %y
+        }
+    """
     return b.Mul(m.x, b.Tanh(_softplus(b, m.x)))
 
 
 @rewrite(lambda p, x: p.Softsign(x), level=0)
 def legalize_softsign(b: Builder, m: Match) -> Value:
-    """x / (1 + |x|)"""
+    """x / (1 + |x|)
+
+    Given:
+        graph g(%x: f32[4]) {
+          %y: f32[4] = Softsign(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %0: f32[4] = Abs(%x)
+          %1: f32[4] = Add(%0, f32[](1.0))
+          %y: f32[4] = Div(%x, %1)
+          return %y
+        }
+    """
     return b.Div(m.x, b.Add(b.Abs(m.x), 1.0))
 
 
 @rewrite(lambda p, x: p.Celu(x), level=0)
 def legalize_celu(b: Builder, m: Match) -> Value:
-    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1))"""
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1))
+
+    Given:
+        graph g(%x: f32[4]) {
+          %y: f32[4] = Celu(%x) {alpha=2.0}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %0: f32[4] = Relu(%x)
+          %1: f32[4] = Div(%x, f32[](2.0))
+          %2: f32[4] = Expm1(%1)
+          %3: f32[4] = Mul(%2, f32[](2.0))
+          %4: f32[4] = Min(%3, f32[](0.0))
+          %y: f32[4] = Add(%0, %4)
+          return %y
+        }
+    """
     alpha = m.root.attrs.get("alpha", 1.0)
     return b.Add(b.Relu(m.x), b.Min(b.Mul(b.Expm1(b.Div(m.x, alpha)), alpha), 0.0))
 
 
 @rewrite(lambda p, x: p.ThresholdedRelu(x), level=0)
 def legalize_thresholded_relu(b: Builder, m: Match) -> Value:
-    """x where x > alpha, else 0"""
+    """x where x > alpha, else 0
+
+    Given:
+        graph g(%x: f32[4]) {
+          %y: f32[4] = ThresholdedRelu(%x) {alpha=2.0}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %0: bool[4] = Greater(%x, f32[](2.0))
+          %y: f32[4] = Where(%0, %x, f32[](0.0))
+          return %y
+        }
+    """
     return b.Where(b.Greater(m.x, m.root.attrs.get("alpha", 1.0)), m.x, np.zeros((), m.x.type.dtype.numpy))
 
 
 @rewrite(lambda p, x: p.Shrink(x), level=0)
 def legalize_shrink(b: Builder, m: Match) -> Value | None:
-    """x + bias below -lambd, x - bias above lambd, 0 between"""
+    """x + bias below -lambd, x - bias above lambd, 0 between
+
+    Given:
+        graph g(%x: f32[4]) {
+          %y: f32[4] = Shrink(%x) {bias=0.25}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %0: bool[4] = Greater(%x, f32[](0.5))
+          %1: f32[4] = Sub(%x, f32[](0.25))
+          %2: f32[4] = Where(%0, %1, f32[](0.0))
+          %3: bool[4] = Less(%x, f32[](-0.5))
+          %4: f32[4] = Add(%x, f32[](0.25))
+          %y: f32[4] = Where(%3, %4, %2)
+          return %y
+        }
+    """
     if not m.x.type.dtype.is_float:
         return m.no("integers are left to the engine")
     a = get("Shrink").bind(1, m.root.attrs)
@@ -130,12 +205,27 @@ def legalize_cast_bool(b: Builder, m: Match) -> Value:
           return %y
         }
     """
+    if m.x.type.dtype is DType.BOOL:
+        return m.x
     return b.NotEqual(m.x, np.zeros((), m.x.type.dtype.numpy))
 
 
 @rewrite(lambda p, x: p.Clip(x), level=0)
 def legalize_clip(b: Builder, m: Match) -> Value | None:
-    """Clip of integers as Max and Min."""
+    """Clip of integers as Max and Min.
+
+    Given:
+        graph g(%x: i32[4]) {
+          %y: i32[4] = Clip(%x) {min=-1.5, max=3.0}
+          return %y
+        }
+    Result:
+        graph g(%x: i32[4]) {
+          %0: i32[4] = Max(%x, i32[](-1))
+          %y: i32[4] = Min(%0, i32[](3))
+          return %y
+        }
+    """
     if is_encodable(m.root):
         return m.no("the format has it")
     a = get("Clip").bind(1, m.root.attrs)
@@ -150,7 +240,22 @@ def legalize_clip(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x, slope: p.PRelu(x, slope), level=0)
 def legalize_prelu(b: Builder, m: Match) -> Value | None:
-    """max(x, 0) + slope * min(x, 0), where the slope is not one number per channel."""
+    """max(x, 0) + slope * min(x, 0), where the slope is not one number per channel.
+
+    Given:
+        graph g(%x: f32[2,4], %s: f32[4]) {
+          %y: f32[2,4] = PRelu(%x, %s)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,4], %s: f32[4]) {
+          %0: f32[2,4] = Max(%x, f32[](0.0))
+          %1: f32[2,4] = Min(%x, f32[](0.0))
+          %2: f32[2,4] = Mul(%s, %1)
+          %y: f32[2,4] = Add(%0, %2)
+          return %y
+        }
+    """
     if is_encodable(m.root):
         return m.no("the format has it")
     zero = np.zeros((), m.x.type.dtype.numpy)
@@ -159,7 +264,24 @@ def legalize_prelu(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x: p.LogSoftmax(x), level=0)
 def legalize_log_softmax(b: Builder, m: Match) -> Value:
-    """x - max - log(sum(exp(x - max)))"""
+    """x - max - log(sum(exp(x - max)))
+
+    Given:
+        graph g(%x: f32[4]) {
+          %y: f32[4] = LogSoftmax(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4]) {
+          %0: f32[1] = ReduceMax(%x) {axes=(-1,)}
+          %1: f32[4] = Sub(%x, %0)
+          %2: f32[4] = Exp(%1)
+          %3: f32[1] = ReduceSum(%2) {axes=(-1,)}
+          %4: f32[1] = Log(%3)
+          %y: f32[4] = Sub(%1, %4)
+          return %y
+        }
+    """
     axis = (m.root.attrs.get("axis", -1),)
     shifted = b.Sub(m.x, b.ReduceMax(m.x, axes=axis))
     return b.Sub(shifted, b.Log(b.ReduceSum(b.Exp(shifted), axes=axis)))
@@ -170,7 +292,28 @@ def legalize_log_softmax(b: Builder, m: Match) -> Value:
     level=0,
 )
 def legalize_reduction(b: Builder, m: Match) -> Value | None:
-    """Norms and logarithms of sums in terms of ReduceSum."""
+    """Norms and logarithms of sums in terms of ReduceSum.
+
+    Given:
+        graph g(%x: f32[2,4]) {
+          %y: f32[2] = ReduceLogSumExp(%x) {axes=(1,), keepdims=False}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,4]) {
+          %0: f32[2,1] = ReduceMax(%x) {axes=(1,)}
+          %1: f32[2,1] = Abs(%0)
+          %2: bool[2,1] = Less(%1, f32[](inf))
+          %3: f32[2,1] = Where(%2, %0, f32[](0.0))
+          %4: f32[2,4] = Sub(%x, %3)
+          %5: f32[2,4] = Exp(%4)
+          %6: f32[2,1] = ReduceSum(%5) {axes=(1,)}
+          %7: f32[2,1] = Log(%6)
+          %8: f32[2,1] = Add(%7, %3)
+          %y: f32[2] = Squeeze(%8) {axes=(1,)}
+          return %y
+        }
+    """
     if is_encodable(m.root):
         return m.no("the format has it")
     a = {"axes": m.root.attrs.get("axes"), "keepdims": m.root.attrs.get("keepdims", True)}
@@ -218,29 +361,193 @@ def legalize_arg(b: Builder, m: Match) -> Value | None:
     return b.Unsqueeze(flat, axes=(axis if axis >= 0 else axis + (rank or 0),))
 
 
-@rewrite(lambda p, x, i: p.Gather(x, i), level=0)
-def legalize_gather(b: Builder, m: Match) -> Value | None:
-    """Negative indices count from the end; runtimes of the format take them for out of range.
+@rewrite(lambda p, x: p.Relu(x), level=0)
+def legalize_relu(b: Builder, m: Match) -> Value | None:
+    """Relu of integers as a maximum.
+
+    Given:
+        graph g(%x: i32[4]) {
+          %y: i32[4] = Relu(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: i32[4]) {
+          %y: i32[4] = Max(%x, i32[](0))
+          return %y
+        }
+    """
+    if m.x.type.dtype.is_float:
+        return m.no("the format has it for floats")
+    return b.Max(m.x, 0)
+
+
+@rewrite(lambda p, x: p.BitwiseNot(x), level=0)
+def legalize_bitwise_not(b: Builder, m: Match) -> Value | None:
+    """-1 - x, in two's complement
+
+    Given:
+        graph g(%x: i32[4]) {
+          %y: i32[4] = BitwiseNot(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: i32[4]) {
+          %y: i32[4] = Sub(i32[](-1), %x)
+          return %y
+        }
+    """
+    if m.x.type.dtype is not DType.I32:
+        return m.no("the format computes with 32 bits")
+    return b.Sub(np.int32(-1), m.x)
+
+
+@rewrite(lambda p, x, y: p.Equal(x, y) | p.NotEqual(x, y), level=0)
+def legalize_equal(b: Builder, m: Match) -> Value | None:
+    """Floats are equal when neither is larger; runtimes of the format compare their bits, those of NaN and -0 too.
+
+    Given:
+        graph g(%x: f32[4], %y: f32[4]) {
+          %z: bool[4] = NotEqual(%x, %y)
+          return %z
+        }
+    Result:
+        graph g(%x: f32[4], %y: f32[4]) {
+          %0: bool[4] = LessOrEqual(%x, %y)
+          %1: bool[4] = GreaterOrEqual(%x, %y)
+          %2: bool[4] = And(%0, %1)
+          %z: bool[4] = Not(%2)
+          return %z
+        }
+    """
+    if is_encodable(m.root) or m.x.type.dtype is not DType.F32:
+        return m.no("the format has it, or does not have the type")
+    same = b.And(b.LessOrEqual(m.x, m.y), b.GreaterOrEqual(m.x, m.y))
+    return same if m.root.op == "Equal" else b.Not(same)
+
+
+@rewrite(lambda p, x: p.IsNaN(x) | p.IsInf(x), level=0)
+def legalize_special(b: Builder, m: Match) -> Value | None:
+    """NaN is not even equal to itself; infinities are numbers like others.
 
     Given:
         graph g(%x: f32[4]) {
-          %y: f32[2] = Gather(%x, i32[2](-1, 0))
+          %y: bool[4] = IsInf(%x)
           return %y
         }
     Result:
         graph g(%x: f32[4]) {
-          %y: f32[2] = Gather(%x, i32[2](3, 0))
+          %0: f32[4] = Abs(%x)
+          %y: bool[4] = Equal(%0, f32[](inf))
           return %y
         }
     """
-    if m.i.data is None:
-        return m.no("the indices are computed")
-    index = m.i.data.numpy()
-    if not (index < 0).any():
-        return m.no("no index is negative")
-    axis = m.root.attrs.get("axis", 0)
-    shape = m.x.type.shape
-    extent = None if shape is None else shape[axis]
-    if not isinstance(extent, int):
-        return m.no("the extent of the axis is not known")
-    return b.Gather(m.x, np.where(index < 0, index + extent, index).astype(index.dtype), axis=axis)
+    if m.x.type.dtype is not DType.F32:
+        return m.no("the format computes with f32")
+    if m.root.op == "IsNaN":
+        return b.Not(b.LessOrEqual(m.x, m.x))
+    a = get("IsInf").bind(1, m.root.attrs)
+    if a["detect_negative"] and a["detect_positive"]:
+        return b.Equal(b.Abs(m.x), np.inf)
+    if not (a["detect_negative"] or a["detect_positive"]):
+        return m.no("it detects nothing")
+    return b.Equal(m.x, np.inf if a["detect_positive"] else -np.inf)
+
+
+@rewrite(
+    lambda p, x, y: p.Less(x, y) | p.LessOrEqual(x, y) | p.Greater(x, y) | p.GreaterOrEqual(x, y), level=0
+)
+def legalize_comparison(b: Builder, m: Match) -> Value | None:
+    """One operand in the shape of the result: runtimes of the format need that to order negative floats.
+
+    Given:
+        graph g(%x: f32[3,1], %y: f32[1,4]) {
+          %z: bool[3,4] = Less(%x, %y)
+          return %z
+        }
+    Result:
+        graph g(%x: f32[3,1], %y: f32[1,4]) {
+          %0: f32[3,4] = Expand(%x, i32[2](3, 4))
+          %z: bool[3,4] = Less(%0, %y)
+          return %z
+        }
+    """
+    if is_encodable(m.root) or m.x.type.dtype is not DType.F32:
+        return m.no("the format has it, or does not have the type")
+    shape = m.root.output.type
+    if not shape.is_static:
+        return m.no("the shape of the result is not known")
+    return b.node(m.root.op, [b.Expand(m.x, np.array(shape.static_shape, np.int32)), m.y], {}).output
+
+
+@rewrite(lambda p, c, x, y: p.Where(c, x, y), level=0)
+def legalize_where(b: Builder, m: Match) -> Value | None:
+    """The second choice in the shape of the result: runtimes of the format do not broadcast it.
+
+    Given:
+        graph g(%c: bool[3,1], %x: f32[3,4], %y: f32[4]) {
+          %z: f32[3,4] = Where(%c, %x, %y)
+          return %z
+        }
+    Result:
+        graph g(%c: bool[3,1], %x: f32[3,4], %y: f32[4]) {
+          %0: f32[3,4] = Expand(%y, i32[2](3, 4))
+          %z: f32[3,4] = Where(%c, %x, %0)
+          return %z
+        }
+    """
+    shape = m.root.output.type
+    if is_encodable(m.root) or m.y.type.shape == shape.shape or not shape.is_static:
+        return m.no("the format has it, or the shape of the result is not known")
+    return b.Where(m.c, m.x, b.Expand(m.y, np.array(shape.static_shape, np.int32)))
+
+
+@rewrite(lambda p, x, y: p.MatMul(x, y, as_="product"), level=0)
+def legalize_vector_product(b: Builder, m: Match) -> Value | None:
+    """A vector is a matrix of one row, or one column.
+
+    Given:
+        graph g(%x: f32[4], %y: f32[2,4,3]) {
+          %z: f32[2,3] = MatMul(%x, %y)
+          return %z
+        }
+    Result:
+        graph g(%x: f32[4], %y: f32[2,4,3]) {
+          %0: f32[1,4] = Unsqueeze(%x) {axes=(0,)}
+          %1: f32[2,1,3] = MatMul(%0, %y)
+          %z: f32[2,3] = Squeeze(%1) {axes=(-2,)}
+          return %z
+        }
+    """
+    ranks = (m.x.type.rank, m.y.type.rank)
+    if 1 not in ranks or None in ranks:
+        return m.no("neither is a vector, or a rank is not known")
+    attrs = m.product.attrs
+    x = b.Unsqueeze(m.x, axes=(0,)) if ranks[0] == 1 else m.x
+    y = b.Unsqueeze(m.y, axes=(1,)) if ranks[1] == 1 else m.y
+    turned = {f"transpose_{k}": attrs.get(f"transpose_{k}", False) and r != 1 for k, r in zip("ab", ranks, strict=True)}
+    z = b.MatMul(x, y, **turned)
+    gone = tuple(axis for axis, rank in zip((-2, -1), ranks, strict=True) if rank == 1)
+    return b.Squeeze(z, axes=gone)
+
+
+@rewrite(lambda p, x: p.Linear(x, ..., activation="", as_="linear"), level=0)
+def legalize_vector_linear(b: Builder, m: Match) -> Value | None:
+    """A vector is a matrix of one row.
+
+    Given:
+        graph g(%x: f32[2]) {
+          %y: f32[1] = Linear(%x, f32[1,2](1.0, 2.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2]) {
+          %0: f32[1,2] = Unsqueeze(%x) {axes=(0,)}
+          %1: f32[1,1] = Linear(%0, f32[1,2](1.0, 2.0))
+          %y: f32[1] = Squeeze(%1) {axes=(0,)}
+          return %y
+        }
+    """
+    if m.x.type.rank != 1:
+        return m.no("it is no vector")
+    rows = b.node("Linear", [b.Unsqueeze(m.x, axes=(0,)), *m.linear.inputs[1:]], {}).output
+    return b.Squeeze(rows, axes=(0,))

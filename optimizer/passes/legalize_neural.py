@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.format import is_encodable
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, LazyBlob, Value
@@ -14,7 +15,7 @@ from minnow.schema.ops import Builder
 
 @rewrite(lambda p, x, scale, bias, mean, var: p.BatchNorm(x, scale, bias, mean, var), level=0)
 def legalize_batch_norm(b: Builder, m: Match) -> Value | None:
-    """A factor and a summand per channel.
+    """A factor and a summand per channel, computed here where the statistics are constant.
 
     Given:
         graph g(%x: f32[1,1,2]) {
@@ -28,12 +29,43 @@ def legalize_batch_norm(b: Builder, m: Match) -> Value | None:
         }
     """
     values = [m.scale, m.bias, m.mean, m.var]
+    epsilon, dtype = m.root.attrs.get("epsilon", 1e-5), m.x.type.dtype.numpy
     if any(v.data is None for v in values):
-        return m.no("its statistics are computed")
+        factor = b.Div(m.scale, b.Sqrt(b.Add(m.var, epsilon)))
+        return b.Scale(m.x, factor, b.Sub(m.bias, b.Mul(m.mean, factor)))
     scale, bias, mean, var = (v.data.numpy().astype(np.float64) for v in values)
-    factor = scale / np.sqrt(var + m.root.attrs.get("epsilon", 1e-5))
-    dtype = m.x.type.dtype.numpy
-    return b.Scale(m.x, factor.astype(dtype), (bias - mean * factor).astype(dtype))
+    numbers = scale / np.sqrt(var + epsilon)
+    return b.Scale(m.x, numbers.astype(dtype), (bias - mean * numbers).astype(dtype))
+
+
+@rewrite(lambda p, x, scale, bias: p.Scale(x, scale, bias), level=0)
+def legalize_scale(b: Builder, m: Match) -> Value | None:
+    """A factor and a summand that the format's op does not take: for other ranks than 4, and computed ones.
+
+    Given:
+        graph g(%x: f32[1,2,3]) {
+          %y: f32[1,2,3] = Scale(%x, f32[2](1.0, 2.0), f32[2](3.0, 4.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,2,3]) {
+          %0: f32[1,2,3] = Mul(%x, f32[2,1](1.0, 2.0))
+          %y: f32[1,2,3] = Add(%0, f32[2,1](3.0, 4.0))
+          return %y
+        }
+    """
+    rank = m.x.type.rank
+    if rank is None or is_encodable(m.root):
+        return m.no("the format has it, or the rank is not known")
+
+    def along_channels(v: Value) -> Any:
+        if rank <= 2:
+            return v
+        if v.data is not None:
+            return v.data.numpy().reshape(-1, *(1,) * (rank - 2))
+        return b.Unsqueeze(v, axes=tuple(range(1, rank - 1)))
+
+    return b.Add(b.Mul(m.x, along_channels(m.scale)), along_channels(m.bias))
 
 
 @rewrite(lambda p, x, w: p.Conv(x, w, ...) | p.ConvTranspose(x, w, ...), level=0)
@@ -73,15 +105,120 @@ def legalize_conv_1d(b: Builder, m: Match) -> Value | None:
 
 
 @rewrite(lambda p, x: p.MaxPool(x, as_="pool") | p.AveragePool(x, as_="pool"), level=0)
-def legalize_pool_1d(b: Builder, m: Match) -> Value | None:
-    """One spatial axis becomes two, the second of extent 1."""
+def legalize_pool_1d(b: Builder, m: Match) -> tuple[Value, ...] | None:
+    """One spatial axis becomes two, the second of extent 1.
+
+    Given:
+        graph g(%x: f32[1,1,6]) {
+          %y: f32[1,1,3] = AveragePool(%x) {kernel=(2,), strides=(2,), pads=(0, 0), dilations=(1,)}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,6]) {
+          %0: f32[1,1,6,1] = Unsqueeze(%x) {axes=(3,)}
+          %1: f32[1,1,3,1] = AveragePool(%0) {kernel=(2, 1), strides=(2, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,3] = Squeeze(%1) {axes=(3,)}
+          return %y
+        }
+    """
     a = m.root.attrs
     if len(a["kernel"]) != 1:
         return m.no("it does not have one spatial axis")
     wide: dict[str, Any] = {k: (*a[k], 1) for k in ("kernel", "strides", "dilations") if k in a}
     wide["pads"] = (a["pads"][0], 0, a["pads"][1], 0)
-    y = b.node(m.root.op, [b.Unsqueeze(m.x, axes=(3,))], {**a, **wide}).output
-    return b.Squeeze(y, axes=(3,))
+    # The flat indices of MaxPool's second output do not change: the new axis is the last one, and of extent 1.
+    made = b.node(m.root.op, [b.Unsqueeze(m.x, axes=(3,))], {**a, **wide}, len(m.root.outputs)).outputs
+    return tuple(b.Squeeze(y, axes=(3,)) for y in made)
+
+
+@rewrite(lambda p, x: p.GlobalAveragePool(x) | p.GlobalMaxPool(x), level=0)
+def legalize_global_pool_1d(b: Builder, m: Match) -> Value | None:
+    """One spatial axis becomes two, the second of extent 1.
+
+    Given:
+        graph g(%x: f32[1,2,6]) {
+          %y: f32[1,2,1] = GlobalMaxPool(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,2,6]) {
+          %0: f32[1,2,6,1] = Unsqueeze(%x) {axes=(3,)}
+          %1: f32[1,2,1,1] = GlobalMaxPool(%0)
+          %y: f32[1,2,1] = Squeeze(%1) {axes=(3,)}
+          return %y
+        }
+    """
+    if m.x.type.rank != 3:
+        return m.no("it does not have one spatial axis")
+    return b.Squeeze(b.node(m.root.op, [b.Unsqueeze(m.x, axes=(3,))], {}).output, axes=(3,))
+
+
+@rewrite(lambda p, x: p.LpPool(x, as_="pool") | p.GlobalLpPool(x, as_="pool"), level=0)
+def legalize_lp_pool(b: Builder, m: Match) -> Value | None:
+    """The p-th root of the sum of p-th powers, by way of their mean.
+
+    Given:
+        graph g(%x: f32[1,1,4,4]) {
+          %y: f32[1,1,2,2] = LpPool(%x) {kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,4,4]) {
+          %0: f32[1,1,4,4] = Square(%x)
+          %1: f32[1,1,2,2] = AveragePool(%0) {kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1), count_include_pad=True}
+          %2: f32[1,1,2,2] = Mul(%1, f32[](4.0))
+          %y: f32[1,1,2,2] = Sqrt(%2)
+          return %y
+        }
+    """
+    attrs = dict(m.pool.attrs)
+    p = attrs.pop("p", 2)
+    if p not in (1, 2) or (m.x.type.rank or 0) < 3:
+        return m.no(f"p is {p}, or the rank is not known")
+    powers = b.Abs(m.x) if p == 1 else b.Square(m.x)
+    if m.pool.op == "GlobalLpPool":
+        total = b.ReduceSum(powers, axes=tuple(range(2, m.x.type.rank)))
+    elif attrs.get("ceil_mode", False):
+        return m.no("windows that stand out have fewer elements")
+    else:
+        mean = b.AveragePool(powers, **attrs, count_include_pad=True)
+        total = b.Mul(mean, float(np.prod(attrs["kernel"])))
+    return total if p == 1 else b.Sqrt(total)
+
+
+@rewrite(lambda p, x, w: p.Conv(x, w, ..., as_="conv"), level=0)
+def legalize_computed_groups(b: Builder, m: Match) -> Value | None:
+    """Groups with computed weights, one convolution each.
+
+    Given:
+        graph g(%x: f32[1,2,3,3], %w: f32[4,1,1,1]) {
+          %y: f32[1,4,3,3] = Conv(%x, %w) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=2}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,2,3,3], %w: f32[4,1,1,1]) {
+          %0: f32[1,1,3,3], %1: f32[1,1,3,3] = Split(%x) {axis=1, sizes=(1, 1)}
+          %2: f32[2,1,1,1], %3: f32[2,1,1,1] = Split(%w) {sizes=(2, 2)}
+          %4: f32[1,2,3,3] = Conv(%0, %2) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %5: f32[1,2,3,3] = Conv(%1, %3) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,4,3,3] = Concat(%4, %5) {axis=1}
+          return %y
+        }
+    """
+    conv, w = m.conv, m.w.type.shape
+    groups = conv.attrs.get("group", 1)
+    if groups == 1 or m.w.is_const or is_encodable(conv) or w is None or not all(isinstance(d, int) for d in w[:2]):
+        return m.no("it is one group, has constant weights, or weights of unknown shape")
+    if len(conv.attrs["strides"]) != 2:
+        return m.no("it does not have two spatial axes")
+    channels, features = (int(w[1]),) * groups, (int(w[0]) // groups,) * groups
+    xs = b.Split(m.x, axis=1, sizes=channels, n_outputs=groups)
+    ws = b.Split(m.w, axis=0, sizes=features, n_outputs=groups)
+    bias = conv.input(2) if conv.has_input(2) else None
+    biases = (None,) * groups if bias is None else b.Split(bias, axis=0, sizes=features, n_outputs=groups)
+    attrs = {**conv.attrs, "group": 1}
+    ys = [b.node("Conv", row, attrs).output for row in zip(xs, ws, biases, strict=True)]
+    return b.Concat(*ys, axis=1)
 
 
 @rewrite(lambda p, x, scale, bias: p.InstanceNorm(x, scale, bias), level=0)
@@ -107,7 +244,22 @@ def legalize_instance_norm(b: Builder, m: Match) -> Value:
 
 @rewrite(lambda p, x, scale, bias: p.GroupNorm(x, scale, bias), level=0)
 def legalize_group_norm(b: Builder, m: Match) -> Value:
-    """Each group of channels of each sample is normalized as one row."""
+    """Each group of channels of each sample is normalized as one row.
+
+    Given:
+        graph g(%x: f32[1,4,5]) {
+          %y: f32[1,4,5] = GroupNorm(%x, f32[4](1.0, 2.0, 3.0, 4.0), f32[4](3.0, 4.0, 5.0, 6.0)) {num_groups=2}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,4,5]) {
+          %0: f32[1,2,10] = Reshape(%x, i32[3](0, 2, -1))
+          %1: f32[1,2,10] = LayerNorm(%0)
+          %2: f32[1,4,5] = Reshape(%1, i32[3](1, 4, 5))
+          %y: f32[1,4,5] = Scale(%2, f32[4](1.0, 2.0, 3.0, 4.0), f32[4](3.0, 4.0, 5.0, 6.0))
+          return %y
+        }
+    """
     return _normalized_rows(b, m.x, (0, m.root.attrs["num_groups"], -1), m)
 
 
@@ -129,12 +281,34 @@ def shape_of(b: Builder, x: Value) -> Any:
     return b.Cast(b.Shape(x), to=DType.I32)
 
 
-@rewrite(lambda p, x, w, r: p.LSTM(x, w, r, ..., direction="reverse"), level=0)
-def legalize_reverse_lstm(b: Builder, m: Match) -> tuple[Value, ...] | None:
-    """Backwards is forwards over the reversed sequence."""
+@rewrite(
+    lambda p, x, w: (
+        p.LSTM(x, w, ..., direction="reverse")
+        | p.GRU(x, w, ..., direction="reverse")
+        | p.RNN(x, w, ..., direction="reverse")
+    ),
+    level=0,
+)
+def legalize_backward(b: Builder, m: Match) -> tuple[Value, ...] | None:
+    """Backwards is forwards over the reversed sequence.
+
+    Given:
+        graph g(%x: f32[3,1,1]) {
+          %y: f32[3,1,1,1], %h: f32[1,1,1] = RNN(%x, f32[1,1,1](2.0), f32[1,1,1](3.0)) {hidden=1, direction="reverse"}
+          return %y, %h
+        }
+    Result:
+        graph g(%x: f32[3,1,1]) {
+          %0: f32[3,1,1] = Reverse(%x) {axes=(0,)}
+          %1: f32[3,1,1,1], %h: f32[1,1,1] = RNN(%0, f32[1,1,1](2.0), f32[1,1,1](3.0)) {hidden=1}
+          %y: f32[3,1,1,1] = Reverse(%1) {axes=(0,)}
+          return %y, %h
+        }
+    """
     if m.root.has_input(4):
         return m.no("sequences have lengths of their own")
-    rest = [*m.root.inputs[1:]]
     attrs = {**m.root.attrs, "direction": "forward"}
-    made = b.node("LSTM", [b.Reverse(m.x, axes=(0,)), *rest], attrs, len(m.root.outputs)).outputs
-    return (b.Reverse(made[0], axes=(0,)), *made[1:])
+    first, *rest = b.node(
+        m.root.op, [b.Reverse(m.x, axes=(0,)), *m.root.inputs[1:]], attrs, len(m.root.outputs)
+    ).outputs
+    return (b.Reverse(first, axes=(0,)), *rest)

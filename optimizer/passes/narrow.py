@@ -25,6 +25,23 @@ def narrow_types(graph: Graph) -> int:
     Results that are int64 by definition (shapes, indices) get a cast. Integers stay wide everywhere when some constant
     does not fit 32 bits; bounds of slices and trip counts are clamped, they only mean "to the end". Weights of
     convolutions stay f16. Boolean parameters become i32, with a comparison behind them.
+
+    Given:
+        graph g(%x: f16[2,3], %i: i64[2,3], %c: bool[2,3]) {
+          %a: i64[2] = Shape(%x)
+          %b: i64[2,3] = Expand(%i, %a)
+          %y: i64[2,3] = Where(%c, %b, i64[](7))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3], %i: i32[2,3], %c: i32[2,3]) {
+          %0: bool[2,3] = NotEqual(%c, i32[](0))
+          %1: i64[2] = Shape(%x)
+          %2: i32[2] = Cast(%1) {to=i32}
+          %3: i32[2,3] = Expand(%i, %2)
+          %y: i32[2,3] = Where(%0, %3, i32[](7))
+          return %y
+        }
     """
     table = {**FLOATS, **(INTS if _fits(graph) else {})}
     return _narrow(graph, table, main=True)

@@ -1,0 +1,46 @@
+"""What the file format can say: asked of the ops' encodings, with no weights read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minnow.schema.ir import ArrayBlob, Graph, Node, Value
+from minnow.schema.ops import Trait, get
+
+# Nothing that decides whether there is a form is as big as this.
+_MAX_ELEMENTS = 4096
+
+
+def is_encodable(node: Node) -> bool:
+    """The format has a form of its own for this node as it stands; without one only Minnow's engine runs it."""
+    op = get(node.op, node.origin)
+    if op.mnn is None:
+        return False
+    inputs = [_light(v) for v in node.inputs]
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return op.mnn.encode(node) is not None
+    twin = Node(node.op, inputs, node.attrs, [v.type for v in node.outputs])
+    try:
+        return op.mnn.encode(twin) is not None
+    finally:
+        for i in range(len(inputs)):
+            twin.set_input(i, None)
+
+
+def _light(value: Value | None) -> Value | None:
+    """The value; instead of a big constant one of zeros that takes no memory."""
+    if value is None or value.data is None or (value.type.count or 0) <= _MAX_ELEMENTS:
+        return value
+    zeros = np.broadcast_to(np.zeros((), value.data.dtype.numpy), tuple(value.data.shape))
+    return Value(value.type, value.name, ArrayBlob(zeros))
+
+
+def engine_only(graph: Graph) -> list[str]:
+    """Names of the ops, in this graph and those nested in it, that only Minnow's engine can run."""
+    names = {
+        node.op
+        for g in graph.walk()
+        for node in g
+        if Trait.CONTROL_FLOW not in get(node.op).traits and node.op != "Raw" and not is_encodable(node)
+    }
+    return sorted(names)
