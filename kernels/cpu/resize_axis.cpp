@@ -162,7 +162,8 @@ int64_t resize_nearest(const ResizeSettings& s, const ResizeAxis& axis, int64_t 
       at = at == std::floor(at) + 0.5f ? std::floor(at) : std::round(at);
       break;
     case Nearest::kPreferCeil:
-      at = at == std::floor(at) + 0.5f ? std::ceil(at) : std::round(at);
+      // A little less than a half counts as one, as other runtimes have it: coordinates carry rounding errors.
+      at = static_cast<float>(std::floor(static_cast<double>(at) + 0.500001));
       break;
     case Nearest::kFloor:
       at = std::floor(at);
