@@ -453,9 +453,7 @@ def legalize_special(b: Builder, m: Match) -> Value | None:
     return b.Equal(m.x, np.inf if a["detect_positive"] else -np.inf)
 
 
-@rewrite(
-    lambda p, x, y: p.Less(x, y) | p.LessOrEqual(x, y) | p.Greater(x, y) | p.GreaterOrEqual(x, y), level=0
-)
+@rewrite(lambda p, x, y: p.Less(x, y) | p.LessOrEqual(x, y) | p.Greater(x, y) | p.GreaterOrEqual(x, y), level=0)
 def legalize_comparison(b: Builder, m: Match) -> Value | None:
     """One operand in the shape of the result: runtimes of the format need that to order negative floats.
 
