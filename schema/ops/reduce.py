@@ -12,7 +12,7 @@ from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
 from minnow.schema.ir.type import Shape
 from minnow.schema.ops.encoding import BOOL, F32, F32_I32, WIRE_DTYPES, bound, computes, constant, dtype_of, fields
 from minnow.schema.ops.extent import axes_of, axis_of, scalar
-from minnow.schema.ops.op import REDUCTION, Arg, Decoded, Encoding, Float, Int, Numeric, Op, T, WireOp, fill, op
+from minnow.schema.ops.op import REDUCTION, Arg, Decoded, Encoding, Float, Int, Numeric, Op, T, Trait, WireOp, fill, op
 from minnow.schema.ops.special import Array, keep
 
 
@@ -220,13 +220,16 @@ def _arg_encoding(type: str) -> Encoding:
     return Encoding(encode, decode, (type,))
 
 
-@op(mnn=_arg_encoding("ArgMax"))
+INDEX = frozenset({Trait.NONNEGATIVE})
+
+
+@op(mnn=_arg_encoding("ArgMax"), traits=INDEX)
 def ArgMax(x: Numeric, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False):
     """Index of the largest element along an axis, as i64; of equal ones the first, or the last."""
     return _arg(x, axis, keepdims, select_last_index, np.argmax).astype(np.int64)
 
 
-@op(mnn=_arg_encoding("ArgMin"))
+@op(mnn=_arg_encoding("ArgMin"), traits=INDEX)
 def ArgMin(x: Numeric, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False):
     """Index of the smallest element along an axis, as i64; of equal ones the first, or the last."""
     return _arg(x, axis, keepdims, select_last_index, np.argmin).astype(np.int64)

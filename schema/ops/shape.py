@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
+from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType, Value
 from minnow.schema.ir.type import Shape as Dims
 from minnow.schema.ir.type import broadcast
 from minnow.schema.ops.encoding import bound, constant, simple, when
@@ -292,8 +292,31 @@ def _one_sided(node: Node) -> bool:
     x = node.input(0).type.shape
     if array is not None:
         return broadcast_to(x, tuple(int(d) for d in array))
+    if _keeps_extents(shape, node.input(0)):
+        return True
     n = shape.type.shape[0] if shape.type.shape else None
     return x is not None and isinstance(n, int) and len(x) <= n and all(d == 1 for d in x)
+
+
+def _keeps_extents(shape: Value, x: Value) -> bool:
+    """The shape is Where(Equal(s, 1), Shape(x), s): what a pass writes to have extents of `x` where s has ones."""
+    choice = shape.producer
+    if choice is None or choice.op != "Where" or shape.type.shape != (x.type.rank,):
+        return False
+    test, own = choice.input(0).producer, choice.input(1)
+    while own.producer is not None and own.producer.op == "Cast":
+        own = own.producer.input(0)
+    if test is None or test.op != "Equal" or own.producer is None or own.producer.op != "Shape":
+        return False
+    one = test.input(1).array
+    plain = not own.producer.attrs.get("start") and own.producer.attrs.get("end") is None
+    return (
+        test.input(0) is choice.input(2)
+        and one is not None
+        and bool(np.all(one == 1))
+        and plain
+        and (own.producer.input(0) is x)
+    )
 
 
 Expand.mnn = when(_one_sided, simple("BroadcastTo"))
