@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import minnow.optimizer.layout
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
+from minnow.optimizer.format import engine_only
 from minnow.optimizer.rewrite import Rule, Trace, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.errors import UsageError
@@ -86,12 +87,20 @@ def optimize(
     for name, _ in LEGALIZE:
         # A file cannot do without these, whatever was selected.
         _run(model, name, max(level, 1), lambda _: True, log, check)
+    _notice(model)
     statistics = {
         name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3)}
         for name, s in log.statistics.items()
         if s.hits
     }
     return Summary(before, count_nodes(model.graph), statistics)
+
+
+def _notice(model: Model) -> None:
+    if names := engine_only(model.graph):
+        text = f"MNN's own runtime cannot run: {', '.join(names)}"
+        if text not in model.notices:
+            model.notices.append(text)
 
 
 def _run(model: Model, name: str, level: int, keep: Callable[[str], bool], log: Trace, check: Check | None) -> None:

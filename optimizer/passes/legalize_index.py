@@ -90,16 +90,51 @@ def legalize_one_hot(b: Builder, m: Match) -> Value | None:
         }
     Result:
         graph g(%i: i32[2]) {
-          %0: i32[2] = Mod(%i, i32[](3))
-          %1: i32[2] = Max(%i, %0)
-          %y: f32[2,3] = OneHot(%1, i32[](3), f32[2](0.0, 1.0))
+          %0: bool[2] = Less(%i, i32[](-3))
+          %1: i32[2] = Mod(%i, i32[](3))
+          %2: i32[2] = Max(%i, %1)
+          %3: i32[2] = Where(%0, i32[](3), %2)
+          %y: f32[2,3] = OneHot(%3, i32[](3), f32[2](0.0, 1.0))
           return %y
         }
     """
     if is_nonnegative(m.i) or m.depth.data is None or not m.i.type.dtype.is_int:
         return m.no("no class can be negative, or their number is computed")
     depth = int(m.depth.data.numpy().reshape(-1)[0])
-    return b.node("OneHot", [_from_front(b, m.i, depth), m.depth, m.values], m.one.attrs).output
+    # A class below -depth is none, like one from depth on.
+    if m.i.data is not None:
+        numbers = m.i.data.numpy()
+        classes = np.where(numbers < -depth, depth, np.where(numbers < 0, numbers + depth, numbers))
+        return b.node("OneHot", [classes.astype(numbers.dtype), m.depth, m.values], m.one.attrs).output
+    bound = np.asarray(depth, m.i.type.dtype.numpy)
+    classes = b.Where(b.Less(m.i, -bound), bound, _from_front(b, m.i, depth))
+    return b.node("OneHot", [classes, m.depth, m.values], m.one.attrs).output
+
+
+@rewrite(lambda p, x: p.Hardmax(x), level=0)
+def legalize_hardmax(b: Builder, m: Match) -> Value | None:
+    """One at the place of the largest element.
+
+    Given:
+        graph g(%x: f32[2,3]) {
+          %y: f32[2,3] = Hardmax(%x)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3]) {
+          %0: i64[2] = ArgMax(%x) {axis=-1, keepdims=False}
+          %1: i32[2] = Cast(%0) {to=i32}
+          %y: f32[2,3] = OneHot(%1, i32[](3), f32[2](0.0, 1.0))
+          return %y
+        }
+    """
+    axis, shape = m.root.attrs.get("axis", -1), m.x.type.shape
+    depth = None if shape is None else shape[axis]
+    if not isinstance(depth, int):
+        return m.no("the extent of the axis is not known")
+    dtype = m.x.type.dtype.numpy
+    place = b.Cast(b.ArgMax(m.x, axis=axis, keepdims=False), to=DType.I32)
+    return b.OneHot(place, np.array(depth, np.int32), np.array([0, 1], dtype), axis=axis)
 
 
 @rewrite(lambda p, x: p.NonZero(x), level=0)

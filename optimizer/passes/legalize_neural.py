@@ -186,9 +186,9 @@ def legalize_lp_pool(b: Builder, m: Match) -> Value | None:
     return total if p == 1 else b.Sqrt(total)
 
 
-@rewrite(lambda p, x, w: p.Conv(x, w, ..., as_="conv"), level=0)
-def legalize_computed_groups(b: Builder, m: Match) -> Value | None:
-    """Groups with computed weights, one convolution each.
+@rewrite(lambda p, x, w: p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), level=0)
+def legalize_groups(b: Builder, m: Match) -> Value | None:
+    """Groups that the format does not have, transposed ones and those with computed weights, one convolution each.
 
     Given:
         graph g(%x: f32[1,2,3,3], %w: f32[4,1,1,1]) {
@@ -207,18 +207,66 @@ def legalize_computed_groups(b: Builder, m: Match) -> Value | None:
     """
     conv, w = m.conv, m.w.type.shape
     groups = conv.attrs.get("group", 1)
-    if groups == 1 or m.w.is_const or is_encodable(conv) or w is None or not all(isinstance(d, int) for d in w[:2]):
-        return m.no("it is one group, has constant weights, or weights of unknown shape")
-    if len(conv.attrs["strides"]) != 2:
-        return m.no("it does not have two spatial axes")
-    channels, features = (int(w[1]),) * groups, (int(w[0]) // groups,) * groups
-    xs = b.Split(m.x, axis=1, sizes=channels, n_outputs=groups)
-    ws = b.Split(m.w, axis=0, sizes=features, n_outputs=groups)
+    if groups == 1 or is_encodable(conv) or w is None or not all(isinstance(d, int) for d in w[:2]):
+        return m.no("it is one group, the format has it, or the shape of the weights is not known")
+    if len(conv.attrs["strides"]) != 2 or conv.attrs.get("auto_pad"):
+        return m.no("it does not have two spatial axes, or pads automatically")
+    first, second = int(w[0]) // groups, int(w[1])
+    ins, outs = (second, first) if conv.op == "Conv" else (first, second)
+    xs = b.Split(m.x, axis=1, sizes=(ins,) * groups, n_outputs=groups)
+    ws = b.Split(m.w, axis=0, sizes=(first,) * groups, n_outputs=groups)
     bias = conv.input(2) if conv.has_input(2) else None
-    biases = (None,) * groups if bias is None else b.Split(bias, axis=0, sizes=features, n_outputs=groups)
-    attrs = {**conv.attrs, "group": 1}
-    ys = [b.node("Conv", row, attrs).output for row in zip(xs, ws, biases, strict=True)]
+    biases = (None,) * groups if bias is None else b.Split(bias, axis=0, sizes=(outs,) * groups, n_outputs=groups)
+    ys = [b.node(conv.op, row, {**conv.attrs, "group": 1}).output for row in zip(xs, ws, biases, strict=True)]
     return b.Concat(*ys, axis=1)
+
+
+@rewrite(
+    lambda p, x: p.AveragePool(x, count_include_pad=True, ceil_mode=False, pads=any, auto_pad="", as_="pool"), level=0
+)
+def legalize_average_pads(b: Builder, m: Match) -> Value | None:
+    """Padding that counts, where the format's op does not have it, as padding in front of the pooling.
+
+    Given:
+        graph g(%x: f32[1,1,3,3]) {
+          %y: f32[1,1,3,3] = AveragePool(%x) {kernel=(2, 2), strides=(1, 1), pads=(0, 0, 1, 1), dilations=(1, 1), count_include_pad=True}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,3,3]) {
+          %0: f32[1,1,4,4] = Pad(%x, i32[8](0, 0, 0, 0, 0, 1, 0, 1))
+          %y: f32[1,1,3,3] = AveragePool(%0) {kernel=(2, 2), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    """  # noqa: E501
+    if is_encodable(m.pool) or m.x.type.rank != 4:
+        return m.no("the format has it, or it does not have two spatial axes")
+    top, left, bottom, right = m.pool.attrs["pads"]
+    padded = b.Pad(m.x, np.array([0, 0, 0, 0, top, bottom, left, right], np.int32))
+    return b.AveragePool(padded, **{**m.pool.attrs, "pads": (0, 0, 0, 0), "count_include_pad": False})
+
+
+@rewrite(lambda p, x: p.LayerNorm(x, ..., as_="norm") | p.RMSNorm(x, ..., as_="norm"), level=0)
+def legalize_norm_operands(b: Builder, m: Match) -> Value | None:
+    """Scale and bias that the format's op does not take, behind it.
+
+    Given:
+        graph g(%x: f32[2,3], %s: f32[3]) {
+          %y: f32[2,3] = RMSNorm(%x, %s)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3], %s: f32[3]) {
+          %0: f32[2,3] = RMSNorm(%x)
+          %y: f32[2,3] = Mul(%0, %s)
+          return %y
+        }
+    """
+    if not any(m.norm.has_input(i) for i in (1, 2)) or is_encodable(m.norm):
+        return m.no("the format has it, or it has neither")
+    y = b.node(m.norm.op, [m.x], m.norm.attrs).output
+    y = b.Mul(y, m.norm.input(1)) if m.norm.has_input(1) else y
+    return b.Add(y, m.norm.input(2)) if m.norm.has_input(2) else y
 
 
 @rewrite(lambda p, x, scale, bias: p.InstanceNorm(x, scale, bias), level=0)

@@ -10,7 +10,7 @@ import numpy as np
 from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.blob import nbytes
-from minnow.schema.ops import Builder, Trait, get, infer_node
+from minnow.schema.ops import Builder, infer_node
 
 FLOATS = {DType.F64: DType.F32, DType.F16: DType.F32, DType.BF16: DType.F32}
 INTS = dict.fromkeys((DType.I64, DType.U64, DType.U32, DType.I16, DType.U16), DType.I32)
@@ -48,6 +48,8 @@ def narrow_types(graph: Graph) -> int:
 
 
 def _fits(graph: Graph) -> bool:
+    if any(p.type.dtype in (DType.U32, DType.U64) for p in graph.params):
+        return False  # half of their numbers have no place in i32
     for g in graph.walk():
         for value in g.constants():
             if value.type.dtype not in INTS or value.data is None or nbytes(value.data) == 0:
@@ -75,7 +77,7 @@ def _narrow(graph: Graph, table: dict[DType, DType], main: bool) -> int:
     for node in [*graph, graph.ret]:
         for i, value in enumerate(node.inputs):
             if value is not None and value.data is not None and value.type.dtype in table:
-                if value.type.dtype is DType.F16 and i == 1 and Trait.SPATIAL in get_traits(node):
+                if value.type.dtype is DType.F16 and i > 0 and _takes_halves(node):
                     continue
                 if value not in constants:
                     constants[value] = _converted(value, table[value.type.dtype])
@@ -86,9 +88,9 @@ def _narrow(graph: Graph, table: dict[DType, DType], main: bool) -> int:
     return changes
 
 
-def get_traits(node: Node) -> frozenset[Trait]:
-    """Traits of a node's op; none for the terminator."""
-    return frozenset() if node.graph is not None and node is node.graph.ret else get(node.op).traits
+def _takes_halves(node: Node) -> bool:
+    """The op computes with f32 whatever its weights are: convolutions do."""
+    return node.op in ("Conv", "ConvTranspose")
 
 
 def _narrow_node(node: Node, table: dict[DType, DType]) -> int:
@@ -160,6 +162,8 @@ def lower_bools(graph: Graph) -> int:
         numbers = LazyBlob(partial(_as_int32, blob), DType.I32, tuple(blob.shape))
         truth: Value | None = None
         for node, i in list(value.uses):
+            if node.graph is not graph:
+                continue
             if node.op == "Loop" and i == 1 and bool(blob.numpy().all()):
                 node.set_input(i, None)  # a loop without a condition goes on
                 continue
