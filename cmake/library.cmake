@@ -8,7 +8,10 @@ target_link_libraries(minnow PRIVATE minnow_engine minnow_kernels)
 target_include_directories(minnow INTERFACE
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/runtime/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 # The map also hides the instantiations of the standard library, which hidden visibility does not.
-target_link_options(minnow PRIVATE -Wl,--gc-sections -Wl,--no-undefined "-Wl,--version-script=${exports}")
+target_link_options(minnow PRIVATE -Wl,--gc-sections "-Wl,--version-script=${exports}")
+if(NOT MINNOW_SANITIZE) # clang leaves the sanitizer's own symbols to the program
+  target_link_options(minnow PRIVATE -Wl,--no-undefined)
+endif()
 set_target_properties(minnow PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS "${exports}" LINKER_LANGUAGE CXX)
 

@@ -32,7 +32,7 @@ target_compile_options(minnow_flags INTERFACE
   -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # gcc 12 and older warn inside their own AVX-512 headers (gcc bug 105593).
-  target_compile_options(minnow_flags INTERFACE -Wno-maybe-uninitialized -Wno-uninitialized)
+  target_compile_options(minnow_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
 
 set(MINNOW_SANITIZE "" CACHE STRING "Sanitizers to build with, such as address,undefined")
