@@ -25,33 +25,29 @@ HWY_INLINE V Square(V x) {
   return hn::Mul(x, x);
 }
 
-// out[i] = f(a[i], b[i]), where either may be a single number.
+// out[i] = f(a[i], b[i]), where either may be a single number: a vector of it is then read again and again.
 template <class Function>
 HWY_INLINE void MapPairs(const void* const* in, const int* step, void* out, int64_t n, const Function& f) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float* a = static_cast<const float*>(in[0]);
-  const float* b = static_cast<const float*>(in[1]);
-  float* y = static_cast<float*>(out);
-  const auto first_a = hn::Set(d, *a);
-  const auto first_b = hn::Set(d, *b);
-  int64_t i = 0;
-  if (step[0] != 0 && step[1] != 0) {
-    for (; i + lanes <= n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
-  } else if (step[0] != 0) {
-    for (; i + lanes <= n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, a + i), first_b), d, y + i);
-  } else {
-    for (; i + lanes <= n; i += lanes) hn::StoreU(f(d, first_a, hn::LoadU(d, b + i)), d, y + i);
+  HWY_ALIGN float buffer[2][hn::MaxLanes(d)];
+  const float* operand[2];
+  for (int k = 0; k < 2; ++k) {
+    operand[k] = static_cast<const float*>(in[k]);
+    hn::Store(hn::Set(d, *operand[k]), d, buffer[k]);
+    if (step[k] == 0) operand[k] = buffer[k];
   }
-  if (i == n) return;
-  const size_t rest = static_cast<size_t>(n - i);
-  HWY_ALIGN float buffer[2][hn::MaxLanes(d)] = {};
-  hn::Store(first_a, d, buffer[0]);
-  hn::Store(first_b, d, buffer[1]);
-  if (step[0] != 0) std::memcpy(buffer[0], a + i, rest * sizeof(float));
-  if (step[1] != 0) std::memcpy(buffer[1], b + i, rest * sizeof(float));
+  const float *a = operand[0], *b = operand[1];
+  float* y = static_cast<float*>(out);
+  const int64_t whole = n / lanes * lanes;
+  for (int64_t i = 0; i < whole; i += lanes)
+    hn::StoreU(f(d, hn::LoadU(d, a + i * step[0]), hn::LoadU(d, b + i * step[1])), d, y + i);
+  if (whole == n) return;
+  const size_t bytes = static_cast<size_t>(n - whole) * sizeof(float);
+  if (step[0] != 0) std::memcpy(buffer[0], a + whole, bytes);
+  if (step[1] != 0) std::memcpy(buffer[1], b + whole, bytes);
   hn::Store(f(d, hn::Load(d, buffer[0]), hn::Load(d, buffer[1])), d, buffer[0]);
-  std::memcpy(y + i, buffer[0], rest * sizeof(float));
+  std::memcpy(y + whole, buffer[0], bytes);
 }
 
 #define MINNOW_DEFINE(Name, Vector, ...)                                          \

@@ -49,8 +49,7 @@ Status check_shape(const InferContext& c, int i, const char* name, const Shape& 
   return fail(Code::kFormat, "%s has the shape %s, not %s", name, c.shape(i).str().c_str(), expected.str().c_str());
 }
 
-template <Layer layer>
-Status infer_recurrent(InferContext& c) {
+Status infer_recurrent(InferContext& c, Layer layer) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
   const DType dtype = c.in(kX).dtype;
   const std::string direction = c.attrs.s("direction", "forward");
@@ -107,10 +106,9 @@ void multiply(const Gemm&, const double* a, const Weights& w, const double* rows
   }
 }
 
-template <Layer layer>
 class Recurrent final : public Kernel {
  public:
-  explicit Recurrent(const NodeContext& node) : attrs_(node.attrs) {}
+  Recurrent(const NodeContext& node, Layer layer) : layer_(layer), attrs_(node.attrs) {}
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& x = node.in[kX]->shape;
@@ -120,9 +118,9 @@ class Recurrent final : public Kernel {
     dtype_ = node.in[kX]->dtype;
     is_double_ = dtype_ == DType::kF64;
     std::vector<GateFunction> functions;
-    MINNOW_RETURN_IF_ERROR(read_functions(attrs_, layer, directions_, &functions));
+    MINNOW_RETURN_IF_ERROR(read_functions(attrs_, layer_, directions_, &functions));
     for (int d = 0; d < directions_; ++d) {
-      std::copy_n(functions.begin() + d * functions_of(layer), functions_of(layer), options_[d].functions);
+      std::copy_n(functions.begin() + d * functions_of(layer_), functions_of(layer_), options_[d].functions);
       options_[d].clip = attrs_.f("clip");
       options_[d].input_forget = attrs_.b("input_forget");
       options_[d].linear_before_reset = attrs_.b("linear_before_reset");
@@ -135,9 +133,9 @@ class Recurrent final : public Kernel {
     const bool alone = directions_ * parts_ == 1;  // then a step may use all threads
 
     // GRU's candidate is a product of its own unless the reset gate comes after it.
-    const bool split = layer == Layer::kGru && !options_[0].linear_before_reset;
-    input_ = {gates_of(layer) * hidden_, features_};
-    recurrent_[0] = {split ? 2 * hidden_ : gates_of(layer) * hidden_, hidden_};
+    const bool split = layer_ == Layer::kGru && !options_[0].linear_before_reset;
+    input_ = {gates_of(layer_) * hidden_, features_};
+    recurrent_[0] = {split ? 2 * hidden_ : gates_of(layer_) * hidden_, hidden_};
     recurrent_[1] = {split ? hidden_ : 0, hidden_};
     input_gemm_ = Gemm(steps_ * batch_, input_.n, input_.k, false, Activation(), threads);
     int64_t gemm_bytes = 0;
@@ -269,7 +267,7 @@ class Recurrent final : public Kernel {
       if (b != nullptr) {
         const T* own = b + d * 2 * n;
         // The reset gate of a linear_before_reset GRU acts on the recurrent bias of the candidate.
-        const bool apart = layer == Layer::kGru && options_[d].linear_before_reset;
+        const bool apart = layer_ == Layer::kGru && options_[d].linear_before_reset;
         for (int64_t i = 0; i < n; ++i) bias[i] = own[i] + (apart && i >= 2 * h ? T{0} : own[n + i]);
         if (apart) o.extra = own + n + 2 * h;
       }
@@ -326,7 +324,7 @@ class Recurrent final : public Kernel {
       const auto runs = [&](int64_t s) { return t < length(context, first + s); };
       multiply(gemm[0], state, recurrent_[0], operands.recurrent[0], static_cast<const T*>(nullptr), recurrent, rows,
                workspace, pool);
-      if constexpr (layer == Layer::kGru) {
+      if (layer_ == Layer::kGru) {
         for (int64_t s = 0; s < rows; ++s) gru_gates(row(s), options);
         const bool split = recurrent_[1].n > 0;
         if (split)
@@ -341,7 +339,7 @@ class Recurrent final : public Kernel {
       } else {
         for (int64_t s = 0; s < rows; ++s) {
           if (!runs(s)) continue;
-          layer == Layer::kLstm ? lstm_cell(row(s), options) : rnn_cell(row(s), options);
+          layer_ == Layer::kLstm ? lstm_cell(row(s), options) : rnn_cell(row(s), options);
         }
       }
       for (int64_t s = 0; s < rows; ++s)
@@ -364,6 +362,7 @@ class Recurrent final : public Kernel {
     }
   }
 
+  const Layer layer_;
   const Attrs& attrs_;
   DType dtype_ = DType::kF32;
   bool is_double_ = false;
@@ -386,12 +385,17 @@ class Recurrent final : public Kernel {
 
 template <Layer layer>
 std::unique_ptr<Kernel> create(const NodeContext& node) {
-  return std::make_unique<Recurrent<layer>>(node);
+  return std::make_unique<Recurrent>(node, layer);
 }
 
-MINNOW_OP("LSTM", infer_recurrent<Layer::kLstm>, create<Layer::kLstm>);
-MINNOW_OP("GRU", infer_recurrent<Layer::kGru>, create<Layer::kGru>);
-MINNOW_OP("RNN", infer_recurrent<Layer::kRnn>, create<Layer::kRnn>);
+template <Layer layer>
+Status infer(InferContext& c) {
+  return infer_recurrent(c, layer);
+}
+
+MINNOW_OP("LSTM", infer<Layer::kLstm>, create<Layer::kLstm>);
+MINNOW_OP("GRU", infer<Layer::kGru>, create<Layer::kGru>);
+MINNOW_OP("RNN", infer<Layer::kRnn>, create<Layer::kRnn>);
 
 }  // namespace
 }  // namespace minnow

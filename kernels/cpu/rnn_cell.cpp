@@ -81,7 +81,7 @@ void Apply(const GateFunction& f, double* x, int64_t n) {
 
 // A gate: bounded, then its function.
 template <typename T>
-HWY_INLINE void Gate(const GateFunction& f, double clip, T* x, int64_t n) {
+HWY_NOINLINE void Gate(const GateFunction& f, double clip, T* x, int64_t n) {
   if (clip != 0) {
     const T high = static_cast<T>(clip), low = -high;
     for (int64_t i = 0; i < n; ++i) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
@@ -90,12 +90,12 @@ HWY_INLINE void Gate(const GateFunction& f, double clip, T* x, int64_t n) {
 }
 
 template <typename T>
-HWY_INLINE void Add(T* y, const T* x, int64_t n) {
+HWY_NOINLINE void Add(T* y, const T* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
 template <typename T>
-HWY_INLINE void AddProduct(T* y, const T* a, const T* b, int64_t n) {
+HWY_NOINLINE void AddProduct(T* y, const T* a, const T* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += a[i] * b[i];
 }
 

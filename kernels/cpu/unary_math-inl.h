@@ -208,18 +208,26 @@ HWY_INLINE V Mish(D d, V x) {
   return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
 }
 
-// y[i] = f(x[i]), where `f` maps vectors of `D`; the rest that does not fill a vector goes through a buffer.
+// y[i] = f(x[i]), where `f` maps vectors of `D`. What does not fill a vector is put into a buffer, and takes a second
+// turn of the same loop: `f` may be long, and is there only once.
 template <class Function>
 HWY_INLINE void MapFloats(const float* x, float* y, int64_t n, const Function& f) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, x + i)), d, y + i);
-  if (i == n) return;
+  const int64_t whole = n / lanes * lanes;
+  const size_t rest_bytes = static_cast<size_t>(n - whole) * sizeof(float);
   HWY_ALIGN float rest[hn::MaxLanes(d)] = {};
-  std::memcpy(rest, x + i, static_cast<size_t>(n - i) * sizeof(float));
-  hn::Store(f(d, hn::Load(d, rest)), d, rest);
-  std::memcpy(y + i, rest, static_cast<size_t>(n - i) * sizeof(float));
+  std::memcpy(rest, x + whole, rest_bytes);
+  const float* from = x;
+  float* to = y;
+  int64_t count = whole;
+  for (int turns = whole < n ? 2 : 1; turns > 0; --turns) {
+    __asm__ volatile("" : "+r"(turns));  // or the compiler would write out both turns
+    for (int64_t i = 0; i < count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, from + i)), d, to + i);
+    from = to = rest;
+    count = lanes;
+  }
+  std::memcpy(y + whole, rest, rest_bytes);
 }
 
 }  // namespace minnow::HWY_NAMESPACE
