@@ -11,7 +11,8 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.schema.ir import LazyBlob, Node, Value
+from minnow.optimizer.weight import ScaledBlob
+from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
@@ -38,19 +39,15 @@ def _scaled_weights(node: Node, scale: Array) -> Value:
     """The weights times a factor per output channel."""
     w = node.input(1)
     assert w.data is not None
-    blob, dtype = w.data, w.data.dtype
-    group, transposed = node.attrs.get("group", 1), node.op == "ConvTranspose"
-    scale = np.array(scale, np.float64)
-
-    def compute() -> Array:
-        array = blob.numpy().astype(np.float64)
-        if not transposed:
-            return array * scale.reshape(-1, *[1] * (array.ndim - 1))
+    rest = (1,) * (len(w.data.shape) - 2)
+    if node.op == "Conv":
+        factor = scale.reshape(-1, 1, *rest)
+    else:
         # [I, O/g, ...]: the output channels of group k belong to the k-th part of the first axis.
-        parts = array.reshape(group, array.shape[0] // group, *array.shape[1:])
-        return (parts * scale.reshape(group, 1, -1, *[1] * (array.ndim - 2))).reshape(array.shape)
-
-    return Value.constant(LazyBlob(compute, dtype, tuple(blob.shape)), w.name)
+        groups = node.attrs.get("group", 1)
+        factor = np.repeat(scale.reshape(groups, -1), int(w.data.shape[0]) // groups, axis=0)
+        factor = factor.reshape(*factor.shape, *rest)
+    return Value.constant(ScaledBlob(w.data, factor), w.name)
 
 
 def _bias(node: Node, channels: int) -> Array | None:
@@ -101,22 +98,29 @@ def fuse_conv_bn(b: Builder, m: Match) -> Value | None:
     if old is None:
         return m.no("the bias is computed")
     factor = scale / np.sqrt(var + m.root.attrs.get("epsilon", 1e-5))
+    if not np.isfinite(factor).all():
+        return m.no("some variance is zero or negative")
     return _rebuilt(b, conv, _scaled_weights(conv, factor), (old - mean) * factor + shift)
 
 
-@rewrite(lambda p, x, w: p.Mul(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k")))
+@rewrite(
+    lambda p, x, w: (
+        p.Mul(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k"))
+        | p.Div(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k"))
+    )
+)
 def fuse_conv_mul(b: Builder, m: Match) -> Value | None:
     """A constant factor per channel behind a convolution becomes part of its weights and bias.
 
     Given:
         graph g(%x: f32[1,1,2,2]) {
-          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0), f32[1](1.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
           %y: f32[1,1,2,2] = Mul(%a, f32[1,1,1](3.0))
           return %y
         }
     Result:
         graph g(%x: f32[1,1,2,2]) {
-          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](6.0), f32[1](0.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](6.0), f32[1](3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
           return %y
         }
     """  # noqa: E501
@@ -129,7 +133,42 @@ def fuse_conv_mul(b: Builder, m: Match) -> Value | None:
     old = _bias(conv, len(factor))
     if old is None:
         return m.no("the bias is computed")
-    return _rebuilt(b, conv, _scaled_weights(conv, factor), old * factor)
+    with np.errstate(divide="ignore"):
+        factor = 1 / factor.astype(np.float64) if m.root.op == "Div" else factor.astype(np.float64)
+    if not np.isfinite(factor).all():
+        return m.no("the factor is not finite")
+    return _rebuilt(b, conv, _scaled_weights(conv, factor), old * factor if conv.has_input(2) else None)
+
+
+@rewrite(
+    lambda p, x, w, scale, bias: p.Scale(
+        p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), scale, bias
+    )
+)
+def fuse_conv_scale(b: Builder, m: Match) -> Value | None:
+    """A factor and a summand per channel behind a convolution become part of its weights and bias.
+
+    Given:
+        graph g(%x: f32[1,1,2,2]) {
+          %a: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](2.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          %y: f32[1,1,2,2] = Scale(%a, f32[1](3.0), f32[1](1.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2]) {
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,1](6.0), f32[1](1.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    """  # noqa: E501
+    conv: Node = m.conv
+    scale, bias = m.scale.array, m.bias.array
+    if conv.attrs.get("activation") or conv.input(1).data is None or scale is None or bias is None:
+        return m.no("the convolution has an activation, or something is computed")
+    old = _bias(conv, len(scale))
+    if old is None:
+        return m.no("the bias is computed")
+    factor = scale.astype(np.float64)
+    return _rebuilt(b, conv, _scaled_weights(conv, factor), old * factor + bias)
 
 
 @rewrite(

@@ -17,7 +17,7 @@ def _from_front(b: Builder, index: Value, extents: Any) -> Any:
     """The index counted from the front. One beyond the end stays there, and is found when it is used."""
     if index.data is not None and not isinstance(extents, Value):
         numbers = index.data.numpy()
-        return np.where(numbers < 0, numbers + extents, numbers).astype(index.type.dtype.numpy)
+        return np.where(np.less(numbers, 0), numbers + extents, numbers).astype(index.type.dtype.numpy)
     if not isinstance(extents, Value):
         extents = np.asarray(extents, index.type.dtype.numpy)
     return b.Max(index, b.Mod(index, extents))
@@ -34,7 +34,11 @@ def _extents(b: Builder, x: Value, axes: range, dtype: DType) -> Any:
 
 @rewrite(
     lambda p, x, i: (
-        p.Gather(x, i) | p.GatherElements(x, i) | p.ScatterElements(x, i, ...) | p.GatherND(x, i) | p.ScatterND(x, i, ...)
+        p.Gather(x, i)
+        | p.GatherElements(x, i)
+        | p.ScatterElements(x, i, ...)
+        | p.GatherND(x, i)
+        | p.ScatterND(x, i, ...)
     ),
     level=0,
 )

@@ -35,6 +35,8 @@ def legalize_batch_norm(b: Builder, m: Match) -> Value | None:
         return b.Scale(m.x, factor, b.Sub(m.bias, b.Mul(m.mean, factor)))
     scale, bias, mean, var = (v.data.numpy().astype(np.float64) for v in values)
     numbers = scale / np.sqrt(var + epsilon)
+    if not np.isfinite(numbers).all():
+        return m.no("some variance is zero or negative")
     return b.Scale(m.x, numbers.astype(dtype), (bias - mean * numbers).astype(dtype))
 
 
@@ -170,7 +172,7 @@ def legalize_lp_pool(b: Builder, m: Match) -> Value | None:
           %y: f32[1,1,2,2] = Sqrt(%2)
           return %y
         }
-    """
+    """  # noqa: E501
     attrs = dict(m.pool.attrs)
     p = attrs.pop("p", 2)
     if p not in (1, 2) or (m.x.type.rank or 0) < 3:
