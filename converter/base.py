@@ -26,6 +26,9 @@ from minnow.schema.ops import Builder
 
 _SNIFF_BYTES = 4096
 
+# Attributes that never mean anything for inference: hints to memory planners, and what exporters leave behind.
+_HARMLESS = frozenset({"consumed_inputs", "momentum", "seed", "stash_type", "definition"})
+
 
 @dataclass
 class Call:
@@ -122,6 +125,9 @@ class Frontend:
                 inputs = inputs[:extra]
             if len(inputs) < mapping.required:
                 raise ModelError(f"{call.op} needs {mapping.required} inputs, it has {len(inputs)}")
+            # What a mapping does not know may change the meaning: never pass over it.
+            if unknown := sorted(set(attrs) - set(mapping.attrs) - _HARMLESS):
+                raise UnsupportedError(f"the attribute '{unknown[0]}' of {call.op} is not supported")
             known = {k: v for k, v in attrs.items() if k in mapping.attrs}
             missing = [k for k, v in mapping.attrs.items() if v is inspect.Parameter.empty and k not in known]
             if missing:

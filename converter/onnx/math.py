@@ -124,7 +124,7 @@ def _(b, *xs):
 
 
 @onnx.op("Cast", "CastLike")
-def _(b, x, like=None, *, to=None):
+def _(b, x, like=None, *, to=None, saturate=1, round_mode="up"):  # the last two are about 8-bit floats only
     dtype = like.type.dtype if to is None else dtype_of(to, "Cast")
     return b.Cast(x, to=dtype)
 
@@ -270,9 +270,18 @@ def _(b, x):
     return b.DynamicQuantizeLinear(x)
 
 
-@onnx.op("Dropout")
+@onnx.op("Dropout", until=11)
+def _(b, x, *, ratio=0.5, node):
+    return _dropout(b, x, node)
+
+
+@onnx.op("Dropout", since=12)
 def _(b, x, ratio=None, training=None, *, seed=0, node):
     if training is not None and constant(training, "training_mode of Dropout").any():
         raise UnsupportedError("Dropout in training mode is not supported", hint="export the model for inference")
+    return _dropout(b, x, node)
+
+
+def _dropout(b: Builder, x: Value, node: Any) -> Any:
     y = b.Identity(x)
-    return (y, b.Fill(b.Shape(x), np.array([True]))) if node.n_outputs > 1 else y
+    return (y, b.Fill(b.Shape(x), np.array(True))) if node.n_outputs > 1 else y

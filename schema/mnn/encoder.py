@@ -208,6 +208,8 @@ class GraphWriter:
         return index
 
     def _input(self, type: TensorType, index: int) -> None:
+        if type.dtype not in WIRE_DTYPES:
+            raise UnsupportedError(f"the format has no inputs of type {type.dtype}", where=self.names[index])
         main: dict[str, Any] = {"dtype": WIRE_DTYPES[type.dtype], "dformat": "NCHW"}
         # No dims at all: even the rank is open. A scalar has an empty list.
         if type.shape is not None:
