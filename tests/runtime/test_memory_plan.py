@@ -1,0 +1,60 @@
+"""The memory plan: exact places for small cases, and what must hold for all."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minnow.runtime import _engine
+
+KIB = 1024
+
+
+@pytest.mark.parametrize(
+    ("pieces", "offsets", "arena"),
+    [
+        ([], [], 0),
+        ([(0, 0, 0)], [0], 0),
+        ([(0, 3, 1)], [0], 64),
+        # One after the other: the same place.
+        ([(0, 1, 100), (2, 3, 100), (4, 5, 128)], [0, 0, 0], 128),
+        # A chain: each needs its neighbors only, so two places do.
+        ([(0, 1, KIB), (1, 2, KIB), (2, 3, KIB), (3, 4, KIB)], [0, KIB, 0, KIB], 2 * KIB),
+        # The largest comes first; the others lie beside it, or below once it is gone.
+        ([(0, 5, 64), (1, 2, 4 * KIB), (3, 4, KIB)], [4 * KIB, 0, 0], 4 * KIB + 64),
+        # Of two gaps, the one it fits better.
+        (
+            [(0, 9, 10 * KIB), (0, 1, 5 * KIB), (0, 9, 4 * KIB), (0, 1, 3 * KIB), (0, 9, 2816), (2, 9, 2560)],
+            [0, 10 * KIB, 15 * KIB, 19 * KIB, 22 * KIB, 19 * KIB],
+            25344,
+        ),
+        # Both ends of a lifetime count: what is read at a step must not be overwritten in it.
+        ([(0, 1, 64), (1, 2, 64)], [0, 64], 128),
+    ],
+)
+def test_places(pieces, offsets, arena):
+    assert _engine.plan_memory([list(p) for p in pieces]) == (offsets, arena)
+
+
+lifetimes = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 5000)).map(lambda t: [t[0], t[0] + t[1], t[2]]),
+    max_size=40,
+)
+
+
+@given(lifetimes)
+def test_nothing_overlaps_that_lives_together(pieces):
+    offsets, arena = _engine.plan_memory(pieces)
+    sizes = [-(-size // 64) * 64 for _, _, size in pieces]
+    for i, ((first, last, _), offset) in enumerate(zip(pieces, offsets, strict=True)):
+        assert offset % 64 == 0
+        assert offset + sizes[i] <= arena
+        for j in range(i):
+            together = first <= pieces[j][1] and pieces[j][0] <= last
+            apart = offset + sizes[i] <= offsets[j] or offsets[j] + sizes[j] <= offset
+            assert not together or apart or not sizes[i] or not sizes[j]
+    assert arena <= sum(sizes)
+    # No less than the most that lives at one time.
+    steps = range(42)
+    assert arena >= max(sum(s for (f, t, _), s in zip(pieces, sizes, strict=True) if f <= k <= t) for k in steps)
