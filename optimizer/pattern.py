@@ -148,70 +148,72 @@ class Match:
 
 
 class Matcher:
-    """Matches one pattern at a node; `why` holds the reason of the deepest failure of the last attempt."""
+    """Matches one pattern at a node.
+
+    Attributes:
+        why: reason of that failure of the last attempt which came latest.
+        matched: how late: two for each node that had matched before, one for an op that was right but for the rest.
+    """
 
     def __init__(self, pattern: Call) -> None:
         self.pattern = pattern
         self.why = ""
-        self._depth = -1
+        self.matched = -1
 
     def match(self, root: Node) -> Match | None:
-        self.why, self._depth = "", -1
-        found = next(self._node(self.pattern, root, Match(root), 0), None)
-        return found
+        self.why, self.matched = "", -1
+        return next(self._node(self.pattern, root, Match(root)), None)
 
-    def _no(self, depth: int, reason: Callable[[], str]) -> None:
-        if depth > self._depth:
-            self._depth, self.why = depth, reason()
+    def _no(self, m: Match, reason: Callable[[], str], right_op: bool = False) -> None:
+        if (late := 2 * len(m.nodes) + right_op) > self.matched:
+            self.matched, self.why = late, reason()
 
-    def _node(self, term: Call, node: Node, m: Match, depth: int) -> Iterator[Match]:
+    def _node(self, term: Call, node: Node, m: Match) -> Iterator[Match]:
         if node.op != term.op:
-            return self._no(depth, lambda: f"expected {term.op}, found {node.op} ({node.origin})")
+            return self._no(m, lambda: f"expected {term.op}, found {node.op} ({node.origin})")
         if len(node.inputs) < len(term.operands) or (len(node.inputs) > len(term.operands) and not term.open):
-            return self._no(depth, lambda: f"{node.op} has {len(node.inputs)} inputs ({node.origin})")
+            return self._no(m, lambda: f"{node.op} has {len(node.inputs)} inputs ({node.origin})", True)
         schema = get(node.op)
         for name, want in term.attrs:
             have = node.attrs.get(name, schema.attrs[name].default)
             if not (want(have) if callable(want) else have == want):
-                return self._no(
-                    depth, partial("{0.op} has {1}={2}, not {3} ({0.origin})".format, node, name, have, want)
-                )
+                return self._no(m, partial("{0.op} has {1}={2} ({0.origin})".format, node, name, have), True)
         bound = {**m.bound, term.name: node} if term.name else m.bound
         here = Match(m.root, [*m.nodes, node], bound)
         orders = [term.operands, term.operands[::-1]] if term.commutative else [term.operands]
         for order in orders:
-            yield from self._operands(order, node, 0, here, depth + 1)
+            yield from self._operands(order, node, 0, here)
         return None
 
-    def _operands(self, terms: tuple[Term, ...], node: Node, i: int, m: Match, depth: int) -> Iterator[Match]:
+    def _operands(self, terms: tuple[Term, ...], node: Node, i: int, m: Match) -> Iterator[Match]:
         if i == len(terms):
             yield m
             return None
         if isinstance(terms[i], Literal) and not _keeps_shape(node, i):
-            return self._no(depth, lambda: f"the constant {node.inputs[i]!r} changes the shape of {node.op}")
-        for found in self._value(terms[i], node.inputs[i], m, depth):
-            yield from self._operands(terms, node, i + 1, found, depth)
+            return self._no(m, lambda: f"the constant {node.inputs[i]!r} changes the shape of {node.op}")
+        for found in self._value(terms[i], node.inputs[i], m):
+            yield from self._operands(terms, node, i + 1, found)
         return None
 
-    def _value(self, term: Term, value: Value | None, m: Match, depth: int) -> Iterator[Match]:
+    def _value(self, term: Term, value: Value | None, m: Match) -> Iterator[Match]:
         if value is None:
-            return self._no(depth, lambda: "an operand is missing")
+            return self._no(m, lambda: "an operand is missing")
         if isinstance(term, Either):
             for option in term.terms:
-                yield from self._value(option, value, m, depth)
+                yield from self._value(option, value, m)
         elif isinstance(term, Call):
             if value.producer is None or len(value.producer.outputs) != 1:
-                return self._no(depth, lambda: f"expected {term.op}, found {value!r}")
-            yield from self._node(term, value.producer, m, depth)
+                return self._no(m, lambda: f"expected {term.op}, found {value!r}")
+            yield from self._node(term, value.producer, m)
         elif isinstance(term, Literal):
             if not is_number(value, term.number):
-                return self._no(depth, lambda: f"expected the constant {term.number:g}, found {value!r}")
+                return self._no(m, lambda: f"expected the constant {term.number:g}, found {value!r}")
             yield m
         elif isinstance(term, (Any_, Const)):
             if isinstance(term, Const) and not value.is_const:
-                return self._no(depth, lambda: f"{value!r} is not constant")
+                return self._no(m, lambda: f"{value!r} is not constant")
             if m.bound.get(term.name, value) is not value:
-                return self._no(depth, lambda: f"'{term.name}' stands for two different values")
+                return self._no(m, lambda: f"'{term.name}' stands for two different values")
             yield Match(m.root, m.nodes, {**m.bound, term.name: value})
         return None
 

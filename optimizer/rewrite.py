@@ -27,6 +27,9 @@ from minnow.schema.ops import Builder
 
 _MAX_REWRITES_PER_NODE = 16
 
+_ALL = 1 << 30
+"""Number of matched nodes where the whole pattern was there."""
+
 RuleFunction = Callable[[Builder, Match], "Value | Sequence[Value] | None"]
 
 
@@ -127,15 +130,23 @@ class Trace:
     node: str = ""
     stop_after: int | None = None
     statistics: dict[str, Statistics] = field(default_factory=dict)
-    reasons: list[tuple[str, str, str]] = field(default_factory=list)
     rewrites: int = 0
+    _nearest: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     def of(self, name: str) -> Statistics:
         return self.statistics.setdefault(name, Statistics())
 
-    def failed(self, rule: str, node: Node, reason: str) -> None:
+    def failed(self, rule: str, node: Node, reason: str, matched: int = _ALL) -> None:
+        """Records why a rule does not apply at a node; of several attempts there, the one that matched most nodes."""
         if rule in self.explain and (self.node in node.origin or any(self.node in v.name for v in node.outputs)):
-            self.reasons.append((rule, f"{node.op} {node.name} ({node.origin})", reason))
+            key = (rule, " ".join(filter(None, (node.op, node.name, f"({node.origin})" if node.origin else ""))))
+            if key not in self._nearest or matched > self._nearest[key][0]:
+                self._nearest[key] = (matched, reason)
+
+    @property
+    def reasons(self) -> list[tuple[str, str, str]]:
+        """Rule, node and reason of each near miss, in the order in which they were met."""
+        return [(rule, node, reason) for (rule, node), (_, reason) in self._nearest.items()]
 
 
 def apply_rules(graph: Graph, selected: Iterable[Rule], log: Trace | None = None) -> int:
@@ -195,7 +206,7 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
         statistics.tries += 1
         m = matcher.match(node)
         if m is None:
-            log.failed(rule.name, node, matcher.why)
+            log.failed(rule.name, node, matcher.why, matcher.matched)
             return None
         if not rule.shared and (reader := _outside_reader(m)):
             log.failed(rule.name, node, f"a value inside the pattern is also read by {reader}")

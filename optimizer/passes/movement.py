@@ -251,11 +251,6 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
     alone = broadcast(m.x.type.shape, m.y.type.shape)
     if alone is None or result is None or len(alone) != len(result):
         return m.no("the shapes are not known well enough, or the expansion adds axes")
-    # A symbolic extent beside 1 is itself; "?" tells nothing.
-    pairs = zip(alone, result, m.y.type.shape[-len(result) :] if m.y.type.rank == len(result) else [1] * len(result),
-                strict=True)  # fmt: skip
-    if not all(same_dim(a, r) or a is d for a, r, d in pairs):
-        return m.no("the expansion decides some extent")
     if not all(same_dim(a, r) for a, r in zip(alone, result, strict=True)):
         return m.no("the expansion may decide some extent")
     expanded = next(v for v in m.root.inputs if v is not None and v.producer is not None and v.producer.op == "Expand"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rewriting import ALL, apply, assert_same_numbers, golden, normal_form, read
 
 from minnow.optimizer.pattern import Call, Either, Term
 from minnow.optimizer.rewrite import Rule
 from minnow.schema.ir import Graph, Value
-from rewriting import ALL, apply, assert_same_numbers, golden, normal_form, read
 
 
 def _id(name: str) -> str:
