@@ -108,12 +108,17 @@ void clip_ints(const void* in, void* out, int64_t n, const Params& params) {
   for (int64_t i = 0; i < n; ++i) static_cast<T*>(out)[i] = std::min(std::max(static_cast<const T*>(in)[i], low), high);
 }
 
+// Attributes have the precision of float.
+double number(const Attrs& attrs, const char* name, double fallback) {
+  return attrs.has(name) ? static_cast<float>(attrs.f(name)) : fallback;
+}
+
 std::unique_ptr<Kernel> create_clip(const NodeContext& node) {
   UnaryFunctions functions = functions_Clip();
   functions.i32 = clip_ints<int32_t>;
   functions.i64 = clip_ints<int64_t>;
   functions.u64 = clip_ints<uint64_t>;
-  Params params{node.attrs.f("min", -HUGE_VAL), node.attrs.f("max", HUGE_VAL)};
+  Params params{number(node.attrs, "min", -HUGE_VAL), number(node.attrs, "max", HUGE_VAL)};
   // Small integers are computed in wider ones, and so do not bind the bounds to their own range yet.
   const DType dtype = node.in[0]->dtype;
   const bool is_signed = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32;
@@ -157,10 +162,11 @@ MINNOW_OP("Clip", infer_numeric, create_clip, LayoutRule::kFollow, true);
 MINNOW_OP("Gelu", infer_gelu, create_gelu, LayoutRule::kFollow, true);
 MINNOW_OP("Round", infer_round, create_round, LayoutRule::kFollow, true);
 
-#define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                         \
-  std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                              \
-    return create_unary(node, functions(), {node.attrs.f(a_name, a_default), node.attrs.f(b_name, b_default)}); \
-  }                                                                                                             \
+#define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                  \
+  std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                       \
+    return create_unary(node, functions(),                                                               \
+                        {number(node.attrs, a_name, a_default), number(node.attrs, b_name, b_default)}); \
+  }                                                                                                      \
   MINNOW_OP(#Name, infer, create_##Name, LayoutRule::kFollow, true)
 
 MINNOW_PARAMETRIC(LeakyRelu, infer_float, functions_LeakyRelu, "alpha", 0.01, "", 0);
