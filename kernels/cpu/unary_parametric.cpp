@@ -110,7 +110,7 @@ void clip_ints(const void* in, void* out, int64_t n, const Params& params) {
 
 // Attributes have the precision of float.
 double number(const Attrs& attrs, const char* name, double fallback) {
-  return attrs.has(name) ? static_cast<float>(attrs.f(name)) : fallback;
+  return static_cast<float>(attrs.f(name, fallback));
 }
 
 std::unique_ptr<Kernel> create_clip(const NodeContext& node) {
