@@ -29,17 +29,16 @@ class CallSink final : public OutputSink {
 
   void* memory(int index, const TensorType& type) override {
     const auto i = static_cast<size_t>(index);
-    const auto wanted = std::find(call_.outputs.begin(), call_.outputs.end(), index);
-    data_[i] = wanted == call_.outputs.end() ? unwanted_.memory(index, type)
-                                             : node_sink_.memory(static_cast<int>(wanted - call_.outputs.begin()), type);
+    const int output = first_wanting(index);
+    data_[i] = output < 0 ? unwanted_.memory(index, type) : node_sink_.memory(output, type);
     types_[i] = type;
     return data_[i];
   }
   // What more than one output wants.
   Status copy_repeated() {
     for (size_t i = 0; i < call_.outputs.size(); ++i) {
-      const auto first = std::find(call_.outputs.begin(), call_.outputs.end(), call_.outputs[i]);
-      if (first - call_.outputs.begin() == static_cast<std::ptrdiff_t>(i)) continue;
+      const int output = static_cast<int>(i);
+      if (!node_sink_.wants(output) || first_wanting(call_.outputs[i]) == output) continue;
       const auto from = static_cast<size_t>(call_.outputs[i]);
       void* to = node_sink_.memory(static_cast<int>(i), types_[from]);
       if (to == nullptr) return fail(Code::kUsage, "not enough memory");
@@ -49,6 +48,13 @@ class CallSink final : public OutputSink {
   }
 
  private:
+  // The first output of the node that is this output of the graph.
+  int first_wanting(int index) const {
+    for (size_t i = 0; i < call_.outputs.size(); ++i)
+      if (call_.outputs[i] == index && node_sink_.wants(static_cast<int>(i))) return static_cast<int>(i);
+    return -1;
+  }
+
   const Call& call_;
   OutputSink& node_sink_;
   BufferSink unwanted_;
@@ -135,9 +141,10 @@ void ControlKernel::run(const RunContext& context) {
    public:
     explicit Sink(const RunContext& context) : context_(context) {}
     void* memory(int index, const TensorType& type) override {
-      Tensor& out = *context_.out[static_cast<size_t>(index)];
-      return same_type(out.type, type) ? out.data : nullptr;
+      Tensor* out = context_.out[static_cast<size_t>(index)];
+      return out != nullptr && same_type(out->type, type) ? out->data : nullptr;
     }
+    bool wants(int index) const override { return context_.out[static_cast<size_t>(index)] != nullptr; }
 
    private:
     const RunContext& context_;

@@ -34,6 +34,7 @@ class Loop final : public Control {
         body_(parent.model(), parent.model().graphs[static_cast<size_t>(node.calls[0].graph)], parent.environment()),
         num_states_(body_.graph().inputs.size() - 2),
         num_scans_(body_.graph().outputs.size() - 1 - num_states_),
+        results_(output_sources(body_.graph())),
         buffers_{BufferSink(num_states_ + 1), BufferSink(num_states_ + 1)},
         scans_(num_scans_) {}
 
@@ -75,24 +76,28 @@ class Loop final : public Control {
 
   std::vector<TensorType> start_types(const std::vector<TensorType>& inputs) const {
     std::vector<TensorType> types;
-    for (size_t i : {size_t{0}, size_t{1}}) types.push_back({body_.graph().input_types[i], Layout::kPlain, Shape()});
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      types.push_back({body_.graph().input_types[i], Layout::kPlain, Shape()});
+      types.back().shape.resize(body_.graph().input_ranks[i], 1);
+    }
     types.insert(types.end(), inputs.begin() + 2, inputs.end());
     return types;
   }
   // The body never sets the condition to anything but true.
   bool goes_on() const {
     const Graph& graph = body_.graph();
-    if (graph.outputs[0] == graph.inputs[1]) return true;
+    if (results_[0] == graph.inputs[1]) return true;
     const PlanValue& condition = body_.planned_output(0);
     std::shared_ptr<const Tensor> value;
     return condition.constant != nullptr && condition.type.count() == 1 && condition.constant->acquire(&value).ok() &&
            as_int(*value) != 0;
   }
-  bool is_invariant(size_t state) const { return body_.graph().outputs[1 + state] == body_.graph().inputs[2 + state]; }
+  bool is_invariant(size_t state) const { return results_[1 + state] == body_.graph().inputs[2 + state]; }
   void* scan_memory(size_t i, const TensorType& type, int64_t round, int64_t rounds, OutputSink& sink);
 
   Executor body_;
   size_t num_states_, num_scans_;
+  std::vector<int> results_;            // the values that the body's outputs are
   std::array<BufferSink, 2> buffers_;  // states of one round and the next, by turns; then the condition
   std::vector<Scan> scans_;
 };
@@ -125,8 +130,11 @@ void* Loop::scan_memory(size_t i, const TensorType& type, int64_t round, int64_t
   if (round == 0) {
     scan.type = type;
     scan.target = nullptr;
-    if (rounds > 0) scan.target = static_cast<char*>(sink.memory(static_cast<int>(num_states_ + i), stacked(type, rounds)));
-    if (rounds > 0 && scan.target == nullptr) return nullptr;
+    const auto output = static_cast<int>(num_states_ + i);
+    if (rounds > 0 && sink.wants(output)) {
+      scan.target = static_cast<char*>(sink.memory(output, stacked(type, rounds)));
+      if (scan.target == nullptr) return nullptr;
+    }
   } else if (!same_type(scan.type, type)) {
     return nullptr;
   }
@@ -172,6 +180,7 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
   }
 
   for (size_t i = 0; i < num_states_; ++i) {
+    if (!sink.wants(static_cast<int>(i))) continue;
     void* to = sink.memory(static_cast<int>(i), states[i].type);
     if (to == nullptr) return fail(Code::kUsage, "not enough memory for a result of the loop");
     std::memcpy(to, states[i].data, static_cast<size_t>(states[i].type.bytes()));
@@ -187,7 +196,7 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
   }
   for (size_t i = 0; i < num_scans_; ++i) {
     const Scan& scan = scans_[i];
-    if (round > 0 && scan.target != nullptr) continue;
+    if ((round > 0 && scan.target != nullptr) || !sink.wants(static_cast<int>(num_states_ + i))) continue;
     const TensorType type = stacked(scan.type, round);
     void* to = sink.memory(static_cast<int>(num_states_ + i), type);
     if (to == nullptr) return fail(Code::kUsage, "not enough memory for a result of the loop");

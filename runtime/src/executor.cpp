@@ -118,8 +118,8 @@ Status Executor::reshape(Step& step) {
     types.push_back(node.in[i] == nullptr ? TensorType() : *node.in[i]);
   }
   for (const Slot* slot : step.out) {
-    node.out.push_back(&slot->tensor.type);
-    types.push_back(slot->tensor.type);
+    node.out.push_back(slot == nullptr ? nullptr : &slot->tensor.type);
+    types.push_back(slot == nullptr ? TensorType() : slot->tensor.type);
   }
   if (step.ready && same_types(entry.types, types)) return ok();
 
@@ -198,6 +198,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
       const auto start = std::chrono::steady_clock::now();
       step.entry->kernel->run(step.context);
       step.ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      ++step.runs;
     } else {
       step.entry->kernel->run(step.context);
     }

@@ -24,6 +24,11 @@ class OutputSink {
   virtual ~OutputSink() = default;
   // Memory of type.bytes() bytes that lives until the run is over; null when there is none.
   virtual void* memory(int index, const TensorType& type) = 0;
+  // Whether anybody reads it. If not, memory() is not asked for it.
+  virtual bool wants(int index) const {
+    (void)index;
+    return true;
+  }
 };
 
 struct ProfileRow {

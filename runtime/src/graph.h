@@ -34,8 +34,13 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // in an order that can be executed
   std::vector<int> inputs, outputs;
-  std::vector<DType> input_types;  // as declared; for what a body of control flow captures it need not be true
+  // As declared, with rank 0 or 1; for what a body of control flow captures neither need be true.
+  std::vector<DType> input_types;
+  std::vector<int> input_ranks;
 };
+
+// The values that the outputs are, seen through Identity nodes.
+std::vector<int> output_sources(const Graph& graph);
 
 // A dim of an input or output as the source model has it: a number, or a name, or neither.
 struct Dim {

@@ -68,7 +68,7 @@ bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
         if (dim.kind == Json::kNumber && dim.number >= 0 && dim.number < 1e15) {
           info.dims.push_back({static_cast<int64_t>(dim.number), ""});
         } else {
-          info.dims.push_back({-1, dim.text});
+          info.dims.push_back({-1, dim.text == "?" ? "" : dim.text});
         }
       }
     }
@@ -87,12 +87,15 @@ class Loader {
     if (net.usage() == wire::Usage::INFERENCE_STATIC)
       return fail(Code::kUnsupported, "it is a static model: its layout operations are frozen; convert it without that option");
     file_ = {&net, &model_, &side_files_, {}};
+    metadata_ = read_metadata(net);
     if (net.subgraphs() != nullptr) {
       model_.graphs.reserve(net.subgraphs()->size());
       for (const wire::SubGraphProto* sub : *net.subgraphs()) MINNOW_RETURN_IF_ERROR(load_subgraph(*sub));
     }
     MINNOW_RETURN_IF_ERROR(load_main(net));
     if (!unsupported_.empty()) return unsupported();
+    drop_unread_outputs(&model_.main);
+    for (Graph& graph : model_.graphs) drop_unread_outputs(&graph);
     hand_down_constants(model_.main);
     // Callers stand behind those they call.
     for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i]);
@@ -129,16 +132,22 @@ class Loader {
       for (int v : *values)
         if (v < 0 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
     std::map<int, DType> types;
+    std::map<int, int> ranks;
+    // What others declare for the inputs of a subgraph says nothing.
+    const bool ours = metadata_.count("minnow.inputs") != 0;
     for (const wire::Op* op : *sub.nodes()) {
       if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1) continue;
       DType dtype = DType::kI32;
       if (op->main_as_Input() != nullptr) MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &dtype).at(place));
       types[op->outputIndexes()->Get(0)] = dtype;
+      const auto* dims = op->main_as_Input() == nullptr ? nullptr : op->main_as_Input()->dims();
+      ranks[op->outputIndexes()->Get(0)] = ours && dims != nullptr && dims->size() == 1 ? 1 : 0;
     }
     for (int v : graph.inputs) {
       const auto it = types.find(v);
       if (it == types.end()) return fail(Code::kFormat, "its input %d is not an Input", v).at(place);
       graph.input_types.push_back(it->second);
+      graph.input_ranks.push_back(ranks[v]);
     }
     if (types.size() != graph.inputs.size() || std::set<int>(graph.inputs.begin(), graph.inputs.end()).size() != types.size())
       return fail(Code::kFormat, "its inputs are not those it lists").at(place);
@@ -179,7 +188,7 @@ class Loader {
       model_.inputs.push_back(std::move(info));
     }
     MINNOW_RETURN_IF_ERROR(find_outputs(net, decoder));
-    return apply_metadata(net, decoder);
+    return apply_metadata(decoder);
   }
 
   // The outputs by name; without names, what no op reads.
@@ -209,8 +218,8 @@ class Loader {
   }
 
   // The true types of inputs and outputs, where we wrote the file: the format knows few types, so casts stand between.
-  Status apply_metadata(const wire::Net& net, Decoder& decoder) {
-    const std::map<std::string, std::string> pairs = read_metadata(net);
+  Status apply_metadata(Decoder& decoder) {
+    const std::map<std::string, std::string>& pairs = metadata_;
     std::map<std::string, TensorInfo> inputs, outputs;
     for (const auto& [key, target] : {std::make_pair("minnow.inputs", &inputs), std::make_pair("minnow.outputs", &outputs)}) {
       const auto it = pairs.find(key);
@@ -238,6 +247,20 @@ class Loader {
     return ok();
   }
 
+  // Loops hand through what they only read; mostly nobody wants it back.
+  static void drop_unread_outputs(Graph* graph) {
+    std::vector<bool> read(graph->values.size());
+    const auto mark = [&](const std::vector<int>& values) {
+      for (int v : values)
+        if (v >= 0) read[static_cast<size_t>(v)] = true;
+    };
+    for (const Node& node : graph->nodes) mark(node.in);
+    mark(graph->outputs);
+    for (Node& node : graph->nodes)
+      for (int& v : node.out)
+        if (!node.calls.empty() && !read[static_cast<size_t>(v)]) v = -1;
+  }
+
   // A weight that is handed to the body of control flow is constant there, too, if nobody else calls that body.
   void hand_down_constants(const Graph& graph) {
     for (const Node& node : graph.nodes) {
@@ -245,10 +268,11 @@ class Loader {
         const Call& call = node.calls[k];
         Graph& body = model_.graphs[static_cast<size_t>(call.graph)];
         if (num_calls(call.graph) != 1) continue;
+        const std::vector<int> results = output_sources(body);
         for (size_t j = 0; j < body.inputs.size(); ++j) {
           const bool loop = call.inputs.empty();
           const size_t i = loop ? j : static_cast<size_t>(call.inputs[j]);
-          if (loop && (j < 2 || body.outputs[j - 1] != body.inputs[j])) continue;  // changes from round to round
+          if (loop && (j < 2 || results[j - 1] != body.inputs[j])) continue;  // changes from round to round
           const int outer = node.in[i];
           if (outer >= 0 && graph.values[static_cast<size_t>(outer)].constant != nullptr)
             body.values[static_cast<size_t>(body.inputs[j])].constant = graph.values[static_cast<size_t>(outer)].constant;
@@ -273,6 +297,7 @@ class Loader {
   Model& model_;
   SideFiles side_files_;
   DecodeContext file_;
+  std::map<std::string, std::string> metadata_;
   std::vector<std::string> unsupported_;
 };
 

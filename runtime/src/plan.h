@@ -83,6 +83,7 @@ struct Step {
   Storage* workspace = nullptr;
   bool ready = false;  // `contents` are those that the kernel reads
   double ms = 0;       // spent in all runs that are profiled
+  int64_t runs = 0;
 
   std::string place() const { return name.empty() ? op : op + " '" + name + "'"; }
 };

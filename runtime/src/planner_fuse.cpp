@@ -161,7 +161,7 @@ void Planner::drop_dead() {
   std::vector<PlanNode> kept;
   for (size_t i = nodes_.size(); i-- > 0;) {
     const std::vector<int>& out = nodes_[i].out;
-    if (std::none_of(out.begin(), out.end(), [&](int v) { return needed[static_cast<size_t>(v)]; })) continue;
+    if (std::none_of(out.begin(), out.end(), [&](int v) { return v >= 0 && needed[static_cast<size_t>(v)]; })) continue;
     need(nodes_[i].in);
     kept.push_back(std::move(nodes_[i]));
   }

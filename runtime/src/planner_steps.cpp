@@ -170,6 +170,10 @@ Status Planner::emit(const PlanNode& node) {
     MINNOW_RETURN_IF_ERROR(operand(node.in[i], layout, &step));
   }
   for (size_t i = 0; i < node.out.size(); ++i) {
+    if (node.out[i] < 0) {
+      step.out.push_back(nullptr);
+      continue;
+    }
     TensorType type = value(node.out[i]).type;
     type.layout = packed && i == 0 ? Layout::kPacked : Layout::kPlain;
     step.out.push_back(new_slot(node.out[i], type, nullptr));
@@ -207,7 +211,7 @@ Status Planner::finish_step(Step step) {
       step.context.in[i] = step.types[i].get();
     }
   }
-  for (Slot* slot : step.out) step.context.out.push_back(&slot->tensor);
+  for (Slot* slot : step.out) step.context.out.push_back(slot == nullptr ? nullptr : &slot->tensor);
   MINNOW_RETURN_IF_ERROR(x_.reshape(step));
   if (step.entry->workspace > 0) step.workspace = new_storage(Storage::kArena, step.entry->workspace);
   stage_.steps.push_back(std::move(step));

@@ -69,7 +69,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
     done[static_cast<size_t>(question.pending)] = true;
     for (size_t i = 0; i < node.types.size(); ++i) {
       Storage* storage = new_storage(Storage::kDynamic, node.types[i].bytes());
-      new_slot(node.out[i], node.types[i], storage);
+      if (node.out[i] >= 0) new_slot(node.out[i], node.types[i], storage);
       stage_.answers.push_back(storage);
     }
   }
@@ -128,6 +128,7 @@ Status Planner::type_control(const PlanNode& node, bool* waits) {
 
 void Planner::set_types(const PlanNode& node, const std::vector<TensorType>& types) {
   for (size_t i = 0; i < types.size(); ++i) {
+    if (node.out[i] < 0) continue;
     PlanValue& value = stage_.values[static_cast<size_t>(node.out[i])];
     value.known = true;
     value.type = types[i];

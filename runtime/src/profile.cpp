@@ -7,7 +7,10 @@ namespace minnow {
 void Executor::start_profile() {
   profiling_ = true;
   for (Stage* stage : active_)
-    for (Step& step : stage->steps) step.ms = 0;
+    for (Step& step : stage->steps) {
+      step.ms = 0;
+      step.runs = 0;
+    }
   for (const auto& [node, control] : controls_) {
     std::vector<Executor*> executors;
     control->executors(&executors);
@@ -19,13 +22,15 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
   profiling_ = false;
   for (Stage* stage : active_) {
     for (const Step& step : stage->steps) {
+      if (step.runs == 0) continue;  // a branch that was not taken
       ProfileRow row;
       row.name = prefix + step.name;
       row.op = step.op;
       row.scheme = step.entry->kernel->scheme();
       row.macs = step.entry->kernel->macs();
       row.ms = step.ms / runs;
-      if (!step.out.empty()) row.shape = step.out[0]->tensor.shape().str();
+      for (const Slot* slot : step.out)
+        if (slot != nullptr && row.shape.empty()) row.shape = slot->tensor.shape().str();
       rows->push_back(std::move(row));
     }
   }
