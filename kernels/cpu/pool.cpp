@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/pool_place.h"
 #include "kernels/cpu/window.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,22 +17,36 @@ using V = hn::Vec<D>;
 // NaN wins over numbers, as in numpy.
 HWY_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b)); }
 
-// One output pixel of a block of channels: the maximum, or the sum times `scale`, of rows x columns vectors.
-void pool_max_pixel(const float* in, int64_t rows, int64_t columns, int64_t row, int64_t column, float, float* out) {
+// One row of output pixels of a block of channels: the maximum, or the mean, of rows x columns vectors each. `in` is the
+// first row that counts; `row` and `column` are the distances of taps.
+void pool_line(const PoolPlace* places, int64_t n, const float* in, int64_t rows, int64_t row, int64_t column,
+               int64_t divisor, bool mean, float* out) {
   const D d;
-  V y = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) y = max_or_nan(y, hn::LoadU(d, in + i * row + j * column));
-  hn::StoreU(y, d, out);
-}
-
-void pool_mean_pixel(const float* in, int64_t rows, int64_t columns, int64_t row, int64_t column, float scale,
-                     float* out) {
-  const D d;
-  V y = hn::Zero(d);
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) y = hn::Add(y, hn::LoadU(d, in + i * row + j * column));
-  hn::StoreU(hn::Mul(y, hn::Set(d, scale)), d, out);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  for (int64_t x = 0; x < n; ++x, out += lanes) {
+    const PoolPlace& p = places[x];
+    const float* from = in + p.first * lanes;
+    V most = hn::Neg(infinity), sum = hn::Zero(d);
+    for (int64_t i = 0; i < rows; ++i, from += row)
+      for (int64_t j = 0; j < p.taps; ++j) {
+        const V v = hn::LoadU(d, from + j * column);
+        sum = hn::Add(sum, v);
+        most = hn::Max(most, v);
+      }
+    if (mean) {
+      hn::StoreU(hn::Mul(sum, hn::Set(d, 1.0f / static_cast<float>(divisor * p.counted))), d, out);
+      continue;
+    }
+    // A sum that is no number tells of NaN, or of infinities: what a maximum alone would lose, or not. Look again.
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(sum)))) {
+      from = in + p.first * lanes;
+      most = hn::Neg(infinity);
+      for (int64_t i = 0; i < rows; ++i, from += row)
+        for (int64_t j = 0; j < p.taps; ++j) most = max_or_nan(most, hn::LoadU(d, from + j * column));
+    }
+    hn::StoreU(most, d, out);
+  }
 }
 
 // All `n` pixels of a block of channels. Sums are made of short partial sums, so that their error stays small.
@@ -72,8 +87,7 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 namespace {
 
-HWY_EXPORT(pool_max_pixel);
-HWY_EXPORT(pool_mean_pixel);
+HWY_EXPORT(pool_line);
 HWY_EXPORT(pool_all);
 
 constexpr int64_t kSerialTaps = 20000;  // less work is not worth waking a thread
@@ -132,6 +146,10 @@ class Pool final : public Kernel {
     channels_ = x[1];
     planes_ = x[0] * (packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
     taps_ = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
+    for (size_t i = 0; i < 3; ++i) {
+      places_[i].clear();
+      for (int64_t o = 0; o < out_[i]; ++o) places_[i].push_back(place(i, o));
+    }
     return ok();
   }
 
@@ -147,48 +165,41 @@ class Pool final : public Kernel {
   std::string scheme() const override { return packed_ ? "packed" : "plain"; }
 
  private:
-  // One window's taps inside the input, and how many of them the mean is over.
-  struct Place {
-    Taps z, y, x;
-    int64_t start[3];
-    int64_t divisor;
-  };
-
-  Place place(int64_t z, int64_t y, int64_t x) const {
-    Place p;
-    const int64_t at[3] = {z, y, x};
-    Taps* taps[3] = {&p.z, &p.y, &p.x};
-    p.divisor = 1;
-    for (size_t i = 0; i < 3; ++i) {
-      p.start[i] = at[i] * w_.stride[i] - w_.begin[i];
-      *taps[i] = taps_inside(p.start[i], in_[i], w_.kernel[i], w_.dilation[i]);
-      // Padding counts where asked for, but not what a window with ceil_mode reaches beyond it.
-      const Taps counted = include_pad_ ? taps_inside(p.start[i] + w_.begin[i], in_[i] + w_.begin[i] + w_.end[i],
-                                                      w_.kernel[i], w_.dilation[i])
-                                        : *taps[i];
-      p.divisor *= counted.end - counted.begin;
-    }
-    return p;
+  PoolPlace place(size_t axis, int64_t at) const {
+    const int64_t start = at * w_.stride[axis] - w_.begin[axis], kernel = w_.kernel[axis], dilation = w_.dilation[axis];
+    const Taps inside = taps_inside(start, in_[axis], kernel, dilation);
+    // Padding counts where asked for, but not what a window with ceil_mode reaches beyond it.
+    const Taps counted =
+        include_pad_ ? taps_inside(start + w_.begin[axis], in_[axis] + w_.begin[axis] + w_.end[axis], kernel, dilation) : inside;
+    const int64_t taps = inside.end - inside.begin;
+    return {taps == 0 ? 0 : start + inside.begin * dilation, taps, counted.end - counted.begin};
   }
 
+  // The places of a window along the three axes.
+  struct Place {
+    const PoolPlace &z, &y, &x;
+    int64_t divisor() const { return z.counted * y.counted * x.counted; }
+  };
+
   void run_line(const RunContext& context, int64_t line) const {
-    const int64_t y = line % out_[1], z = line / out_[1] % out_[0], plane = line / out_[1] / out_[0];
+    const int64_t plane = line / out_[1] / out_[0];
+    const PoolPlace &y = places_[1][static_cast<size_t>(line % out_[1])];
+    const PoolPlace &z = places_[0][static_cast<size_t>(line / out_[1] % out_[0])];
+    if (packed_) {
+      const float* in = context.in[0]->as<float>() + (plane * in_[1] + y.first) * in_[2] * lanes_;
+      float* out = context.out[0]->as<float>() + line * out_[2] * lanes_;
+      HWY_DYNAMIC_DISPATCH(pool_line)
+      (places_[2].data(), out_[2], in, y.taps, w_.dilation[1] * in_[2] * lanes_, w_.dilation[2] * lanes_, y.counted, mean_, out);
+    }
+    const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
+    if (packed_ && !indices) return;
     for (int64_t x = 0; x < out_[2]; ++x) {
-      const Place p = place(z, y, x);
-      const int64_t at = line * out_[2] + x;
-      if (!packed_) {
-        run_plain(context, plane, p, at);
-        continue;
+      const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
+      if (packed_) {
+        find_indices(context, plane, p, line * out_[2] + x);
+      } else {
+        run_plain(context, plane, p, line * out_[2] + x);
       }
-      const int64_t top = p.start[1] + p.y.begin * w_.dilation[1], left = p.start[2] + p.x.begin * w_.dilation[2];
-      const int64_t rows = p.y.end - p.y.begin, columns = p.x.end - p.x.begin;
-      const float* in = context.in[0]->as<float>() + plane * in_[1] * in_[2] * lanes_;
-      if (rows > 0 && columns > 0) in += (top * in_[2] + left) * lanes_;
-      float* out = context.out[0]->as<float>() + at * lanes_;
-      const auto pixel = mean_ ? HWY_DYNAMIC_DISPATCH(pool_mean_pixel) : HWY_DYNAMIC_DISPATCH(pool_max_pixel);
-      pixel(in, rows, columns, w_.dilation[1] * in_[2] * lanes_, w_.dilation[2] * lanes_,
-            1.0f / static_cast<float>(p.divisor), out);
-      if (!mean_ && context.out.size() > 1 && context.out[1] != nullptr) find_indices(context, plane, p, at);
     }
   }
 
@@ -210,10 +221,10 @@ class Pool final : public Kernel {
   // Calls visit(offset in the plane) for all taps inside the input.
   template <typename Visit>
   void each_tap(const Place& p, const Visit& visit) const {
-    for (int64_t i = p.z.begin; i < p.z.end; ++i)
-      for (int64_t j = p.y.begin; j < p.y.end; ++j)
-        for (int64_t k = p.x.begin; k < p.x.end; ++k)
-          visit(((p.start[0] + i * w_.dilation[0]) * in_[1] + p.start[1] + j * w_.dilation[1]) * in_[2] + p.start[2] +
+    for (int64_t i = 0; i < p.z.taps; ++i)
+      for (int64_t j = 0; j < p.y.taps; ++j)
+        for (int64_t k = 0; k < p.x.taps; ++k)
+          visit(((p.z.first + i * w_.dilation[0]) * in_[1] + p.y.first + j * w_.dilation[1]) * in_[2] + p.x.first +
                 k * w_.dilation[2]);
   }
 
@@ -225,7 +236,7 @@ class Pool final : public Kernel {
       if (mean_) {
         double sum = 0;
         each_tap(p, [&](int64_t i) { sum += static_cast<double>(in[i]); });
-        context.out[0]->as<T>()[at] = static_cast<T>(sum / static_cast<double>(p.divisor));
+        context.out[0]->as<T>()[at] = static_cast<T>(sum / static_cast<double>(p.divisor()));
         return;
       }
     }
@@ -261,6 +272,7 @@ class Pool final : public Kernel {
   bool mean_, packed_ = false, include_pad_ = false;
   Window w_;
   std::array<int64_t, 3> in_{}, out_{};
+  std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis
   int64_t lanes_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
 };
 

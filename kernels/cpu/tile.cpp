@@ -78,6 +78,9 @@ void tile(const Tile& t) {
   constexpr int kPointers = (R + 2) / 3;
   const int64_t stride = t.in_pixel;
   const int64_t w_block = t.w_block;
+  // Without anything to prefetch, the same line again and again costs nothing.
+  const char* prefetch = reinterpret_cast<const char*>(t.prefetch != nullptr ? t.prefetch : t.w);
+  const int64_t prefetch_step = t.prefetch != nullptr ? 64 : 0;
   for (const TileSteps& s : t.steps) {
     for (int64_t o = 0; o < s.outer; ++o) {
       for (int64_t m = 0; m < s.middle; ++m) {
@@ -88,6 +91,8 @@ void tile(const Tile& t) {
 #pragma GCC unroll 16
           for (int k = 0; k < kPointers; ++k) p[k] = row + 3 * k * stride;
           for (int64_t n = s.length; n > 0; --n) {
+            __builtin_prefetch(prefetch, 0, 2);
+            prefetch += prefetch_step;
             V weight[NB];
 #pragma GCC unroll 4
             for (int b = 0; b < NB; ++b) {
@@ -154,6 +159,9 @@ double tile_cycles(int blocks, int64_t pixels) {
   return std::max({4.0, 0.5 * b * p, 0.5 * (b + p)}) + 0.5;
 }
 constexpr double kTileStart = 60;  // cycles a tile takes beside its steps
+// Weights of a group of blocks that are more than this leave no room in the second-level cache for those of the next.
+constexpr int64_t kPanelBytes = 640 << 10;
+constexpr double kPanelPenalty = 1.15;
 
 }  // namespace
 
@@ -174,6 +182,7 @@ TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps) : pixels_(pixe
       groups += static_cast<int>(left / c);
       left %= c;
     }
+    if (count > 1 && 4 * count * steps * pack_width() > kPanelBytes) cycles *= kPanelPenalty;
     if (groups_ == 0 || cycles < 0.97 * best) {
       best = cycles;
       most_blocks_ = count;

@@ -33,6 +33,8 @@ struct Tile {
   int lanes = 0;  // lanes of the last block to load from `start` and to store
   float low = 0, high = 0;
   TileSteps steps[2];  // summed one after the other; the second one may be empty
+  // Memory to bring into the second-level cache meanwhile, 64 bytes each step: weights that later tiles need. Or null.
+  const float* prefetch = nullptr;
 };
 
 using TileFunction = void (*)(const Tile&);
