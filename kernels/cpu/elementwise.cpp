@@ -113,6 +113,7 @@ std::unique_ptr<Kernel> create_broadcast(const NodeContext&, ChooseRow choose) {
 }
 
 Status Broadcast::make(std::vector<const TensorType*> in, const TensorType& out, bool swapped) {
+  if (in.size() > kMaxOperands) return fail(Code::kInternal, "%zu operands", in.size());
   source_ = {0, 1, 2};
   if (swapped) {
     std::swap(in[0], in[1]);

@@ -8,6 +8,7 @@ namespace {
 
 Status infer_where(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
+  if (c.num_inputs() > 3) return fail(Code::kFormat, "takes 3 inputs, not %d", c.num_inputs());
   if (c.in(0).dtype != DType::kBool)
     return fail(Code::kFormat, "the condition must be bool, not %s", dtype_name(c.in(0).dtype));
   if (c.in(1).dtype != c.in(2).dtype)
