@@ -67,8 +67,10 @@ Status infer_recurrent(InferContext& c, Layer layer) {
                 "the input must be [time, batch, features] and the recurrent weights [D, gates H, H], not %s and %s",
                 c.shape(kX).str().c_str(), c.shape(kR).str().c_str());
   const int64_t steps = c.shape(kX)[0], batch = c.shape(kX)[1], features = c.shape(kX)[2];
-  const int64_t d = directions_of(c.attrs), h = c.attrs.i("hidden", c.shape(kR)[2]), g = gates_of(layer);
-  if (h < 1) return fail(Code::kFormat, "a hidden size of %lld", static_cast<long long>(h));
+  const int64_t d = directions_of(c.attrs), h = c.shape(kR)[2], g = gates_of(layer);
+  if (h < 1 || c.attrs.i("hidden", h) != h)
+    return fail(Code::kFormat, "a hidden size of %lld, and recurrent weights of shape %s",
+                static_cast<long long>(c.attrs.i("hidden", h)), c.shape(kR).str().c_str());
   MINNOW_RETURN_IF_ERROR(check_shape(c, kW, "w", {d, g * h, features}));
   MINNOW_RETURN_IF_ERROR(check_shape(c, kR, "r", {d, g * h, h}));
   MINNOW_RETURN_IF_ERROR(check_shape(c, kBias, "b", {d, 2 * g * h}));
