@@ -98,7 +98,9 @@ double winograd_cost(const ConvShape& s, int64_t tile) {
 }
 
 std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights) {
-  if (s.group > 1 && s.icg() == 1 && s.ocg() == 1) return make_conv_depthwise(s);
+  const int64_t pack = pack_width();
+  if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 && s.ocg() % s.icg() == 0)
+    return make_conv_depthwise(s);
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
   if (constant_weights && square3 && s.group == 1 && !s.plain_input) {
     const double direct = direct_cost(s), two = winograd_cost(s, 2), four = winograd_cost(s, 4);

@@ -46,7 +46,8 @@ class ConvScheme {
 };
 
 std::unique_ptr<ConvScheme> make_conv_direct(const ConvShape& shape);
-std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape);  // one input and one output channel a group
+// Groups of which whole ones fill a block of output channels, and no more than a block of input channels.
+std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape);
 // Kernel 3x3, stride and dilation 1, one group; output tiles of 2x2 or 4x4.
 std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile);
 

@@ -1,4 +1,4 @@
-// Convolution where every channel has its own kernel: the channels of a block are the lanes of a vector.
+// Convolution where every channel, or every group of less than a block of channels, has its own kernel.
 #define HWY_TARGET_INCLUDE "kernels/cpu/conv_depthwise.cpp"
 #include "kernels/cpu/simd.h"
 //
@@ -13,18 +13,34 @@ HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+
 template <int R>
-void depthwise(const DepthwiseTile& t) {
-  const hn::ScalableTag<float> d;
-  using V = hn::Vec<decltype(d)>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+HWY_INLINE void begin_sums(const DepthwiseTile& t, V (&sum)[R]) {
+  const D d;
   const V bias = t.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, t.bias);
-  V sum[R];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) sum[r] = bias;
-  if (t.start != nullptr)
+  if (t.start == nullptr) return;
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::LoadU(d, t.start + r * t.out_pixel));
+  for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::LoadU(d, t.start + r * t.out_pixel));
+}
+
+template <int R>
+HWY_INLINE void store_sums(const DepthwiseTile& t, const V (&sum)[R]) {
+  const D d;
+  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) hn::StoreU(hn::Min(high, hn::Max(low, sum[r])), d, t.out + r * t.out_pixel);
+}
+
+template <int R>
+void depthwise(const DepthwiseTile& t) {
+  const D d;
+  V sum[R];
+  begin_sums(t, sum);
   constexpr int kPointers = (R + 2) / 3;
   const int64_t stride = t.in_pixel;
   for (int64_t y = 0; y < t.rows; ++y) {
@@ -32,7 +48,7 @@ void depthwise(const DepthwiseTile& t) {
     const float* HWY_RESTRICT p[kPointers];
 #pragma GCC unroll 16
     for (int k = 0; k < kPointers; ++k) p[k] = t.in + y * t.in_row + 3 * k * stride;
-    for (int64_t x = 0; x < t.columns; ++x, w += lanes) {
+    for (int64_t x = 0; x < t.columns; ++x, w += kLanes) {
       const V weight = hn::LoadU(d, w);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, p[r / 3] + (r % 3) * stride), weight, sum[r]);
@@ -40,9 +56,30 @@ void depthwise(const DepthwiseTile& t) {
       for (int k = 0; k < kPointers; ++k) p[k] += t.in_column;
     }
   }
-  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+  store_sums(t, sum);
+}
+
+template <int R>
+void group(const DepthwiseTile& t) {
+  const D d;
+  V sum[R];
+  begin_sums(t, sum);
+  for (int64_t y = 0; y < t.rows; ++y) {
+    const float* HWY_RESTRICT w = t.w + y * t.w_row;
+    for (int64_t x = 0; x < t.columns; ++x) {
+      const float* HWY_RESTRICT in = t.in + y * t.in_row + x * t.in_column;
+      V v[R];
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) hn::StoreU(hn::Min(high, hn::Max(low, sum[r])), d, t.out + r * t.out_pixel);
+      for (int r = 0; r < R; ++r) v[r] = hn::LoadU(d, in + r * t.in_pixel);
+      for (int64_t s = 0; s < t.steps; ++s, w += kLanes) {
+        const V weight = hn::LoadU(d, w);
+        const auto lanes = hn::SetTableIndices(d, t.lanes + s * kLanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::TableLookupLanes(v[r], lanes), weight, sum[r]);
+      }
+    }
+  }
+  store_sums(t, sum);
 }
 
 template <size_t... I>
@@ -51,7 +88,14 @@ DepthwiseFunction pick(int pixels, std::index_sequence<I...>) {
   return kTable[static_cast<size_t>(pixels - 1)];
 }
 
+template <size_t... I>
+DepthwiseFunction pick_of_groups(int pixels, std::index_sequence<I...>) {
+  static constexpr std::array<DepthwiseFunction, sizeof...(I)> kTable = {group<static_cast<int>(I) + 1>...};
+  return kTable[static_cast<size_t>(pixels - 1)];
+}
+
 DepthwiseFunction pick_depthwise(int pixels) { return pick(pixels, std::make_index_sequence<kDepthwisePixels>()); }
+DepthwiseFunction pick_group(int pixels) { return pick_of_groups(pixels, std::make_index_sequence<kGroupPixels>()); }
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -60,13 +104,16 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 
 HWY_EXPORT(pick_depthwise);
+HWY_EXPORT(pick_group);
 
 DepthwiseFunction depthwise_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_depthwise)(pixels); }
+DepthwiseFunction group_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_group)(pixels); }
 
 namespace {
 
 constexpr int64_t kBandBytes = 256 << 10;
 constexpr int64_t kSerialMacs = 10000;
+constexpr int64_t kMostLanes = 16;
 
 // Output positions whose window lies inside the input, along one axis.
 struct Inside {
@@ -84,6 +131,7 @@ class ConvDepthwise final : public ConvScheme {
   explicit ConvDepthwise(const ConvShape& shape)
       : s_(shape),
         pack_(pack_width()),
+        in_blocks_(ceil_div(s_.ic, pack_)),
         blocks_(ceil_div(s_.oc, pack_)),
         rows_(inside(s_.ih, s_.oh, s_.kh, s_.sh, s_.dh, s_.top)),
         columns_(inside(s_.iw, s_.ow, s_.kw, s_.sw, s_.dw, s_.left)) {
@@ -93,15 +141,17 @@ class ConvDepthwise final : public ConvScheme {
     bands_ = std::max<int64_t>(1, std::min(bands_, s_.oh));
   }
 
-  const char* name() const override { return "depthwise"; }
-  const char* packing() const override { return "depthwise"; }
-  int64_t packed_floats() const override { return blocks_ * s_.kh * s_.kw * pack_; }  // [block][kh][kw][lane]
+  const char* name() const override { return is_depthwise() ? "depthwise" : "group"; }
+  const char* packing() const override { return name(); }
+  int64_t packed_floats() const override { return blocks_ * panel(); }  // [block][kh][kw][channel of the group][lane]
 
   void pack(const float* w, float* packed) const override {
-    const int64_t size = s_.kh * s_.kw;
+    const int64_t taps = s_.kh * s_.kw;
     std::fill(packed, packed + packed_floats(), 0.0f);
-    for (int64_t c = 0; c < s_.oc; ++c)
-      for (int64_t k = 0; k < size; ++k) packed[(c / pack_ * size + k) * pack_ + c % pack_] = w[c * size + k];
+    for (int64_t o = 0; o < s_.oc; ++o)
+      for (int64_t c = 0; c < s_.icg(); ++c)
+        for (int64_t k = 0; k < taps; ++k)
+          packed[o / pack_ * panel() + (k * s_.icg() + c) * pack_ + o % pack_] = w[(o * s_.icg() + c) * taps + k];
   }
 
   int64_t workspace_bytes() const override { return 0; }
@@ -116,11 +166,16 @@ class ConvDepthwise final : public ConvScheme {
 
  private:
   void run_band(const ConvCall& call, int64_t plane, int64_t y_begin, int64_t y_end) const {
-    const int64_t block = plane % blocks_;
-    Plane p = {call.x + plane * s_.ih * s_.iw * pack_, call.w + block * s_.kh * s_.kw * pack_,
+    const int64_t block = plane % blocks_, first_input = block * pack_ / s_.ocg() * s_.icg();
+    Plane p = {call.x + (plane / blocks_ * in_blocks_ + first_input / pack_) * s_.ih * s_.iw * pack_,
+               call.w + block * panel(),
                call.bias == nullptr ? nullptr : call.bias + block * pack_,
                call.residual == nullptr ? nullptr : call.residual + plane * s_.oh * s_.ow * pack_,
-               call.y + plane * s_.oh * s_.ow * pack_};
+               call.y + plane * s_.oh * s_.ow * pack_,
+               {}};
+    for (int64_t c = 0; !is_depthwise() && c < s_.icg(); ++c)
+      for (int64_t l = 0; l < pack_; ++l)
+        p.lanes[c * pack_ + l] = static_cast<int32_t>(first_input % pack_ + l / s_.ocg() * s_.icg() + c);
     const int64_t inner_begin = std::clamp(rows_.begin, y_begin, y_end), inner_end = std::clamp(rows_.end, inner_begin, y_end);
     for (int64_t y = y_begin; y < y_end; ++y) {
       run_line(p, y, columns_.begin, columns_.end - columns_.begin, false);
@@ -138,7 +193,11 @@ class ConvDepthwise final : public ConvScheme {
   struct Plane {
     const float *in, *w, *bias, *residual;
     float* out;
+    std::array<int32_t, kMostLanes * kMostLanes> lanes;
   };
+
+  bool is_depthwise() const { return s_.icg() == 1 && s_.ocg() == 1; }
+  int64_t panel() const { return s_.kh * s_.kw * s_.icg() * pack_; }
 
   // `count` pixels from (y, x) on, to the right or down, all with the same taps inside the input.
   void run_line(const Plane& plane, int64_t y, int64_t x, int64_t count, bool down) const {
@@ -149,8 +208,10 @@ class ConvDepthwise final : public ConvScheme {
     t.in_pixel = (down ? s_.sh * s_.iw : s_.sw) * pack_;
     t.in_row = s_.dh * s_.iw * pack_;
     t.in_column = s_.dw * pack_;
-    t.w = plane.w + (rows.begin * s_.kw + columns.begin) * pack_;
-    t.w_row = s_.kw * pack_;
+    t.w = plane.w + (rows.begin * s_.kw + columns.begin) * s_.icg() * pack_;
+    t.w_row = s_.kw * s_.icg() * pack_;
+    t.steps = s_.icg();
+    t.lanes = plane.lanes.data();
     t.rows = rows.end - rows.begin;
     t.columns = columns.end - columns.begin;
     t.bias = plane.bias;
@@ -159,19 +220,20 @@ class ConvDepthwise final : public ConvScheme {
     t.high = s_.activation.high;
     const bool any = t.rows > 0 && t.columns > 0;
     const float* in = any ? plane.in + ((top + rows.begin * s_.dh) * s_.iw + left + columns.begin * s_.dw) * pack_ : plane.in;
-    const int64_t tiles = ceil_div(count, kDepthwisePixels);
+    const int64_t tiles = ceil_div(count, is_depthwise() ? kDepthwisePixels : kGroupPixels);
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t begin = i * count / tiles, end = (i + 1) * count / tiles;
       const int64_t at = (y * s_.ow + x) * pack_ + begin * t.out_pixel;
       t.in = in + begin * t.in_pixel;
       t.out = plane.out + at;
       t.start = plane.residual == nullptr ? nullptr : plane.residual + at;
-      depthwise_function(static_cast<int>(end - begin))(t);
+      const int pixels = static_cast<int>(end - begin);
+      (is_depthwise() ? depthwise_function(pixels) : group_function(pixels))(t);
     }
   }
 
   ConvShape s_;
-  int64_t pack_, blocks_, bands_;
+  int64_t pack_, in_blocks_, blocks_, bands_;
   Inside rows_, columns_;
 };
 

@@ -152,7 +152,7 @@ HWY_EXPORT(output_tile_2);
 HWY_EXPORT(output_tile_4);
 
 // What a thread works on at a time should stay in its second-level cache: transformed input and transformed output.
-constexpr int64_t kInputBytes = 1 << 20, kResultBytes = 512 << 10;
+constexpr int64_t kInputBytes = 512 << 10, kResultBytes = 256 << 10;
 
 // 1-D transforms of the kernel; the scales of B and A, which have no fractions, are in them.
 constexpr double kRoot = 1.4142135623730951;

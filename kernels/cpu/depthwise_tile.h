@@ -1,4 +1,5 @@
-// The inner loop of depthwise convolution: the channels of a block are the lanes of a vector.
+// The inner loop of depthwise convolution, where the channels of a block are the lanes of a vector, and of convolution in
+// groups smaller than a block, where each step spreads one input channel of every group over the lanes of that group.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,10 @@ struct DepthwiseTile {
   float* out;
   int64_t out_pixel;
   float low, high;
+  // For groups: `steps` times as many weights, [tap][step][lane], and for each step the lane of the input that each
+  // lane of the output needs.
+  int64_t steps = 1;
+  const int32_t* lanes = nullptr;
 };
 
 using DepthwiseFunction = void (*)(const DepthwiseTile&);
@@ -24,5 +29,8 @@ using DepthwiseFunction = void (*)(const DepthwiseTile&);
 constexpr int kDepthwisePixels = 12;
 // The kernel for 1 <= pixels <= kDepthwisePixels.
 DepthwiseFunction depthwise_function(int pixels);
+// The same for groups.
+constexpr int kGroupPixels = 8;
+DepthwiseFunction group_function(int pixels);
 
 }  // namespace minnow
