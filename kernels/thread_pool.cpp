@@ -47,7 +47,9 @@ struct ThreadPool::State {
 
   static constexpr uint64_t kBlockMask = 0xffffffffu;
 
-  bool has_work(uint64_t t) const { return static_cast<int64_t>(t & kBlockMask) < blocks.load(std::memory_order_acquire); }
+  bool has_work(uint64_t t) const {
+    return static_cast<int64_t>(t & kBlockMask) < blocks.load(std::memory_order_acquire);
+  }
   void work(int worker, int threads);
   void serve(int worker, int threads);
 };

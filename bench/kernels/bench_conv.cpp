@@ -87,7 +87,8 @@ void bench_gemm(int64_t size, ThreadPool* const (&pools)[2]) {
   for (int i = 0; i < 2; ++i) {
     const minnow::Gemm gemm(size, size, size, false, minnow::Activation(), pools[i]->threads());
     workspace.allocate(gemm.workspace_bytes() / 4);
-    const minnow::GemmCall call = {a.data(), size, false, packed.data(), nullptr, c.data(), size, workspace.data(), pools[i]};
+    const minnow::GemmCall call = {a.data(),         size,    false, packed.data(), nullptr, c.data(), size,
+                                   workspace.data(), pools[i]};
     seconds[i] = best_seconds(flops, [&] { gemm.run(call); });
   }
   char name[32];
@@ -126,8 +127,8 @@ void bench_layer(const Layer& l, ThreadPool* const (&pools)[2]) {
   double seconds[2], flops = 0;
   std::string scheme;
   for (int i = 0; i < 2; ++i) {
-    const minnow::NodeContext node = {attrs, type_pointers, {nullptr, &tensors[1], &tensors[2]}, {&out[0]},
-                                      pools[i]->threads(), minnow::Precision::kHigh};
+    const minnow::NodeContext node = {attrs,     type_pointers,       {nullptr, &tensors[1], &tensors[2]},
+                                      {&out[0]}, pools[i]->threads(), minnow::Precision::kHigh};
     const auto kernel = op->create(node);
     int64_t bytes = 0;
     if (!kernel->reshape(node, &bytes).ok()) return;
@@ -145,40 +146,23 @@ void bench_layer(const Layer& l, ThreadPool* const (&pools)[2]) {
 }
 
 constexpr Layer kLayers[] = {
-    {"resnet50 224 3-64 7x7/2", 3, 224, 64, 7, 2, 1},
-    {"resnet50 56 64-64 1x1", 64, 56, 64, 1, 1, 1},
-    {"resnet50 56 64-64 3x3", 64, 56, 64, 3, 1, 1},
-    {"resnet50 56 64-256 1x1", 64, 56, 256, 1, 1, 1},
-    {"resnet50 56 256-64 1x1", 256, 56, 64, 1, 1, 1},
-    {"resnet50 56 128 3x3/2", 128, 56, 128, 3, 2, 1},
-    {"resnet50 56 256-512 1x1/2", 256, 56, 512, 1, 2, 1},
-    {"resnet50 28 128-512 1x1", 128, 28, 512, 1, 1, 1},
-    {"resnet50 28 512-128 1x1", 512, 28, 128, 1, 1, 1},
-    {"resnet50 28 128 3x3", 128, 28, 128, 3, 1, 1},
-    {"resnet50 28 256 3x3/2", 256, 28, 256, 3, 2, 1},
-    {"resnet50 14 256-1024 1x1", 256, 14, 1024, 1, 1, 1},
-    {"resnet50 14 1024-256 1x1", 1024, 14, 256, 1, 1, 1},
-    {"resnet50 14 256 3x3", 256, 14, 256, 3, 1, 1},
-    {"resnet50 14 512 3x3/2", 512, 14, 512, 3, 2, 1},
-    {"resnet50 7 512-2048 1x1", 512, 7, 2048, 1, 1, 1},
-    {"resnet50 7 2048-512 1x1", 2048, 7, 512, 1, 1, 1},
-    {"resnet50 7 512 3x3", 512, 7, 512, 3, 1, 1},
-    {"mobilenetv2 224 3-32 3x3/2", 3, 224, 32, 3, 2, 1},
-    {"mobilenetv2 112 32 dw", 32, 112, 32, 3, 1, 32},
-    {"mobilenetv2 112 32-16 1x1", 32, 112, 16, 1, 1, 1},
-    {"mobilenetv2 112 16-96 1x1", 16, 112, 96, 1, 1, 1},
-    {"mobilenetv2 112 96 dw/2", 96, 112, 96, 3, 2, 96},
-    {"mobilenetv2 56 24-144 1x1", 24, 56, 144, 1, 1, 1},
-    {"mobilenetv2 56 144 dw", 144, 56, 144, 3, 1, 144},
-    {"mobilenetv2 56 144-24 1x1", 144, 56, 24, 1, 1, 1},
-    {"mobilenetv2 28 192 dw", 192, 28, 192, 3, 1, 192},
-    {"mobilenetv2 28 192-32 1x1", 192, 28, 32, 1, 1, 1},
-    {"mobilenetv2 14 384 dw", 384, 14, 384, 3, 1, 384},
-    {"mobilenetv2 14 64-384 1x1", 64, 14, 384, 1, 1, 1},
-    {"mobilenetv2 7 960 dw", 960, 7, 960, 3, 1, 960},
-    {"mobilenetv2 7 160-960 1x1", 160, 7, 960, 1, 1, 1},
-    {"mobilenetv2 7 320-1280 1x1", 320, 7, 1280, 1, 1, 1},
-    {"classifier 2048-1000", 2048, 1, 1000, 1, 1, 1},
+    {"resnet50 224 3-64 7x7/2", 3, 224, 64, 7, 2, 1},      {"resnet50 56 64-64 1x1", 64, 56, 64, 1, 1, 1},
+    {"resnet50 56 64-64 3x3", 64, 56, 64, 3, 1, 1},        {"resnet50 56 64-256 1x1", 64, 56, 256, 1, 1, 1},
+    {"resnet50 56 256-64 1x1", 256, 56, 64, 1, 1, 1},      {"resnet50 56 128 3x3/2", 128, 56, 128, 3, 2, 1},
+    {"resnet50 56 256-512 1x1/2", 256, 56, 512, 1, 2, 1},  {"resnet50 28 128-512 1x1", 128, 28, 512, 1, 1, 1},
+    {"resnet50 28 512-128 1x1", 512, 28, 128, 1, 1, 1},    {"resnet50 28 128 3x3", 128, 28, 128, 3, 1, 1},
+    {"resnet50 28 256 3x3/2", 256, 28, 256, 3, 2, 1},      {"resnet50 14 256-1024 1x1", 256, 14, 1024, 1, 1, 1},
+    {"resnet50 14 1024-256 1x1", 1024, 14, 256, 1, 1, 1},  {"resnet50 14 256 3x3", 256, 14, 256, 3, 1, 1},
+    {"resnet50 14 512 3x3/2", 512, 14, 512, 3, 2, 1},      {"resnet50 7 512-2048 1x1", 512, 7, 2048, 1, 1, 1},
+    {"resnet50 7 2048-512 1x1", 2048, 7, 512, 1, 1, 1},    {"resnet50 7 512 3x3", 512, 7, 512, 3, 1, 1},
+    {"mobilenetv2 224 3-32 3x3/2", 3, 224, 32, 3, 2, 1},   {"mobilenetv2 112 32 dw", 32, 112, 32, 3, 1, 32},
+    {"mobilenetv2 112 32-16 1x1", 32, 112, 16, 1, 1, 1},   {"mobilenetv2 112 16-96 1x1", 16, 112, 96, 1, 1, 1},
+    {"mobilenetv2 112 96 dw/2", 96, 112, 96, 3, 2, 96},    {"mobilenetv2 56 24-144 1x1", 24, 56, 144, 1, 1, 1},
+    {"mobilenetv2 56 144 dw", 144, 56, 144, 3, 1, 144},    {"mobilenetv2 56 144-24 1x1", 144, 56, 24, 1, 1, 1},
+    {"mobilenetv2 28 192 dw", 192, 28, 192, 3, 1, 192},    {"mobilenetv2 28 192-32 1x1", 192, 28, 32, 1, 1, 1},
+    {"mobilenetv2 14 384 dw", 384, 14, 384, 3, 1, 384},    {"mobilenetv2 14 64-384 1x1", 64, 14, 384, 1, 1, 1},
+    {"mobilenetv2 7 960 dw", 960, 7, 960, 3, 1, 960},      {"mobilenetv2 7 160-960 1x1", 160, 7, 960, 1, 1, 1},
+    {"mobilenetv2 7 320-1280 1x1", 320, 7, 1280, 1, 1, 1}, {"classifier 2048-1000", 2048, 1, 1000, 1, 1, 1},
 };
 
 }  // namespace

@@ -57,11 +57,16 @@ struct Name {
 using Kind = Activation::Kind;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Name kNames[] = {
-    {"", Kind::kClamp, -kInfinity, kInfinity},    {"relu", Kind::kClamp, 0, kInfinity},
-    {"relu6", Kind::kClamp, 0, 6},                {"clip", Kind::kClamp, -kInfinity, kInfinity},
-    {"leaky_relu", Kind::kLeakyRelu, 0.01, 0},    {"hardswish", Kind::kHardSwish, 0, 0},
-    {"silu", Kind::kSilu, 0, 0},                  {"sigmoid", Kind::kSigmoid, 0, 0},
-    {"hardsigmoid", Kind::kHardSigmoid, 0.2, 0.5}, {"tanh", Kind::kTanh, 0, 0},
+    {"", Kind::kClamp, -kInfinity, kInfinity},
+    {"relu", Kind::kClamp, 0, kInfinity},
+    {"relu6", Kind::kClamp, 0, 6},
+    {"clip", Kind::kClamp, -kInfinity, kInfinity},
+    {"leaky_relu", Kind::kLeakyRelu, 0.01, 0},
+    {"hardswish", Kind::kHardSwish, 0, 0},
+    {"silu", Kind::kSilu, 0, 0},
+    {"sigmoid", Kind::kSigmoid, 0, 0},
+    {"hardsigmoid", Kind::kHardSigmoid, 0.2, 0.5},
+    {"tanh", Kind::kTanh, 0, 0},
     {"gelu", Kind::kGelu, 0, 0},
 };
 

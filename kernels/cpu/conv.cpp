@@ -14,8 +14,15 @@ Status infer_conv(InferContext& c) {
   const Shape &x = c.shape(0), &w = c.shape(1);
   const DType dtype = c.in(0).dtype;
   switch (dtype) {
-    case DType::kF32: case DType::kF64: case DType::kI32: case DType::kU32: case DType::kI64: case DType::kU64: break;
-    default: return fail(Code::kUnsupported, "convolution of %s", dtype_name(dtype));
+    case DType::kF32:
+    case DType::kF64:
+    case DType::kI32:
+    case DType::kU32:
+    case DType::kI64:
+    case DType::kU64:
+      break;
+    default:
+      return fail(Code::kUnsupported, "convolution of %s", dtype_name(dtype));
   }
   for (int i = 1; i < std::min(4, c.num_inputs()); ++i)
     if (c.has(i) && c.in(i).dtype != dtype)
@@ -91,7 +98,8 @@ double direct_cost(const ConvShape& s) {
 double winograd_cost(const ConvShape& s, int64_t tile) {
   const double points = static_cast<double>((tile + 2) * (tile + 2));
   const double tiles = static_cast<double>(s.n * ceil_div(s.oh, tile) * ceil_div(s.ow, tile));
-  const double in = static_cast<double>(ceil_div(s.ic, pack_width())), out = static_cast<double>(ceil_div(s.oc, pack_width()));
+  const double in = static_cast<double>(ceil_div(s.ic, pack_width())),
+               out = static_cast<double>(ceil_div(s.oc, pack_width()));
   const double weights = 4.0 * points * static_cast<double>(s.ic * s.oc);
   const double sums = points * tiles * out * (0.55 * static_cast<double>(s.ic) + 2);
   return sums + 9 * points * tiles * (in + out) + weights / kWeightBytesPerCycle;
@@ -99,7 +107,8 @@ double winograd_cost(const ConvShape& s, int64_t tile) {
 
 std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights) {
   const int64_t pack = pack_width();
-  if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 && s.ocg() % s.icg() == 0)
+  if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 &&
+      s.ocg() % s.icg() == 0)
     return make_conv_depthwise(s);
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
   if (constant_weights && square3 && s.group == 1 && !s.plain_input) {
@@ -138,8 +147,8 @@ class ConvPacked final : public Kernel {
 
   void run(const RunContext& context) override {
     char* space = static_cast<char*>(context.workspace) + own_bytes_;
-    ConvCall call = {context.in[0]->as<float>(), weights_.data(), nullptr, nullptr, context.out[0]->as<float>(),
-                     context.workspace, context.pool};
+    ConvCall call = {context.in[0]->as<float>(),  weights_.data(),   nullptr,     nullptr,
+                     context.out[0]->as<float>(), context.workspace, context.pool};
     if (weights_.empty()) {
       float* packed = reinterpret_cast<float*>(space);
       scheme_->pack(context.in[1]->as<float>(), packed);

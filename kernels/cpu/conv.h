@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/float_buffer.h"
+#include "kernels/cpu/rounding.h"
 #include "kernels/cpu/window.h"
 
 namespace minnow {
@@ -53,8 +54,5 @@ std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile)
 
 // Any dtype and rank in the plain layout: correct, and not made to be fast.
 std::unique_ptr<Kernel> make_conv_plain(const NodeContext& node);
-
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 }  // namespace minnow

@@ -176,7 +176,8 @@ class ConvDepthwise final : public ConvScheme {
     for (int64_t c = 0; !is_depthwise() && c < s_.icg(); ++c)
       for (int64_t l = 0; l < pack_; ++l)
         p.lanes[c * pack_ + l] = static_cast<int32_t>(first_input % pack_ + l / s_.ocg() * s_.icg() + c);
-    const int64_t inner_begin = std::clamp(rows_.begin, y_begin, y_end), inner_end = std::clamp(rows_.end, inner_begin, y_end);
+    const int64_t inner_begin = std::clamp(rows_.begin, y_begin, y_end),
+                  inner_end = std::clamp(rows_.end, inner_begin, y_end);
     for (int64_t y = y_begin; y < y_end; ++y) {
       run_line(p, y, columns_.begin, columns_.end - columns_.begin, false);
       if (y >= inner_begin && y < inner_end) continue;
@@ -219,7 +220,8 @@ class ConvDepthwise final : public ConvScheme {
     t.low = s_.activation.low;
     t.high = s_.activation.high;
     const bool any = t.rows > 0 && t.columns > 0;
-    const float* in = any ? plane.in + ((top + rows.begin * s_.dh) * s_.iw + left + columns.begin * s_.dw) * pack_ : plane.in;
+    const float* in =
+        any ? plane.in + ((top + rows.begin * s_.dh) * s_.iw + left + columns.begin * s_.dw) * pack_ : plane.in;
     const int64_t tiles = ceil_div(count, is_depthwise() ? kDepthwisePixels : kGroupPixels);
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t begin = i * count / tiles, end = (i + 1) * count / tiles;
@@ -239,7 +241,9 @@ class ConvDepthwise final : public ConvScheme {
 
 }  // namespace
 
-std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape) { return std::make_unique<ConvDepthwise>(shape); }
+std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape) {
+  return std::make_unique<ConvDepthwise>(shape);
+}
 
 }  // namespace minnow
 #endif

@@ -11,7 +11,8 @@ namespace minnow {
 namespace {
 
 // A band of input, with the weights of a few output blocks, should stay in the second-level cache while all output
-// channels pass over it. Weights that do not fit there themselves are read anew for each band, so bands are larger then.
+// channels pass over it. Weights that do not fit there themselves are read anew for each band, so bands are larger
+// then.
 constexpr int64_t kBandBytes = 256 << 10, kLargeBandBytes = 1 << 20, kLargeWeightBytes = 512 << 10;
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
@@ -68,8 +69,8 @@ class ConvDirect final : public ConvScheme {
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t band = i / plan_.groups() % bands, image = i / plan_.groups() / bands;
-        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % plan_.groups()), i / plan_.groups(),
-                 workspace + worker * worker_floats());
+        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % plan_.groups()),
+                 i / plan_.groups(), workspace + worker * worker_floats());
       }
     });
   }
@@ -83,12 +84,15 @@ class ConvDirect final : public ConvScheme {
     return copies_ ? band_rows(band_lines_) * span() * (compact_ ? s_.icg() : round_up(s_.icg(), pack_)) : 0;
   }
   int64_t result_floats() const { return aligned_ ? 0 : plan_.most_blocks() * band_lines_ * width_ * pack_; }
-  int64_t worker_floats() const { return copies_ ? 16 + round_up(band_floats(), 16) + round_up(result_floats(), 16) : 0; }
+  int64_t worker_floats() const {
+    return copies_ ? 16 + round_up(band_floats(), 16) + round_up(result_floats(), 16) : 0;
+  }
   static int64_t* held_band(float* space) { return reinterpret_cast<int64_t*>(space); }
 
   void choose_band() {
     lines_ = flat_ ? plan_.tiles() : s_.oh;
-    const int64_t line_bytes = 4 * (flat_ ? ceil_div(width_, plan_.tiles()) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
+    const int64_t line_bytes =
+        4 * (flat_ ? ceil_div(width_, plan_.tiles()) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
     const int64_t limit = 4 * blocks_ * panel() > kLargeWeightBytes ? kLargeBandBytes : kBandBytes;
     int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, limit));
     // Several pieces of work for each thread, so that all end at the same time.
@@ -109,7 +113,8 @@ class ConvDirect final : public ConvScheme {
     const float* image = call.x + n * (s_.plain_input ? s_.ic : round_up(s_.ic, pack_)) * s_.ih * s_.iw;
     if (!copies_) return {image + g * s_.icg() * s_.ih * s_.iw, pack_, s_.iw * pack_, s_.ih * s_.iw * pack_, 0};
     const int64_t pixel = compact_ ? s_.icg() : pack_, first_row = line_begin * s_.sh - s_.top;
-    const Source source = {space + 16, pixel, span() * pixel, band_rows(line_end - line_begin) * span() * pixel, first_row};
+    const Source source = {space + 16, pixel, span() * pixel, band_rows(line_end - line_begin) * span() * pixel,
+                           first_row};
     if (*held_band(space) != band_id) {
       copy_band(image, g, first_row, band_rows(line_end - line_begin), space + 16);
       *held_band(space) = band_id;
@@ -219,7 +224,8 @@ class ConvDirect final : public ConvScheme {
       t.out_block = (line_end - line_begin) * width_ * pack_;
       start = nullptr;
       if (call.residual != nullptr) {
-        move_lanes(const_cast<float*>(call.residual) + image, result, first_channel, blocks.count, line_begin, line_end, true);
+        move_lanes(const_cast<float*>(call.residual) + image, result, first_channel, blocks.count, line_begin, line_end,
+                   true);
         start = result;
       }
     }

@@ -30,12 +30,18 @@ class ConvPlain final : public Kernel {
 
   void run(const RunContext& context) override {
     switch (context.in[0]->type.dtype) {
-      case DType::kF32: return run_as<float>(context);
-      case DType::kF64: return run_as<double>(context);
-      case DType::kI32: return run_as<int32_t>(context);
-      case DType::kU32: return run_as<uint32_t>(context);
-      case DType::kI64: return run_as<int64_t>(context);
-      default: return run_as<uint64_t>(context);
+      case DType::kF32:
+        return run_as<float>(context);
+      case DType::kF64:
+        return run_as<double>(context);
+      case DType::kI32:
+        return run_as<int32_t>(context);
+      case DType::kU32:
+        return run_as<uint32_t>(context);
+      case DType::kI64:
+        return run_as<int64_t>(context);
+      default:
+        return run_as<uint64_t>(context);
     }
   }
 

@@ -130,12 +130,12 @@ void input_tile_4(const float* in, int64_t row, int64_t row_begin, int64_t row_e
                   int64_t column_end, float* to, int64_t to_step) {
   input_tile<4>(in, row, row_begin, row_end, column_begin, column_end, to, to_step);
 }
-void output_tile_2(const float* from, int64_t from_step, const float* bias, const float* residual, float low, float high,
-                   float* out, int64_t row, int64_t rows, int64_t columns) {
+void output_tile_2(const float* from, int64_t from_step, const float* bias, const float* residual, float low,
+                   float high, float* out, int64_t row, int64_t rows, int64_t columns) {
   output_tile<2>(from, from_step, bias, residual, low, high, out, row, rows, columns);
 }
-void output_tile_4(const float* from, int64_t from_step, const float* bias, const float* residual, float low, float high,
-                   float* out, int64_t row, int64_t rows, int64_t columns) {
+void output_tile_4(const float* from, int64_t from_step, const float* bias, const float* residual, float low,
+                   float high, float* out, int64_t row, int64_t rows, int64_t columns) {
   output_tile<4>(from, from_step, bias, residual, low, high, out, row, rows, columns);
 }
 
@@ -259,7 +259,8 @@ class ConvWinograd final : public ConvScheme {
       }
   }
 
-  void run_part(const ConvCall& call, int64_t first, int64_t last, int64_t part, const float* input, float* result) const {
+  void run_part(const ConvCall& call, int64_t first, int64_t last, int64_t part, const float* input,
+                float* result) const {
     const int64_t block_begin = part * part_, blocks = std::min(part_, out_blocks_ - block_begin), count = last - first;
     const bool usual = blocks == part_ && count == chunk_;
     const TilePlan plan = usual ? plan_ : TilePlan(count, blocks, s_.ic);
@@ -300,7 +301,8 @@ class ConvWinograd final : public ConvScheme {
     for (int64_t b = 0; b < blocks; ++b)
       for (int64_t tile = first; tile < last; ++tile) {
         const Place p = place(tile);
-        const int64_t block = block_begin + b, rows = std::min<int64_t>(m_, s_.oh - p.y), columns = std::min<int64_t>(m_, s_.ow - p.x);
+        const int64_t block = block_begin + b, rows = std::min<int64_t>(m_, s_.oh - p.y),
+                      columns = std::min<int64_t>(m_, s_.ow - p.x);
         const int64_t at = (((p.n * out_blocks_ + block) * s_.oh + p.y) * s_.ow + p.x) * pack_;
         transform(result + (b * chunk_ + tile - first) * pack_, part_ * chunk_ * pack_,
                   call.bias == nullptr ? nullptr : call.bias + block * pack_,
@@ -314,7 +316,7 @@ class ConvWinograd final : public ConvScheme {
   ConvShape s_;
   int m_;
   int64_t points_, pack_, in_blocks_, out_blocks_;
-  int64_t tiles_x_, tiles_;          // tiles of the output in a row, and in all
+  int64_t tiles_x_, tiles_;                // tiles of the output in a row, and in all
   int64_t chunks_, chunk_, parts_, part_;  // tiles, and output blocks, of a piece of work
   TilePlan plan_;
 };

@@ -8,6 +8,7 @@
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/depthwise_tile.h"
 #include "kernels/cpu/float_buffer.h"
+#include "kernels/cpu/rounding.h"
 #include "kernels/cpu/tile.h"
 
 namespace minnow {
@@ -37,9 +38,9 @@ Status read_deconv(const Attrs& attrs, const Shape& x, const Shape& w, Window* w
     }
     if (size == 0) n = 0;
     if (n < 0)
-      return fail(Code::kFormat, "axis %d of %s: padding %lld and %lld is more than the %lld that the kernel makes", i + 2,
-                  x.str().c_str(), static_cast<LongLong>(window->begin[k]), static_cast<LongLong>(window->end[k]),
-                  static_cast<LongLong>(full));
+      return fail(Code::kFormat, "axis %d of %s: padding %lld and %lld is more than the %lld that the kernel makes",
+                  i + 2, x.str().c_str(), static_cast<LongLong>(window->begin[k]),
+                  static_cast<LongLong>(window->end[k]), static_cast<LongLong>(full));
     (*out)[k] = n;
   }
   return ok();
@@ -67,9 +68,6 @@ namespace {
 
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 Status infer_deconv(InferContext& c) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "the input and the weights are needed");
   const Shape &x = c.shape(0), &w = c.shape(1);
@@ -87,8 +85,8 @@ Status infer_deconv(InferContext& c) {
     return fail(Code::kFormat, "%lld groups do not divide %lld channels", static_cast<LongLong>(group),
                 static_cast<LongLong>(x[1]));
   if (w[0] != x[1])
-    return fail(Code::kFormat, "weights of shape %s are for %lld input channels, but the input has %lld", w.str().c_str(),
-                static_cast<LongLong>(w[0]), static_cast<LongLong>(x[1]));
+    return fail(Code::kFormat, "weights of shape %s are for %lld input channels, but the input has %lld",
+                w.str().c_str(), static_cast<LongLong>(w[0]), static_cast<LongLong>(x[1]));
   Window window;
   std::array<int64_t, 3> size;
   MINNOW_RETURN_IF_ERROR(read_deconv(c.attrs, x, w, &window, &size));
@@ -107,7 +105,8 @@ Status infer_deconv(InferContext& c) {
 }
 
 // Channels `first`.. of an image, `count` of them, to blocks of their own, or back.
-void move_channels(float* image, float* own, int64_t first, int64_t count, int64_t pixels, bool back, ThreadPool* pool) {
+void move_channels(float* image, float* own, int64_t first, int64_t count, int64_t pixels, bool back,
+                   ThreadPool* pool) {
   const int64_t pack = pack_width();
   pool->parallel_for(count, std::max<int64_t>(1, 20000 / (pixels + 1)), [&](int64_t begin, int64_t end, int) {
     for (int64_t c = begin; c < end; ++c) {
@@ -176,7 +175,8 @@ class DeconvPacked final : public Kernel {
       const int64_t n = i / groups, g = i % groups;
       const float* image = context.in[0]->as<float>() + n * round_up(ic_, pack_) * in_size;
       float* result = context.out[0]->as<float>() + n * round_up(oc_, pack_) * out_size;
-      float* old = residual ? const_cast<float*>(context.in[3]->as<float>()) + (result - context.out[0]->as<float>()) : nullptr;
+      float* old =
+          residual ? const_cast<float*>(context.in[3]->as<float>()) + (result - context.out[0]->as<float>()) : nullptr;
       Call part = call;
       part.w = w + g * blocks_ * panels();
       if (call.bias != nullptr) part.bias = call.bias + g * ocg_;
@@ -224,8 +224,8 @@ class DeconvPacked final : public Kernel {
 
   int64_t bias_floats() const { return round_up(oc_ + 2 * pack_, 16); }
   int64_t taps() const { return w_.kernel[1] * w_.kernel[2]; }
-  int64_t channels() const { return depthwise_ ? 1 : icg_; }          // that a sum goes over
-  int64_t panels() const { return channels() * taps() * pack_; }      // of all phases
+  int64_t channels() const { return depthwise_ ? 1 : icg_; }      // that a sum goes over
+  int64_t panels() const { return channels() * taps() * pack_; }  // of all phases
   int64_t packed_floats() const { return round_up((depthwise_ ? 1 : group_) * blocks_ * panels(), 16); }
 
   DeconvPhase phase(size_t axis, int64_t which) const {
@@ -245,7 +245,8 @@ class DeconvPacked final : public Kernel {
                 for (int64_t tx = 0; tx < x.taps; ++tx)
                   for (int64_t c = first; c < std::min(first + pack_, channels()); ++c, to += pack_)
                     for (int64_t l = 0; l < pack_; ++l) {
-                      const int64_t o = b * pack_ + l, tap = (y.last_tap - ty * y.step) * w_.kernel[2] + x.last_tap - tx * x.step;
+                      const int64_t o = b * pack_ + l,
+                                    tap = (y.last_tap - ty * y.step) * w_.kernel[2] + x.last_tap - tx * x.step;
                       const int64_t row = depthwise_ ? o : (g * icg_ + c) * ocg + o;
                       to[l] = o < ocg ? w[row * taps() + tap] : 0.0f;
                     }
@@ -274,7 +275,8 @@ class DeconvPacked final : public Kernel {
         call.pool->parallel_for(groups * bands, small ? groups * bands : 1, [&](int64_t begin, int64_t end, int) {
           for (int64_t i = begin; i < end; ++i) {
             const int64_t band = i / groups;
-            run_band(call, part, static_cast<int>(i % groups), band * part.y.count / bands, (band + 1) * part.y.count / bands);
+            run_band(call, part, static_cast<int>(i % groups), band * part.y.count / bands,
+                     (band + 1) * part.y.count / bands);
           }
         });
       }
@@ -308,7 +310,8 @@ class DeconvPacked final : public Kernel {
     if (any) in += (top + rows.begin * part.y.dilation) * in_row + (left + columns.begin * part.x.dilation) * pack_;
     const int64_t in_pixel = down ? in_row : pack_;
     const int64_t out_pixel = (down ? w_.stride[1] * out_[2] : w_.stride[2]) * pack_;
-    const int64_t at = blocks.first * out_size + ((part.first_y + y * w_.stride[1]) * out_[2] + part.first_x + x * w_.stride[2]) * pack_;
+    const int64_t at = blocks.first * out_size +
+                       ((part.first_y + y * w_.stride[1]) * out_[2] + part.first_x + x * w_.stride[2]) * pack_;
     const float* bias = call.bias == nullptr ? nullptr : call.bias + blocks.first * pack_;
     const float* w = part.w + blocks.first * part.panel;
     const int most = depthwise_ ? kDepthwisePixels : tile_pixels(blocks.count);
@@ -319,13 +322,25 @@ class DeconvPacked final : public Kernel {
       float* out = call.out + at + first * out_pixel;
       const float* start = call.residual == nullptr ? nullptr : call.residual + (out - call.out);
       if (depthwise_) {
-        depthwise_function(static_cast<int>(pixels))(
-            {from, in_pixel, part.y.dilation * in_row, part.x.dilation * pack_,
-             w + (rows.begin * part.x.taps + columns.begin) * pack_, part.x.taps * pack_, any ? rows.end - rows.begin : 0,
-             columns.end - columns.begin, bias, start, out, out_pixel, activation_.low, activation_.high});
+        depthwise_function(static_cast<int>(pixels))({from, in_pixel, part.y.dilation * in_row, part.x.dilation * pack_,
+                                                      w + (rows.begin * part.x.taps + columns.begin) * pack_,
+                                                      part.x.taps * pack_, any ? rows.end - rows.begin : 0,
+                                                      columns.end - columns.begin, bias, start, out, out_pixel,
+                                                      activation_.low, activation_.high});
       } else {
-        Tile t = {from, in_pixel, w, part.panel, bias, start, out, out_pixel, out_size, static_cast<int>(pack_),
-                  activation_.low, activation_.high, {}};
+        Tile t = {from,
+                  in_pixel,
+                  w,
+                  part.panel,
+                  bias,
+                  start,
+                  out,
+                  out_pixel,
+                  out_size,
+                  static_cast<int>(pack_),
+                  activation_.low,
+                  activation_.high,
+                  {}};
         set_steps(part, rows, columns, in_row, in_size, &t);
         tile_function(blocks.count, static_cast<int>(pixels))(t);
       }
@@ -351,7 +366,8 @@ class DeconvPacked final : public Kernel {
       s.in_inner = part.x.dilation * pack_;
       s.length = lanes;
       s.in = i == 0 ? 0 : full * in_size;
-      s.w = (rows.begin * part.x.taps + columns.begin) * lanes * pack_ + (i == 0 ? 0 : full * tap_count * pack_ * pack_);
+      s.w =
+          (rows.begin * part.x.taps + columns.begin) * lanes * pack_ + (i == 0 ? 0 : full * tap_count * pack_ * pack_);
     }
   }
 

@@ -12,10 +12,10 @@ Status read_deconv(const Attrs& attrs, const Shape& x, const Shape& w, Window* w
 // Along one axis, the output positions `phase`, `phase` + stride, ... are a convolution of their own, with stride 1 and
 // every so-manieth tap of the kernel in backward order: no zero is ever multiplied.
 struct DeconvPhase {
-  int64_t count;             // output positions
-  int64_t taps;              // taps of the kernel that reach them
-  int64_t last_tap, step;    // tap t of the phase is tap last_tap - t * step of the kernel
-  int64_t start, dilation;   // tap t of position j reads the input at start + j + t * dilation
+  int64_t count;            // output positions
+  int64_t taps;             // taps of the kernel that reach them
+  int64_t last_tap, step;   // tap t of the phase is tap last_tap - t * step of the kernel
+  int64_t start, dilation;  // tap t of position j reads the input at start + j + t * dilation
 };
 DeconvPhase deconv_phase(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin, int64_t phase);
 

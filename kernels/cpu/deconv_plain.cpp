@@ -52,7 +52,8 @@ class DeconvPlain final : public Kernel {
           const int64_t at[3] = {p / (out_[1] * out_[2]), p / out_[2] % out_[1], p % out_[2]};
           double sum = bias == nullptr ? 0.0 : static_cast<double>(bias[o]);
           for (int64_t k = 0; k < kernel_size; ++k) {
-            const int64_t tap[3] = {k / (w_.kernel[1] * w_.kernel[2]), k / w_.kernel[2] % w_.kernel[1], k % w_.kernel[2]};
+            const int64_t tap[3] = {k / (w_.kernel[1] * w_.kernel[2]), k / w_.kernel[2] % w_.kernel[1],
+                                    k % w_.kernel[2]};
             int64_t index = 0;
             bool reaches = true;
             for (size_t i = 0; i < 3; ++i) {
@@ -62,7 +63,8 @@ class DeconvPlain final : public Kernel {
             }
             if (!reaches) continue;
             for (int64_t c = 0; c < icg; ++c)
-              sum += static_cast<double>(image[c * in_size + index]) * static_cast<double>(w[c * ocg * kernel_size + k]);
+              sum +=
+                  static_cast<double>(image[c * in_size + index]) * static_cast<double>(w[c * ocg * kernel_size + k]);
           }
           const int64_t to = plane * out_size + p;
           if (residual != nullptr) sum += static_cast<double>(residual[to]);

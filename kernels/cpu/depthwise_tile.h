@@ -1,5 +1,6 @@
-// The inner loop of depthwise convolution, where the channels of a block are the lanes of a vector, and of convolution in
-// groups smaller than a block, where each step spreads one input channel of every group over the lanes of that group.
+// The inner loop of depthwise convolution, where the channels of a block are the lanes of a vector, and of convolution
+// in groups smaller than a block, where each step spreads one input channel of every group over the lanes of that
+// group.
 #pragma once
 
 #include <cstdint>

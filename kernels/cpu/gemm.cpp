@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu/rounding.h"
 #include "kernels/cpu/simd.h"
 
 namespace minnow {
@@ -12,9 +13,6 @@ constexpr int64_t kBandBytes = 256 << 10;
 // Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
 constexpr int64_t kLongestSum = 2048;
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
-
-constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-constexpr int64_t ceil_div(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 }  // namespace
 
@@ -76,7 +74,8 @@ void Gemm::run(const GemmCall& call) const {
       for (int i = 0; i < threads_; ++i) *reinterpret_cast<int64_t*>(workspace + i * worker_floats()) = -1;
     auto run_items = [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i)
-        run_item(call, part, i / plan_.groups(), static_cast<int>(i % plan_.groups()), workspace + worker * worker_floats());
+        run_item(call, part, i / plan_.groups(), static_cast<int>(i % plan_.groups()),
+                 workspace + worker * worker_floats());
     };
     if (call.pool == nullptr || macs() < kSerialMacs) {
       run_items(0, items, 0);
@@ -87,7 +86,8 @@ void Gemm::run(const GemmCall& call) const {
 }
 
 // A[begin..end, k_begin..k_end] as [blocks of k][row][k in the block].
-void Gemm::copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, float* to) const {
+void Gemm::copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k_begin, int64_t k_end,
+                     float* to) const {
   const int64_t rows = end - begin;
   for (int64_t k = k_begin; k < k_end; k += pack_, to += rows * pack_) {
     const int64_t lanes = std::min<int64_t>(pack_, k_end - k);

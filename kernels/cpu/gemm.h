@@ -8,8 +8,8 @@ namespace minnow {
 
 // B as the inner loop wants it: [blocks of pack_width() columns][k][column]; the last block is filled up with zeros.
 int64_t gemm_packed_floats(int64_t k, int64_t n);
-// Packs B[k,n], or with `transposed` its transpose, whose rows of length k follow each other every `ldb` floats, as those
-// of B every `ldb`. `packed` is aligned to 64 bytes. The pool may be null.
+// Packs B[k,n], or with `transposed` its transpose, whose rows of length k follow each other every `ldb` floats, as
+// those of B every `ldb`. `packed` is aligned to 64 bytes. The pool may be null.
 void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool);
 
 struct GemmCall {
@@ -20,7 +20,7 @@ struct GemmCall {
   const float* bias;  // [n] rounded up to whole blocks, or null
   float* c;
   int64_t ldc;
-  void* workspace;  // aligned to 64 bytes
+  void* workspace;   // aligned to 64 bytes
   ThreadPool* pool;  // or null: this thread alone
 };
 
@@ -50,8 +50,8 @@ class Gemm {
 
 // C[m,n] = A[m,k] B[k,n] for few rows of A and a B that is used as it lies, so that packing it would not pay. The pool
 // may be null.
-void gemm_few_rows(const float* a, int64_t lda, const float* b, int64_t ldb, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                   float* c, int64_t ldc, ThreadPool* pool);
+void gemm_few_rows(const float* a, int64_t lda, const float* b, int64_t ldb, bool transpose_b, int64_t m, int64_t n,
+                   int64_t k, float* c, int64_t ldc, ThreadPool* pool);
 constexpr int64_t kFewRows = 4;
 
 }  // namespace minnow

@@ -75,8 +75,8 @@ namespace minnow {
 HWY_EXPORT(row_times_matrix);
 HWY_EXPORT(row_times_rows);
 
-void gemm_few_rows(const float* a, int64_t lda, const float* b, int64_t ldb, bool transpose_b, int64_t m, int64_t n, int64_t k,
-                   float* c, int64_t ldc, ThreadPool* pool) {
+void gemm_few_rows(const float* a, int64_t lda, const float* b, int64_t ldb, bool transpose_b, int64_t m, int64_t n,
+                   int64_t k, float* c, int64_t ldc, ThreadPool* pool) {
   // Columns a piece, so that the pieces of B's rows, or of c, stay in the first-level cache for the next row of A.
   const int64_t piece = transpose_b ? std::max<int64_t>(1, 2048 / std::max<int64_t>(1, k)) : 512;
   const int64_t grain = std::max(piece, 16384 / std::max<int64_t>(1, k * m));

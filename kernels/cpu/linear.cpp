@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/rounding.h"
 #include "kernels/cpu/matmul.h"
 
 namespace minnow {
@@ -23,7 +24,8 @@ Status infer_linear(InferContext& c) {
     return fail(Code::kFormat, "weights of shape %s do not fit an input of shape %s: they must be [outputs, inputs]",
                 w.str().c_str(), x.str().c_str());
   if (c.has(2) && !(c.shape(2) == Shape{w[0]}))
-    return fail(Code::kFormat, "a bias of shape %s for %lld outputs", c.shape(2).str().c_str(), static_cast<LongLong>(w[0]));
+    return fail(Code::kFormat, "a bias of shape %s for %lld outputs", c.shape(2).str().c_str(),
+                static_cast<LongLong>(w[0]));
   Activation activation;
   MINNOW_RETURN_IF_ERROR(read_activation(c.attrs, &activation));
   if (!is_float(dtype) && !c.attrs.s("activation").empty())
@@ -96,8 +98,9 @@ class Linear final : public Kernel {
 
   void run(const RunContext& context) override {
     float* space = static_cast<float*>(context.workspace) + gemm_floats();
-    GemmCall call = {context.in[0]->as<float>(), s_.k, false, weights_.data(), nullptr, context.out[0]->as<float>(), s_.n,
-                     context.workspace, context.pool};
+    GemmCall call = {
+        context.in[0]->as<float>(), s_.k,        false, weights_.data(), nullptr, context.out[0]->as<float>(), s_.n,
+        context.workspace,          context.pool};
     if (weights_.empty()) {
       gemm_pack_b(context.in[1]->as<float>(), s_.k, true, s_.k, s_.n, space, context.pool);
       call.packed_b = space;
@@ -117,10 +120,9 @@ class Linear final : public Kernel {
   int64_t macs() const override { return s_.macs(); }
 
  private:
-  static int64_t round_up16(int64_t n) { return (n + 15) / 16 * 16; }
-  int64_t gemm_floats() const { return round_up16(gemm_.workspace_bytes() / 4); }
-  int64_t packed_floats() const { return round_up16(gemm_packed_floats(s_.k, s_.n)); }
-  int64_t bias_floats() const { return round_up16(s_.n); }
+  int64_t gemm_floats() const { return round_up(gemm_.workspace_bytes() / 4, 16); }
+  int64_t packed_floats() const { return round_up(gemm_packed_floats(s_.k, s_.n), 16); }
+  int64_t bias_floats() const { return round_up(s_.n, 16); }
   void copy_bias(const Tensor& bias, float* to) const {
     std::memcpy(to, bias.data, static_cast<size_t>(s_.n) * sizeof(float));
     std::fill(to + s_.n, to + bias_floats(), 0.0f);

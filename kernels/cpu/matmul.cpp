@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/rounding.h"
 #include "kernels/infer.h"
 
 namespace minnow {
@@ -59,32 +60,34 @@ namespace {
 
 template <typename T>
 void matmul_as(const MatMulShape& s, const T* a, const T* b, const T* bias, T* c, ThreadPool* pool) {
-  using Sum = std::conditional_t<std::is_floating_point_v<T>, T, std::make_unsigned_t<std::conditional_t<
-                                                                      std::is_integral_v<T>, T, int>>>;
-  pool->parallel_for(s.products() * s.m, std::max<int64_t>(1, 10000 / (s.n * s.k + 1)), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t p = row / s.m, i = row % s.m;
-      const T* from = a + s.a[static_cast<size_t>(p)] * s.m * s.k + (s.transpose_a ? i : i * s.k);
-      const T* matrix = b + s.b[static_cast<size_t>(p)] * s.k * s.n;
-      const int64_t step = s.transpose_a ? s.m : 1;
-      T* to = c + row * s.n;
-      for (int64_t j = 0; j < s.n; ++j) to[j] = bias == nullptr ? T(0) : bias[j];
-      if (s.transpose_b) {
-        for (int64_t j = 0; j < s.n; ++j) {
-          Sum sum = 0;
-          for (int64_t k = 0; k < s.k; ++k) sum += static_cast<Sum>(from[k * step]) * static_cast<Sum>(matrix[j * s.k + k]);
-          to[j] = static_cast<T>(static_cast<Sum>(to[j]) + sum);
-        }
-      } else {
-        for (int64_t k = 0; k < s.k; ++k) {
-          const Sum factor = static_cast<Sum>(from[k * step]);
-          const T* values = matrix + k * s.n;
-          for (int64_t j = 0; j < s.n; ++j)
-            to[j] = static_cast<T>(static_cast<Sum>(to[j]) + factor * static_cast<Sum>(values[j]));
-        }
-      }
-    }
-  });
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, T,
+                                 std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>>;
+  pool->parallel_for(s.products() * s.m, std::max<int64_t>(1, 10000 / (s.n * s.k + 1)),
+                     [&](int64_t begin, int64_t end, int) {
+                       for (int64_t row = begin; row < end; ++row) {
+                         const int64_t p = row / s.m, i = row % s.m;
+                         const T* from = a + s.a[static_cast<size_t>(p)] * s.m * s.k + (s.transpose_a ? i : i * s.k);
+                         const T* matrix = b + s.b[static_cast<size_t>(p)] * s.k * s.n;
+                         const int64_t step = s.transpose_a ? s.m : 1;
+                         T* to = c + row * s.n;
+                         for (int64_t j = 0; j < s.n; ++j) to[j] = bias == nullptr ? T(0) : bias[j];
+                         if (s.transpose_b) {
+                           for (int64_t j = 0; j < s.n; ++j) {
+                             Sum sum = 0;
+                             for (int64_t k = 0; k < s.k; ++k)
+                               sum += static_cast<Sum>(from[k * step]) * static_cast<Sum>(matrix[j * s.k + k]);
+                             to[j] = static_cast<T>(static_cast<Sum>(to[j]) + sum);
+                           }
+                         } else {
+                           for (int64_t k = 0; k < s.k; ++k) {
+                             const Sum factor = static_cast<Sum>(from[k * step]);
+                             const T* values = matrix + k * s.n;
+                             for (int64_t j = 0; j < s.n; ++j)
+                               to[j] = static_cast<T>(static_cast<Sum>(to[j]) + factor * static_cast<Sum>(values[j]));
+                           }
+                         }
+                       }
+                     });
 }
 
 Status infer_matmul(InferContext& c) {
@@ -106,7 +109,8 @@ class MatMulPlain final : public Kernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     dtype_ = node.in[0]->dtype;
-    return read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"), node.attrs.b("transpose_b"), &s_);
+    return read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"), node.attrs.b("transpose_b"),
+                       &s_);
   }
   void run(const RunContext& context) override {
     matmul_plain(s_, dtype_, context.in[0]->data, context.in[1]->data, nullptr, context.out[0]->data, context.pool);
@@ -132,22 +136,22 @@ class MatMul final : public Kernel {
       s_.a.assign(1, 0);
       s_.b.assign(1, 0);
     }
-    packed_ = round_up16(gemm_packed_floats(s_.k, s_.n));
+    packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
     const Tensor* b = node.constant[1];
     if (b == nullptr) {
       weights_.clear();
     } else if (weights_.empty()) {
       weights_.allocate(s_.b_matrices * packed_);
       for (int64_t i = 0; i < s_.b_matrices; ++i)
-        gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n, weights_.data() + i * packed_,
-                    nullptr);
+        gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
+                    weights_.data() + i * packed_, nullptr);
     }
     const int threads = std::max(1, node.threads);
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
     spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
     gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads);
     // Per thread, or for all together: B packed, and the space of the product.
-    space_floats_ = few_rows_ ? 0 : round_up16(gemm_.workspace_bytes() / 4) + (b == nullptr ? packed_ : 0);
+    space_floats_ = few_rows_ ? 0 : round_up(gemm_.workspace_bytes() / 4, 16) + (b == nullptr ? packed_ : 0);
     *workspace = (spread_ ? threads : 1) * space_floats_ * 4;
     return ok();
   }
@@ -170,8 +174,6 @@ class MatMul final : public Kernel {
   int64_t macs() const override { return macs_; }
 
  private:
-  static int64_t round_up16(int64_t n) { return (n + 15) / 16 * 16; }
-
   void run_product(const RunContext& context, int64_t i, int worker, ThreadPool* pool) const {
     const size_t p = static_cast<size_t>(i);
     const float* a = context.in[0]->as<float>() + s_.a[p] * s_.m * s_.k;
@@ -181,7 +183,7 @@ class MatMul final : public Kernel {
     float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
     GemmCall call = {a, s_.lda(), s_.transpose_a, weights_.data() + s_.b[p] * packed_, nullptr, c, s_.n, space, pool};
     if (weights_.empty()) {
-      float* packed = space + round_up16(gemm_.workspace_bytes() / 4);
+      float* packed = space + round_up(gemm_.workspace_bytes() / 4, 16);
       gemm_pack_b(b, s_.ldb(), s_.transpose_b, s_.k, s_.n, packed, pool);
       call.packed_b = packed;
     }
@@ -208,15 +210,19 @@ void matmul_plain(const MatMulShape& shape, DType dtype, const void* a, const vo
                   ThreadPool* pool) {
   auto run = [&](auto zero) {
     using T = decltype(zero);
-    matmul_as<T>(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const T*>(bias), static_cast<T*>(c),
-                 pool);
+    matmul_as<T>(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const T*>(bias),
+                 static_cast<T*>(c), pool);
   };
   switch (dtype) {
-    case DType::kF32: return run(float{});
-    case DType::kF64: return run(double{});
+    case DType::kF32:
+      return run(float{});
+    case DType::kF64:
+      return run(double{});
     case DType::kI32:
-    case DType::kU32: return run(uint32_t{});
-    default: return run(uint64_t{});
+    case DType::kU32:
+      return run(uint32_t{});
+    default:
+      return run(uint64_t{});
   }
 }
 

@@ -25,7 +25,8 @@ void matmul_plain(const MatMulShape& shape, DType dtype, const void* a, const vo
                   ThreadPool* pool);
 
 inline bool can_multiply(DType t) {
-  return t == DType::kF32 || t == DType::kF64 || t == DType::kI32 || t == DType::kU32 || t == DType::kI64 || t == DType::kU64;
+  return t == DType::kF32 || t == DType::kF64 || t == DType::kI32 || t == DType::kU32 || t == DType::kI64 ||
+         t == DType::kU64;
 }
 
 }  // namespace minnow

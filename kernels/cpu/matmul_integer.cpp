@@ -15,7 +15,8 @@ Status infer_matmul_integer(InferContext& c) {
   MatMulShape s;
   MINNOW_RETURN_IF_ERROR(read_matmul(c.shape(0), c.shape(1), false, false, &s));
   for (int i = 0; i < 2; ++i) {
-    if (!is_byte(c.in(i).dtype)) return fail(Code::kFormat, "input %d must be u8 or i8, not %s", i, dtype_name(c.in(i).dtype));
+    if (!is_byte(c.in(i).dtype))
+      return fail(Code::kFormat, "input %d must be u8 or i8, not %s", i, dtype_name(c.in(i).dtype));
     if (!c.has(i + 2)) continue;
     if (c.in(i + 2).dtype != c.in(i).dtype)
       return fail(Code::kFormat, "zero point %d is %s, but its matrix %s", i, dtype_name(c.in(i + 2).dtype),
@@ -31,7 +32,8 @@ Status infer_matmul_integer(InferContext& c) {
 }
 
 int32_t byte_at(const Tensor& t, int64_t i) {
-  return t.type.dtype == DType::kU8 ? static_cast<int32_t>(t.as<uint8_t>()[i]) : static_cast<int32_t>(t.as<int8_t>()[i]);
+  return t.type.dtype == DType::kU8 ? static_cast<int32_t>(t.as<uint8_t>()[i])
+                                    : static_cast<int32_t>(t.as<int8_t>()[i]);
 }
 
 // The zero point for row (or column) `i` of matrix `which`, when there are `size` rows in each matrix.

@@ -17,8 +17,8 @@ using V = hn::Vec<D>;
 // NaN wins over numbers, as in numpy.
 HWY_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b)); }
 
-// One row of output pixels of a block of channels: the maximum, or the mean, of rows x columns vectors each. `in` is the
-// first row that counts; `row` and `column` are the distances of taps.
+// One row of output pixels of a block of channels: the maximum, or the mean, of rows x columns vectors each. `in` is
+// the first row that counts; `row` and `column` are the distances of taps.
 void pool_line(const PoolPlace* places, int64_t n, const float* in, int64_t rows, int64_t row, int64_t column,
                int64_t divisor, bool mean, float* out) {
   const D d;
@@ -170,7 +170,8 @@ class Pool final : public Kernel {
     const Taps inside = taps_inside(start, in_[axis], kernel, dilation);
     // Padding counts where asked for, but not what a window with ceil_mode reaches beyond it.
     const Taps counted =
-        include_pad_ ? taps_inside(start + w_.begin[axis], in_[axis] + w_.begin[axis] + w_.end[axis], kernel, dilation) : inside;
+        include_pad_ ? taps_inside(start + w_.begin[axis], in_[axis] + w_.begin[axis] + w_.end[axis], kernel, dilation)
+                     : inside;
     const int64_t taps = inside.end - inside.begin;
     return {taps == 0 ? 0 : start + inside.begin * dilation, taps, counted.end - counted.begin};
   }
@@ -183,13 +184,14 @@ class Pool final : public Kernel {
 
   void run_line(const RunContext& context, int64_t line) const {
     const int64_t plane = line / out_[1] / out_[0];
-    const PoolPlace &y = places_[1][static_cast<size_t>(line % out_[1])];
-    const PoolPlace &z = places_[0][static_cast<size_t>(line / out_[1] % out_[0])];
+    const PoolPlace& y = places_[1][static_cast<size_t>(line % out_[1])];
+    const PoolPlace& z = places_[0][static_cast<size_t>(line / out_[1] % out_[0])];
     if (packed_) {
       const float* in = context.in[0]->as<float>() + (plane * in_[1] + y.first) * in_[2] * lanes_;
       float* out = context.out[0]->as<float>() + line * out_[2] * lanes_;
       HWY_DYNAMIC_DISPATCH(pool_line)
-      (places_[2].data(), out_[2], in, y.taps, w_.dilation[1] * in_[2] * lanes_, w_.dilation[2] * lanes_, y.counted, mean_, out);
+      (places_[2].data(), out_[2], in, y.taps, w_.dilation[1] * in_[2] * lanes_, w_.dilation[2] * lanes_, y.counted,
+       mean_, out);
     }
     const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
     if (packed_ && !indices) return;
@@ -205,16 +207,26 @@ class Pool final : public Kernel {
 
   void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
     switch (context.in[0]->type.dtype) {
-      case DType::kF32: return run_as<float>(context, plane, p, at);
-      case DType::kF64: return run_as<double>(context, plane, p, at);
-      case DType::kI8: return run_as<int8_t>(context, plane, p, at);
-      case DType::kU8: return run_as<uint8_t>(context, plane, p, at);
-      case DType::kI16: return run_as<int16_t>(context, plane, p, at);
-      case DType::kU16: return run_as<uint16_t>(context, plane, p, at);
-      case DType::kI32: return run_as<int32_t>(context, plane, p, at);
-      case DType::kU32: return run_as<uint32_t>(context, plane, p, at);
-      case DType::kI64: return run_as<int64_t>(context, plane, p, at);
-      default: return run_as<uint64_t>(context, plane, p, at);
+      case DType::kF32:
+        return run_as<float>(context, plane, p, at);
+      case DType::kF64:
+        return run_as<double>(context, plane, p, at);
+      case DType::kI8:
+        return run_as<int8_t>(context, plane, p, at);
+      case DType::kU8:
+        return run_as<uint8_t>(context, plane, p, at);
+      case DType::kI16:
+        return run_as<int16_t>(context, plane, p, at);
+      case DType::kU16:
+        return run_as<uint16_t>(context, plane, p, at);
+      case DType::kI32:
+        return run_as<int32_t>(context, plane, p, at);
+      case DType::kU32:
+        return run_as<uint32_t>(context, plane, p, at);
+      case DType::kI64:
+        return run_as<int64_t>(context, plane, p, at);
+      default:
+        return run_as<uint64_t>(context, plane, p, at);
     }
   }
 
@@ -329,29 +341,41 @@ void run_global(const Attrs&, const RunContext& context) {
   if (x.type.layout == Layout::kPacked) {
     const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
     const int64_t planes = x.dim(0) * ((x.dim(1) + lanes - 1) / lanes);
-    context.pool->parallel_for(planes, std::max<int64_t>(1, kSerialTaps / (n + 1)), [&](int64_t begin, int64_t end, int) {
-      for (int64_t plane = begin; plane < end; ++plane)
-        HWY_DYNAMIC_DISPATCH(pool_all)(x.as<float>() + plane * n * lanes, n, kMean, context.out[0]->as<float>() + plane * lanes);
-    });
+    context.pool->parallel_for(
+        planes, std::max<int64_t>(1, kSerialTaps / (n + 1)), [&](int64_t begin, int64_t end, int) {
+          for (int64_t plane = begin; plane < end; ++plane) HWY_DYNAMIC_DISPATCH(pool_all)
+          (x.as<float>() + plane * n * lanes, n, kMean, context.out[0]->as<float>() + plane * lanes);
+        });
     return;
   }
   switch (x.type.dtype) {
-    case DType::kF32: return run_global_as<float>(context, kMean);
-    case DType::kF64: return run_global_as<double>(context, kMean);
-    case DType::kI8: return run_global_as<int8_t>(context, kMean);
-    case DType::kU8: return run_global_as<uint8_t>(context, kMean);
-    case DType::kI16: return run_global_as<int16_t>(context, kMean);
-    case DType::kU16: return run_global_as<uint16_t>(context, kMean);
-    case DType::kI32: return run_global_as<int32_t>(context, kMean);
-    case DType::kU32: return run_global_as<uint32_t>(context, kMean);
-    case DType::kI64: return run_global_as<int64_t>(context, kMean);
-    default: return run_global_as<uint64_t>(context, kMean);
+    case DType::kF32:
+      return run_global_as<float>(context, kMean);
+    case DType::kF64:
+      return run_global_as<double>(context, kMean);
+    case DType::kI8:
+      return run_global_as<int8_t>(context, kMean);
+    case DType::kU8:
+      return run_global_as<uint8_t>(context, kMean);
+    case DType::kI16:
+      return run_global_as<int16_t>(context, kMean);
+    case DType::kU16:
+      return run_global_as<uint16_t>(context, kMean);
+    case DType::kI32:
+      return run_global_as<int32_t>(context, kMean);
+    case DType::kU32:
+      return run_global_as<uint32_t>(context, kMean);
+    case DType::kI64:
+      return run_global_as<int64_t>(context, kMean);
+    default:
+      return run_global_as<uint64_t>(context, kMean);
   }
 }
 
 MINNOW_OP("MaxPool", infer_max_pool, create_pool<false>, LayoutRule::kPacked, false, layout_pool);
 MINNOW_OP("AveragePool", infer_average_pool, create_pool<true>, LayoutRule::kPacked, false, layout_pool);
-MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global<false>>, LayoutRule::kPacked, false, layout_global);
+MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global<false>>, LayoutRule::kPacked, false,
+          layout_global);
 MINNOW_OP("GlobalAveragePool", infer_global_average, create_simple<run_global<true>>, LayoutRule::kPacked, false,
           layout_global);
 

@@ -32,7 +32,8 @@ struct Choice {
 Choice choose() {
 #if HWY_ARCH_X86
   __builtin_cpu_init();
-  const bool sse4 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
+  const bool sse4 =
+      __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
   const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -54,7 +55,8 @@ Choice choose() {
     if (choice.isa == nullptr || (wanted != nullptr && std::string(wanted) == isa.name)) choice.isa = &isa;
   }
   if (choice.isa == nullptr) {
-    choice.status = fail(Code::kDevice, "this processor is too old: SSE4.2, PCLMUL and AES are the least that is needed");
+    choice.status =
+        fail(Code::kDevice, "this processor is too old: SSE4.2, PCLMUL and AES are the least that is needed");
     return choice;
   }
   choice.target = choice.isa->target;

@@ -70,8 +70,7 @@ void tile(const Tile& t) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-      for (int b = 0; b < NB; ++b)
-        sum[r][b] = hn::Add(sum[r][b], hn::LoadU(d, start + r * out_pixel + b * out_block));
+      for (int b = 0; b < NB; ++b) sum[r][b] = hn::Add(sum[r][b], hn::LoadU(d, start + r * out_pixel + b * out_block));
   }
 
   // Three pixels per pointer: x86 adds 1 or 2 times the stride inside the address of a load.
@@ -97,7 +96,7 @@ void tile(const Tile& t) {
 #pragma GCC unroll 4
             for (int b = 0; b < NB; ++b) {
               weight[b] = hn::Load(d, w + b * w_block);
-              keep_in_register<(R + 1) * NB < kRegisters>(weight[b]);
+              keep_in_register < (R + 1) * NB<kRegisters>(weight[b]);
             }
 #pragma GCC unroll 16
             for (int r = 0; r < R; ++r) {
@@ -178,7 +177,8 @@ TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps) : pixels_(pixe
       const double steps_of = static_cast<double>(steps);
       const double narrow = tile_cycles(c, pixels / tiles) * steps_of + kTileStart;
       const double broad = tile_cycles(c, pixels / tiles + 1) * steps_of + kTileStart;
-      cycles += static_cast<double>(left / c) * (static_cast<double>(tiles - wide) * narrow + static_cast<double>(wide) * broad);
+      cycles += static_cast<double>(left / c) *
+                (static_cast<double>(tiles - wide) * narrow + static_cast<double>(wide) * broad);
       groups += static_cast<int>(left / c);
       left %= c;
     }

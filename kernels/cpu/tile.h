@@ -1,6 +1,6 @@
-// The one inner loop of convolution, matrix product and Winograd: R "pixels" times NB blocks of output channels, held in
-// registers while the sum over the input channels (and kernel taps) runs. Input numbers are broadcast from where they
-// lie, weights are read as vectors; nothing is copied or rearranged by the kernel itself.
+// The one inner loop of convolution, matrix product and Winograd: R "pixels" times NB blocks of output channels, held
+// in registers while the sum over the input channels (and kernel taps) runs. Input numbers are broadcast from where
+// they lie, weights are read as vectors; nothing is copied or rearranged by the kernel itself.
 //
 //   out[r * out_pixel + b * out_block + lane] =
 //       clamp(start + sum over the steps s of in[r * in_pixel + in_offset(s)] * w[b * w_block + w_offset(s) + lane])

@@ -24,7 +24,8 @@ Status read_list(const Attrs& attrs, const char* name, size_t length, int64_t fa
 
 Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int64_t>& kernel, Window* window) {
   const int rank = shape.rank() - 2;
-  if (rank < 1) return fail(Code::kFormat, "the input needs a rank of 3 or more, not the shape %s", shape.str().c_str());
+  if (rank < 1)
+    return fail(Code::kFormat, "the input needs a rank of 3 or more, not the shape %s", shape.str().c_str());
   if (rank > 3) return fail(Code::kUnsupported, "4 and more spatial dims, as in the shape %s", shape.str().c_str());
   const size_t n = static_cast<size_t>(rank);
   if (kernel.size() != n) return fail(Code::kFormat, "the kernel has %zu dims, the input %d", kernel.size(), rank);
@@ -65,7 +66,8 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
     const int64_t room = size + window.begin[k] + window.end[k] - window.extent(i);
     if (room < 0) {
       if (size != 0)
-        return fail(Code::kFormat, "a kernel that spans %lld does not fit into axis %d of %s with padding %lld and %lld",
+        return fail(Code::kFormat,
+                    "a kernel that spans %lld does not fit into axis %d of %s with padding %lld and %lld",
                     static_cast<LongLong>(window.extent(i)), i + 2, shape.str().c_str(),
                     static_cast<LongLong>(window.begin[k]), static_cast<LongLong>(window.end[k]));
       (*out)[k] = 0;
