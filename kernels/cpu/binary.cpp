@@ -251,7 +251,65 @@ MINNOW_ROWS(PReluF64, double, x < 0 ? x * y : x)
 RowKernel choose_prelu(const NodeContext& node) {
   return pick(node, {&HWY_DYNAMIC_DISPATCH(RowsPRelu), PReluF64, nullptr, nullptr, nullptr});
 }
-MINNOW_BINARY(PRelu, infer_prelu, choose_prelu);
+
+// A slope with one number per channel, all other extents being 1.
+bool is_per_channel(const Shape& slope, const Shape& x) {
+  return x.rank() >= 2 && slope.rank() >= x.rank() - 1 && slope.at(-(x.rank() - 1)) == x[1] && slope.count() == x[1];
+}
+
+// The slope stays plain beside a packed x when it has a number per channel, and is packed here.
+class PRelu final : public Kernel {
+ public:
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    kernel_ = choose_prelu(node);
+    const TensorType& x = *node.in[0];
+    slope_.type = *node.in[1];
+    is_packed_here_ = x.layout == Layout::kPacked && slope_.type.layout == Layout::kPlain && slope_.count() > 1;
+    if (is_packed_here_) {
+      Shape shape;
+      shape.resize(x.shape.rank());
+      shape[1] = x.shape[1];
+      slope_.type = {x.dtype, Layout::kPacked, shape};
+    }
+    *workspace = is_packed_here_ ? slope_.type.bytes() : 0;
+    inner_.in.resize(2);
+    inner_.out.resize(1);
+    return broadcast_.make({&x, &slope_.type}, *node.out[0], false);
+  }
+
+  void run(const RunContext& context) override {
+    inner_.in[0] = context.in[0];
+    inner_.in[1] = context.in[1];
+    inner_.out[0] = context.out[0];
+    inner_.pool = context.pool;
+    if (is_packed_here_) {
+      const size_t bytes = static_cast<size_t>(context.in[1]->type.bytes());
+      std::memset(context.workspace, 0, static_cast<size_t>(slope_.type.bytes()));
+      std::memcpy(context.workspace, context.in[1]->data, bytes);
+      slope_.data = context.workspace;
+      inner_.in[1] = &slope_;
+    }
+    broadcast_.run(kernel_, inner_);
+  }
+
+ private:
+  RowKernel kernel_;
+  Broadcast broadcast_;
+  bool is_packed_here_ = false;
+  Tensor slope_;
+  RunContext inner_;
+};
+
+std::unique_ptr<Kernel> create_prelu(const NodeContext&) { return std::make_unique<PRelu>(); }
+
+LayoutRule layout_of_prelu(const std::vector<const TensorType*>& in) {
+  if (in.size() < 2 || in[0] == nullptr || in[1] == nullptr) return LayoutRule::kPlain;
+  const Shape &x = in[0]->shape, &slope = in[1]->shape;
+  if (slope.count() == 1 || is_per_channel(slope, x)) return LayoutRule::kFollow;
+  return slope == x ? LayoutRule::kElementwise : LayoutRule::kPlain;
+}
+
+MINNOW_OP("PRelu", infer_prelu, create_prelu, LayoutRule::kElementwise, /*in_place=*/true, layout_of_prelu);
 
 constexpr int64_t kLibraryGrain = 2048;
 

@@ -10,33 +10,41 @@ namespace {
 
 class Unary final : public Kernel {
  public:
-  Unary(UnaryFunction function, int64_t grain, const Params& params)
-      : function_(function), grain_(grain), params_(params) {}
+  Unary(const UnaryFunctions& functions, const Params& params) : functions_(functions), params_(params) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    dtype_ = node.in[0]->dtype;
+    count_ = stored_count(*node.in[0]);
+    function_ = functions_.of(compute_type(dtype_));
+    return function_ == nullptr ? fail(Code::kUnsupported, "no kernel for elements of type %s", dtype_name(dtype_))
+                                : ok();
+  }
 
   void run(const RunContext& context) override {
-    const TensorType& type = context.in[0]->type;
-    const DType dtype = type.dtype;
-    const size_t size = dtype_size(dtype);
-    const Compute compute = compute_type(dtype);
+    const size_t size = dtype_size(dtype_);
+    const Compute compute = compute_type(dtype_);
     const void* in = context.in[0]->data;
     void* out = context.out[0]->data;
-    context.pool->parallel_for(stored_count(type), grain_, [&](int64_t begin, int64_t end, int) {
-      if (compute_dtype(compute) == dtype)
+    context.pool->parallel_for(count_, functions_.grain, [&](int64_t begin, int64_t end, int) {
+      if (compute_dtype(compute) == dtype_)
         return function_(offset(in, begin, size), offset(out, begin, size), end - begin, params_);
       Block buffer;
       for (int64_t i = begin; i < end; i += kBlock) {
         const int64_t n = std::min(kBlock, end - i);
-        load_block(dtype, offset(in, i, size), n, buffer.bytes);
+        load_block(dtype_, offset(in, i, size), n, buffer.bytes);
         function_(buffer.bytes, buffer.bytes, n, params_);
-        store_block(compute, buffer.bytes, dtype, offset(out, i, size), n);
+        store_block(compute, buffer.bytes, dtype_, offset(out, i, size), n);
       }
     });
   }
 
  private:
-  UnaryFunction function_;
-  int64_t grain_;
-  Params params_;
+  const UnaryFunctions functions_;
+  const Params params_;
+  UnaryFunction function_ = nullptr;
+  DType dtype_ = DType::kF32;
+  int64_t count_ = 0;
 };
 
 class Rows final : public Kernel {
@@ -90,10 +98,8 @@ void fill_elements(const void* from, void* to, int64_t n, size_t size) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> create_unary(const NodeContext& node, const UnaryFunctions& functions, const Params& params) {
-  const UnaryFunction function = functions.of(compute_type(node.in[0]->dtype));
-  if (function == nullptr) return nullptr;
-  return std::make_unique<Unary>(function, functions.grain, params);
+std::unique_ptr<Kernel> create_unary(const UnaryFunctions& functions, const Params& params) {
+  return std::make_unique<Unary>(functions, params);
 }
 
 Status infer_float(InferContext& c) {
@@ -108,9 +114,7 @@ Status infer_numeric(InferContext& c) {
   return ok();
 }
 
-std::unique_ptr<Kernel> create_broadcast(const NodeContext&, ChooseRow choose) {
-  return std::make_unique<Rows>(choose);
-}
+std::unique_ptr<Kernel> create_broadcast(ChooseRow choose) { return std::make_unique<Rows>(choose); }
 
 Status Broadcast::make(std::vector<const TensorType*> in, const TensorType& out, bool swapped) {
   if (in.size() > kMaxOperands) return fail(Code::kInternal, "%zu operands", in.size());

@@ -36,7 +36,7 @@ struct UnaryFunctions {
   }
 };
 
-std::unique_ptr<Kernel> create_unary(const NodeContext& node, const UnaryFunctions& functions, const Params& params);
+std::unique_ptr<Kernel> create_unary(const UnaryFunctions& functions, const Params& params);
 
 // Type rules: as in[0], which must be a float (or a float or an integer).
 Status infer_float(InferContext& c);
@@ -81,11 +81,11 @@ class Broadcast {
 
 // A kernel of one RowKernel, which `choose` gives for the types of a node.
 using ChooseRow = RowKernel (*)(const NodeContext& node);
-std::unique_ptr<Kernel> create_broadcast(const NodeContext& node, ChooseRow choose);
+std::unique_ptr<Kernel> create_broadcast(ChooseRow choose);
 
 template <ChooseRow Choose>
-std::unique_ptr<Kernel> create_rows(const NodeContext& node) {
-  return create_broadcast(node, Choose);
+std::unique_ptr<Kernel> create_rows(const NodeContext&) {
+  return create_broadcast(Choose);
 }
 
 }  // namespace minnow

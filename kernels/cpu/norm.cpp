@@ -2,6 +2,7 @@
 // is, and in whether scale and bias are numbers per element or per channel.
 #define HWY_TARGET_INCLUDE "kernels/cpu/norm.cpp"
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/norm_packed.h"
 #include "kernels/cpu/simd.h"
 //
 #include "kernels/cpu/unary_math-inl.h"
@@ -182,6 +183,11 @@ class Normalize final : public Kernel {
       parameters_ = Shape{shape[1]};
     }
     epsilon_ = attrs_.f("epsilon", 1e-5);
+    is_packed_ = node.in[0]->layout == Layout::kPacked;
+    if (is_packed_) {
+      const int64_t groups = kind_ == Norm::kGroup ? attrs_.i("num_groups") : shape[1];
+      packed_ = {shape[0], shape[1], groups, shape.count(2, shape.rank()), epsilon_};
+    }
     const int64_t size = static_cast<int64_t>(dtype_size(compute_dtype(compute_)));
     bytes_ = 0;
     for (size_t i = 1; i < 3; ++i) {
@@ -193,12 +199,17 @@ class Normalize final : public Kernel {
     }
     // Rows of other types are converted first.
     row_bytes_ = compute_dtype(compute_) == dtype_ ? 0 : (length_ * size + 63) / 64 * 64;
-    *workspace = bytes_ + row_bytes_ * node.threads;
+    *workspace = bytes_ + (is_packed_ ? packed_.workspace_bytes() : row_bytes_ * node.threads);
     return ok();
   }
 
   void run(const RunContext& context) override {
-    if (length_ == 0) return;
+    if (rows_ * length_ == 0) return;
+    if (is_packed_) {
+      packed_.run(context.in[0]->as<float>(), context.out[0]->as<float>(), parameter<float>(context, 1),
+                  parameter<float>(context, 2), static_cast<char*>(context.workspace) + bytes_, context.pool);
+      return;
+    }
     compute_ == Compute::kF64 ? run_as<double>(context) : run_as<float>(context);
   }
 
@@ -257,6 +268,8 @@ class Normalize final : public Kernel {
   bool per_element_ = false;
   Shape parameters_;  // of scale and bias
   double epsilon_ = 0;
+  bool is_packed_ = false;
+  PackedNorm packed_{};
   bool is_stretched_[3] = {};  // scale, bias: converted into the workspace, at at_
   int64_t at_[3] = {};
   int64_t bytes_ = 0, row_bytes_ = 0;
@@ -322,8 +335,11 @@ Status infer_group(InferContext& c) {
 
 MINNOW_OP("LayerNorm", infer_layer, create<Norm::kLayer>, LayoutRule::kPlain, /*in_place=*/true);
 MINNOW_OP("RMSNorm", infer_layer, create<Norm::kRms>, LayoutRule::kPlain, /*in_place=*/true);
-MINNOW_OP("InstanceNorm", infer_instance, create<Norm::kInstance>, LayoutRule::kPlain, /*in_place=*/true);
-MINNOW_OP("GroupNorm", infer_group, create<Norm::kGroup>, LayoutRule::kPlain, /*in_place=*/true);
+LayoutRule layout_of(const std::vector<const TensorType*>& in) {
+  return in[0] != nullptr && in[0]->dtype == DType::kF32 ? LayoutRule::kFollow : LayoutRule::kPlain;
+}
+MINNOW_OP("InstanceNorm", infer_instance, create<Norm::kInstance>, LayoutRule::kPlain, /*in_place=*/true, layout_of);
+MINNOW_OP("GroupNorm", infer_group, create<Norm::kGroup>, LayoutRule::kPlain, /*in_place=*/true, layout_of);
 
 }  // namespace
 }  // namespace minnow

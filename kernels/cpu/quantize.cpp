@@ -262,8 +262,8 @@ void run_dynamic(const Attrs&, const RunContext& context) {
   const float scale = high == low ? 1.0f : (high - low) / 255.0f;
   // Written so that NaN becomes 0.
   const float zero = -low / scale > 0 ? std::rint(std::min(-low / scale, 255.0f)) : 0.0f;
-  uint8_t* y = context.out[0]->as<uint8_t>();
-  context.pool->parallel_for(n, 16384, [&](int64_t begin, int64_t end, int) {
+  uint8_t* y = context.out[0] == nullptr ? nullptr : context.out[0]->as<uint8_t>();
+  context.pool->parallel_for(y == nullptr ? 0 : n, 16384, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t m = std::min(kBlock, end - i);
       int32_t q[kBlock];

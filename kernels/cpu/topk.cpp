@@ -81,7 +81,7 @@ class TopK final : public Kernel {
     outer_ = shape.count(0, axis);
     rows_ = shape[axis];
     inner_ = shape.count(axis + 1, shape.rank());
-    k_ = node.out[0]->shape[axis];
+    k_ = (node.out[0] != nullptr ? node.out[0] : node.out[1])->shape[axis];  // one of them may not be wanted
     dtype_ = node.in[0]->dtype;
     if (rows_ >= int64_t{1} << 32) return fail(Code::kUnsupported, "an axis of 2^32 elements or more");
     const Compute compute = compute_type(dtype_);

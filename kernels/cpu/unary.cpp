@@ -101,10 +101,8 @@ void each(const void* in, void* out, int64_t n, Function function) {
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(function(x[i]));
 }
 
-#define MINNOW_REGISTER(Name, infer, ...)                          \
-  std::unique_ptr<Kernel> create_##Name(const NodeContext& node) { \
-    return create_unary(node, UnaryFunctions{__VA_ARGS__}, {});    \
-  }                                                                \
+#define MINNOW_REGISTER(Name, infer, ...)                                                                             \
+  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(UnaryFunctions{__VA_ARGS__}, {}); } \
   const OpRegistrar row_##Name{Op{#Name, infer, create_##Name, LayoutRule::kFollow, /*in_place=*/true}};
 
 #define MINNOW_EACH(Suffix, Name, T, Scalar)                               \

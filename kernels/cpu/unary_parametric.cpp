@@ -127,7 +127,7 @@ std::unique_ptr<Kernel> create_clip(const NodeContext& node) {
     params.a = clamp(params.a, is_signed ? -most - 1 : 0, most);
     params.b = clamp(params.b, is_signed ? -most - 1 : 0, most);
   }
-  return create_unary(node, functions, params);
+  return create_unary(functions, params);
 }
 
 UnaryFunctions functions_shrink() {
@@ -151,22 +151,21 @@ Status infer_round(InferContext& c) { return infer_choice(c, "halves", "even", "
 
 std::unique_ptr<Kernel> create_gelu(const NodeContext& node) {
   const bool is_tanh = node.attrs.s("approximate") == "tanh";
-  return create_unary(node, is_tanh ? functions_GeluTanh() : functions_GeluErf(), {});
+  return create_unary(is_tanh ? functions_GeluTanh() : functions_GeluErf(), {});
 }
 std::unique_ptr<Kernel> create_round(const NodeContext& node) {
   const bool is_away = node.attrs.s("halves") == "away";
-  return create_unary(node, is_away ? functions_RoundAway() : functions_RoundEven(), {});
+  return create_unary(is_away ? functions_RoundAway() : functions_RoundEven(), {});
 }
 
 MINNOW_OP("Clip", infer_numeric, create_clip, LayoutRule::kFollow, true);
 MINNOW_OP("Gelu", infer_gelu, create_gelu, LayoutRule::kFollow, true);
 MINNOW_OP("Round", infer_round, create_round, LayoutRule::kFollow, true);
 
-#define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                  \
-  std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                       \
-    return create_unary(node, functions(),                                                               \
-                        {number(node.attrs, a_name, a_default), number(node.attrs, b_name, b_default)}); \
-  }                                                                                                      \
+#define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                               \
+  std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                                    \
+    return create_unary(functions(), {number(node.attrs, a_name, a_default), number(node.attrs, b_name, b_default)}); \
+  }                                                                                                                   \
   MINNOW_OP(#Name, infer, create_##Name, LayoutRule::kFollow, true)
 
 MINNOW_PARAMETRIC(LeakyRelu, infer_float, functions_LeakyRelu, "alpha", 0.01, "", 0);
