@@ -15,6 +15,8 @@
   X(Exp, Exp(d, x), std::exp(x))                                                              \
   X(Expm1, Expm1(d, x), std::expm1(x))                                                        \
   X(Log, Log(d, x), std::log(x))                                                              \
+  X(Sin, SinCos<false>(d, x), std::sin(x))                                                    \
+  X(Cos, SinCos<true>(d, x), std::cos(x))                                                     \
   X(Tanh, Tanh(d, x), std::tanh(x))                                                           \
   X(Erf, Erf(d, x), std::erf(x))                                                              \
   X(Sigmoid, Sigmoid(d, x), x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x))) \
@@ -26,8 +28,6 @@
 
 // name, of a float or double `x`: ops that are rare enough for the C library.
 #define MINNOW_LIBRARY_FUNCTIONS(X) \
-  X(Sin, std::sin(x))               \
-  X(Cos, std::cos(x))               \
   X(Tan, std::tan(x))               \
   X(Asin, std::asin(x))             \
   X(Acos, std::acos(x))             \

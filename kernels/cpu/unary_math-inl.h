@@ -9,6 +9,7 @@
 #define MINNOW_KERNELS_CPU_UNARY_MATH_INL_H
 #endif
 
+#include <cmath>
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -206,6 +207,41 @@ HWY_INLINE V Mish(D d, V x) {
   const V e = Exp(d, AtMost(hn::Set(d, 20.0f), x));
   const V n = hn::Mul(e, hn::Add(e, two));
   return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+}
+
+// Sine or cosine of an angle. Beyond 8192 the reduction to [-pi/4, pi/4] would take more digits of pi: there the C
+// library computes all lanes.
+template <bool cosine, class D, class V>
+HWY_INLINE V SinCos(D d, V x) {
+  static const float kSin[] = {-0.166666672f, 0.00833337847f, -0.000198525624f, 2.82634051e-06f};
+  static const float kCos[] = {0.0416666456f, -0.00138873013f, 2.44306702e-05f};
+  const V size = hn::Abs(x);
+  if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Le(size, hn::Set(d, 8192.0f))))) {
+    HWY_ALIGN float lane[hn::MaxLanes(d)];
+    hn::Store(x, d, lane);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) lane[i] = cosine ? std::cos(lane[i]) : std::sin(lane[i]);
+    return hn::Load(d, lane);
+  }
+  const hn::RebindToSigned<D> di;
+  const V magic = hn::Set(d, 12582912.0f);
+  const V shifted = hn::MulAdd(size, hn::Set(d, 0.636619772f), magic);
+  const V n = hn::Sub(shifted, magic);
+  // pi / 2 in parts of 11 bits, so that all products but the last are exact.
+  V r = hn::NegMulAdd(n, hn::Set(d, 1.5703125f), size);
+  r = hn::NegMulAdd(n, hn::Set(d, 4.837512969970703e-4f), r);
+  r = hn::NegMulAdd(n, hn::Set(d, 7.549533620476723e-8f), r);
+  r = hn::NegMulAdd(n, hn::Set(d, 2.5633440682570896e-12f), r);
+  const V r2 = hn::Mul(r, r);
+  const V sin = hn::MulAdd(hn::Mul(r2, r), Polynomial(d, r2, kSin), r);
+  const V cos =
+      hn::MulAdd(hn::Mul(r2, r2), Polynomial(d, r2, kCos), hn::NegMulAdd(r2, hn::Set(d, 0.5f), hn::Set(d, 1.0f)));
+  auto quadrant = hn::BitCast(di, shifted);
+  if (cosine) quadrant = hn::Add(quadrant, hn::Set(di, 1));
+  const auto one = hn::Set(di, 1), two = hn::Set(di, 2);
+  const V y = hn::IfThenElse(hn::MaskFromVec(hn::BitCast(d, hn::VecFromMask(di, hn::Eq(hn::And(quadrant, one), one)))),
+                             cos, sin);
+  const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quadrant, two)));
+  return hn::Xor(y, cosine ? sign : hn::Xor(sign, hn::Xor(x, size)));
 }
 
 // y[i] = f(x[i]), where `f` maps vectors of `D`. What does not fill a vector is put into a buffer, and takes a second
