@@ -112,7 +112,8 @@ def fuse_linear_scale(b: Builder, m: Match) -> Value | None:
     scale, old = per_feature(m.k, m.linear), _bias(m.linear)
     if scale is None or old is None or m.w.data is None:
         return m.no(f"the factor {m.k!r} is not one number per feature, or weights or bias are computed")
-    factor = 1 / scale.astype(np.float64) if m.root.op == "Div" else scale.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        factor = 1 / scale.astype(np.float64) if m.root.op == "Div" else scale.astype(np.float64)
     if not np.isfinite(factor).all():
         return m.no("the factor is not finite")
     w = Value.constant(ScaledBlob(m.w.data, factor.reshape(-1, 1)), m.w.name)
