@@ -264,7 +264,8 @@ class PRelu final : public Kernel {
     kernel_ = choose_prelu(node);
     const TensorType& x = *node.in[0];
     slope_.type = *node.in[1];
-    is_packed_here_ = x.layout == Layout::kPacked && slope_.type.layout == Layout::kPlain && slope_.count() > 1;
+    is_packed_here_ = x.layout == Layout::kPacked && slope_.type.layout == Layout::kPlain && slope_.count() > 1 &&
+                      x.shape.rank() >= 2;
     if (is_packed_here_) {
       Shape shape;
       shape.resize(x.shape.rank());

@@ -65,9 +65,9 @@ class Rows final : public Kernel {
   Broadcast broadcast_;
 };
 
-// The dims of a tensor as they lie in memory.
+// The dims of a tensor as they lie in memory. Below rank 2 there are no channels to pack.
 Shape stored_shape(const TensorType& type) {
-  if (type.layout == Layout::kPlain) return type.shape;
+  if (type.layout == Layout::kPlain || type.shape.rank() < 2) return type.shape;
   Shape shape = type.shape;
   shape[1] = (shape[1] + pack_width() - 1) / pack_width();
   shape.push_back(pack_width());

@@ -65,7 +65,7 @@ class Scale final : public Kernel {
     dtype_ = type.dtype;
     compute_ = compute_type(dtype_);
     channels_ = rank > 1 ? type.shape[1] : 1;
-    lanes_ = type.layout == Layout::kPacked ? pack_width() : 1;
+    lanes_ = type.layout == Layout::kPacked && rank > 1 ? pack_width() : 1;
     blocks_ = (channels_ + lanes_ - 1) / lanes_;
     batch_ = rank > 0 ? type.shape[0] : 1;
     spatial_ = rank > 1 ? type.shape.count(2, rank) : 1;
