@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/half_operands.h"
+
 namespace minnow {
 namespace {
 
@@ -25,7 +27,7 @@ Status infer_conv(InferContext& c) {
       return fail(Code::kUnsupported, "convolution of %s", dtype_name(dtype));
   }
   for (int i = 1; i < std::min(4, c.num_inputs()); ++i)
-    if (c.has(i) && c.in(i).dtype != dtype)
+    if (c.has(i) && !(i < 3 ? matches_input(c, i) : c.in(i).dtype == dtype))
       return fail(Code::kFormat, "input %d is %s, but input 0 is %s", i, dtype_name(c.in(i).dtype), dtype_name(dtype));
   if (x.rank() < 3 || w.rank() != x.rank())
     return fail(Code::kFormat, "weights of shape %s for an input of shape %s: both need the same rank, 3 or more",
@@ -196,10 +198,12 @@ LayoutRule layout_conv(const std::vector<const TensorType*>& inputs) {
   return few ? LayoutRule::kPacks : LayoutRule::kPacked;
 }
 
-std::unique_ptr<Kernel> create_conv(const NodeContext& node) {
+std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
   if (!is_packed(node.in)) return make_conv_plain(node);
   return std::make_unique<ConvPacked>();
 }
+
+std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
 
 MINNOW_OP("Conv", infer_conv, create_conv, LayoutRule::kPacked, false, layout_conv);
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/depthwise_tile.h"
 #include "kernels/cpu/float_buffer.h"
+#include "kernels/cpu/half_operands.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/tile.h"
 
@@ -75,7 +76,7 @@ Status infer_deconv(InferContext& c) {
   if (dtype != DType::kF32 && dtype != DType::kF64)
     return fail(Code::kUnsupported, "transposed convolution of %s", dtype_name(dtype));
   for (int i = 1; i < std::min(4, c.num_inputs()); ++i)
-    if (c.has(i) && c.in(i).dtype != dtype)
+    if (c.has(i) && !(i < 3 ? matches_input(c, i) : c.in(i).dtype == dtype))
       return fail(Code::kFormat, "input %d is %s, but input 0 is %s", i, dtype_name(c.in(i).dtype), dtype_name(dtype));
   if (x.rank() < 3 || w.rank() != x.rank())
     return fail(Code::kFormat, "weights of shape %s for an input of shape %s: both need the same rank, 3 or more",
@@ -389,10 +390,12 @@ LayoutRule layout_deconv(const std::vector<const TensorType*>& inputs) {
   return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
 }
 
-std::unique_ptr<Kernel> create_deconv(const NodeContext& node) {
+std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
   if (!is_packed(node.in)) return make_deconv_plain(node);
   return std::make_unique<DeconvPacked>();
 }
+
+std::unique_ptr<Kernel> create_deconv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
 
 MINNOW_OP("ConvTranspose", infer_deconv, create_deconv, LayoutRule::kPacked, false, layout_deconv);
 
