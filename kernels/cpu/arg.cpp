@@ -108,7 +108,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/infer.h"
+#include "kernels/cpu/axis.h"
 
 namespace minnow {
 namespace {
@@ -124,15 +124,12 @@ class Arg : public Kernel {
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
-    MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis", default_axis_), shape.rank(), &axis_));
-    outer_ = shape.count(0, axis_);
-    rows_ = shape[axis_];
-    inner_ = shape.count(axis_ + 1, shape.rank());
+    MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis", default_axis_), shape));
     last_ = attrs_.b("select_last_index");
     dtype_ = node.in[0]->dtype;
-    if (rows_ >= int64_t{1} << 31) return fail(Code::kUnsupported, "an axis of 2^31 elements or more");
+    if (view_.rows >= int64_t{1} << 31) return fail(Code::kUnsupported, "an axis of 2^31 elements or more");
     const DType wide = compute_dtype(compute_type(dtype_));
-    bytes_ = wide == dtype_ ? 0 : rows_ * std::min(inner_, kColumns) * static_cast<int64_t>(dtype_size(wide));
+    bytes_ = wide == dtype_ ? 0 : view_.rows * std::min(view_.inner, kColumns) * static_cast<int64_t>(dtype_size(wide));
     *workspace = bytes_ * node.threads;
     return ok();
   }
@@ -141,35 +138,34 @@ class Arg : public Kernel {
   // Calls found(outer index, first column, columns, rows of the extremes) for all columns.
   template <typename Found>
   void for_all(const RunContext& context, Found found) const {
-    const int64_t pieces = (inner_ + kColumns - 1) / kColumns;
-    const int64_t work = std::max<int64_t>(1, rows_ * std::min(inner_, kColumns));
-    context.pool->parallel_for(outer_ * pieces, std::max<int64_t>(1, 16384 / work),
-                               [&](int64_t begin, int64_t end, int worker) {
-                                 for (int64_t unit = begin; unit < end; ++unit) {
-                                   const int64_t first = unit % pieces * kColumns;
-                                   const int64_t columns = std::min(kColumns, inner_ - first);
-                                   int32_t at[kColumns];
-                                   find_columns(context, unit / pieces * rows_ * inner_ + first, columns, worker, at);
-                                   found(unit / pieces, first, columns, at);
-                                 }
-                               });
+    const int64_t pieces = (view_.inner + kColumns - 1) / kColumns;
+    const int64_t work = std::max<int64_t>(1, view_.rows * std::min(view_.inner, kColumns));
+    context.pool->parallel_for(
+        view_.outer * pieces, std::max<int64_t>(1, 16384 / work), [&](int64_t begin, int64_t end, int worker) {
+          for (int64_t unit = begin; unit < end; ++unit) {
+            const int64_t first = unit % pieces * kColumns;
+            const int64_t columns = std::min(kColumns, view_.inner - first);
+            int32_t at[kColumns];
+            find_columns(context, unit / pieces * view_.rows * view_.inner + first, columns, worker, at);
+            found(unit / pieces, first, columns, at);
+          }
+        });
   }
 
-  int axis_ = 0;
   int64_t default_axis_ = 0;
-  int64_t outer_ = 1, rows_ = 1, inner_ = 1;
+  AxisView view_;
 
  private:
   void find_columns(const RunContext& context, int64_t position, int64_t columns, int worker, int32_t* at) const {
     const Compute compute = compute_type(dtype_);
     const size_t size = dtype_size(dtype_);
     const void* x = offset(context.in[0]->data, position, size);
-    int64_t stride = inner_;
+    int64_t stride = view_.inner;
     if (bytes_ != 0) {
       char* wide = static_cast<char*>(context.workspace) + worker * bytes_;
-      for (int64_t r = 0; r < (inner_ == 1 ? 1 : rows_); ++r)
-        convert(dtype_, offset(x, r * inner_, size), compute_dtype(compute),
-                offset(wide, r * columns, dtype_size(compute_dtype(compute))), inner_ == 1 ? rows_ : columns);
+      for (int64_t r = 0; r < (view_.inner == 1 ? 1 : view_.rows); ++r)
+        convert(dtype_, offset(x, r * view_.inner, size), compute_dtype(compute),
+                offset(wide, r * columns, dtype_size(compute_dtype(compute))), view_.inner == 1 ? view_.rows : columns);
       x = wide;
       stride = columns;
     }
@@ -178,7 +174,7 @@ class Arg : public Kernel {
     const Function functions[] = {&HWY_DYNAMIC_DISPATCH(FindFloats), HWY_NAMESPACE::FindAny<double>,
                                   HWY_NAMESPACE::FindAny<int32_t>, HWY_NAMESPACE::FindAny<int64_t>,
                                   HWY_NAMESPACE::FindAny<uint64_t>};
-    functions[static_cast<size_t>(compute)](max_, last_, x, rows_, stride, columns, best, at);
+    functions[static_cast<size_t>(compute)](max_, last_, x, view_.rows, stride, columns, best, at);
   }
 
   const bool max_;
@@ -194,7 +190,7 @@ class ArgIndex final : public Arg {
   void run(const RunContext& context) override {
     int64_t* out = context.out[0]->as<int64_t>();
     for_all(context, [&](int64_t outer, int64_t first, int64_t columns, const int32_t* at) {
-      std::copy_n(at, columns, out + outer * inner_ + first);
+      std::copy_n(at, columns, out + outer * view_.inner + first);
     });
   }
 };
@@ -212,7 +208,8 @@ class Hardmax final : public Arg {
     store_block(Compute::kF32, &one, type.dtype, bits, 1);
     for_all(context, [&](int64_t outer, int64_t first, int64_t columns, const int32_t* at) {
       for (int64_t c = 0; c < columns; ++c)
-        std::memcpy(offset(context.out[0]->data, (outer * rows_ + at[c]) * inner_ + first + c, size), bits, size);
+        std::memcpy(offset(context.out[0]->data, (outer * view_.rows + at[c]) * view_.inner + first + c, size), bits,
+                    size);
     });
   }
 };

@@ -1,8 +1,8 @@
 // Running sums and products along an axis. Floats are accumulated in doubles, integers wrap.
 #include <algorithm>
 
+#include "kernels/cpu/axis.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/infer.h"
 
 namespace minnow {
 namespace {
@@ -38,11 +38,7 @@ class Cumulative final : public Kernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const Shape& shape = node.in[0]->shape;
-    int axis = 0;
-    MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis"), shape.rank(), &axis));
-    outer_ = shape.count(0, axis);
-    rows_ = shape[axis];
-    inner_ = shape.count(axis + 1, shape.rank());
+    MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis"), shape));
     exclusive_ = attrs_.b("exclusive");
     reverse_ = attrs_.b("reverse");
     dtype_ = node.in[0]->dtype;
@@ -57,22 +53,22 @@ class Cumulative final : public Kernel {
   template <typename T>
   void run_as(const RunContext& context, DType wide) {
     constexpr int64_t kColumns = 64;
-    const int64_t pieces = (inner_ + kColumns - 1) / kColumns;
-    const int64_t work = std::max<int64_t>(1, rows_ * std::min(inner_, kColumns));
+    const int64_t pieces = (view_.inner + kColumns - 1) / kColumns;
+    const int64_t work = std::max<int64_t>(1, view_.rows * std::min(view_.inner, kColumns));
     context.pool->parallel_for(
-        outer_ * pieces, std::max<int64_t>(1, 8192 / work), [&](int64_t begin, int64_t end, int) {
+        view_.outer * pieces, std::max<int64_t>(1, 8192 / work), [&](int64_t begin, int64_t end, int) {
           for (int64_t unit = begin; unit < end; ++unit) {
             const int64_t first = unit % pieces * kColumns;
-            const int64_t columns = std::min(kColumns, inner_ - first);
+            const int64_t columns = std::min(kColumns, view_.inner - first);
             T total[kColumns];
             std::fill_n(total, columns, T{product});
             // Blocks of the axis; a row that is not contiguous with the next one is a block of its own.
-            const int64_t length = inner_ == 1 ? kBlock : 1;
-            const int64_t blocks = (rows_ + length - 1) / length;
+            const int64_t length = view_.inner == 1 ? kBlock : 1;
+            const int64_t blocks = (view_.rows + length - 1) / length;
             for (int64_t i = 0; i < blocks; ++i) {
               const int64_t row = (reverse_ ? blocks - 1 - i : i) * length;
-              const int64_t rows = std::min(length, rows_ - row);
-              const int64_t at = (unit / pieces * rows_ + row) * inner_ + first;
+              const int64_t rows = std::min(length, view_.rows - row);
+              const int64_t at = (unit / pieces * view_.rows + row) * view_.inner + first;
               Block block;
               convert(dtype_, offset(context.in[0]->data, at, dtype_size(dtype_)), wide, block.bytes, rows * columns);
               run_rows<T, product>(reinterpret_cast<T*>(block.bytes), rows, columns, exclusive_, reverse_, total);
@@ -83,7 +79,7 @@ class Cumulative final : public Kernel {
   }
 
   const Attrs& attrs_;
-  int64_t outer_ = 1, rows_ = 1, inner_ = 1;
+  AxisView view_;
   bool exclusive_ = false, reverse_ = false;
   DType dtype_ = DType::kF32;
 };

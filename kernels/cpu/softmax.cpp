@@ -117,7 +117,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 #include <limits>
 
-#include "kernels/infer.h"
+#include "kernels/cpu/axis.h"
 
 namespace minnow {
 namespace {
@@ -146,31 +146,27 @@ class Softmax final : public Kernel {
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
-    int axis = 0;
-    MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis", -1), shape.rank(), &axis));
-    outer_ = shape.count(0, axis);
-    rows_ = shape[axis];
-    inner_ = shape.count(axis + 1, shape.rank());
+    MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis", -1), shape));
     dtype_ = node.in[0]->dtype;
     // Other types are computed one column at a time, converted.
-    columns_ = dtype_ == DType::kF32 ? std::min(inner_, kColumns) : 1;
-    bytes_ = dtype_ == DType::kF32 ? 0 : (rows_ * 8 + 63) / 64 * 64;
+    columns_ = dtype_ == DType::kF32 ? std::min(view_.inner, kColumns) : 1;
+    bytes_ = dtype_ == DType::kF32 ? 0 : (view_.rows * 8 + 63) / 64 * 64;
     *workspace = bytes_ * node.threads;
     return ok();
   }
 
   void run(const RunContext& context) override {
-    if (rows_ * inner_ == 0) return;
-    const int64_t pieces = (inner_ + columns_ - 1) / columns_;
-    const int64_t grain = std::max<int64_t>(1, 4096 / (rows_ * columns_));
-    context.pool->parallel_for(outer_ * pieces, grain, [&](int64_t begin, int64_t end, int worker) {
+    if (view_.rows * view_.inner == 0) return;
+    const int64_t pieces = (view_.inner + columns_ - 1) / columns_;
+    const int64_t grain = std::max<int64_t>(1, 4096 / (view_.rows * columns_));
+    context.pool->parallel_for(view_.outer * pieces, grain, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t first = unit % pieces * columns_;
-        const int64_t at = unit / pieces * rows_ * inner_ + first;
+        const int64_t at = unit / pieces * view_.rows * view_.inner + first;
         if (dtype_ == DType::kF32) {
           HWY_DYNAMIC_DISPATCH(SoftmaxFloats)
-          (log, context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, rows_, inner_,
-           std::min(columns_, inner_ - first));
+          (log, context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, view_.rows, view_.inner,
+           std::min(columns_, view_.inner - first));
         } else {
           convert_column(context, at, static_cast<char*>(context.workspace) + worker * bytes_);
         }
@@ -183,22 +179,22 @@ class Softmax final : public Kernel {
     const size_t size = dtype_size(dtype_);
     const Compute compute = compute_type(dtype_);
     const size_t wide_size = dtype_size(compute_dtype(compute));
-    const int64_t run = inner_ == 1 ? rows_ : 1;  // elements that lie together
-    for (int64_t r = 0; r < rows_; r += run)
-      convert(dtype_, offset(context.in[0]->data, at + r * inner_, size), compute_dtype(compute),
+    const int64_t run = view_.inner == 1 ? view_.rows : 1;  // elements that lie together
+    for (int64_t r = 0; r < view_.rows; r += run)
+      convert(dtype_, offset(context.in[0]->data, at + r * view_.inner, size), compute_dtype(compute),
               offset(wide, r, wide_size), run);
     if (compute == Compute::kF64) {
-      softmax_doubles(log, static_cast<double*>(wide), rows_);
+      softmax_doubles(log, static_cast<double*>(wide), view_.rows);
     } else {
-      HWY_DYNAMIC_DISPATCH(SoftmaxFloats)(log, static_cast<float*>(wide), static_cast<float*>(wide), rows_, 1, 1);
+      HWY_DYNAMIC_DISPATCH(SoftmaxFloats)(log, static_cast<float*>(wide), static_cast<float*>(wide), view_.rows, 1, 1);
     }
-    for (int64_t r = 0; r < rows_; r += run)
-      store_block(compute, offset(wide, r, wide_size), dtype_, offset(context.out[0]->data, at + r * inner_, size),
+    for (int64_t r = 0; r < view_.rows; r += run)
+      store_block(compute, offset(wide, r, wide_size), dtype_, offset(context.out[0]->data, at + r * view_.inner, size),
                   run);
   }
 
   const Attrs& attrs_;
-  int64_t outer_ = 1, rows_ = 1, inner_ = 1;
+  AxisView view_;
   int64_t columns_ = 1;  // columns of a unit of work
   int64_t bytes_ = 0;    // of workspace for each thread
   DType dtype_ = DType::kF32;

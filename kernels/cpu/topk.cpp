@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/axis.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/infer.h"
 
 namespace minnow {
 namespace {
@@ -76,25 +76,24 @@ class TopK final : public Kernel {
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
-    int axis = 0;
-    MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis", -1), shape.rank(), &axis));
-    outer_ = shape.count(0, axis);
-    rows_ = shape[axis];
-    inner_ = shape.count(axis + 1, shape.rank());
-    k_ = (node.out[0] != nullptr ? node.out[0] : node.out[1])->shape[axis];  // one of them may not be wanted
+    MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis", -1), shape));
+    // The values or the indices may not be wanted.
+    AxisView out;
+    MINNOW_RETURN_IF_ERROR(out.set(attrs_.i("axis", -1), (node.out[0] != nullptr ? node.out[0] : node.out[1])->shape));
+    k_ = out.rows;
     dtype_ = node.in[0]->dtype;
-    if (rows_ >= int64_t{1} << 32) return fail(Code::kUnsupported, "an axis of 2^32 elements or more");
+    if (view_.rows >= int64_t{1} << 32) return fail(Code::kUnsupported, "an axis of 2^32 elements or more");
     const Compute compute = compute_type(dtype_);
     is_narrow_ = compute == Compute::kF32 || compute == Compute::kI32;
-    bytes_ = (rows_ * static_cast<int64_t>(is_narrow_ ? sizeof(Narrow) : sizeof(Wide)) + 63) / 64 * 64;
+    bytes_ = (view_.rows * static_cast<int64_t>(is_narrow_ ? sizeof(Narrow) : sizeof(Wide)) + 63) / 64 * 64;
     *workspace = bytes_ * node.threads;
     return ok();
   }
 
   void run(const RunContext& context) override {
     if (k_ == 0) return;
-    const int64_t grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, rows_));
-    context.pool->parallel_for(outer_ * inner_, grain, [&](int64_t begin, int64_t end, int worker) {
+    const int64_t grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, view_.rows));
+    context.pool->parallel_for(view_.outer * view_.inner, grain, [&](int64_t begin, int64_t end, int worker) {
       void* items = static_cast<char*>(context.workspace) + worker * bytes_;
       for (int64_t i = begin; i < end; ++i)
         is_narrow_ ? one(context, i, static_cast<Narrow*>(items)) : one(context, i, static_cast<Wide*>(items));
@@ -106,25 +105,27 @@ class TopK final : public Kernel {
   void one(const RunContext& context, int64_t i, Item* items) const {
     const size_t size = dtype_size(dtype_);
     const bool largest = attrs_.b("largest", true);
-    const char* x = offset(context.in[0]->data, i / inner_ * rows_ * inner_ + i % inner_, size);
+    const char* x = offset(context.in[0]->data, i / view_.inner * view_.rows * view_.inner + i % view_.inner, size);
     Block gathered, converted;
-    for (int64_t r = 0; r < rows_; r += kBlock) {
-      const int64_t n = std::min(kBlock, rows_ - r);
-      const void* piece = offset(x, r * inner_, size);
-      if (inner_ != 1) {
+    for (int64_t r = 0; r < view_.rows; r += kBlock) {
+      const int64_t n = std::min(kBlock, view_.rows - r);
+      const void* piece = offset(x, r * view_.inner, size);
+      if (view_.inner != 1) {
         for (int64_t j = 0; j < n; ++j)
-          std::memcpy(offset(gathered.bytes, j, size), offset(x, (r + j) * inner_, size), size);
+          std::memcpy(offset(gathered.bytes, j, size), offset(x, (r + j) * view_.inner, size), size);
         piece = gathered.bytes;
       }
       make(load_block(dtype_, piece, n, converted.bytes), n, r, largest, items + r);
     }
-    select(items, rows_, k_);
-    const int64_t at = i / inner_ * k_ * inner_ + i % inner_;
+    select(items, view_.rows, k_);
+    const int64_t at = i / view_.inner * k_ * view_.inner + i % view_.inner;
     for (int64_t j = 0; j < k_; ++j) {
       const int64_t index = items[j].index();
       if (context.out[0] != nullptr)
-        std::memcpy(offset(context.out[0]->data, at + j * inner_, size), offset(x, index * inner_, size), size);
-      if (context.out.size() > 1 && context.out[1] != nullptr) context.out[1]->as<int64_t>()[at + j * inner_] = index;
+        std::memcpy(offset(context.out[0]->data, at + j * view_.inner, size), offset(x, index * view_.inner, size),
+                    size);
+      if (context.out.size() > 1 && context.out[1] != nullptr)
+        context.out[1]->as<int64_t>()[at + j * view_.inner] = index;
     }
   }
 
@@ -144,7 +145,8 @@ class TopK final : public Kernel {
   }
 
   const Attrs& attrs_;
-  int64_t outer_ = 1, rows_ = 1, inner_ = 1, k_ = 0;
+  AxisView view_;
+  int64_t k_ = 0;
   bool is_narrow_ = true;
   int64_t bytes_ = 0;  // of workspace for each thread
   DType dtype_ = DType::kF32;
