@@ -24,6 +24,11 @@ constexpr const char* kNumpyNames[] = {"float32", "float64", "float16", "bfloat1
 
 const char* numpy_name(DType t) { return kNumpyNames[static_cast<size_t>(t)]; }
 
+// Names come from files, which may hold anything.
+nb::object text_of(const std::string& s) {
+  return nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+}
+
 // Raises the error of schema.errors that stands for the code. What does not fit together in a model is a FormatError
 // while it is loaded, and a ModelError later.
 void raise_if(const Status& status, const char* invalid = "ModelError") {
@@ -46,13 +51,13 @@ void raise_if(const Status& status, const char* invalid = "ModelError") {
     const size_t end = at;
     while (at != std::string::npos) {
       const size_t next = text.find("\n  - ", at + 5);
-      items.append(text.substr(at + 5, next == std::string::npos ? next : next - at - 5));
+      items.append(text_of(text.substr(at + 5, next == std::string::npos ? next : next - at - 5)));
       at = next;
     }
     if (end != std::string::npos) text.resize(end);
     fields["items"] = items;
   }
-  nb::object error = type(text, **fields);
+  nb::object error = type(text_of(text), **fields);
   PyErr_SetObject(type.ptr(), error.ptr());
   throw nb::python_error();
 }
@@ -138,12 +143,12 @@ nb::list info_rows(const std::vector<TensorInfo>& infos) {
         if (dim.size >= 0) {
           dims.append(dim.size);
         } else {
-          dims.append(dim.symbol.empty() ? "?" : dim.symbol);
+          dims.append(dim.symbol.empty() ? nb::object(nb::str("?")) : text_of(dim.symbol));
         }
       }
       shape = nb::tuple(dims);
     }
-    rows.append(nb::make_tuple(info.name, numpy_name(info.dtype), shape));
+    rows.append(nb::make_tuple(text_of(info.name), numpy_name(info.dtype), shape));
   }
   return rows;
 }
@@ -172,7 +177,7 @@ nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
   nb::list list;
   for (const ProfileRow& row : rows) {
     nb::dict d;
-    d["name"] = row.name;
+    d["name"] = text_of(row.name);
     d["op"] = row.op;
     d["scheme"] = row.scheme;
     d["shape"] = row.shape;

@@ -1,12 +1,12 @@
 // The C API: handles, and errors as codes.
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "kernels/cpu/simd.h"
 #include "minnow/minnow.h"
 #include "runtime/src/control.h"
 #include "runtime/src/session.h"
+#include "runtime/src/status_guard.h"
 
 struct minnow_model {
   std::shared_ptr<const minnow::Model> model;
@@ -31,18 +31,9 @@ minnow_code report(const Status& status) {
   return status.code() == Code::kNeedsValue ? MINNOW_INTERNAL : static_cast<minnow_code>(status.code());
 }
 
-// No exception leaves the library.
 template <typename Function>
-minnow_code guarded(Function function) {
-  try {
-    return report(function());
-  } catch (const std::bad_alloc&) {
-    return report(fail(Code::kUsage, "not enough memory"));
-  } catch (const std::exception& e) {
-    return report(fail(Code::kInternal, "%s", e.what()));
-  } catch (...) {
-    return report(fail(Code::kInternal, "an unknown exception"));
-  }
+minnow_code answer(Function function) {
+  return report(guarded(function));
 }
 
 Status null_argument(const char* name) { return fail(Code::kUsage, "%s is NULL", name); }
@@ -108,7 +99,7 @@ Status fill_info(const std::vector<TensorInfo>& infos, size_t index, const char*
 }  // namespace
 }  // namespace minnow
 
-using minnow::guarded;
+using minnow::answer;
 using minnow::null_argument;
 using minnow::ok;
 using minnow::Status;
@@ -118,7 +109,7 @@ const char* minnow_isa(void) { return minnow::isa_name(); }
 const char* minnow_last_error(void) { return minnow::last_error.c_str(); }
 
 minnow_code minnow_load_file(const char* path, minnow_model** model) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (path == nullptr || model == nullptr) return null_argument(path == nullptr ? "path" : "model");
     auto loaded = std::make_unique<minnow_model>();
     MINNOW_RETURN_IF_ERROR(minnow::load_model(path, &loaded->model));
@@ -128,7 +119,7 @@ minnow_code minnow_load_file(const char* path, minnow_model** model) {
 }
 
 minnow_code minnow_load_memory(const void* bytes, size_t size, minnow_model** model) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (bytes == nullptr || model == nullptr) return null_argument(bytes == nullptr ? "bytes" : "model");
     auto loaded = std::make_unique<minnow_model>();
     MINNOW_RETURN_IF_ERROR(minnow::load_model(bytes, size, &loaded->model));
@@ -140,7 +131,7 @@ minnow_code minnow_load_memory(const void* bytes, size_t size, minnow_model** mo
 void minnow_free_model(minnow_model* model) { delete model; }
 
 minnow_code minnow_create_session(const minnow_model* model, const minnow_options* options, minnow_session** session) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (model == nullptr || session == nullptr) return null_argument(model == nullptr ? "model" : "session");
     const minnow_options chosen = options == nullptr ? minnow_options{} : *options;
     if (chosen.precision < MINNOW_HIGH || chosen.precision > MINNOW_LOW)
@@ -165,14 +156,14 @@ size_t minnow_num_outputs(const minnow_session* session) {
 }
 
 minnow_code minnow_input_info(const minnow_session* session, size_t index, minnow_tensor_info* info) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     return minnow::fill_info(session->session->inputs(), index, "input", info);
   });
 }
 
 minnow_code minnow_output_info(const minnow_session* session, size_t index, minnow_tensor_info* info) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     return minnow::fill_info(session->session->outputs(), index, "output", info);
   });
@@ -180,7 +171,7 @@ minnow_code minnow_output_info(const minnow_session* session, size_t index, minn
 
 minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, minnow_tensor* outputs,
                        size_t num_outputs) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
     std::vector<minnow::Tensor> tensors;
@@ -204,7 +195,7 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
 
 minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, int32_t runs,
                            const minnow_profile_row** rows, size_t* num_rows) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (rows == nullptr || num_rows == nullptr) return null_argument("rows");
     std::vector<minnow::Tensor> tensors;
@@ -222,7 +213,7 @@ minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs,
 }
 
 minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats) {
-  return guarded([&]() -> Status {
+  return answer([&]() -> Status {
     if (session == nullptr || stats == nullptr) return null_argument(session == nullptr ? "session" : "stats");
     const minnow::SessionStats now = session->session->stats();
     *stats = {now.arena_bytes, now.weight_bytes, now.threads};

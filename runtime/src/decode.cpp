@@ -26,6 +26,12 @@ std::string place_of(const wire::Op& op) {
   return op.name() == nullptr || op.name()->size() == 0 ? place : place + " '" + op.name()->str() + "'";
 }
 
+// Some files keep notes as an op.
+bool is_metadata(const wire::Op& op) {
+  const wire::Extra* extra = op.main_as_Extra();
+  return op.type() == wire::OpType::Extra && extra != nullptr && extra->type() != nullptr && extra->type()->str() == "Meta";
+}
+
 }  // namespace
 
 DecodeRegistrar::DecodeRegistrar(wire::OpType type, DecodeFunction function) { registry().emplace(type, function); }
@@ -43,7 +49,9 @@ Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
   for (const wire::Op* op : ops) {
     op_ = op;
     const std::string place = place_of(*op);
-    if (op->outputIndexes() == nullptr) return fail(Code::kFormat, "it has no outputs").at(place);
+    const bool has_outputs = op->outputIndexes() != nullptr && op->outputIndexes()->size() > 0;
+    if (!has_outputs && is_metadata(*op)) continue;
+    if (!has_outputs) return fail(Code::kFormat, "it has no outputs").at(place);
     if (op->inputIndexes() != nullptr) {
       for (int32_t v : *op->inputIndexes()) {
         if (v < -1 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);

@@ -94,7 +94,6 @@ Status read_attribute(const wire::Attribute& a, Attr* out) {
 Status decode_extra(Decoder& d) {
   const auto* main = d.main<wire::Extra>();
   if (main == nullptr || main->type() == nullptr || main->engine() == nullptr) return d.missing_parameters();
-  if (main->engine()->str() == "MNN" && main->type()->str() == "Meta") return ok();
   if (main->engine()->str() != "minnow") return d.unsupported("an op of the engine '" + main->engine()->str() + "'");
   const std::string type = main->type()->str();
   if (find_op(type) == nullptr) return d.unsupported("this build has no kernel for it");

@@ -6,6 +6,7 @@
 
 #include "runtime/src/decode.h"
 #include "runtime/src/json.h"
+#include "runtime/src/status_guard.h"
 
 namespace minnow {
 namespace {
@@ -310,7 +311,7 @@ Status load_model(const std::string& path, std::shared_ptr<const Model>* out) {
   MINNOW_RETURN_IF_ERROR(MappedFile::open(path, &file));
   model->files.push_back(file);
   Loader loader(reinterpret_cast<const uint8_t*>(file->data()), file->size(), model.get());
-  MINNOW_RETURN_IF_ERROR(loader.load().at(path));
+  MINNOW_RETURN_IF_ERROR(guarded([&] { return loader.load(); }).at(path));
   *out = std::move(model);
   return ok();
 }
@@ -321,7 +322,7 @@ Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* 
   MINNOW_RETURN_IF_ERROR(Buffer::make(static_cast<int64_t>(size), &model->copy));
   std::memcpy(model->copy.data(), bytes, size);
   Loader loader(reinterpret_cast<const uint8_t*>(model->copy.data()), static_cast<int64_t>(size), model.get());
-  MINNOW_RETURN_IF_ERROR(loader.load().at("the model"));
+  MINNOW_RETURN_IF_ERROR(guarded([&] { return loader.load(); }).at("the model"));
   *out = std::move(model);
   return ok();
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/simd.h"
 #include "runtime/src/control.h"
+#include "runtime/src/status_guard.h"
 
 namespace minnow {
 namespace {
@@ -43,9 +44,12 @@ Status Session::create(std::shared_ptr<const Model> model, int threads, Precisio
   MINNOW_RETURN_IF_ERROR(isa_status());
   if (threads < 0 || threads > kMaxThreads)
     return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
-  out->reset(new Session(std::move(model), threads == 0 ? std::min(available_threads(), kMaxThreads) : threads, precision));
-  (*out)->learn_output_types();
-  return ok();
+  return guarded([&] {
+    const int count = threads == 0 ? std::min(available_threads(), kMaxThreads) : threads;
+    out->reset(new Session(std::move(model), count, precision));
+    (*out)->learn_output_types();
+    return ok();
+  });
 }
 
 // Where all input shapes are given, the plan is made now: it tells the types of outputs that the file does not, and
@@ -108,8 +112,10 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
     types.push_back(tensor.type);
     data.push_back(tensor.data);
   }
-  MINNOW_RETURN_IF_ERROR(executor_.prepare(types));
-  return executor_.run(data, sink);
+  return guarded([&]() -> Status {
+    MINNOW_RETURN_IF_ERROR(executor_.prepare(types));
+    return executor_.run(data, sink);
+  });
 }
 
 Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink) {
