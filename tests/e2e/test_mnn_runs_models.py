@@ -1,0 +1,37 @@
+"""Real models in MNN's own runtime: the files we write load there and give the numbers of the source."""
+
+from __future__ import annotations
+
+import onnxruntime
+import pytest
+
+import mnn_oracle
+from e2e.shared_models import needs_models, onnx_models
+from minnow.converter import read
+from minnow.optimizer import optimize
+from minnow.runtime.verify.comparison import compare
+from minnow.runtime.verify.samples import candidates
+
+pytestmark = [
+    needs_models,
+    pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN"),
+]
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("real", onnx_models(), ids=str)
+def test_mnn_gives_the_numbers_of_the_source(real, level, tmp_path):
+    model = read(real.path)
+    if real.recorded:
+        inputs, outputs = real.recording()
+    else:
+        session = onnxruntime.InferenceSession(str(real.path), providers=["CPUExecutionProvider"])
+        # In the range of pixels: what these two take are images.
+        inputs = next(candidates(model, [0], {})).scaled(255).inputs
+        outputs = dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs), strict=True))
+    optimize(model, level)
+    (answer,) = mnn_oracle.run([mnn_oracle.Job(model, inputs)], tmp_path)
+    assert answer.outputs is not None, answer.log
+    for (name, type), got in zip(model.outputs, answer.outputs, strict=True):
+        result = compare(name, got.astype(type.dtype.numpy).reshape(outputs[name].shape), outputs[name])
+        assert result.passed, str(result)
