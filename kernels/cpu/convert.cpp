@@ -71,9 +71,14 @@ HWY_EXPORT(f32_to_f16);
 HWY_EXPORT(bf16_to_f32);
 HWY_EXPORT(f32_to_bf16);
 
-// Truncates; what does not fit, NaN included, becomes the least Int.
+// Truncates; what does not fit, NaN included, becomes the least Int. That is what the instruction of x86 does, where a
+// cast of C++ is undefined.
 template <typename Int, typename Float>
 Int truncate(Float x) {
+#if HWY_ARCH_X86_64
+  if constexpr (sizeof(Int) == 8)
+    return sizeof(Float) == 8 ? _mm_cvttsd_si64(_mm_set_sd(x)) : _mm_cvttss_si64(_mm_set_ss(static_cast<float>(x)));
+#endif
   constexpr Float kLeast = static_cast<Float>(std::numeric_limits<Int>::min());
   return x >= kLeast && x < -kLeast ? static_cast<Int>(x) : std::numeric_limits<Int>::min();
 }
