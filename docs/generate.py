@@ -82,16 +82,49 @@ def cli() -> str:
     return "\n".join(parts)
 
 
+def support() -> str:
+    """The README's table of what is supported."""
+    import onnx as onnx_package
+
+    from minnow.converter.base import frontends
+    from minnow.converter.onnx.reader import OLDEST_OPSET
+    from minnow.optimizer.rewrite import passes as all_passes
+    from minnow.optimizer.rewrite import rules
+    from minnow.schema.ops import all_ops
+
+    ops_ = all_ops()
+    native = sum(1 for op in ops_ if op.mnn)
+    operators = len(frontends()["onnx"].mappings)
+    newest = onnx_package.defs.onnx_opset_version()
+    rows = [
+        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {operators} operators, external data, If, Loop, Scan"],
+        ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
+        ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
+        ["shapes", "fixed, symbolic, and known only at run time"],
+        ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time; float32 arithmetic, threads"],
+    ]
+    return "\n" + _table(["what", "how much"], rows)
+
+
+_BEGIN, _END = "<!-- support: written by docs/generate.py -->", "<!-- end of support -->"
+
+
+def readme() -> str:
+    """The README with its table made anew."""
+    head, _, rest = (HERE.parent / "README.md").read_text().partition(_BEGIN)
+    return head + _BEGIN + "\n" + support() + "\n" + _END + rest.partition(_END)[2]
+
+
 PAGES: dict[str, Callable[[], str]] = {"ops.md": ops, "onnx.md": onnx, "passes.md": passes, "cli.md": cli}
 
 
 def main() -> int:
     os.environ["COLUMNS"] = "100"
     stale = []
-    for name, page in PAGES.items():
-        text, path = NOTICE + page(), HERE / name
+    pages = {HERE / name: NOTICE + page() for name, page in PAGES.items()} | {HERE.parent / "README.md": readme()}
+    for path, text in pages.items():
         if not path.exists() or path.read_text() != text:
-            stale.append(name)
+            stale.append(path.name)
             if "--check" not in sys.argv:
                 path.write_text(text)
     if "--check" in sys.argv and stale:
