@@ -1,5 +1,6 @@
 #include "runtime/src/late.h"
 
+#include <algorithm>
 #include <map>
 
 namespace minnow {
@@ -36,25 +37,14 @@ Status Expansion::ints(int i, std::vector<int64_t>* out) {
   return InferContext(attrs(), {type}, {tensor.get()}, nullptr).ints(0, out);
 }
 
-int Expansion::constant(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  const TensorType type{dtype, Layout::kPlain, shape};
+int Expansion::add_constant(const TensorType& type, const std::function<void(char*)>& fill) {
   Buffer buffer;
   Status made = Buffer::make(type.bytes(), &buffer);
   if (!made.ok()) {
     if (status.ok()) status = made;
     return -1;
   }
-  for (int64_t i = 0; i < type.count(); ++i) {
-    const double value = values[values.size() == 1 ? 0 : static_cast<size_t>(i)];
-    char* at = buffer.data() + i * static_cast<int64_t>(dtype_size(dtype));
-    switch (dtype) {
-      case DType::kF32: *reinterpret_cast<float*>(at) = static_cast<float>(value); break;
-      case DType::kF64: *reinterpret_cast<double*>(at) = value; break;
-      case DType::kI64: *reinterpret_cast<int64_t*>(at) = static_cast<int64_t>(value); break;
-      case DType::kI32: *reinterpret_cast<int32_t*>(at) = static_cast<int32_t>(value); break;
-      default: std::fill_n(at, dtype_size(dtype), 0);
-    }
-  }
+  fill(buffer.data());
   PlanValue known;
   known.known = true;
   known.is_static = true;
@@ -64,8 +54,18 @@ int Expansion::constant(DType dtype, const Shape& shape, const std::vector<doubl
   return static_cast<int>(stage_.values.size()) - 1;
 }
 
-int Expansion::ints_constant(const std::vector<int64_t>& values) {
-  return constant(DType::kI64, Shape{static_cast<int64_t>(values.size())}, {values.begin(), values.end()});
+int Expansion::zero(DType dtype) {
+  return add_constant({dtype, Layout::kPlain, Shape()}, [&](char* to) { std::fill_n(to, dtype_size(dtype), 0); });
+}
+
+int Expansion::floats(const std::vector<float>& values) {
+  return add_constant({DType::kF32, Layout::kPlain, Shape{static_cast<int64_t>(values.size())}},
+                      [&](char* to) { std::copy(values.begin(), values.end(), reinterpret_cast<float*>(to)); });
+}
+
+int Expansion::ints(const std::vector<int64_t>& values) {
+  return add_constant({DType::kI64, Layout::kPlain, Shape{static_cast<int64_t>(values.size())}},
+                      [&](char* to) { std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(to)); });
 }
 
 PlanNode& Expansion::append(const char* op, std::vector<int> inputs, Attrs attrs) {

@@ -2,6 +2,7 @@
 // the rank matters, or the layout, or because the file treats booleans as integers. The planner expands them.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -33,9 +34,10 @@ class Expansion {
   Status ints(int i, std::vector<int64_t>* out);
   const std::vector<int>& asked() const { return asked_; }
 
-  // A new constant; one number fills the whole shape. Integers up to 2^53.
-  int constant(DType dtype, const Shape& shape, const std::vector<double>& values);
-  int ints_constant(const std::vector<int64_t>& values);  // i64, rank 1
+  // New constants: a scalar, vectors.
+  int zero(DType dtype);
+  int floats(const std::vector<float>& values);
+  int ints(const std::vector<int64_t>& values);
   // Adds a node and returns its output.
   int add(const char* op, std::vector<int> inputs, AttrList attrs = {});
   int add(const char* op, std::vector<int> inputs, Attrs attrs);
@@ -48,6 +50,7 @@ class Expansion {
   Status status;  // the first error of add() and finish(): an op that the table does not have
 
  private:
+  int add_constant(const TensorType& type, const std::function<void(char*)>& fill);
   PlanNode& append(const char* op, std::vector<int> inputs, Attrs attrs);
 
   const PlanNode& node_;

@@ -60,9 +60,9 @@ Status expand_interp(Expansion& e) {
     const int64_t height = e.attrs().i("height"), width = e.attrs().i("width");
     attrs.set("axes", last);
     if (height > 0 && width > 0) {
-      e.finish("Resize", {e.in(0), -1, -1, e.ints_constant({height, width})}, std::move(attrs));
+      e.finish("Resize", {e.in(0), -1, -1, e.ints({height, width})}, std::move(attrs));
     } else {
-      const int scales = e.constant(DType::kF32, Shape{2}, {e.attrs().f("height_scale"), e.attrs().f("width_scale")});
+      const int scales = e.floats({static_cast<float>(e.attrs().f("height_scale")), static_cast<float>(e.attrs().f("width_scale"))});
       e.finish("Resize", {e.in(0), -1, scales}, std::move(attrs));
     }
     return ok();
@@ -97,7 +97,7 @@ Status expand_nms(Expansion& e) {
   inputs[0] = e.add("Unsqueeze", {inputs[0]}, {{"axes", Ints{0}}});
   inputs[1] = e.add("Unsqueeze", {inputs[1]}, {{"axes", Ints{0, 1}}});
   const int rows = e.add("NonMaxSuppression", inputs);
-  const int column = e.add("Slice", {rows, e.ints_constant({2}), e.ints_constant({3}), e.ints_constant({1})});
+  const int column = e.add("Slice", {rows, e.ints({2}), e.ints({3}), e.ints({1})});
   e.finish("Squeeze", {column}, {{"axes", Ints{1}}});
   return ok();
 }

@@ -35,7 +35,7 @@ Status expand_gru(Expansion& e) {
     if (hidden < 1 || features < 0) return fail(Code::kFormat, "gates of shape %s", e.shape(at).str().c_str());
     const int both = e.add("Concat", {e.in(at), e.in(at + 2)}, {{"axis", int64_t{1}}});
     const int rows = e.add("Unsqueeze", {e.add("Transpose", {both}, {{"perm", order}})}, {{"axes", Ints{0}}});
-    const int split[] = {e.ints_constant({0}), e.ints_constant({features}), e.ints_constant({features + hidden}), e.ints_constant({2})};
+    const int split[] = {e.ints({0}), e.ints({features}), e.ints({features + hidden}), e.ints({2})};
     w.push_back(e.add("Slice", {rows, split[0], split[1], split[3]}));
     r.push_back(e.add("Slice", {rows, split[1], split[2], split[3]}));
     b.push_back(e.add("Concat", {e.in(at + 1), e.in(at + 3), e.in(at + 4)}, {{"axis", int64_t{1}}}));

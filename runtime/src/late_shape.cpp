@@ -52,7 +52,7 @@ Status expand_flatten(Expansion& e) {
   for (int i = 0; i < first; ++i) dims.push_back(e.shape(0)[i]);
   dims.push_back(e.shape(0).count(first, last + 1));
   for (int i = last + 1; i < e.rank(0); ++i) dims.push_back(e.shape(0)[i]);
-  e.finish("Reshape", {e.in(0), e.ints_constant(dims)}, {{"allowzero", true}});
+  e.finish("Reshape", {e.in(0), e.ints(dims)}, {{"allowzero", true}});
   return ok();
 }
 MINNOW_LATE("mnn.Flatten", expand_flatten);
@@ -115,9 +115,9 @@ Status expand_unpack(Expansion& e) {
     return fail(Code::kFormat, "axis %d of %s does not make %d outputs", axis, e.shape(0).str().c_str(), e.num_outputs());
   Ints dims = dims_of(e.shape(0));
   dims.erase(dims.begin() + axis);
-  const int shape = e.ints_constant(dims);
+  const int shape = e.ints(dims);
   for (int i = 0; i < e.num_outputs(); ++i) {
-    const int part = e.add("Slice", {e.in(0), e.ints_constant({i}), e.ints_constant({i + 1}), e.ints_constant({axis})});
+    const int part = e.add("Slice", {e.in(0), e.ints({i}), e.ints({i + 1}), e.ints({axis})});
     e.finish(i, "Reshape", {part, shape}, make_attrs({{"allowzero", true}}));
   }
   return ok();
@@ -131,7 +131,7 @@ Status expand_slice_tf(Expansion& e) {
   if (begin.size() != size.size() || static_cast<int>(begin.size()) != e.rank(0))
     return fail(Code::kFormat, "%zu begins and %zu sizes for rank %d", begin.size(), size.size(), e.rank(0));
   for (size_t i = 0; i < begin.size(); ++i) end.push_back(size[i] < 0 ? kEnd : begin[i] + size[i]);
-  e.finish("Slice", {e.in(0), e.ints_constant(begin), e.ints_constant(end)});
+  e.finish("Slice", {e.in(0), e.ints(begin), e.ints(end)});
   return ok();
 }
 MINNOW_LATE("mnn.SliceTf", expand_slice_tf);
@@ -195,15 +195,15 @@ Status expand_strided_slice(Expansion& e) {
   keep(rank - axis);
   int x = e.in(0);
   if (!axes.empty())
-    x = e.add("Slice", {x, e.ints_constant(starts), e.ints_constant(ends), e.ints_constant(axes), e.ints_constant(steps)});
-  e.finish("Reshape", {x, e.ints_constant(dims)}, {{"allowzero", true}});
+    x = e.add("Slice", {x, e.ints(starts), e.ints(ends), e.ints(axes), e.ints(steps)});
+  e.finish("Reshape", {x, e.ints(dims)}, {{"allowzero", true}});
   return ok();
 }
 MINNOW_LATE("mnn.StridedSlice", expand_strided_slice);
 
 // The table of paddings may be [rank, 2].
 Status expand_pad(Expansion& e) {
-  const int pads = e.rank(1) == 1 ? e.in(1) : e.add("Reshape", {e.in(1), e.ints_constant({-1})});
+  const int pads = e.rank(1) == 1 ? e.in(1) : e.add("Reshape", {e.in(1), e.ints({-1})});
   e.finish("Pad", {e.in(0), pads, e.in(2)}, {{"mode", e.attrs().s("mode")}});
   return ok();
 }
@@ -258,10 +258,10 @@ Status expand_space_to_batch(Expansion& e) {
   }
   result[0] = batch;
   blocks.insert(blocks.end(), kept.begin(), kept.end());
-  const int padded = e.add("Pad", {e.in(0), e.ints_constant(pads)});
-  const int parts = e.add("Reshape", {padded, e.ints_constant(split)}, {{"allowzero", true}});
+  const int padded = e.add("Pad", {e.in(0), e.ints(pads)});
+  const int parts = e.add("Reshape", {padded, e.ints(split)}, {{"allowzero", true}});
   const int turned = e.add("Transpose", {parts}, {{"perm", blocks}});
-  e.finish("Reshape", {turned, e.ints_constant(result)}, {{"allowzero", true}});
+  e.finish("Reshape", {turned, e.ints(result)}, {{"allowzero", true}});
   return ok();
 }
 MINNOW_LATE("mnn.SpaceToBatch", expand_space_to_batch);
@@ -293,10 +293,10 @@ Status expand_batch_to_space(Expansion& e) {
     ends.push_back(std::max<int64_t>(b.pads[2 * k], n * b.block[k] - b.pads[2 * k + 1]));
     axes.push_back(axis);
   }
-  const int parts = e.add("Reshape", {e.in(0), e.ints_constant(split)}, {{"allowzero", true}});
+  const int parts = e.add("Reshape", {e.in(0), e.ints(split)}, {{"allowzero", true}});
   const int turned = e.add("Transpose", {parts}, {{"perm", perm}});
-  const int whole = e.add("Reshape", {turned, e.ints_constant(joined)}, {{"allowzero", true}});
-  e.finish("Slice", {whole, e.ints_constant(starts), e.ints_constant(ends), e.ints_constant(axes)});
+  const int whole = e.add("Reshape", {turned, e.ints(joined)}, {{"allowzero", true}});
+  e.finish("Slice", {whole, e.ints(starts), e.ints(ends), e.ints(axes)});
   return ok();
 }
 MINNOW_LATE("mnn.BatchToSpace", expand_batch_to_space);

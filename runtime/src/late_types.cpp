@@ -39,7 +39,7 @@ Status expand_select(Expansion& e) {
 MINNOW_LATE("mnn.Select", expand_select);
 
 Status expand_zeros_like(Expansion& e) {
-  const int zero = e.constant(e.type(0).dtype, Shape(), {0});
+  const int zero = e.zero(e.type(0).dtype);
   e.finish("Fill", {e.add("Shape", {e.in(0)}), zero});
   return ok();
 }
@@ -47,7 +47,7 @@ MINNOW_LATE("mnn.ZerosLike", expand_zeros_like);
 
 // Zeros of a shape, of the type of the second input.
 Status expand_zeros(Expansion& e) {
-  e.finish("Fill", {e.in(0), e.constant(e.type(1).dtype, Shape(), {0})});
+  e.finish("Fill", {e.in(0), e.zero(e.type(1).dtype)});
   return ok();
 }
 MINNOW_LATE("mnn.Zeros", expand_zeros);
@@ -108,7 +108,7 @@ Status expand_prelu(Expansion& e) {
   Shape shape{n};
   if (n > 1) shape.resize(std::max(1, e.rank(0) - 1), 1);
   const std::vector<int64_t> dims(shape.begin(), shape.end());
-  e.finish("PRelu", {e.in(0), e.add("Reshape", {e.in(1), e.ints_constant(dims)})});
+  e.finish("PRelu", {e.in(0), e.add("Reshape", {e.in(1), e.ints(dims)})});
   return ok();
 }
 MINNOW_LATE("mnn.PRelu", expand_prelu);
@@ -122,10 +122,10 @@ Status expand_layer_norm(Expansion& e) {
   std::vector<int> inputs = {e.in(0)};
   const bool rms = e.attrs().b("rms");
   for (int i = 1; i <= (rms ? 1 : 2); ++i)
-    inputs.push_back(e.has(i) ? e.add("Reshape", {e.in(i), e.ints_constant(tail)}) : -1);
+    inputs.push_back(e.has(i) ? e.add("Reshape", {e.in(i), e.ints(tail)}) : -1);
   const AttrList attrs = {{"axis", int64_t{-count}}, {"epsilon", e.attrs().f("epsilon")}};
   if (rms && e.has(2)) {
-    const int beta = e.add("Reshape", {e.in(2), e.ints_constant(tail)});
+    const int beta = e.add("Reshape", {e.in(2), e.ints(tail)});
     e.finish("Add", {e.add("RMSNorm", inputs, attrs), beta});
   } else {
     e.finish(rms ? "RMSNorm" : "LayerNorm", inputs, attrs);
