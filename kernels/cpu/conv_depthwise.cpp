@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/depthwise_tile.h"
+#include "kernels/cpu/unary_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -33,7 +34,7 @@ HWY_INLINE void store_sums(const DepthwiseTile& t, const V (&sum)[R]) {
   const D d;
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) hn::StoreU(hn::Min(high, hn::Max(low, sum[r])), d, t.out + r * t.out_pixel);
+  for (int r = 0; r < R; ++r) hn::StoreU(AtMost(high, AtLeast(low, sum[r])), d, t.out + r * t.out_pixel);
 }
 
 template <int R>

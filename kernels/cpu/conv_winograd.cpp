@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/unary_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -117,7 +118,7 @@ HWY_INLINE void output_tile(const float* from, int64_t from_step, const float* b
       if (c >= columns) continue;
       V v = hn::Add(y[c], add);
       if (residual != nullptr) v = hn::Add(v, hn::LoadU(d, residual + r * row + c * kLanes));
-      hn::StoreU(hn::Min(most, hn::Max(least, v)), d, out + r * row + c * kLanes);
+      hn::StoreU(AtMost(most, AtLeast(least, v)), d, out + r * row + c * kLanes);
     }
   }
 }

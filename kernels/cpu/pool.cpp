@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cpu/pool_place.h"
+#include "kernels/cpu/unary_math-inl.h"
 #include "kernels/cpu/window.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,7 +16,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // NaN wins over numbers, as in numpy.
-HWY_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, hn::Max(a, b)); }
+HWY_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, AtLeast(a, b)); }
 
 // One row of output pixels of a block of channels: the maximum, or the mean, of rows x columns vectors each. `in` is
 // the first row that counts; `row` and `column` are the distances of taps.

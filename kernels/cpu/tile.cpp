@@ -2,6 +2,7 @@
 #include "kernels/cpu/simd.h"
 
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/unary_math-inl.h"
 
 #include <algorithm>
 #include <array>
@@ -113,13 +114,12 @@ void tile(const Tile& t) {
     }
   }
 
-  // The number is the second operand: x86 gives that one when one is NaN.
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int b = 0; b < NB; ++b)
-      hn::StoreU(hn::Min(high, hn::Max(low, sum[r][b])), d, out + r * out_pixel + b * out_block);
+      hn::StoreU(AtMost(high, AtLeast(low, sum[r][b])), d, out + r * out_pixel + b * out_block);
   if (partial) copy_lanes(copy, out_pixel, out_block, t.out, t.out_pixel, t.out_block, R, NB, t.lanes);
 }
 
