@@ -59,9 +59,12 @@ def _text(report: Any, stats: bool, explain: str) -> str:
     if stats:
         rows += [f"  {n}: {s['hits']:.0f} of {s['tries']:.0f}, {s['ms']} ms" for n, s in report.statistics.items()]
     if explain:
-        rows += [f"{rule} at {node}: {reason}" for rule, node, reason in report.explained] or [
-            f"{explain}: never came close"
-        ]
+        rule = explain.partition("@")[0]
+        if rule in report.statistics:
+            rows.append(f"{rule}: applied {report.statistics[rule]['hits']:.0f} times")
+        rows += [f"{name} at {node}: {reason}" for name, node, reason in report.explained]
+        if rule not in report.statistics and not report.explained:
+            rows.append(f"{explain}: no node of the kind it starts from")
     return "\n".join(rows)
 
 

@@ -50,7 +50,10 @@ def decode(data: wire.Buffer) -> Model:
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs]
         )
     names = _names(net.get("tensorName"), "the main graph")
-    reader = _Reader("main", names, subgraphs)
+    metadata = _metadata(net)
+    declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
+    # The shapes of the inputs come first: inference carries their symbols through the graph.
+    reader = _Reader("main", names, subgraphs, declared["minnow.inputs"])
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -58,20 +61,11 @@ def decode(data: wire.Buffer) -> Model:
     if unknown := [n for n in results if n not in index]:
         raise FormatError(f"the output '{unknown[0]}' is not a tensor of the file")
     reader.finish(results, [reader.value(index[n]) for n in results])
-    return _model(net, reader.graph, results)
-
-
-def _model(net: Mapping[str, Any], graph: Graph, outputs: Sequence[str]) -> Model:
-    metadata = _metadata(net)
-    declared: dict[str, dict[str, TensorType]] = {}
-    for key in ("minnow.inputs", "minnow.outputs"):
-        declared[key] = _declared(metadata.pop(key, "[]"), key)
+    graph = reader.graph
     model = Model(graph, source=str(net.get("sourceType", "CAFFE")).lower(), metadata=metadata)
     model.inputs = [(p.name, declared["minnow.inputs"].get(p.name, p.type)) for p in graph.params]
-    for param, (_, type) in zip(graph.params, model.inputs, strict=True):
-        param.type = param.type.with_shape(type.shape)
     types = [v.type for v in graph.outputs]
-    model.outputs = [(n, declared["minnow.outputs"].get(n, t)) for n, t in zip(outputs, types, strict=True)]
+    model.outputs = [(n, declared["minnow.outputs"].get(n, t)) for n, t in zip(results, types, strict=True)]
     return model
 
 
@@ -96,10 +90,17 @@ def _metadata(net: Mapping[str, Any]) -> dict[str, str]:
 class _Reader:
     """One graph while it is read."""
 
-    def __init__(self, name: str, names: list[str], subgraphs: Mapping[str, _Subgraph]) -> None:
+    def __init__(
+        self,
+        name: str,
+        names: list[str],
+        subgraphs: Mapping[str, _Subgraph],
+        declared: Mapping[str, TensorType] | None = None,
+    ) -> None:
         self.graph = Graph(name)
         self.names = names
         self.subgraphs = subgraphs
+        self.declared = declared or {}
         self.values: dict[int, Value] = {}
 
     def name(self, index: int) -> str:
@@ -152,7 +153,10 @@ class _Reader:
         main = table.get("main", {})
         names = [self.name(i) for i in outputs]
         if kind == "Input":
-            return [self.graph.add_param(_input_type(main), names[0])]
+            type = _input_type(main)
+            if names[0] in self.declared:
+                type = type.with_shape(self.declared[names[0]].shape)
+            return [self.graph.add_param(type, names[0])]
         if kind in ("Const", "TrainableParam"):
             return [Value.constant(_blob(main), names[0])]
         if kind == "Identity" and len(inputs) == len(outputs):
