@@ -46,6 +46,10 @@ class Sides(Generic[Item]):
         if side:
             self._first[item] = None
 
+    def join(self, item: Item, other: Item) -> None:
+        """The item is on the side of another one, which was placed before."""
+        self._vertex[item] = self._vertex[other]
+
     def link(self, producer: Item | None, readers: Sequence[Item | None], cost: int) -> None:
         """Costs `cost` once if any of the readers is on another side than the producer."""
         start = self._vertex.get(producer, self._SINK)

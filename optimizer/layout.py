@@ -64,8 +64,8 @@ def _strip(graph: Graph) -> None:
             value.type = value.type.with_layout(PLAIN)
 
 
-def _blockable(value: Value) -> bool:
-    return value.type.dtype is DType.F32 and value.type.rank == 4
+def _blockable(value: Value, ranks: tuple[int, ...] = (4, 5)) -> bool:
+    return value.type.dtype is DType.F32 and value.type.rank in ranks
 
 
 def _labels(graph: Graph) -> dict[Node, bool | None]:
@@ -82,7 +82,7 @@ def _label(node: Node) -> bool | None:
     if Trait.BLOCKABLE not in traits:
         return False
     computed = [v for v in node.inputs if v is not None and not v.is_const]
-    if not computed or not all(_blockable(v) for v in computed):
+    if not computed or not all(_blockable(v, (4,)) for v in (*computed, *node.outputs)):
         return False
     # Constants take the layout of the others, which needs no axis of the result to come from them.
     return None if all((v.type.rank or 0) <= 4 for v in node.inputs if v is not None) else False
@@ -104,7 +104,11 @@ def _solve(graph: Graph, labels: dict[Node, bool | None]) -> set[Node]:
     """The nodes that work on channel blocks."""
     sides: Sides[Node] = Sides()
     for node, label in labels.items():
-        sides.place(node, label)
+        leader = _leader(node, labels)
+        if leader is None:
+            sides.place(node, label)
+        else:
+            sides.join(node, leader)
     sides.place(graph.ret, False)
     for value in graph.values():
         if value.uses and _blockable(value):
@@ -112,6 +116,17 @@ def _solve(graph: Graph, labels: dict[Node, bool | None]) -> set[Node]:
             readers = [n for n, i in value.uses if n is graph.ret or _follows(n, i)]
             sides.link(value.producer, [*readers, *([None] if plain else [])], bytes_of(value))
     return sides.solve()
+
+
+def _leader(node: Node, labels: dict[Node, bool | None]) -> Node | None:
+    """A node whose choice this one may share: converting its only operand is not cheaper than converting its result."""
+    operands = [v for i, v in enumerate(node.inputs) if v is not None and _follows(node, i)]
+    if labels[node] is not None or len(operands) != 1 or len(operands[0].uses) != 1:
+        return None
+    producer = operands[0].producer
+    if producer is None or labels[producer] is not None or sum(map(bytes_of, node.outputs)) > bytes_of(operands[0]):
+        return None
+    return producer
 
 
 def _convert(graph: Graph, value: Value, packed: set[Node]) -> int:

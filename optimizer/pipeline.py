@@ -29,6 +29,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("movement:*", "a transpose that has moved may stand beside another one now"),
     ("activation:*", "activations must be one node before they are fused into what they follow"),
     ("norm:*", "after activations, whose square roots and divisions look alike"),
+    ("arithmetic:*", "after norms, which are recognized by their divisions, and before layers that take in factors"),
     ("matmul:*", "matrix products must be Linear before activations could join them"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("identity:*", "folding scales leaves additions of zero and multiplications by one"),

@@ -45,7 +45,7 @@ def run(jobs: Sequence[Job], folder: Path, timeout: float = 600) -> list[Answer]
         place.mkdir(parents=True)
         (place / "model.mnn").write_bytes(encode(job.model))
         arrays = {
-            name: np.asarray(job.inputs[name]).astype(p.type.dtype.numpy)
+            name: _as(np.asarray(job.inputs[name]), p.type.dtype.numpy)
             for (name, _), p in zip(job.model.inputs, job.model.graph.params, strict=True)
         }
         np.savez(place / "inputs.npz", **arrays)
@@ -66,6 +66,13 @@ def run(jobs: Sequence[Job], folder: Path, timeout: float = 600) -> list[Answer]
             logs[todo[len(parts) - 1]] += f" (exit status {done.returncode}) {done.stderr.strip()[-300:]}"
         todo = todo[len(parts) :]
     return [_answer(place, logs[str(place)]) for place in places]
+
+
+def _as(array: Array, dtype: np.dtype[Any]) -> Array:
+    """In the types of the file, whose integers end at 32 bits: bounds beyond mean the end anyway."""
+    if array.dtype == np.int64 and dtype == np.int32:
+        array = np.clip(array, -(2**31), 2**31 - 1)
+    return array.astype(dtype)
 
 
 def _answer(place: Path, log: str) -> Answer:

@@ -97,7 +97,8 @@ def fuse_conv_bn(b: Builder, m: Match) -> Value | None:
     old = _bias(conv, len(scale))
     if old is None:
         return m.no("the bias is computed")
-    factor = scale / np.sqrt(var + m.root.attrs.get("epsilon", 1e-5))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = scale / np.sqrt(var + m.root.attrs.get("epsilon", 1e-5))
     if not np.isfinite(factor).all():
         return m.no("some variance is zero or negative")
     return _rebuilt(b, conv, _scaled_weights(conv, factor), (old - mean) * factor + shift)

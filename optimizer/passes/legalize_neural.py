@@ -34,7 +34,8 @@ def legalize_batch_norm(b: Builder, m: Match) -> Value | None:
         factor = b.Div(m.scale, b.Sqrt(b.Add(m.var, epsilon)))
         return b.Scale(m.x, factor, b.Sub(m.bias, b.Mul(m.mean, factor)))
     scale, bias, mean, var = (v.data.numpy().astype(np.float64) for v in values)
-    numbers = scale / np.sqrt(var + epsilon)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        numbers = scale / np.sqrt(var + epsilon)
     if not np.isfinite(numbers).all():
         return m.no("some variance is zero or negative")
     return b.Scale(m.x, numbers.astype(dtype), (bias - mean * numbers).astype(dtype))

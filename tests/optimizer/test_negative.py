@@ -69,6 +69,16 @@ CASES: dict[str, list[tuple[str, str]]] = {
                   ("no float", _chain("%y: i32[4] = Pow(%x, i32[](2))", params="%x: i32[4]"))],
     "fuse_square": [("two different values", _chain("%y: f32[4] = Mul(%x, %z)", params="%x: f32[4], %z: f32[4]"))],
     "fuse_rsqrt": [("constant 1", _chain("%a: f32[4] = Sqrt(%x)", "%y: f32[4] = Div(f32[](2.0), %a)"))],
+    # ---- arithmetic
+    "fuse_constants": [
+        ("no floats", _chain("%a: i32[4] = Mul(%x, i32[](65536))", "%y: i32[4] = Mul(%a, i32[](65536))",
+                             params="%x: i32[4]")),
+        ("expected Mul", _chain("%a: f32[4] = Add(%x, f32[](2.0))", "%y: f32[4] = Mul(%a, f32[](3.0))")),
+    ],
+    "split_division": [("normal number", _chain("%y: f32[4] = Div(%x, f32[](0.0))")),
+                       ("normal number", _chain("%y: f32[4] = Div(%x, f32[](3e38))")),
+                       ("no float", _chain("%y: i32[4] = Div(%x, i32[](2))", params="%x: i32[4]"))],
+    "split_division_by_root": [("constant", _chain("%a: f32[4] = Sqrt(%x)", "%y: f32[4] = Div(f32[](1.0), %a)"))],
     # ---- convolution
     "fuse_conv_bn": [
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "

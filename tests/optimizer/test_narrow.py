@@ -1,0 +1,143 @@
+"""Types of the file format: what becomes narrow, what stays wide, and that the outside does not notice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rewriting import apply, assert_same_numbers, read, run
+
+from minnow.optimizer import optimize
+from minnow.optimizer.passes.narrow import lower_bools, narrow_types
+from minnow.schema.ir import DType, Graph, Model, TensorType
+from minnow.schema.mnn import decode, encode
+from minnow.schema.ops import Builder
+from minnow.schema.ops.verify import verify
+
+_CONV = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
+
+
+def _dtypes(graph: Graph) -> set[DType]:
+    return {v.type.dtype for g in graph.walk() for v in (*g.values(), *g.constants())}
+
+
+def test_a_loop_keeps_its_types_in_step() -> None:
+    text = """
+    graph g(%n: i64[], %c: bool[], %k: i64[3], %x: f16[3]) {
+      %a: i64[3], %b: f16[3], %s: i64[?] = Loop(%n, %c, %k, %x, %k) {num_carried=2, body=graph b(
+        %i: i64[], %go: bool[], %k: i64[3], %x: f16[3], %t: i64[3]) {
+          %m: i64[3] = Add(%k, %i)
+          %o: i64[3] = Add(%m, %t)
+          %y: f16[3] = Mul(%x, f16[](2.0))
+          %h: bool[] = Less(%i, i64[](5))
+          return %h, %o, %y, %i
+        }}
+      return %a, %b, %s
+    }"""
+    before, after = read(text), read(text)
+    apply(narrow_types, after)
+    assert _dtypes(after) == {DType.I32, DType.F32, DType.BOOL}
+    assert [p.type.dtype for p in after.params] == [DType.I32, DType.I32, DType.I32, DType.F32]
+    numbers = [np.array(4), np.array(True), np.arange(3), np.ones(3, np.float16)]
+    wants = run(before, [np.asarray(a, p.type.dtype.numpy) for a, p in zip(numbers, before.params, strict=True)])
+    for want, got in zip(wants, run(after, numbers), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("what", "text", "wide"),
+    [
+        ("a number beyond 32 bits", "graph g(%x: i64[2]) { %y: i64[2] = Add(%x, i64[](4294967296)) return %y }", True),
+        ("unsigned input", "graph g(%x: u32[2]) { %y: u32[2] = Add(%x, u32[](1)) return %y }", True),
+        ("bounds that mean the end", "graph g(%x: i64[2]) { %y: i64[1] = Slice(%x, i64[1](1), "
+                                     "i64[1](9223372036854775807)) return %y }", False),
+        ("small numbers", "graph g(%x: i64[2]) { %y: i64[2] = Add(%x, i64[](-2147483648)) return %y }", False),
+    ],
+)  # fmt: skip
+def test_integers_stay_wide_where_they_must(what: str, text: str, wide: bool) -> None:
+    before, after = read(text), read(text)
+    apply(narrow_types, after)
+    assert any(t in _dtypes(after) for t in (DType.I64, DType.U32)) is wide, what
+    assert_same_numbers(before, after)
+
+
+def test_wide_graphs_can_be_written() -> None:
+    text = """graph g(%x: i64[2,3]) {
+      %s: i64[2] = Shape(%x) %a: i64[2,3] = Add(%x, i64[](4294967296)) %y: i64[2,3] = Expand(%a, %s) return %y, %s
+    }"""
+    graph = read(text)
+    model = Model(graph, [("x", graph.params[0].type)], [(n, graph.outputs[0].type) for n in ("y", "s")])
+    optimize(model)
+    again = decode(encode(model))
+    verify(again)
+    assert_same_numbers(read(text), model.graph)
+    assert model.notices
+
+
+def test_halves_of_convolutions_stay_halves_and_others_do_not() -> None:
+    text = f"""graph g(%x: f16[1,1,2,2]) {{
+      %a: f16[1,1,2,2] = Conv(%x, f16[1,1,1,1](2.0), f16[1](1.0)) {_CONV}
+      %y: f16[1,1,2,2] = BatchNorm(%a, f16[1](2.0), f16[1](1.0), f16[1](0.5), f16[1](4.0))
+      return %y
+    }}"""
+    before, after = read(text), read(text)
+    apply(narrow_types, after)
+    conv, norm = list(after)
+    assert [v.type.dtype for v in conv.inputs if v is not None] == [DType.F32, DType.F16, DType.F16]
+    assert {v.type.dtype for v in norm.inputs if v is not None} == {DType.F32}
+    assert_same_numbers(before, after, tolerance=1e-2)
+
+
+def test_truth_at_the_boundary() -> None:
+    text = "graph g(%x: bool[3], %z: bool[3]) { %y: bool[3] = And(%x, %z) return %y, %x }"
+    before, after = read(text), read(text)
+    apply(narrow_types, after)
+    assert [p.type.dtype for p in after.params] == [DType.I32, DType.I32]
+    assert [v.type.dtype for v in after.outputs] == [DType.BOOL, DType.BOOL]
+    assert_same_numbers(before, after)
+
+
+def test_the_model_shows_the_types_of_its_source() -> None:
+    graph = Graph("main")
+    x = graph.add_param(TensorType(DType.F64, ("N", 2)), "x")
+    c = graph.add_param(TensorType(DType.BOOL, ()), "c")
+    b = Builder(graph)
+    graph.outputs = [b.Where(c, x, b.Neg(x)), b.Shape(x)]
+    model = Model(graph, [("x", x.type), ("c", c.type)], [("y", graph.outputs[0].type), ("s", graph.outputs[1].type)])
+    declared = [*model.inputs], [*model.outputs]
+    optimize(model)
+    assert ([*model.inputs], [*model.outputs]) == declared
+    assert [v.name for v in model.graph.outputs][1] in ("", "s")
+    again = decode(encode(model))
+    assert (again.inputs, again.outputs) == declared
+    assert [p.type.dtype for p in again.graph.params] == [DType.F32, DType.I32]
+
+
+def test_constants_of_truth_do_not_reach_the_file() -> None:
+    text = """graph g(%n: i32[], %x: f32[2]) {
+      %w: f32[2] = Where(bool[2](True, False), %x, f32[](0.0))
+      %y: f32[2], %s: f32[?,2] = Loop(%n, bool[](True), %w) {num_carried=1, body=graph b(
+        %i: i32[], %go: bool[], %v: f32[2]) { %a: f32[2] = Exp(%v) return bool[](True), %a, %a }}
+      return %y, %s
+    }"""
+    before, after = read(text), read(text)
+    apply(lower_bools, after)
+    assert not any(c.type.dtype is DType.BOOL for g in after.walk() for c in g.constants())
+    loop = next(n for n in after if n.op == "Loop")
+    assert loop.inputs[1] is None, "a condition that always holds is none"
+    arrays = [np.array(3, np.int32), np.array([0.1, -0.2], np.float32)]
+    for want, got in zip(run(before, arrays), run(after, arrays), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_constants_that_several_graphs_hold_are_changed_in_each() -> None:
+    text = """graph g(%c: bool[], %x: i64[2]) {
+      %y: i64[2] = If(%c, %x) {
+        then_branch=graph t(%x: i64[2]) { %a: i64[2] = Add(%x, i64[2](1, 2)) return %a },
+        else_branch=graph e(%x: i64[2]) { %a: i64[2] = Sub(%x, i64[2](1, 2)) return %a }}
+      %z: i64[2] = Mul(%y, i64[2](1, 2))
+      return %z
+    }"""
+    before, after = read(text), read(text)
+    apply(narrow_types, after)
+    assert _dtypes(after) == {DType.I32, DType.BOOL}
+    assert_same_numbers(before, after)
