@@ -1,0 +1,187 @@
+"""The C API, called through ctypes: the Python module has it, too."""
+
+from __future__ import annotations
+
+import ctypes as c
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_oracle import f32, model_of, normal
+
+import minnow
+from minnow.runtime import _engine
+from minnow.schema.ir import DType, Graph
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder
+
+HEADER = Path(__file__).parents[2] / "runtime" / "include" / "minnow" / "minnow.h"
+OK, USAGE, FORMAT = 0, 2, 6
+F32, I64 = 0, 10
+
+
+class Tensor(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int), ("rank", c.c_int32), ("shape", c.c_int64 * 12), ("data", c.c_void_p)]
+
+
+class Info(c.Structure):
+    _fields_ = [
+        ("name", c.c_char_p), ("dtype", c.c_int), ("rank", c.c_int32), ("shape", c.c_int64 * 12), ("symbols", c.c_char_p * 12)
+    ]  # fmt: skip
+
+
+class Row(c.Structure):
+    _fields_ = [
+        ("name", c.c_char_p), ("op", c.c_char_p), ("scheme", c.c_char_p), ("shape", c.c_char_p), ("ms", c.c_double), ("macs", c.c_int64)
+    ]  # fmt: skip
+
+
+class Stats(c.Structure):
+    _fields_ = [("arena", c.c_int64), ("weights", c.c_int64), ("threads", c.c_int32)]
+
+
+class Options(c.Structure):
+    _fields_ = [("threads", c.c_int32), ("precision", c.c_int)]
+
+
+@pytest.fixture(scope="module")
+def api():
+    library = c.CDLL(_engine.__file__)
+    for name in ("minnow_version", "minnow_isa", "minnow_last_error"):
+        getattr(library, name).restype = c.c_char_p
+    library.minnow_num_inputs.restype = library.minnow_num_outputs.restype = c.c_size_t
+    return library
+
+
+def graph() -> Graph:
+    """y = relu(x + 1), s = the shape of x."""
+    graph = Graph()
+    x = graph.add_param(f32("n", 3))
+    b = Builder(graph)
+    graph.outputs = [b.Relu(b.Add(x, 1.0)), b.Shape(x)]
+    return graph
+
+
+@pytest.fixture
+def session(api):
+    data = encode(model_of(graph()))
+    model, session = c.c_void_p(), c.c_void_p()
+    assert api.minnow_load_memory(data, c.c_size_t(len(data)), c.byref(model)) == OK
+    assert api.minnow_create_session(model, c.byref(Options(2, 0)), c.byref(session)) == OK
+    api.minnow_free_model(model)  # before the session
+    yield session
+    api.minnow_free_session(session)
+
+
+def tensor(array: np.ndarray, name: bytes | None = None) -> Tensor:
+    code = [t.numpy for t in DType].index(array.dtype)
+    return Tensor(name, code, array.ndim, (c.c_int64 * 12)(*array.shape), array.ctypes.data)
+
+
+def array_of(t: Tensor) -> np.ndarray:
+    dtype = list(DType)[t.dtype].numpy
+    shape = tuple(t.shape[: t.rank])
+    return np.frombuffer(c.string_at(t.data, int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
+
+
+def test_the_numbers_of_the_types_are_those_of_our_types():
+    text = HEADER.read_text()
+    names = text[text.index("enum minnow_dtype") :].split("{")[1].split("}")[0].replace(",", " ").split()
+    assert [n.removeprefix("MINNOW_").lower() for n in names] == [t.value for t in DType]
+
+
+def test_version_and_instruction_set(api):
+    assert api.minnow_version().decode() == minnow.__version__
+    assert api.minnow_isa().decode() == _engine.isa()
+
+
+def test_inputs_and_outputs(api, session):
+    assert (api.minnow_num_inputs(session), api.minnow_num_outputs(session)) == (1, 2)
+    info = Info()
+    assert api.minnow_input_info(session, c.c_size_t(0), c.byref(info)) == OK
+    assert (info.name, info.dtype, info.rank, info.shape[:2], info.symbols[:2]) == (b"in0", F32, 2, [-1, 3], [b"n", None])
+    assert api.minnow_output_info(session, c.c_size_t(1), c.byref(info)) == OK
+    assert (info.name, info.dtype, info.rank, info.shape[0]) == (b"out1", I64, 1, 2)
+    assert api.minnow_output_info(session, c.c_size_t(2), c.byref(info)) == USAGE
+
+
+def test_run(api, session):
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 0):
+        x = normal(rng, n, 3)
+        outputs = (Tensor * 2)(Tensor(b"out1"), Tensor(b"out0"))
+        given = tensor(x, b"in0")
+        assert api.minnow_run(session, c.byref(given), c.c_size_t(1), outputs, c.c_size_t(2)) == OK
+        assert array_of(outputs[0]).tolist() == [n, 3]
+        np.testing.assert_allclose(array_of(outputs[1]), np.maximum(x + 1, 0))
+    unnamed = tensor(normal(rng, 2, 3))
+    only = Tensor()
+    assert api.minnow_run(session, c.byref(unnamed), c.c_size_t(1), c.byref(only), c.c_size_t(1)) == OK
+    assert only.name == b"out0"
+
+
+def test_errors_say_what_and_where(api, session, tmp_path):
+    model, other, out = c.c_void_p(), c.c_void_p(), Tensor()
+    x = np.zeros((2, 4), np.float32)
+    one = c.c_size_t(1)
+    path = str(tmp_path / "none.mnn").encode()
+    for code, call, says in (
+        (FORMAT, lambda: api.minnow_load_file(path, c.byref(model)), "none.mnn: cannot be read"),
+        (FORMAT, lambda: api.minnow_load_memory(b"abc", c.c_size_t(3), c.byref(model)), "not a .mnn file"),
+        (USAGE, lambda: api.minnow_load_file(None, c.byref(model)), "path is NULL"),
+        (USAGE, lambda: api.minnow_create_session(None, None, c.byref(other)), "model is NULL"),
+        (USAGE, lambda: api.minnow_run(None, None, one, None, one), "session is NULL"),
+        (USAGE, lambda: api.minnow_run(session, None, c.c_size_t(0), None, c.c_size_t(0)), "input 'in0' is missing"),
+        (USAGE, lambda: api.minnow_run(session, c.byref(tensor(x)), one, c.byref(out), one), "axis 1 is fixed"),
+        (USAGE, lambda: api.minnow_run(session, c.byref(tensor(x, b"in1")), one, c.byref(out), one), "no input 'in1'; it has 'in0'"),
+        (USAGE, lambda: api.minnow_run(session, c.byref(tensor(x)), one, c.byref(Tensor(b"y")), one), "no output 'y'"),
+        (USAGE, lambda: api.minnow_run(session, c.byref(Tensor(b"in0", 99, 1)), one, None, c.c_size_t(0)), "type 99"),
+        (USAGE, lambda: api.minnow_run(session, c.byref(Tensor(b"in0", 0, 13)), one, None, c.c_size_t(0)), "rank 13"),
+    ):
+        assert call() == code
+        assert says in api.minnow_last_error().decode()
+    assert api.minnow_create_session(session, None, None) == USAGE
+    api.minnow_free_model(None)
+    api.minnow_free_session(None)
+
+
+def test_profile_and_stats(api, session):
+    x = np.ones((2, 3), np.float32)
+    rows, count, stats = c.POINTER(Row)(), c.c_size_t(), Stats()
+    one = c.c_size_t(1)
+    assert api.minnow_profile(session, c.byref(tensor(x)), one, 3, c.byref(rows), c.byref(count)) == OK
+    assert [rows[i].op for i in range(count.value)] == [b"Add", b"Relu"]
+    assert rows[0].shape == b"[2,3]"
+    assert api.minnow_get_stats(session, c.byref(stats)) == OK
+    assert (stats.threads, stats.weights) == (2, 4)
+
+
+def test_sessions_share_a_model(api, tmp_path):
+    path = tmp_path / "m.mnn"
+    path.write_bytes(encode(model_of(graph())))
+    model = c.c_void_p()
+    assert api.minnow_load_file(str(path).encode(), c.byref(model)) == OK
+    x = np.ones((2, 3), np.float32)
+    sessions = [c.c_void_p() for _ in range(3)]
+    for s in sessions:
+        assert api.minnow_create_session(model, None, c.byref(s)) == OK
+    api.minnow_free_model(model)
+    for s in sessions:
+        out = Tensor()
+        assert api.minnow_run(s, c.byref(tensor(x)), c.c_size_t(1), c.byref(out), c.c_size_t(1)) == OK
+        assert array_of(out).tolist() == [[2, 2, 2], [2, 2, 2]]
+        api.minnow_free_session(s)
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("cc", "c99"), ("c++", "c++11")])
+def test_the_header_is_plain_c_and_cpp(compiler, standard, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    source = tmp_path / ("x.c" if compiler == "cc" else "x.cpp")
+    source.write_text('#include "minnow/minnow.h"\nint main(void) { return (int)minnow_num_inputs(0); }\n')
+    flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run([compiler, *flags, "-I", HEADER.parents[1], source], check=True)
+
+
