@@ -231,6 +231,7 @@ class ConvDirect final : public ConvScheme {
     }
     const TilePlan::Blocks next = plan_.group((group + 1) % plan_.groups());
     const float* next_w = call.w + (g * blocks_ + next.first) * panel();
+    const bool more = group + 1 < plan_.groups() || line_end < lines_;
     for (int64_t line = line_begin; line < line_end; ++line) {
       const int64_t y = flat_ ? 0 : line;
       set_steps(source, y, &t);
@@ -241,9 +242,9 @@ class ConvDirect final : public ConvScheme {
         t.in = source.base + x * t.in_pixel;
         t.out = result + at;
         t.start = start == nullptr ? nullptr : start + at;
-        // Each of the first tiles fetches one block of weights for the next item.
-        const int64_t nth = (line - line_begin) * (flat_ ? 1 : plan_.tiles()) + (flat_ ? 0 : tile);
-        t.prefetch = nth < next.count ? next_w + nth * panel() : nullptr;
+        // Meanwhile the weights of the next item come.
+        const int64_t per_line = flat_ ? 1 : plan_.tiles(), nth = (line - line_begin) * per_line + (flat_ ? 0 : tile);
+        if (more) t.fetch(next_w, next.count, nth, (line_end - line_begin) * per_line);
         tile_function(blocks.count, static_cast<int>(pixels))(t);
         if (s_.activation.is_clamp()) continue;
         for (int b = 0; b < blocks.count; ++b) activate(s_.activation, t.out + b * t.out_block, pixels * pack_);

@@ -285,16 +285,15 @@ class ConvWinograd final : public ConvScheme {
       for (int g = 0; g < plan.groups(); ++g) {
         const TilePlan::Blocks group = plan.group(g);
         t.w = call.w + (point * out_blocks_ + block_begin + group.first) * panel();
-        // Each of the first tiles fetches one block of weights of the next group.
-        const bool last_group = g + 1 == plan.groups();
+        // Meanwhile the weights of the next group come.
+        const bool last_group = g + 1 == plan.groups(), more = !last_group || point + 1 < points_;
         const TilePlan::Blocks next = plan.group(last_group ? 0 : g + 1);
         const float* next_w = call.w + ((point + last_group) * out_blocks_ + block_begin + next.first) * panel();
-        const int64_t fetched = last_group && point + 1 == points_ ? 0 : next.count;
         for (int64_t i = 0; i < plan.tiles(); ++i) {
           const int64_t at = plan.tile_begin(i), pixels = plan.tile_begin(i + 1) - at;
           t.in = input + (point * in_blocks_ * chunk_ + at) * pack_;
           t.out = result + ((point * part_ + group.first) * chunk_ + at) * pack_;
-          t.prefetch = i < fetched ? next_w + i * panel() : nullptr;
+          if (more) t.fetch(next_w, next.count, i, plan.tiles());
           tile_function(group.count, static_cast<int>(pixels))(t);
         }
       }

@@ -139,9 +139,10 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   t.lanes = static_cast<int>(columns - (blocks.count - 1) * pack_);
   t.low = last ? activation_.low : -std::numeric_limits<float>::infinity();
   t.high = last ? activation_.high : std::numeric_limits<float>::infinity();
-  // Each of the first tiles fetches one block of B for the next item.
+  // Meanwhile the part of B comes that the next item needs.
   const TilePlan::Blocks next = plan_.group((group + 1) % plan_.groups());
   const float* next_w = call.packed_b + (next.first * k_ + k_begin) * pack_;
+  const bool more = group + 1 < plan_.groups() || band + 1 < bands_;
   const int64_t tile_begin = band * plan_.tiles() / bands_, tile_end = (band + 1) * plan_.tiles() / bands_;
   for (int64_t tile = tile_begin; tile < tile_end; ++tile) {
     const int64_t row = plan_.tile_begin(tile), count = plan_.tile_begin(tile + 1) - row;
@@ -149,7 +150,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
     t.in = a + (row - row_begin) * t.in_pixel;
     t.out = call.c + row * call.ldc + blocks.first * pack_;
     t.start = first ? nullptr : t.out;
-    t.prefetch = tile - tile_begin < next.count ? next_w + (tile - tile_begin) * k_ * pack_ : nullptr;
+    if (more) t.fetch(next_w, next.count, tile - tile_begin, tile_end - tile_begin);
     tile_function(blocks.count, static_cast<int>(count))(t);
     if (!last || activation_.is_clamp()) continue;
     for (int64_t r = 0; r < count; ++r) activate(activation_, t.out + r * call.ldc, columns);

@@ -79,8 +79,8 @@ void tile(const Tile& t) {
   const int64_t stride = t.in_pixel;
   const int64_t w_block = t.w_block;
   // Without anything to prefetch, the same line again and again costs nothing.
-  const char* prefetch = reinterpret_cast<const char*>(t.prefetch != nullptr ? t.prefetch : t.w);
-  const int64_t prefetch_step = t.prefetch != nullptr ? 64 : 0;
+  const char* prefetch = t.prefetch != nullptr ? t.prefetch : reinterpret_cast<const char*>(t.w);
+  const int64_t prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
   for (const TileSteps& s : t.steps) {
     for (int64_t o = 0; o < s.outer; ++o) {
       for (int64_t m = 0; m < s.middle; ++m) {

@@ -33,8 +33,16 @@ struct Tile {
   int lanes = 0;  // lanes of the last block to load from `start` and to store
   float low = 0, high = 0;
   TileSteps steps[2];  // summed one after the other; the second one may be empty
-  // Memory to bring into the second-level cache meanwhile, 64 bytes each step: weights that later tiles need. Or null.
-  const float* prefetch = nullptr;
+  // Memory to bring into the second-level cache meanwhile, so many bytes each step: weights that later tiles need.
+  const char* prefetch = nullptr;
+  int64_t prefetch_step = 0;
+
+  // Spreads fetching the `blocks` blocks of weights from `w` on over `tiles` tiles, of which this one is number `i`.
+  // Evenly, because more requests than memory can serve would hold up the loads of the tile itself.
+  void fetch(const float* weights, int64_t blocks, int64_t i, int64_t tiles) {
+    prefetch_step = (64 * blocks + tiles - 1) / tiles;
+    prefetch = reinterpret_cast<const char*>(weights) + i * 4 * w_block * blocks / tiles;
+  }
 };
 
 using TileFunction = void (*)(const Tile&);
