@@ -35,11 +35,20 @@ void raise_if(const Status& status, const char* invalid = "ModelError") {
   if (status.ok()) return;
   const char* name = "InternalError";
   switch (status.code()) {
-    case Code::kUsage: name = "UsageError"; break;
-    case Code::kUnsupported: name = "UnsupportedError"; break;
-    case Code::kFormat: name = invalid; break;
-    case Code::kDevice: name = "DeviceError"; break;
-    default: break;
+    case Code::kUsage:
+      name = "UsageError";
+      break;
+    case Code::kUnsupported:
+      name = "UnsupportedError";
+      break;
+    case Code::kFormat:
+      name = invalid;
+      break;
+    case Code::kDevice:
+      name = "DeviceError";
+      break;
+    default:
+      break;
   }
   nb::object type = nb::module_::import_("minnow.schema.errors").attr(name);
   std::string text = status.message();
@@ -228,7 +237,8 @@ struct OpCall {
   std::vector<TensorType> types;
 };
 
-std::unique_ptr<OpCall> prepare_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays, int outputs) {
+std::unique_ptr<OpCall> prepare_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays,
+                                   int outputs) {
   auto call = std::make_unique<OpCall>();
   call->op = find_op(name);
   if (call->op == nullptr) raise_if(fail(Code::kUnsupported, "this build has no kernel for %s", name.c_str()));
@@ -296,8 +306,10 @@ NB_MODULE(_engine, m) {
   using namespace minnow;
   m.doc() = "The engine of Minnow. Use minnow.load.";
   nb::class_<Session>(m, "Session")
-      .def_prop_ro("inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape).")
-      .def_prop_ro("outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape).")
+      .def_prop_ro(
+          "inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape).")
+      .def_prop_ro(
+          "outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape).")
       .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
       .def_prop_ro("stats", [](Session& s) {

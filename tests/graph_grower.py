@@ -50,10 +50,11 @@ class Grower:
 
     def unary(self, x):
         b = self.b
-        return self.pick(
-            [b.Relu, b.Tanh, b.Sigmoid, b.HardSwish, b.Silu, b.Neg, b.Identity, b.Abs, b.Gelu, b.Erf]
-            + [lambda v: b.Clip(v, min=-0.5, max=0.5), lambda v: b.LeakyRelu(v, alpha=0.3), lambda v: b.Mul(v, b.Sigmoid(v))]
-        )(x)
+        made = [b.Relu, b.Tanh, b.Sigmoid, b.HardSwish, b.Silu, b.Neg, b.Identity, b.Abs, b.Gelu, b.Erf]
+        made.append(lambda v: b.Clip(v, min=-0.5, max=0.5))
+        made.append(lambda v: b.LeakyRelu(v, alpha=0.3))
+        made.append(lambda v: b.Mul(v, b.Sigmoid(v)))
+        return self.pick(made)(x)
 
     def binary(self, x):
         shape = x.type.static_shape
@@ -61,17 +62,21 @@ class Grower:
 
         def fits(v):
             s = v.type.static_shape
-            return v is not x and (s == shape or (len(s) <= rank and all(p in (1, q) for p, q in zip(s[::-1], shape[::-1], strict=False))))
+            return v is not x and (
+                s == shape or (len(s) <= rank and all(p in (1, q) for p, q in zip(s[::-1], shape[::-1], strict=False)))
+            )
 
         y = self.recent(fits)
         if y is None or self.rng.random() < 0.3:
             kept = [d if self.rng.random() < 0.5 else 1 for d in shape]
             y = self.pick([normal(self.rng), normal(self.rng, *shape[-1:]), normal(self.rng, *kept), x])
-        op = self.pick([self.b.Add, self.b.Add, self.b.Sub, self.b.Max, self.b.Min, lambda u, v: self.b.Tanh(self.b.Mul(u, v))])
+        op = self.pick(
+            [self.b.Add, self.b.Add, self.b.Sub, self.b.Max, self.b.Min, lambda u, v: self.b.Tanh(self.b.Mul(u, v))]
+        )
         return op(x, y) if self.rng.random() < 0.5 else op(y, x) if isinstance(y, Value) else op(x, y)
 
     def conv(self, x):
-        n, c, h, w = x.type.static_shape
+        _, c, h, w = x.type.static_shape
         group = self.pick([1, 1, 1, c])
         outs = group * self.pick([1, 1, 2]) if group > 1 else self.pick([1, 3, 8, 16, 17, c])
         k = self.pick([1, 1, 3, 3, 2])
@@ -107,7 +112,15 @@ class Grower:
 
     def resize(self, x):
         sizes = np.array([*x.type.static_shape[:2], 5, 4])
-        return self.b.Resize(x, None, None, sizes, mode=self.pick(["nearest", "linear"]), coordinate_mode="asymmetric", nearest_mode="floor")
+        return self.b.Resize(
+            x,
+            None,
+            None,
+            sizes,
+            mode=self.pick(["nearest", "linear"]),
+            coordinate_mode="asymmetric",
+            nearest_mode="floor",
+        )
 
     def reshape(self, x):
         shape = list(x.type.static_shape)
@@ -144,7 +157,9 @@ class Grower:
 
         def fits(v):
             s = v.type.static_shape
-            return len(s) == len(shape) and all(p == q or i == axis for i, (p, q) in enumerate(zip(s, shape, strict=True)))
+            return len(s) == len(shape) and all(
+                p == q or i == axis for i, (p, q) in enumerate(zip(s, shape, strict=True))
+            )
 
         parts = [x, *(self.recent(fits) for _ in range(int(self.rng.integers(1, 3))))]
         return self.b.Concat(*parts, axis=axis - len(shape) if self.rng.random() < 0.2 else axis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-class Contestant:
+class Contestant(ABC):
     """One runtime in its own process.
 
     Attributes:
@@ -22,17 +23,17 @@ class Contestant:
     module: ClassVar[str]
     files: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def load(self, path: str, threads: int, precision: str) -> str:
         """Loads the model; gives the runtime's version."""
-        raise NotImplementedError
 
     def prepare(self, inputs: Mapping[str, Array]) -> None:
         """Takes the inputs once, outside the clock."""
         self.inputs = dict(inputs)
 
+    @abstractmethod
     def step(self) -> object:
         """One inference from host arrays to host arrays: this is what is timed."""
-        raise NotImplementedError
 
     def profile(self, runs: int) -> list[dict[str, Any]]:
         """A row per node, where the runtime can tell."""

@@ -205,7 +205,8 @@ minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs,
     session->rows.clear();
     MINNOW_RETURN_IF_ERROR(session->session->profile(tensors, runs, &session->profile));
     for (const minnow::ProfileRow& row : session->profile)
-      session->rows.push_back({row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs});
+      session->rows.push_back(
+          {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs});
     *rows = session->rows.data();
     *num_rows = session->rows.size();
     return ok();

@@ -16,7 +16,8 @@ class Constant {
   using Decode = std::function<void(void* out)>;
 
   // The bytes of the file as they stand; `file` (may be null) is told when nobody needs them in memory any more.
-  static std::shared_ptr<Constant> view(const TensorType& type, const void* data, std::shared_ptr<const MappedFile> file);
+  static std::shared_ptr<Constant> view(const TensorType& type, const void* data,
+                                        std::shared_ptr<const MappedFile> file);
   static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode);
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
 

@@ -9,10 +9,14 @@ namespace {
 bool is_true(const Tensor& tensor) {
   const char* p = static_cast<const char*>(tensor.data);
   switch (tensor.type.dtype) {
-    case DType::kF32: return *tensor.as<float>() > 0;
-    case DType::kI32: return *tensor.as<int32_t>() > 0;
-    case DType::kI64: return *tensor.as<int64_t>() > 0;
-    default: return std::any_of(p, p + dtype_size(tensor.type.dtype), [](char c) { return c != 0; });
+    case DType::kF32:
+      return *tensor.as<float>() > 0;
+    case DType::kI32:
+      return *tensor.as<int32_t>() > 0;
+    case DType::kI64:
+      return *tensor.as<int64_t>() > 0;
+    default:
+      return std::any_of(p, p + dtype_size(tensor.type.dtype), [](char c) { return c != 0; });
   }
 }
 

@@ -14,10 +14,14 @@ namespace {
 
 int64_t as_int(const Tensor& tensor) {
   switch (tensor.type.dtype) {
-    case DType::kI32: return *tensor.as<int32_t>();
-    case DType::kI64: return *tensor.as<int64_t>();
-    case DType::kF32: return static_cast<int64_t>(*tensor.as<float>());
-    default: return *tensor.as<uint8_t>();
+    case DType::kI32:
+      return *tensor.as<int32_t>();
+    case DType::kI64:
+      return *tensor.as<int64_t>();
+    case DType::kF32:
+      return static_cast<int64_t>(*tensor.as<float>());
+    default:
+      return *tensor.as<uint8_t>();
   }
 }
 
@@ -97,7 +101,7 @@ class Loop final : public Control {
 
   Executor body_;
   size_t num_states_, num_scans_;
-  std::vector<int> results_;            // the values that the body's outputs are
+  std::vector<int> results_;           // the values that the body's outputs are
   std::array<BufferSink, 2> buffers_;  // states of one round and the next, by turns; then the condition
   std::vector<Scan> scans_;
 };
@@ -188,7 +192,8 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
   if (round == 0 && num_scans_ > 0) {
     std::vector<TensorType> results;
     MINNOW_RETURN_IF_ERROR(body_.prepare(types));
-    if (!body_.output_types(&results)) return fail(Code::kUnsupported, "no round is run, so the shapes of its results are unknown");
+    if (!body_.output_types(&results))
+      return fail(Code::kUnsupported, "no round is run, so the shapes of its results are unknown");
     for (size_t i = 0; i < num_scans_; ++i) {
       scans_[i].type = results[1 + num_states_ + i];
       scans_[i].target = nullptr;

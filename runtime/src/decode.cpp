@@ -4,8 +4,6 @@
 #include <climits>
 #include <cstring>
 
-
-
 namespace minnow {
 namespace {
 
@@ -29,7 +27,8 @@ std::string place_of(const wire::Op& op) {
 // Some files keep notes as an op.
 bool is_metadata(const wire::Op& op) {
   const wire::Extra* extra = op.main_as_Extra();
-  return op.type() == wire::OpType::Extra && extra != nullptr && extra->type() != nullptr && extra->type()->str() == "Meta";
+  return op.type() == wire::OpType::Extra && extra != nullptr && extra->type() != nullptr &&
+         extra->type()->str() == "Meta";
 }
 
 }  // namespace
@@ -231,7 +230,8 @@ int Decoder::add(const char* op, std::vector<int> inputs, AttrList attrs) {
 }
 
 Node& Decoder::finish(const char* op, std::vector<int> inputs, Attrs attrs) {
-  return add_node(op, std::move(inputs), {op_->outputIndexes()->begin(), op_->outputIndexes()->end()}, std::move(attrs));
+  return add_node(op, std::move(inputs), {op_->outputIndexes()->begin(), op_->outputIndexes()->end()},
+                  std::move(attrs));
 }
 
 Node& Decoder::finish(const char* op, std::vector<int> inputs, AttrList attrs) {
@@ -244,7 +244,8 @@ Status Decoder::external_bytes(const flatbuffers::Vector<int64_t>& external, siz
   int64_t offset = external.Get(0);
   for (size_t i = 0; i <= part; ++i) {
     *bytes = external.Get(static_cast<flatbuffers::uoffset_t>(i + 1));
-    if (offset < 0 || *bytes < 0 || offset > INT64_MAX - *bytes) return fail(Code::kFormat, "its external weights have a negative place");
+    if (offset < 0 || *bytes < 0 || offset > INT64_MAX - *bytes)
+      return fail(Code::kFormat, "its external weights have a negative place");
     if (i < part) offset += *bytes;
   }
   const std::string name = op_->externalPath() == nullptr ? "" : op_->externalPath()->str();
@@ -272,26 +273,27 @@ Status Decoder::weights(const flatbuffers::Vector<float>* values, const flatbuff
 
 std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, const char* data,
                                             std::shared_ptr<const MappedFile> file) {
-  if (reinterpret_cast<uintptr_t>(data) % dtype_size(type.dtype) == 0) return Constant::view(type, data, std::move(file));
-  return Constant::decoded(type, [data, file, bytes = type.bytes()](void* out) {
-    std::memcpy(out, data, static_cast<size_t>(bytes));
-  });
+  if (reinterpret_cast<uintptr_t>(data) % dtype_size(type.dtype) == 0)
+    return Constant::view(type, data, std::move(file));
+  return Constant::decoded(
+      type, [data, file, bytes = type.bytes()](void* out) { std::memcpy(out, data, static_cast<size_t>(bytes)); });
 }
 
 Status to_dtype(wire::DataType type, DType* out) {
   static const std::map<wire::DataType, DType> kTypes = {
-      {wire::DataType::DT_FLOAT, DType::kF32},    {wire::DataType::DT_DOUBLE, DType::kF64},
-      {wire::DataType::DT_HALF, DType::kF16},     {wire::DataType::DT_BFLOAT16, DType::kBF16},
-      {wire::DataType::DT_INT8, DType::kI8},      {wire::DataType::DT_QINT8, DType::kI8},
-      {wire::DataType::DT_UINT8, DType::kU8},     {wire::DataType::DT_QUINT8, DType::kU8},
-      {wire::DataType::DT_INT16, DType::kI16},    {wire::DataType::DT_UINT16, DType::kU16},
-      {wire::DataType::DT_INT32, DType::kI32},    {wire::DataType::DT_QINT32, DType::kI32},
-      {wire::DataType::DT_INT64, DType::kI64},    {wire::DataType::DT_BOOL, DType::kBool},
+      {wire::DataType::DT_FLOAT, DType::kF32}, {wire::DataType::DT_DOUBLE, DType::kF64},
+      {wire::DataType::DT_HALF, DType::kF16},  {wire::DataType::DT_BFLOAT16, DType::kBF16},
+      {wire::DataType::DT_INT8, DType::kI8},   {wire::DataType::DT_QINT8, DType::kI8},
+      {wire::DataType::DT_UINT8, DType::kU8},  {wire::DataType::DT_QUINT8, DType::kU8},
+      {wire::DataType::DT_INT16, DType::kI16}, {wire::DataType::DT_UINT16, DType::kU16},
+      {wire::DataType::DT_INT32, DType::kI32}, {wire::DataType::DT_QINT32, DType::kI32},
+      {wire::DataType::DT_INT64, DType::kI64}, {wire::DataType::DT_BOOL, DType::kBool},
   };
   const auto it = kTypes.find(type);
   if (it == kTypes.end()) {
     const char* name = wire::EnumNameDataType(type);
-    return Status(Code::kUnsupported, "data of type " + (*name != '\0' ? name : std::to_string(static_cast<int>(type))));
+    return Status(Code::kUnsupported,
+                  "data of type " + (*name != '\0' ? name : std::to_string(static_cast<int>(type))));
   }
   *out = it->second;
   return ok();

@@ -52,7 +52,7 @@ class Decoder {
   int num_inputs() const;
   int num_outputs() const;
   bool has(int i) const { return in(i) >= 0; }
-  int in(int i) const;   // -1 where it is missing
+  int in(int i) const;  // -1 where it is missing
   int out(int i) const;
   std::vector<int> inputs() const;
   // An error unless there are at least this many inputs, none of them missing.
@@ -112,9 +112,10 @@ struct DecodeRegistrar {
 };
 DecodeFunction find_decoder(wire::OpType type);
 
-#define MINNOW_DECODE(type, function)                                                                \
-  static const ::minnow::DecodeRegistrar MINNOW_CONCAT(decode_registrar_, __LINE__){                 \
-      ::minnow::wire::OpType::type, function}
+#define MINNOW_DECODE(type, function)                                                 \
+  static const ::minnow::DecodeRegistrar MINNOW_CONCAT(decode_registrar_, __LINE__) { \
+    ::minnow::wire::OpType::type, function                                            \
+  }
 
 // The element type that a DataType stands for; an error for strings, complex numbers and the like.
 Status to_dtype(wire::DataType type, DType* out);

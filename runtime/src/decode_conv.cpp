@@ -63,8 +63,8 @@ Status weight_count(Decoder& d, const wire::Convolution2D& main, int64_t* count)
   const bool outside = external != nullptr && external->size() > 1;
   if (quan == nullptr) {
     *count = main.weight() != nullptr && main.weight()->size() > 0 ? int64_t{main.weight()->size()}
-             : outside                                              ? external->Get(1) / 4
-                                                                    : 0;
+             : outside                                             ? external->Get(1) / 4
+                                                                   : 0;
     return ok();
   }
   const int64_t bytes = outside ? external->Get(1) : quan->buffer() == nullptr ? 0 : int64_t{quan->buffer()->size()};
@@ -79,12 +79,14 @@ Status weight_count(Decoder& d, const wire::Convolution2D& main, int64_t* count)
     // The stream begins with its shape.
     const int64_t width = quan->shapeInt32() ? 4 : 2;
     const int64_t rank = size < 1 ? 0 : static_cast<uint8_t>(data[0]);
-    if (rank < 1 || rank > 8 || size < 1 + rank * width) return fail(Code::kFormat, "its compressed weights are cut off");
+    if (rank < 1 || rank > 8 || size < 1 + rank * width)
+      return fail(Code::kFormat, "its compressed weights are cut off");
     *count = 1;
     for (int64_t i = 0; i < rank; ++i) {
       int64_t dim = 0;
       std::memcpy(&dim, data + 1 + i * width, static_cast<size_t>(width));
-      if (dim < 1 || *count > (int64_t{1} << 40) / dim) return fail(Code::kFormat, "its compressed weights have no size");
+      if (dim < 1 || *count > (int64_t{1} << 40) / dim)
+        return fail(Code::kFormat, "its compressed weights have no size");
       *count *= dim;
     }
   }
@@ -169,7 +171,8 @@ Status decode_inner_product(Decoder& d) {
   const int64_t count = main->weight() == nullptr ? 0 : main->weight()->size();
   if (main->transpose() || main->quanParameter() != nullptr) return d.unsupported("transposed or compressed weights");
   if (outs < 1 || count < 1 || count % outs != 0)
-    return fail(Code::kFormat, "%lld weights for %lld outputs", static_cast<long long>(count), static_cast<long long>(outs));
+    return fail(Code::kFormat, "%lld weights for %lld outputs", static_cast<long long>(count),
+                static_cast<long long>(outs));
   int weight = -1, bias = -1;
   MINNOW_RETURN_IF_ERROR(d.weights(main->weight(), nullptr, 0, Shape{outs, count / outs}, &weight));
   if (main->biasTerm() != 0) MINNOW_RETURN_IF_ERROR(d.weights(main->bias(), nullptr, 0, Shape{outs}, &bias));

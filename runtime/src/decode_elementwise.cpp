@@ -15,22 +15,38 @@ struct UnaryRow {
 };
 
 constexpr UnaryRow kUnary[] = {
-    {UnaryOpOperation::ABS, "Abs"},         {UnaryOpOperation::NEG, "Neg"},
-    {UnaryOpOperation::FLOOR, "Floor"},     {UnaryOpOperation::CEIL, "Ceil"},
-    {UnaryOpOperation::SQUARE, "Square"},   {UnaryOpOperation::SQRT, "Sqrt"},
-    {UnaryOpOperation::RSQRT, "Rsqrt"},     {UnaryOpOperation::EXP, "Exp"},
-    {UnaryOpOperation::LOG, "Log"},         {UnaryOpOperation::SIN, "Sin"},
-    {UnaryOpOperation::COS, "Cos"},         {UnaryOpOperation::TAN, "Tan"},
-    {UnaryOpOperation::ASIN, "Asin"},       {UnaryOpOperation::ACOS, "Acos"},
-    {UnaryOpOperation::ATAN, "Atan"},       {UnaryOpOperation::RECIPROCAL, "Reciprocal"},
-    {UnaryOpOperation::LOG1P, "Log1p"},     {UnaryOpOperation::BNLL, "Softplus"},
-    {UnaryOpOperation::ACOSH, "Acosh"},     {UnaryOpOperation::SINH, "Sinh"},
-    {UnaryOpOperation::ASINH, "Asinh"},     {UnaryOpOperation::ATANH, "Atanh"},
-    {UnaryOpOperation::SIGN, "Sign"},       {UnaryOpOperation::ROUND, "Round"},
-    {UnaryOpOperation::COSH, "Cosh"},       {UnaryOpOperation::ERF, "Erf"},
-    {UnaryOpOperation::ERFC, "Erfc"},       {UnaryOpOperation::EXPM1, "Expm1"},
-    {UnaryOpOperation::SIGMOID, "Sigmoid"}, {UnaryOpOperation::TANH, "Tanh"},
-    {UnaryOpOperation::HARDSWISH, "HardSwish"}, {UnaryOpOperation::SILU, "Silu"},
+    {UnaryOpOperation::ABS, "Abs"},
+    {UnaryOpOperation::NEG, "Neg"},
+    {UnaryOpOperation::FLOOR, "Floor"},
+    {UnaryOpOperation::CEIL, "Ceil"},
+    {UnaryOpOperation::SQUARE, "Square"},
+    {UnaryOpOperation::SQRT, "Sqrt"},
+    {UnaryOpOperation::RSQRT, "Rsqrt"},
+    {UnaryOpOperation::EXP, "Exp"},
+    {UnaryOpOperation::LOG, "Log"},
+    {UnaryOpOperation::SIN, "Sin"},
+    {UnaryOpOperation::COS, "Cos"},
+    {UnaryOpOperation::TAN, "Tan"},
+    {UnaryOpOperation::ASIN, "Asin"},
+    {UnaryOpOperation::ACOS, "Acos"},
+    {UnaryOpOperation::ATAN, "Atan"},
+    {UnaryOpOperation::RECIPROCAL, "Reciprocal"},
+    {UnaryOpOperation::LOG1P, "Log1p"},
+    {UnaryOpOperation::BNLL, "Softplus"},
+    {UnaryOpOperation::ACOSH, "Acosh"},
+    {UnaryOpOperation::SINH, "Sinh"},
+    {UnaryOpOperation::ASINH, "Asinh"},
+    {UnaryOpOperation::ATANH, "Atanh"},
+    {UnaryOpOperation::SIGN, "Sign"},
+    {UnaryOpOperation::ROUND, "Round"},
+    {UnaryOpOperation::COSH, "Cosh"},
+    {UnaryOpOperation::ERF, "Erf"},
+    {UnaryOpOperation::ERFC, "Erfc"},
+    {UnaryOpOperation::EXPM1, "Expm1"},
+    {UnaryOpOperation::SIGMOID, "Sigmoid"},
+    {UnaryOpOperation::TANH, "Tanh"},
+    {UnaryOpOperation::HARDSWISH, "HardSwish"},
+    {UnaryOpOperation::SILU, "Silu"},
 };
 
 Status decode_unary(Decoder& d) {
@@ -54,12 +70,12 @@ Status decode_unary(Decoder& d) {
 MINNOW_DECODE(UnaryOp, decode_unary);
 
 // Op types without parameters, most from the time before UnaryOp.
-#define MINNOW_DECODE_UNARY(type, op)                    \
-  MINNOW_DECODE(type, [](Decoder& d) -> Status {         \
-    MINNOW_RETURN_IF_ERROR(d.need_inputs(1));            \
-    MINNOW_RETURN_IF_ERROR(d.need_outputs(1));           \
-    d.finish(op, {d.in(0)});                             \
-    return ok();                                         \
+#define MINNOW_DECODE_UNARY(type, op)            \
+  MINNOW_DECODE(type, [](Decoder& d) -> Status { \
+    MINNOW_RETURN_IF_ERROR(d.need_inputs(1));    \
+    MINNOW_RETURN_IF_ERROR(d.need_outputs(1));   \
+    d.finish(op, {d.in(0)});                     \
+    return ok();                                 \
   })
 MINNOW_DECODE_UNARY(AbsVal, "Abs");
 MINNOW_DECODE_UNARY(Exp, "Exp");

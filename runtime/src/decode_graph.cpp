@@ -123,7 +123,9 @@ Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index)
 }
 
 bool is_made(const Graph& graph, int value) {
-  const auto has = [&](const std::vector<int>& list) { return std::find(list.begin(), list.end(), value) != list.end(); };
+  const auto has = [&](const std::vector<int>& list) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
   return graph.values[static_cast<size_t>(value)].constant != nullptr || has(graph.inputs) ||
          std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return has(node.out); });
 }
@@ -155,7 +157,8 @@ Status decode_if(Decoder& d) {
     Graph& graph = d.model().graphs[static_cast<size_t>(call.graph)];
     call.inputs.assign(graph.inputs.size(), -1);
     if (main->aliases_inputs() != nullptr) {
-      for (flatbuffers::uoffset_t i = 0; i < main->aliases_inputs()->size() && static_cast<int>(i) < d.num_inputs(); ++i) {
+      for (flatbuffers::uoffset_t i = 0; i < main->aliases_inputs()->size() && static_cast<int>(i) < d.num_inputs();
+           ++i) {
         const auto* names = main->aliases_inputs()->Get(i)->data();
         if (names == nullptr) continue;
         for (const auto* name : *names)
@@ -208,7 +211,8 @@ Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>
   TensorType type;
   MINNOW_RETURN_IF_ERROR(to_dtype(blob.dataType(), &type.dtype));
   if (blob.dims() != nullptr) {
-    if (blob.dims()->size() > kMaxRank) return fail(Code::kUnsupported, "%u dims, more than %d", blob.dims()->size(), kMaxRank);
+    if (blob.dims()->size() > kMaxRank)
+      return fail(Code::kUnsupported, "%u dims, more than %d", blob.dims()->size(), kMaxRank);
     for (int32_t dim : *blob.dims()) {
       if (dim < 0) return fail(Code::kFormat, "a constant has the size %d", dim);
       if (dim > 0 && type.count() > (int64_t{1} << 42) / dim) return fail(Code::kFormat, "a constant is too large");
@@ -223,11 +227,20 @@ Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>
     bytes = static_cast<int64_t>(values->size()) * size;
   };
   switch (type.dtype) {
-    case DType::kF32: take(blob.float32s(), 4); break;
-    case DType::kI32: take(blob.int32s(), 4); break;
-    case DType::kI64: take(blob.int64s(), 8); break;
-    case DType::kI8: take(blob.int8s(), 1); break;
-    default: break;
+    case DType::kF32:
+      take(blob.float32s(), 4);
+      break;
+    case DType::kI32:
+      take(blob.int32s(), 4);
+      break;
+    case DType::kI64:
+      take(blob.int64s(), 8);
+      break;
+    case DType::kI8:
+      take(blob.int8s(), 1);
+      break;
+    default:
+      break;
   }
   take(blob.uint8s(), 1);
   std::shared_ptr<const MappedFile> file = d.model().files.empty() ? nullptr : d.model().files[0];

@@ -25,8 +25,8 @@ Status decode_interp(Decoder& d) {
            : main->alignCorners()                ? Mode::AlignCorners
                                                  : Mode::Asymmetric;
   }
-  static constexpr const char* kModes[] = {nullptr,           "align_corners", "half_pixel",
-                                           "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn"};
+  static constexpr const char* kModes[] = {nullptr,      "align_corners",       "half_pixel", "pytorch_half_pixel",
+                                           "asymmetric", "tf_half_pixel_for_nn"};
   if (static_cast<size_t>(mode) >= std::size(kModes)) return d.unsupported("this coordinate transformation");
   const bool last = d.format(d.in(0)) == Format::NHWC;
   const int x = d.channels_first(d.in(0));
@@ -50,7 +50,8 @@ Status decode_grid_sample(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
   static constexpr const char *kModes[] = {"linear", "nearest"}, *kPaddings[] = {"zeros", "border", "reflection"};
   const auto mode = static_cast<size_t>(main->mode()), padding = static_cast<size_t>(main->paddingMode());
-  if (main->backward() || mode >= std::size(kModes) || padding >= std::size(kPaddings)) return d.unsupported("this mode");
+  if (main->backward() || mode >= std::size(kModes) || padding >= std::size(kPaddings))
+    return d.unsupported("this mode");
   d.finish("GridSample", {d.channels_first(d.in(0)), d.in(1)},
            {{"mode", std::string(kModes[mode])},
             {"padding", std::string(kPaddings[padding])},

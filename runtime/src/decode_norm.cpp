@@ -13,7 +13,9 @@ Status decode_scale(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   const auto* external = main->external();
   const bool outside = external != nullptr && external->size() > 1;
-  const Shape shape{outside ? external->Get(1) / 4 : main->scaleData() == nullptr ? 0 : int64_t{main->scaleData()->size()}};
+  const Shape shape{outside                        ? external->Get(1) / 4
+                    : main->scaleData() == nullptr ? 0
+                                                   : int64_t{main->scaleData()->size()}};
   if (shape[0] < 1) return d.missing_parameters();
   int scale = -1, bias = -1;
   MINNOW_RETURN_IF_ERROR(d.weights(main->scaleData(), external, 0, shape, &scale));
@@ -75,7 +77,9 @@ Status decode_layer_norm(Decoder& d) {
   int gamma = -1, beta = -1;
   MINNOW_RETURN_IF_ERROR(scale_and_shift(d, *main, &gamma, &beta));
   d.finish("mnn.LayerNorm", {d.in(0), gamma, beta},
-           {{"axes", to_ints(main->axis())}, {"epsilon", static_cast<double>(main->epsilon())}, {"rms", main->useRMSNorm()}});
+           {{"axes", to_ints(main->axis())},
+            {"epsilon", static_cast<double>(main->epsilon())},
+            {"rms", main->useRMSNorm()}});
   return ok();
 }
 MINNOW_DECODE(LayerNorm, decode_layer_norm);
@@ -110,7 +114,8 @@ Status decode_instance_norm(Decoder& d) {
   int scale = -1, bias = -1;
   MINNOW_RETURN_IF_ERROR(d.weights(main->slopeData(), nullptr, 0, shape, &scale));
   MINNOW_RETURN_IF_ERROR(d.weights(main->biasData(), nullptr, 0, shape, &bias));
-  d.finish("InstanceNorm", {d.channels_first(d.in(0)), scale, bias}, {{"epsilon", static_cast<double>(main->epsilon())}});
+  d.finish("InstanceNorm", {d.channels_first(d.in(0)), scale, bias},
+           {{"epsilon", static_cast<double>(main->epsilon())}});
   return ok();
 }
 MINNOW_DECODE(InstanceNorm, decode_instance_norm);

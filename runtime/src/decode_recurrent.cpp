@@ -25,7 +25,8 @@ Status decode_gru(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(operands));
   if (!main->keepAllOutputs()) return d.unsupported("the form that gives the last output only");
   d.finish("mnn.GRU", d.inputs(),
-           {{"directions", int64_t{main->isBidirectionalRNN() ? 2 : 1}}, {"linear_before_reset", main->linearBeforeReset()}});
+           {{"directions", int64_t{main->isBidirectionalRNN() ? 2 : 1}},
+            {"linear_before_reset", main->linearBeforeReset()}});
   return ok();
 }
 MINNOW_DECODE(RNNSequenceGRU, decode_gru);

@@ -10,8 +10,10 @@ void finish_with_ints(Decoder& d, const char* op, std::vector<int> inputs, Attrs
   std::vector<int64_t> values;
   const bool list = std::string(attr) == "axes";
   if (d.constant_ints(operand, &values) && (list || values.size() == 1)) {
-    if (list) attrs.set(attr, values);
-    else attrs.set(attr, values[0]);
+    if (list)
+      attrs.set(attr, values);
+    else
+      attrs.set(attr, values[0]);
     d.finish(op, std::move(inputs), std::move(attrs));
     return;
   }
@@ -26,7 +28,7 @@ Status decode_reduction(Decoder& d) {
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
-  static constexpr const char* kNames[] = {"ReduceSum", "ReduceL1",  "ReduceSumSquare", "ReduceMean", "ReduceMax",
+  static constexpr const char* kNames[] = {"ReduceSum", "ReduceL1",   "ReduceSumSquare", "ReduceMean", "ReduceMax",
                                            "ReduceMin", "ReduceProd", "ReduceMax",       "ReduceMin"};
   const auto kind = static_cast<size_t>(main->operation());
   if (kind >= std::size(kNames)) return d.unsupported("operation " + std::to_string(kind));
@@ -73,8 +75,8 @@ Status decode_running(Decoder& d) {
   const bool sum = d.op().type() == wire::OpType::CumSum;
   const auto* main = d.main<wire::CumSum>();
   const auto* axis = d.main<wire::Axis>();
-  Attrs attrs = make_attrs({{"exclusive", main != nullptr && main->exclusive()},
-                            {"reverse", main != nullptr && main->reverse()}});
+  Attrs attrs = make_attrs(
+      {{"exclusive", main != nullptr && main->exclusive()}, {"reverse", main != nullptr && main->reverse()}});
   const char* op = sum ? "CumSum" : "CumProd";
   if (d.has(1)) {
     finish_with_ints(d, op, {d.in(0)}, std::move(attrs), 1, "axis");

@@ -44,8 +44,7 @@ MINNOW_DECODE(Flatten, decode_flatten);
 Status decode_permute(Decoder& d) {
   const auto* main = d.main<wire::Permute>();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
-  d.finish("mnn.Permute", {d.in(0)},
-           {{"perm", main == nullptr ? std::vector<int64_t>() : to_ints(main->dims())}});
+  d.finish("mnn.Permute", {d.in(0)}, {{"perm", main == nullptr ? std::vector<int64_t>() : to_ints(main->dims())}});
   return ok();
 }
 MINNOW_DECODE(Permute, decode_permute);

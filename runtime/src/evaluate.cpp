@@ -28,7 +28,9 @@ struct Guarded {
   }
   char* data() const { return buffer.data() + margin; }
   bool intact() const {
-    const auto untouched = [](const char* p, int64_t n) { return std::all_of(p, p + n, [](char c) { return c == kGuardByte; }); };
+    const auto untouched = [](const char* p, int64_t n) {
+      return std::all_of(p, p + n, [](char c) { return c == kGuardByte; });
+    };
     return untouched(buffer.data(), margin) && untouched(data() + bytes, margin);
   }
 };

@@ -111,7 +111,7 @@ Status Executor::reshape(Step& step) {
   KernelEntry& entry = *step.entry;
   const size_t n = step.in.size();
   std::vector<TensorType> types;
-  NodeContext node{*entry.attrs, {}, std::vector<const Tensor*>(n), {}, environment_.pool->threads(),
+  NodeContext node{*entry.attrs,          {}, std::vector<const Tensor*>(n), {}, environment_.pool->threads(),
                    environment_.precision};
   for (size_t i = 0; i < n; ++i) {
     node.in.push_back(step.context.in[i] == nullptr ? nullptr : &step.context.in[i]->type);

@@ -46,7 +46,8 @@ class Executor {
 
   // Makes the plan for these input types, or finds the one made before. run() wants the same types.
   Status prepare(const std::vector<TensorType>& inputs);
-  // The types of all outputs, if the plan needs no answers from the run; then run() cannot fail but by what kernels report.
+  // The types of all outputs, if the plan needs no answers from the run; then run() cannot fail but by what kernels
+  // report.
   bool output_types(std::vector<TensorType>* types) const;
   // What the plan knows of an output of the graph.
   const PlanValue& planned_output(int i) const;
@@ -83,8 +84,8 @@ class Executor {
 
   // Most recently used first.
   std::list<std::pair<std::vector<TensorType>, std::unique_ptr<Stage>>> plans_;
-  std::vector<Stage*> active_;   // by depth: the stages whose kernels are in shape
-  std::vector<Buffer> arenas_;   // by depth
+  std::vector<Stage*> active_;  // by depth: the stages whose kernels are in shape
+  std::vector<Buffer> arenas_;  // by depth
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<KernelEntry>>> kernels_;
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
   std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout

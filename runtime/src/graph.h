@@ -17,13 +17,13 @@ struct Value {
 
 // How a node of control flow calls one of its graphs.
 struct Call {
-  int graph = -1;                      // index in Model::graphs
-  std::vector<int> inputs, outputs;    // per input (output) of the graph, resp. per output of the node: which one
+  int graph = -1;                    // index in Model::graphs
+  std::vector<int> inputs, outputs;  // per input (output) of the graph, resp. per output of the node: which one
 };
 
 struct Node {
-  std::string op;            // a name of the op table, of the table of late ops (late.h), or "If" or "Loop"
-  std::string name;          // as in the file, for messages
+  std::string op;    // a name of the op table, of the table of late ops (late.h), or "If" or "Loop"
+  std::string name;  // as in the file, for messages
   Attrs attrs;
   std::vector<int> in, out;  // values; -1 is a missing optional input or an output nobody wants
   std::vector<Call> calls;   // If: then and else; Loop: body

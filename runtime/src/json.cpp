@@ -41,13 +41,21 @@ class Parser {
     space();
     if (p_ == end_ || depth > kMaxDepth) return false;
     switch (*p_) {
-      case 'n': return word("null", out, Json::kNull, 0);
-      case 't': return word("true", out, Json::kBool, 1);
-      case 'f': return word("false", out, Json::kBool, 0);
-      case '"': out->kind = Json::kString; return string(&out->text);
-      case '[': return array(out, depth);
-      case '{': return object(out, depth);
-      default: return number(out);
+      case 'n':
+        return word("null", out, Json::kNull, 0);
+      case 't':
+        return word("true", out, Json::kBool, 1);
+      case 'f':
+        return word("false", out, Json::kBool, 0);
+      case '"':
+        out->kind = Json::kString;
+        return string(&out->text);
+      case '[':
+        return array(out, depth);
+      case '{':
+        return object(out, depth);
+      default:
+        return number(out);
     }
   }
 

@@ -68,7 +68,9 @@ struct LateRegistrar {
 };
 const Late* find_late(const std::string& name);
 
-#define MINNOW_LATE(name, function) \
-  static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__){::minnow::Late{name, function}}
+#define MINNOW_LATE(name, function)                                               \
+  static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__) { \
+    ::minnow::Late { name, function }                                             \
+  }
 
 }  // namespace minnow

@@ -29,7 +29,8 @@ MINNOW_LATE("mnn.AveragePool", [](Expansion& e) { return expand_pool(e, "Average
 Status expand_conv_transpose_to(Expansion& e) {
   Ints size;
   MINNOW_RETURN_IF_ERROR(e.ints(3, &size));
-  if (size.size() != 4 || e.rank(0) != 4 || e.rank(1) != 4) return fail(Code::kFormat, "the size of the output must have 4 numbers");
+  if (size.size() != 4 || e.rank(0) != 4 || e.rank(1) != 4)
+    return fail(Code::kFormat, "the size of the output must have 4 numbers");
   Attrs attrs = e.attrs();
   const Ints strides = attrs.ints("strides"), dilations = attrs.ints("dilations");
   Ints pads(4), extra(2);
@@ -62,7 +63,8 @@ Status expand_interp(Expansion& e) {
     if (height > 0 && width > 0) {
       e.finish("Resize", {e.in(0), -1, -1, e.ints({height, width})}, std::move(attrs));
     } else {
-      const int scales = e.floats({static_cast<float>(e.attrs().f("height_scale")), static_cast<float>(e.attrs().f("width_scale"))});
+      const int scales =
+          e.floats({static_cast<float>(e.attrs().f("height_scale")), static_cast<float>(e.attrs().f("width_scale"))});
       e.finish("Resize", {e.in(0), -1, scales}, std::move(attrs));
     }
     return ok();
@@ -93,7 +95,8 @@ Status expand_nms(Expansion& e) {
     e.finish("NonMaxSuppression", inputs);
     return ok();
   }
-  if (e.rank(0) != 2 || e.rank(1) != 1) return fail(Code::kFormat, "boxes and scores of rank %d and %d", e.rank(0), e.rank(1));
+  if (e.rank(0) != 2 || e.rank(1) != 1)
+    return fail(Code::kFormat, "boxes and scores of rank %d and %d", e.rank(0), e.rank(1));
   inputs[0] = e.add("Unsqueeze", {inputs[0]}, {{"axes", Ints{0}}});
   inputs[1] = e.add("Unsqueeze", {inputs[1]}, {{"axes", Ints{0, 1}}});
   const int rows = e.add("NonMaxSuppression", inputs);

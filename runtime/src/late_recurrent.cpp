@@ -10,7 +10,8 @@ const char* direction_of(int64_t directions) { return directions == 2 ? "bidirec
 
 // Ours has the two halves of the bias apart: the sum, then zeros.
 Status expand_summed(Expansion& e) {
-  if (e.rank(1) != 3 || e.rank(2) != 3 || e.rank(3) != 2) return fail(Code::kFormat, "weights of rank %d, %d, %d", e.rank(1), e.rank(2), e.rank(3));
+  if (e.rank(1) != 3 || e.rank(2) != 3 || e.rank(3) != 2)
+    return fail(Code::kFormat, "weights of rank %d, %d, %d", e.rank(1), e.rank(2), e.rank(3));
   const int64_t directions = e.shape(1)[0];
   if (directions != 1 && directions != 2) return fail(Code::kFormat, "%d directions", static_cast<int>(directions));
   const int bias = e.add("Concat", {e.in(3), e.add("mnn.ZerosLike", {e.in(3)})}, {{"axis", int64_t{1}}});

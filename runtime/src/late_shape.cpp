@@ -112,7 +112,8 @@ Status expand_unpack(Expansion& e) {
   int axis = 0;
   MINNOW_RETURN_IF_ERROR(normalize_axis(e.attrs().i("axis"), e.rank(0), &axis));
   if (e.shape(0)[axis] != e.num_outputs())
-    return fail(Code::kFormat, "axis %d of %s does not make %d outputs", axis, e.shape(0).str().c_str(), e.num_outputs());
+    return fail(Code::kFormat, "axis %d of %s does not make %d outputs", axis, e.shape(0).str().c_str(),
+                e.num_outputs());
   Ints dims = dims_of(e.shape(0));
   dims.erase(dims.begin() + axis);
   const int shape = e.ints(dims);
@@ -179,7 +180,8 @@ Status expand_strided_slice(Expansion& e) {
       if (bit("shrink", i)) {
         from = begin[i] < 0 ? begin[i] + n : begin[i];
         if (from < 0 || from >= n)
-          return fail(Code::kFormat, "index %lld is outside of %lld", static_cast<long long>(begin[i]), static_cast<long long>(n));
+          return fail(Code::kFormat, "index %lld is outside of %lld", static_cast<long long>(begin[i]),
+                      static_cast<long long>(n));
         to = from + 1;
         stride_now = 1;
       } else {
@@ -194,8 +196,7 @@ Status expand_strided_slice(Expansion& e) {
   }
   keep(rank - axis);
   int x = e.in(0);
-  if (!axes.empty())
-    x = e.add("Slice", {x, e.ints(starts), e.ints(ends), e.ints(axes), e.ints(steps)});
+  if (!axes.empty()) x = e.add("Slice", {x, e.ints(starts), e.ints(ends), e.ints(axes), e.ints(steps)});
   e.finish("Reshape", {x, e.ints(dims)}, {{"allowzero", true}});
   return ok();
 }
@@ -275,7 +276,8 @@ Status expand_batch_to_space(Expansion& e) {
   int64_t all = 1;
   for (int64_t size : b.block) all *= size;
   if (shape[0] % all != 0)
-    return fail(Code::kFormat, "a batch of %lld is no multiple of %lld", static_cast<long long>(shape[0]), static_cast<long long>(all));
+    return fail(Code::kFormat, "a batch of %lld is no multiple of %lld", static_cast<long long>(shape[0]),
+                static_cast<long long>(all));
   Ints split = b.block, perm, joined, starts, ends, axes;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const int64_t n = axis == 0 ? shape[0] / all : shape[axis];

@@ -121,8 +121,7 @@ Status expand_layer_norm(Expansion& e) {
   const std::vector<int64_t> tail(e.shape(0).begin() + (rank - count), e.shape(0).end());
   std::vector<int> inputs = {e.in(0)};
   const bool rms = e.attrs().b("rms");
-  for (int i = 1; i <= (rms ? 1 : 2); ++i)
-    inputs.push_back(e.has(i) ? e.add("Reshape", {e.in(i), e.ints(tail)}) : -1);
+  for (int i = 1; i <= (rms ? 1 : 2); ++i) inputs.push_back(e.has(i) ? e.add("Reshape", {e.in(i), e.ints(tail)}) : -1);
   const AttrList attrs = {{"axis", int64_t{-count}}, {"epsilon", e.attrs().f("epsilon")}};
   if (rms && e.has(2)) {
     const int beta = e.add("Reshape", {e.in(2), e.ints(tail)});

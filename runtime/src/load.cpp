@@ -80,13 +80,15 @@ bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
 
 class Loader {
  public:
-  Loader(const uint8_t* data, int64_t size, Model* model) : data_(data), size_(size), model_(*model), side_files_(model->path) {}
+  Loader(const uint8_t* data, int64_t size, Model* model)
+      : data_(data), size_(size), model_(*model), side_files_(model->path) {}
 
   Status load() {
     MINNOW_RETURN_IF_ERROR(verify());
     const wire::Net& net = *wire::GetNet(data_);
     if (net.usage() == wire::Usage::INFERENCE_STATIC)
-      return fail(Code::kUnsupported, "it is a static model: its layout operations are frozen; convert it without that option");
+      return fail(Code::kUnsupported,
+                  "it is a static model: its layout operations are frozen; convert it without that option");
     file_ = {&net, &model_, &side_files_, {}};
     metadata_ = read_metadata(net);
     if (net.subgraphs() != nullptr) {
@@ -105,7 +107,8 @@ class Loader {
 
  private:
   Status verify() const {
-    if (size_ >= static_cast<int64_t>(FLATBUFFERS_MAX_BUFFER_SIZE)) return fail(Code::kFormat, "it is larger than 2 GiB");
+    if (size_ >= static_cast<int64_t>(FLATBUFFERS_MAX_BUFFER_SIZE))
+      return fail(Code::kFormat, "it is larger than 2 GiB");
     flatbuffers::Verifier verifier(data_, static_cast<size_t>(size_), 64, 4000000);
     if (size_ < 8 || !wire::VerifyNetBuffer(verifier))
       return fail(Code::kFormat, "it is not a .mnn file, or it is damaged or cut off");
@@ -137,9 +140,11 @@ class Loader {
     // What others declare for the inputs of a subgraph says nothing.
     const bool ours = metadata_.count("minnow.inputs") != 0;
     for (const wire::Op* op : *sub.nodes()) {
-      if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1) continue;
+      if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1)
+        continue;
       DType dtype = DType::kI32;
-      if (op->main_as_Input() != nullptr) MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &dtype).at(place));
+      if (op->main_as_Input() != nullptr)
+        MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &dtype).at(place));
       types[op->outputIndexes()->Get(0)] = dtype;
       const auto* dims = op->main_as_Input() == nullptr ? nullptr : op->main_as_Input()->dims();
       ranks[op->outputIndexes()->Get(0)] = ours && dims != nullptr && dims->size() == 1 ? 1 : 0;
@@ -150,7 +155,8 @@ class Loader {
       graph.input_types.push_back(it->second);
       graph.input_ranks.push_back(ranks[v]);
     }
-    if (types.size() != graph.inputs.size() || std::set<int>(graph.inputs.begin(), graph.inputs.end()).size() != types.size())
+    if (types.size() != graph.inputs.size() ||
+        std::set<int>(graph.inputs.begin(), graph.inputs.end()).size() != types.size())
       return fail(Code::kFormat, "its inputs are not those it lists").at(place);
     Decoder decoder(file_, &graph);
     MINNOW_RETURN_IF_ERROR(decoder.decode(*sub.nodes(), &unsupported_).at(place));
@@ -222,7 +228,8 @@ class Loader {
   Status apply_metadata(Decoder& decoder) {
     const std::map<std::string, std::string>& pairs = metadata_;
     std::map<std::string, TensorInfo> inputs, outputs;
-    for (const auto& [key, target] : {std::make_pair("minnow.inputs", &inputs), std::make_pair("minnow.outputs", &outputs)}) {
+    for (const auto& [key, target] :
+         {std::make_pair("minnow.inputs", &inputs), std::make_pair("minnow.outputs", &outputs)}) {
       const auto it = pairs.find(key);
       std::vector<TensorInfo> infos;
       if (it == pairs.end()) continue;
@@ -276,7 +283,8 @@ class Loader {
           if (loop && (j < 2 || results[j - 1] != body.inputs[j])) continue;  // changes from round to round
           const int outer = node.in[i];
           if (outer >= 0 && graph.values[static_cast<size_t>(outer)].constant != nullptr)
-            body.values[static_cast<size_t>(body.inputs[j])].constant = graph.values[static_cast<size_t>(outer)].constant;
+            body.values[static_cast<size_t>(body.inputs[j])].constant =
+                graph.values[static_cast<size_t>(outer)].constant;
         }
       }
     }

@@ -1,8 +1,8 @@
 // What is decided before a run, for one set of input types: which kernels run in which order on which memory.
 //
 // A plan is a chain of stages. Most models need one. Where a shape depends on contents that only the run computes (the
-// target of a Reshape, what NonMaxSuppression leaves over, the end of a loop), the stage ends; at run time the shapes are
-// settled, and the rest is planned as another stage, which is kept for the next run that comes to the same shapes.
+// target of a Reshape, what NonMaxSuppression leaves over, the end of a loop), the stage ends; at run time the shapes
+// are settled, and the rest is planned as another stage, which is kept for the next run that comes to the same shapes.
 #pragma once
 
 #include <deque>
@@ -21,7 +21,7 @@ struct Late;  // late.h
 
 // A node on its way to a kernel. Made from a Node of the graph, by expanding a late op, or by fusing others.
 struct PlanNode {
-  const Op* op = nullptr;         // null for late ops and control flow
+  const Op* op = nullptr;  // null for late ops and control flow
   const Late* late = nullptr;
   std::shared_ptr<const Attrs> attrs;
   const Node* source = nullptr;
@@ -29,13 +29,13 @@ struct PlanNode {
   std::vector<int> in, out;       // values of the stage
   std::vector<TensorType> types;  // of the outputs, when they were settled at run time
 
-  std::string place() const;      // "Conv '/layer1/Conv_3'", for messages
+  std::string place() const;  // "Conv '/layer1/Conv_3'", for messages
 };
 
 // What is known of a value.
 struct PlanValue {
-  bool known = false;                  // its type is
-  bool is_static = false;              // constant for the life of the model, not only for this plan
+  bool known = false;      // its type is
+  bool is_static = false;  // constant for the life of the model, not only for this plan
   TensorType type;
   std::shared_ptr<Constant> constant;  // the contents, when they are known
 };
@@ -46,8 +46,8 @@ struct Storage {
   enum Kind : uint8_t { kArena, kInput, kOutput, kDynamic };
   Kind kind = kArena;
   const Stage* stage = nullptr;  // whose it is
-  int index = -1;           // of the graph's input or output
-  int first = 0, last = 0;  // steps
+  int index = -1;                // of the graph's input or output
+  int first = 0, last = 0;       // steps
   int64_t bytes = 0;
   int64_t offset = 0;
   char* data = nullptr;
@@ -99,8 +99,8 @@ struct Delivery {
 struct Question {
   enum Kind : uint8_t { kContents, kTypes, kControl };
   Kind kind = kContents;
-  int pending = -1;            // index in Stage::pending
-  std::vector<int> values;     // kContents: those whose contents make the answer
+  int pending = -1;         // index in Stage::pending
+  std::vector<int> values;  // kContents: those whose contents make the answer
 };
 
 struct Answer {
@@ -121,11 +121,11 @@ struct Stage {
   std::map<std::pair<int, Layout>, Slot*> placed;
   std::vector<Step> steps;
   std::vector<Delivery> deliveries;
-  std::vector<Slot*> bound;          // slots outside this stage's arena: their memory may change with each run
-  std::vector<Storage*> outputs;     // kOutput
-  std::vector<Storage*> answers;     // kDynamic, in the order of the questions that made them
+  std::vector<Slot*> bound;       // slots outside this stage's arena: their memory may change with each run
+  std::vector<Storage*> outputs;  // kOutput
+  std::vector<Storage*> answers;  // kDynamic, in the order of the questions that made them
   int64_t arena_bytes = 0;
-  const char* base = nullptr;        // of the arena, when the slots were bound to it
+  const char* base = nullptr;  // of the arena, when the slots were bound to it
 
   std::map<std::string, std::unique_ptr<Stage>> next;  // by the answers
 

@@ -35,7 +35,10 @@ struct Row {
 constexpr Row kActivations[] = {
     {"Relu", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"relu"}; }},
     {"Clip", clip},
-    {"LeakyRelu", [](const Attrs& a) -> std::optional<Epilogue> { return Epilogue{"leaky_relu", a.f("alpha", 0.01)}; }},
+    {"LeakyRelu",
+     [](const Attrs& a) -> std::optional<Epilogue> {
+       return Epilogue{"leaky_relu", a.f("alpha", 0.01)};
+     }},
     {"HardSwish", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"hardswish"}; }},
     {"HardSigmoid",
      [](const Attrs& a) -> std::optional<Epilogue> {

@@ -12,7 +12,7 @@ namespace {
 
 // Ops whose result is the same memory under another shape.
 bool is_view(const PlanNode& node, const Stage& stage) {
-  static const std::array<std::string_view, 7> kViews = {"Reshape",   "Flatten",  "Squeeze",     "Unsqueeze",
+  static const std::array<std::string_view, 7> kViews = {"Reshape",    "Flatten",  "Squeeze",      "Unsqueeze",
                                                          "ExpandDims", "Identity", "ConvertLayout"};
   if (node.op == nullptr || node.in.empty() || node.in[0] < 0 || node.out.size() != 1) return false;
   const TensorType& from = stage.values[static_cast<size_t>(node.in[0])].type;
@@ -33,9 +33,7 @@ class ConvertKernel final : public Kernel {
   bool pack_;
 };
 
-bool equal(const Attrs& a, const Attrs& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
+bool equal(const Attrs& a, const Attrs& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 }  // namespace
 
@@ -91,7 +89,8 @@ Status Planner::emit_copy(int value, Layout layout, Slot** out) {
   type.layout = layout;
   Step step;
   step.op = layout == Layout::kPacked ? "Pack" : "Unpack";
-  step.name = value < static_cast<int>(x_.graph_.values.size()) ? x_.graph_.values[static_cast<size_t>(value)].name : "";
+  step.name =
+      value < static_cast<int>(x_.graph_.values.size()) ? x_.graph_.values[static_cast<size_t>(value)].name : "";
   step.entry = std::make_shared<KernelEntry>();
   step.entry->kernel = std::make_unique<ConvertKernel>(layout == Layout::kPacked);
   step.entry->attrs = std::make_shared<const Attrs>();

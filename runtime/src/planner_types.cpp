@@ -16,7 +16,9 @@ constexpr int64_t kSmallBytes = 4096;
 constexpr int64_t kFoldBytes = 64 * 1024;
 
 // Their contents follow from the type of the input alone.
-bool needs_only_types(const Op& op) { return std::string_view(op.name) == "Shape" || std::string_view(op.name) == "Size"; }
+bool needs_only_types(const Op& op) {
+  return std::string_view(op.name) == "Shape" || std::string_view(op.name) == "Size";
+}
 
 }  // namespace
 

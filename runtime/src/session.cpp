@@ -84,12 +84,12 @@ Status Session::check(const std::vector<Tensor>& given) const {
     const TensorInfo& info = inputs()[i];
     const Tensor& tensor = given[i];
     const auto complain = [&](const std::string& why) {
-      return Status(Code::kUsage, "input '" + info.name + "' has the shape " + tensor.shape().str() + ", the model wants " +
-                                      shape_text(info) + (why.empty() ? "" : ": " + why));
+      return Status(Code::kUsage, "input '" + info.name + "' has the shape " + tensor.shape().str() +
+                                      ", the model wants " + shape_text(info) + (why.empty() ? "" : ": " + why));
     };
     if (tensor.type.dtype != info.dtype)
-      return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(), dtype_name(tensor.type.dtype),
-                  dtype_name(info.dtype));
+      return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(),
+                  dtype_name(tensor.type.dtype), dtype_name(info.dtype));
     if (!info.has_rank) continue;
     if (tensor.rank() != static_cast<int>(info.dims.size())) return complain("");
     for (int k = 0; k < tensor.rank(); ++k) {

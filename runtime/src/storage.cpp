@@ -32,7 +32,8 @@ void Buffer::Free::operator()(char* p) const { std::free(p); }
 
 Status Buffer::make(int64_t bytes, Buffer* out) {
   const int64_t size = align_up(std::max<int64_t>(bytes, 1));
-  void* memory = bytes < 0 || size > physical_memory() ? nullptr : std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  void* memory =
+      bytes < 0 || size > physical_memory() ? nullptr : std::aligned_alloc(kAlignment, static_cast<size_t>(size));
   if (memory == nullptr)
     return fail(Code::kUsage, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
                 static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));

@@ -16,14 +16,14 @@ struct Bytes {
 
 // The numbers of a stream, by rows: value = scale[row] * q + bias[row].
 struct Stream {
-  Bytes indices;               // of the table, `bits` each, most significant first
+  Bytes indices;  // of the table, `bits` each, most significant first
   int bits = 8;
-  Bytes steps;                 // sparse only: distance from the number before, `step_bits` each
+  Bytes steps;  // sparse only: distance from the number before, `step_bits` each
   int step_bits = 0;
-  int64_t count = 0;           // of indices
+  int64_t count = 0;  // of indices
   std::vector<int8_t> table;
   std::vector<float> scale, bias;
-  std::vector<float> rest;     // sparse only: what the numbers that are not listed are, by rows
+  std::vector<float> rest;  // sparse only: what the numbers that are not listed are, by rows
 };
 
 class BitReader {
@@ -184,7 +184,8 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 0, &buffer.data, &buffer.size, &file));
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 1, &alpha.data, &alpha.size, &file));
   } else {
-    if (quan.buffer() != nullptr) buffer = {reinterpret_cast<const char*>(quan.buffer()->data()), quan.buffer()->size()};
+    if (quan.buffer() != nullptr)
+      buffer = {reinterpret_cast<const char*>(quan.buffer()->data()), quan.buffer()->size()};
     if (half && quan.alphaFp16() != nullptr) {
       alpha = {reinterpret_cast<const char*>(quan.alphaFp16()->data()), int64_t{quan.alphaFp16()->size()} * 2};
     } else if (!half && quan.alpha() != nullptr) {
@@ -207,7 +208,8 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
         int64_t bits = 0;
         MINNOW_RETURN_IF_ERROR(in.number<uint32_t>(&s->count));
         MINNOW_RETURN_IF_ERROR(in.number<uint8_t>(&bits));
-        if (bits < 1 || bits > 32) return fail(Code::kFormat, "its sparse weights have steps of %d bits", static_cast<int>(bits));
+        if (bits < 1 || bits > 32)
+          return fail(Code::kFormat, "its sparse weights have steps of %d bits", static_cast<int>(bits));
         s->step_bits = static_cast<int>(bits);
         MINNOW_RETURN_IF_ERROR(read_bits(in, s->step_bits, s->count, &s->steps));
       }
@@ -253,7 +255,8 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
     default:
       return d.unsupported("weights compressed in the form " + std::to_string(quan.type()));
   }
-  *out = Constant::decoded(type, [s, rows, count, file](void* to) { expand(*s, rows, count, static_cast<float*>(to)); });
+  *out =
+      Constant::decoded(type, [s, rows, count, file](void* to) { expand(*s, rows, count, static_cast<float*>(to)); });
   return ok();
 }
 

@@ -23,19 +23,31 @@ F32, I64 = 0, 10
 
 
 class Tensor(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("dtype", c.c_int), ("rank", c.c_int32), ("shape", c.c_int64 * 12), ("data", c.c_void_p)]
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("dtype", c.c_int),
+        ("rank", c.c_int32),
+        ("shape", c.c_int64 * 12),
+        ("data", c.c_void_p),
+    ]
 
 
 class Info(c.Structure):
     _fields_ = [
-        ("name", c.c_char_p), ("dtype", c.c_int), ("rank", c.c_int32), ("shape", c.c_int64 * 12), ("symbols", c.c_char_p * 12)
-    ]  # fmt: skip
+        ("name", c.c_char_p),
+        ("dtype", c.c_int),
+        ("rank", c.c_int32),
+        ("shape", c.c_int64 * 12),
+        ("symbols", c.c_char_p * 12),
+    ]
 
 
 class Row(c.Structure):
     _fields_ = [
-        ("name", c.c_char_p), ("op", c.c_char_p), ("scheme", c.c_char_p), ("shape", c.c_char_p), ("ms", c.c_double), ("macs", c.c_int64)
-    ]  # fmt: skip
+        *((name, c.c_char_p) for name in ("name", "op", "scheme", "shape")),
+        ("ms", c.c_double),
+        ("macs", c.c_int64),
+    ]
 
 
 class Stats(c.Structure):
@@ -101,7 +113,13 @@ def test_inputs_and_outputs(api, session):
     assert (api.minnow_num_inputs(session), api.minnow_num_outputs(session)) == (1, 2)
     info = Info()
     assert api.minnow_input_info(session, c.c_size_t(0), c.byref(info)) == OK
-    assert (info.name, info.dtype, info.rank, info.shape[:2], info.symbols[:2]) == (b"in0", F32, 2, [-1, 3], [b"n", None])
+    assert (info.name, info.dtype, info.rank, info.shape[:2], info.symbols[:2]) == (
+        b"in0",
+        F32,
+        2,
+        [-1, 3],
+        [b"n", None],
+    )
     assert api.minnow_output_info(session, c.c_size_t(1), c.byref(info)) == OK
     assert (info.name, info.dtype, info.rank, info.shape[0]) == (b"out1", I64, 1, 2)
     assert api.minnow_output_info(session, c.c_size_t(2), c.byref(info)) == USAGE
@@ -135,7 +153,11 @@ def test_errors_say_what_and_where(api, session, tmp_path):
         (USAGE, lambda: api.minnow_run(None, None, one, None, one), "session is NULL"),
         (USAGE, lambda: api.minnow_run(session, None, c.c_size_t(0), None, c.c_size_t(0)), "input 'in0' is missing"),
         (USAGE, lambda: api.minnow_run(session, c.byref(tensor(x)), one, c.byref(out), one), "axis 1 is fixed"),
-        (USAGE, lambda: api.minnow_run(session, c.byref(tensor(x, b"in1")), one, c.byref(out), one), "no input 'in1'; it has 'in0'"),
+        (
+            USAGE,
+            lambda: api.minnow_run(session, c.byref(tensor(x, b"in1")), one, c.byref(out), one),
+            "no input 'in1'; it has 'in0'",
+        ),
         (USAGE, lambda: api.minnow_run(session, c.byref(tensor(x)), one, c.byref(Tensor(b"y")), one), "no output 'y'"),
         (USAGE, lambda: api.minnow_run(session, c.byref(Tensor(b"in0", 99, 1)), one, None, c.c_size_t(0)), "type 99"),
         (USAGE, lambda: api.minnow_run(session, c.byref(Tensor(b"in0", 0, 13)), one, None, c.c_size_t(0)), "rank 13"),
@@ -183,5 +205,3 @@ def test_the_header_is_plain_c_and_cpp(compiler, standard, tmp_path):
     source.write_text('#include "minnow/minnow.h"\nint main(void) { return (int)minnow_num_inputs(0); }\n')
     flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
     subprocess.run([compiler, *flags, "-I", HEADER.parents[1], source], check=True)
-
-

@@ -66,7 +66,9 @@ def test_the_branch_is_known_before_the_run():
     x = graph.add_param(f32("n", "m"))
     b = Builder(graph)
     cond = b.Equal(b.Gather(b.Shape(x), 1), np.int64(1))
-    (y,) = if_(b, cond, [x], lambda d, v: d.Squeeze(v, axes=(1,)), lambda d, v: d.ReduceMax(v, axes=(1,), keepdims=False))
+    (y,) = if_(
+        b, cond, [x], lambda d, v: d.Squeeze(v, axes=(1,)), lambda d, v: d.ReduceMax(v, axes=(1,), keepdims=False)
+    )
     graph.outputs = [b.Neg(y)]
     session = session_of(graph)
     for shape in ((4, 1), (4, 3), (1, 1), (4, 1)):

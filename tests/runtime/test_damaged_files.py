@@ -36,12 +36,16 @@ def branching() -> Graph:
     conv = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1)}
     branches = {
         "then_branch": branch(lambda d, v: d.Relu(d.Conv(v, w, **conv))),
-        "else_branch": branch(lambda d, v: d.Pad(d.MaxPool(v, kernel=(2, 2), **conv), np.array([0, 0, 0, 0, 0, 1, 0, 1]))),
+        "else_branch": branch(
+            lambda d, v: d.Pad(d.MaxPool(v, kernel=(2, 2), **conv), np.array([0, 0, 0, 0, 0, 1, 0, 1]))
+        ),
     }
     (y,) = b.node("If", [cond, x], branches, 1).outputs
     flat = b.Flatten(y)
     values, places = b.TopK(flat, np.array([7]), n_outputs=2)
-    rows = b.Gather(b.Reshape(y, np.array([-1])), b.Squeeze(b.NonZero(b.Greater(b.Reshape(y, np.array([-1])), 0.0)), axes=(0,)))
+    rows = b.Gather(
+        b.Reshape(y, np.array([-1])), b.Squeeze(b.NonZero(b.Greater(b.Reshape(y, np.array([-1])), 0.0)), axes=(0,))
+    )
     graph.outputs = [b.Slice(flat, np.array([1]), np.array([-1]), np.array([1])), values, places, rows]
     return graph
 

@@ -20,7 +20,9 @@ def run(net: Net, feeds: dict[str, Any], *outputs: str) -> list[np.ndarray]:
     return [results[o] for o in outputs]
 
 
-def one(type: str, main_type: str, main: dict[str, Any], *arrays: Any, n: int = 1, format: str = "NCHW", **more: Any) -> Any:
+def one(
+    type: str, main_type: str, main: dict[str, Any], *arrays: Any, n: int = 1, format: str = "NCHW", **more: Any
+) -> Any:
     """The outputs of one op; all operands but the first are constants, None is a missing one."""
     net = Net()
     x = np.asarray(arrays[0])
@@ -44,7 +46,13 @@ def test_images_with_channels_last():
     net.input("x", x.shape, format="NHWC")
     net.op("ConvertTensor", ["x"], ["a"], "TensorConvertInfo", {"source": "NHWC", "dest": "NC4HW4"})
     common = {"outputCount": 4, "inputCount": 3, "relu": True}
-    net.op("Convolution", ["a"], ["b"], "Convolution2D", {"common": common, "weight": w.reshape(-1), "bias": np.zeros(4, np.float32)})
+    net.op(
+        "Convolution",
+        ["a"],
+        ["b"],
+        "Convolution2D",
+        {"common": common, "weight": w.reshape(-1), "bias": np.zeros(4, np.float32)},
+    )
     net.op("ConvertTensor", ["b"], ["c"], "TensorConvertInfo", {"source": "NC4HW4", "dest": "NHWC"})
     net.op("Reduction", ["c", net.const("axes", [1, 2])], ["y"], "ReductionParam", {"operation": "MEAN"})
     want = np.maximum(np.einsum("nhwc,oc->nhwo", x, w[:, :, 0, 0]), 0).mean((1, 2))
@@ -249,13 +257,19 @@ def test_remainders(dtype):
 def test_operations_in_one():
     a, b = normal(RNG, 3, 4), normal(RNG, 3, 4)
     silu = b / (1 + np.exp(-b))
-    np.testing.assert_allclose(one("BinaryOp", "BinaryOp", {"opType": "MUL_SILU"}, a, b), a * silu, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        one("BinaryOp", "BinaryOp", {"opType": "MUL_SILU"}, a, b), a * silu, rtol=1e-5, atol=1e-6
+    )
     got = one("BinaryOp", "BinaryOp", {"opType": "SUB", "activationType": 1}, a, b)
     np.testing.assert_allclose(got, np.maximum(a - b, 0), rtol=1e-6)
     got = one("Eltwise", "Eltwise", {"type": "SUM", "coeff": [1.0, -2.0, 0.5]}, a, b, a)
     np.testing.assert_allclose(got, 1.5 * a - 2 * b, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(one("Eltwise", "Eltwise", {"type": "MAXIMUM"}, a, b, -a), np.maximum(np.maximum(a, b), -a))
-    np.testing.assert_allclose(one("ReLU", "Relu", {"slope": 0.1}, a), np.where(a < 0, a * np.float32(0.1), a), rtol=1e-6)
+    np.testing.assert_array_equal(
+        one("Eltwise", "Eltwise", {"type": "MAXIMUM"}, a, b, -a), np.maximum(np.maximum(a, b), -a)
+    )
+    np.testing.assert_allclose(
+        one("ReLU", "Relu", {"slope": 0.1}, a), np.where(a < 0, a * np.float32(0.1), a), rtol=1e-6
+    )
     np.testing.assert_array_equal(one("ReLU6", "", {}, 9 * a), np.clip(9 * a, 0, 6))
     np.testing.assert_array_equal(one("AbsVal", "", {}, a), np.abs(a))
 
@@ -291,7 +305,9 @@ def test_batch_norm_inner_product_and_group_norm():
     np.testing.assert_allclose(one("BatchNorm", "BatchNorm", table, x), want, rtol=1e-4, atol=1e-5)
     w, bias = normal(RNG, 5, 36), normal(RNG, 5)
     table = {"outputCount": 5, "biasTerm": 1, "axis": 1, "weight": w.reshape(-1), "bias": bias}
-    np.testing.assert_allclose(one("InnerProduct", "InnerProduct", table, x), x.reshape(2, -1) @ w.T + bias, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        one("InnerProduct", "InnerProduct", table, x), x.reshape(2, -1) @ w.T + bias, rtol=1e-4, atol=1e-4
+    )
     g = x.reshape(2, 2, -1).astype(np.float64)
     g = ((g - g.mean(-1, keepdims=True)) / np.sqrt(g.var(-1, keepdims=True) + 1e-3)).reshape(x.shape) * a[c] + b[c]
     table = {"group": 2, "epsilon": 1e-3, "gamma": a, "beta": b, "bSwish": 1}
@@ -329,7 +345,15 @@ def test_pooling_counts_and_clips():
 
 def test_transposed_convolution_to_a_size():
     x, w = normal(RNG, 1, 2, 3, 3), normal(RNG, 2, 3, 2, 2)
-    common = {"kernelX": 2, "kernelY": 2, "strideX": 2, "strideY": 2, "outputCount": 3, "inputCount": 2, "padMode": "SAME"}
+    common = {
+        "kernelX": 2,
+        "kernelY": 2,
+        "strideX": 2,
+        "strideY": 2,
+        "outputCount": 3,
+        "inputCount": 2,
+        "padMode": "SAME",
+    }
     table = {"common": common, "weight": w.reshape(-1), "bias": np.zeros(3, np.float32)}
     y = one("Deconvolution", "Convolution2D", table, x)
     want = np.einsum("nchw,coij->nohiwj", x, w).reshape(1, 3, 6, 6)

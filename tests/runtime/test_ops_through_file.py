@@ -65,7 +65,11 @@ def test_an_op_of_nobody_is_refused() -> None:
     from minnow.schema.mnn import wire
 
     net = wire.read(data)
-    net["oplists"][-1] |= {"type": "Extra", "main_type": "Extra", "main": {"type": "Blur", "engine": "minnow", "attr": []}}
+    net["oplists"][-1] |= {
+        "type": "Extra",
+        "main_type": "Extra",
+        "main": {"type": "Blur", "engine": "minnow", "attr": []},
+    }
     with pytest.raises(UnsupportedError, match="no kernel") as caught:
         minnow.load(wire.write(net))
     assert caught.value.items == ("Blur 'out1': this build has no kernel for it",)

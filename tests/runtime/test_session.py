@@ -67,7 +67,9 @@ def test_takes_what_is_safe(session, value):
     array = np.array(value, np.float32).reshape(-1, 3)
     check(small(), [array])
     got = session.run({"in0": value})["out0"]
-    np.testing.assert_allclose(got, np.maximum(array @ (np.arange(12, dtype=np.float32).reshape(3, 4) - 5), 0), rtol=1e-6)
+    np.testing.assert_allclose(
+        got, np.maximum(array @ (np.arange(12, dtype=np.float32).reshape(3, 4) - 5), 0), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,9 +194,8 @@ def test_runs_of_one_session_at_the_same_time(session):
     failed = []
 
     def work(k: int) -> None:
-        for _ in range(50):
-            if not np.array_equal(run(session, [inputs[k]])[0], wanted[k]):
-                failed.append(k)
+        same = [np.array_equal(run(session, [inputs[k]])[0], wanted[k]) for _ in range(50)]
+        failed.extend(k for equal in same if not equal)
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
     for t in threads:

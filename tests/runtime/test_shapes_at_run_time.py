@@ -97,9 +97,8 @@ def test_an_output_that_is_an_input_a_constant_or_another_output():
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_operands_that_are_attributes_of_our_ops(dtype):
     """Axes and permutations that a file gives as tensors, known late."""
-    from minnow.schema.mnn import wire
-
     import minnow
+    from minnow.schema.mnn import wire
 
     kind = {np.int32: "DT_INT32", np.int64: "DT_INT64"}[dtype]
 

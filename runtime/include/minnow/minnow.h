@@ -40,8 +40,19 @@ typedef enum minnow_code {
 } minnow_code;
 
 typedef enum minnow_dtype {
-  MINNOW_F32, MINNOW_F64, MINNOW_F16, MINNOW_BF16, MINNOW_I8, MINNOW_U8, MINNOW_I16,
-  MINNOW_U16, MINNOW_I32, MINNOW_U32, MINNOW_I64, MINNOW_U64, MINNOW_BOOL
+  MINNOW_F32,
+  MINNOW_F64,
+  MINNOW_F16,
+  MINNOW_BF16,
+  MINNOW_I8,
+  MINNOW_U8,
+  MINNOW_I16,
+  MINNOW_U16,
+  MINNOW_I32,
+  MINNOW_U32,
+  MINNOW_I64,
+  MINNOW_U64,
+  MINNOW_BOOL
 } minnow_dtype;
 
 typedef enum minnow_precision { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW } minnow_precision;
@@ -58,7 +69,7 @@ typedef struct minnow_options {
 
 /* Row-major, without gaps, native byte order. */
 typedef struct minnow_tensor {
-  const char* name;  /* of the model's input or output; NULL: the one at this place in the model's order */
+  const char* name; /* of the model's input or output; NULL: the one at this place in the model's order */
   minnow_dtype dtype;
   int32_t rank;
   int64_t shape[MINNOW_MAX_RANK];
@@ -69,13 +80,13 @@ typedef struct minnow_tensor {
 typedef struct minnow_tensor_info {
   const char* name;
   minnow_dtype dtype;
-  int32_t rank;                             /* -1: not known before a run */
-  int64_t shape[MINNOW_MAX_RANK];           /* -1: any size */
-  const char* symbols[MINNOW_MAX_RANK];     /* the name of such a size; NULL where it has none */
+  int32_t rank;                         /* -1: not known before a run */
+  int64_t shape[MINNOW_MAX_RANK];       /* -1: any size */
+  const char* symbols[MINNOW_MAX_RANK]; /* the name of such a size; NULL where it has none */
 } minnow_tensor_info;
 
 typedef struct minnow_profile_row {
-  const char* name;   /* of the node, as in the file */
+  const char* name; /* of the node, as in the file */
   const char* op;
   const char* scheme; /* how it is computed; "" where there is one way only */
   const char* shape;  /* of its first output: "[1,3,224,224]" */
@@ -84,8 +95,8 @@ typedef struct minnow_profile_row {
 } minnow_profile_row;
 
 typedef struct minnow_stats {
-  int64_t arena_bytes;   /* for intermediate tensors, after the runs so far */
-  int64_t weight_bytes;  /* of the model's constants, as tensors */
+  int64_t arena_bytes;  /* for intermediate tensors, after the runs so far */
+  int64_t weight_bytes; /* of the model's constants, as tensors */
   int32_t threads;
 } minnow_stats;
 
