@@ -8,6 +8,7 @@ forward pass, its backward pass and its ONNX nodes. Everything is seeded: the sa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,21 @@ HERE = Path(__file__).parent
 random = np.random.default_rng(7)
 
 
-class Layer:
+class Layer(ABC):
     """Shapes are NCHW. `parameters` are trained; `backward` leaves one gradient for each in `gradients`."""
 
     parameters: list[Array] = []
     gradients: list[Array] = []
 
-    def forward(self, x: Array, training: bool) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def forward(self, x: Array, training: bool) -> Array: ...
 
-    def backward(self, dy: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def backward(self, dy: Array) -> Array: ...
 
+    @abstractmethod
     def onnx(self) -> tuple[str, list[Array], dict[str, Any]]:
         """The op, the inputs after the first, the attributes."""
-        raise NotImplementedError
 
 
 class Conv(Layer):
