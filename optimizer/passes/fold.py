@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
-from minnow.optimizer.contents import Memo, contents
+from minnow.optimizer.contents import Extent, Memo, contents, extent
 from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.errors import MinnowError, ModelError
-from minnow.schema.ir import Graph, LazyBlob, Node, Value
+from minnow.schema.ir import UNKNOWN, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.blob import Array
-from minnow.schema.ir.type import merge
+from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Trait, get, infer_node
 from minnow.schema.ops.folding import fold
 
@@ -56,6 +57,7 @@ def _walk(graph: Graph) -> int:
             changes += _pull(node)
             changes += sum(_walk(body) for body in node.subgraphs.values())
         _refine(node)
+        _refine_by_shape(node, memo)
         if node.op == "If" and node.input(0).is_const:
             _inline(graph, node)
             changes += 1
@@ -73,6 +75,37 @@ def _refine(node: Node) -> None:
         return  # of a node in a branch that is never taken, or behind an op we do not model
     for value, shape in zip(node.outputs, shapes, strict=True):
         value.type = value.type.with_shape(shape)
+
+
+def _refine_by_shape(node: Node, memo: Memo) -> None:
+    """Completes the type of what is made in a computed shape by what is known of its extents."""
+    place = {"Reshape": 1, "Expand": 1, "Fill": 0}.get(node.op)
+    if place is None or node.input(place).is_const or node.output.type.is_static:
+        return
+    target = contents(node.input(place), memo)
+    if target is None:
+        return
+    x = node.input(0)
+    own = x.type.shape if place else ()
+    dims: list[Dim] = [UNKNOWN if e is None or e.number < 0 else e.dim for e in target]
+    if node.op == "Reshape" and not node.attrs.get("allowzero"):
+        if own is None and 0 in dims:
+            return
+        dims = [own[i] if d == 0 and own is not None and i < len(own) else d for i, d in enumerate(dims)]
+    elif node.op == "Expand":
+        if own is None or len(own) > len(dims):
+            return
+        lead = len(dims) - len(own)
+        for i, d in enumerate(own, lead):
+            asked = target[i]
+            if d == 1:
+                continue  # it takes over what is asked for
+            if isinstance(d, int) or asked == Extent(1) or (asked is not None and asked == extent(x, i - lead)):
+                dims[i] = d
+            elif not isinstance(dims[i], int):
+                dims[i] = UNKNOWN  # either may be 1
+    with suppress(ModelError):
+        node.output.type = node.output.type.with_shape(merge(node.output.type.shape, tuple(dims)))
 
 
 def _fold(graph: Graph, node: Node, memo: Memo) -> bool:

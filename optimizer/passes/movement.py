@@ -224,14 +224,7 @@ def hoist_elementwise(b: Builder, m: Match) -> Value | None:
     return b.node(m.view.op, [early, *m.view.inputs[1:]], m.view.attrs).output
 
 
-@rewrite(
-    lambda p, x, y, shape: reduce(
-        or_,
-        [getattr(p, op.name)(p.Expand(x, shape), y) for op in _binary()]
-        + [getattr(p, op.name)(y, p.Expand(x, shape)) for op in _binary() if Trait.COMMUTATIVE not in op.traits],
-    ),
-    shared=True,
-)
+@rewrite(lambda p, x, y, z: reduce(or_, [getattr(p, op.name)(x, y) for op in _binary()], p.Where(x, y, z)), shared=True)
 def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
     """An operand that is expanded to what broadcasting makes of it anyway.
 
@@ -248,14 +241,17 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
         }
     """
     result = m.root.output.type.shape
-    alone = broadcast(m.x.type.shape, m.y.type.shape)
-    if alone is None or result is None or len(alone) != len(result):
-        return m.no("the shapes are not known well enough, or the expansion adds axes")
-    if not all(same_dim(a, r) for a, r in zip(alone, result, strict=True)):
-        return m.no("the expansion may decide some extent")
-    expanded = next(v for v in m.root.inputs if v is not None and v.producer is not None and v.producer.op == "Expand"
-                    and v.producer.inputs[0] is m.x)  # fmt: skip
-    return b.node(m.root.op, [m.x if v is expanded else v for v in m.root.inputs], m.root.attrs).output
+    operands = [v for v in m.root.inputs if v is not None]
+    if result is None or not any(v.producer is not None and v.producer.op == "Expand" for v in operands):
+        return m.no("no operand is expanded, or the rank is not known")
+    for i, value in enumerate(operands):
+        if value.producer is None or value.producer.op != "Expand":
+            continue
+        rest = [*operands[:i], value.producer.input(0), *operands[i + 1 :]]
+        alone = broadcast(*(v.type.shape for v in rest))
+        if alone is not None and len(alone) == len(result) and all(map(same_dim, alone, result)):
+            return b.node(m.root.op, rest, m.root.attrs).output
+    return m.no("the expansion may decide some extent")
 
 
 _EXACT: dict[DType, tuple[DType, ...]] = {

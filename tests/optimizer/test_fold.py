@@ -81,6 +81,28 @@ def test_long_chains_of_sums_end() -> None:
     assert contents(value) == [Extent(2**39, N.atoms)]
 
 
+@pytest.mark.parametrize(
+    ("lines", "shape"),
+    [
+        ("%y: f32[?,?] = Reshape(%x, %s)", ("N", 3)),
+        ("%b: i64[2] = Mul(%s, i64[2](0, 1)) %y: f32[?,?] = Reshape(%x, %b)", ("N", 3)),
+        ("%y: f32[?,?] = Fill(%s, f32[](0.0))", ("N", 3)),
+        ("%y: f32[?,?] = Expand(f32[1,1](1.0), %s)", ("N", 3)),
+        ("%y: f32[?,?] = Expand(%x, %s)", ("N", 3)),
+        ("%y: f32[M,?] = Expand(%m, %s)", ("?", 3)),  # M or N may be 1
+        ("%b: i64[2] = Mul(%s, i64[2](0, 1)) %c: i64[2] = Add(%b, i64[2](1, 0)) %y: f32[M,?] = Expand(%m, %c)",
+         ("M", 3)),
+        ("%b: i64[2] = Mul(%s, i64[2](0, 1)) %c: i64[2] = Add(%b, i64[2](5, 0)) %y: f32[?,?] = Expand(%m, %c)",
+         (5, 3)),
+    ],
+)  # fmt: skip
+def test_types_follow_computed_shapes(lines: str, shape: tuple[int | str, ...]) -> None:
+    text = f"graph g(%x: f32[N,3], %m: f32[M,1]) {{ %s: i64[2] = Shape(%x) {lines} return %y }}"
+    graph = parse(text.replace("f32[M,?]", "f32[?,?]"))
+    fold_constants.apply(graph)
+    assert graph.outputs[0].type.shape == shape
+
+
 BRANCHES = """
 graph g(%x: f32[2,3], %c: bool[]) {
   %s: i64[2] = Shape(%x)
