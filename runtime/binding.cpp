@@ -79,12 +79,61 @@ DType dtype_of(nb::handle array) {
   return DType::kF32;
 }
 
+// What the buffer protocol calls an element; false where it has another name, such as that of another byte order.
+bool dtype_of_format(const char* format, Py_ssize_t size, DType* out) {
+  static constexpr DType kSigned[] = {DType::kI8, DType::kI16, DType::kI32, DType::kI64};
+  static constexpr DType kUnsigned[] = {DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+  if (format == nullptr || format[0] == '\0' || format[1] != '\0') return false;
+  const int power = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3;
+  switch (format[0]) {
+    case 'f':
+      *out = DType::kF32;
+      return true;
+    case 'd':
+      *out = DType::kF64;
+      return true;
+    case 'e':
+      *out = DType::kF16;
+      return true;
+    case '?':
+      *out = DType::kBool;
+      return true;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+      *out = kSigned[power];
+      return true;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+      *out = kUnsigned[power];
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The array must outlive the tensor.
 Tensor to_tensor(nb::handle array) {
   Tensor tensor;
+  Py_buffer view;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0) {
+    const bool known = view.ndim <= kMaxRank && dtype_of_format(view.format, view.itemsize, &tensor.type.dtype);
+    for (int i = 0; known && i < view.ndim; ++i) tensor.type.shape.push_back(view.shape[i]);
+    tensor.data = view.buf;
+    PyBuffer_Release(&view);
+    if (known) return tensor;
+  } else {
+    PyErr_Clear();  // bfloat16, or not contiguous
+  }
   tensor.type.dtype = dtype_of(array);
   nb::object shape = array.attr("shape");
   if (nb::len(shape) > kMaxRank) raise_if(fail(Code::kUsage, "%zu dims, more than %d", nb::len(shape), kMaxRank));
+  tensor.type.shape = Shape();
   for (nb::handle d : shape) tensor.type.shape.push_back(nb::cast<int64_t>(d));
   if (!nb::cast<bool>(array.attr("flags").attr("c_contiguous")))
     raise_if(fail(Code::kUsage, "an array is not contiguous"));
@@ -99,21 +148,30 @@ nb::object shape_tuple(const Shape& shape) {
   return nb::tuple(dims);
 }
 
+nb::dlpack::dtype dlpack_dtype(DType t) {
+  const auto bits = static_cast<uint8_t>(8 * dtype_size(t));
+  auto code = nb::dlpack::dtype_code::UInt;
+  if (t == DType::kBool) code = nb::dlpack::dtype_code::Bool;
+  if (is_float(t)) code = nb::dlpack::dtype_code::Float;
+  if (t == DType::kI8 || t == DType::kI16 || t == DType::kI32 || t == DType::kI64) code = nb::dlpack::dtype_code::Int;
+  return {static_cast<uint8_t>(code), bits, 1};
+}
+
 // A numpy array that owns the buffer.
 nb::object to_array(const TensorType& type, Buffer buffer) {
-  nb::object dtype;
-  if (type.dtype == DType::kBF16) {
-    dtype = nb::module_::import_("ml_dtypes").attr("bfloat16");
-  } else {
-    dtype = nb::str(numpy_name(type.dtype));
-  }
-  nb::object shape = shape_tuple(type.shape);
-  if (type.count() == 0) return nb::module_::import_("numpy").attr("empty")(shape, dtype);
+  // numpy does not know bfloat16 by itself: it is made as bytes, then seen as what it is.
+  const bool bytes = type.dtype == DType::kBF16;
+  std::vector<size_t> shape(type.shape.begin(), type.shape.end());
+  if (bytes) shape = {static_cast<size_t>(type.bytes())};
   auto* owned = new Buffer(std::move(buffer));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
-  const size_t bytes = static_cast<size_t>(type.bytes());
-  nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> raw(owned->data(), {bytes}, owner);
-  return nb::cast(raw).attr("view")(dtype).attr("reshape")(shape);
+  nb::ndarray<nb::numpy> array(owned->data(), shape.size(), shape.data(), owner, nullptr,
+                               dlpack_dtype(bytes ? DType::kU8 : type.dtype));
+  nb::object result = nb::cast(array);
+  if (!bytes) return result;
+  nb::object dtype = nb::module_::import_("ml_dtypes").attr("bfloat16");
+  if (type.count() == 0) return nb::module_::import_("numpy").attr("empty")(shape_tuple(type.shape), dtype);
+  return result.attr("view")(dtype).attr("reshape")(shape_tuple(type.shape));
 }
 
 // Outputs in buffers of their own, which become arrays.
