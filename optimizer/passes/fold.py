@@ -10,6 +10,7 @@ import numpy as np
 
 from minnow.optimizer.contents import Extent, Memo, contents, extent
 from minnow.optimizer.rewrite import graph_pass
+from minnow.optimizer.weight import TransposedBlob
 from minnow.schema.errors import MinnowError, ModelError
 from minnow.schema.ir import UNKNOWN, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.blob import Array
@@ -140,6 +141,10 @@ def _lazily(node: Node) -> bool:
     # What repeats its input is smaller as a node.
     if sum(v.type.count or 0 for v in node.outputs) > sum(v.type.count or 0 for v in given):
         return False
+    if node.op == "Transpose" and node.attrs["perm"] == (1, 0):
+        # Who turns it back gets the very blob, which may be read elsewhere too, as tied embeddings are.
+        results[0].replace_all_uses(Value.constant(TransposedBlob.of(given[0]), results[0].name))
+        return True
     blobs = [None if v is None else v.data for v in node.inputs]
     op, attrs = get(node.op), dict(node.attrs)
 

@@ -215,6 +215,22 @@ def test_the_network_keeps_its_numbers_and_loses_what_it_should() -> None:
     assert ops.count("ConvertLayout") == 2
 
 
+def test_tied_weights_stay_one() -> None:
+    graph = Graph("main")
+    ids = graph.add_param(TensorType(DType.I32, (2, 3)), "ids")
+    b = Builder(graph)
+    table = b.const(np.random.default_rng(0).standard_normal((100, 64)).astype(np.float32), "table")
+    x = b.Gather(table, b.Abs(ids))
+    graph.outputs = [b.MatMul(x, b.Transpose(table, perm=(1, 0)))]
+    before = graph.clone()
+    model = _model(graph)
+    optimize(model)
+    big = [c for c in model.graph.constants() if (c.type.count or 0) > 1000]
+    assert [c.type.shape for c in big] == [(100, 64)]
+    assert "Linear" in [n.op for n in model.graph]
+    assert_same_numbers(before, model.graph, tolerance=1e-5)
+
+
 def test_hash_seeds_do_not_matter() -> None:
     tests = str(Path(__file__).parent)
     digests = set()
