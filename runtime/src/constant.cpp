@@ -8,15 +8,16 @@ std::shared_ptr<Constant> Constant::view(const TensorType& type, const void* dat
                                          std::shared_ptr<const MappedFile> file) {
   auto constant = std::make_shared<Constant>();
   constant->type_ = type;
-  constant->file_ = std::move(file);
+  constant->source_ = {static_cast<const char*>(data), type.bytes(), std::move(file)};
   constant->tensor_ = std::make_shared<Tensor>(Tensor{type, const_cast<void*>(data)});
   return constant;
 }
 
-std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decode) {
+std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decode, FileBytes source) {
   auto constant = std::make_shared<Constant>();
   constant->type_ = type;
   constant->decode_ = std::move(decode);
+  constant->source_ = std::move(source);
   return constant;
 }
 
@@ -42,13 +43,14 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
   MINNOW_RETURN_IF_ERROR(Buffer::make(type_.bytes(), &holder->buffer));
   holder->tensor = Tensor{type_, holder->buffer.data()};
   decode_(holder->tensor.data);
+  source_.release();
   *out = std::shared_ptr<const Tensor>(holder, &holder->tensor);
   latest_ = *out;
   return ok();
 }
 
 void Constant::release() const {
-  if (file_ != nullptr && tensor_ != nullptr) file_->release(tensor_->data, type_.bytes());
+  if (tensor_ != nullptr) source_.release();
 }
 
 }  // namespace minnow

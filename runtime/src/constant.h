@@ -10,6 +10,17 @@
 
 namespace minnow {
 
+// A piece of memory, and the mapped file it lies in, if any.
+struct FileBytes {
+  const char* data = nullptr;
+  int64_t size = 0;
+  std::shared_ptr<const MappedFile> file;
+
+  void release() const {
+    if (file != nullptr) file->release(data, size);
+  }
+};
+
 class Constant {
  public:
   // Fills a buffer of type.bytes() from the form the file has (16-bit floats, quantized streams, ...).
@@ -18,7 +29,8 @@ class Constant {
   // The bytes of the file as they stand; `file` (may be null) is told when nobody needs them in memory any more.
   static std::shared_ptr<Constant> view(const TensorType& type, const void* data,
                                         std::shared_ptr<const MappedFile> file);
-  static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode);
+  // `decode` reads the bytes of `source`, which is told when they are not needed in memory any more.
+  static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode, FileBytes source);
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
 
   const TensorType& type() const { return type_; }
@@ -39,7 +51,7 @@ class Constant {
 
   TensorType type_;
   Decode decode_;
-  std::shared_ptr<const MappedFile> file_;
+  FileBytes source_;
   std::shared_ptr<const Tensor> tensor_;  // null when decoded on demand
   mutable std::mutex mutex_;
   mutable std::weak_ptr<const Tensor> latest_;

@@ -4,6 +4,8 @@
 #include <climits>
 #include <cstring>
 
+#include "kernels/cpu/convert.h"
+
 namespace minnow {
 namespace {
 
@@ -257,7 +259,7 @@ Status Decoder::weights(const flatbuffers::Vector<float>* values, const flatbuff
   const TensorType type{DType::kF32, Layout::kPlain, shape};
   const char* data = nullptr;
   int64_t bytes = 0;
-  std::shared_ptr<const MappedFile> file = file_.model->files.empty() ? nullptr : file_.model->files[0];
+  std::shared_ptr<const MappedFile> file = main_file();
   if (values != nullptr && values->size() > 0) {
     data = reinterpret_cast<const char*>(values->data());
     bytes = static_cast<int64_t>(values->size()) * 4;
@@ -267,16 +269,29 @@ Status Decoder::weights(const flatbuffers::Vector<float>* values, const flatbuff
   if (bytes != type.bytes())
     return fail(Code::kFormat, "has %lld bytes of weights where the shape %s needs %lld", static_cast<long long>(bytes),
                 shape.str().c_str(), static_cast<long long>(type.bytes()));
-  *value = add_constant(constant_of_bytes(type, data, std::move(file)));
+  *value = add_constant(constant_of_bytes(type, {data, bytes, std::move(file)}));
   return ok();
 }
 
-std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, const char* data,
-                                            std::shared_ptr<const MappedFile> file) {
-  if (reinterpret_cast<uintptr_t>(data) % dtype_size(type.dtype) == 0)
-    return Constant::view(type, data, std::move(file));
-  return Constant::decoded(
-      type, [data, file, bytes = type.bytes()](void* out) { std::memcpy(out, data, static_cast<size_t>(bytes)); });
+std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes bytes) {
+  if (reinterpret_cast<uintptr_t>(bytes.data) % dtype_size(type.dtype) == 0)
+    return Constant::view(type, bytes.data, std::move(bytes.file));
+  const auto copy = [bytes](void* to) { std::memcpy(to, bytes.data, static_cast<size_t>(bytes.size)); };
+  return Constant::decoded(type, copy, bytes);
+}
+
+std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes) {
+  const auto widen = [bytes, from, n = shape.count()](void* to) {
+    std::vector<uint16_t> aligned;
+    const void* source = bytes.data;
+    if (reinterpret_cast<uintptr_t>(source) % 2 != 0) {
+      aligned.resize(static_cast<size_t>(n));
+      std::memcpy(aligned.data(), source, aligned.size() * 2);
+      source = aligned.data();
+    }
+    convert(from, source, DType::kF32, to, n);
+  };
+  return Constant::decoded({DType::kF32, Layout::kPlain, shape}, widen, bytes);
 }
 
 Status to_dtype(wire::DataType type, DType* out) {

@@ -46,6 +46,10 @@ class Decoder {
   Graph& graph() { return graph_; }
   const DecodeContext& file() const { return file_; }
   Model& model() { return *file_.model; }
+  // The file of the model; null when it was loaded from memory.
+  std::shared_ptr<const MappedFile> main_file() const {
+    return file_.model->files.empty() ? nullptr : file_.model->files[0];
+  }
   // Whether an op of the file makes this value.
   bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
 
@@ -120,8 +124,9 @@ DecodeFunction find_decoder(wire::OpType type);
 // The element type that a DataType stands for; an error for strings, complex numbers and the like.
 Status to_dtype(wire::DataType type, DType* out);
 // The bytes as they stand, or a copy where they are not aligned. `type.bytes()` bytes must be there.
-std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, const char* data,
-                                            std::shared_ptr<const MappedFile> file);
+std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes bytes);
+// 16-bit floats, as f32.
+std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes);
 // A Blob as a constant. 16-bit floats become f32.
 Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out);
 

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cpu/convert.h"
 #include "runtime/src/decode.h"
 
 namespace minnow {
@@ -243,26 +242,16 @@ Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>
       break;
   }
   take(blob.uint8s(), 1);
-  std::shared_ptr<const MappedFile> file = d.model().files.empty() ? nullptr : d.model().files[0];
+  std::shared_ptr<const MappedFile> file = d.main_file();
   if (bytes == 0 && blob.external() != nullptr && blob.external()->size() > 1)
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*blob.external(), 0, &data, &bytes, &file));
   if (bytes != type.bytes())
     return fail(Code::kFormat, "a constant %s of shape %s has %lld bytes, not %lld", dtype_name(type.dtype),
                 type.shape.str().c_str(), static_cast<long long>(bytes), static_cast<long long>(type.bytes()));
-  if (type.dtype == DType::kF16 || type.dtype == DType::kBF16) {
-    const TensorType wide{DType::kF32, Layout::kPlain, type.shape};
-    *out = Constant::decoded(wide, [from = type.dtype, data, n = type.count(), file](void* to) {
-      if (reinterpret_cast<uintptr_t>(data) % 2 == 0) {
-        convert(from, data, DType::kF32, to, n);
-        return;
-      }
-      std::vector<uint16_t> aligned(static_cast<size_t>(n));
-      std::memcpy(aligned.data(), data, aligned.size() * 2);
-      convert(from, aligned.data(), DType::kF32, to, n);
-    });
-    return ok();
-  }
-  *out = constant_of_bytes(type, data, std::move(file));
+  FileBytes source{data, bytes, std::move(file)};
+  const bool half = type.dtype == DType::kF16 || type.dtype == DType::kBF16;
+  *out =
+      half ? constant_of_halves(type.dtype, type.shape, std::move(source)) : constant_of_bytes(type, std::move(source));
   return ok();
 }
 

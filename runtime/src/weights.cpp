@@ -163,11 +163,12 @@ Status read_sparse_floats(const wire::IDSTQuan& quan, const TensorType& type, st
     return fail(Code::kFormat, "its sparse weights have no place or no value");
   for (uint32_t i : *index)
     if (i >= static_cast<uint64_t>(type.count())) return fail(Code::kFormat, "a sparse weight is out of range");
-  *out = Constant::decoded(type, [index, alpha, n = type.count()](void* to) {
+  const auto decode = [index, alpha, n = type.count()](void* to) {
     float* w = static_cast<float*>(to);
     std::fill_n(w, n, 0.0f);
     for (flatbuffers::uoffset_t i = 0; i < index->size(); ++i) w[index->Get(i)] = alpha->Get(i);
-  });
+  };
+  *out = Constant::decoded(type, decode, {});
   return ok();
 }
 
@@ -179,7 +180,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
   const int64_t count = type.count();
   const bool half = quan.scaleStorage() == wire::ScaleStorageType::FP16;
   Bytes buffer, alpha;
-  std::shared_ptr<const MappedFile> file;
+  std::shared_ptr<const MappedFile> file = d.main_file();
   if (external != nullptr && external->size() > 0) {
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 0, &buffer.data, &buffer.size, &file));
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 1, &alpha.data, &alpha.size, &file));
@@ -232,15 +233,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
       if (buffer.size != 2 * count)
         return fail(Code::kFormat, "it has %lld bytes of 16-bit weights, not %lld", static_cast<long long>(buffer.size),
                     static_cast<long long>(2 * count));
-      *out = Constant::decoded(type, [buffer, count, file](void* to) {
-        if (reinterpret_cast<uintptr_t>(buffer.data) % 2 == 0) {
-          convert(DType::kF16, buffer.data, DType::kF32, to, count);
-          return;
-        }
-        std::vector<uint16_t> aligned(static_cast<size_t>(count));
-        std::memcpy(aligned.data(), buffer.data, static_cast<size_t>(buffer.size));
-        convert(DType::kF16, aligned.data(), DType::kF32, to, count);
-      });
+      *out = constant_of_halves(DType::kF16, shape, {buffer.data, buffer.size, std::move(file)});
       return ok();
     case 4:
       rows = shape[0];
@@ -255,8 +248,8 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
     default:
       return d.unsupported("weights compressed in the form " + std::to_string(quan.type()));
   }
-  *out =
-      Constant::decoded(type, [s, rows, count, file](void* to) { expand(*s, rows, count, static_cast<float*>(to)); });
+  const auto decode = [s, rows, count](void* to) { expand(*s, rows, count, static_cast<float*>(to)); };
+  *out = Constant::decoded(type, decode, {buffer.data, buffer.size, std::move(file)});
   return ok();
 }
 
