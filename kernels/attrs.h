@@ -29,7 +29,9 @@ class Attrs {
   // Float attributes are float32 in files, so defaults are rounded alike.
   double f(const char* name, double fallback = 0) const { return get<double>(name, static_cast<float>(fallback)); }
   bool b(const char* name, bool fallback = false) const { return get<bool>(name, fallback); }
-  std::string s(const char* name, std::string fallback = "") const { return get<std::string>(name, std::move(fallback)); }
+  std::string s(const char* name, std::string fallback = "") const {
+    return get<std::string>(name, std::move(fallback));
+  }
   std::vector<int64_t> ints(const char* name, std::vector<int64_t> fallback = {}) const {
     return get<std::vector<int64_t>>(name, std::move(fallback));
   }

@@ -63,9 +63,9 @@ class InferContext {
 // Types (shape and layout) of a node at one set of input shapes. `constant[i]` is the tensor when input i is constant
 // for the life of the model (weights), else null; packed weights may be kept across reshapes.
 struct NodeContext {
-  const Attrs& attrs;                     // outlives the kernel
-  std::vector<const TensorType*> in;      // null where an optional input is missing
-  std::vector<const Tensor*> constant;    // same length as `in`
+  const Attrs& attrs;                   // outlives the kernel
+  std::vector<const TensorType*> in;    // null where an optional input is missing
+  std::vector<const Tensor*> constant;  // same length as `in`
   std::vector<const TensorType*> out;
   int threads = 1;
   Precision precision = Precision::kHigh;
@@ -146,8 +146,10 @@ std::vector<const Op*> all_ops();  // sorted by name
 
 #define MINNOW_CONCAT_(a, b) a##b
 #define MINNOW_CONCAT(a, b) MINNOW_CONCAT_(a, b)
-#define MINNOW_OP(...) \
-  static const ::minnow::OpRegistrar MINNOW_CONCAT(op_registrar_, __LINE__){::minnow::Op{__VA_ARGS__}}
+#define MINNOW_OP(...)                                                        \
+  static const ::minnow::OpRegistrar MINNOW_CONCAT(op_registrar_, __LINE__) { \
+    ::minnow::Op { __VA_ARGS__ }                                              \
+  }
 
 // Wraps a plain function as a kernel without state: MINNOW_OP("Abs", infer_same, create_simple<run_abs>).
 template <void (*Run)(const Attrs&, const RunContext&)>

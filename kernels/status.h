@@ -9,7 +9,15 @@
 namespace minnow {
 
 // The numbers are the exit codes of the command line, and of the C API.
-enum class Code : int { kOk = 0, kInternal = 1, kUsage = 2, kUnsupported = 3, kFormat = 6, kDevice = 7, kNeedsValue = 100 };
+enum class Code : int {
+  kOk = 0,
+  kInternal = 1,
+  kUsage = 2,
+  kUnsupported = 3,
+  kFormat = 6,
+  kDevice = 7,
+  kNeedsValue = 100
+};
 
 class [[nodiscard]] Status {
  public:
@@ -41,10 +49,10 @@ fail(Code code, const char* format, ...) {
   return Status(code, text);
 }
 
-#define MINNOW_RETURN_IF_ERROR(expression)              \
-  do {                                                  \
-    ::minnow::Status status_ = (expression);            \
-    if (!status_.ok()) return status_;                  \
+#define MINNOW_RETURN_IF_ERROR(expression)   \
+  do {                                       \
+    ::minnow::Status status_ = (expression); \
+    if (!status_.ok()) return status_;       \
   } while (0)
 
 }  // namespace minnow
