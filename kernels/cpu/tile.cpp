@@ -34,10 +34,10 @@ HWY_NOINLINE void copy_lanes(const float* from, int64_t from_pixel, int64_t from
 }
 
 // Keeps gcc from loading the vector again for each use of it, which the load units could not follow.
-template <bool kFits>
+template <bool kKeep>
 HWY_INLINE void keep_in_register(V& v) {
 #if HWY_ARCH_X86
-  if constexpr (kFits) asm("" : "+v"(v.raw));
+  if constexpr (kKeep) asm("" : "+v"(v.raw));
 #endif
   (void)v;
 }
@@ -76,6 +76,7 @@ void tile(const Tile& t) {
 
   // Three pixels per pointer: x86 adds 1 or 2 times the stride inside the address of a load.
   constexpr int kPointers = (R + 2) / 3;
+  constexpr bool kFits = (R + 1) * NB < kRegisters;  // the sums, the weights and one number more
   const int64_t stride = t.in_pixel;
   const int64_t w_block = t.w_block;
   // Without anything to prefetch, the same line again and again costs nothing.
@@ -97,7 +98,7 @@ void tile(const Tile& t) {
 #pragma GCC unroll 4
             for (int b = 0; b < NB; ++b) {
               weight[b] = hn::Load(d, w + b * w_block);
-              keep_in_register < (R + 1) * NB<kRegisters>(weight[b]);
+              keep_in_register<kFits>(weight[b]);
             }
 #pragma GCC unroll 16
             for (int r = 0; r < R; ++r) {
