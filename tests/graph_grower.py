@@ -69,7 +69,9 @@ class Grower:
         y = self.recent(fits)
         if y is None or self.rng.random() < 0.3:
             kept = [d if self.rng.random() < 0.5 else 1 for d in shape]
-            y = self.pick([normal(self.rng), normal(self.rng, *shape[-1:]), normal(self.rng, *kept), x])
+            channels = [d if i == 1 else 1 for i, d in enumerate(shape)][1:]
+            sizes = [(), shape[-1:], kept, channels]
+            y = self.pick([x, *(normal(self.rng, *s) for s in sizes)])
         op = self.pick(
             [self.b.Add, self.b.Add, self.b.Sub, self.b.Max, self.b.Min, lambda u, v: self.b.Tanh(self.b.Mul(u, v))]
         )

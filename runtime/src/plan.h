@@ -67,6 +67,7 @@ struct KernelEntry {
   const Op* op = nullptr;
   std::shared_ptr<const Attrs> attrs;
   std::unique_ptr<Kernel> kernel;
+  std::string signature;          // element types, ranks and layouts, for which it was made
   std::vector<TensorType> types;  // of the latest reshape: inputs, then outputs
   int64_t workspace = 0;
 };

@@ -38,7 +38,8 @@ class Planner {
   void drop_dead();
 
   // planner_steps.cpp: kernels and layouts
-  Status emit(const PlanNode& node);
+  Status emit(PlanNode node);
+  Status widen_channels(PlanNode* node);
   Status emit_copy(int value, Layout layout, Slot** out);
   Status emit_view(const PlanNode& node);
   Status operand(int value, Layout layout, Step* step);

@@ -1,6 +1,8 @@
 // From nodes to steps: which layout each runs in, on which tensors, by which kernel.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <string_view>
 
 #include "kernels/region.h"
 #include "runtime/src/control.h"
@@ -32,6 +34,23 @@ class ConvertKernel final : public Kernel {
  private:
   bool pack_;
 };
+
+// What a kernel may have chosen its code by when it was made; sizes alone may change under it.
+std::string signature_of(const Step& step) {
+  std::string text;
+  const auto add = [&](const TensorType* type) {
+    text.push_back(type == nullptr ? '-' : static_cast<char>('a' + static_cast<int>(type->dtype)));
+    if (type == nullptr) return;
+    text.push_back(type->layout == Layout::kPacked ? 'P' : 'p');
+    text.push_back(static_cast<char>('0' + type->shape.rank()));
+  };
+  for (size_t i = 0; i < step.in.size(); ++i) {
+    const Slot* slot = step.in[i];
+    add(slot != nullptr ? &slot->tensor.type : step.constants[i] != nullptr ? &step.constants[i]->type() : nullptr);
+  }
+  for (const Slot* slot : step.out) add(slot == nullptr ? nullptr : &slot->tensor.type);
+  return text;
+}
 
 bool equal(const Attrs& a, const Attrs& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
@@ -148,7 +167,43 @@ Status Planner::emit_view(const PlanNode& node) {
   return ok();
 }
 
-Status Planner::emit(const PlanNode& node) {
+// A vector of channels without the axis of the batch, [C, 1, 1...], as [1, C, 1, 1...]: so an elementwise node can run
+// on packed tensors. Other operands stay what they are.
+Status Planner::widen_channels(PlanNode* node) {
+  if (node->op == nullptr || node->op->layout != LayoutRule::kElementwise || node->out.empty()) return ok();
+  const Shape out = stage_.values[static_cast<size_t>(node->out[0])].type.shape;
+  const auto is_packed = [&](int v) { return v >= 0 && stage_.find(v, Layout::kPacked) != nullptr; };
+  if (std::none_of(node->in.begin(), node->in.end(), is_packed)) return ok();
+  for (int& v : node->in) {
+    const PlanValue known = v < 0 ? PlanValue() : stage_.values[static_cast<size_t>(v)];
+    const Shape& shape = known.type.shape;
+    if (v < 0 || shape.rank() != out.rank() - 1 || shape[0] != out[1] || shape.count() != shape[0]) continue;
+    PlanValue wide = known;
+    wide.type.shape = Shape{1};
+    for (int64_t d : shape) wide.type.shape.push_back(d);
+    if (known.constant != nullptr) {
+      std::shared_ptr<const Tensor> contents;
+      Buffer copy;
+      MINNOW_RETURN_IF_ERROR(known.constant->acquire(&contents));
+      MINNOW_RETURN_IF_ERROR(Buffer::make(wide.type.bytes(), &copy));
+      std::memcpy(copy.data(), contents->data, static_cast<size_t>(wide.type.bytes()));
+      wide.constant = Constant::owned(wide.type, std::move(copy));
+      wide.is_static = false;  // made anew with each plan
+    }
+    stage_.values.push_back(wide);
+    const int same = static_cast<int>(stage_.values.size()) - 1;
+    if (known.constant == nullptr) {
+      Slot* slot = nullptr;
+      MINNOW_RETURN_IF_ERROR(emit_copy(v, Layout::kPlain, &slot));
+      new_slot(same, wide.type, slot->storage);
+    }
+    v = same;
+  }
+  return ok();
+}
+
+Status Planner::emit(PlanNode node) {
+  MINNOW_RETURN_IF_ERROR(widen_channels(&node));
   const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
   if (is_view(node, stage_) && value(node.in[0]).constant == nullptr) return emit_view(node);
 
@@ -184,8 +239,9 @@ Status Planner::emit(const PlanNode& node) {
 // The kernel this node had in an earlier plan, or a new one.
 Status Planner::find_kernel(const PlanNode& node, Step* step) {
   auto& known = x_.kernels_[{node.source, node.part}];
+  std::string signature = signature_of(*step);
   for (const std::shared_ptr<KernelEntry>& entry : known) {
-    if (entry->op == node.op && equal(*entry->attrs, *node.attrs)) {
+    if (entry->op == node.op && entry->signature == signature && equal(*entry->attrs, *node.attrs)) {
       step->entry = entry;
       return ok();
     }
@@ -193,6 +249,7 @@ Status Planner::find_kernel(const PlanNode& node, Step* step) {
   step->entry = std::make_shared<KernelEntry>();
   step->entry->op = node.op;
   step->entry->attrs = node.attrs;
+  step->entry->signature = std::move(signature);
   if (node.op == nullptr) step->entry->kernel = std::make_unique<ControlKernel>(x_.control(*node.source));
   known.push_back(step->entry);
   return ok();
