@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import mnn_oracle
 import onnxruntime
 import pytest
-
-import mnn_oracle
 from e2e.shared_models import needs_models, onnx_models
+
 from minnow.converter import read
 from minnow.optimizer import optimize
 from minnow.runtime.verify.comparison import compare
