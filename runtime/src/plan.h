@@ -53,7 +53,11 @@ struct Storage {
   char* data = nullptr;
   Storage* merged = nullptr;  // shares the memory of that one
 
-  Storage* root() { return merged == nullptr ? this : merged->root(); }
+  Storage* root() {
+    Storage* storage = this;
+    while (storage->merged != nullptr) storage = storage->merged;
+    return storage;
+  }
 };
 
 // A value in one layout, at its place.

@@ -73,6 +73,9 @@ void Planner::share_memory() {
     from->merged = to;
     to->first = std::min(to->first, from->first);
   }
+  // Chains can be as long as the model; what a storage merged into is younger, so from the end each is one step.
+  for (auto storage = stage_.storages.rbegin(); storage != stage_.storages.rend(); ++storage)
+    if (storage->merged != nullptr) storage->merged = storage->merged->root();
 }
 
 void Planner::assign_memory() {

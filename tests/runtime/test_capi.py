@@ -100,7 +100,7 @@ def array_of(t: Tensor) -> np.ndarray:
 
 def test_the_numbers_of_the_types_are_those_of_our_types():
     text = HEADER.read_text()
-    names = text[text.index("enum minnow_dtype") :].split("{")[1].split("}")[0].replace(",", " ").split()
+    names = text[text.index("int32_t minnow_dtype") :].split("{")[1].split("}")[0].replace(",", " ").split()
     assert [n.removeprefix("MINNOW_").lower() for n in names] == [t.value for t in DType]
 
 

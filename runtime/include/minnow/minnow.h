@@ -30,16 +30,18 @@ extern "C" {
 #endif
 
 /* What a call came to; also the exit code of the command line. */
-typedef enum minnow_code {
+typedef int32_t minnow_code;
+enum {
   MINNOW_OK = 0,
   MINNOW_INTERNAL = 1,    /* a defect of Minnow */
   MINNOW_USAGE = 2,       /* a wrong argument: a name, a shape, a type, not enough memory */
   MINNOW_UNSUPPORTED = 3, /* the model has ops that this build cannot run; the message lists all of them */
   MINNOW_FORMAT = 6,      /* the file cannot be read, or the model in it is invalid */
   MINNOW_DEVICE = 7       /* the processor has not what is needed */
-} minnow_code;
+};
 
-typedef enum minnow_dtype {
+typedef int32_t minnow_dtype;
+enum {
   MINNOW_F32,
   MINNOW_F64,
   MINNOW_F16,
@@ -53,9 +55,10 @@ typedef enum minnow_dtype {
   MINNOW_I64,
   MINNOW_U64,
   MINNOW_BOOL
-} minnow_dtype;
+};
 
-typedef enum minnow_precision { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW } minnow_precision;
+typedef int32_t minnow_precision;
+enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 
 #define MINNOW_MAX_RANK 12
 
