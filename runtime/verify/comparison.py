@@ -54,6 +54,8 @@ class OutputComparison:
             f"{verdict}  {self.name} {list(self.shape)}: max abs error {self.max_abs:.3g}, max rel {self.max_rel:.3g}, "
             f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g}, {self.needed:.3g} would pass"
         )
+        if self.passed and self.needed > self.tolerance:
+            text += f"; passes because the error is below {_FLOOR:.1e}, the rounding of float32 near 1"
         text += f"; {self.reason}" if self.reason else ""
         if not self.passed and self.worst is not None:
             text += f"; worst at {list(self.worst[0])}: {self.worst[1]:.7g}, the source gives {self.worst[2]:.7g}"
