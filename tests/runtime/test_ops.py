@@ -36,7 +36,7 @@ def check(name: str, threads: int, packed: bool) -> list[str]:
             continue
         want = op.evaluate(sample.inputs, sample.attrs)
         for i, (a, b) in enumerate(zip(got, want, strict=False)):
-            if problem := difference(np.asarray(a), b, sample.rtol):
+            if problem := difference(np.asarray(a), b, sample.rtol, Trait.ELEMENTWISE in op.traits):
                 failures.append(f"{name} {sample} output {i}: {problem}")
     return failures
 
@@ -51,7 +51,7 @@ def plain(attrs: dict) -> dict:
     return {k: v for k, v in attrs.items() if v is not None}
 
 
-def difference(got: np.ndarray, want: np.ndarray, rtol: float | None) -> str:
+def difference(got: np.ndarray, want: np.ndarray, rtol: float | None, elementwise: bool) -> str:
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"is {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
     if want.size == 0:
@@ -64,12 +64,16 @@ def difference(got: np.ndarray, want: np.ndarray, rtol: float | None) -> str:
         finite = b[np.isfinite(b)]
         scale = max(np.abs(finite).max(initial=0), 1e-30)
         room = rtol or tolerance(want.dtype)
-        # An error counts against the element and against the whole: sums cancel, products do not.
-        wrong = ~same & ~(np.abs(a - b) <= room * np.maximum(np.abs(b), scale))
+        with np.errstate(invalid="ignore"):  # inf - inf: what is not finite must be the same
+            error = np.abs(a - b)
+        if elementwise:
+            # Nothing cancels between elements, so each is judged by itself, down to the smallest normal number.
+            wrong = ~same & ~(error <= 5 * room * np.abs(b) + np.finfo(np.float32).tiny)
+        else:
+            # Sums cancel: an error counts against the whole.
+            wrong = ~same & ~(error <= room * scale)
         return (
-            f"{wrong.sum()} of {wrong.size} wrong, worst {np.nanmax(np.abs(a - b)):.3g} of {scale:.3g}"
-            if wrong.any()
-            else ""
+            f"{wrong.sum()} of {wrong.size} wrong, worst {np.nanmax(error):.3g} of {scale:.3g}" if wrong.any() else ""
         )
     return "" if np.array_equal(got, want) else f"{(got != want).sum()} of {want.size} differ"
 
