@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import InternalError, ModelError, UnsupportedError
-from minnow.schema.ir import DType, Graph, Node, TensorType
+from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ir.type import Shape, broadcast
 
 FLOATS = frozenset({DType.F32, DType.F64, DType.F16, DType.BF16})
@@ -453,8 +453,3 @@ def get(name: str, where: str = "") -> Op:
 def all_ops() -> list[Op]:
     """Every op, sorted by name."""
     return [_registry[name] for name in sorted(_registry)]
-
-
-def is_subgraph(attr: Attr) -> bool:
-    """The attribute holds a graph."""
-    return attr.annotation is Graph
