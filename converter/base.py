@@ -7,7 +7,8 @@ A frontend lives in `converter/<format>/` and makes one `Frontend`. Its mappings
         return ...
 
 Positional parameters after the builder are the node's inputs, keyword-only ones its attributes with the source
-format's defaults. A parameter called `node` gets the call itself (`Call`). The result is a Value or a tuple of Values.
+format's defaults. A parameter called `node` gets the call itself (`Call`). The result is a Value or a tuple of Values,
+or NotImplemented, which leaves the call to the body that the source format itself gives for the operator.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +70,16 @@ class Mapping_:
         return self.since <= version and (self.until is None or version <= self.until)
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why an operator is not converted, on purpose, and what to do instead. The one text for errors and docs."""
+
+    why: str
+    hint: str
+    since: int
+    until: int | None
+
+
 class Frontend:
     """One source format.
 
@@ -86,6 +98,7 @@ class Frontend:
         self.read = read
         self.suffixes = tuple(suffixes)
         self.mappings: dict[str, list[Mapping_]] = {}
+        self.refusals: dict[str, list[Refusal]] = {}
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None
@@ -110,13 +123,28 @@ class Frontend:
             self.mappings.setdefault(name, []).append(Mapping_(translate, 1, None, (), True, 0, {}, False, ""))
 
     def find(self, name: str, version: int) -> Mapping_ | None:
-        """The mapping of an operator at an opset version."""
-        return next((m for m in reversed(self.mappings.get(name, [])) if m.covers(version)), None)
+        """The mapping of an operator at an opset version: of several the one made for the fewest versions."""
+        covering = [m for m in self.mappings.get(name, []) if m.covers(version)]
+        return max(covering, key=lambda m: (m.since, -(m.until or sys.maxsize)), default=None)
+
+    def refuse(self, *names: str, why: str, hint: str = "", since: int = 1, until: int | None = None) -> None:
+        """Registers operators that are not converted on purpose. "domain::*" stands for all others of a domain."""
+        for name in names:
+            self.refusals.setdefault(name, []).append(Refusal(why, hint, since, until))
+
+    def refusal(self, name: str, version: int) -> Refusal | None:
+        """Why an operator is refused at an opset version; None when nobody decided that."""
+        known = [*self.refusals.get(name, []), *self.refusals.get(f"{name.rpartition('::')[0]}::*", [])]
+        return next((r for r in known if r.since <= version and (r.until is None or version <= r.until)), None)
 
     def translate(
         self, mapping: Mapping_, b: Builder, call: Call, inputs: Sequence[Value | None], attrs: Mapping[str, Any]
     ) -> tuple[Value | None, ...]:
-        """Calls a mapping. Raises ModelError or UnsupportedError that names the node."""
+        """Calls a mapping; gives nothing when it leaves the call to the operator's own body.
+
+        Raises:
+            ModelError, UnsupportedError: with the name of the node.
+        """
         try:
             if not mapping.variadic and len(inputs) > len(mapping.parameters):
                 extra = len(mapping.parameters)
@@ -141,6 +169,8 @@ class Frontend:
         except (ValueError, TypeError, IndexError, KeyError, AttributeError) as e:
             # A valid node never gets here; what an invalid one breaks in a mapping is the model's fault.
             raise ModelError(f"{call.op} is invalid", where=call.origin, why=f"{type(e).__name__}: {e}") from e
+        if result is NotImplemented:
+            return ()
         return result if isinstance(result, tuple) else (result,)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
 from minnow.converter.onnx.frontend import frontend
+from minnow.converter.onnx.function import DEFAULT_DOMAINS, Body, Library, opsets_of, types_of
 from minnow.converter.onnx.tensor import dtype_of, load_tensor
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
-from minnow.schema.ir import UNKNOWN, Graph, Model, TensorType, Value
+from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
 OLDEST_OPSET = 7
-_DEFAULT_DOMAINS = ("", "ai.onnx")
+_ANY_TENSOR = TensorType(DType.F32)
 
 
 def read(path: Path, inputs: Mapping[str, Sequence[int]] | None = None) -> Model:
@@ -36,12 +38,9 @@ def read(path: Path, inputs: Mapping[str, Sequence[int]] | None = None) -> Model
     """
     proto = _parse(path)
     opsets = _opsets(proto, path)
-    if proto.functions:
-        import onnx.inliner
-
-        proto = onnx.inliner.inline_local_functions(proto)
-    _check_operators(proto, opsets, path)
-    translator = Translator(path, opsets)
+    library = Library(proto.functions)
+    _check_operators(proto, opsets, library, path)
+    translator = Translator(path, opsets, library)
     graph, declared = translator.main(proto.graph, inputs or {})
     model = Model(graph, source="onnx", metadata={p.key: p.value for p in proto.metadata_props})
     model.inputs = [(v.name, v.type) for v in graph.params]
@@ -62,7 +61,7 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 
 def _opsets(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
-    opsets = {("" if o.domain in _DEFAULT_DOMAINS else o.domain): int(o.version) for o in proto.opset_import}
+    opsets = opsets_of(proto.opset_import)
     version = opsets.setdefault("", 1 if proto.ir_version < 3 else 0)
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= version <= newest:
@@ -75,50 +74,86 @@ def _opsets(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
     return opsets
 
 
-def _walk(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _walk(attribute.g)
-
-
 def qualified(node: onnx.NodeProto) -> str:
     """Name under which an operator's mapping is registered: "Conv", or "com.microsoft::FusedConv"."""
-    return node.op_type if node.domain in _DEFAULT_DOMAINS else f"{node.domain}::{node.op_type}"
+    return node.op_type if node.domain in DEFAULT_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
 def _version(node: onnx.NodeProto, opsets: Mapping[str, int]) -> int:
-    return opsets.get("" if node.domain in _DEFAULT_DOMAINS else node.domain, 1)
+    return opsets.get("" if node.domain in DEFAULT_DOMAINS else node.domain, 1)
 
 
-def _check_operators(proto: onnx.ModelProto, opsets: Mapping[str, int], path: Path) -> None:
+def _check_operators(proto: onnx.ModelProto, opsets: Mapping[str, int], library: Library, path: Path) -> None:
     unsupported = Unsupported()
-    for i, node in enumerate(_walk(proto.graph)):
-        version = _version(node, opsets)
-        if frontend.find(qualified(node), version) is None:
-            known = frontend.mappings.get(qualified(node))
-            reason = f"{qualified(node)} of opset {version}" if known else qualified(node)
-            unsupported.add(reason, node.name or (node.output[0] if node.output else f"#{i}"))
+    _check(proto.graph.node, opsets, library, unsupported, ())
     unsupported.raise_if_any(str(path))
+
+
+def _check(
+    nodes: Iterable[onnx.NodeProto],
+    opsets: Mapping[str, int],
+    library: Library,
+    unsupported: Unsupported,
+    calls: tuple[tuple[str, str], ...],
+) -> None:
+    """Collects what has neither a mapping nor a body of operators that have.
+
+    Args:
+        calls: the functions around the nodes, outermost first: (operator, name of the node).
+    """
+    for i, node in enumerate(nodes):
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _check(attribute.g.node, opsets, library, unsupported, calls)
+        op, version = qualified(node), _version(node, opsets)
+        body = library.local(node, opsets)
+        if body is None:
+            if frontend.find(op, version) is not None:
+                continue
+            # The operands have no types yet. Which operators a body is made of hardly depends on them.
+            body = library.standard(node, opsets, [_ANY_TENSOR if n else None for n in node.input])
+            if body is None and library.has_standard(node, opsets):
+                continue
+        name = node.name or next((o for o in node.output if o), f"#{i}")
+        if body is None:
+            refusal = frontend.refusal(op, version)
+            reason = f"{op} of opset {version}" if frontend.mappings.get(op) else op
+            hint = refusal.hint if refusal else ""
+            if refusal:
+                reason = f"{reason} ({refusal.why})"
+            if calls:
+                reason = f"{reason}, in the body of {calls[-1][0]}"
+            unsupported.add(reason, "/".join([*(n for _, n in calls), name]), hint)
+        elif any(op == outer for outer, _ in calls):
+            raise ModelError(f"the function {op} calls itself", where=f"onnx:{'/'.join(n for _, n in calls)}")
+        else:
+            _check(body.nodes, body.opsets, library, unsupported, (*calls, (op, name)))
 
 
 @dataclass
 class Scope:
-    """Names visible in a graph: its own values, then those of the graph around it, which are captured on demand."""
+    """Names visible in a graph: its own values, then those of the graph around it, which are captured on demand.
+
+    Attributes:
+        values: None stands for a parameter of a function that the call does not give.
+        inlined: the nodes go to the graph of the scope around it, or of the call.
+        prefix: of the names of its values and nodes: the calls through which a function's body was reached.
+    """
 
     graph: Graph
-    values: dict[str, Value]
+    values: dict[str, Value | None]
     outer: Scope | None = None
     inlined: bool = False
+    prefix: str = ""
 
 
 class Translator:
     """Translates the nodes of a file in order. Control flow mappings reach it through `node.context`."""
 
-    def __init__(self, path: Path, opsets: Mapping[str, int]) -> None:
+    def __init__(self, path: Path, opsets: Mapping[str, int], library: Library) -> None:
         self.path = path
         self.opsets = opsets
+        self.library = library
         self.scope: Scope | None = None
 
     def main(
@@ -166,21 +201,38 @@ class Translator:
         """
         assert self.scope is not None
         outer = self.scope
-        scope = Scope(Graph(proto.name or "body"), {}, outer)
+        scope = Scope(Graph(proto.name or "body"), {}, outer, prefix=outer.prefix)
         self._initializers(proto, scope)
         for info, type in zip(proto.input, params, strict=True):
             scope.values[info.name] = scope.graph.add_param(type, info.name)
         self._body(proto, scope)
         names = [p.name for p in scope.graph.params[len(params) :]]
-        captured = [self._lookup(n, outer) for n in names]
+        captured = [self._given(n, outer) for n in names]
         return scope.graph, captured
 
     def inline(self, proto: onnx.GraphProto) -> list[Value]:
         """Translates a graph without inputs into the current one, in a scope of its own; gives its outputs."""
         assert self.scope is not None
-        scope = Scope(self.scope.graph, {}, self.scope, inlined=True)
+        scope = Scope(self.scope.graph, {}, self.scope, inlined=True, prefix=self.scope.prefix)
         self._initializers(proto, scope)
         return self._body(proto, scope)
+
+    def _call(self, body: Body, call: Call, inputs: Sequence[Value | None]) -> tuple[Value | None, ...]:
+        """Translates the body of a function into the current graph; gives the results that the call asks for."""
+        if len(inputs) > len(body.inputs):
+            raise ModelError(f"{call.op} takes at most {len(body.inputs)} inputs, not {len(inputs)}", where=call.origin)
+        assert self.scope is not None
+        values = dict(zip_longest(body.inputs, inputs))
+        scope = Scope(self.scope.graph, values, inlined=True, prefix=f"{call.name}/")
+        saved = self.scope, self.opsets
+        self.scope, self.opsets = scope, body.opsets
+        try:
+            for i, node in enumerate(body.nodes):
+                self._node(node, i, scope, {})
+            asked = zip(body.outputs, call.outputs, strict=False)
+            return tuple(self._lookup(n, scope, call.origin) if used else None for n, used in asked)
+        finally:
+            self.scope, self.opsets = saved
 
     def _body(self, proto: onnx.GraphProto, scope: Scope) -> list[Value]:
         saved, self.scope = self.scope, scope
@@ -188,7 +240,7 @@ class Translator:
             known = {info.name: info for info in proto.value_info}
             for i, node in enumerate(proto.node):
                 self._node(node, i, scope, known)
-            outputs = [self._lookup(info.name, scope) for info in proto.output]
+            outputs = [self._given(info.name, scope) for info in proto.output]
             if not scope.inlined:
                 scope.graph.outputs = outputs
             return outputs
@@ -196,19 +248,15 @@ class Translator:
             self.scope = saved
 
     def _node(self, node: onnx.NodeProto, i: int, scope: Scope, known: Mapping[str, onnx.ValueInfoProto]) -> None:
-        name = node.name or next((o for o in node.output if o), f"#{i}")
+        name = scope.prefix + (node.name or next((o for o in node.output if o), f"#{i}"))
         origin = f"onnx:{name}"
         inputs = [self._lookup(n, scope, origin) if n else None for n in node.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
         used = max((k + 1 for k, o in enumerate(node.output) if o), default=1)
         version = _version(node, self.opsets)
-        mapping = frontend.find(qualified(node), version)
-        assert mapping is not None, "every operator was checked before"
         call = Call(qualified(node), name, origin, version, used, list(node.output), self)
-        b = Builder(scope.graph, origin=origin)
-        results = frontend.translate(mapping, b, call, inputs, self._attributes(node, origin))
-        results = tuple(fold(scope.graph, b.made, results))
+        results, fresh = self._translated(node, call, scope, inputs)
         if len(results) < used:
             raise ModelError(f"{node.op_type} has {len(results)} outputs, not {used}", where=origin)
         for out, value in zip(node.output, results, strict=False):
@@ -218,13 +266,39 @@ class Translator:
                 raise UnsupportedError(f"output '{out}' of {node.op_type} is not supported", where=origin)
             if out in scope.values:
                 raise ModelError(f"the name '{out}' is computed twice", where=origin)
-            if value.producer is not None and value.producer in b.made:
-                value.name = out
+            if value in fresh:
+                value.name = scope.prefix + out
             if value.type.shape is None and out in known:
                 value.type = value.type.with_shape(self._type(known[out]).shape)
             scope.values[out] = value
 
-    def _lookup(self, name: str, scope: Scope, origin: str = "") -> Value:
+    def _translated(
+        self, node: onnx.NodeProto, call: Call, scope: Scope, inputs: Sequence[Value | None]
+    ) -> tuple[Sequence[Value | None], set[Value]]:
+        """The results of a node, and those of them that it made itself, by a mapping or through its body."""
+        body = self.library.local(node, self.opsets)
+        if body is None:
+            if mapping := frontend.find(call.op, call.version):
+                b = Builder(scope.graph, origin=call.origin)
+                made = frontend.translate(mapping, b, call, inputs, self._attributes(node, call.origin))
+                if made:
+                    return fold(scope.graph, b.made, made), {v for n in b.made for v in n.outputs}
+            body = self.library.standard(node, self.opsets, types_of(inputs))
+        if body is None:
+            types = ", ".join("none" if v is None else str(v.type) for v in inputs)
+            raise UnsupportedError(
+                f"{call.op} is not supported for operands of these types", where=call.origin, why=types
+            )
+        results = self._call(body, call, inputs)
+        return results, {v for v in results if v is not None and v.producer is not None} - set(inputs)
+
+    def _given(self, name: str, scope: Scope) -> Value:
+        value = self._lookup(name, scope)
+        if value is None:
+            raise ModelError(f"'{name}' is not given to the function, but it is an output", where=str(self.path))
+        return value
+
+    def _lookup(self, name: str, scope: Scope, origin: str = "") -> Value | None:
         if name in scope.values:
             return scope.values[name]
         if scope.outer is None:
@@ -234,7 +308,7 @@ class Translator:
                 why="nodes of an ONNX graph stand in topological order: this one has a cycle, or the value is missing",
             )
         outside = self._lookup(name, scope.outer, origin)
-        if scope.inlined:
+        if scope.inlined or outside is None:
             return outside
         if outside.data is not None:
             inside = Value(outside.type, outside.name, outside.data)

@@ -1,0 +1,197 @@
+"""Operators that stand for a body of other operators: functions of the file, and those that the ONNX standard defines.
+
+A body is taken apart into nodes whose attribute references are bound; the reader translates them in a scope of their
+own at the place of the call, when the types of the operands are known: the standard's body of some operators depends
+on them. Translating late also keeps what earlier nodes folded to constants, and needs no copy of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import UNKNOWN, TensorType, Value
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+
+
+@dataclass(frozen=True)
+class Body:
+    """What one call stands for.
+
+    Attributes:
+        inputs, outputs: names of the formal parameters and results.
+        nodes: with the attributes of the call in place of every reference.
+        opsets: version of each domain for these nodes.
+    """
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    nodes: Sequence[onnx.NodeProto]
+    opsets: Mapping[str, int]
+
+
+def opsets_of(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Version by domain; the default domain is ""."""
+    return {("" if o.domain in DEFAULT_DOMAINS else o.domain): int(o.version) for o in imports}
+
+
+class Library:
+    """The bodies that calls of one file may use.
+
+    Args:
+        functions: those in the file itself, which come before the standard's.
+    """
+
+    def __init__(self, functions: Iterable[onnx.FunctionProto] = ()) -> None:
+        self._local = {_key(f.domain, f.name, f.overload): f for f in functions}
+
+    def local(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Body | None:
+        """The body that the file itself gives for a call; `opsets` fill in for imports that it forgets."""
+        function = self._local.get(_key(node.domain, node.op_type, node.overload))
+        if function is None:
+            return None
+        return _instantiate(function, node, {a.name: a for a in function.attribute_proto}, opsets)
+
+    @staticmethod
+    def standard(
+        node: onnx.NodeProto, opsets: Mapping[str, int], types: Sequence[TensorType | None] | None
+    ) -> Body | None:
+        """The body that the ONNX standard gives for a call.
+
+        Args:
+            node: the call.
+            opsets: versions that apply to it.
+            types: of its operands, None for one that is not given; None when they are not known yet.
+        """
+        version = opsets.get("" if node.domain in DEFAULT_DOMAINS else node.domain, 1)
+        schema = _schema(node.op_type, node.domain, version)
+        function = None if schema is None else _standard(schema, node, version, types)
+        if schema is None or function is None:
+            return None
+        defaults = {k: a.default_value for k, a in schema.attributes.items() if a.default_value.name}
+        return _instantiate(function, node, defaults, opsets)
+
+    @staticmethod
+    def has_standard(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
+        """The ONNX standard gives a body for the call, perhaps for some types of operands only."""
+        version = opsets.get("" if node.domain in DEFAULT_DOMAINS else node.domain, 1)
+        schema = _schema(node.op_type, node.domain, version)
+        if schema is None:
+            return False
+        return bool(schema.get_function_with_opset_version(version)) or schema.has_context_dependent_function
+
+
+def _key(domain: str, name: str, overload: str) -> tuple[str, str, str]:
+    return ("" if domain in DEFAULT_DOMAINS else domain, name, overload)
+
+
+@cache
+def _schema(name: str, domain: str, version: int) -> Any:
+    # Not typed: the stubs of some onnx releases lack what is asked of it here.
+    try:
+        return onnx.defs.get_schema(name, version, "" if domain in DEFAULT_DOMAINS else domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _standard(
+    schema: Any, node: onnx.NodeProto, version: int, types: Sequence[TensorType | None] | None
+) -> onnx.FunctionProto | None:
+    if fixed := schema.get_function_with_opset_version(version):
+        return onnx.FunctionProto.FromString(fixed)
+    if not schema.has_context_dependent_function or types is None:
+        return None
+    # The body's maker looks at which operands are given: of those that the enclosing function did not get, neither.
+    call = onnx.NodeProto()
+    call.CopyFrom(node)
+    del call.input[:]
+    call.input.extend(n if t is not None else "" for n, t in zip(node.input, types, strict=False))
+    protos = [type_proto(t).SerializeToString() for t in types]
+    for made_for in sorted(schema.context_dependent_function_opset_versions, reverse=True):
+        if made_for > version:
+            continue
+        try:
+            body = schema.get_context_dependent_function_with_opset_version(made_for, call.SerializeToString(), protos)
+        except (RuntimeError, ValueError) as e:
+            raise ModelError(f"{node.op_type} is invalid", why=str(e)) from None
+        if body:
+            return onnx.FunctionProto.FromString(body)
+    return None
+
+
+def type_proto(type: TensorType | None) -> onnx.TypeProto:
+    """A type in ONNX's form; empty for an operand that is not given."""
+    proto = onnx.TypeProto()
+    if type is None:
+        return proto
+    proto.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(type.dtype.numpy)
+    if type.shape is not None:
+        proto.tensor_type.shape.SetInParent()
+        for d in type.shape:
+            dim = proto.tensor_type.shape.dim.add()
+            if isinstance(d, int):
+                dim.dim_value = d
+            elif d != UNKNOWN:
+                dim.dim_param = d
+    return proto
+
+
+def types_of(values: Iterable[Value | None]) -> list[TensorType | None]:
+    return [None if v is None else v.type for v in values]
+
+
+def _instantiate(
+    function: onnx.FunctionProto,
+    node: onnx.NodeProto,
+    defaults: Mapping[str, onnx.AttributeProto],
+    opsets: Mapping[str, int],
+) -> Body:
+    given = {**defaults, **{a.name: a for a in node.attribute}}
+    return Body(
+        function.input,
+        function.output,
+        [_bound(n, given) for n in function.node],
+        {**opsets, **opsets_of(function.opset_import)},
+    )
+
+
+def _bound(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    """A node with references replaced by what the call gives; a reference to what it does not give goes away."""
+    if not _refers(node):
+        return node
+    out = onnx.NodeProto()
+    out.CopyFrom(node)
+    del out.attribute[:]
+    for a in node.attribute:
+        if a.ref_attr_name:
+            if a.ref_attr_name in given:
+                kept = out.attribute.add()
+                kept.CopyFrom(given[a.ref_attr_name])
+                kept.name = a.name
+            continue
+        kept = out.attribute.add()
+        kept.CopyFrom(a)
+        for graph in _subgraphs(kept):
+            nodes = [_bound(n, given) for n in graph.node]
+            del graph.node[:]
+            graph.node.extend(nodes)
+    return out
+
+
+def _refers(node: onnx.NodeProto) -> bool:
+    return any(a.ref_attr_name or any(_refers(n) for g in _subgraphs(a) for n in g.node) for a in node.attribute)
+
+
+def _subgraphs(attribute: Any) -> list[onnx.GraphProto]:
+    if attribute.type not in _GRAPHS:
+        return []
+    return [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
