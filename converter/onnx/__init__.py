@@ -1,4 +1,4 @@
-"""ONNX files: opset 7 to the newest. Each module beside this one registers the mappings of a family."""
+"""ONNX files: opset 1 to the newest. Each module beside this one registers the mappings of a family."""
 
 import importlib
 import pkgutil

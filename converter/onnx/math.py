@@ -270,7 +270,7 @@ def _(b, x):
     return b.DynamicQuantizeLinear(x)
 
 
-@onnx.op("Dropout", until=11)
+@onnx.op("Dropout", since=10, until=11)
 def _(b, x, *, ratio=0.5, node):
     return _dropout(b, x, node)
 

@@ -118,12 +118,10 @@ def _(b, x, *, p=2):
     return b.GlobalLpPool(x, p=p)
 
 
-@onnx.op("BatchNormalization")
-def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, spatial=1, training_mode=0, node):
+@onnx.op("BatchNormalization", since=9)
+def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, training_mode=0, node):
     if training_mode or node.n_outputs > 1:
         raise UnsupportedError("BatchNormalization in training mode is not supported", hint="export for inference")
-    if not spatial:
-        raise UnsupportedError("BatchNormalization with spatial=0 is not supported")
     return b.BatchNorm(x, scale, bias, mean, var, epsilon=epsilon)
 
 
@@ -148,7 +146,7 @@ def _(b, x, scale, bias, *, epsilon=1e-5, num_groups):
 @onnx.op("LayerNormalization")
 def _(b, x, scale, bias=None, *, axis=-1, epsilon=1e-5, stash_type=1, node):
     if node.n_outputs > 1:
-        raise UnsupportedError("LayerNormalization with mean and deviation as outputs is not supported")
+        return NotImplemented  # the body computes mean and deviation, which the fused op does not give
     return b.LayerNorm(x, scale, bias, axis=axis, epsilon=epsilon)
 
 

@@ -21,7 +21,7 @@ from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 1
 _ANY_TENSOR = TensorType(DType.F32)
 
 
