@@ -77,6 +77,7 @@ def convert(
     passes: Sequence[str] = (),
     explain: str = "",
     biz_code: str = "",
+    side_file: bool | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Converts a model file to `.mnn`.
@@ -92,6 +93,8 @@ def convert(
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
         explain: "RULE" or "RULE@NODE": why the rule did not apply.
         biz_code: free text kept in the file.
+        side_file: True: big weights go to a file of their own, `output` + ".weight"; False: never; None: where the
+            model would be larger than one file may be, 2 GiB.
         progress: called with the name of each step when it begins.
 
     Returns:
@@ -115,7 +118,7 @@ def convert(
     from minnow.converter import read
     from minnow.optimizer import optimize as run_optimizer
     from minnow.optimizer.rewrite import Trace
-    from minnow.schema.mnn import encode
+    from minnow.schema.mnn import save, side_path
 
     with step("read"):
         model = read(source, framework, inputs=dict(inputs or {}))
@@ -125,14 +128,13 @@ def convert(
     temporary = _temporary(target)
     try:
         with step("write"):
-            data = encode(model, biz_code=biz_code)
-            temporary.write_bytes(data)
+            written = save(model, temporary, biz_code=biz_code, side_file=side_file)
         report = Report(
             source=str(source),
             output=str(target),
             framework=model.source,
             source_bytes=source.stat().st_size,
-            output_bytes=len(data),
+            output_bytes=written,
             nodes_before=summary.before,
             nodes_after=summary.after,
             seconds=step.seconds,
@@ -153,11 +155,16 @@ def convert(
                     why=str(report.verification),
                     hint="`--no-verify` writes the file all the same; `-O0` tells whether an optimization is the cause",
                 )
+        # The weights first: a model never stands there without them.
+        if side_path(temporary).exists():
+            report.notices.append(f"the weights are in {side_path(target).name}: ship both files together")
+            os.replace(side_path(temporary), side_path(target))
         os.replace(temporary, target)
     except OSError as e:
         raise UsageError("cannot write the output", where=str(target), why=e.strerror or str(e)) from None
     finally:
         temporary.unlink(missing_ok=True)
+        side_path(temporary).unlink(missing_ok=True)
     return report
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.ir import Model
-from minnow.schema.mnn import encode
+from minnow.schema.mnn import save
 
 Array = np.ndarray[Any, Any]
 PYTHON = os.environ.get("MINNOW_MNN_PYTHON", "")
@@ -28,6 +28,7 @@ class Job:
 
     model: Model
     inputs: Mapping[str, Array]
+    side_file: bool = False
 
 
 @dataclass
@@ -43,7 +44,7 @@ def run(jobs: Sequence[Job], folder: Path, timeout: float = 600) -> list[Answer]
     places = [folder / str(i) for i in range(len(jobs))]
     for job, place in zip(jobs, places, strict=True):
         place.mkdir(parents=True)
-        (place / "model.mnn").write_bytes(encode(job.model))
+        save(job.model, place / "model.mnn", side_file=job.side_file)
         arrays = {
             name: _as(np.asarray(job.inputs[name]), p.type.dtype.numpy)
             for (name, _), p in zip(job.model.inputs, job.model.graph.params, strict=True)

@@ -20,7 +20,7 @@ _REFUSED: dict[str, str] = {
     "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "", "prototxt": "",
 }  # fmt: skip
 _REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant",
-                  "allowCustomOp", "saveExternalData", "rknn")  # fmt: skip
+                  "allowCustomOp", "rknn")  # fmt: skip
 # accepted, without effect on the numbers
 _IGNORED = ("optimizePrefer", "targetVersion", "authCode", "testconfig", "thredhold", "weightQuantAsymmetric",
             "weightQuantBlock", "alignDenormalizedValue", "useGeluApproximation", "convertMatmulToConv",
@@ -51,11 +51,12 @@ def _options(function: Any) -> Any:
 @click.option("--optimizeLevel", "optimize_level", type=click.IntRange(0, 2), default=1)
 @click.option("--OP", "list_operators", is_flag=True)
 @click.option("--info", is_flag=True)
+@click.option("--saveExternalData", "side_file", is_flag=True)
 @_options
 @click.pass_context
 def command(
     ctx: click.Context, /, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
-    batch: int | None, optimize_level: int, list_operators: bool, info: bool, **others: Any,
+    batch: int | None, optimize_level: int, list_operators: bool, info: bool, side_file: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Convert with the flags of MNN's own converter."""
     from minnow.cli import convert, inspect, ops
@@ -91,6 +92,7 @@ def command(
         inputs=inputs,
         level=level,
         biz_code=biz_code,
+        side_file=side_file or None,
     )
 
 

@@ -15,9 +15,11 @@ def open_model(path: str) -> Model:
     file = Path(path)
     detect_readable(file)
     if file.suffix.lower() == ".mnn":
-        from minnow.schema.mnn import decode
+        import numpy as np
 
-        return decode(file.read_bytes())
+        from minnow.schema.mnn import decode, side_path
+
+        return decode(np.memmap(file, np.uint8, mode="r"), side_path(file))
     return detect(file).read(file)
 
 

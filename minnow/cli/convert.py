@@ -25,11 +25,15 @@ from minnow.cli._option import FORMAT, INPUT, emit
 @click.option("--explain", default="", metavar="RULE[@NODE]", help="Say why a rule did not apply.")
 @click.option("--stats", is_flag=True, help="Show what each rule did.")
 @click.option("--biz-code", default="", help="Free text kept in the file.")
+@click.option(
+    "--side-file/--no-side-file", default=None,
+    help="Put the big weights into a file of their own, OUTPUT.weight; by default only where one cannot hold them.",
+)  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
     source: str, output: str | None, framework: str | None, inputs: Any, level: int, verify: bool, passes: str,
-    explain: str, stats: bool, biz_code: str, quiet: bool, format_: str,
+    explain: str, stats: bool, biz_code: str, side_file: bool | None, quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -48,6 +52,7 @@ def command(
             passes=[p for p in passes.split(",") if p],
             explain=explain,
             biz_code=biz_code,
+            side_file=side_file,
             progress=progress,
         )
     if not quiet:

@@ -1,24 +1,26 @@
-"""The `.mnn` format: `encode(model)` gives the bytes of a file, `decode(bytes)` gives the model back."""
+"""The `.mnn` format: `encode(model)` gives the bytes of a file, `decode(bytes)` gives the model back.
+
+`save(model, path)` writes the file, and the weights into a side file where they are too many for one.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minnow.schema.mnn.decoder import decode as decode
     from minnow.schema.mnn.encoder import encode as encode
+    from minnow.schema.mnn.encoder import save as save
+    from minnow.schema.mnn.side_file import side_path as side_path
 
-__all__ = ["decode", "encode"]
+_HOME = {"decode": "decoder", "encode": "encoder", "save": "encoder", "side_path": "side_file"}
+
+__all__ = ["decode", "encode", "save", "side_path"]
 
 
 def __getattr__(name: str) -> Any:
     # The wire level alone must not pull in the op registry.
-    if name == "encode":
-        from minnow.schema.mnn.encoder import encode
-
-        return encode
-    if name == "decode":
-        from minnow.schema.mnn.decoder import decode
-
-        return decode
+    if name in _HOME:
+        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     raise AttributeError(name)

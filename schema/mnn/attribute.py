@@ -4,7 +4,7 @@ One Attribute table per attribute; `type` says which field holds it:
 
     int        DT_INT32 `i`, or DT_INT64 with the number in decimal in `s` where 32 bits do not hold it
     float      DT_FLOAT `f`           bool   DT_BOOL `b`        str    DT_STRING `s`
-    dtype      DT_VARIANT, `i` = its DataType number
+    dtype      DT_VARIANT, `i` = its DataType number, or `s` = its name where the format has no number for it
     tuple      DT_INT32 `list.i`, DT_FLOAT `list.f`, DT_STRING `list.s`
     graph      DT_RESOURCE, `s` = name of the subgraph
 """
@@ -27,6 +27,8 @@ def encode_attribute(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"key": name, "type": "DT_BOOL", "b": value}
     if isinstance(value, DType):
+        if value not in WIRE_DTYPES:
+            return {"key": name, "type": "DT_VARIANT", "s": value.value}
         return {"key": name, "type": "DT_VARIANT", "i": wire.enums["DataType"][WIRE_DTYPES[value]]}
     if isinstance(value, int):
         if -(2**31) <= value < 2**31:
@@ -68,6 +70,8 @@ def _value(table: dict[str, Any], graphs: Mapping[str, Graph]) -> Any:
             if kind == "DT_FLOAT":
                 return tuple(float(v) for v in items.get("f", ()))
             return tuple(items.get("s", ()))
+        if kind == "DT_VARIANT" and "s" in table:
+            return DType(table["s"])
         if kind == "DT_VARIANT":
             numbers = {number: name for name, number in wire.enums["DataType"].items()}
             return FROM_WIRE_DTYPE[numbers[table.get("i", 0)]]

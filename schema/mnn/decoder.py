@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.control import decode_if, decode_loop
+from minnow.schema.mnn.side_file import attach
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
 from minnow.schema.ops.encoding import FROM_WIRE_DTYPE
 
@@ -26,14 +28,19 @@ class _Subgraph:
     outputs: list[str]
 
 
-def decode(data: wire.Buffer) -> Model:
+def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     """The model in the bytes of a file.
 
+    Args:
+        data: the bytes.
+        side_file: where the weights are that lie in a file of their own, should there be such; see `side_path`.
+
     Raises:
-        FormatError: the bytes are not a valid file.
+        FormatError: the bytes are not a valid file, or the side file is missing or damaged.
         ModelError: the ops in it do not fit together.
     """
     net = wire.read(data)
+    attach(net, side_file)
     subgraphs: dict[str, _Subgraph] = {}
     for table in net.get("subgraphs", []):
         name = table.get("name", "")

@@ -6,15 +6,19 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minnow.schema.errors import InternalError, UnsupportedError
-from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
+from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
+from minnow.schema.ir.blob import nbytes
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.mnn.control import CONTROL
+from minnow.schema.mnn.side_file import SideFile, detach, side_path
 from minnow.schema.ops import WireOp, get
 from minnow.schema.ops.encoding import WIRE_DTYPES
 
@@ -48,10 +52,59 @@ def encode(model: Model, *, biz_code: str = "") -> bytes:
     Raises:
         UnsupportedError: something has no form in the format; all of it is listed.
     """
+    return bytes(_sealed(_net(model, biz_code), b""))
+
+
+def save(model: Model, path: Path, *, biz_code: str = "", side_file: bool | None = None) -> int:
+    """Writes the file, and beside it a side file with the big weights where that is wanted or needed.
+
+    Args:
+        model, biz_code: as for `encode`.
+        path: the file; its side file is `path` + ".weight".
+        side_file: True: big weights go there; False: never; None: where the file would be larger than it may be.
+
+    Returns:
+        The bytes written.
+
+    Raises:
+        UnsupportedError: as `encode`; or the file would be too large, and a side file is not wanted.
+    """
+    net = _net(model, biz_code)
+    outside, digest = 0, b""
+    if side_file or (side_file is None and wire.room(net) >= wire.MAX_BYTES):
+        with side_path(path).open("wb") as file:
+            side = SideFile(file)
+            detach(net, side)
+        outside, digest = side.size, side.digest.digest()
+    view = _sealed(net, digest)
+    path.write_bytes(view)
+    return outside + view.nbytes
+
+
+_NO_IDENTITY = str(uuid.UUID(int=0))
+
+
+def _sealed(net: dict[str, Any], weights: bytes) -> memoryview:
+    """The bytes of a file. Its identity follows from the content, so two conversions of a model give the same bytes."""
+    net["mnn_uuid"] = _NO_IDENTITY
+    view = wire.write_view(net)
+    digest = hashlib.sha256(weights)
+    digest.update(view)
+    identity = str(uuid.UUID(bytes=digest.digest()[:16], version=4))
+    # Of its length, so it can take the place it was kept.
+    buffer = view.obj
+    assert isinstance(buffer, bytearray)
+    at = buffer.rindex(_NO_IDENTITY.encode())
+    buffer[at : at + len(identity)] = identity.encode()
+    return view
+
+
+def _net(model: Model, biz_code: str) -> dict[str, Any]:
+    """The root table, without an identity."""
     file = FileWriter()
     main = GraphWriter(file, model.graph.params, model.graph.outputs)
     main.write(model.graph, [n for n, _ in model.inputs], [n for n, _ in model.outputs])
-    net: dict[str, Any] = {
+    return {
         "bizCode": biz_code,
         "oplists": main.ops,
         "tensorName": main.names,
@@ -60,10 +113,10 @@ def encode(model: Model, *, biz_code: str = "") -> bytes:
         "subgraphs": file.subgraphs,
         "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model), np.int8)},
     }
-    # The identity follows from the content, so that two conversions of one model give the same file.
-    digest = hashlib.sha256(wire.write_view(net)).digest()
-    net["mnn_uuid"] = str(uuid.UUID(bytes=digest[:16], version=4))
-    return wire.write(net)
+
+
+def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(data.numpy()).reshape(-1).view(dtype.numpy)
 
 
 def _metadata(model: Model) -> bytes:
@@ -182,25 +235,25 @@ class GraphWriter:
             if value not in self.ids:
                 if value.data is None:
                     raise InternalError(f"{value!r} is used before it is computed")
-                self.ids[value] = self._const(value.data.numpy(), value.name or "const")
+                self.ids[value] = self._const(value.data, value.name or "const")
             return self.ids[value]
         array = np.asarray(value)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._arrays:
-            self._arrays[key] = self._const(array, "const")
+            self._arrays[key] = self._const(ArrayBlob(array), "const")
         return self._arrays[key]
 
-    def _const(self, array: np.ndarray[Any, Any], name: str) -> int:
-        dtype = DType.of(array.dtype)
-        if dtype not in _PAYLOAD:
-            raise UnsupportedError(f"the format has no constants of type {dtype}", where=name)
-        flat = np.ascontiguousarray(array).reshape(-1)
-        blob: dict[str, Any] = {"dataType": WIRE_DTYPES[dtype], "dataFormat": "NCHW"}
-        if array.ndim:
-            blob["dims"] = list(array.shape)
-        if flat.size:
-            field = _PAYLOAD[dtype]
-            blob[field] = flat.view(np.uint8) if field == "uint8s" else flat
+    def _const(self, data: Blob, name: str) -> int:
+        if data.dtype not in _PAYLOAD:
+            raise UnsupportedError(f"the format has no constants of type {data.dtype}", where=name)
+        blob: dict[str, Any] = {"dataType": WIRE_DTYPES[data.dtype], "dataFormat": "NCHW"}
+        if data.shape:
+            blob["dims"] = list(data.shape)
+        if nbytes(data):
+            field = _PAYLOAD[data.dtype]
+            dtype = DType.U8 if field == "uint8s" else data.dtype
+            # Unpacked when it is written: so no more than one weight is in memory at a time.
+            blob[field] = LazyBlob(partial(_flat, data, dtype), dtype, (nbytes(data) // dtype.size,))
         index = self._new(name)
         self.ops.append(
             {"type": "Const", "main_type": "Blob", "main": blob, "outputIndexes": [index], "name": self.names[index]}

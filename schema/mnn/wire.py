@@ -24,14 +24,17 @@ from typing import Any
 
 from minnow.schema.mnn import wire_read, wire_write
 from minnow.schema.mnn.fbs import Default, Table, schema
-from minnow.schema.mnn.wire_read import Buffer
+from minnow.schema.mnn.wire_read import MAX_BYTES, Buffer
+from minnow.schema.mnn.wire_write import room
 
 __all__ = [
+    "MAX_BYTES",
     "Buffer",
     "default",
     "enums",
     "read",
     "read_nested",
+    "room",
     "tables",
     "unions",
     "write",

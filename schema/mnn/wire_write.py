@@ -27,11 +27,11 @@ CACHE_LINE = 64
 
 def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
     """The FlatBuffer whose root is the table `root`, as described in `wire`."""
-    room = _room(value) + CACHE_LINE
+    bound = room(value) + CACHE_LINE
     try:
-        if room >= MAX_BYTES:
+        if bound >= MAX_BYTES:
             raise BuilderSizeError
-        writer = _Writer(schema(), room)
+        writer = _Writer(schema(), bound)
         writer.builder.Finish(writer.table(schema().tables[root], value, 1))
         view = memoryview(writer.builder.Bytes)[writer.builder.Head() :]
         if view.nbytes >= MAX_BYTES:
@@ -40,7 +40,7 @@ def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
         raise UnsupportedError(
             "the model is too large for one .mnn file",
             where=root,
-            why=f"it needs about {room / 2**30:.1f} GiB, and a FlatBuffer ends at 2 GiB",
+            why=f"it needs about {bound / 2**30:.1f} GiB, and a FlatBuffer ends at 2 GiB",
             hint="keep the weights in a side file",
         ) from None
     except Fault as fault:
@@ -48,16 +48,16 @@ def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
     return view.toreadonly()
 
 
-def _room(value: Any) -> int:
+def room(value: Any) -> int:
     """How many bytes a value takes at most, whatever field it is for."""
     if isinstance(value, Mapping):
-        return 48 + sum(16 + _room(item) for item in value.values())
+        return 48 + sum(16 + room(item) for item in value.values())
     if isinstance(value, str):
         return 16 + (len(value) if value.isascii() else 4 * len(value))
     if isinstance(value, (bytes, bytearray)):
         return 2 * CACHE_LINE + len(value)
     if isinstance(value, (list, tuple)):
-        return 16 + sum(8 + _room(item) for item in value)
+        return 16 + sum(8 + room(item) for item in value)
     if hasattr(value, "nbytes"):
         return 2 * CACHE_LINE + int(value.nbytes)
     shape = getattr(value, "shape", None)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
+from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, TensorType
+from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import window
 from minnow.schema.ops.encoding import bound
 from minnow.schema.ops.extent import agree
@@ -214,13 +215,15 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
         # Weights that are computed cannot be in groups: runtimes take them for those of the first one.
         fits = w.type.dtype is DType.F32 and (group == 1 or depthwise)
         return WireOp(type, "Convolution2D", main, node.inputs) if fits else None
-    array = w.array
-    assert array is not None
-    if array.dtype == np.float16:
+    weights = w.data
+    assert weights is not None
+    if weights.dtype is DType.F16:
         # Halves as they are: the third kind of compressed weights.
-        main["quanParameter"] = {"type": 3, "buffer": _flat(array, np.float16).view(np.int8), "quantScale": 1.0}
+        buffer = LazyBlob(lambda: _flat(weights.numpy(), np.float16).view(np.int8), DType.I8, (nbytes(weights),))
+        main["quanParameter"] = {"type": 3, "buffer": buffer, "quantScale": 1.0}
     else:
-        main["weight"] = _flat(array, np.float32)
+        count = nbytes(weights) // weights.dtype.size
+        main["weight"] = LazyBlob(lambda: _flat(weights.numpy(), np.float32), DType.F32, (count,))
     # Runtimes of the format read the bias without asking whether there is one.
     main["bias"] = np.zeros(outs, np.float32) if bias is None else _flat(bias.array, np.float32)
     return WireOp(type, "Convolution2D", main, (x,))

@@ -18,9 +18,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize(("level", "side_file"), [(0, False), (2, False), (2, True)])
 @pytest.mark.parametrize("real", onnx_models(), ids=str)
-def test_mnn_gives_the_numbers_of_the_source(real, level, tmp_path):
+def test_mnn_gives_the_numbers_of_the_source(real, level, side_file, tmp_path):
     model = read(real.path)
     if real.recorded:
         inputs, outputs = real.recording()
@@ -30,7 +30,7 @@ def test_mnn_gives_the_numbers_of_the_source(real, level, tmp_path):
         inputs = next(candidates(model, [0], {})).scaled(255).inputs
         outputs = dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs), strict=True))
     optimize(model, level)
-    (answer,) = mnn_oracle.run([mnn_oracle.Job(model, inputs)], tmp_path)
+    (answer,) = mnn_oracle.run([mnn_oracle.Job(model, inputs, side_file)], tmp_path)
     assert answer.outputs is not None, answer.log
     for (name, type), got in zip(model.outputs, answer.outputs, strict=True):
         result = compare(name, got.astype(type.dtype.numpy).reshape(outputs[name].shape), outputs[name])

@@ -1,0 +1,82 @@
+"""ONNX's own backend tests, each through a converted, written and loaded file.
+
+What does not pass stands in `not_passing.txt`, by reason. A line there is a claim as well: such a case has to be refused,
+or to differ, as its section says, and a case that passes has to leave the list. The list may only shrink.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# The suite keeps copies of its larger models in a folder of its own, by default in the user's home.
+os.environ["ONNX_HOME"] = tempfile.mkdtemp(prefix="minnow-onnx-suite-")
+
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of the generators of the cases: overflows that they mean
+    from onnx.backend.test import BackendTest
+
+    import minnow.backend
+
+    class Candidate(minnow.backend.Backend):
+        @classmethod
+        def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
+            return True  # what it is not compatible with has to be on the list, not to be skipped
+
+    CASES: dict[str, Callable[[], None]] = {
+        name.removesuffix("_cpu"): getattr(suite(), name)
+        for suite in BackendTest(Candidate, __name__).test_cases.values()
+        for name in vars(suite)
+        if name.startswith("test_") and name.endswith("_cpu")
+    }
+
+from minnow.schema.errors import MinnowError, UnsupportedError
+
+LIST = Path(__file__).with_name("not_passing.txt")
+_OUTCOMES: dict[str, type[BaseException]] = {"refused": UnsupportedError, "differs": AssertionError}
+
+
+def not_passing() -> dict[str, tuple[str, str]]:
+    """Outcome and reason by case: sections "[outcome] reason", with a case per line."""
+    found: dict[str, tuple[str, str]] = {}
+    section = ("", "")
+    for line in LIST.read_text().splitlines():
+        if line.startswith("["):
+            outcome, _, reason = line[1:].partition("] ")
+            section = outcome, reason
+        elif line and not line.startswith("#"):
+            assert line not in found, f"{line} is listed twice"
+            found[line] = section
+    return found
+
+
+KNOWN = not_passing()
+
+
+def test_the_list_names_cases_and_reasons():
+    assert set(KNOWN) <= set(CASES)
+    for case, (outcome, reason) in KNOWN.items():
+        assert outcome in _OUTCOMES, case
+        assert len(reason) > 10, case
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: str):
+    outcome, _ = KNOWN.get(case, ("", ""))
+    if not outcome:
+        CASES[case]()
+        return
+    try:
+        CASES[case]()
+    except _OUTCOMES[outcome] as e:
+        if outcome == "differs":
+            assert not isinstance(e, MinnowError)
+        return
+    pytest.fail(f"{case} passes: take it out of {LIST.name}")
