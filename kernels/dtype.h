@@ -6,7 +6,38 @@
 
 namespace minnow {
 
-enum class DType : uint8_t { kF32, kF64, kF16, kBF16, kI8, kU8, kI16, kU16, kI32, kU32, kI64, kU64, kBool };
+enum class DType : uint8_t {
+  kF32,
+  kF64,
+  kF16,
+  kBF16,
+  kI8,
+  kU8,
+  kI16,
+  kU16,
+  kI32,
+  kU32,
+  kI64,
+  kU64,
+  kBool,
+  // Storage types: tensors are kept in them, one element per byte with the upper bits 0. Ops move and convert them, and
+  // compute in others.
+  kF8E4M3FN,
+  kF8E4M3FNUZ,
+  kF8E5M2,
+  kF8E5M2FNUZ,
+  kF8E8M0,
+  kF6E2M3,
+  kF6E3M2,
+  kF4E2M1,
+  kI4,
+  kU4,
+  kI2,
+  kU2,
+};
+constexpr int kDTypes = 25;
+
+constexpr bool is_storage(DType t) { return t >= DType::kF8E4M3FN && t <= DType::kU2; }
 
 constexpr size_t dtype_size(DType t) {
   switch (t) {
@@ -24,10 +55,11 @@ constexpr size_t dtype_size(DType t) {
     case DType::kU64:
       return 8;
     default:
-      return 4;
+      return is_storage(t) ? 1 : 4;
   }
 }
 
+// A float type that kernels compute with.
 constexpr bool is_float(DType t) {
   return t == DType::kF32 || t == DType::kF64 || t == DType::kF16 || t == DType::kBF16;
 }

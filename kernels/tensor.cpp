@@ -1,5 +1,7 @@
 #include "kernels/tensor.h"
 
+#include <iterator>
+
 namespace minnow {
 
 std::string Shape::str() const {
@@ -9,8 +11,11 @@ std::string Shape::str() const {
 }
 
 const char* dtype_name(DType t) {
-  static const char* const kNames[] = {"f32", "f64", "f16", "bf16", "i8",  "u8",  "i16",
-                                       "u16", "i32", "u32", "i64",  "u64", "bool"};
+  static constexpr const char* kNames[] = {
+      "f32",    "f64",    "f16",    "bf16", "i8",       "u8",         "i16",    "u16",        "i32",
+      "u32",    "i64",    "u64",    "bool", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0",
+      "f6e2m3", "f6e3m2", "f4e2m1", "i4",   "u4",       "i2",         "u2"};
+  static_assert(std::size(kNames) == kDTypes);
   return kNames[static_cast<size_t>(t)];
 }
 

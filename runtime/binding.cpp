@@ -19,8 +19,32 @@ namespace minnow {
 namespace {
 
 // In the order of DType.
-constexpr const char* kNumpyNames[] = {"float32", "float64", "float16", "bfloat16", "int8",   "uint8", "int16",
-                                       "uint16",  "int32",   "uint32",  "int64",    "uint64", "bool"};
+constexpr const char* kNumpyNames[] = {"float32",
+                                       "float64",
+                                       "float16",
+                                       "bfloat16",
+                                       "int8",
+                                       "uint8",
+                                       "int16",
+                                       "uint16",
+                                       "int32",
+                                       "uint32",
+                                       "int64",
+                                       "uint64",
+                                       "bool",
+                                       "float8_e4m3fn",
+                                       "float8_e4m3fnuz",
+                                       "float8_e5m2",
+                                       "float8_e5m2fnuz",
+                                       "float8_e8m0fnu",
+                                       "float6_e2m3fn",
+                                       "float6_e3m2fn",
+                                       "float4_e2m1fn",
+                                       "int4",
+                                       "uint4",
+                                       "int2",
+                                       "uint2"};
+static_assert(std::size(kNumpyNames) == kDTypes);
 
 const char* numpy_name(DType t) { return kNumpyNames[static_cast<size_t>(t)]; }
 
@@ -128,7 +152,7 @@ Tensor to_tensor(nb::handle array) {
     PyBuffer_Release(&view);
     if (known) return tensor;
   } else {
-    PyErr_Clear();  // bfloat16, or not contiguous
+    PyErr_Clear();  // a type of ml_dtypes, or not contiguous
   }
   tensor.type.dtype = dtype_of(array);
   nb::object shape = array.attr("shape");
@@ -159,8 +183,8 @@ nb::dlpack::dtype dlpack_dtype(DType t) {
 
 // A numpy array that owns the buffer.
 nb::object to_array(const TensorType& type, Buffer buffer) {
-  // numpy does not know bfloat16 by itself: it is made as bytes, then seen as what it is.
-  const bool bytes = type.dtype == DType::kBF16;
+  // numpy does not know the types of ml_dtypes by itself: they are made as bytes, then seen as what they are.
+  const bool bytes = type.dtype == DType::kBF16 || is_storage(type.dtype);
   std::vector<size_t> shape(type.shape.begin(), type.shape.end());
   if (bytes) shape = {static_cast<size_t>(type.bytes())};
   auto* owned = new Buffer(std::move(buffer));
@@ -169,7 +193,7 @@ nb::object to_array(const TensorType& type, Buffer buffer) {
                                dlpack_dtype(bytes ? DType::kU8 : type.dtype));
   nb::object result = nb::cast(array);
   if (!bytes) return result;
-  nb::object dtype = nb::module_::import_("ml_dtypes").attr("bfloat16");
+  nb::object dtype = nb::module_::import_("ml_dtypes").attr(numpy_name(type.dtype));
   if (type.count() == 0) return nb::module_::import_("numpy").attr("empty")(shape_tuple(type.shape), dtype);
   return result.attr("view")(dtype).attr("reshape")(shape_tuple(type.shape));
 }
@@ -265,7 +289,7 @@ Attr to_attr(nb::handle value) {
   const auto type_name = nb::cast<std::string>(value.type().attr("__name__"));
   if (type_name == "DType") {
     const auto name = nb::cast<std::string>(value.attr("value"));
-    for (int i = 0; i <= static_cast<int>(DType::kBool); ++i)
+    for (int i = 0; i < kDTypes; ++i)
       if (name == dtype_name(static_cast<DType>(i))) return static_cast<DType>(i);
   }
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);

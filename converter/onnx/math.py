@@ -124,9 +124,9 @@ def _(b, *xs):
 
 
 @onnx.op("Cast", "CastLike")
-def _(b, x, like=None, *, to=None, saturate=1, round_mode="up"):  # the last two are about 8-bit floats only
+def _(b, x, like=None, *, to=None, saturate=1, round_mode="up"):
     dtype = like.type.dtype if to is None else dtype_of(to, "Cast")
-    return b.Cast(x, to=dtype)
+    return b.Cast(x, to=dtype, saturate=bool(saturate), round_mode=round_mode)
 
 
 @onnx.op("BitCast")

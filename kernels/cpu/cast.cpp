@@ -7,8 +7,21 @@
 namespace minnow {
 namespace {
 
+bool rounding_of(const Attrs& attrs, Rounding* out) {
+  const std::string mode = attrs.s("round_mode", "up");
+  *out = mode == "up" ? Rounding::kUp : mode == "down" ? Rounding::kDown : Rounding::kNearest;
+  return *out != Rounding::kNearest || mode == "nearest";
+}
+
+Status check_rounding(const Attrs& attrs) {
+  Rounding rounding;
+  if (rounding_of(attrs, &rounding)) return ok();
+  return fail(Code::kFormat, "there is no round_mode '%s'", attrs.s("round_mode", "").c_str());
+}
+
 Status infer_cast(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
+  MINNOW_RETURN_IF_ERROR(check_rounding(c.attrs));
   if (!c.attrs.has("to")) return fail(Code::kFormat, "the attribute \"to\" is missing");
   c.set(0, c.attrs.get("to", DType::kF32), c.shape(0));
   return ok();
@@ -16,18 +29,22 @@ Status infer_cast(InferContext& c) {
 
 Status infer_cast_like(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
+  MINNOW_RETURN_IF_ERROR(check_rounding(c.attrs));
   c.set(0, c.in(1).dtype, c.shape(0));
   return ok();
 }
 
-void run_cast(const Attrs&, const RunContext& context) {
+void run_cast(const Attrs& attrs, const RunContext& context) {
   const TensorType& from = context.in[0]->type;
   const TensorType& to = context.out[0]->type;
   const void* in = context.in[0]->data;
   void* out = context.out[0]->data;
+  Storing how;
+  how.saturate = attrs.get("saturate", true);
+  rounding_of(attrs, &how.rounding);
   context.pool->parallel_for(stored_count(from), 16384, [&](int64_t begin, int64_t end, int) {
     convert(from.dtype, offset(in, begin, dtype_size(from.dtype)), to.dtype, offset(out, begin, dtype_size(to.dtype)),
-            end - begin);
+            end - begin, how);
   });
 }
 

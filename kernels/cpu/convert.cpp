@@ -62,6 +62,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace minnow {
 namespace {
@@ -131,6 +132,41 @@ void to_half(const void* in, DType to, void* out, int64_t n, Function to_float) 
   }
 }
 
+// Bits of a storage type of integers.
+int width_of(DType t) { return t == DType::kI4 || t == DType::kU4 ? 4 : 2; }
+
+template <typename From>
+void to_storage(const void* in, DType to, void* out, int64_t n, Storing how) {
+  const From* x = static_cast<const From*>(in);
+  uint8_t* y = static_cast<uint8_t*>(out);
+  if (!is_minifloat(to)) {
+    const uint32_t mask = (1u << width_of(to)) - 1;
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_floating_point_v<From>)
+        y[i] = static_cast<uint8_t>(static_cast<uint32_t>(truncate<int32_t>(x[i])) & mask);
+      else
+        y[i] = static_cast<uint8_t>(static_cast<uint32_t>(x[i]) & mask);
+    }
+    return;
+  }
+  float buffer[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = std::min(kBlock, n - i);
+    for (int64_t j = 0; j < m; ++j) buffer[j] = static_cast<float>(x[i + j]);
+    f32_to_minifloat(buffer, to, y + i, m, how);
+  }
+}
+
+void from_storage(DType from, const void* data, int64_t n, void* buffer) {
+  const uint8_t* x = static_cast<const uint8_t*>(data);
+  if (is_minifloat(from)) return minifloat_to_f32(from, x, static_cast<float*>(buffer), n);
+  int32_t* y = static_cast<int32_t*>(buffer);
+  const int width = width_of(from), mask = (1 << width) - 1;
+  // Flipping the sign's bit and taking its value away again extends the sign.
+  const int sign = from == DType::kI4 || from == DType::kI2 ? 1 << (width - 1) : 0;
+  for (int64_t i = 0; i < n; ++i) y[i] = ((x[i] & mask) ^ sign) - sign;
+}
+
 template <typename From>
 void store_int(const void* in, DType to, void* out, int64_t n) {
   switch (to) {
@@ -188,7 +224,18 @@ void store_float(const void* in, DType to, void* out, int64_t n) {
       return each<From, int64_t>(in, out, n, truncate<int64_t, From>);
     case DType::kU64:
       return each<From, uint64_t>(in, out, n, truncate_u64<From>);
+    default:
+      return;  // storage types have their own way
   }
+}
+
+template <typename From>
+void store(const void* block, DType to, void* data, int64_t n, Storing how) {
+  if (is_storage(to)) return to_storage<From>(block, to, data, n, how);
+  if constexpr (std::is_floating_point_v<From>)
+    store_float<From>(block, to, data, n);
+  else
+    store_int<From>(block, to, data, n);
 }
 
 }  // namespace
@@ -218,37 +265,39 @@ const void* load_block(DType from, const void* data, int64_t n, void* buffer) {
       widen<uint32_t, int64_t>(data, buffer, n);
       return buffer;
     default:
-      return data;
+      if (!is_storage(from)) return data;
+      from_storage(from, data, n, buffer);
+      return buffer;
   }
 }
 
-void store_block(Compute from, const void* block, DType to, void* data, int64_t n) {
+void store_block(Compute from, const void* block, DType to, void* data, int64_t n, Storing how) {
   if (compute_dtype(from) == to) {
     if (block != data && n > 0) std::memcpy(data, block, static_cast<size_t>(n) * dtype_size(to));
     return;
   }
   switch (from) {
     case Compute::kF32:
-      return store_float<float>(block, to, data, n);
+      return store<float>(block, to, data, n, how);
     case Compute::kF64:
-      return store_float<double>(block, to, data, n);
+      return store<double>(block, to, data, n, how);
     case Compute::kI32:
-      return store_int<int32_t>(block, to, data, n);
+      return store<int32_t>(block, to, data, n, how);
     case Compute::kI64:
-      return store_int<int64_t>(block, to, data, n);
+      return store<int64_t>(block, to, data, n, how);
     case Compute::kU64:
-      return store_int<uint64_t>(block, to, data, n);
+      return store<uint64_t>(block, to, data, n, how);
   }
 }
 
-void convert(DType from, const void* in, DType to, void* out, int64_t n) {
+void convert(DType from, const void* in, DType to, void* out, int64_t n, Storing how) {
   const Compute compute = compute_type(from);
-  if (compute_dtype(compute) == from) return store_block(compute, in, to, out, n);
+  if (compute_dtype(compute) == from) return store_block(compute, in, to, out, n, how);
   Block buffer;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t m = std::min(kBlock, n - i);
     load_block(from, offset(in, i, dtype_size(from)), m, buffer.bytes);
-    store_block(compute, buffer.bytes, to, offset(out, i, dtype_size(to)), m);
+    store_block(compute, buffer.bytes, to, offset(out, i, dtype_size(to)), m, how);
   }
 }
 

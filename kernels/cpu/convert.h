@@ -1,9 +1,10 @@
-// Blocks of elements, converted between the type they are stored in and the type they are computed in. 13 element
+// Blocks of elements, converted between the type they are stored in and the type they are computed in. All element
 // types need only five types of arithmetic, so most ops are written for these five and work on blocks.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cpu/minifloat.h"
 #include "kernels/dtype.h"
 #include "kernels/tensor.h"
 
@@ -11,7 +12,8 @@ namespace minnow {
 
 enum class Compute : uint8_t { kF32, kF64, kI32, kI64, kU64 };
 
-// Holds every value of `t` exactly: f16, bf16 -> f32; the integers up to 16 bits and bool -> i32; u32 -> i64.
+// Holds every value of `t` exactly: f16, bf16, minifloats -> f32; the integers up to 16 bits and bool -> i32; u32 ->
+// i64.
 constexpr Compute compute_type(DType t) {
   switch (t) {
     case DType::kF32:
@@ -26,7 +28,7 @@ constexpr Compute compute_type(DType t) {
     case DType::kU64:
       return Compute::kU64;
     default:
-      return Compute::kI32;
+      return is_minifloat(t) ? Compute::kF32 : Compute::kI32;
   }
 }
 
@@ -56,12 +58,12 @@ const void* load_block(DType from, const void* data, int64_t n, void* buffer);
 
 // Converts n elements of a compute type as a cast does: floats truncate toward zero, and round to the nearest float16,
 // ties to even; integers wrap; bool is "not zero". A float that an integer type cannot hold gives what x86 gives: the
-// least int32 (int64 for 64-bit targets and u32), cut to the width.
-void store_block(Compute from, const void* block, DType to, void* data, int64_t n);
+// least int32 (int64 for 64-bit targets and u32), cut to the width. Minifloats are rounded from f32, as `how` says.
+void store_block(Compute from, const void* block, DType to, void* data, int64_t n, Storing how = {});
 
 // The same between any two types; n may be of any size. `in` and `out` may be the same memory if the types have one
 // size.
-void convert(DType from, const void* in, DType to, void* out, int64_t n);
+void convert(DType from, const void* in, DType to, void* out, int64_t n, Storing how = {});
 
 // In the body of a loop keeps the compiler from vectorizing it. For the few elements that do not fill a vector, and for
 // types that are too rare to be worth the code: a vectorized loop takes half a kilobyte.

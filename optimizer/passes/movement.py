@@ -255,7 +255,7 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
 
 
 _EXACT: dict[DType, tuple[DType, ...]] = {
-    DType.BOOL: (*(t for t in DType if t is not DType.BOOL),),
+    DType.BOOL: tuple(t for t in DType if t is not DType.BOOL and not t.is_storage),
     DType.U8: (DType.I16, DType.U16, DType.I32, DType.U32, DType.I64, DType.U64, DType.F16, DType.F32, DType.F64),
     DType.I8: (DType.I16, DType.I32, DType.I64, DType.F16, DType.BF16, DType.F32, DType.F64),
     DType.I16: (DType.I32, DType.I64, DType.F32, DType.F64),
@@ -288,7 +288,7 @@ def fuse_casts(b: Builder, m: Match) -> Value | None:
     source, middle = m.x.type.dtype, m.first.attrs["to"]
     if middle is not source and middle not in _EXACT.get(source, ()):
         return m.no(f"{middle} does not hold every number of {source}")
-    return b.Cast(m.x, to=m.second.attrs["to"])
+    return b.Cast(m.x, **m.second.attrs)
 
 
 @rewrite(lambda p, x: p.Concat(x, ..., as_="concat"), shared=True)

@@ -63,7 +63,7 @@ Status read_inputs(const Session& session, const minnow_tensor* inputs, size_t n
     size_t i = 0;
     MINNOW_RETURN_IF_ERROR(find(infos, in.name, k, "input", &i));
     if (given[i]) return fail(Code::kUsage, "input '%s' is given twice", infos[i].name.c_str());
-    if (in.rank < 0 || in.rank > kMaxRank || in.dtype < MINNOW_F32 || in.dtype > MINNOW_BOOL)
+    if (in.rank < 0 || in.rank > kMaxRank || in.dtype < MINNOW_F32 || in.dtype >= kDTypes)
       return fail(Code::kUsage, "input '%s' has rank %d and type %d", infos[i].name.c_str(), in.rank, in.dtype);
     Tensor& tensor = (*tensors)[i];
     tensor.type.dtype = static_cast<DType>(in.dtype);

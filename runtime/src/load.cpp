@@ -27,7 +27,7 @@ void read_dims(const wire::Input* input, bool scalar, TensorInfo* info) {
 }
 
 bool read_dtype(const std::string& name, DType* out) {
-  for (int i = 0; i <= static_cast<int>(DType::kBool); ++i) {
+  for (int i = 0; i < kDTypes; ++i) {
     if (name != dtype_name(static_cast<DType>(i))) continue;
     *out = static_cast<DType>(i);
     return true;

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
+from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node
 from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound
 from minnow.schema.ops.op import ELEMENTWISE, VIEW, Decoded, T, WireOp, fill, op
+from minnow.schema.ops.special import Array
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
 _FROM = frozenset({DType.F32, DType.I32, DType.U8, DType.I8, DType.BOOL})
@@ -22,16 +25,50 @@ _NARROWED = {
 
 
 @op(traits=ELEMENTWISE)
-def Cast(x: T, *, to: DType):
+def Cast(x: T, *, to: DType, saturate: bool = True, round_mode: str = "up"):
     """x as another type. Floats become integers by truncation, integers wrap around, everything but 0 is true.
 
-    A float beyond the integer's range gives anything, as in C.
+    A float beyond the integer's range gives anything, as in C. Floats of 8 bits and less are rounded from f32: with
+    `saturate` a number beyond the range becomes the greatest one, without it infinity or NaN, as the type has it.
+    Powers of two (f8e8m0) are rounded as `round_mode` says: "up", "down" or "nearest", ties up; without `saturate` 0
+    is NaN there. Negative numbers are NaN always.
     """
+    return converted(x, to, saturate, round_mode)
+
+
+def converted(x: Array, to: DType, saturate: bool = True, round_mode: str = "up") -> Array:
+    """What Cast computes; also for types that numpy itself does not convert."""
+    source = DType.of(x.dtype)
+    if source.is_storage and source is not to:
+        x = x.astype(np.float32 if source.is_float else np.int32)
+    if not to.is_storage or source is to:
+        return x.astype(to.numpy)
+    if not to.is_float:
+        # By way of a type that numpy wraps around to.
+        return (x if source.is_int else x.astype(np.int32)).astype(np.uint8).astype(to.numpy)
+    x = x.astype(np.float32)
+    if to is DType.F8E8M0:
+        return _power_of_two(x, saturate, round_mode)
+    if saturate:
+        most = np.float32(ml_dtypes.finfo(to.numpy).max)
+        x = np.clip(x, -most, most)
     return x.astype(to.numpy)
 
 
+def _power_of_two(x: Array, saturate: bool, round_mode: str) -> Array:
+    """The exponents of f32 numbers, rounded; they are what f8e8m0 stores."""
+    fraction, exponent = np.frexp(x)
+    up = {"up": fraction > 0.5, "down": False, "nearest": fraction >= 0.75}[round_mode]
+    code = exponent + up + 126
+    small, great = x < np.ldexp(np.float32(1), -127), (code > 254) | np.isinf(x)
+    code = np.where(small, 0 if saturate else 255, np.where(great, 254 if saturate else 255, code))
+    return np.where(np.isnan(x) | (x < 0), 255, code).astype(np.uint8).view(DType.F8E8M0.numpy)
+
+
 @Cast.shape
-def _(x, *, to):
+def _(x, *, to, saturate, round_mode):
+    if round_mode not in ("up", "down", "nearest"):
+        raise ModelError(f"there is no round_mode '{round_mode}'")
     return x.type.with_dtype(to)
 
 
@@ -59,6 +96,8 @@ def _(wire: WireOp) -> Decoded:
 def _(rng):
     for source in DType:
         for to in DType:
+            if source.is_storage and to.is_storage and source is not DType.F8E5M2 and to is not DType.I4:
+                continue  # pairs enough
             numbers = np.abs(fill(rng, (3, 7), DType.F64)) * 9
             yield (numbers.astype(source.numpy),), {"to": to}
     for shape in (), (0,), (2, 3, 5, 7), (1, 19, 3, 3):
@@ -74,6 +113,25 @@ def _(rng):
     yield (np.array([-1, 255, 256, 2**31, 2**32 + 7, -(2**40)], np.int64),), {"to": DType.I32}
     yield (np.array([-1, 255, 256, 300], np.int32),), {"to": DType.U8}
     yield (np.array([2**24 + 1, -(2**31)], np.int32),), {"to": DType.F32}
+    codes = np.arange(256, dtype=np.uint8)
+    ties = np.concatenate([fill(rng, (64,)) * 4**k for k in range(-12, 12)])
+    limits = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, 5.9e-39, 1.2e-38, 1.7e38, 2.6e38, 3.4e38, 1e9, -1e9]
+    for to in DType:
+        if not to.is_storage:
+            continue
+        numbers = (codes if to.bits == 8 else codes[: 2**to.bits]).view(to.numpy)
+        yield (numbers,), {"to": DType.F32}
+        yield (numbers,), {"to": DType.F16}
+        yield (np.arange(-300, 300, dtype=np.int64),), {"to": to}
+        if to.is_float:
+            # Every number, and what lies in the middle between it and the next.
+            exact = np.unique(numbers.astype(np.float32))
+            exact = np.concatenate([exact, (exact[1:] + exact[:-1]) / 2, ties, np.array(limits, np.float32)])
+            for saturate in (True, False):
+                yield (exact,), {"to": to, "saturate": saturate}
+    for round_mode in ("down", "nearest"):
+        for saturate in (True, False):
+            yield (exact,), {"to": DType.F8E8M0, "saturate": saturate, "round_mode": round_mode}
 
 
 @op(traits=ELEMENTWISE | VIEW)

@@ -24,7 +24,7 @@ WIRE_DTYPES: dict[DType, str] = {
     DType.I64: "DT_INT64",
     DType.BOOL: "DT_BOOL",
 }
-"""Codes of element types in the file; u32 and u64 have none."""
+"""Codes of element types in the file; u32, u64 and the storage types have none."""
 
 FROM_WIRE_DTYPE = {name: dtype for dtype, name in WIRE_DTYPES.items()}
 

@@ -26,7 +26,7 @@ from minnow.schema.ir.type import Shape, broadcast
 
 FLOATS = frozenset({DType.F32, DType.F64, DType.F16, DType.BF16})
 BOOLS = frozenset({DType.BOOL})
-INTS = frozenset(DType) - FLOATS - BOOLS
+INTS = frozenset(t for t in DType if t.is_int and not t.is_storage)
 
 # Annotations of operands: which element types they take.
 T = typing.Annotated[np.ndarray[Any, Any], frozenset(DType)]

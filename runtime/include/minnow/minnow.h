@@ -54,7 +54,19 @@ enum {
   MINNOW_U32,
   MINNOW_I64,
   MINNOW_U64,
-  MINNOW_BOOL
+  MINNOW_BOOL,
+  MINNOW_F8E4M3FN,
+  MINNOW_F8E4M3FNUZ,
+  MINNOW_F8E5M2,
+  MINNOW_F8E5M2FNUZ,
+  MINNOW_F8E8M0,
+  MINNOW_F6E2M3,
+  MINNOW_F6E3M2,
+  MINNOW_F4E2M1,
+  MINNOW_I4,
+  MINNOW_U4,
+  MINNOW_I2,
+  MINNOW_U2
 };
 
 typedef int32_t minnow_precision;
@@ -70,7 +82,7 @@ typedef struct minnow_options {
   minnow_precision precision; /* MINNOW_HIGH: float32 throughout */
 } minnow_options;
 
-/* Row-major, without gaps, native byte order. */
+/* Row-major, without gaps, native byte order. Types of less than 8 bits take a byte, its upper bits are 0. */
 typedef struct minnow_tensor {
   const char* name; /* of the model's input or output; NULL: the one at this place in the model's order */
   minnow_dtype dtype;
