@@ -151,7 +151,7 @@ def attach(net: Mapping[str, Any], path: Path | None) -> None:
                 )
             if count:
                 table = wire.tables["IDSTQuan" if len(part) > 1 else kind]
-                scalar = DType.of(table.fields[part[-1]].scalar.dtype)
+                scalar = DType.of(np.dtype(table.fields[part[-1]].scalar.dtype))
                 if count % scalar.size:
                     raise FormatError(f"{count} bytes are no vector of {scalar}", where=where)
                 _table(main, part)[part[-1]] = MappedBlob(path, offset, scalar, (count // scalar.size,)).numpy()
