@@ -120,9 +120,29 @@ def _(b, x, *, p=2):
 
 @onnx.op("BatchNormalization", since=9)
 def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, training_mode=0, node):
-    if training_mode or node.n_outputs > 1:
+    if training_mode:
+        return _batch_norm_of_batch(b, x, scale, bias, mean, var, epsilon, momentum)
+    if node.n_outputs > 1:
         raise UnsupportedError("BatchNormalization in training mode is not supported", hint="export for inference")
     return b.BatchNorm(x, scale, bias, mean, var, epsilon=epsilon)
+
+
+def _batch_norm_of_batch(
+    b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
+) -> tuple[Value, ...]:
+    """Normalizes by the statistics of the batch itself; also gives the running ones after it."""
+    n = rank(x, "the input of BatchNormalization")
+    axes = (0, *range(2, n))
+    centered = b.Sub(x, b.ReduceMean(x, axes=axes))
+    variance = b.ReduceMean(b.Square(centered), axes=axes)
+    per_channel = np.array([-1, *[1] * (n - 2)])
+    y = b.Div(centered, b.Sqrt(b.Add(variance, epsilon)))
+    y = b.Add(b.Mul(y, b.Reshape(scale, per_channel)), b.Reshape(bias, per_channel))
+    running = [
+        b.Add(b.Mul(old, momentum), b.Mul(b.Cast(b.Reshape(new, np.array([-1])), to=old.type.dtype), 1.0 - momentum))
+        for old, new in ((mean, b.ReduceMean(x, axes=axes)), (var, variance))
+    ]
+    return (y, *running)
 
 
 @onnx.op("InstanceNormalization")

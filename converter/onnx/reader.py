@@ -62,8 +62,12 @@ def _parse(path: Path) -> onnx.ModelProto:
 
 def _opsets(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
     opsets = opsets_of(proto.opset_import)
-    version = opsets.setdefault("", 1 if proto.ir_version < 3 else 0)
     newest = onnx.defs.onnx_opset_version()
+    if proto.ir_version < 3:
+        opsets.setdefault("", 1)
+    elif all(node.domain not in DEFAULT_DOMAINS for node in proto.graph.node):
+        opsets.setdefault("", newest)  # nothing asks for it
+    version = opsets.setdefault("", 0)
     if not OLDEST_OPSET <= version <= newest:
         raise UnsupportedError(
             f"opset {version} is not supported",
