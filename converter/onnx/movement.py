@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import constant, ints, rank, static_dim
+from minnow.converter.onnx.operand import constant, count, ints, is_known, rank
 from minnow.converter.onnx.tensor import dtype_of
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import Value
+from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.extent import axes_of
 
 onnx.same("Size", "Expand", "Tile", "Range", "NonZero")
 
@@ -56,7 +57,9 @@ def _(b, x, *, axes=None):
 
 @onnx.op("Squeeze", since=13)
 def _(b, x, axes=None):
-    return b.Squeeze(x, axes=ints(axes, "the axes of Squeeze"))
+    if axes is None:
+        return b.Squeeze(x)
+    return b.Squeeze(x, axes=ints(axes)) if is_known(axes) else b.Squeeze(x, axes)
 
 
 @onnx.op("Unsqueeze", until=12)
@@ -66,7 +69,7 @@ def _(b, x, *, axes):
 
 @onnx.op("Unsqueeze", since=13)
 def _(b, x, axes):
-    return b.Unsqueeze(x, axes=ints(axes, "the axes of Unsqueeze"))
+    return b.Unsqueeze(x, axes=ints(axes)) if is_known(axes) else b.Unsqueeze(x, axes)
 
 
 @onnx.op("Transpose")
@@ -81,22 +84,32 @@ def _(b, *xs, axis=1):
 
 @onnx.op("Split", until=12)
 def _(b, x, *, axis=0, split=None, node):
-    return b.Split(x, axis=axis, sizes=_parts(x, axis, split, node.n_outputs), n_outputs=node.n_outputs)
+    return b.Split(x, axis=axis, sizes=tuple(split), n_outputs=len(split)) if split else _equally(b, x, axis, node)
 
 
 @onnx.op("Split", since=13)
 def _(b, x, split=None, *, axis=0, num_outputs=None, node):
-    sizes = _parts(x, axis, ints(split, "the sizes of Split"), num_outputs or node.n_outputs)
-    return b.Split(x, axis=axis, sizes=sizes, n_outputs=len(sizes))
+    if split is None:
+        return _equally(b, x, axis, node, num_outputs)
+    if is_known(split):
+        sizes = ints(split)
+        return b.Split(x, axis=axis, sizes=sizes, n_outputs=len(sizes))
+    return b.Split(x, split, axis=axis, n_outputs=len(node.outputs) if count(split) is None else count(split))
 
 
-def _parts(x: Value, axis: int, sizes: Any, n: int) -> tuple[int, ...]:
-    if sizes:
-        return tuple(sizes)
-    extent = static_dim(x.type, axis, "the axis that Split divides")
-    # Where n does not divide the extent, the last part is smaller.
-    chunk = -(-extent // n)
-    return tuple(max(min(chunk, extent - i * chunk), 0) for i in range(n))
+def _equally(b: Builder, x: Value, axis: int, node: Any, num_outputs: int | None = None) -> Any:
+    """Where the number of parts does not divide the extent, those at the end are smaller."""
+    n = num_outputs or len(node.outputs)
+    dims = x.type.shape
+    extent = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else UNKNOWN
+    if isinstance(extent, int):
+        chunk = -(-extent // n)
+        sizes = tuple(max(min(chunk, extent - i * chunk), 0) for i in range(n))
+        return b.Split(x, axis=axis, sizes=sizes, n_outputs=n)
+    whole = b.Shape(x, start=axis, end=None if axis == -1 else axis + 1)
+    part = b.Div(b.Add(whole, n - 1), n)
+    rest = b.Sub(whole, b.Mul(part, np.arange(n)))
+    return b.Split(x, b.Min(b.Max(rest, 0), part), axis=axis, n_outputs=n)
 
 
 @onnx.op("Slice", until=9)
@@ -119,27 +132,26 @@ def _(b, x, *, mode="constant", pads, value=0.0):
 
 @onnx.op("Pad", since=11)
 def _(b, x, pads, value=None, axes=None, *, mode="constant"):
-    n = rank(x, "the input of Pad")
-    if axes is not None:
-        chosen = [a % n for a in ints(axes, "the axes of Pad")]
-        pads = _spread(b, pads, chosen, n)
-    if pads.data is not None:
-        interleaved: Any = constant(pads, "pads").astype(np.int64).reshape(2, n).T.reshape(-1)
-    else:
-        # Stored as all begins, then all ends; the op wants begin and end of each axis side by side.
-        interleaved = b.Reshape(b.Transpose(b.Reshape(pads, np.array([2, n])), perm=(1, 0)), np.array([2 * n]))
     if value is not None and value.type.shape == (1,):
         value = b.Reshape(value, np.zeros(0, np.int64))
-    return b.Pad(x, interleaved, value, mode=mode)
+    return b.Pad(x, _beside_each_other(b, x, pads, axes), value, mode=mode)
 
 
-def _spread(b: Builder, pads: Value, axes: list[int], n: int) -> Value:
-    if pads.data is not None:
-        full = np.zeros((2, n), np.int64)
-        full[:, axes] = pads.data.numpy().reshape(2, -1)
-        return b.const(full.reshape(-1))
-    index = np.array([[axis] for axis in [*axes, *(a + n for a in axes)]], np.int64)
-    return b.ScatterND(np.zeros(2 * n, np.int64), index, pads)
+def _beside_each_other(b: Builder, x: Value, pads: Value, axes: Value | None) -> Any:
+    """Pads are stored as all begins, then all ends, of some axes; the op wants begin and end of each axis."""
+    if pads.is_const and (axes is None or axes.is_const):
+        rows = constant(pads).astype(np.int64).reshape(2, -1).T
+        if axes is not None:
+            full = np.zeros((rank(x, "the input of Pad"), 2), np.int64)
+            full[list(axes_of(ints(axes), len(full), "axes"))] = rows
+            rows = full
+        return rows.reshape(-1)
+    made = b.Transpose(b.Reshape(pads, np.array([2, -1])), perm=(1, 0))
+    if axes is not None:
+        table = b.Fill(b.Concat(b.Shape(b.Shape(x)), np.array([2]), axis=0), np.array(0, np.int64))
+        made = b.ScatterND(table, b.Reshape(axes, np.array([-1, 1])), made)
+    n = x.type.rank
+    return b.Reshape(made, np.array([-1 if n is None else 2 * n]))
 
 
 @onnx.op("Gather")
@@ -173,7 +185,9 @@ def _(b, x, *, blocksize, mode="DCR"):
 
 
 @onnx.op("SpaceToDepth")
-def _(b, x, *, blocksize):
+def _(b, x, *, blocksize, mode="DCR"):
+    if mode != "DCR":
+        return NotImplemented
     return b.SpaceToDepth(x, blocksize=blocksize)
 
 
