@@ -1,14 +1,11 @@
 // The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32.
-#include <algorithm>
-
+#include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/matmul.h"
 
 namespace minnow {
 namespace {
 
 using LongLong = long long;
-
-bool is_byte(DType t) { return t == DType::kU8 || t == DType::kI8; }
 
 Status infer_matmul_integer(InferContext& c) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "two matrices are needed");
@@ -31,11 +28,6 @@ Status infer_matmul_integer(InferContext& c) {
   return ok();
 }
 
-int32_t byte_at(const Tensor& t, int64_t i) {
-  return t.type.dtype == DType::kU8 ? static_cast<int32_t>(t.as<uint8_t>()[i])
-                                    : static_cast<int32_t>(t.as<int8_t>()[i]);
-}
-
 // The zero point for row (or column) `i` of matrix `which`, when there are `size` rows in each matrix.
 int32_t zero_at(const Tensor* zeros, int64_t which, int64_t size, int64_t i) {
   if (zeros == nullptr) return 0;
@@ -46,55 +38,87 @@ int32_t zero_at(const Tensor* zeros, int64_t which, int64_t size, int64_t i) {
 class MatMulInteger final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
-    *workspace = 0;
-    return read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_);
+    MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
+    const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
+    if (node.constant[1] != nullptr && zero_known && packed_.empty()) {
+      packed_.resize(static_cast<size_t>(right_size()));
+      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i)
+        pack_panel(*node.constant[1], node.in.size() < 4 ? nullptr : node.constant[3], i, packed_.data());
+    }
+    *workspace = 2 * (left_size() + (packed_.empty() ? right_size() : 0));
+    return ok();
   }
 
   void run(const RunContext& context) override {
-    if (context.in[1]->type.dtype == DType::kU8) {
-      multiply<uint8_t>(context);
-    } else {
-      multiply<int8_t>(context);
+    const Tensor &a = *context.in[0], &b = *context.in[1];
+    const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
+    int16_t* left = static_cast<int16_t*>(context.workspace);
+    const int64_t rows = s_.a_matrices * s_.m, row_grain = 20000 / (s_.k + 1) + 1;
+    context.pool->parallel_for(rows, row_grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m);
+        if (a.type.dtype == DType::kU8) {
+          widen_bytes(a.as<uint8_t>() + i * s_.k, s_.k, zero, left + i * row(), row());
+        } else {
+          widen_bytes(a.as<int8_t>() + i * s_.k, s_.k, zero, left + i * row(), row());
+        }
+      }
+    });
+    const int16_t* right = packed_.data();
+    if (packed_.empty()) {
+      int16_t* packed = left + left_size();
+      context.pool->parallel_for(s_.b_matrices * panels(), 1 + 20000 / (integer_panel_size(s_.k) + 1),
+                                 [&](int64_t begin, int64_t end, int) {
+                                   for (int64_t i = begin; i < end; ++i) pack_panel(b, b_zeros, i, packed);
+                                 });
+      right = packed;
     }
+    // A task is a block of rows times a panel of columns.
+    constexpr int64_t kBlock = 64;
+    const int64_t blocks = (s_.m + kBlock - 1) / kBlock, width = integer_panel(), size = integer_panel_size(s_.k);
+    const int64_t work = std::min(s_.m, kBlock) * width * s_.k;
+    int32_t* c = context.out[0]->as<int32_t>();
+    context.pool->parallel_for(
+        s_.products() * blocks * panels(), 1 + 100000 / (work + 1), [&](int64_t begin, int64_t end, int) {
+          for (int64_t task = begin; task < end; ++task) {
+            const int64_t panel = task % panels(), first = task / panels() % blocks * kBlock;
+            const int64_t p = task / panels() / blocks;
+            const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m + first;
+            const int64_t from_b = s_.b[static_cast<size_t>(p)] * panels() + panel;
+            gemm_integer(left + from_a * row(), std::min(kBlock, s_.m - first), row() / 2, right + from_b * size,
+                         c + (p * s_.m + first) * s_.n + panel * width, s_.n, std::min(width, s_.n - panel * width));
+          }
+        });
   }
 
-  std::string scheme() const override { return "plain"; }
+  bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
+  std::string scheme() const override { return "panels"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:
   static const Tensor* input(const RunContext& context, size_t i) {
     return i < context.in.size() ? context.in[i] : nullptr;
   }
+  int64_t row() const { return 2 * integer_pairs(s_.k); }
+  int64_t panels() const { return (s_.n + integer_panel() - 1) / integer_panel(); }
+  int64_t left_size() const { return (s_.a_matrices * s_.m * row() + 31) / 32 * 32; }
+  int64_t right_size() const { return s_.b_matrices * panels() * integer_panel_size(s_.k); }
 
-  // Sums of products of 9-bit numbers, kept in unsigned 32 bits, where they may wrap.
-  template <typename B>
-  void multiply(const RunContext& context) const {
-    const Tensor& a = *context.in[0];
-    const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
-    const B* matrices = context.in[1]->as<B>();
-    uint32_t* c = reinterpret_cast<uint32_t*>(context.out[0]->data);
-    const int64_t grain = std::max<int64_t>(1, 10000 / (s_.n * s_.k + 1));
-    context.pool->parallel_for(s_.products() * s_.m, grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t p = row / s_.m, i = row % s_.m;
-        const int64_t which_a = s_.a[static_cast<size_t>(p)], which_b = s_.b[static_cast<size_t>(p)];
-        const int32_t zero = zero_at(a_zeros, which_a, s_.m, i);
-        uint32_t* to = c + row * s_.n;
-        std::fill(to, to + s_.n, 0u);
-        uint32_t sum = 0;
-        for (int64_t k = 0; k < s_.k; ++k) {
-          const uint32_t factor = static_cast<uint32_t>(byte_at(a, (which_a * s_.m + i) * s_.k + k) - zero);
-          const B* from = matrices + (which_b * s_.k + k) * s_.n;
-          for (int64_t j = 0; j < s_.n; ++j) to[j] += factor * static_cast<uint32_t>(static_cast<int32_t>(from[j]));
-          sum += factor;
-        }
-        if (b_zeros == nullptr) continue;
-        for (int64_t j = 0; j < s_.n; ++j) to[j] -= sum * static_cast<uint32_t>(zero_at(b_zeros, which_b, s_.n, j));
-      }
-    });
+  // Panel `i` of all panels of all right matrices.
+  void pack_panel(const Tensor& b, const Tensor* zeros, int64_t i, int16_t* packed) const {
+    const int64_t which = i / panels(), width = integer_panel(), first = i % panels() * width;
+    int16_t* to = packed + i * integer_panel_size(s_.k);
+    std::fill(to, to + integer_panel_size(s_.k), int16_t{0});
+    for (int64_t j = 0; j < std::min(width, s_.n - first); ++j) {
+      const int32_t zero = zero_at(zeros, which, s_.n, first + j);
+      for (int64_t k = 0; k < s_.k; ++k)
+        to[(k / 2 * width + j) * 2 + k % 2] =
+            static_cast<int16_t>(byte_at(b, (which * s_.k + k) * s_.n + first + j) - zero);
+    }
   }
 
   MatMulShape s_;
+  std::vector<int16_t> packed_;
 };
 
 std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }

@@ -163,6 +163,38 @@ def _taps(start: Any, extent: Any, n: int, size: int, ratio: int) -> list[tuple[
     return [(low, (1 - part) * inside), (np.minimum(low + 1, size - 1), part * inside)]
 
 
+@op(traits=SPATIAL)
+def MaxRoiPool(x: Float, rois: Float, *, height: int, width: int, scale: float = 1.0):
+    """The largest elements in height x width bins of regions of the images x[N, C, H, W]: [R, C, height, width].
+
+    A row of rois[R, 5] is an image and the corners x1, y1, x2, y2, which `scale` takes to elements, rounded halves away
+    from zero, both ends belonging to the region. Bins overlap where they meet within an element; one that is outside
+    the image gives 0.
+    """
+    f = np.float32
+    out = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
+    for r, (image, *corners) in enumerate(rois.astype(f)):
+        scaled = np.array(corners, f) * f(scale)
+        left, top, right, bottom = (np.trunc(np.abs(scaled) + f(0.5)) * np.sign(scaled)).astype(f)
+        rows, columns = (
+            _bins(first, last, n, size)
+            for first, last, n, size in ((top, bottom, height, x.shape[2]), (left, right, width, x.shape[3]))
+        )
+        for (i, h), (j, w) in product(enumerate(rows), enumerate(columns)):
+            part = x[int(image), :, h, w]
+            if part.size:
+                out[r, :, i, j] = part.max((1, 2))
+    return out
+
+
+def _bins(first: Any, last: Any, n: int, size: int) -> list[slice]:
+    """The elements of each of n bins along an axis."""
+    step = max(last - first + np.float32(1), np.float32(1)) / np.float32(n)
+    ends = np.arange(n + 1, dtype=np.float32) * step
+    starts, stops = (np.clip(e + first, 0, size).astype(int) for e in (np.floor(ends[:-1]), np.ceil(ends[1:])))
+    return [slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
+
+
 # ---- types -------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +235,21 @@ def _(x: Arg, rois: Arg, batch_indices: Arg, **attrs: Any) -> TensorType:
     if named and isinstance(images, int) and not 0 <= min(named) <= max(named) < images:
         raise ModelError(f"batch_indices names an image that is not within 0..{images - 1}")
     return x.type.with_shape((n, channels, attrs["output_height"], attrs["output_width"]))
+
+
+@MaxRoiPool.shape
+def _(x: Arg, rois: Arg, *, height: int, width: int, scale: float) -> TensorType:
+    need_rank(x, 4, "the input")
+    need_rank(rois, 2, "rois")
+    if rois.dtype != x.dtype:
+        raise ModelError(f"rois is {rois.dtype}, the input {x.dtype}")
+    if min(height, width) < 1:
+        raise ModelError(f"{height} x {width} bins")
+    if rois.shape is not None:
+        agree([rois.shape[1], 5], "the last axis of rois")
+    return x.type.with_shape(
+        (UNKNOWN if rois.shape is None else rois.shape[0], UNKNOWN if x.shape is None else x.shape[1], height, width)
+    )
 
 
 # ---- encoding ----------------------------------------------------------------------------------------------------
@@ -299,3 +346,18 @@ def _(rng):
                                                                 "output_height": 2, "output_width": 3}  # fmt: skip
     yield ((1, 2, 5, 5), np.zeros((0, 4), np.float32), np.zeros(0, np.int64)), {}
     yield ((1, 16, 8, 8), rois(1), np.array([0])), {"output_height": 7, "output_width": 7, "sampling_ratio": 3}
+
+
+@MaxRoiPool.samples
+def _(rng):
+    def rois(n, images, span):
+        start = rng.uniform(-2, span * 0.7, (n, 2))
+        corners = np.concatenate([start, start + rng.uniform(-2, span * 0.7, (n, 2))], 1)
+        return np.concatenate([rng.integers(0, images, (n, 1)), corners], 1).astype(np.float32)
+
+    yield ((2, 3, 9, 11), rois(5, 2, 10)), {"height": 3, "width": 2}
+    yield ((1, 17, 7, 5), rois(3, 1, 12)), {"height": 2, "width": 3, "scale": 0.5}
+    yield ((1, 2, 5, 5), np.zeros((0, 5), np.float32)), {"height": 1, "width": 1}
+    yield ((1, 2, 6, 6), np.array([[0, 0, 0, 5, 5], [0, 9, 9, 12, 12], [0, 2.5, 1.5, 3.5, 4.5]], np.float32)), {
+        "height": 7, "width": 4}  # fmt: skip
+    yield ((3, 1, 4, 4), rois(4, 3, 4)), {"height": 1, "width": 1, "scale": 1.25}

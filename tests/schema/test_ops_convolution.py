@@ -29,7 +29,38 @@ def conv_transpose(x: Array, w: Array, bias: Array | None = None, *, activation:
     return OnnxNode("ConvTranspose", (x, w, bias), attrs, after=activated(activation), by_onnxruntime=grouped)
 
 
-TABLE: dict[str, Row] = {"Conv": conv, "ConvTranspose": conv_transpose}
+def conv_integer(*operands: Array | None, auto_pad: str, **attrs: Any) -> OnnxNode:
+    if auto_pad:
+        attrs = {**attrs, "auto_pad": auto_pad}
+        del attrs["pads"]
+    x, w, *_ = operands
+    assert x is not None and w is not None
+    if len(operands) == 4 and operands[3] is not None and operands[3].size > 1:
+        # onnxruntime takes one zero point, the reference spreads several over two spatial axes: ask for floats, which
+        # are exact at this size.
+        floats = [x - np.float64(operands[2]), w - np.float64(operands[3].reshape(-1, *(1,) * (w.ndim - 1)))]
+        return OnnxNode("Conv", [f.astype(np.float32) for f in floats], attrs, after=lambda r: [r[0].astype(np.int32)])
+    return OnnxNode("ConvInteger", operands, attrs, opset=10)
+
+
+def deform_conv(*operands: Array | None, **attrs: Any) -> OnnxNode:
+    # The reference divides by the extent less one, and adds up without an end.
+    return OnnxNode("DeformConv", operands, attrs, opset=19, by_onnxruntime=True)
+
+
+def col2im(x: Array, image: Array, block: Array, **attrs: Any) -> OnnxNode:
+    # onnxruntime knows f32 only; the reference takes no batch without an element.
+    given = {k: v for k, v in attrs.items() if v}
+    return OnnxNode("Col2Im", (x, image, block), given, opset=18, by_onnxruntime=not x.size)
+
+
+TABLE: dict[str, Row] = {
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "ConvInteger": conv_integer,
+    "DeformConv": deform_conv,
+    "Col2Im": col2im,
+}
 
 
 @pytest.mark.parametrize(("op", "row", "sample"), cases(TABLE))

@@ -31,7 +31,16 @@ def roi_align(*operands: Array, coordinate_mode: str, **attrs: Any) -> OnnxNode:
     return OnnxNode("RoiAlign", operands, given(coordinate_transformation_mode=coordinate_mode, **attrs), opset=16)
 
 
-TABLE: dict[str, Row] = {"Resize": resize, "GridSample": grid_sample, "RoiAlign": roi_align}
+def max_roi_pool(*operands: Array, height: int, width: int, scale: float) -> OnnxNode:
+    return OnnxNode("MaxRoiPool", operands, {"pooled_shape": (height, width), "spatial_scale": scale}, opset=21)
+
+
+TABLE: dict[str, Row] = {
+    "Resize": resize,
+    "GridSample": grid_sample,
+    "RoiAlign": roi_align,
+    "MaxRoiPool": max_roi_pool,
+}
 
 
 @pytest.mark.parametrize(("op", "row", "sample"), cases(TABLE))
