@@ -28,6 +28,7 @@ class Case:
         outputs: number of outputs, or their names: "" is one that nobody asks for.
         constant: positions of the operands that are weights of the file.
         named: the graph's inputs have symbolic extents, so that shapes are known at run time only.
+        declared: element types of outputs that onnxruntime cannot infer, by name.
         close: tolerance, absolute for what is below 1 and relative above; None asks for equal numbers.
         quantum: by how much integers may differ.
     """
@@ -40,6 +41,7 @@ class Case:
     named: bool = True
     domain: str = CONTRIB
     opset: int = 17
+    declared: Mapping[str, int] = field(default_factory=dict)
     close: float = 2e-5
     quantum: int = 0
 
@@ -57,12 +59,14 @@ class Case:
         node = helper.make_node(self.op, names, self.names(), domain=self.domain, name="node", **self.attrs)
         feed = {n: a for i, (n, a) in enumerate(zip(names, self.inputs, strict=True))
                 if a is not None and i not in self.constant}  # fmt: skip
-        weights = [numpy_helper.from_array(a, names[i]) for i in self.constant if (a := self.inputs[i]) is not None]
+        weights = [numpy_helper.from_array(a, names[i]) for i, a in enumerate(self.inputs)
+                   if a is not None and i in self.constant]  # fmt: skip
         infos = []
         for name, array in feed.items():
             shape = [f"{name}_{i}" for i in range(array.ndim)] if self.named else array.shape
             infos.append(helper.make_tensor_value_info(name, onnx_type(array), shape))
-        results = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in self.names() if n]
+        results = [helper.make_tensor_value_info(n, self.declared.get(n, TensorProto.UNDEFINED), None)
+                   for n in self.names() if n]  # fmt: skip
         graph = helper.make_graph([node], "one", infos, results, weights)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(CONTRIB, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8), feed
@@ -73,7 +77,8 @@ def onnxruntime_runs(model: onnx.ModelProto, feed: Mapping[str, Array]) -> list[
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for output in copy.graph.output:
-        output.ClearField("type")
+        if output.type.tensor_type.elem_type == TensorProto.UNDEFINED:
+            output.ClearField("type")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -91,7 +96,7 @@ def engine_runs(model: onnx.ModelProto, feed: Mapping[str, Array], folder: Path,
 
 
 def assert_same(got: Sequence[Array], want: Sequence[Array], case: Case) -> None:
-    """Equal types and shapes, integers within a quantum, floats within the tolerance; NaN and infinity where they are."""
+    """Equal types and shapes, integers within a quantum, floats within the tolerance."""
     assert len(got) == len(want)
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         what = f"{case} output {i}"
