@@ -9,6 +9,7 @@ import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import static_dim
+from minnow.converter.onnx.sequence import at, wrap_optionals
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
@@ -43,10 +44,12 @@ def _(b, cond, *, then_branch, else_branch, node):
 def _(b, trip, cond=None, *carried, body, node):
     types = [TensorType(DType.I64, ()), TensorType(DType.BOOL, ())]
     graph, captured = _stable_body(node, body, types, [v.type for v in carried])
+    wrapped = wrap_optionals(graph, carried)
     graph.name = f"{node.name}/body"
     n_outputs = max(node.n_outputs, len(graph.outputs) - 1)
     trip = b.Reshape(trip, np.zeros(0, np.int64)) if trip is not None and trip.type.shape != () else trip
-    return b.Loop(trip, cond, *carried, *captured, body=graph, num_carried=len(carried), n_outputs=n_outputs)
+    made = b.Loop(trip, cond, *carried, *captured, body=graph, num_carried=len(carried), n_outputs=n_outputs)
+    return tuple(at(b, v, 0, "the result of a loop") if i in wrapped else v for i, v in enumerate(made))
 
 
 def _stable_body(
@@ -64,8 +67,12 @@ def _stable_body(
 
 
 def _widen(a: TensorType, b: TensorType) -> TensorType:
-    from minnow.schema.ir.type import UNKNOWN
+    from minnow.schema.ir.type import UNKNOWN, join_types, optional
 
+    if a.layout == "optional" and b.layout != "optional":
+        b = optional(b)  # it will be wrapped
+    if a.holds_tensors:
+        return join_types(a, b)
     if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
         return a.with_shape(None)
     return a.with_shape(x if x == y else UNKNOWN for x, y in zip(a.shape, b.shape, strict=True))

@@ -133,6 +133,10 @@ def type_proto(type: TensorType | None) -> onnx.TypeProto:
     proto = onnx.TypeProto()
     if type is None:
         return proto
+    if type.holds_tensors:
+        holder = proto.sequence_type if type.layout == "sequence" else proto.optional_type
+        holder.elem_type.CopyFrom(type_proto(type.element))
+        return proto
     proto.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(type.dtype.numpy)
     if type.shape is not None:
         proto.tensor_type.shape.SetInParent()

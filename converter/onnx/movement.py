@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import constant, count, ints, is_known, rank
-from minnow.converter.onnx.tensor import dtype_of
+from minnow.converter.onnx.tensor import dtype_of, no_strings, string_constant
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ops import Builder
@@ -21,16 +21,20 @@ onnx.same("Size", "Expand", "Tile", "Range", "NonZero")
 def _(b, *, value=None, value_float=None, value_floats=None, value_int=None, value_ints=None, value_string=None,
       value_strings=None, sparse_value=None):  # fmt: skip
     if value is not None:
-        return Value.constant(value)
+        return value if isinstance(value, Value) else Value.constant(value)
     if value_float is not None or value_floats is not None:
         return b.const(np.asarray(value_floats if value_float is None else value_float, np.float32))
     if value_int is not None or value_ints is not None:
         return b.const(np.asarray(value_ints if value_int is None else value_int, np.int64))
-    raise UnsupportedError("a constant of strings or a sparse one is not supported")
+    if value_string is not None or value_strings is not None:
+        return string_constant(() if value_strings is None else (len(value_strings),))
+    raise UnsupportedError("a sparse constant is not supported")
 
 
 @onnx.op("ConstantOfShape")
 def _(b, shape, *, value=None):
+    if isinstance(value, Value):
+        raise no_strings("a ConstantOfShape")
     fill = np.zeros(1, np.float32) if value is None else value.numpy()
     return b.Fill(shape, fill.reshape(()))
 

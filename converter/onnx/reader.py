@@ -14,10 +14,10 @@ from onnx import helper
 from minnow.converter.base import Call, Unsupported
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.function import DEFAULT_DOMAINS, Body, Library, opsets_of, types_of
-from minnow.converter.onnx.tensor import dtype_of, load_tensor
+from minnow.converter.onnx.tensor import dtype_of, initializer, load_tensor, no_strings
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
-from minnow.schema.ir.type import Dim, merge
+from minnow.schema.ir.type import Dim, merge, optional, sequence
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
@@ -180,18 +180,22 @@ class Translator:
         self._body(proto, scope)
         declared = []
         for info, value in zip(proto.output, scope.graph.outputs, strict=True):
-            declared.append((info.name, value.type.with_shape(self._declared_shape(info, value))))
+            declared.append((info.name, self._declared(info, value)))
         return scope.graph, declared
 
-    def _declared_shape(self, info: onnx.ValueInfoProto, value: Value) -> tuple[Dim, ...] | None:
+    def _declared(self, info: onnx.ValueInfoProto, value: Value) -> TensorType:
+        if value.type.holds_tensors:
+            declared = self._type(info) if info.type.WhichOneof("value") else value.type
+            if declared.layout != value.type.layout:
+                raise ModelError(f"the output '{info.name}' is declared as {declared}, and computed as {value.type}")
+            return declared
         if not info.type.tensor_type.HasField("shape"):
-            return value.type.shape
-        declared = self._type(info).shape
+            return value.type
         try:
-            return merge(value.type.shape, declared)
+            return value.type.with_shape(merge(value.type.shape, self._type(info).shape))
         except ModelError:
             # What is computed counts: exporters are known to declare stale output shapes.
-            return value.type.shape
+            return value.type
 
     def subgraph(self, proto: onnx.GraphProto, params: Sequence[TensorType]) -> tuple[Graph, list[Value]]:
         """Translates a nested graph.
@@ -245,6 +249,9 @@ class Translator:
             for i, node in enumerate(proto.node):
                 self._node(node, i, scope, known)
             outputs = [self._given(info.name, scope) for info in proto.output]
+            for info, value in zip(proto.output, outputs, strict=True):
+                if value.type.layout == "string":
+                    raise no_strings(f"the output '{info.name}' of {self.path}")
             if not scope.inlined:
                 scope.graph.outputs = outputs
             return outputs
@@ -257,6 +264,12 @@ class Translator:
         inputs = [self._lookup(n, scope, origin) if n else None for n in node.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
+        if any(v is not None and v.type.layout == "string" for v in inputs):
+            if node.op_type == "Identity" and node.output[0] not in scope.values:
+                scope.values[node.output[0]] = inputs[0]
+                return
+            if node.op_type not in ("Shape", "Size"):
+                raise no_strings(f"{origin}, which is a {node.op_type} of one")
         used = max((k + 1 for k, o in enumerate(node.output) if o), default=1)
         version = _version(node, self.opsets)
         call = Call(qualified(node), name, origin, version, used, list(node.output), self)
@@ -325,14 +338,15 @@ class Translator:
         if proto.sparse_initializer:
             raise UnsupportedError("sparse initializers are not supported", where=str(self.path))
         for tensor in proto.initializer:
-            scope.values[tensor.name] = Value.constant(load_tensor(tensor, self.path), tensor.name)
+            scope.values[tensor.name] = initializer(tensor, self.path)
         return set(scope.values)
 
     def _attributes(self, node: onnx.NodeProto, origin: str) -> dict[str, Any]:
         attrs: dict[str, Any] = {}
         for a in node.attribute:
             if a.type == onnx.AttributeProto.TENSOR:
-                attrs[a.name] = load_tensor(a.t, self.path)
+                is_text = a.t.data_type == onnx.TensorProto.STRING
+                attrs[a.name] = initializer(a.t, self.path) if is_text else load_tensor(a.t, self.path)
             elif a.type == onnx.AttributeProto.GRAPH:
                 attrs[a.name] = a.g
             elif a.type == onnx.AttributeProto.STRING:
@@ -347,13 +361,20 @@ class Translator:
         return attrs
 
     def _type(self, info: onnx.ValueInfoProto) -> TensorType:
-        if not info.type.HasField("tensor_type"):
-            kind = info.type.WhichOneof("value") or "untyped"
-            raise UnsupportedError(
-                f"'{info.name}' is a {kind.removesuffix('_type')}, not a tensor", where=str(self.path)
-            )
-        tensor = info.type.tensor_type
-        dtype = dtype_of(tensor.elem_type, f"'{info.name}' of {self.path}")
+        return self.type_of(info.type, f"'{info.name}' of {self.path}")
+
+    def type_of(self, type: onnx.TypeProto, where: str) -> TensorType:
+        """A type of the file. Raises UnsupportedError for maps, sparse tensors, and sequences of what is no tensor."""
+        kind = type.WhichOneof("value") or "untyped"
+        if kind in ("sequence_type", "optional_type"):
+            element = self.type_of(getattr(type, kind).elem_type, where)
+            if element.holds_tensors and (kind, element.layout) != ("optional_type", "sequence"):
+                raise UnsupportedError(f"a {kind.removesuffix('_type')} of {element.layout}s", where=where)
+            return sequence(element) if kind == "sequence_type" else optional(element)
+        if kind != "tensor_type":
+            raise UnsupportedError(f"it is a {kind.removesuffix('_type')}, not a tensor", where=where)
+        tensor = type.tensor_type
+        dtype = dtype_of(tensor.elem_type, where)
         if not tensor.HasField("shape"):
             return TensorType(dtype)
         return TensorType(dtype, tuple(_dim(d) for d in tensor.shape.dim))
@@ -367,6 +388,8 @@ def _dim(d: onnx.TensorShapeProto.Dimension) -> Dim:
 
 def _fixed(name: str, type: TensorType, shape: Sequence[int]) -> tuple[Dim, ...]:
     given = tuple(int(d) for d in shape)
+    if type.holds_tensors:
+        raise UsageError(f"input '{name}' is {type}, which has no shape")
     try:
         merged = merge(given, type.shape)
     except MinnowError as e:

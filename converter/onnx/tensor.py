@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +11,39 @@ import onnx
 from onnx import numpy_helper
 
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
-from minnow.schema.ir import ArrayBlob, Blob, DType, MappedBlob
+from minnow.schema.ir import ArrayBlob, Blob, DType, MappedBlob, TensorType, Value
+
+_NO_STRINGS = "the engine computes with numbers only"
+_CUT_STRINGS = "cut the model where its text has become numbers, for example with `onnx.utils.extract_model`"
 
 
 def dtype_of(code: int, where: str) -> DType:
-    """The DType of an ONNX element type. Raises UnsupportedError for strings, complex and sub-byte types."""
+    """The DType of an ONNX element type. Raises UnsupportedError for strings and complex numbers."""
+    if code == onnx.TensorProto.STRING:
+        raise no_strings(where)
     try:
         return DType.of(onnx.helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, TypeError):
         names = {v: k for k, v in onnx.TensorProto.DataType.items()}
         raise UnsupportedError(f"element type {names.get(code, code)} is not supported", where=where) from None
+
+
+def no_strings(where: str) -> UnsupportedError:
+    """What to raise where a string tensor would reach the engine."""
+    return UnsupportedError("string tensors are not supported", where=where, why=_NO_STRINGS, hint=_CUT_STRINGS)
+
+
+def string_constant(shape: Iterable[int], name: str = "") -> Value:
+    """Stands for a constant of strings as long as nobody reads more of it than its shape."""
+    blob = ArrayBlob(np.zeros(tuple(shape), np.uint8))
+    return Value(TensorType(blob.dtype, tuple(blob.shape), "string"), name, blob)
+
+
+def initializer(tensor: onnx.TensorProto, model_path: Path) -> Value:
+    """A constant of the file, of strings perhaps."""
+    if tensor.data_type == onnx.TensorProto.STRING:
+        return string_constant(tensor.dims, tensor.name)
+    return Value.constant(load_tensor(tensor, model_path), tensor.name)
 
 
 def load_tensor(tensor: onnx.TensorProto, model_path: Path) -> Blob:

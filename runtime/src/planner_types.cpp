@@ -186,6 +186,8 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
       if (value.constant != nullptr) continue;
       unknown.push_back(node.in[i]);
       bytes += value.type.bytes();
+      // Those of a sequence are whole tensors, which hardly ever come again.
+      if (value.type.dtype == DType::kU8) bytes += kSmallBytes;
     }
     if (unknown.empty()) continue;  // it wants a lazy constant
     *waits = true;

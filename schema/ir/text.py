@@ -7,10 +7,11 @@
     }
 
 `%name` is a value; unnamed ones are numbered, a name that is taken already gets `~2`, and names with characters other
-than letters, digits and `_./-` are quoted as in JSON. `_` is a missing operand. A constant is its type with its numbers
-in row-major order, or with a `#label`, by which it is meant again later or found in a table of blobs: so are constants
-of more than 16 elements. Attributes are Python literals, element types, or graphs. The comment behind a node is its
-origin. All other whitespace, line ends and comments mean nothing.
+than letters, digits and `_./-` are quoted as in JSON. A type is `f32[N,3]`, or `sequence(f32[N,3])` or `optional(...)`
+for bytes that hold such tensors, where `?` is an element nothing is known of. `_` is a missing operand. A constant is
+its type with its numbers in row-major order, or with a `#label`, by which it is meant again later or found in a table
+of blobs: so are constants of more than 16 elements. Attributes are Python literals, element types, or graphs. The
+comment behind a node is its origin. All other whitespace, line ends and comments mean nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from minnow.schema.errors import FormatError, InternalError
 from minnow.schema.ir.blob import Array, ArrayBlob, Blob
 from minnow.schema.ir.dtype import DType
 from minnow.schema.ir.graph import Graph, Node, Value
-from minnow.schema.ir.type import UNKNOWN, Dim, TensorType
+from minnow.schema.ir.type import HOLDERS, UNKNOWN, Dim, TensorType
 
 INLINE = 16
 """Constants with more elements than this are written by reference."""
@@ -169,6 +170,8 @@ def _word(name: str) -> str:
 
 def _type(type: TensorType) -> str:
     """As `str(type)`, with symbols quoted where they could be taken for something else."""
+    if type.holds_tensors:
+        return f"{type.layout}({UNKNOWN if type.element is None else _type(type.element)})"
     if type.shape is None:
         return str(type)
     return str(type.with_shape(d if isinstance(d, int) or d == UNKNOWN else _word(d) for d in type.shape))
@@ -380,6 +383,12 @@ class _Parser:
     # -- types and constants
 
     def type(self) -> TensorType:
+        if self.peek.kind == "word" and self.peek.text in HOLDERS:
+            holder = self.take().text
+            self.expect("(")
+            element = None if self.skip(UNKNOWN) else self.type()
+            self.expect(")")
+            return TensorType(DType.U8, (UNKNOWN,), holder, element)
         dtype = self.dtype(self.take())
         self.expect("[")
         shape: list[Dim] = []

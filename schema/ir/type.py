@@ -16,14 +16,27 @@ UNKNOWN = "?"
 
 Shape = tuple[Dim, ...]
 
+HOLDERS = ("sequence", "optional")
+"""Layouts of bytes that hold tensors."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """dtype, shape (None: even the rank is unknown) and memory layout ("nchw": row-major, "nc4hw4": channel blocks)."""
+    """dtype, shape (None: even the rank is unknown) and memory layout.
+
+    Layouts are "nchw" (row-major), "nc4hw4" (channel blocks), and those of a u8 tensor whose bytes hold other tensors:
+    "sequence" (any number of them) and "optional" (one, or none). `element` is then what is known of each of these.
+    """
 
     dtype: DType
     shape: Shape | None = None
     layout: str = "nchw"
+    element: TensorType | None = None
+
+    @property
+    def holds_tensors(self) -> bool:
+        """It is a sequence or an optional: its bytes are read and written by `schema.ir.sequence`."""
+        return self.layout in HOLDERS
 
     @property
     def rank(self) -> int | None:
@@ -63,8 +76,20 @@ class TensorType:
         return replace(self, layout=layout)
 
     def __str__(self) -> str:
+        if self.holds_tensors:
+            return f"{self.layout}({self.element or UNKNOWN})"
         dims = "*" if self.shape is None else ",".join(map(str, self.shape))
         return f"{self.dtype}[{dims}]" + ("" if self.layout == "nchw" else f"@{self.layout}")
+
+
+def sequence(element: TensorType | None) -> TensorType:
+    """Type of the bytes of a sequence of such tensors."""
+    return TensorType(DType.U8, (UNKNOWN,), "sequence", element)
+
+
+def optional(element: TensorType | None) -> TensorType:
+    """Type of the bytes of an optional: such a tensor or sequence, or nothing."""
+    return TensorType(DType.U8, (UNKNOWN,), "optional", element)
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
@@ -119,3 +144,18 @@ def join(a: Shape | None, b: Shape | None) -> Shape | None:
     if a is None or b is None or len(a) != len(b):
         return None
     return tuple(x if same_dim(x, y) else UNKNOWN for x, y in zip(a, b, strict=True))
+
+
+def join_types(a: TensorType, b: TensorType) -> TensorType:
+    """What holds for both of two alternatives of one dtype; what holds tensors keeps what is known of both's."""
+    if a.holds_tensors and b.holds_tensors:
+        return replace(a, element=join_elements(a.element, b.element))
+    layout = "nchw" if a.holds_tensors else a.layout
+    return TensorType(a.dtype, join(a.shape, b.shape), layout)
+
+
+def join_elements(a: TensorType | None, b: TensorType | None) -> TensorType | None:
+    """What is known of the tensors of a sequence that may hold either; None: nothing."""
+    if a is None or b is None or a.dtype is not b.dtype or a.holds_tensors is not b.holds_tensors:
+        return None
+    return join_types(a, b)

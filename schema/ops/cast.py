@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import DType, Node
+from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound
-from minnow.schema.ops.op import ELEMENTWISE, VIEW, Decoded, T, WireOp, fill, op
+from minnow.schema.ops.op import ELEMENTWISE, VIEW, Arg, Decoded, T, WireOp, fill, op
 from minnow.schema.ops.special import Array
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
@@ -138,6 +138,11 @@ def _(rng):
 def Identity(x: T):
     """y = x"""
     return x
+
+
+@Identity.shape
+def _(x: Arg) -> TensorType:
+    return x.type
 
 
 # Dropout drops nothing outside of training.

@@ -9,7 +9,7 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Graph, TensorType, Value
-from minnow.schema.ir.type import Shape, join
+from minnow.schema.ir.type import Shape, join_types
 from minnow.schema.ops.extent import scalar
 from minnow.schema.ops.op import Arg, Bool, Int, T, Trait, op
 
@@ -86,7 +86,7 @@ def _(cond: Arg, *captured: Arg, then_branch: Graph, else_branch: Graph) -> tupl
         raise ModelError("the branches have different outputs", why=f"{first} and {second}")
     if cond.value is not None:
         return tuple(first if np.reshape(cond.value, ()) else second)
-    return tuple(a.with_shape(join(a.shape, b.shape)) for a, b in zip(first, second, strict=True))
+    return tuple(join_types(a, b) for a, b in zip(first, second, strict=True))
 
 
 @Loop.shape
@@ -103,7 +103,7 @@ def _(trip_count: Arg | None, cond: Arg | None, *values: Arg, body: Graph, num_c
     for i, (before, type) in enumerate(zip(values[:num_carried], after[1:], strict=False)):
         if before.dtype != type.dtype:
             raise ModelError(f"carried value {i} goes into the body as {before.dtype} and comes out as {type.dtype}")
-        out.append(type.with_shape(join(before.shape, type.shape)))
+        out.append(join_types(type, before.type))
     trips = _trips(trip_count, cond, body)
     for type in after[1 + num_carried :]:
         shape: Shape | None = None if type.shape is None else (trips, *type.shape)
