@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import constant, ints, rank
+from minnow.converter.onnx.operand import constant, count, ints, rank
 from minnow.converter.onnx.tensor import dtype_of
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -134,6 +134,14 @@ def _(b, x, *, to):
     raise UnsupportedError("BitCast is not supported")
 
 
+def _all_if_empty(b: Builder, x: Value, axes: Value) -> Value:
+    """The computed axes, or all there are when these turn out to be none."""
+    n, rank = b.Shape(axes), b.Shape(b.Shape(x))
+    every = b.Cast(b.Range(0, b.Reshape(rank, np.zeros(0, np.int64)), 1), to=axes.type.dtype)
+    end = b.Where(b.Equal(n, 0), rank, n)
+    return b.Slice(b.Concat(axes, every, axis=0), np.zeros(1, np.int64), end)
+
+
 def _reduction(op: str) -> Any:
     def by_attribute(b: Builder, x: Value, *, axes: Any = None, keepdims: int = 1) -> Value:
         return getattr(b, op)(x, axes=None if axes is None else tuple(axes), keepdims=bool(keepdims))
@@ -141,11 +149,15 @@ def _reduction(op: str) -> Any:
     def by_operand(
         b: Builder, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Value:
-        listed = ints(axes, "the axes of a reduction") or ()
-        if not listed and noop_with_empty_axes:
+        reduce = getattr(b, op)
+        if count(axes) == 0 and noop_with_empty_axes:
             # Nothing is reduced, but what the reduction does to one element still happens.
-            return getattr(b, op)(b.Unsqueeze(x, axes=(-1,)), axes=(-1,), keepdims=False)
-        return getattr(b, op)(x, axes=listed or None, keepdims=bool(keepdims))
+            return reduce(b.Unsqueeze(x, axes=(-1,)), axes=(-1,), keepdims=False)
+        if axes is None or axes.is_const or count(axes) == 0:
+            return reduce(x, axes=ints(axes) or None, keepdims=bool(keepdims))
+        if count(axes) is None and not noop_with_empty_axes:
+            axes = _all_if_empty(b, x, axes)
+        return reduce(x, axes, keepdims=bool(keepdims))
 
     since = 13 if op == "ReduceSum" else 18
     onnx.op(op, until=since - 1)(by_attribute)
@@ -161,16 +173,9 @@ def _(b, x, *, axis=0, keepdims=1, select_last_index=0, node):
     return getattr(b, node.op)(x, axis=axis, keepdims=bool(keepdims), select_last_index=bool(select_last_index))
 
 
-@onnx.op("CumSum")
-def _(b, x, axis, *, exclusive=0, reverse=0):
-    (at,) = ints(axis, "the axis of CumSum")
-    return b.CumSum(x, axis=at, exclusive=bool(exclusive), reverse=bool(reverse))
-
-
-@onnx.op("CumProd")
-def _(b, x, axis, *, exclusive=0, reverse=0):
-    (at,) = ints(axis, "the axis of CumProd")
-    return b.CumProd(x, axis=at, exclusive=bool(exclusive), reverse=bool(reverse))
+@onnx.op("CumSum", "CumProd")
+def _(b, x, axis, *, exclusive=0, reverse=0, node):
+    return getattr(b, node.op)(x, axis, exclusive=bool(exclusive), reverse=bool(reverse))
 
 
 @onnx.op("TopK", until=9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +10,12 @@ from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import TensorType, Value
 
 
-def constant(value: Value, what: str) -> np.ndarray[Any, Any]:
+def is_known(value: Value) -> bool:
+    """The numbers of the operand are constant, or there are none."""
+    return value.is_const or count(value) == 0
+
+
+def constant(value: Value, what: str = "an operand") -> np.ndarray[Any, Any]:
     """The numbers of a constant operand. Raises UnsupportedError when it is computed."""
     if value.data is None:
         raise UnsupportedError(
@@ -21,18 +26,14 @@ def constant(value: Value, what: str) -> np.ndarray[Any, Any]:
     return value.data.numpy()
 
 
-@overload
-def ints(value: Value, what: str) -> tuple[int, ...]: ...
-@overload
-def ints(value: None, what: str) -> None: ...
-def ints(value: Value | None, what: str) -> tuple[int, ...] | None:
-    """A constant integer operand as a tuple; None when it is missing."""
-    return None if value is None else tuple(int(v) for v in constant(value, what).reshape(-1))
+def ints(value: Value | None, what: str = "an operand") -> tuple[int, ...]:
+    """The numbers of a constant operand, of one without elements, or of a missing one, which has none."""
+    return () if value is None or count(value) == 0 else tuple(int(v) for v in constant(value, what).reshape(-1))
 
 
-def scalar(value: Value | None, default: float, what: str) -> float:
-    """A constant number; the default when it is missing."""
-    return default if value is None else float(constant(value, what).reshape(-1)[0])
+def count(value: Value | None) -> int | None:
+    """How many elements an operand has, a missing one 0; None when only the run can tell."""
+    return 0 if value is None else value.type.count
 
 
 def rank(value: Value, what: str) -> int:

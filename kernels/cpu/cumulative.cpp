@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/axis.h"
-#include "kernels/cpu/convert.h"
+#include "kernels/cpu/operand.h"
 
 namespace minnow {
 namespace {
@@ -37,8 +37,6 @@ class Cumulative final : public Kernel {
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const Shape& shape = node.in[0]->shape;
-    MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis"), shape));
     exclusive_ = attrs_.b("exclusive");
     reverse_ = attrs_.b("reverse");
     dtype_ = node.in[0]->dtype;
@@ -46,6 +44,8 @@ class Cumulative final : public Kernel {
   }
 
   void run(const RunContext& context) override {
+    const Status status = view_.set(IntView(*context.in[1])[0], context.in[0]->type.shape);
+    if (!status.ok()) return context.report(status);
     is_float(dtype_) ? run_as<double>(context, DType::kF64) : run_as<int64_t>(context, DType::kI64);
   }
 
@@ -90,11 +90,12 @@ std::unique_ptr<Kernel> create(const NodeContext& node) {
 }
 
 Status infer_cumulative(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
   MINNOW_RETURN_IF_ERROR(infer_same(c));
   if (c.in(0).dtype == DType::kBool) return fail(Code::kFormat, "takes numbers, not bool");
-  if (!c.attrs.has("axis")) return fail(Code::kFormat, "the attribute \"axis\" is missing");
-  int axis = 0;
-  return normalize_axis(c.attrs.i("axis"), c.shape(0).rank(), &axis);
+  MINNOW_RETURN_IF_ERROR(require_int(c, 1));
+  if (c.shape(1).count() == 1) return ok();
+  return fail(Code::kFormat, "the axis must be one number, not the shape %s", c.shape(1).str().c_str());
 }
 
 MINNOW_OP("CumSum", infer_cumulative, create<false>, LayoutRule::kPlain, /*in_place=*/true);

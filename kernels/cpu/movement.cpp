@@ -203,22 +203,13 @@ void plan_concat(const NodeContext& node, std::vector<Copy>* copies) {
   }
 }
 
-// Without `sizes` the outputs are equal, but for a smaller last one.
-std::vector<int64_t> split_sizes(const Attrs& attrs, int64_t dim, int64_t outputs) {
-  std::vector<int64_t> sizes = attrs.ints("sizes");
-  if (sizes.empty() && outputs > 0) {
-    const int64_t part = (dim + outputs - 1) / outputs;
-    for (int64_t i = 0; i < outputs; ++i) sizes.push_back(std::clamp<int64_t>(dim - i * part, 0, part));
-  }
-  return sizes;
-}
-
 Status infer_split(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   Shape y = c.shape(0);
   int axis = 0;
   MINNOW_RETURN_IF_ERROR(normalize_axis(c.attrs.i("axis"), y.rank(), &axis));
-  const std::vector<int64_t> sizes = split_sizes(c.attrs, y[axis], c.num_outputs());
+  std::vector<int64_t> sizes = c.attrs.ints("sizes");
+  if (c.has(1)) MINNOW_RETURN_IF_ERROR(c.ints(1, &sizes));
   if (static_cast<int>(sizes.size()) != c.num_outputs())
     return fail(Code::kFormat, "%zu sizes for %d outputs", sizes.size(), c.num_outputs());
   int64_t rest = y[axis];
@@ -239,10 +230,9 @@ void plan_split(const NodeContext& node, std::vector<Copy>* copies) {
   int axis = 0;
   if (!normalize_axis(node.attrs.i("axis"), x.rank(), &axis).ok()) return;
   const int64_t total = x.count(axis, x.rank());
-  const auto sizes = split_sizes(node.attrs, x[axis], static_cast<int64_t>(node.out.size()));
   int64_t offset = 0;
   for (size_t i = 0; i < node.out.size(); ++i) {
-    const int64_t run = sizes[i] * x.count(axis + 1, x.rank());
+    const int64_t run = node.out[i]->shape.count(axis, x.rank());
     Copy copy;
     copy.output = static_cast<int>(i);
     copy.region.src_offset = offset;

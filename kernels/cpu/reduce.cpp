@@ -1,7 +1,7 @@
 // Reductions over any axes. Adjacent axes that are alike are merged first, so that what is left inside is either a row
 // that is reduced or a row of columns that are kept; everything else is iteration around these two.
 #define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cpp"
-#include "kernels/cpu/convert.h"
+#include "kernels/cpu/operand.h"
 #include "kernels/cpu/simd.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -332,6 +332,20 @@ struct Extent {
   int64_t stride;  // in elements
 };
 
+// The axes, negative ones counted from the end, as bits of a number.
+template <typename List>
+Status axes_of(const List& listed, int rank, bool empty_is_all, uint32_t* bits) {
+  const auto n = static_cast<int64_t>(listed.size());
+  *bits = n == 0 && empty_is_all ? (uint32_t{1} << rank) - 1 : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    int axis = 0;
+    MINNOW_RETURN_IF_ERROR(normalize_axis(listed[i], rank, &axis));
+    if ((*bits >> axis & 1) != 0) return fail(Code::kFormat, "axis %d is listed twice", axis);
+    *bits |= uint32_t{1} << axis;
+  }
+  return ok();
+}
+
 class Reduce final : public Kernel {
  public:
   Reduce(const NodeContext& node, Kind kind) : reduction_(reduction_of(kind)), attrs_(node.attrs) {}
@@ -342,17 +356,39 @@ class Reduce final : public Kernel {
     in_ = in.dtype;
     out_ = node.out[0]->dtype;
     pick_function();
-    const int rank = in.shape.rank();
-    std::vector<int> axes;
-    MINNOW_RETURN_IF_ERROR(normalize_axes(attrs_.ints("axes"), rank, !attrs_.has("axes"), &axes));
+    kept_.reserve(kMaxRank);
+    reduced_.reserve(kMaxRank);
+    computed_ = node.in.size() > 1 && node.in[1] != nullptr;
+    if (computed_) return ok();
+    uint32_t axes = 0;
+    MINNOW_RETURN_IF_ERROR(axes_of(attrs_.ints("axes"), in.shape.rank(), !attrs_.has("axes"), &axes));
+    lay_out(in.shape, axes);
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    if (computed_) {
+      const Shape& shape = context.in[0]->type.shape;
+      uint32_t axes = 0;
+      const Status status = axes_of(IntView(*context.in[1]), shape.rank(), false, &axes);
+      if (!status.ok()) return context.report(status);
+      lay_out(shape, axes);
+    }
+    reduce(context);
+  }
+
+ private:
+  // Bit i of `axes`: axis i is reduced.
+  void lay_out(const Shape& shape, uint32_t axes) {
+    const int rank = shape.rank();
     kept_.clear();
     reduced_.clear();
     count_ = 1;
     int64_t stride = 1;
     bool last_reduced = false, any = false;
     for (int i = rank - 1; i >= 0; --i) {
-      const int64_t dim = in.shape[i];
-      const bool is_reduced = std::find(axes.begin(), axes.end(), i) != axes.end();
+      const int64_t dim = shape[i];
+      const bool is_reduced = (axes >> i & 1) != 0;
       if (is_reduced) count_ *= dim;
       if (dim == 1) continue;
       std::vector<Extent>& extents = is_reduced ? reduced_ : kept_;
@@ -376,10 +412,9 @@ class Reduce final : public Kernel {
       columns_ = take_first(&kept_).size;
       if (!reduced_.empty()) row_ = take_first(&reduced_);
     }
-    return ok();
   }
 
-  void run(const RunContext& context) override {
+  void reduce(const RunContext& context) const {
     const int64_t groups = count(kept_);
     const int64_t pieces = (columns_ + kBlock - 1) / kBlock;
     const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, count_ * std::min(columns_, kBlock)));
@@ -397,7 +432,6 @@ class Reduce final : public Kernel {
     });
   }
 
- private:
   struct Accumulators {
     unsigned char bytes[kBlock * sizeof(LogSumExp)];
   };
@@ -529,6 +563,7 @@ class Reduce final : public Kernel {
   int64_t columns_ = 1;
   int64_t count_ = 1;  // elements reduced into one
   bool inner_reduced_ = true;
+  bool computed_ = false;  // the axes are an operand
 };
 
 template <Kind kind>
@@ -539,11 +574,13 @@ std::unique_ptr<Kernel> create(const NodeContext& node) {
 Status infer_any(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   const Shape& shape = c.shape(0);
-  std::vector<int> axes;
-  MINNOW_RETURN_IF_ERROR(normalize_axes(c.attrs.ints("axes"), shape.rank(), !c.attrs.has("axes"), &axes));
+  std::vector<int64_t> listed = c.attrs.ints("axes");
+  if (c.has(1)) MINNOW_RETURN_IF_ERROR(c.ints(1, &listed));
+  uint32_t axes = 0;
+  MINNOW_RETURN_IF_ERROR(axes_of(listed, shape.rank(), !c.has(1) && !c.attrs.has("axes"), &axes));
   Shape out;
   for (int i = 0; i < shape.rank(); ++i) {
-    const bool is_reduced = std::find(axes.begin(), axes.end(), i) != axes.end();
+    const bool is_reduced = (axes >> i & 1) != 0;
     if (!is_reduced || c.attrs.b("keepdims", true)) out.push_back(is_reduced ? 1 : shape[i]);
   }
   c.set(0, c.in(0).dtype, out);

@@ -66,8 +66,10 @@ Status infer_squeeze(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   const Shape& x = c.shape(0);
   std::vector<int> axes;
-  if (c.attrs.has("axes")) {
-    MINNOW_RETURN_IF_ERROR(normalize_axes(c.attrs.ints("axes"), x.rank(), false, &axes));
+  if (c.has(1) || c.attrs.has("axes")) {
+    std::vector<int64_t> listed = c.attrs.ints("axes");
+    if (c.has(1)) MINNOW_RETURN_IF_ERROR(c.ints(1, &listed));
+    MINNOW_RETURN_IF_ERROR(normalize_axes(listed, x.rank(), false, &axes));
   } else {
     for (int k = 0; k < x.rank(); ++k)
       if (x[k] == 1) axes.push_back(k);
@@ -85,7 +87,8 @@ Status infer_squeeze(InferContext& c) {
 Status infer_unsqueeze(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   const Shape& x = c.shape(0);
-  const std::vector<int64_t> listed = c.attrs.ints("axes");
+  std::vector<int64_t> listed = c.attrs.ints("axes");
+  if (c.has(1)) MINNOW_RETURN_IF_ERROR(c.ints(1, &listed));
   const int64_t rank = x.rank() + static_cast<int64_t>(listed.size());
   MINNOW_RETURN_IF_ERROR(require_out_rank(rank));
   std::vector<int> axes;

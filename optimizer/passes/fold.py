@@ -57,6 +57,7 @@ def _walk(graph: Graph) -> int:
         if node.subgraphs:
             changes += _pull(node)
             changes += sum(_walk(body) for body in node.subgraphs.values())
+        _name_axes(node)
         _refine(node)
         _refine_by_shape(node, memo)
         if node.op == "If" and node.input(0).is_const:
@@ -65,6 +66,21 @@ def _walk(graph: Graph) -> int:
         elif _fold(graph, node, memo):
             changes += 1
     return changes
+
+
+_LISTS = {"at": "axes", "parts": "sizes"}
+"""Operands of which the name says that they take the place of an attribute."""
+
+
+def _name_axes(node: Node) -> None:
+    """Makes an attribute, which rules can read, of axes and sizes that have become numbers."""
+    operands = get(node.op).inputs
+    if len(node.inputs) != 2 or len(operands) < 2 or operands[1].name not in _LISTS or not node.has_input(1):
+        return
+    numbers = node.input(1).array
+    if numbers is not None:
+        node.remove_input(1)
+        node.set_attrs(**{_LISTS[operands[1].name]: tuple(int(n) for n in numbers)})
 
 
 def _refine(node: Node) -> None:

@@ -288,7 +288,13 @@ def legalize_log_softmax(b: Builder, m: Match) -> Value:
 
 
 @rewrite(
-    lambda p, x: p.ReduceL1(x) | p.ReduceL2(x) | p.ReduceLogSum(x) | p.ReduceLogSumExp(x) | p.ReduceSumSquare(x),
+    lambda p, x: (
+        p.ReduceL1(x, ...)
+        | p.ReduceL2(x, ...)
+        | p.ReduceLogSum(x, ...)
+        | p.ReduceLogSumExp(x, ...)
+        | p.ReduceSumSquare(x, ...)
+    ),
     level=0,
 )
 def legalize_reduction(b: Builder, m: Match) -> Value | None:
@@ -316,23 +322,28 @@ def legalize_reduction(b: Builder, m: Match) -> Value | None:
     """
     if is_encodable(m.root):
         return m.no("the format has it")
+    if m.x.type.dtype not in (DType.F32, DType.I32):
+        return m.no("the format has no sums of that type")
     a = {"axes": m.root.attrs.get("axes"), "keepdims": m.root.attrs.get("keepdims", True)}
+    at = m.root.inputs[1:]  # the axes, where they are computed
     match m.root.op:
         case "ReduceL1":
-            return b.ReduceSum(b.Abs(m.x), **a)
+            return b.ReduceSum(b.Abs(m.x), *at, **a)
         case "ReduceL2":
-            return b.Sqrt(b.ReduceSum(b.Square(m.x), **a)) if m.x.type.dtype.is_float else m.no("integers")
+            return b.Sqrt(b.ReduceSum(b.Square(m.x), *at, **a)) if m.x.type.dtype.is_float else m.no("integers")
         case "ReduceSumSquare":
-            return b.ReduceSum(b.Square(m.x), **a)
+            return b.ReduceSum(b.Square(m.x), *at, **a)
         case "ReduceLogSum":
-            return b.Log(b.ReduceSum(m.x, **a))
+            return b.Log(b.ReduceSum(m.x, *at, **a))
         case _:
-            top = b.ReduceMax(m.x, axes=a["axes"], keepdims=True)
+            top = b.ReduceMax(m.x, *at, axes=a["axes"], keepdims=True)
             # An infinite maximum would make NaN of inf - inf.
             safe = b.Where(b.Less(b.Abs(top), np.float32(np.inf)), top, np.float32(0))
-            total = b.Log(b.ReduceSum(b.Exp(b.Sub(m.x, safe)), axes=a["axes"], keepdims=True))
+            total = b.Log(b.ReduceSum(b.Exp(b.Sub(m.x, safe)), *at, axes=a["axes"], keepdims=True))
             y = b.Add(total, safe)
-            return y if a["keepdims"] else b.Squeeze(y, axes=a["axes"] or tuple(range(m.x.type.rank or 0)))
+            if a["keepdims"]:
+                return y
+            return b.Squeeze(y, *at) if at else b.Squeeze(y, axes=a["axes"] or tuple(range(m.x.type.rank or 0)))
 
 
 @rewrite(lambda p, x: p.ArgMax(x) | p.ArgMin(x), level=0)

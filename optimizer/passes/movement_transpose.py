@@ -143,10 +143,14 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
     if operands[0].type.rank != rank:
         return None
     if node.op in _ALONG:
-        return Turned({**node.attrs, "axis": perm[node.attrs.get("axis", _ALONG[node.op])]})
+        axis = perm[node.attrs.get("axis", _ALONG[node.op])]
+        return Turned({**node.attrs, "axis": axis}, only_first=node.op == "Split")
+    if node.op in ("CumSum", "CumProd") and operands[1].array is not None:
+        axis = perm[int(operands[1].array.reshape(()))]
+        return Turned(node.attrs, only_first=True, operands={1: np.array(axis, np.int64)})
     if Trait.REDUCTION in traits:
         axes = node.attrs.get("axes")
-        if not node.attrs.get("keepdims", True):
+        if not node.attrs.get("keepdims", True) or node.has_input(1):
             return None
         return Turned({**node.attrs, "axes": None if axes is None else tuple(sorted(perm[a] for a in axes))})
     if node.op == "Pad" and operands[1].array is not None:
@@ -158,5 +162,5 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
     return None
 
 
-_ALONG = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "CumSum": 0, "CumProd": 0}
+_ALONG = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "Hardmax": -1}
 """Ops that work along one axis, by the default of their attribute `axis`, and keep the others where they are."""

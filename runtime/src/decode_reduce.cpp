@@ -77,13 +77,9 @@ Status decode_running(Decoder& d) {
   const auto* axis = d.main<wire::Axis>();
   Attrs attrs = make_attrs(
       {{"exclusive", main != nullptr && main->exclusive()}, {"reverse", main != nullptr && main->reverse()}});
-  const char* op = sum ? "CumSum" : "CumProd";
-  if (d.has(1)) {
-    finish_with_ints(d, op, {d.in(0)}, std::move(attrs), 1, "axis");
-  } else {
-    attrs.set("axis", int64_t{axis == nullptr ? 0 : axis->axis()});
-    d.finish(op, {d.in(0)}, std::move(attrs));
-  }
+  int at = d.in(1);
+  if (!d.has(1)) MINNOW_RETURN_IF_ERROR(d.ints({axis == nullptr ? 0 : axis->axis()}, &at));
+  d.finish(sum ? "CumSum" : "CumProd", {d.in(0), at}, std::move(attrs));
   return ok();
 }
 MINNOW_DECODE(CumSum, decode_running);

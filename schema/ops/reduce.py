@@ -11,7 +11,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
 from minnow.schema.ir.type import Shape
 from minnow.schema.ops.encoding import BOOL, F32, F32_I32, WIRE_DTYPES, bound, computes, constant, dtype_of, fields
-from minnow.schema.ops.extent import axes_of, axis_of, scalar
+from minnow.schema.ops.extent import axes_of, axis_of, contents, length, scalar, unknown
 from minnow.schema.ops.op import REDUCTION, Arg, Decoded, Encoding, Float, Int, Numeric, Op, T, Trait, WireOp, fill, op
 from minnow.schema.ops.special import Array, keep
 
@@ -25,13 +25,21 @@ def reduced(shape: Shape | None, axes: Sequence[int] | None, keepdims: bool) -> 
     return tuple(d for i, d in kept if keepdims or i not in gone)
 
 
+def _may_be_empty(listed: TensorType) -> bool:
+    """False when the operand is sure to hold a number."""
+    return not (listed.shape and isinstance(listed.shape[0], int) and listed.shape[0] > 0)
+
+
 def _reduction(code: str, dtypes: frozenset[DType] = F32_I32, logical: str = "") -> Encoding:
     """Reduction with an operation code; `logical` is the code that means the same for bool in foreign files."""
 
     def encode(node: Node) -> WireOp | None:
         attrs = bound(node)
-        # No axes in the table stands for all of them, so that none at all cannot be said.
+        # No axes, in the table or as operand, stand for all of them, so that none at all cannot be said.
         x = node.input(0).type
+        at = node.input(1) if node.has_input(1) else None
+        if at is not None and (at.is_const or _may_be_empty(at.type)):  # a constant is the attribute, once it is folded
+            return None
         if attrs["axes"] == () or x.dtype not in dtypes or 0 in (x.shape or ()):  # what is empty makes it crash
             return None
         main = {"operation": code, "keepDims": attrs["keepdims"]}
@@ -44,32 +52,36 @@ def _reduction(code: str, dtypes: frozenset[DType] = F32_I32, logical: str = "")
         if asked != code and not (asked == logical and dtype_of(wire) is DType.BOOL):
             return None
         axes = wire.field("dim")
+        attrs = {"keepdims": wire.field("keepDims", False)}
         if axes is None and len(wire.inputs) > 1:
             axes = constant(wire, 1)
             if axes is None:
-                return None
+                return None if _may_be_empty(wire.inputs[1].type) else (wire.inputs, attrs)
         listed = None if axes is None else tuple(int(a) for a in np.reshape(axes, -1))
-        return wire.inputs[:1], {"axes": listed or None, "keepdims": wire.field("keepDims", False)}
+        return wire.inputs[:1], {"axes": listed or None, **attrs}
 
     return Encoding(encode, decode, ("Reduction",))
 
 
-def _over(x: Array, axes: Sequence[int] | None) -> tuple[int, ...]:
+def _over(x: Array, axes: Sequence[int] | None, at: Array | None) -> tuple[int, ...]:
+    """The axes to reduce over: the computed ones, else those of the attribute, else all."""
+    if at is not None:
+        return axes_of((int(a) for a in at), x.ndim)
     return tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
 
 
 @op(mnn=_reduction("SUM"), traits=REDUCTION)
-def ReduceSum(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceSum(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Sum over axes; integers wrap around."""
     if x.dtype.kind in "iu":
-        return np.sum(x, axis=_over(x, axes), keepdims=keepdims, dtype=x.dtype)
-    return keep(lambda v: np.sum(v, axis=_over(x, axes), keepdims=keepdims), x)
+        return np.sum(x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
+    return keep(lambda v: np.sum(v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
 @op(mnn=_reduction("MEAN", F32), traits=REDUCTION)
-def ReduceMean(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceMean(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Mean over axes, NaN where there is nothing; of integers truncated toward zero."""
-    over = _over(x, axes)
+    over = _over(x, axes, at)
     if x.dtype.kind not in "iu":
         return keep(lambda v: np.sum(v, axis=over, keepdims=keepdims) / np.prod([x.shape[a] for a in over]), x)
     total = np.sum(x.astype(object), axis=over, keepdims=keepdims)
@@ -86,54 +98,54 @@ def _limit(dtype: np.dtype[Any], highest: bool) -> Any:
 
 
 @op(mnn=_reduction("MAXIMUM", F32_I32 | BOOL, "ANY"), traits=REDUCTION)
-def ReduceMax(x: T, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceMax(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Maximum over axes, of bool "any"; the lowest number there is where there is nothing."""
-    return np.max(x, axis=_over(x, axes), keepdims=keepdims, initial=_limit(x.dtype, highest=False))
+    return np.max(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=False))
 
 
 @op(mnn=_reduction("MINIMUM", F32_I32 | BOOL, "ALL"), traits=REDUCTION)
-def ReduceMin(x: T, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceMin(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Minimum over axes, of bool "all"; the highest number there is where there is nothing."""
-    return np.min(x, axis=_over(x, axes), keepdims=keepdims, initial=_limit(x.dtype, highest=True))
+    return np.min(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=True))
 
 
 @op(mnn=_reduction("PROD"), traits=REDUCTION)
-def ReduceProd(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceProd(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Product over axes; integers wrap around."""
     if x.dtype.kind in "iu":
-        return np.prod(x, axis=_over(x, axes), keepdims=keepdims, dtype=x.dtype)
-    return keep(lambda v: np.prod(v, axis=_over(x, axes), keepdims=keepdims), x)
+        return np.prod(x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
+    return keep(lambda v: np.prod(v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
 @op(traits=REDUCTION)
-def ReduceL1(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceL1(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Sum of absolute values over axes."""
-    return keep(lambda v: np.sum(np.abs(v), axis=_over(x, axes), keepdims=keepdims), x)
+    return keep(lambda v: np.sum(np.abs(v), axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
 @op(traits=REDUCTION)
-def ReduceL2(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceL2(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Square root of the sum of squares over axes."""
-    return keep(lambda v: np.sqrt(np.sum(v * v, axis=_over(x, axes), keepdims=keepdims)), x)
+    return keep(lambda v: np.sqrt(np.sum(v * v, axis=_over(x, axes, at), keepdims=keepdims)), x)
 
 
 @op(traits=REDUCTION)
-def ReduceSumSquare(x: Numeric, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceSumSquare(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Sum of squares over axes."""
-    return keep(lambda v: np.sum(v * v, axis=_over(x, axes), keepdims=keepdims), x)
+    return keep(lambda v: np.sum(v * v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
 @op(traits=REDUCTION)
-def ReduceLogSum(x: Float, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceLogSum(x: Float, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Logarithm of the sum over axes."""
-    return keep(lambda v: np.log(np.sum(v, axis=_over(x, axes), keepdims=keepdims)), x)
+    return keep(lambda v: np.log(np.sum(v, axis=_over(x, axes, at), keepdims=keepdims)), x)
 
 
 @op(traits=REDUCTION)
-def ReduceLogSumExp(x: Float, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceLogSumExp(x: Float, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Logarithm of the sum of exp(x) over axes, without overflow."""
-    return keep(lambda v: np.logaddexp.reduce(_flat(v, _over(x, axes)), axis=-1), x).reshape(
-        np.sum(x, axis=_over(x, axes), keepdims=keepdims).shape
+    return keep(lambda v: np.logaddexp.reduce(_flat(v, _over(x, axes, at)), axis=-1), x).reshape(
+        np.sum(x, axis=_over(x, axes, at), keepdims=keepdims).shape
     )
 
 
@@ -144,8 +156,21 @@ def _flat(x: Array, axes: Sequence[int]) -> Array:
     return np.transpose(x, (*kept, *axes)).reshape(*(x.shape[a] for a in kept), n)
 
 
-def _reduced_type(x: Arg, *, axes, keepdims):
-    return x.type.with_shape(reduced(x.shape, axes, keepdims))
+def _reduced_type(x: Arg, at: Arg | None, *, axes, keepdims):
+    if at is None:
+        return x.type.with_shape(reduced(x.shape, axes, keepdims))
+    if axes is not None:
+        raise ModelError("the axes are given twice, as attribute and as operand")
+    n, axes = length(at), contents(at)
+    if axes is None and x.rank is not None and n is not None:
+        if n > x.rank:
+            raise ModelError(f"{n} axes are reduced, and the rank is {x.rank}")
+        axes = range(n) if n in (0, x.rank) else None  # none or all of them, whichever they are
+    if axes is not None or x.shape is None:
+        return x.type.with_shape(None if axes is None else reduced(x.shape, axes, keepdims))
+    if keepdims:
+        return x.type.with_shape(1 if d == 1 else UNKNOWN for d in x.shape)
+    return x.type.with_shape(None if n is None else unknown(len(x.shape) - n))
 
 
 def _reduction_samples(op: Op) -> Any:
@@ -174,6 +199,10 @@ def _reduction_samples(op: Op) -> Any:
             yield (np.abs(x) if positive else x,), attrs
         if name != "ReduceMean":
             yield (fill(rng, (3, 0)),), {"axes": (1,)}
+        for shape, axes, keepdims in (((2, 3, 5, 7), (-1, 1), True), ((2, 3, 5), (1,), False), ((2, 3), (0, 1), False),
+                                      ((3, 5), (), True), ((), (), False)):  # fmt: skip
+            x = fill(rng, shape)
+            yield (np.abs(x) if positive else x, np.array(axes, np.int64)), {"keepdims": keepdims}
         for dtype in (DType.F64, DType.F16, DType.I32, DType.I64):
             if dtype in op.inputs[0].dtypes:
                 x = fill(rng, (3, 5, 2), dtype)
@@ -191,6 +220,7 @@ _REDUCTIONS = (
     *(ReduceL1, ReduceL2, ReduceSumSquare, ReduceLogSum, ReduceLogSumExp),
 )
 for _op in _REDUCTIONS:
+    _op.doc += "\n\n`at` takes the place of `axes` where the axes are computed; without either it is over all of them."
     _op.shape(_reduced_type)
     _op.samples(_reduction_samples(_op))
 
@@ -332,18 +362,19 @@ def _(rng):
 # ---- running sums and products
 
 
-def _running(x: Array, axis: int, exclusive: bool, reverse: bool, function: Any, neutral: int) -> Array:
+def _running(x: Array, axis: Array, exclusive: bool, reverse: bool, function: Any, neutral: int) -> Array:
+    at = axis_of(int(axis.reshape(())), x.ndim)
     v = x if x.dtype.kind in "iu" else x.astype(np.float64)
-    v = np.flip(v, axis) if reverse else v
-    v = function(v, axis=axis, dtype=v.dtype)
-    if exclusive and x.shape[axis]:
-        first = np.full_like(np.take(v, [0], axis), neutral)
-        v = np.concatenate([first, np.take(v, range(x.shape[axis] - 1), axis)], axis)
-    return (np.flip(v, axis) if reverse else v).astype(x.dtype)
+    v = np.flip(v, at) if reverse else v
+    v = function(v, axis=at, dtype=v.dtype)
+    if exclusive and x.shape[at]:
+        first = np.full_like(np.take(v, [0], at), neutral)
+        v = np.concatenate([first, np.take(v, range(x.shape[at] - 1), at)], at)
+    return (np.flip(v, at) if reverse else v).astype(x.dtype)
 
 
 @op()
-def CumSum(x: Numeric, *, axis: int, exclusive: bool = False, reverse: bool = False):
+def CumSum(x: Numeric, axis: Int, *, exclusive: bool = False, reverse: bool = False):
     """Sums of all elements up to each one along an axis; without the element itself, or from the end."""
     return _running(x, axis, exclusive, reverse, np.cumsum, 0)
 
@@ -353,28 +384,28 @@ def _(node: Node) -> WireOp | None:
     if node.input(0).type.dtype not in F32_I32:
         return None
     attrs = bound(node)
-    main = {"exclusive": attrs["exclusive"], "reverse": attrs["reverse"]}
-    return WireOp("CumSum", "CumSum", main, (node.input(0), np.array(attrs["axis"], np.int32)))
+    return WireOp("CumSum", "CumSum", {"exclusive": attrs["exclusive"], "reverse": attrs["reverse"]}, node.inputs)
 
 
 @CumSum.decode
 def _(wire: WireOp) -> Decoded:
-    axis = constant(wire, 1)
-    if axis is None or axis.size != 1:
+    if len(wire.inputs) != 2 or wire.inputs[1].type.count != 1:
         return None
-    attrs = {"exclusive": wire.field("exclusive", False), "reverse": wire.field("reverse", False)}
-    return wire.inputs[:1], {"axis": int(axis.reshape(())), **attrs}
+    return wire.inputs, {"exclusive": wire.field("exclusive", False), "reverse": wire.field("reverse", False)}
 
 
 @op()
-def CumProd(x: Numeric, *, axis: int, exclusive: bool = False, reverse: bool = False):
+def CumProd(x: Numeric, axis: Int, *, exclusive: bool = False, reverse: bool = False):
     """Products of all elements up to each one along an axis; without the element itself, or from the end."""
     return _running(x, axis, exclusive, reverse, np.cumprod, 1)
 
 
-def _same_type(x: Arg, *, axis, **_):
-    if x.rank is not None:
-        axis_of(axis, x.rank)
+def _running_type(x: Arg, axis: Arg, **_):
+    at = scalar(axis)
+    if axis.type.count not in (1, None):
+        raise ModelError(f"the axis is {axis.type}, not one number")
+    if at is not None and x.rank is not None:
+        axis_of(at, x.rank)
     return x.type
 
 
@@ -382,22 +413,25 @@ def _running_samples(rng):
     for exclusive in (False, True):
         for reverse in (False, True):
             attrs = {"exclusive": exclusive, "reverse": reverse}
-            yield ((2, 3, 5),), {"axis": 1, **attrs}
-            yield ((2, 3, 5),), {"axis": -1, **attrs}
-            yield ((17,),), {"axis": 0, **attrs}
-            yield ((3, 0),), {"axis": 1, **attrs}
-            yield ((1, 19, 3, 3),), {"axis": 0, **attrs}
+            for shape, axis in (((2, 3, 5), 1), ((2, 3, 5), -1), ((17,), 0), ((3, 0), 1), ((1, 19, 3, 3), 0)):
+                yield (shape, np.array(axis)), attrs
             for dtype in (DType.I32, DType.I64, DType.F64):
-                yield (fill(rng, (5, 3), dtype),), {"axis": 0, **attrs}
-    yield (np.array([1, np.inf, -np.inf, np.nan, 1], np.float32),), {"axis": 0}
+                yield (fill(rng, (5, 3), dtype), np.array(0, np.int32)), attrs
+    yield (np.array([1, np.inf, -np.inf, np.nan, 1], np.float32), np.array([0])), {}
 
 
 for _op in (CumSum, CumProd):
-    _op.shape(_same_type)
+    _op.shape(_running_type)
     _op.samples(_running_samples)
 
 
 # ---- softmax and its like
+
+
+def _same_type(x: Arg, *, axis):
+    if x.rank is not None:
+        axis_of(axis, x.rank)
+    return x.type
 
 
 def _shifted(v: Array, axis: int) -> Array:

@@ -48,15 +48,21 @@ def Flatten(x: T, *, axis: int = 1):
 
 
 @op(traits=VIEW)
-def Squeeze(x: T, *, axes: tuple[int, ...] | None = None):
-    """x without the named axes, whose extents must be 1; without `axes`, without all of extent 1."""
-    return x.squeeze(axes)
+def Squeeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None):
+    """x without the named axes, whose extents must be 1; without all of extent 1 when none are named.
+
+    `at` takes the place of `axes` where the axes are computed.
+    """
+    return x.squeeze(axes if at is None else tuple(int(a) for a in at))
 
 
 @op(traits=VIEW)
-def Unsqueeze(x: T, *, axes: tuple[int, ...]):
-    """x with new axes of extent 1, at these places of the output."""
-    return np.expand_dims(x, axes)
+def Unsqueeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] = ()):
+    """x with new axes of extent 1, at these places of the output.
+
+    `at` takes the place of `axes` where the axes are computed.
+    """
+    return np.expand_dims(x, axes if at is None else tuple(int(a) for a in at))
 
 
 @op(traits=MOVEMENT)
@@ -152,12 +158,19 @@ def _(x: Arg, axis: int) -> TensorType:
 
 
 @Squeeze.shape
-def _(x: Arg, axes: tuple[int, ...] | None) -> TensorType:
+def _(x: Arg, at: Arg | None, axes: tuple[int, ...] | None) -> TensorType:
+    n = None if at is None else length(at)
+    if at is not None:
+        axes = contents(at)
     if x.shape is None:
         return TensorType(x.dtype)
-    if axes is None:
+    if at is None and axes is None:
         # A symbol may turn out to be 1, and then the rank is another one.
         return TensorType(x.dtype, tuple(d for d in x.shape if d != 1) if x.type.is_static else None)
+    if axes is None:
+        if n is not None and n > len(x.shape):
+            raise ModelError(f"cannot squeeze {n} axes of {x.type}")
+        return TensorType(x.dtype, unknown(None if n is None else len(x.shape) - n))
     gone = axes_of(axes, len(x.shape))
     for i in gone:
         if isinstance(x.shape[i], int) and x.shape[i] != 1:
@@ -166,11 +179,15 @@ def _(x: Arg, axes: tuple[int, ...] | None) -> TensorType:
 
 
 @Unsqueeze.shape
-def _(x: Arg, axes: tuple[int, ...]) -> TensorType:
-    if x.shape is None:
+def _(x: Arg, at: Arg | None, axes: tuple[int, ...]) -> TensorType:
+    n = len(axes) if at is None else length(at)
+    if x.shape is None or n is None:
         return TensorType(x.dtype)
-    rank = len(x.shape) + len(axes)
-    new = axes_of(axes, rank)
+    rank = len(x.shape) + n
+    chosen = axes if at is None else contents(at)
+    if chosen is None:
+        return TensorType(x.dtype, unknown(rank))
+    new = axes_of(chosen, rank)
     rest = iter(x.shape)
     return TensorType(x.dtype, tuple(1 if i in new else next(rest) for i in range(rank)))
 
@@ -251,11 +268,20 @@ def _(wire: WireOp) -> Decoded:
 
 @Squeeze.encode("Squeeze")
 def _(node: Node) -> WireOp | None:
+    if node.has_input(1):
+        return _at_operand(node)
     axes = bound(node)["axes"]
     if axes is None:
         return WireOp("Squeeze", "SqueezeParam", {}, node.inputs)
     # No axes would mean all of them.
     return WireOp("Squeeze", "SqueezeParam", {"squeezeDims": list(axes)}, node.inputs) if axes else None
+
+
+def _at_operand(node: Node) -> WireOp | None:
+    """With computed axes, of which there must be some; constant ones are an attribute, once they are folded."""
+    at = node.input(1)
+    n = at.type.shape[0] if at.type.shape else None
+    return WireOp(node.op, "SqueezeParam", {}, node.inputs) if not at.is_const and isinstance(n, int) and n else None
 
 
 def _axes(wire: WireOp) -> tuple[int, ...] | None:
@@ -268,11 +294,13 @@ def _axes(wire: WireOp) -> tuple[int, ...] | None:
 @Squeeze.decode
 def _(wire: WireOp) -> Decoded:
     axes = _axes(wire)
-    return None if axes is None and len(wire.inputs) > 1 else (wire.inputs[:1], {"axes": axes or None})
+    return (wire.inputs, {}) if axes is None and len(wire.inputs) > 1 else (wire.inputs[:1], {"axes": axes or None})
 
 
 @Unsqueeze.encode("Unsqueeze", "ExpandDims")
 def _(node: Node) -> WireOp | None:
+    if node.has_input(1):
+        return _at_operand(node)
     axes = bound(node)["axes"]
     return WireOp("Unsqueeze", "SqueezeParam", {"squeezeDims": list(axes)}, node.inputs) if axes else None
 
@@ -280,7 +308,9 @@ def _(node: Node) -> WireOp | None:
 @Unsqueeze.decode
 def _(wire: WireOp) -> Decoded:
     axes = _axes(wire)
-    if axes is None and wire.type == "ExpandDims" and len(wire.inputs) == 1:
+    if axes is None and len(wire.inputs) > 1:
+        return wire.inputs, {}
+    if axes is None and wire.type == "ExpandDims":
         axes = (wire.field("axis", 0),)
     return None if axes is None else (wire.inputs[:1], {"axes": axes})
 
@@ -382,12 +412,18 @@ def _(rng):
         yield (x,), {"axes": axes}
     yield ((1, 3, 1, 5),), {}
     yield ((2, 3),), {"axes": ()}
+    computed: list[Any] = [((1, 3, 1, 5), (-2, 0)), ((1,), (0,)), ((2, 3), ()), ((0, 1), (1,))]
+    for x, axes in computed:
+        yield (x, _ints(*axes)), {}
 
 
 @Unsqueeze.samples
 def _(rng):
     for x, axes in (((3, 5), (0,)), ((3, 5), (1, 3)), ((3, 5), (-1,)), ((), (0,)), ((0, 2), (2, 0)), ((17,), (-2, 0))):
         yield (x,), {"axes": axes}
+    computed: list[Any] = [((3, 5), (1, -1)), ((), (0,)), ((0, 2), (2, 0)), ((2, 3), ())]
+    for x, axes in computed:
+        yield (x, _ints(*axes)), {}
 
 
 @Expand.samples

@@ -34,9 +34,12 @@ def Concat(*xs: T, axis: int):
 
 
 @op(traits=BLOCKS, outputs=None)
-def Split(x: T, *, axis: int = 0, sizes: tuple[int, ...]):
-    """x cut along an axis into parts of these sizes, one output each."""
-    return tuple(np.split(x, np.cumsum(sizes[:-1], dtype=np.int64), axis))
+def Split(x: T, parts: Int | None = None, *, axis: int = 0, sizes: tuple[int, ...] = ()):
+    """x cut along an axis into parts of these sizes, one output each.
+
+    `parts` takes the place of `sizes` where the sizes are computed.
+    """
+    return tuple(np.split(x, np.cumsum(sizes if parts is None else parts, dtype=np.int64)[:-1], axis))
 
 
 @op(traits=MOVEMENT)
@@ -93,7 +96,16 @@ def _(*xs: Arg, axis: int) -> TensorType:
 
 
 @Split.shape
-def _(x: Arg, axis: int, sizes: tuple[int, ...]) -> tuple[TensorType, ...]:
+def _(x: Arg, parts: Arg | None, axis: int, sizes: tuple[int, ...], n_outputs: int) -> tuple[TensorType, ...]:
+    if parts is not None:
+        if length(parts) not in (n_outputs, None):
+            raise ModelError(f"{length(parts)} sizes for {n_outputs} outputs")
+        known = contents(parts)
+        if known is None:
+            at = None if x.shape is None else axis_of(axis, len(x.shape))
+            shape = None if x.shape is None else tuple(UNKNOWN if i == at else d for i, d in enumerate(x.shape))
+            return (TensorType(x.dtype, shape),) * n_outputs
+        sizes = known
     if min(sizes, default=-1) < 0:
         raise ModelError(f"sizes {sizes} must be one number per output, none negative")
     if x.shape is None:
@@ -176,6 +188,9 @@ def _(x: Arg, pads: Arg, value: Arg | None, mode: str) -> TensorType:
 @Split.encode("Slice")
 def _(node: Node) -> WireOp | None:
     attrs = bound(node)
+    if node.has_input(1):  # a constant is the attribute, once it is folded
+        main = {"axis": attrs["axis"], "sourceType": "TORCH"}
+        return None if node.input(1).is_const else WireOp("Slice", "Slice", main, node.inputs, len(node.outputs))
     # Runtimes of the format do not make empty parts.
     if 0 in attrs["sizes"]:
         return None
@@ -189,6 +204,8 @@ def _(wire: WireOp) -> Decoded:
     points = wire.field("slicePoints") if len(wire.inputs) == 1 else constant(wire, 1)
     numbers = [] if points is None else [int(p) for p in points]
     n = wire.n_outputs
+    if source == "TORCH" and points is None and len(wire.inputs) > 1 and wire.inputs[1].type.shape == (n,):
+        return wire.inputs, {"axis": axis}
     shape = wire.inputs[0].type.shape
     extent = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else UNKNOWN
     sizes: tuple[int, ...]
@@ -293,6 +310,8 @@ def _(rng):
         ((6, 2), 0, (3, 3)), ((5, 2), 0, (0, 5)), ((1, 16, 2, 2), 1, (8, 8)), ((2, 3, 0), 1, (1, 1, 1)),
     ):  # fmt: skip
         yield (x,), {"axis": axis, "sizes": sizes}, len(sizes)
+    for x, axis, sizes in (((2, 6, 3), 1, (1, 2, 3)), ((4, 5), -1, (2, 3)), ((7,), 0, (7,)), ((5, 2), 0, (0, 5))):
+        yield (x, _ints(*sizes)), {"axis": axis}, len(sizes)
 
 
 @Slice.samples

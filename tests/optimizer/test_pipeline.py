@@ -120,7 +120,7 @@ def test_an_unknown_name_is_a_usage_error() -> None:
 
 
 def test_what_only_our_engine_runs_is_noticed_once() -> None:
-    text = "graph g(%x: f32[4]) { %y: f32[4] = CumProd(%x) {axis=0} %z: f32[4] = Exp(%y) return %z }"
+    text = "graph g(%x: f32[4]) { %y: f32[4] = CumProd(%x, i64[](0)) %z: f32[4] = Exp(%y) return %z }"
     model = _model(read(text))
     optimize(model)
     optimize(model)

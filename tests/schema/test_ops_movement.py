@@ -11,8 +11,9 @@ def same(name: str) -> Row:
     return lambda *operands, **attrs: OnnxNode(name, operands, attrs)
 
 
-def split(x: Array, *, axis: int, sizes: tuple[int, ...]) -> OnnxNode:
-    return OnnxNode("Split", (x, np.array(sizes, np.int64)), {"axis": axis}, outputs=len(sizes))
+def split(x: Array, parts: Array | None = None, *, axis: int, sizes: tuple[int, ...]) -> OnnxNode:
+    parts = np.array(sizes, np.int64) if parts is None else parts
+    return OnnxNode("Split", (x, parts), {"axis": axis}, outputs=len(parts))
 
 
 def pad(x: Array, pads: Array, value: Array | None = None, *, mode: str) -> OnnxNode | list[Array]:

@@ -10,9 +10,9 @@ from minnow.schema.ops import all_ops, get
 
 
 def reduction(name: str) -> Row:
-    def row(x: Array, *, axes: tuple[int, ...] | None, keepdims: bool) -> OnnxNode:
-        nothing = {"noop_with_empty_axes": int(axes == ())}
-        operand = None if axes is None else np.array(axes, np.int64)
+    def row(x: Array, at: Array | None = None, *, axes: tuple[int, ...] | None, keepdims: bool) -> OnnxNode:
+        operand = at if axes is None else np.array(axes, np.int64)
+        nothing = {"noop_with_empty_axes": int(operand is not None and operand.size == 0)}
         # onnxruntime drops a NaN that does not come first; it stays in numpy, PyTorch, the reference, and here.
         nan = name in ("ReduceMax", "ReduceMin") and x.dtype.kind == "f" and bool(np.isnan(x).any())
         return OnnxNode(name, (x, operand), {"keepdims": int(keepdims), **nothing}, by_reference=nan)
@@ -33,12 +33,13 @@ def top_k(x: Array, k: Array, *, axis: int, largest: bool, sorted: bool) -> Onnx
     return OnnxNode("TopK", (x, k), attrs, outputs=2)
 
 
-def cum_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> OnnxNode:
-    return OnnxNode("CumSum", (x, np.array(axis)), {"exclusive": int(exclusive), "reverse": int(reverse)})
+def cum_sum(x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> OnnxNode:
+    return OnnxNode("CumSum", (x, axis), {"exclusive": int(exclusive), "reverse": int(reverse)})
 
 
-def cum_prod(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> list[Array]:
+def cum_prod(x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> list[Array]:
     out = np.ones_like(x)  # element by element: the product of what comes before
+    axis = int(axis.reshape(()))
     n = x.shape[axis]
     for i in range(n):
         before = range(i + exclusive, n) if reverse else range(i + 1 - exclusive)

@@ -14,7 +14,10 @@ def same(name: str) -> Row:
 
 
 def with_axes(name: str) -> Row:
-    return lambda x, *, axes: OnnxNode(name, (x, None if axes is None else np.array(axes, np.int64)))
+    def row(x: Array, at: Array | None = None, *, axes: tuple[int, ...] | None) -> OnnxNode:
+        return OnnxNode(name, (x, at if at is not None or axes is None else np.array(axes, np.int64)))
+
+    return row
 
 
 def eye(x: Array, *, to: Any, k: int) -> OnnxNode:
