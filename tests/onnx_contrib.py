@@ -57,7 +57,7 @@ class Case:
         """The model, and what to feed it."""
         names = ["" if a is None else f"in{i}" for i, a in enumerate(self.inputs)]
         node = helper.make_node(self.op, names, self.names(), domain=self.domain, name="node", **self.attrs)
-        feed = {n: a for i, (n, a) in enumerate(zip(names, self.inputs, strict=True))
+        feed = {n: np.asarray(a) for i, (n, a) in enumerate(zip(names, self.inputs, strict=True))
                 if a is not None and i not in self.constant}  # fmt: skip
         weights = [numpy_helper.from_array(a, names[i]) for i, a in enumerate(self.inputs)
                    if a is not None and i in self.constant]  # fmt: skip

@@ -21,12 +21,12 @@ MASKED = -10000.0
 """What is added to the scores of padding where the node does not say: far below, yet no infinity."""
 
 
-def split_heads(b: Builder, x: Value, count: int) -> Value:
-    """[B, S, N * D] as [B, N, S, D]."""
+def split_heads(b: Builder, x: Value, count: int, per_head: int = -1) -> Value:
+    """[B, S, N * D] as [B, N, S, D]; D may be given where the type of x does not say."""
     size = x.type.shape[-1] if x.type.shape else -1
     if isinstance(size, int) and size % count:
         raise ModelError(f"{size} features do not go into {count} heads")
-    per_head = size // count if isinstance(size, int) else -1
+    per_head = size // count if isinstance(size, int) else per_head
     return b.Transpose(b.Reshape(x, np.array([0, 0, count, per_head])), perm=(0, 2, 1, 3))
 
 

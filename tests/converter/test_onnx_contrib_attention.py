@@ -85,8 +85,7 @@ def many_heads() -> list[Case]:
     kv = k[:, :S]
 
     def case(*inputs: Any, attrs: Any = HEADS, outputs: Any = 1, named: bool = True) -> Case:
-        return Case("MultiHeadAttention", inputs, attrs, outputs, constant=[3], named=named,
-                    declared={"weights": 1})
+        return Case("MultiHeadAttention", inputs, attrs, outputs, constant=[3], named=named, declared={"weights": 1})
 
     return [
         case(q, k, v),

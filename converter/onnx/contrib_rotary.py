@@ -1,0 +1,176 @@
+"""Rotary positions, and attention where groups of query heads share keys and values (com.microsoft).
+
+A group's queries are laid out as rows of one matrix, so that no key or value is ever repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.onnx.contrib import cast, contrib, extent, listed, positions
+from minnow.converter.onnx.contrib_attention import lowest, merge_heads, scaled, softmax, split_heads
+from minnow.converter.onnx.operand import rank, static_dim
+from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.ir import DType, Value
+from minnow.schema.ops import Builder
+
+
+@contrib("RotaryEmbedding")
+def _(b, x, places, cos, sin, *, interleaved=0, is_packed_batching=0, num_heads=0, rotary_embedding_dim=0, scale=1.0):
+    # The scale is of no effect: onnxruntime does not read it.
+    if is_packed_batching:
+        raise UnsupportedError("RotaryEmbedding of packed batches is not supported")
+    if rank(x, "the input of RotaryEmbedding") == 4:
+        return rotated(b, x, _places(b, x, places, 2), cos, sin, interleaved)
+    if rotary_embedding_dim and not num_heads:
+        raise ModelError("RotaryEmbedding with rotary_embedding_dim needs num_heads")
+    whole = 2 * static_dim(cos.type, 1, "the cosines")
+    if not num_heads:
+        num_heads = static_dim(x.type, 2, "the features of RotaryEmbedding without num_heads") // whole
+    heads = split_heads(b, x, num_heads, -1 if rotary_embedding_dim else whole)
+    return merge_heads(b, rotated(b, heads, _places(b, x, places, 1), cos, sin, interleaved))
+
+
+def _places(b: Builder, x: Value, places: Value, axis: int) -> Value:
+    """The places of the rows: as they are given, or counted from where they begin."""
+    if rank(places, "position_ids") == 2:
+        return places
+    return b.Unsqueeze(b.Add(positions(b, extent(b, x, axis)), places), axes=(0,))
+
+
+def rotated(b: Builder, x: Value, places: Value, cos: Value, sin: Value, interleaved: int) -> Value:
+    """Heads [B, N, S, D] with pairs of features turned by the angles of their places.
+
+    Args:
+        places: [B or 1, S], rows of the tables.
+        cos, sin: [places, pairs]; features beyond the pairs stay as they are.
+        interleaved: the pairs are neighbors; otherwise the first half of the features goes with the second.
+    """
+    pairs = static_dim(cos.type, 1, "the cosines of a rotation")
+    c, s = (cast(b, b.Unsqueeze(b.Gather(table, places), axes=(1,)), x.type.dtype) for table in (cos, sin))
+    size = static_dim(x.type, 3, "the heads that are rotated")
+    if 2 * pairs > size:
+        raise ModelError(f"the tables rotate {2 * pairs} features, a head has {size}")
+    rest = None
+    if 2 * pairs < size:
+        x, rest = b.Split(x, axis=3, sizes=(2 * pairs, size - 2 * pairs), n_outputs=2)
+    if interleaved:
+        grid = b.Reshape(x, np.array([0, 0, 0, pairs, 2]))
+        first, second = (b.Squeeze(p, axes=(4,)) for p in b.Split(grid, axis=4, sizes=(1, 1), n_outputs=2))
+    else:
+        first, second = b.Split(x, axis=3, sizes=(pairs, pairs), n_outputs=2)
+    turned = b.Sub(b.Mul(first, c), b.Mul(second, s)), b.Add(b.Mul(second, c), b.Mul(first, s))
+    if interleaved:
+        both = b.Concat(*(b.Unsqueeze(t, axes=(4,)) for t in turned), axis=4)
+        y = b.Reshape(both, np.array([0, 0, 0, 2 * pairs]))
+    else:
+        y = b.Concat(*turned, axis=3)
+    return y if rest is None else b.Concat(y, rest, axis=3)
+
+
+@contrib("GroupQueryAttention")
+def _(b, query, key, value, past_key, past_value, last, total, cos=None, sin=None, places=None, added=None, sink=None,
+      k_scale=None, v_scale=None, q_norm=None, k_norm=None, *, causal=1, do_rotary=0, k_quant_type="NONE",
+      kv_cache_bit_width=0, kv_num_heads, local_window_size=-1, num_heads, qk_norm_epsilon=1e-6, qk_output=0,
+      rotary_interleaved=0, scale=None, sliding_window_cache=0, smooth_softmax=-1, softcap=0.0, v_quant_type="NONE",
+      node):  # fmt: skip
+    if k_scale is not None or v_scale is not None or {k_quant_type, v_quant_type} != {"NONE"}:
+        raise UnsupportedError("GroupQueryAttention with a quantized cache is not supported")
+    if sliding_window_cache:
+        raise UnsupportedError("GroupQueryAttention with sliding_window_cache is not supported")
+    q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
+    if q_norm is not None and k_norm is not None:
+        q, k = (b.RMSNorm(x, w, axis=-1, epsilon=qk_norm_epsilon) for x, w in ((q, q_norm), (k, k_norm)))
+    length = extent(b, q, 2)
+    # Where the new keys begin, for each of the batch: at 0 for a prompt, which may be padded at its end.
+    counts = b.Add(b.Cast(b.Reshape(last, np.array([-1, 1])), to=DType.I64), np.int64(1))
+    begins = b.Max(b.Sub(counts, length), np.int64(0))
+    rows = b.Add(begins, b.Unsqueeze(positions(b, length), axes=(0,)))
+    if do_rotary:
+        if cos is None or sin is None:
+            raise ModelError("GroupQueryAttention with do_rotary needs the tables of cosines and sines")
+        at = rows if places is None else places
+        q, k = (rotated(b, x, at, cos, sin, rotary_interleaved) for x in (q, k))
+    k, v = _cached(b, k, v, past_key, past_value, begins, total)
+    columns = b.Unsqueeze(positions(b, extent(b, k, 2)), axes=(0, 1))
+    # Rows of padding see what the last of the others sees.
+    final = b.Sub(counts, np.int64(1))
+    own = b.Unsqueeze(b.Min(rows, final), axes=(2,))
+    if causal:
+        keep = b.LessOrEqual(columns, own)
+        if local_window_size > 0:
+            keep = b.And(keep, b.Greater(columns, b.Sub(own, np.int64(local_window_size))))
+    else:
+        keep = b.LessOrEqual(columns, b.Unsqueeze(final, axes=(2,)))
+    if smooth_softmax == 1 and sink is None:
+        sink = b.const(np.zeros(num_heads, query.type.dtype.numpy))
+    out, scores, weights = _attend(b, scaled(b, q, scale), k, v, keep, added, softcap, sink, kv_num_heads)
+    if qk_output not in (0, 1, 2):
+        raise ModelError(f"qk_output is {qk_output}, not 0, 1 or 2")
+    return merge_heads(b, out), k, v, (None, scores, weights)[qk_output]
+
+
+def _grouped(b: Builder, query: Value, key: Value | None, value: Value | None, n: int, groups: int) -> list[Value]:
+    """Heads of queries, keys and values, which may stand side by side in one operand."""
+    if groups < 1 or n % groups:
+        raise ModelError(f"{n} heads of queries do not go into {groups} groups")
+    if key is None or value is None:
+        size = static_dim(query.type, 2, "the packed queries, keys and values") // (n + 2 * groups)
+        sizes = (n * size, groups * size, groups * size)
+        query, key, value = b.Split(query, axis=2, sizes=sizes, n_outputs=3)
+    return [split_heads(b, x, count) for x, count in ((query, n), (key, groups), (value, groups))]
+
+
+def _cached(b: Builder, k: Value, v: Value, past_k: Value | None, past_v: Value | None, begins: Value,
+            total: Value) -> list[Value]:  # fmt: skip
+    """Keys and values with the past ones in front: as many places as there are in all, or as the past's buffer has.
+
+    The new ones begin at another place for each of the batch. What lies behind them is zero.
+    """
+    if past_k is None or past_v is None:
+        return [k, v]
+    size, length = extent(b, past_k, 2), extent(b, k, 2)
+    whole = b.Max(size, b.Reshape(b.Cast(total, to=DType.I64), np.zeros(0, np.int64)))
+    place = b.Unsqueeze(positions(b, whole), axes=(0,))
+    stop = b.Add(begins, length)
+    # Side by side stand the past, the new ones and one row of zeros.
+    zero = b.Add(size, length) if isinstance(size, Value) or isinstance(length, Value) else size + length
+    fresh = b.Add(b.Sub(place, begins), size)
+    index = b.Where(b.Less(place, begins), place, b.Where(b.Less(place, stop), fresh, zero))
+    out = []
+    for past, new in ((past_k, k), (past_v, v)):
+        one = b.Mul(b.Slice(new, np.array([0]), np.array([1]), np.array([2])), 0)
+        rows = b.Transpose(b.Concat(past, new, one, axis=2), perm=(0, 2, 1, 3))
+        out.append(b.Transpose(b.GatherND(rows, b.Unsqueeze(index, axes=(2,)), batch_dims=1), perm=(0, 2, 1, 3)))
+    return out
+
+
+def _attend(b: Builder, q: Value, k: Value, v: Value, keep: Value, added: Value | None, cap: float,
+            sink: Value | None, groups: int) -> tuple[Value, Value, Value]:  # fmt: skip
+    """Attention of heads [B, N, S, D] to those of their groups: the result, the scores (0 where they are masked), the weights."""
+    n = static_dim(q.type, 1, "the heads")
+    batch, length, size = (extent(b, q, axis) for axis in (0, 2, 3))
+    places, depth = extent(b, k, 2), extent(b, v, 3)
+
+    def spread(x: Value, last: Any) -> Value:
+        """[B, groups, N / groups * S, ...] as [B, N, S, ...]"""
+        return b.Reshape(x, listed(b, batch, n, length, last))
+
+    def gathered(x: Value, last: Any) -> Value:
+        several = b.Mul(length, n // groups) if isinstance(length, Value) else length * (n // groups)
+        return b.Reshape(x, listed(b, batch, groups, several, last))
+
+    scores = spread(b.MatMul(gathered(q, size), k, transpose_b=True), places)
+    if cap:
+        scores = b.Mul(b.Tanh(b.Div(scores, cap)), cap)
+    if added is not None:
+        scores = b.Add(scores, added)
+    keep = b.Unsqueeze(keep, axes=(1,))
+    weights = softmax(b, b.Where(keep, scores, lowest(scores)), sink)
+    return (
+        spread(b.MatMul(gathered(weights, places), v), depth),
+        b.Where(keep, scores, np.zeros((), scores.type.dtype.numpy)),
+        weights,
+    )
