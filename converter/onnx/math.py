@@ -238,11 +238,6 @@ def _(b, x, y, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     return b.Add(out, c if beta == 1.0 else b.Mul(c, beta))
 
 
-@onnx.op("MatMulInteger")
-def _(b, x, y, x_zero=None, y_zero=None):
-    return b.MatMulInteger(x, y, x_zero, y_zero)
-
-
 @onnx.op("Det")
 def _(b, x):
     return b.Det(x)

@@ -1,121 +1,16 @@
-"""Convolution, pooling, normalization, recurrent layers, resize."""
+"""Normalization, recurrent layers, resize, and what else samples images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import rank, static_dim
-from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
-
-
-def _window(x: Value, kernel: Sequence[int], strides: Any, pads: Any, dilations: Any, auto_pad: str) -> dict[str, Any]:
-    """The window attributes in full length. "SAME_*" is resolved where the extents are known, else kept."""
-    n = len(kernel)
-    strides, dilations = tuple(strides or (1,) * n), tuple(dilations or (1,) * n)
-    pads = tuple(pads or (0,) * 2 * n)
-    if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
-        raise ModelError(f"strides {strides}, dilations {dilations} and pads {pads} do not fit a {n}-D kernel")
-    out = {"strides": strides, "pads": pads, "dilations": dilations}
-    if auto_pad == "VALID":
-        out["pads"] = (0,) * 2 * n
-    elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        extents = x.type.shape[2:] if x.type.shape else ()
-        if len(extents) == n and all(isinstance(d, int) for d in extents):
-            out["pads"] = same_pads(extents, kernel, strides, dilations, lower=auto_pad == "SAME_LOWER")
-        else:
-            out |= {"auto_pad": auto_pad, "pads": (0,) * 2 * n}
-    elif auto_pad != "NOTSET":
-        raise ModelError(f"auto_pad is '{auto_pad}'")
-    return out
-
-
-def same_pads(
-    extents: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], lower: bool
-) -> tuple[int, ...]:
-    """Pads (begins, then ends) with which the output extent is ceil(extent / stride)."""
-    begins, ends = [], []
-    for d, k, s, r in zip(extents, kernel, strides, dilations, strict=True):
-        total = max((-(-d // s) - 1) * s + (k - 1) * r + 1 - d, 0)
-        small, big = total // 2, total - total // 2
-        begins.append(big if lower else small)
-        ends.append(small if lower else big)
-    return (*begins, *ends)
-
-
-def _kernel(w: Value, given: Any) -> tuple[int, ...]:
-    n = rank(w, "the weights") - 2
-    kernel = tuple(static_dim(w.type, 2 + i, "the kernel") for i in range(n))
-    if given and tuple(given) != kernel:
-        raise ModelError(f"kernel_shape {tuple(given)} is not the shape of the weights {kernel}")
-    return kernel
-
-
-@onnx.op("Conv")
-def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_shape=(), pads=(), strides=()):
-    return b.Conv(x, w, bias, group=group, **_window(x, _kernel(w, kernel_shape), strides, pads, dilations, auto_pad))
-
-
-@onnx.op("ConvTranspose")
-def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_shape=(), output_padding=(),
-      output_shape=(), pads=(), strides=()):  # fmt: skip
-    kernel = _kernel(w, kernel_shape)
-    n = len(kernel)
-    window = _window(x, kernel, strides, pads, dilations, "NOTSET")
-    extra = tuple(output_padding or (0,) * n)
-    if output_shape or auto_pad.startswith("SAME"):
-        if not output_shape:
-            output_shape = [static_dim(x.type, 2 + i, "the input") * s for i, s in enumerate(window["strides"])]
-        begins, ends, beyond = [], [], []
-        for i, want in enumerate(output_shape[-n:]):
-            extent = static_dim(x.type, 2 + i, "the input of ConvTranspose with output_shape")
-            full = window["strides"][i] * (extent - 1) + extra[i] + (kernel[i] - 1) * window["dilations"][i] + 1
-            # What is asked for beyond the full extent lies behind the end, where no input element reaches.
-            beyond.append(extra[i] + max(want - full, 0))
-            total = max(full - want, 0)
-            small, big = total // 2, total - total // 2
-            begins.append(small if auto_pad == "SAME_UPPER" else big)
-            ends.append(big if auto_pad == "SAME_UPPER" else small)
-        window["pads"], extra = (*begins, *ends), tuple(beyond)
-    return b.ConvTranspose(x, w, bias, group=group, output_padding=extra, **window)
-
-
-@onnx.op("MaxPool")
-def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, dilations=(), kernel_shape, pads=(), storage_order=0, strides=(), node):
-    if storage_order and node.n_outputs > 1:
-        raise UnsupportedError("MaxPool with storage_order=1 is not supported")
-    kernel = tuple(kernel_shape)
-    window = _window(x, kernel, strides, pads, dilations, auto_pad)
-    return b.MaxPool(x, kernel=kernel, ceil_mode=bool(ceil_mode), n_outputs=node.n_outputs, **window)
-
-
-@onnx.op("AveragePool")
-def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=(), kernel_shape, pads=(), strides=()):
-    kernel = tuple(kernel_shape)
-    window = _window(x, kernel, strides, pads, dilations, auto_pad)
-    return b.AveragePool(
-        x, kernel=kernel, ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad), **window
-    )
-
-
-@onnx.op("LpPool")
-def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, dilations=(), kernel_shape, p=2, pads=(), strides=()):
-    kernel = tuple(kernel_shape)
-    return b.LpPool(x, kernel=kernel, p=p, ceil_mode=bool(ceil_mode),
-                    **_window(x, kernel, strides, pads, dilations, auto_pad))  # fmt: skip
-
-
-onnx.same("GlobalAveragePool", "GlobalMaxPool")
-
-
-@onnx.op("GlobalLpPool")
-def _(b, x, *, p=2):
-    return b.GlobalLpPool(x, p=p)
 
 
 @onnx.op("BatchNormalization", since=9)

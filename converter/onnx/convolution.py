@@ -1,0 +1,171 @@
+"""Convolution, pooling and what undoes them: everything with a sliding window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.onnx.frontend import frontend as onnx
+from minnow.converter.onnx.operand import rank, static_dim
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import DType, Value
+from minnow.schema.ops import Builder
+
+
+def window_of(
+    x: Value, kernel: Sequence[int], strides: Any, pads: Any, dilations: Any, auto_pad: str
+) -> dict[str, Any]:
+    """The window attributes in full length. "SAME_*" is resolved where the extents are known, else kept."""
+    n = len(kernel)
+    strides, dilations = tuple(strides or (1,) * n), tuple(dilations or (1,) * n)
+    pads = tuple(pads or (0,) * 2 * n)
+    if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
+        raise ModelError(f"strides {strides}, dilations {dilations} and pads {pads} do not fit a {n}-D kernel")
+    out = {"strides": strides, "pads": pads, "dilations": dilations}
+    if auto_pad == "VALID":
+        out["pads"] = (0,) * 2 * n
+    elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        extents = x.type.shape[2:] if x.type.shape else ()
+        if len(extents) == n and all(isinstance(d, int) for d in extents):
+            out["pads"] = same_pads(extents, kernel, strides, dilations, lower=auto_pad == "SAME_LOWER")
+        else:
+            out |= {"auto_pad": auto_pad, "pads": (0,) * 2 * n}
+    elif auto_pad != "NOTSET":
+        raise ModelError(f"auto_pad is '{auto_pad}'")
+    return out
+
+
+def same_pads(
+    extents: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], lower: bool
+) -> tuple[int, ...]:
+    """Pads (begins, then ends) with which the output extent is ceil(extent / stride)."""
+    begins, ends = [], []
+    for d, k, s, r in zip(extents, kernel, strides, dilations, strict=True):
+        total = max((-(-d // s) - 1) * s + (k - 1) * r + 1 - d, 0)
+        small, big = total // 2, total - total // 2
+        begins.append(big if lower else small)
+        ends.append(small if lower else big)
+    return (*begins, *ends)
+
+
+def kernel_of(w: Value, given: Any) -> tuple[int, ...]:
+    """The kernel's extents: those of the weights, which `kernel_shape` only repeats."""
+    n = rank(w, "the weights") - 2
+    kernel = tuple(static_dim(w.type, 2 + i, "the kernel") for i in range(n))
+    if given and tuple(given) != kernel:
+        raise ModelError(f"kernel_shape {tuple(given)} is not the shape of the weights {kernel}")
+    return kernel
+
+
+@onnx.op("Conv")
+def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_shape=(), pads=(), strides=()):
+    window = window_of(x, kernel_of(w, kernel_shape), strides, pads, dilations, auto_pad)
+    return b.Conv(x, w, bias, group=group, **window)
+
+
+@onnx.op("ConvTranspose")
+def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_shape=(), output_padding=(),
+      output_shape=(), pads=(), strides=()):  # fmt: skip
+    kernel = kernel_of(w, kernel_shape)
+    n = len(kernel)
+    same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
+    window = window_of(x, kernel, strides, pads, dilations, "NOTSET" if same else auto_pad)
+    extra = tuple(output_padding or (0,) * n)
+    if output_shape or same:
+        begins, ends, beyond = [], [], []
+        for i, (k, s, d) in enumerate(zip(kernel, window["strides"], window["dilations"], strict=True)):
+            # How much more than stride * size the whole output is, and how much more than asked for.
+            over = extra[i] + (k - 1) * d + 1 - s
+            if output_shape:
+                extent = static_dim(x.type, 2 + i, "the input of ConvTranspose with output_shape")
+                over += s * extent - output_shape[i - n]
+            # What is asked for beyond the full extent lies behind the end, where no input element reaches.
+            beyond.append(extra[i] + max(-over, 0))
+            total = max(over, 0)
+            small, big = total // 2, total - total // 2
+            begins.append(small if auto_pad == "SAME_UPPER" else big)
+            ends.append(big if auto_pad == "SAME_UPPER" else small)
+        window["pads"], extra = (*begins, *ends), tuple(beyond)
+    return b.ConvTranspose(x, w, bias, group=group, output_padding=extra, **window)
+
+
+@onnx.op("DeformConv")
+def _(b, x, w, offset, bias=None, mask=None, *, dilations=(), group=1, kernel_shape=(), offset_group=1, pads=(),
+      strides=()):  # fmt: skip
+    window = window_of(x, kernel_of(w, kernel_shape), strides, pads, dilations, "NOTSET")
+    dtype = x.type.dtype
+    floats = [v if v is None or dtype is DType.F32 else b.Cast(v, to=DType.F32) for v in (x, w, offset, bias, mask)]
+    y = b.DeformConv(*floats, group=group, offset_group=offset_group, **window)
+    return y if dtype is DType.F32 else b.Cast(y, to=dtype)
+
+
+@onnx.op("MaxPool")
+def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, dilations=(), kernel_shape, pads=(), storage_order=0, strides=(), node):
+    kernel = tuple(kernel_shape)
+    window = window_of(x, kernel, strides, pads, dilations, auto_pad)
+    y = b.MaxPool(x, kernel=kernel, ceil_mode=bool(ceil_mode), n_outputs=node.n_outputs, **window)
+    return (y[0], _by_columns(b, x, y[1])) if storage_order and node.n_outputs > 1 else y
+
+
+def _by_columns(b: Builder, x: Value, index: Value) -> Value:
+    """Flat indices into images that are stored with their first spatial axis innermost."""
+    sizes = [static_dim(x.type, 2 + i, "the input of MaxPool with storage_order=1") for i in range(x.type.rank - 2)]
+    inner, outer = int(np.prod(sizes)), 1
+    place = b.Mul(b.Div(index, max(inner, 1)), inner)
+    for size in sizes:
+        inner //= max(size, 1)
+        along = b.Mod(b.Div(index, max(inner, 1)), max(size, 1))
+        place, outer = b.Add(place, b.Mul(along, outer)), outer * size
+    return place
+
+
+@onnx.op("AveragePool")
+def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=(), kernel_shape, pads=(), strides=()):
+    kernel = tuple(kernel_shape)
+    window = window_of(x, kernel, strides, pads, dilations, auto_pad)
+    return b.AveragePool(
+        x, kernel=kernel, ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad), **window
+    )
+
+
+@onnx.op("LpPool")
+def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, dilations=(), kernel_shape, p=2, pads=(), strides=()):
+    kernel = tuple(kernel_shape)
+    window = window_of(x, kernel, strides, pads, dilations, auto_pad)
+    return b.LpPool(x, kernel=kernel, p=p, ceil_mode=bool(ceil_mode), **window)
+
+
+onnx.same("GlobalAveragePool", "GlobalMaxPool")
+
+
+@onnx.op("GlobalLpPool")
+def _(b, x, *, p=2):
+    return b.GlobalLpPool(x, p=p)
+
+
+@onnx.op("MaxRoiPool")
+def _(b, x, rois, *, pooled_shape, spatial_scale=1.0):
+    height, width = pooled_shape
+    return b.MaxRoiPool(x, rois, height=height, width=width, scale=spatial_scale)
+
+
+@onnx.op("MaxUnpool")
+def _(b, x, index, shape=None, *, kernel_shape, pads=(), strides=()):
+    # The indices are MaxPool's, into its whole input. That is the output here, which has the shape given, if any.
+    if shape is None:
+        window = window_of(x, kernel_shape, strides, pads, (), "NOTSET")
+        n = len(kernel_shape)
+        steps = np.array([1, 1, *window["strides"]])
+        ends = [k - s - a - e for k, s, a, e in zip(kernel_shape, window["strides"], window["pads"][:n],
+                                                    window["pads"][n:], strict=True)]  # fmt: skip
+        shape = b.Add(b.Mul(b.Shape(x), steps), np.array([0, 0, *ends]))
+    empty = b.Reshape(b.Fill(shape, np.zeros(1, x.type.dtype.numpy)), np.array([-1]))
+    flat = b.ScatterElements(empty, b.Reshape(index, np.array([-1])), b.Reshape(x, np.array([-1])))
+    return b.Reshape(flat, shape)
+
+
+@onnx.op("Col2Im")
+def _(b, x, image, block, *, dilations=(), pads=(), strides=()):
+    return b.Col2Im(x, image, block, dilations=tuple(dilations), pads=tuple(pads), strides=tuple(strides))
