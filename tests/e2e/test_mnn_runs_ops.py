@@ -65,7 +65,7 @@ def jobs(op: Op) -> Iterator[tuple[Sample, str, mnn_oracle.Job, list[Array]]]:
 def refused(op: Op, job: mnn_oracle.Job) -> bool:
     """What MNN's runtime says no to when it runs, instead of being wrong: nobody can know it before."""
     operands = [job.inputs.get(f"x{i}") for i in range(2)]
-    return op.name == "ReverseSequence" and operands[1] is not None and not operands[1].all()
+    return op.name in ("ReverseSequence", "Split") and operands[1] is not None and not operands[1].all()
 
 
 def not_for_mnn(op: Op, sample: Sample, job: mnn_oracle.Job) -> bool:
