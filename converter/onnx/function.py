@@ -87,7 +87,9 @@ class Library:
         schema = _schema(node.op_type, node.domain, version)
         if schema is None:
             return False
-        return bool(schema.get_function_with_opset_version(version)) or schema.has_context_dependent_function
+        if schema.get_function_with_opset_version(version):
+            return True
+        return any(v <= version for v in schema.context_dependent_function_opset_versions)
 
 
 def _key(domain: str, name: str, overload: str) -> tuple[str, str, str]:
