@@ -188,9 +188,12 @@ def _(x: Arg, pads: Arg, value: Arg | None, mode: str) -> TensorType:
 @Split.encode("Slice")
 def _(node: Node) -> WireOp | None:
     attrs = bound(node)
-    if node.has_input(1):  # a constant is the attribute, once it is folded
+    if node.has_input(1):
+        # A constant is the attribute, once it is folded; a single number would be the size of every part.
+        if node.input(1).is_const or node.input(1).type.shape != (len(node.outputs),):
+            return None
         main = {"axis": attrs["axis"], "sourceType": "TORCH"}
-        return None if node.input(1).is_const else WireOp("Slice", "Slice", main, node.inputs, len(node.outputs))
+        return WireOp("Slice", "Slice", main, node.inputs, len(node.outputs))
     # Runtimes of the format do not make empty parts.
     if 0 in attrs["sizes"]:
         return None
