@@ -21,6 +21,9 @@ class Source(Protocol):
 
     name: str
 
+    def close(self) -> None:
+        """Gives back the memory; another run takes it again."""
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
@@ -45,10 +48,15 @@ class OnnxRuntime:
 
         self.name = f"onnxruntime {onnxruntime.__version__}"
         self._outputs = list(outputs)
-        self._session = session(levels.ORT_DISABLE_ALL)
+        self._plain = partial(session, levels.ORT_DISABLE_ALL)
         self._optimized = partial(session, levels.ORT_ENABLE_ALL)
+        self._session = self._plain()
+
+    def close(self) -> None:
+        self._session = None
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._session = self._session or self._plain()
         return self._run(self._session, inputs)
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
@@ -69,6 +77,9 @@ class Reference:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+
+    def close(self) -> None:
+        pass
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         from minnow.schema.ops.interpreter import evaluate

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minnow.runtime.verify.comparison import OutputComparison, compare
-from minnow.runtime.verify.samples import candidates
+from minnow.runtime.verify.samples import Candidate, candidates
 from minnow.runtime.verify.source import Source, open_source
 from minnow.schema.errors import MinnowError, UsageError
 
@@ -115,32 +115,43 @@ def verify(
 
     source, target = Path(source), Path(target)
     model = read(source, framework, inputs=dict(inputs or {}))
-    session = load(target, threads=threads, precision=precision)
     reference, note = open_source(source, model)
     out = Verification(str(source), str(target), reference.name, note=note)
     if data:
         names = {n for n, _ in model.inputs}
+        runs = []
         for arrays in data:
             if missing := sorted(names - set(arrays)):
                 raise UsageError(f"the data lacks the input '{missing[0]}'")
-            chosen = {n: np.asarray(arrays[n]) for n, _ in model.inputs}
-            out.cases.append(_run(reference, session, chosen, tolerance))
-        return out
-    _compare_random(out, model, reference, session, inputs or {}, seeds, tolerance)
+            given = Candidate({n: np.asarray(arrays[n]) for n, _ in model.inputs}, {})
+            runs.append((given, reference.run(given.inputs)))
+    else:
+        runs = _random_runs(out, model, reference, inputs or {}, seeds)
+    # One after the other, so that the weights are never in memory twice.
+    reference.close()
+    session = load(target, threads=threads, precision=precision)
+    for candidate, want in runs:
+        case = _run(session, candidate.inputs, want, tolerance)
+        if not case.passed and not data and (noise := _noise(reference, candidate.inputs, case)):
+            scaled = candidate.scaled(_PIXELS).inputs
+            case = _run(session, scaled, reference.run(scaled), tolerance)
+            out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
+        out.cases.append(case)
     return out
 
 
-def _compare_random(
-    out: Verification, model: Any, reference: Source, session: Any, shapes: Any, seeds: Sequence[int], tolerance: Any
-) -> None:
-    """Takes candidates until there is one case per seed, and for symbolic dims a second size."""
+def _random_runs(
+    out: Verification, model: Any, reference: Source, shapes: Any, seeds: Sequence[int]
+) -> list[tuple[Candidate, dict[str, Array]]]:
+    """Candidates and what the source gives for them: one per seed, and for symbolic dims a second size."""
+    runs: list[tuple[Candidate, dict[str, Array]]] = []
     refused = ""
     wanted = len(seeds)
     sizes: set[tuple[tuple[str, int], ...]] = set()
     impossible: set[tuple[tuple[str, int], ...]] = set()
     for k, candidate in enumerate(candidates(model, seeds, shapes)):
         size = tuple(sorted(candidate.symbols.items()))
-        if len(out.cases) >= wanted and (size in sizes or not size):
+        if len(runs) >= wanted and (size in sizes or not size):
             if len(sizes) > 1 or not size:
                 break
             continue
@@ -149,20 +160,17 @@ def _compare_random(
         if size in impossible:
             continue
         try:
-            case = _run(reference, session, candidate.inputs, tolerance)
-            if not case.passed and (noise := _noise(reference, candidate.inputs, case)):
-                case = _run(reference, session, candidate.scaled(_PIXELS).inputs, tolerance)
-                out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
+            runs.append((candidate, reference.run(candidate.inputs)))
         except RuntimeError as e:
             refused = str(e).splitlines()[0]
             impossible.add(size)
             continue
-        out.cases.append(case)
         sizes.add(size)
         if len(sizes) > 1:
             break
-    if not out.cases:
+    if not runs:
         out.note = f"the source itself ran on no input tried ({refused}); give shapes or data"
+    return runs
 
 
 def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
@@ -177,8 +185,7 @@ def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
     return ""
 
 
-def _run(reference: Source, session: Any, inputs: dict[str, Array], tolerance: float | None) -> Case:
-    want = reference.run(inputs)
+def _run(session: Any, inputs: dict[str, Array], want: dict[str, Array], tolerance: float | None) -> Case:
     case = Case({n: tuple(a.shape) for n, a in inputs.items()})
     try:
         got = session.run(inputs)
