@@ -168,4 +168,6 @@ def _(b, x, index, shape=None, *, kernel_shape, pads=(), strides=()):
 
 @onnx.op("Col2Im")
 def _(b, x, image, block, *, dilations=(), pads=(), strides=()):
-    return b.Col2Im(x, image, block, dilations=tuple(dilations), pads=tuple(pads), strides=tuple(strides))
+    n = static_dim(block.type, 0, "the number of axes of Col2Im")
+    window = window_of(x, (1,) * n, strides, pads, dilations, "NOTSET")
+    return b.Col2Im(x, image, block, **window)

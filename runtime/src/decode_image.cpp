@@ -76,6 +76,38 @@ Status decode_roi_align(Decoder& d) {
 }
 MINNOW_DECODE(ROIAlign, decode_roi_align);
 
+Status decode_roi_pool(Decoder& d) {
+  const auto* main = d.main<wire::RoiParameters>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  if (main->outputGrad()) return d.unsupported("the gradient");
+  d.finish("MaxRoiPool", {d.channels_first(d.in(0)), d.in(1)},
+           {{"height", int64_t{main->pooledHeight()}},
+            {"width", int64_t{main->pooledWidth()}},
+            {"scale", static_cast<double>(main->spatialScale())}});
+  return ok();
+}
+MINNOW_DECODE(ROIPooling, decode_roi_pool);
+
+// The blocks of an image, of which only the image's extents are an operand.
+Status decode_col2im(Decoder& d) {
+  const auto* main = d.main<wire::Convolution2D>();
+  if (main == nullptr || main->common() == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  const wire::Convolution2DCommon& c = *main->common();
+  std::vector<int64_t> pads = to_ints(c.pads());
+  if (pads.empty()) pads = {c.padY(), c.padX(), c.padY(), c.padX()};
+  if (pads.size() != 4) return d.unsupported("padding of " + std::to_string(pads.size()) + " numbers");
+  int block = -1;
+  MINNOW_RETURN_IF_ERROR(d.ints({c.kernelY(), c.kernelX()}, &block));
+  d.finish("Col2Im", {d.in(0), d.in(1), block},
+           {{"strides", std::vector<int64_t>{c.strideY(), c.strideX()}},
+            {"dilations", std::vector<int64_t>{c.dilateY(), c.dilateX()}},
+            {"pads", pads}});
+  return ok();
+}
+MINNOW_DECODE(Col2Im, decode_col2im);
+
 Status decode_nms(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(3));
   d.finish("mnn.NonMaxSuppression", {d.in(0), d.in(1), d.in(2), d.in(3), d.in(4)});

@@ -7,16 +7,11 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, TensorType
+from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops import window
+from minnow.schema.ops.encoding import bound
 from minnow.schema.ops.extent import agree, contents
-from minnow.schema.ops.op import Arg, Int, Numeric, op
-
-
-def _full(attrs: dict[str, Any], n: int) -> list[tuple[int, ...]]:
-    """Strides, pads and dilations in full length."""
-    rows = (("strides", 1, n), ("pads", 0, 2 * n), ("dilations", 1, n))
-    return [tuple(attrs[name] or (default,) * count) for name, default, count in rows]
+from minnow.schema.ops.op import Arg, Decoded, Int, Numeric, WireOp, op
 
 
 @op()
@@ -25,33 +20,32 @@ def Col2Im(
     image: Int,
     block: Int,
     *,
-    strides: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    dilations: tuple[int, ...] = (),
+    strides: tuple[int, ...],
+    pads: tuple[int, ...],
+    dilations: tuple[int, ...],
 ):
     """Blocks x[N, C * block..., L] laid into an image [N, C, image...], and added where they overlap.
 
     The L blocks are those that a window of the extents `block` slides over, with strides, dilations and padding as of a
-    convolution; what falls into the padding is lost. Empty attributes are ones, or zeros for `pads`.
+    convolution; what falls into the padding is lost.
     """
     extents, kernel = tuple(int(d) for d in image), tuple(int(d) for d in block)
-    steps, ends, spread = _full({"strides": strides, "pads": pads, "dilations": dilations}, len(extents))
     half = len(extents)
-    full = [d + b + e for d, b, e in zip(extents, ends[:half], ends[half:], strict=True)]
-    counts = window.counts(full, window.spread(kernel, spread), steps, ((0, 0),) * half)
+    full = [d + b + e for d, b, e in zip(extents, pads[:half], pads[half:], strict=True)]
+    counts = window.counts(full, window.spread(kernel, dilations), strides, ((0, 0),) * half)
     n, planes, _ = x.shape
     channels = planes // int(np.prod(kernel))
     y = np.zeros((n, channels, *full), x.dtype if x.dtype.kind in "iu" else np.float64)
     blocks = x.reshape(n, channels, *kernel, *counts)
-    for k, part in window.taps(y, counts, kernel, steps, spread):
+    for k, part in window.taps(y, counts, kernel, strides, dilations):
         index: Any = (slice(None), slice(None), *k)
         part += blocks[index]
-    inside: Any = (..., *(slice(b, b + d) for b, d in zip(ends[:half], extents, strict=True)))
+    inside: Any = (..., *(slice(b, b + d) for b, d in zip(pads[:half], extents, strict=True)))
     return y[inside].astype(x.dtype)
 
 
 @Col2Im.shape
-def _(x: Arg, image: Arg, block: Arg, **attrs: Any) -> TensorType:
+def _(x: Arg, image: Arg, block: Arg, *, strides: Any, pads: Any, dilations: Any) -> TensorType:
     if x.rank not in (None, 3):
         raise ModelError(f"the input has rank {x.rank}, not 3", why="its axes are batch, elements of a block, blocks")
     extents, kernel = contents(image), contents(block)
@@ -62,7 +56,6 @@ def _(x: Arg, image: Arg, block: Arg, **attrs: Any) -> TensorType:
     batch, planes, length = x.shape or (UNKNOWN,) * 3
     if n is None:
         return x.type.with_shape(None)
-    strides, pads, dilations = _full(attrs, n)
     window.check(n, kernel=kernel or (1,) * n, strides=strides, pads=pads, dilations=dilations)
     channels: Any = UNKNOWN
     if kernel is not None and isinstance(planes, int):
@@ -77,13 +70,49 @@ def _(x: Arg, image: Arg, block: Arg, **attrs: Any) -> TensorType:
     return x.type.with_shape((batch, channels, *(extents or (UNKNOWN,) * n)))
 
 
+@Col2Im.encode("Col2Im")
+def _(node: Node) -> WireOp | None:
+    attrs, kernel = bound(node), node.input(2).array
+    strides, pads, dilations = (attrs[k] for k in ("strides", "pads", "dilations"))
+    if len(strides) != 2 or kernel is None or node.input(0).type.dtype is not DType.F32:
+        return None
+    # Runtimes of the format take dilated blocks apart at other places.
+    if any(d > 1 and k > 1 for d, k in zip(dilations, kernel.tolist(), strict=True)):
+        return None
+    common = {
+        **dict(zip(("kernelY", "kernelX"), kernel.tolist(), strict=True)),
+        **dict(zip(("strideY", "strideX"), strides, strict=True)),
+        **dict(zip(("dilateY", "dilateX"), dilations, strict=True)),
+        "padY": pads[0],
+        "padX": pads[1],
+        "pads": list(pads),
+    }
+    return WireOp("Col2Im", "Convolution2D", {"common": common}, node.inputs[:2])
+
+
+@Col2Im.decode
+def _(wire: WireOp) -> Decoded:
+    common: dict[str, Any] = wire.field("common") or {}
+    if len(wire.inputs) != 2:
+        return None
+    kernel, strides, dilations = (
+        tuple(common.get(name + axis, 1) or 1 for axis in "YX") for name in ("kernel", "stride", "dilate")
+    )
+    pads = common.get("pads")
+    given = (common.get("padY", 0), common.get("padX", 0)) * 2 if pads is None else tuple(int(p) for p in pads)
+    block = np.array(kernel, np.int32)
+    return (*wire.inputs, block), {"strides": strides, "pads": given, "dilations": dilations}
+
+
 @Col2Im.samples
 def _(rng):
-    def case(n, channels, image, block, length, dtype=None, **attrs):
-        x = (n, channels * int(np.prod(block)), length)
+    def case(batch, channels, image, block, length, dtype=None, **attrs):
+        x = (batch, channels * int(np.prod(block)), length)
         if dtype is not None:
             x = rng.integers(-99, 99, x).astype(dtype)
-        return (x, np.array(image), np.array(block)), attrs
+        n = len(image)
+        full = {"strides": (1,) * n, "pads": (0,) * 2 * n, "dilations": (1,) * n, **attrs}
+        return (x, np.array(image), np.array(block)), full
 
     yield case(1, 1, (5, 5), (1, 5), 5)
     yield case(2, 3, (5, 7), (3, 2), 18)

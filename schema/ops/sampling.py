@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, Node, TensorType
+from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops.encoding import bound
 from minnow.schema.ops.extent import agree, contents, need_rank
 from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, Int, WireOp, op
@@ -309,6 +309,23 @@ def _(wire: WireOp) -> Decoded:
         "sampling_ratio": max(wire.field("samplingRatio", -1), 0),
         "coordinate_mode": "half_pixel" if wire.field("aligned", False) else "output_half_pixel",
     }
+
+
+@MaxRoiPool.encode("ROIPooling")
+def _(node: Node) -> WireOp | None:
+    if node.input(0).type.dtype is not DType.F32:
+        return None
+    attrs = bound(node)
+    main = {"pooledHeight": attrs["height"], "pooledWidth": attrs["width"], "spatialScale": attrs["scale"]}
+    return WireOp("ROIPooling", "RoiParameters", main, node.inputs)
+
+
+@MaxRoiPool.decode
+def _(wire: WireOp) -> Decoded:
+    if len(wire.inputs) != 2 or wire.field("outputGrad", False):
+        return None
+    sizes = {"height": wire.field("pooledHeight", 0), "width": wire.field("pooledWidth", 0)}
+    return wire.inputs, {**sizes, "scale": wire.field("spatialScale", 0.0)}
 
 
 # ---- samples -----------------------------------------------------------------------------------------------------

@@ -17,7 +17,19 @@ from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops import Builder, Op, Sample, Trait, all_ops
 
 Array = np.ndarray[Any, Any]
-FAMILIES = ["convolution", "pooling", "shape", "create", "movement", "slicing", "index", "select", "resize", "sampling"]
+FAMILIES = [
+    "convolution",
+    "pooling",
+    "shape",
+    "create",
+    "movement",
+    "slicing",
+    "index",
+    "select",
+    "resize",
+    "sampling",
+    "col2im",
+]
 OPS = [op for op in all_ops() if op.mnn is not None and op.module.rpartition(".")[2] in FAMILIES]
 
 pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
