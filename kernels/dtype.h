@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace minnow {
 
@@ -66,5 +67,7 @@ constexpr bool is_float(DType t) {
 
 // The name used in messages and in the Python API: "f32", "i64", "bool", ...
 const char* dtype_name(DType t);
+// The type of that name; false when there is none.
+bool dtype_of_name(const std::string& name, DType* out);
 
 }  // namespace minnow

@@ -19,4 +19,13 @@ const char* dtype_name(DType t) {
   return kNames[static_cast<size_t>(t)];
 }
 
+bool dtype_of_name(const std::string& name, DType* out) {
+  for (int i = 0; i < kDTypes; ++i) {
+    if (name != dtype_name(static_cast<DType>(i))) continue;
+    *out = static_cast<DType>(i);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace minnow

@@ -239,7 +239,7 @@ nb::list info_rows(const std::vector<TensorInfo>& infos) {
       }
       shape = nb::tuple(dims);
     }
-    rows.append(nb::make_tuple(text_of(info.name), numpy_name(info.dtype), shape));
+    rows.append(nb::make_tuple(text_of(info.name), numpy_name(info.dtype), shape, info.container));
   }
   return rows;
 }
@@ -289,8 +289,8 @@ Attr to_attr(nb::handle value) {
   const auto type_name = nb::cast<std::string>(value.type().attr("__name__"));
   if (type_name == "DType") {
     const auto name = nb::cast<std::string>(value.attr("value"));
-    for (int i = 0; i < kDTypes; ++i)
-      if (name == dtype_name(static_cast<DType>(i))) return static_cast<DType>(i);
+    DType dtype;
+    if (dtype_of_name(name, &dtype)) return dtype;
   }
   if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
   std::vector<int64_t> ints;
@@ -389,9 +389,9 @@ NB_MODULE(_engine, m) {
   m.doc() = "The engine of Minnow. Use minnow.load.";
   nb::class_<Session>(m, "Session")
       .def_prop_ro(
-          "inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape).")
+          "inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape, container).")
       .def_prop_ro(
-          "outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape).")
+          "outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape, container).")
       .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
       .def_prop_ro("stats", [](Session& s) {

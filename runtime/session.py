@@ -23,17 +23,23 @@ class TensorInfo:
 
     Attributes:
         name: its name.
-        dtype: name of the numpy dtype; "bfloat16" is that of ml_dtypes.
+        dtype: name of the numpy dtype; those that numpy itself does not have, such as "bfloat16", are of ml_dtypes.
         shape: a size or a symbol per axis, "?" for a size without a name; None when not even the rank is known.
+        container: "" for a tensor; "sequence" (a list of arrays of this dtype and shape), "optional" (such an array or
+            None), or "optional(sequence)" (a list or None).
     """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...] | None
+    container: str = ""
 
     def __str__(self) -> str:
         dims = "..." if self.shape is None else ", ".join(map(str, self.shape))
-        return f"{self.name}: {self.dtype}[{dims}]"
+        text = f"{self.dtype}[{dims}]"
+        for kind in reversed(self.container.rstrip(")").split("(")):
+            text = f"{kind}({text})" if kind else text
+        return f"{self.name}: {text}"
 
 
 class Session:
@@ -48,19 +54,20 @@ class Session:
         self.inputs = [TensorInfo(*row) for row in engine.inputs]
         self.outputs = [TensorInfo(*row) for row in engine.outputs]
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The model's outputs by name.
 
         Args:
             inputs: an array, or what numpy can make one of, for every input of the model. Layout and dtype are those of
                 the source model; an array of another dtype of the same kind is converted when no integer is lost.
+                A sequence is a list of these, and an optional may be None; so are they among the outputs.
 
         Raises:
             UsageError: an input is missing or unknown, or has a wrong shape or type.
             ModelError: the model turns out to be invalid for these inputs.
         """
         results = self._engine.run(self._arrays(inputs))
-        return dict(zip((info.name for info in self.outputs), results, strict=True))
+        return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
 
     def profile(self, inputs: Mapping[str, Any], runs: int = 10) -> list[dict[str, Any]]:
         """Mean times of the nodes over some runs, in order of execution.
@@ -88,16 +95,52 @@ class Session:
             raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs are {', '.join(names)}")
         if missing := [info for info in self.inputs if info.name not in inputs]:
             raise UsageError(f"input '{missing[0].name}' is missing", hint=f"it is {missing[0]}")
-        return [_to_array(inputs[info.name], info) for info in self.inputs]
+        return [_to_input(inputs[info.name], info) for info in self.inputs]
 
 
 def _numpy_dtype(name: str) -> np.dtype[Any]:
-    if name == "bfloat16":
+    try:
+        return np.dtype(name)
+    except TypeError:
         import ml_dtypes
 
-        dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return dtype
-    return np.dtype(name)
+
+
+def _to_input(value: Any, info: TensorInfo) -> Array:
+    """What the engine gets: an array, or the bytes of several."""
+    if not info.container:
+        return _to_array(value, info)
+    from minnow.schema.mnn.container import to_bytes
+
+    def element(value: Any, name: str) -> Array:
+        array = _to_array(value, TensorInfo(name, info.dtype, info.shape))
+        _check_shape(array, info, name)
+        return array
+
+    return to_bytes(value, info.container, info.name, element)
+
+
+def _check_shape(array: Array, info: TensorInfo, name: str) -> None:
+    if info.shape is None:
+        return
+    fits = array.ndim == len(info.shape)
+    if not fits or any(isinstance(d, int) and d != n for d, n in zip(info.shape, array.shape, strict=True)):
+        raise UsageError(f"input '{name}' has the shape {list(array.shape)}", hint=f"the model wants {info}")
+
+
+def _from_array(array: Array, info: TensorInfo) -> Any:
+    """What the user gets. Numbers in a container are those that the engine computed with, and get their type here."""
+    if not info.container:
+        return array
+    from minnow.schema.mnn.container import of_bytes
+
+    dtype = _numpy_dtype(info.dtype)
+    value = of_bytes(array, info.container)
+    if isinstance(value, list):
+        return [a.astype(dtype, copy=False) for a in value]
+    return None if value is None else value.astype(dtype, copy=False)
 
 
 def _to_array(value: Any, info: TensorInfo) -> Array:
@@ -115,6 +158,8 @@ def _to_array(value: Any, info: TensorInfo) -> Array:
 
 
 def _convert(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
+    if want.itemsize == 1 and want.isbuiltin == 2:  # one of ml_dtypes
+        return _stored(array, want, info)
     widened = want.kind == "V" or want.name == "bfloat16"
     same_kind = array.dtype.kind in "fiub" if widened else np.can_cast(array.dtype, want, "same_kind")
     hint = f"pass an array of {info.dtype}"
@@ -126,6 +171,21 @@ def _convert(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
             why = f"{array.min()} to {array.max()} are outside of {info.dtype}"
             raise UsageError(f"input '{info.name}' is {array.dtype}, the model wants {info.dtype}", why=why, hint=hint)
     return array.astype(want)
+
+
+def _stored(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
+    """As a type of 8 bits or less: only numbers that it holds, since hardly any would survive rounding."""
+    narrow = np.zeros(0, want)
+    if array.dtype.kind in ("iub" if "int" in want.name else "fiub"):
+        with np.errstate(all="ignore"):
+            narrow = array.astype(want)
+            if np.array_equal(narrow.astype(np.float64), array.astype(np.float64), equal_nan=True):
+                return narrow
+    raise UsageError(
+        f"input '{info.name}' is {array.dtype}, the model wants {info.dtype}",
+        why="not all of its numbers are of that type" if narrow.size else "",
+        hint=f"pass an array of {info.dtype} of the package ml_dtypes",
+    )
 
 
 def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, precision: str = "high") -> Session:

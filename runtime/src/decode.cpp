@@ -42,6 +42,18 @@ DecodeFunction find_decoder(wire::OpType type) {
   return it == registry().end() ? nullptr : it->second;
 }
 
+Status DecodeContext::true_type(const std::string& tensor, DType stored, DType* out) const {
+  const auto it = types.find(tensor);
+  *out = it == types.end() ? stored : it->second;
+  const DType twin = is_storage(*out)      ? DType::kU8
+                     : *out == DType::kU32 ? DType::kI32
+                     : *out == DType::kU64 ? DType::kI64
+                                           : *out;
+  if (twin == stored) return ok();
+  return fail(Code::kFormat, "the tensor '%s' of type %s cannot be one of %s", tensor.c_str(), dtype_name(stored),
+              dtype_name(*out));
+}
+
 Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
   const auto n = static_cast<int64_t>(graph_.values.size());
   std::vector<bool>& made = made_;

@@ -24,6 +24,11 @@ struct DecodeContext {
   Model* model = nullptr;
   SideFiles* side_files = nullptr;
   std::map<std::string, int> graph_by_name;
+  // By the name of the tensor: the types of inputs and constants for which the format has no code.
+  std::map<std::string, DType> types;
+
+  // The type of an input or constant of which the file says `stored`: that, or one of the same bytes in `types`.
+  Status true_type(const std::string& tensor, DType stored, DType* out) const;
 };
 
 // Decodes one graph, op by op. The functions below are for the decoders of ops.
@@ -127,8 +132,8 @@ Status to_dtype(wire::DataType type, DType* out);
 std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes bytes);
 // 16-bit floats, as f32.
 std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes);
-// A Blob as a constant. 16-bit floats become f32.
-Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out);
+// A Blob as a constant. 16-bit floats become f32. `tensor`: what it is called, for its true type.
+Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out, const std::string& tensor = "");
 
 template <typename T>
 std::vector<int64_t> to_ints(const flatbuffers::Vector<T>* values) {

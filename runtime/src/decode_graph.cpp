@@ -21,7 +21,7 @@ Status decode_const(Decoder& d) {
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
   std::shared_ptr<Constant> constant;
-  MINNOW_RETURN_IF_ERROR(decode_blob(d, *main, &constant));
+  MINNOW_RETURN_IF_ERROR(decode_blob(d, *main, &constant, d.graph().values[static_cast<size_t>(d.out(0))].name));
   d.set_constant(d.out(0), std::move(constant));
   d.set_format(d.out(0), main->dataFormat());
   return ok();
@@ -81,6 +81,11 @@ Status read_attribute(const wire::Attribute& a, Attr* out) {
       return ok();
     case wire::DataType::DT_VARIANT: {
       DType dtype = DType::kF32;
+      if (!text.empty()) {
+        if (!dtype_of_name(text, &dtype)) return fail(Code::kFormat, "there is no type '%s'", text.c_str());
+        *out = dtype;
+        return ok();
+      }
       MINNOW_RETURN_IF_ERROR(to_dtype(static_cast<wire::DataType>(a.i()), &dtype));
       *out = dtype;
       return ok();
@@ -206,7 +211,7 @@ MINNOW_DECODE(While, decode_while);
 
 }  // namespace
 
-Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out) {
+Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out, const std::string& tensor) {
   TensorType type;
   MINNOW_RETURN_IF_ERROR(to_dtype(blob.dataType(), &type.dtype));
   if (blob.dims() != nullptr) {
@@ -249,6 +254,7 @@ Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>
     return fail(Code::kFormat, "a constant %s of shape %s has %lld bytes, not %lld", dtype_name(type.dtype),
                 type.shape.str().c_str(), static_cast<long long>(bytes), static_cast<long long>(type.bytes()));
   FileBytes source{data, bytes, std::move(file)};
+  MINNOW_RETURN_IF_ERROR(d.file().true_type(tensor, type.dtype, &type.dtype));
   const bool half = type.dtype == DType::kF16 || type.dtype == DType::kBF16;
   *out =
       half ? constant_of_halves(type.dtype, type.shape, std::move(source)) : constant_of_bytes(type, std::move(source));

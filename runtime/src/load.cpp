@@ -26,15 +26,6 @@ void read_dims(const wire::Input* input, bool scalar, TensorInfo* info) {
   for (int32_t d : *dims) info->dims.push_back({d < 0 ? -1 : d, ""});
 }
 
-bool read_dtype(const std::string& name, DType* out) {
-  for (int i = 0; i < kDTypes; ++i) {
-    if (name != dtype_name(static_cast<DType>(i))) continue;
-    *out = static_cast<DType>(i);
-    return true;
-  }
-  return false;
-}
-
 // The metadata of the source model: pairs of key and text.
 std::map<std::string, std::string> read_metadata(const wire::Net& net) {
   std::map<std::string, std::string> pairs;
@@ -60,9 +51,14 @@ bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
   for (const Json& row : json.items) {
     TensorInfo info;
     const Json *name = row.find("name"), *dtype = row.find("dtype"), *shape = row.find("shape");
-    if (name == nullptr || name->kind != Json::kString || dtype == nullptr || !read_dtype(dtype->text, &info.dtype))
+    if (name == nullptr || name->kind != Json::kString || dtype == nullptr || !dtype_of_name(dtype->text, &info.dtype))
       return false;
     info.name = name->text;
+    if (const Json* container = row.find("container"); container != nullptr) {
+      info.container = container->text;
+      if (info.container != "sequence" && info.container != "optional" && info.container != "optional(sequence)")
+        return false;
+    }
     info.has_rank = shape != nullptr && shape->kind == Json::kArray;
     if (info.has_rank) {
       for (const Json& dim : shape->items) {
@@ -78,6 +74,15 @@ bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
   return true;
 }
 
+// `{"name": "dtype"...}`; false when the text is something else.
+bool read_types(const std::string& text, std::map<std::string, DType>* types) {
+  Json json;
+  if (!parse_json(text, &json) || json.kind != Json::kObject) return false;
+  for (const auto& [name, dtype] : json.members)
+    if (!dtype_of_name(dtype.text, &(*types)[name])) return false;
+  return true;
+}
+
 class Loader {
  public:
   Loader(const uint8_t* data, int64_t size, Model* model)
@@ -89,8 +94,11 @@ class Loader {
     if (net.usage() == wire::Usage::INFERENCE_STATIC)
       return fail(Code::kUnsupported,
                   "it is a static model: its layout operations are frozen; convert it without that option");
-    file_ = {&net, &model_, &side_files_, {}};
+    file_ = {&net, &model_, &side_files_, {}, {}};
     metadata_ = read_metadata(net);
+    const auto types = metadata_.find("minnow.types");
+    if (types != metadata_.end() && !read_types(types->second, &file_.types))
+      return fail(Code::kFormat, "its metadata 'minnow.types' is damaged");
     if (net.subgraphs() != nullptr) {
       model_.graphs.reserve(net.subgraphs()->size());
       for (const wire::SubGraphProto* sub : *net.subgraphs()) MINNOW_RETURN_IF_ERROR(load_subgraph(*sub));
@@ -152,7 +160,9 @@ class Loader {
     for (int v : graph.inputs) {
       const auto it = types.find(v);
       if (it == types.end()) return fail(Code::kFormat, "its input %d is not an Input", v).at(place);
-      graph.input_types.push_back(it->second);
+      DType dtype = it->second;
+      MINNOW_RETURN_IF_ERROR(file_.true_type(graph.values[static_cast<size_t>(v)].name, dtype, &dtype).at(place));
+      graph.input_types.push_back(dtype);
       graph.input_ranks.push_back(ranks[v]);
     }
     if (types.size() != graph.inputs.size() ||
@@ -189,6 +199,7 @@ class Loader {
       info.name = graph.values[static_cast<size_t>(v)].name;
       if (op->main_as_Input() != nullptr)
         MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &info.dtype).at("Input '" + info.name + "'"));
+      MINNOW_RETURN_IF_ERROR(file_.true_type(info.name, info.dtype, &info.dtype).at("Input '" + info.name + "'"));
       read_dims(op->main_as_Input(), !torch, &info);
       graph.inputs.push_back(v);
       graph.input_types.push_back(info.dtype);
@@ -240,15 +251,18 @@ class Loader {
     for (size_t i = 0; i < model_.inputs.size(); ++i) {
       const auto it = inputs.find(model_.inputs[i].name);
       if (it == inputs.end()) continue;
-      if (it->second.dtype != model_.inputs[i].dtype) decoder.cast_input(i, it->second.dtype);
+      if (it->second.container.empty() && it->second.dtype != model_.inputs[i].dtype)
+        decoder.cast_input(i, it->second.dtype);
+      const bool is_narrow = model_.inputs[i].dtype == DType::kI32;
       model_.inputs[i] = it->second;
+      model_.inputs[i].is_narrowed = is_narrow && it->second.dtype == DType::kI64;
     }
     for (size_t i = 0; i < model_.outputs.size(); ++i) {
       const auto it = outputs.find(model_.outputs[i].name);
       Attrs attrs;
       if (it != outputs.end()) {
         model_.outputs[i] = it->second;
-        attrs.set("to", it->second.dtype);
+        if (it->second.container.empty()) attrs.set("to", it->second.dtype);
       }
       graph.outputs[i] = decoder.finish_output(graph.outputs[i], std::move(attrs));
     }

@@ -15,10 +15,11 @@ from minnow.schema.errors import FormatError, MinnowError, ModelError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
+from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_if, decode_loop
 from minnow.schema.mnn.side_file import attach
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
-from minnow.schema.ops.encoding import FROM_WIRE_DTYPE
+from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, TWINS
 
 
 @dataclass
@@ -41,11 +42,13 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     """
     net = wire.read(data)
     attach(net, side_file)
+    metadata = _metadata(net)
+    stored = _types(metadata.pop("minnow.types", "{}"))
     subgraphs: dict[str, _Subgraph] = {}
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs)
+        reader = _Reader(name, names, subgraphs, stored)
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -57,10 +60,9 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs]
         )
     names = _names(net.get("tensorName"), "the main graph")
-    metadata = _metadata(net)
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
-    reader = _Reader("main", names, subgraphs, declared["minnow.inputs"])
+    reader = _Reader("main", names, subgraphs, stored, declared["minnow.inputs"])
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -78,12 +80,20 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
 
 def _declared(text: str, key: str) -> dict[str, TensorType]:
     try:
-        rows = json.loads(text)
-        return {
-            r["name"]: TensorType(DType(r["dtype"]), None if r["shape"] is None else tuple(r["shape"])) for r in rows
-        }
+        return {r["name"]: closed(_tensor(r), r.get("container", "")) for r in json.loads(text)}
     except (ValueError, KeyError, TypeError) as e:
         raise FormatError(f"the metadata '{key}' is invalid", why=f"{type(e).__name__}: {e}") from None
+
+
+def _tensor(row: Mapping[str, Any]) -> TensorType:
+    return TensorType(DType(row["dtype"]), None if row["shape"] is None else tuple(row["shape"]))
+
+
+def _types(text: str) -> dict[str, DType]:
+    try:
+        return {name: DType(dtype) for name, dtype in json.loads(text).items()}
+    except (ValueError, AttributeError) as e:
+        raise FormatError("the metadata 'minnow.types' is invalid", why=f"{type(e).__name__}: {e}") from None
 
 
 def _metadata(net: Mapping[str, Any]) -> dict[str, str]:
@@ -102,11 +112,13 @@ class _Reader:
         name: str,
         names: list[str],
         subgraphs: Mapping[str, _Subgraph],
+        types: Mapping[str, DType],
         declared: Mapping[str, TensorType] | None = None,
     ) -> None:
         self.graph = Graph(name)
         self.names = names
         self.subgraphs = subgraphs
+        self.types = types
         self.declared = declared or {}
         self.values: dict[int, Value] = {}
 
@@ -153,6 +165,13 @@ class _Reader:
                 value.name = value.name or self.name(i)
                 self.values[i] = value
 
+    def _true(self, stored: DType, name: str) -> DType:
+        """The type of an input or constant; the file says another one where the format has no code for it."""
+        dtype = self.types.get(name, stored)
+        if dtype is not stored and TWINS.get(dtype) is not stored:
+            raise FormatError(f"a tensor of type {stored} cannot be one of {dtype}")
+        return dtype
+
     def _results(
         self, table: dict[str, Any], inputs: Sequence[Value | None], outputs: Sequence[int]
     ) -> Sequence[Value | None]:
@@ -161,11 +180,17 @@ class _Reader:
         names = [self.name(i) for i in outputs]
         if kind == "Input":
             type = _input_type(main)
+            type = type.with_dtype(self._true(type.dtype, names[0]))
             if names[0] in self.declared:
-                type = type.with_shape(self.declared[names[0]].shape)
+                known = self.declared[names[0]]
+                type = known if known.holds_tensors else type.with_shape(known.shape)
             return [self.graph.add_param(type, names[0])]
         if kind in ("Const", "TrainableParam"):
-            return [Value.constant(_blob(main), names[0])]
+            array = _blob(main)
+            dtype = self._true(DType.of(array.dtype), names[0])
+            if dtype.bits < 8:
+                array = array & np.uint8(2**dtype.bits - 1)  # above them nothing is stored
+            return [Value.constant(array.view(dtype.numpy), names[0])]
         if kind == "Identity" and len(inputs) == len(outputs):
             return inputs
         wired = WireOp(

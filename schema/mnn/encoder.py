@@ -5,22 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minnow.schema.errors import InternalError, UnsupportedError
+from minnow.schema.errors import InternalError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
+from minnow.schema.mnn.container import opened
 from minnow.schema.mnn.control import CONTROL
 from minnow.schema.mnn.side_file import SideFile, detach, side_path
 from minnow.schema.ops import WireOp, get
-from minnow.schema.ops.encoding import WIRE_DTYPES
+from minnow.schema.ops.encoding import TWINS, WIRE_DTYPES
 
 FORMAT_VERSION = "3.6.1"
 """Version of the format that the files follow; the runtime reads it from the file."""
@@ -111,7 +112,7 @@ def _net(model: Model, biz_code: str) -> dict[str, Any]:
         "outputName": [name for name, _ in model.outputs],
         "sourceType": _SOURCES.get(model.source, "ONNX"),
         "subgraphs": file.subgraphs,
-        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model), np.int8)},
+        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file.types), np.int8)},
     }
 
 
@@ -119,23 +120,31 @@ def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(data.numpy()).reshape(-1).view(dtype.numpy)
 
 
-def _metadata(model: Model) -> bytes:
+def _metadata(model: Model, types: Mapping[str, DType]) -> bytes:
+    def row(name: str, whole: TensorType) -> dict[str, Any]:
+        container, type = opened(whole, name)
+        shape = None if type.shape is None else list(type.shape)
+        made = {"name": name, "dtype": type.dtype.value, "shape": shape}
+        return {**made, "container": container} if container else made
+
     def rows(values: Sequence[tuple[str, TensorType]]) -> str:
-        table = [
-            {"name": n, "dtype": t.dtype.value, "shape": None if t.shape is None else list(t.shape)} for n, t in values
-        ]
-        return json.dumps(table, separators=(",", ":"))
+        return json.dumps([row(n, t) for n, t in values], separators=(",", ":"))
 
     meta = {**model.metadata, "minnow.inputs": rows(model.inputs), "minnow.outputs": rows(model.outputs)}
+    if types:
+        named = {name: dtype.value for name, dtype in types.items()}
+        meta["minnow.types"] = json.dumps(named, separators=(",", ":"))
     pairs = [{"key": k, "s": v} for k, v in sorted(meta.items())]
     return wire.write_nested("Extra", {"type": "Meta", "engine": "MNN", "attr": pairs})
 
 
 class FileWriter:
-    """State of one file: tensor names in use, subgraphs written so far (inner ones first)."""
+    """State of one file: tensor names in use, subgraphs written so far (inner ones first), and the element types of
+    inputs and constants for which the format has no code, by the tensor's name."""
 
     def __init__(self) -> None:
         self.subgraphs: list[dict[str, Any]] = []
+        self.types: dict[str, DType] = {}
         self._taken: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
@@ -244,26 +253,29 @@ class GraphWriter:
         return self._arrays[key]
 
     def _const(self, data: Blob, name: str) -> int:
-        if data.dtype not in _PAYLOAD:
-            raise UnsupportedError(f"the format has no constants of type {data.dtype}", where=name)
-        blob: dict[str, Any] = {"dataType": WIRE_DTYPES[data.dtype], "dataFormat": "NCHW"}
+        index = self._new(name)
+        stored = self._stored(data.dtype, index)
+        blob: dict[str, Any] = {"dataType": WIRE_DTYPES[stored], "dataFormat": "NCHW"}
         if data.shape:
             blob["dims"] = list(data.shape)
         if nbytes(data):
-            field = _PAYLOAD[data.dtype]
-            dtype = DType.U8 if field == "uint8s" else data.dtype
+            field = _PAYLOAD[stored]
+            dtype = DType.U8 if field == "uint8s" else stored
             # Unpacked when it is written: so no more than one weight is in memory at a time.
             blob[field] = LazyBlob(partial(_flat, data, dtype), dtype, (nbytes(data) // dtype.size,))
-        index = self._new(name)
         self.ops.append(
             {"type": "Const", "main_type": "Blob", "main": blob, "outputIndexes": [index], "name": self.names[index]}
         )
         return index
 
+    def _stored(self, dtype: DType, index: int) -> DType:
+        """The type that the file says a tensor has; where it is another one, the metadata says the true one."""
+        if dtype in TWINS:
+            self.file.types[self.names[index]] = dtype
+        return TWINS.get(dtype, dtype)
+
     def _input(self, type: TensorType, index: int) -> None:
-        if type.dtype not in WIRE_DTYPES:
-            raise UnsupportedError(f"the format has no inputs of type {type.dtype}", where=self.names[index])
-        main: dict[str, Any] = {"dtype": WIRE_DTYPES[type.dtype], "dformat": "NCHW"}
+        main: dict[str, Any] = {"dtype": WIRE_DTYPES[self._stored(type.dtype, index)], "dformat": "NCHW"}
         # No dims at all: even the rank is open. A scalar has an empty list.
         if type.shape is not None:
             main["dims"] = [d if isinstance(d, int) else -1 for d in type.shape]

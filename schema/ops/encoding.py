@@ -26,6 +26,14 @@ WIRE_DTYPES: dict[DType, str] = {
 }
 """Codes of element types in the file; u32, u64 and the storage types have none."""
 
+TWINS: dict[DType, DType] = {
+    DType.U32: DType.I32,
+    DType.U64: DType.I64,
+    **{t: DType.U8 for t in DType if t.is_storage},
+}
+"""What the file says of inputs and constants instead, where it has no code: the same bytes, called something else.
+The metadata `minnow.types` tells what they are."""
+
 FROM_WIRE_DTYPE = {name: dtype for dtype, name in WIRE_DTYPES.items()}
 
 

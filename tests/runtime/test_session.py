@@ -102,12 +102,24 @@ def identity_of(dtype: DType, declared: DType | None = None) -> minnow.Session:
     return minnow.load(encode(Model(graph, [("x", kind)], [("y", kind)])))
 
 
-@pytest.mark.parametrize("dtype", [t for t in DType if t not in (DType.U32, DType.U64)], ids=str)
+@pytest.mark.parametrize("dtype", DType, ids=str)
 def test_every_type_goes_in_and_out(dtype):
     x = np.array([0, 1, 1, 0]).astype(dtype.numpy)
+    if dtype.is_storage:
+        x = np.arange(2**dtype.bits, dtype=np.uint8).view(dtype.numpy)
     y = identity_of(dtype).run({"x": x})["y"]
     assert y.dtype == x.dtype
-    np.testing.assert_array_equal(y, x)
+    assert y.tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [t for t in DType if t.is_storage], ids=str)
+def test_small_types_take_numbers_that_they_hold(dtype):
+    session = identity_of(dtype)
+    one = np.array([1, 1], np.float32 if dtype.is_float else np.int64)
+    np.testing.assert_array_equal(session.run({"x": one})["y"], one.astype(dtype.numpy))
+    for x in (one * 1000000, np.array([1.03]), np.array(["1"])):
+        with pytest.raises(UsageError, match=dtype.numpy.name):
+            session.run({"x": x})
 
 
 @pytest.mark.parametrize(
