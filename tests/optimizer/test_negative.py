@@ -149,6 +149,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "legalize_trilu": [("not known", _chain("%y: f32[N,2] = Trilu(%x)", params="%x: f32[N,2]"))],
     "legalize_top_k": [("last axis", _chain("%y: f32[2], %i: i64[2] = TopK(%x, i64[1](2))", result="%y, %i"))],
     "legalize_reverse": [("one axis", _chain("%y: f32[4] = Reverse(%x) {axes=(0,)}"))],
+    "legalize_deform_conv": [("not known", _chain(
+        "%y: f32[1,1,H,2] = DeformConv(%x, f32[1,1,1,1](2.0), %o) {strides=(1, 1), pads=(0, 0, 0, 0), "
+        "dilations=(1, 1)}", params="%x: f32[1,1,H,2], %o: f32[1,2,H,2]"))],
     "legalize_hard_sigmoid": [("", _chain("%y: f32[4] = Sigmoid(%x)"))],
     "legalize_softplus": [("", _chain("%a: f32[4] = Exp(%x)", "%y: f32[4] = Log1p(%a)"))],
     "legalize_mish": [("", _chain("%y: f32[4] = Silu(%x)"))],
