@@ -49,7 +49,9 @@ def _(b, trip, cond=None, *carried, body, node):
     n_outputs = max(node.n_outputs, len(graph.outputs) - 1)
     trip = b.Reshape(trip, np.zeros(0, np.int64)) if trip is not None and trip.type.shape != () else trip
     made = b.Loop(trip, cond, *carried, *captured, body=graph, num_carried=len(carried), n_outputs=n_outputs)
-    return tuple(at(b, v, 0, "the result of a loop") if i in wrapped else v for i, v in enumerate(made))
+    return tuple(
+        at(b, v, np.array(0, np.int64), "the result of a loop") if i in wrapped else v for i, v in enumerate(made)
+    )
 
 
 def _stable_body(

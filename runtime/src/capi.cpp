@@ -86,6 +86,12 @@ Status fill_info(const std::vector<TensorInfo>& infos, size_t index, const char*
   const TensorInfo& info = infos[index];
   *out = minnow_tensor_info{};
   out->name = info.name.c_str();
+  if (!info.container.empty()) {  // its bytes
+    out->dtype = MINNOW_U8;
+    out->rank = 1;
+    out->shape[0] = -1;
+    return ok();
+  }
   out->dtype = static_cast<minnow_dtype>(info.dtype);
   out->rank = info.has_rank && info.dims.size() <= MINNOW_MAX_RANK ? static_cast<int32_t>(info.dims.size()) : -1;
   for (int32_t i = 0; i < out->rank; ++i) {

@@ -53,6 +53,10 @@ struct TensorInfo {
   DType dtype = DType::kF32;
   bool has_rank = false;
   std::vector<Dim> dims;
+  // What it is, where it is no tensor: "sequence", "optional" or "optional(sequence)" of tensors of that type. To the
+  // engine it is a vector of bytes.
+  std::string container;
+  bool is_narrowed = false;  // an i64 that the file holds as i32: numbers must fit
 };
 
 struct Model {

@@ -31,6 +31,14 @@ std::string shape_text(const TensorInfo& info) {
   return text + "]";
 }
 
+// The first number that has no place in 32 bits; null if there is none.
+const int64_t* first_wide(const Tensor& tensor) {
+  const int64_t* numbers = tensor.as<int64_t>();
+  const int64_t* end = numbers + tensor.count();
+  const int64_t* found = std::find_if(numbers, end, [](int64_t x) { return x != static_cast<int32_t>(x); });
+  return found == end ? nullptr : found;
+}
+
 }  // namespace
 
 Session::Session(std::shared_ptr<const Model> model, int threads, Precision precision)
@@ -57,6 +65,7 @@ Status Session::create(std::shared_ptr<const Model> model, int threads, Precisio
 void Session::learn_output_types() {
   std::vector<TensorType> types;
   for (const TensorInfo& info : inputs()) {
+    if (!info.container.empty()) return;
     TensorType type{info.dtype, Layout::kPlain, Shape()};
     if (!info.has_rank || info.dims.size() > kMaxRank) return;
     for (const Dim& dim : info.dims) {
@@ -69,6 +78,7 @@ void Session::learn_output_types() {
   if (!executor_.prepare(types).ok() || !executor_.output_types(&results)) return;  // run() will tell
   for (size_t i = 0; i < results.size(); ++i) {
     TensorInfo& info = outputs_[i];
+    if (!info.container.empty()) continue;
     info.dtype = results[i].dtype;
     if (info.has_rank) continue;
     info.has_rank = true;
@@ -87,9 +97,20 @@ Status Session::check(const std::vector<Tensor>& given) const {
       return Status(Code::kUsage, "input '" + info.name + "' has the shape " + tensor.shape().str() +
                                       ", the model wants " + shape_text(info) + (why.empty() ? "" : ": " + why));
     };
+    if (!info.container.empty()) {
+      if (tensor.type.dtype == DType::kU8 && tensor.rank() == 1) continue;
+      return fail(Code::kUsage, "input '%s' is a %s: its bytes are a vector of u8, not %s%s", info.name.c_str(),
+                  info.container.c_str(), dtype_name(tensor.type.dtype), tensor.shape().str().c_str());
+    }
     if (tensor.type.dtype != info.dtype)
       return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(),
                   dtype_name(tensor.type.dtype), dtype_name(info.dtype));
+    const int64_t* wide = info.is_narrowed ? first_wide(tensor) : nullptr;
+    if (wide != nullptr)
+      return fail(Code::kUsage,
+                  "input '%s' holds %lld, and the file was written with 32 bits for its numbers; with `--int64 keep` it "
+                  "is converted with all 64",
+                  info.name.c_str(), static_cast<long long>(*wide));
     if (!info.has_rank) continue;
     if (tensor.rank() != static_cast<int>(info.dims.size())) return complain("");
     for (int k = 0; k < tensor.rank(); ++k) {

@@ -1,0 +1,71 @@
+"""Sequences and optionals at the border: what files and sessions call them, and Python values to bytes and back.
+
+A container is written around the type of its tensors: "sequence", "optional", or "optional(sequence)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from minnow.schema.errors import UnsupportedError, UsageError
+from minnow.schema.ir import TensorType
+from minnow.schema.ir.blob import Array
+from minnow.schema.ir.sequence import pack, unpack
+from minnow.schema.ir.type import optional, sequence
+
+CONTAINERS = ("", "sequence", "optional", "optional(sequence)")
+
+
+def opened(type: TensorType, name: str) -> tuple[str, TensorType]:
+    """The container of a type, "" for a tensor, and the type of the tensors in it.
+
+    Raises:
+        UnsupportedError: not even the element type of these is known.
+    """
+    kinds = []
+    while type.holds_tensors:
+        kinds.append(type.layout)
+        if type.element is None:
+            raise UnsupportedError(f"the type of the tensors in '{name}' is not known", where=name)
+        type = type.element
+    return "(".join(kinds) + ")" * (len(kinds) - 1), type
+
+
+def closed(type: TensorType, container: str) -> TensorType:
+    """The inverse of `opened`. Raises ValueError when there is no such container."""
+    if container not in CONTAINERS:
+        raise ValueError(f"there is no container {container!r}")
+    if "sequence" in container:
+        type = sequence(type)
+    return optional(type) if "optional" in container else type
+
+
+def to_bytes(value: Any, container: str, name: str, to_array: Callable[[Any, str], Array]) -> Array:
+    """The bytes of a list of tensors, or of a tensor or list that may be None.
+
+    Args:
+        value: as the user gives it.
+        container: see above.
+        name: of the input, for messages.
+        to_array: makes an array of an element, and is told what it is.
+    """
+    if container == "sequence":
+        if not isinstance(value, (list, tuple)):
+            what = f"{type(value).__name__}"
+            raise UsageError(f"input '{name}' is a sequence, not one {what}", hint="pass a list with an array each")
+        return pack(to_array(v, f"{name}[{i}]") for i, v in enumerate(value))
+    if value is None:
+        return pack([], "optional")
+    inner = container.removeprefix("optional").strip("()")
+    return pack([to_bytes(value, inner, name, to_array) if inner else to_array(value, name)], "optional")
+
+
+def of_bytes(data: Array, container: str) -> Any:
+    """The inverse of `to_bytes`; arrays share the memory of the bytes. Raises ModelError when they are damaged."""
+    arrays = unpack(data)
+    if container == "sequence":
+        return arrays
+    if not arrays:
+        return None
+    return unpack(arrays[0]) if container == "optional(sequence)" else arrays[0]
