@@ -135,6 +135,8 @@ struct Op {
   // For an op whose rule depends on the types of its inputs (null where an optional one is missing), such as packed for
   // 2-D f32 convolution and plain for all others: takes the place of `layout` when set.
   LayoutRule (*layout_for)(const std::vector<const TensorType*>& inputs) = nullptr;
+  // Other results in every run, whatever the inputs: never computed ahead of the run.
+  bool random = false;
 };
 
 // Adds a row; used through MINNOW_OP at namespace scope. Names are unique.

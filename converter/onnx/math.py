@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import constant, count, ints, rank
+from minnow.converter.onnx.operand import count, ints, rank
 from minnow.converter.onnx.tensor import dtype_of
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -268,20 +268,3 @@ def _(b, x, scale, zero=None, *, axis=1, block_size=0, output_dtype=0):
 @onnx.op("DynamicQuantizeLinear")
 def _(b, x):
     return b.DynamicQuantizeLinear(x)
-
-
-@onnx.op("Dropout", since=10, until=11)
-def _(b, x, *, ratio=0.5, node):
-    return _dropout(b, x, node)
-
-
-@onnx.op("Dropout", since=12)
-def _(b, x, ratio=None, training=None, *, seed=0, node):
-    if training is not None and constant(training, "training_mode of Dropout").any():
-        raise UnsupportedError("Dropout in training mode is not supported", hint="export the model for inference")
-    return _dropout(b, x, node)
-
-
-def _dropout(b: Builder, x: Value, node: Any) -> Any:
-    y = b.Identity(x)
-    return (y, b.Fill(b.Shape(x), np.array(True))) if node.n_outputs > 1 else y

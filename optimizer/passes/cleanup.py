@@ -62,7 +62,7 @@ def eliminate_common(graph: Graph) -> int:
                     node.set_input(i, first)
     seen: dict[Hashable, Node] = {}
     for node in graph:
-        if Trait.CONTROL_FLOW in get(node.op).traits:
+        if get(node.op).traits & {Trait.CONTROL_FLOW, Trait.RANDOM}:
             continue
         key = (node.op, node.inputs, _attributes(node), len(node.outputs))
         first_node = seen.setdefault(key, node)

@@ -200,6 +200,7 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
 
 Status Planner::fold(const PlanNode& node, bool* folded) {
   *folded = false;
+  if (node.op->random) return ok();
   bool all_static = true, all_known = true;
   int64_t bytes_in = 0, bytes_out = 0;
   for (int v : node.in) {

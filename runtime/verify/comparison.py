@@ -33,6 +33,7 @@ class OutputComparison:
         worst: index of the largest error, with both values.
         passed: needed <= tolerance, equal shapes, and NaN and infinities at the same places.
         reason: why it did not pass, where the numbers do not say it.
+        random: it depends on random numbers, so that only its type and rank could be compared.
     """
 
     name: str
@@ -47,9 +48,13 @@ class OutputComparison:
     worst: tuple[tuple[int, ...], float, float] | None = None
     passed: bool = True
     reason: str = ""
+    random: bool = False
 
     def __str__(self) -> str:
         verdict = "PASS" if self.passed else "FAIL"
+        if self.random:
+            reason = f"; {self.reason}" if self.reason else ""
+            return f"{verdict}  {self.name} {list(self.shape)}: of random numbers, only type and rank compared{reason}"
         text = (
             f"{verdict}  {self.name} {list(self.shape)}: max abs error {self.max_abs:.3g}, max rel {self.max_rel:.3g}, "
             f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g}, {self.needed:.3g} would pass"
@@ -96,6 +101,15 @@ def compare(name: str, got: Array | None, want: Array, tolerance: float | None =
         out.reason = (
             f"its scale is only {out.scale:.2g}: these inputs hardly excite it, compare on real data with --data"
         )
+    return out
+
+
+def compare_random(name: str, got: Array | None, want: Array) -> OutputComparison:
+    """Compares the types of an output that depends on random numbers; its extents may, too."""
+    out = OutputComparison(name, tuple(want.shape), want.dtype.name, random=True)
+    if got is None or got.ndim != want.ndim or got.dtype != want.dtype:
+        have = "nothing" if got is None else f"{got.dtype}{list(got.shape)}"
+        return _failed(out, f"it is {have}, not {want.dtype}{list(want.shape)}")
     return out
 
 

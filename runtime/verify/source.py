@@ -125,3 +125,16 @@ def _collect(value: Value, found: dict[int, None]) -> None:
                 found[int(other.data.numpy().reshape(-1)[0])] = None
         elif node.op in ("Identity", "Cast", "Reshape", "Squeeze"):
             _collect(node.outputs[0], found)
+
+
+def random_outputs(model: Model) -> frozenset[str]:
+    """The outputs that depend on random numbers, of which no two runs give the same."""
+    from minnow.schema.ops import Trait, get
+
+    tainted: set[Value] = set()
+    for node in model.graph:
+        inner = (n for body in node.subgraphs.values() for g in body.walk() for n in g)
+        drawn = any(Trait.RANDOM in get(n.op).traits for n in (node, *inner))
+        if drawn or any(v in tainted for v in node.inputs):
+            tainted.update(node.outputs)
+    return frozenset(n for (n, _), v in zip(model.outputs, model.graph.outputs, strict=True) if v in tainted)

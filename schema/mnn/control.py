@@ -42,7 +42,7 @@ def _encode_loop(node: Node, file: _File) -> WireOp:
     captured = body.params[2 + carried :]
     results = body.outputs
     name, _, _ = file.subgraph(body, [*results[: 1 + carried], *captured, *results[1 + carried :]])
-    trip, cond, *rest = node.inputs
+    trip, cond, *rest = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
     inputs = [np.int32(ENDLESS) if trip is None else trip, np.int32(1) if cond is None else cond, *rest]
     n = len(node.outputs)
     order = [*range(carried), *range(n, n + len(captured)), *range(carried, n)]

@@ -37,7 +37,7 @@ def fold(graph: Graph, made: Iterable[Node], results: Sequence[Value | None]) ->
 
 def _is_small(node: Node) -> bool:
     op = get(node.op)
-    if Trait.CONTROL_FLOW in op.traits:
+    if op.traits & {Trait.CONTROL_FLOW, Trait.RANDOM}:
         return False
     return all((v.type.count or 0) <= _MAX_ELEMENTS and v.type.is_static for v in node.outputs)
 
