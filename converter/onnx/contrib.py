@@ -78,6 +78,14 @@ def listed(b: Builder, *extents: Any) -> Any:
     return b.Concat(*parts, axis=0)
 
 
+def reshaped(b: Builder, x: Value, like: Value, *tail: int, end: int | None = None) -> Value:
+    """x under the shape of `like`, of which the extents from `end` on are replaced by those of `tail`."""
+    if like.type.is_static:
+        shape = (*like.type.static_shape[:end], *tail)
+        return b.Reshape(x, np.array(shape, np.int64), allowzero=0 in shape)
+    return b.Reshape(x, b.Concat(b.Shape(like, end=end), np.array(tail, np.int64), axis=0), allowzero=True)
+
+
 def cast(b: Builder, x: Value, to: DType) -> Value:
     """x in another element type, itself where it has it."""
     return x if x.type.dtype is to else b.Cast(x, to=to)

@@ -5,11 +5,9 @@ A group's queries are laid out as rows of one matrix, so that no key or value is
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from minnow.converter.onnx.contrib import cast, contrib, extent, listed, positions
+from minnow.converter.onnx.contrib import cast, contrib, extent, positions
 from minnow.converter.onnx.contrib_attention import lowest, merge_heads, scaled, softmax, split_heads
 from minnow.converter.onnx.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -149,28 +147,23 @@ def _cached(b: Builder, k: Value, v: Value, past_k: Value | None, past_v: Value 
 
 def _attend(b: Builder, q: Value, k: Value, v: Value, keep: Value, added: Value | None, cap: float,
             sink: Value | None, groups: int) -> tuple[Value, Value, Value]:  # fmt: skip
-    """Attention of heads [B, N, S, D] to those of their groups: the result, the scores (0 where they are masked), the weights."""
-    n = static_dim(q.type, 1, "the heads")
-    batch, length, size = (extent(b, q, axis) for axis in (0, 2, 3))
-    places, depth = extent(b, k, 2), extent(b, v, 3)
+    """Attention of heads [B, N, S, D] to those of their groups.
 
-    def spread(x: Value, last: Any) -> Value:
-        """[B, groups, N / groups * S, ...] as [B, N, S, ...]"""
-        return b.Reshape(x, listed(b, batch, n, length, last))
+    Returns:
+        The heads, the scores (0 where they are masked), and their softmax.
+    """
+    count = static_dim(q.type, 1, "the heads")
 
-    def gathered(x: Value, last: Any) -> Value:
-        several = b.Mul(length, n // groups) if isinstance(length, Value) else length * (n // groups)
-        return b.Reshape(x, listed(b, batch, groups, several, last))
+    def heads(x: Value, n: int) -> Value:
+        """[B, N, S, ...] as [B, groups, N / groups * S, ...], or the other way round."""
+        return b.Reshape(x, np.array([0, n, -1, 0]))
 
-    scores = spread(b.MatMul(gathered(q, size), k, transpose_b=True), places)
+    scores = heads(b.MatMul(heads(q, groups), k, transpose_b=True), count)
     if cap:
         scores = b.Mul(b.Tanh(b.Div(scores, cap)), cap)
     if added is not None:
         scores = b.Add(scores, added)
     keep = b.Unsqueeze(keep, axes=(1,))
     weights = softmax(b, b.Where(keep, scores, lowest(scores)), sink)
-    return (
-        spread(b.MatMul(gathered(weights, places), v), depth),
-        b.Where(keep, scores, np.zeros((), scores.type.dtype.numpy)),
-        weights,
-    )
+    out = heads(b.MatMul(heads(weights, groups), v), count)
+    return out, b.Where(keep, scores, np.zeros((), scores.type.dtype.numpy)), weights

@@ -3,7 +3,7 @@
 Everything a pass needs is here by name: `Graph`, `Node`, `Value`, `TensorType`, `DType`, the blobs and the text form.
 """
 
-from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob
+from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob, PackedBlob, unpack_codes
 from minnow.schema.ir.dtype import DType
 from minnow.schema.ir.graph import Graph, Model, Node, Value
 from minnow.schema.ir.type import UNKNOWN, Dim, TensorType
@@ -19,6 +19,8 @@ __all__ = [
     "MappedBlob",
     "Model",
     "Node",
+    "PackedBlob",
     "TensorType",
     "Value",
+    "unpack_codes",
 ]

@@ -98,6 +98,49 @@ class LazyBlob:
         return array.reshape(self._shape)
 
 
+class PackedBlob:
+    """A matrix of small integers, packed into bytes, with a scale for each block of a row: (code - zero) * scale.
+
+    Args:
+        codes: u8[rows, bytes of a row]: codes of 0 .. 2^bits - 1 side by side, the first in the low bits of a byte.
+        bits: of a code: 1, 2, 4 or 8.
+        scale: [rows, blocks] in a float type; a row's blocks are of one length.
+        zero: the codes of the number 0, f32[rows, blocks]; None: 2^(bits - 1) everywhere.
+        shape: of the numbers, its first extent being the rows.
+        dtype: of the numbers.
+    """
+
+    __slots__ = ("_dtype", "_shape", "bits", "codes", "scale", "zero")
+
+    def __init__(
+        self, codes: Blob, bits: int, scale: Array, zero: Array | None, shape: tuple[int, ...], dtype: DType = DType.F32
+    ) -> None:
+        self.codes, self.bits, self.scale, self.zero = codes, bits, scale, zero
+        self._shape, self._dtype = shape, dtype
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def numpy(self) -> Array:
+        rows, blocks = self.scale.shape
+        codes = unpack_codes(self.codes.numpy(), self.bits).reshape(rows, blocks, -1).astype(np.float32)
+        zero = np.float32(1 << (self.bits - 1)) if self.zero is None else self.zero[..., None]
+        numbers = (codes - zero) * self.scale.astype(np.float32)[..., None]
+        return numbers.astype(self._dtype.numpy).reshape(self._shape)
+
+
+def unpack_codes(packed: Array, bits: int) -> Array:
+    """Codes of `bits` bits, the first in the low bits of a byte, as one u8 each along the last axis."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (packed.astype(np.uint8)[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return codes.reshape(*packed.shape[:-1], -1)
+
+
 def nbytes(blob: Blob) -> int:
     """Bytes of the numbers, without loading them."""
     n = blob.dtype.size

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, TensorType
+from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, PackedBlob, TensorType
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import window
 from minnow.schema.ops.encoding import bound
@@ -217,7 +218,9 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
         return WireOp(type, "Convolution2D", main, node.inputs) if fits else None
     weights = w.data
     assert weights is not None
-    if weights.dtype is DType.F16:
+    if isinstance(weights, PackedBlob) and weights.bits > 1:
+        main["quanParameter"] = _packed(weights)
+    elif weights.dtype is DType.F16:
         # Halves as they are: the third kind of compressed weights.
         buffer = LazyBlob(lambda: _flat(weights.numpy(), np.float16).view(np.int8), DType.I8, (nbytes(weights),))
         main["quanParameter"] = {"type": 3, "buffer": buffer, "quantScale": 1.0}
@@ -227,6 +230,34 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
     # Runtimes of the format read the bias without asking whether there is one.
     main["bias"] = np.zeros(outs, np.float32) if bias is None else _flat(bias.array, np.float32)
     return WireOp(type, "Convolution2D", main, (x,))
+
+
+def _packed(blob: PackedBlob) -> dict[str, Any]:
+    """Weights as they are packed: the first kind of compressed weights, with a row of the table for each block."""
+    bits, half = blob.bits, 1 << (blob.bits - 1)
+    rows, length = blob.scale.size, math.prod(blob.shape) // blob.scale.size
+    wide = max(rows, length) > 0xFFFF
+    head = bytes([2]) + np.array([rows, length], np.uint32 if wide else np.uint16).tobytes()
+    table = bytes([2 * half % 256]) + np.arange(-half, half).astype(np.int8).tobytes()
+    # The format has the first code of a byte in the high bits.
+    fields = (np.arange(256)[:, None] >> np.arange(0, 8, bits)) & (2 * half - 1)
+    turned = (fields << np.arange(8 - bits, -1, -bits)).sum(1).astype(np.uint8)
+
+    def stream() -> Array:
+        return np.frombuffer(head + table + turned[blob.codes.numpy().reshape(-1)].tobytes(), np.int8)
+
+    scale = blob.scale.reshape(-1)
+    quantized: dict[str, Any] = {"type": 1, "aMaxOrBits": bits, "quantScale": 1.0, "shapeInt32": wide}
+    if blob.zero is not None:
+        wide_scale = scale.astype(np.float32)
+        scale = np.stack([-blob.zero.astype(np.float32).reshape(-1) * wide_scale, wide_scale], 1).reshape(-1)
+        quantized |= {"aMin": -half, "readType": rows}
+    if scale.dtype == np.float16:
+        quantized |= {"alphaFp16": scale.view(np.uint16), "scaleStorage": "FP16"}
+    else:
+        quantized["alpha"] = _flat(scale, np.float32)
+    size = len(head) + len(table) + nbytes(blob.codes)
+    return quantized | {"buffer": LazyBlob(stream, DType.I8, (size,))}
 
 
 def _flat(array: Any, dtype: Any) -> Array:
