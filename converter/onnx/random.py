@@ -34,7 +34,7 @@ def _generator(op: str, first: str, second: str, at: float, until: float) -> Non
              scale: float) -> Value:  # fmt: skip
         ends = {"low": low, "high": high, "mean": mean, "scale": scale}
         made = getattr(b, op)(shape, **{k: ends[k] for k in (first, second)}, seed=_seed(node, seed), to=to)
-        return made  # type: ignore[no-any-return]
+        return made
 
     onnx.op(op)(of_shape)
     onnx.op(f"{op}Like")(like)

@@ -51,6 +51,7 @@ class Trait(Enum):
     CONTROL_FLOW = "has subgraphs"
     DATA_DEPENDENT = "the output shape depends on contents"
     NONNEGATIVE = "integers in the result are never negative"
+    RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
     ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
 
 
