@@ -262,7 +262,8 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
     Args:
         path: the file.
         framework: name of the format; None finds it by content.
-        options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes.
+        options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
+            is), `batch` = a number for the first open extent of every input.
 
     Raises:
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.

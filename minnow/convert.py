@@ -71,7 +71,8 @@ def convert(
     *,
     output: str | os.PathLike[str] | None = None,
     framework: str | None = None,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    batch: int | None = None,
     optimize: int = 2,
     verify: bool = True,
     passes: Sequence[str] = (),
@@ -87,7 +88,9 @@ def convert(
         output: the file to write; by default the source's name with the suffix `.mnn`. It appears only when
             everything, the verification included, has succeeded.
         framework: format of the source ("onnx"); None finds it by content.
-        inputs: shapes that fix or replace those in the file, by input name: {"x": (1, 3, 224, 224)}.
+        inputs: shapes that fix or replace those in the file, by input name: {"x": (1, 3, 224, 224)}; "?" leaves an
+            extent as it is. A symbol that becomes a number does so in every input.
+        batch: takes the place of the first open extent of every input.
         optimize: level 0 (none) to 3 (also what may change the last bits).
         verify: run the written file and compare its outputs with those of the source.
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
@@ -121,7 +124,7 @@ def convert(
     from minnow.schema.mnn import save, side_path
 
     with step("read"):
-        model = read(source, framework, inputs=dict(inputs or {}))
+        model = read(source, framework, inputs=dict(inputs or {}), batch=batch)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
     with step("optimize"):
         summary = run_optimizer(model, optimize, passes=passes, log=log)
@@ -146,7 +149,7 @@ def convert(
             from minnow.runtime.verify import verify as compare
 
             with step("verify"):
-                report.verification = compare(source, temporary, framework=framework, inputs=inputs)
+                report.verification = compare(source, temporary, framework=framework, inputs=inputs, batch=batch)
             report.verification.target = str(target)
             if not report.verification.passed:
                 raise VerifyError(

@@ -12,10 +12,11 @@ import onnx
 from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
+from minnow.converter.extent import fix_inputs
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.function import DEFAULT_DOMAINS, Body, Library, opsets_of, types_of
 from minnow.converter.onnx.tensor import dtype_of, initializer, load_tensor, no_strings
-from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
+from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge, optional, sequence
 from minnow.schema.ops import Builder
@@ -25,12 +26,13 @@ OLDEST_OPSET = 1
 _ANY_TENSOR = TensorType(DType.F32)
 
 
-def read(path: Path, inputs: Mapping[str, Sequence[int]] | None = None) -> Model:
+def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None) -> Model:
     """Reads an ONNX file.
 
     Args:
         path: the file; external data is looked up beside it and mapped, not copied.
-        inputs: shapes that replace those in the file, by input name.
+        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
+        batch: takes the place of the first open extent of every input.
 
     Raises:
         FormatError: not an ONNX file. ModelError: invalid. UnsupportedError: with all unknown operators.
@@ -41,7 +43,7 @@ def read(path: Path, inputs: Mapping[str, Sequence[int]] | None = None) -> Model
     library = Library(proto.functions)
     _check_operators(proto, opsets, library, path)
     translator = Translator(path, opsets, library)
-    graph, declared = translator.main(proto.graph, inputs or {})
+    graph, declared = translator.main(proto.graph, inputs or {}, batch)
     model = Model(graph, source="onnx", metadata={p.key: p.value for p in proto.metadata_props})
     model.inputs = [(v.name, v.type) for v in graph.params]
     model.outputs = declared
@@ -161,22 +163,14 @@ class Translator:
         self.scope: Scope | None = None
 
     def main(
-        self, proto: onnx.GraphProto, shapes: Mapping[str, Sequence[int]]
+        self, proto: onnx.GraphProto, shapes: Mapping[str, Sequence[Dim]], batch: int | None = None
     ) -> tuple[Graph, list[tuple[str, TensorType]]]:
         """The main graph, and its outputs as the file declares them."""
         scope = Scope(Graph("main"), {})
         initialized = self._initializers(proto, scope)
-        names = [i.name for i in proto.input if i.name not in initialized]
-        if unknown := sorted(set(shapes) - set(names)):
-            raise UsageError(
-                f"the model has no input '{unknown[0]}'", where=str(self.path), hint=f"its inputs: {', '.join(names)}"
-            )
-        for info in proto.input:
-            if info.name not in initialized:
-                type = self._type(info)
-                if info.name in shapes:
-                    type = type.with_shape(_fixed(info.name, type, shapes[info.name]))
-                scope.values[info.name] = scope.graph.add_param(type, info.name)
+        types = {info.name: self._type(info) for info in proto.input if info.name not in initialized}
+        for name, type in fix_inputs(types, shapes, batch).items():
+            scope.values[name] = scope.graph.add_param(type, name)
         self._body(proto, scope)
         declared = []
         for info, value in zip(proto.output, scope.graph.outputs, strict=True):
@@ -384,15 +378,3 @@ def _dim(d: onnx.TensorShapeProto.Dimension) -> Dim:
     if d.HasField("dim_value"):
         return int(d.dim_value) if d.dim_value >= 0 else UNKNOWN
     return d.dim_param or UNKNOWN
-
-
-def _fixed(name: str, type: TensorType, shape: Sequence[int]) -> tuple[Dim, ...]:
-    given = tuple(int(d) for d in shape)
-    if type.holds_tensors:
-        raise UsageError(f"input '{name}' is {type}, which has no shape")
-    try:
-        merged = merge(given, type.shape)
-    except MinnowError as e:
-        raise UsageError(f"the shape given for input '{name}' does not fit", why=e.message) from None
-    assert merged is not None
-    return merged

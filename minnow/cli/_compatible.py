@@ -82,31 +82,14 @@ def command(
     ignored = [f"--{n}" for n in (*_IGNORED, *_IGNORED_FLAGS) if others[n]]
     if ignored:
         click.echo(f"note: without effect here: {', '.join(ignored)}", err=True)
-    inputs = _batched(model_file, framework, batch) if batch else ()
     level = 0 if optimize_level == 0 else 2
     ctx.invoke(
         convert.command,
         source=model_file,
         output=mnn_model,
         framework=framework,
-        inputs=inputs,
+        batch=batch,
         level=level,
         biz_code=biz_code,
         side_file=side_file or None,
     )
-
-
-def _batched(path: str, framework: str, batch: int) -> list[tuple[str, tuple[int, ...]]]:
-    """Shapes with the open first extent of every input fixed; other extents must be known."""
-    from minnow.converter import read
-
-    fixed = []
-    for name, type in read(path, framework).inputs:
-        if type.shape and not isinstance(type.shape[0], int):
-            rest = [d for d in type.shape[1:] if isinstance(d, int)]
-            if len(rest) + 1 != len(type.shape):
-                raise UsageError(
-                    f"--batch leaves extents of input '{name}' open", hint="use `convert --input NAME=1x3x...`"
-                )
-            fixed.append((name, (batch, *rest)))
-    return fixed

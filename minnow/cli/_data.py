@@ -45,8 +45,12 @@ def write_npz(path: str, arrays: Mapping[str, Any]) -> None:
         raise UsageError("cannot write the output", where=path, why=e.strerror or str(e)) from None
 
 
-def random_inputs(session: Any, shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Any]:
-    """Random inputs for a session; open dims are 1 unless a shape is given."""
+def _known(given: int | str, own: int | str) -> int | str:
+    return own if given == "?" else given
+
+
+def random_inputs(session: Any, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
+    """Random inputs for a session; an open extent is 1, unless a shape gives the number for its name."""
     from minnow.runtime.verify.samples import random_array
     from minnow.schema.ir import DType
 
@@ -54,8 +58,13 @@ def random_inputs(session: Any, shapes: Mapping[str, tuple[int, ...]], seed: int
     if unknown := sorted(set(shapes) - set(names)):
         raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(names)}")
     rng = np.random.default_rng(seed)
+    own = {i.name: i.shape or ("?",) * len(shapes.get(i.name, ())) for i in session.inputs}
+    pairs = [pair for name, given in shapes.items() for pair in zip(own[name], given, strict=False)]
+    numbers = {d: n for d, n in pairs if isinstance(n, int) and d != "?"}
     out = {}
     for info in session.inputs:
-        shape = shapes.get(info.name, tuple(d if isinstance(d, int) else 1 for d in info.shape))
+        given = shapes.get(info.name, own[info.name])
+        known = given if len(given) != len(own[info.name]) else map(_known, given, own[info.name])
+        shape = tuple(d if isinstance(d, int) else numbers.get(d, 1) for d in known)
         out[info.name] = random_array(rng, DType.of(np.dtype(info.dtype)), shape)
     return out

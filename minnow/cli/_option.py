@@ -10,19 +10,19 @@ import click
 
 
 class ShapeOption(click.ParamType):
-    """`NAME=1x3x224x224`, and `NAME=` for a scalar; gives (name, shape)."""
+    """`NAME=1x3x224x224`, `NAME=` for a scalar, "?" for what the model says; gives (name, shape)."""
 
     name = "NAME=1x3x..."
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
+    ) -> tuple[str, tuple[int | str, ...]]:
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).rpartition("=")
         try:
-            shape = tuple(int(d) for d in text.replace(",", "x").split("x") if text)
-            if not equals or not name or any(d < 0 for d in shape):
+            shape = tuple("?" if d == "?" else int(d) for d in text.replace(",", "x").split("x") if text)
+            if not equals or not name or any(isinstance(d, int) and d < 0 for d in shape):
                 raise ValueError
         except ValueError:
             self.fail(f"{value!r} is not of the form NAME=1x3x224x224", param, ctx)
@@ -34,6 +34,9 @@ FORMAT = click.option(
 )
 INPUT = click.option(
     "--input", "inputs", type=ShapeOption(), multiple=True, help="Shape of an input, where the model leaves it open."
+)
+BATCH = click.option(
+    "--batch", type=click.IntRange(0), help="Number for the first extent that each input leaves open, as N."
 )
 THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
 PRECISION = click.option(

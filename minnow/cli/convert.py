@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, emit
+from minnow.cli._option import BATCH, FORMAT, INPUT, emit
 
 
 @click.command()
@@ -16,6 +16,7 @@ from minnow.cli._option import FORMAT, INPUT, emit
 @click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
 @click.option("-f", "--framework", help="Format of the source; found by content when left out.")
 @INPUT
+@BATCH
 @click.option(
     "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
     help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
@@ -32,8 +33,9 @@ from minnow.cli._option import FORMAT, INPUT, emit
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
-    source: str, output: str | None, framework: str | None, inputs: Any, level: int, verify: bool, passes: str,
-    explain: str, stats: bool, biz_code: str, side_file: bool | None, quiet: bool, format_: str,
+    source: str, output: str | None, framework: str | None, inputs: Any, batch: int | None, level: int, verify: bool,
+    passes: str, explain: str, stats: bool, biz_code: str, side_file: bool | None, quiet: bool,
+    format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -47,6 +49,7 @@ def command(
             output=output,
             framework=framework,
             inputs=dict(inputs),
+            batch=batch,
             optimize=level,
             verify=verify,
             passes=[p for p in passes.split(",") if p],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit
+from minnow.cli._option import BATCH, FORMAT, INPUT, PRECISION, THREADS, emit
 
 
 @click.command()
@@ -14,6 +14,7 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit
 @click.argument("model", type=click.Path())
 @click.option("-f", "--framework", help="Format of the source; found by content when left out.")
 @INPUT
+@BATCH
 @click.option("--data", type=click.Path(), multiple=True, help="An .npz file with one array per input, to compare on.")
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="Random inputs to compare on.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the first run.")
@@ -25,8 +26,8 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit
 @PRECISION
 @FORMAT
 def command(
-    source: str, model: str, framework: str | None, inputs: Any, data: tuple[str, ...], runs: int, seed: int,
-    tolerance: float | None, threads: int | None, precision: str, format_: str,
+    source: str, model: str, framework: str | None, inputs: Any, batch: int | None, data: tuple[str, ...], runs: int,
+    seed: int, tolerance: float | None, threads: int | None, precision: str, format_: str,
 ) -> int:  # fmt: skip
     """Compare a .mnn file with the model it was made from."""
     from minnow.cli._data import read_npz
@@ -38,6 +39,7 @@ def command(
         model,
         framework=framework,
         inputs=dict(inputs),
+        batch=batch,
         data=[read_npz(path) for path in data],
         seeds=range(seed, seed + runs),
         tolerance=tolerance,

@@ -35,15 +35,14 @@ class Candidate:
         return Candidate(arrays, self.symbols)
 
 
-def candidates(model: Model, seeds: Sequence[int], shapes: Mapping[str, Sequence[int]]) -> Iterator[Candidate]:
+def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
     """Inputs in the order in which to try them, without end in practice: the caller takes what the source accepts.
 
     Args:
         model: the source model.
         seeds: one seed per comparison wanted.
-        shapes: fixed shapes by input name.
     """
-    types = {n: t.with_shape(shapes[n]) if n in shapes else t for n, t in model.inputs}
+    types = dict(model.inputs)
     symbols = _symbols(types)
     choices = {n: compared_constants(model.graph, n) for n, t in types.items() if t.dtype.is_int}
     for k, extents in enumerate(_assignments(symbols)):

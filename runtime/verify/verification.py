@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from minnow.runtime.verify.comparison import OutputComparison, compare
+from minnow.runtime.verify.comparison import OutputComparison, compare, compare_random
 from minnow.runtime.verify.samples import Candidate, candidates
-from minnow.runtime.verify.source import Source, open_source
+from minnow.runtime.verify.source import Source, open_source, random_outputs
 from minnow.schema.errors import MinnowError, UsageError
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +86,8 @@ def verify(
     target: str | os.PathLike[str],
     *,
     framework: str | None = None,
-    inputs: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    batch: int | None = None,
     data: Sequence[Mapping[str, Array]] = (),
     seeds: Sequence[int] = (0, 1, 2),
     tolerance: float | None = None,
@@ -98,7 +99,8 @@ def verify(
     Args:
         source: the source model. target: the `.mnn` file.
         framework: format of the source; None finds it by content.
-        inputs: shapes by input name where the source leaves them open.
+        inputs: shapes by input name where the source leaves them open; "?" leaves an extent open.
+        batch: takes the place of the first open extent of every input.
         data: input sets to compare on, instead of random ones.
         seeds: seeds of the random inputs; models with symbolic dims run at several sizes.
         tolerance: largest error as a fraction of the output's scale; None chooses by dtype.
@@ -114,7 +116,7 @@ def verify(
     from minnow.runtime.session import load
 
     source, target = Path(source), Path(target)
-    model = read(source, framework, inputs=dict(inputs or {}))
+    model = read(source, framework, inputs=dict(inputs or {}), batch=batch)
     reference, note = open_source(source, model)
     out = Verification(str(source), str(target), reference.name, note=note)
     if data:
@@ -126,22 +128,23 @@ def verify(
             given = Candidate({n: np.asarray(arrays[n]) for n, _ in model.inputs}, {})
             runs.append((given, reference.run(given.inputs)))
     else:
-        runs = _random_runs(out, model, reference, inputs or {}, seeds)
+        runs = _random_runs(out, model, reference, seeds)
     # One after the other, so that the weights are never in memory twice.
     reference.close()
     session = load(target, threads=threads, precision=precision)
+    drawn = random_outputs(model)
     for candidate, want in runs:
-        case = _run(session, candidate.inputs, want, tolerance)
+        case = _run(session, candidate.inputs, want, tolerance, drawn)
         if not case.passed and not data and (noise := _noise(reference, candidate.inputs, case)):
             scaled = candidate.scaled(_PIXELS).inputs
-            case = _run(session, scaled, reference.run(scaled), tolerance)
+            case = _run(session, scaled, reference.run(scaled), tolerance, drawn)
             out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
         out.cases.append(case)
     return out
 
 
 def _random_runs(
-    out: Verification, model: Any, reference: Source, shapes: Any, seeds: Sequence[int]
+    out: Verification, model: Any, reference: Source, seeds: Sequence[int]
 ) -> list[tuple[Candidate, dict[str, Array]]]:
     """Candidates and what the source gives for them: one per seed, and for symbolic dims a second size."""
     runs: list[tuple[Candidate, dict[str, Array]]] = []
@@ -149,7 +152,7 @@ def _random_runs(
     wanted = len(seeds)
     sizes: set[tuple[tuple[str, int], ...]] = set()
     impossible: set[tuple[tuple[str, int], ...]] = set()
-    for k, candidate in enumerate(candidates(model, seeds, shapes)):
+    for k, candidate in enumerate(candidates(model, seeds)):
         size = tuple(sorted(candidate.symbols.items()))
         if len(runs) >= wanted and (size in sizes or not size):
             if len(sizes) > 1 or not size:
@@ -185,12 +188,17 @@ def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
     return ""
 
 
-def _run(session: Any, inputs: dict[str, Array], want: dict[str, Array], tolerance: float | None) -> Case:
+def _run(
+    session: Any, inputs: dict[str, Array], want: dict[str, Array], tolerance: float | None, drawn: frozenset[str]
+) -> Case:
     case = Case({n: tuple(a.shape) for n, a in inputs.items()})
     try:
         got = session.run(inputs)
     except MinnowError as e:
         case.error = str(e)
         return case
-    case.outputs = [compare(n, got.get(n), np.asarray(a), tolerance) for n, a in want.items()]
+    case.outputs = [
+        compare_random(n, got.get(n), np.asarray(a)) if n in drawn else compare(n, got.get(n), np.asarray(a), tolerance)
+        for n, a in want.items()
+    ]
     return case

@@ -27,7 +27,7 @@ def test_mnn_gives_the_numbers_of_the_source(real, level, side_file, tmp_path):
     else:
         session = onnxruntime.InferenceSession(str(real.path), providers=["CPUExecutionProvider"])
         # In the range of pixels: what these two take are images.
-        inputs = next(candidates(model, [0], {})).scaled(255).inputs
+        inputs = next(candidates(model, [0])).scaled(255).inputs
         outputs = dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs), strict=True))
     optimize(model, level)
     (answer,) = mnn_oracle.run([mnn_oracle.Job(model, inputs, side_file)], tmp_path)

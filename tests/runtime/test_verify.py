@@ -126,7 +126,7 @@ def test_values_that_choose_a_branch_are_tried(tmp_path):
     from minnow.converter import read
     from minnow.runtime.verify.samples import candidates
 
-    first = next(candidates(read(source), [0], {}))
+    first = next(candidates(read(source), [0]))
     assert first.inputs["rate"] == 16000
 
 

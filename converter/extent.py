@@ -1,0 +1,61 @@
+"""Extents of inputs that the caller fixes; all others stay open, and keep their names to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from minnow.schema.errors import ModelError, UsageError
+from minnow.schema.ir import UNKNOWN, Dim, TensorType
+from minnow.schema.ir.type import merge
+
+
+def fix_inputs(
+    types: Mapping[str, TensorType], shapes: Mapping[str, Sequence[Dim]], batch: int | None = None
+) -> dict[str, TensorType]:
+    """The types of all inputs, with the extents that were asked for.
+
+    A symbol that becomes a number does so in every input.
+
+    Args:
+        types: of the inputs, as the file declares them.
+        shapes: by name; "?" leaves an extent as it is.
+        batch: takes the place of the first open extent of every input.
+
+    Raises:
+        UsageError: a shape is for no input, or contradicts the file or another shape.
+    """
+    if unknown := sorted(set(shapes) - set(types)):
+        raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(types)}")
+    numbers: dict[str, int] = {}
+
+    def settle(old: Dim, new: Dim) -> Dim:
+        if isinstance(new, int) and not isinstance(old, int) and old != UNKNOWN and numbers.setdefault(old, new) != new:
+            raise UsageError(f"the extent {old} is to be {numbers[old]} and {new}", why="one symbol is one number")
+        return new
+
+    fixed = {}
+    for name, type in types.items():
+        shape = type.shape
+        if name in shapes and type.holds_tensors:
+            raise UsageError(f"input '{name}' is {type}, which has no shape")
+        if name in shapes:
+            given = _merged(name, shapes[name], type)
+            shape = tuple(map(settle, shape or (UNKNOWN,) * len(given), given))
+        if batch is not None and shape is not None:
+            first = next((i for i, d in enumerate(shape) if not isinstance(d, int)), len(shape))
+            shape = tuple(settle(d, batch) if i == first else d for i, d in enumerate(shape))
+        fixed[name] = type.with_shape(shape)
+    return {
+        name: type if type.shape is None else type.with_shape(d if isinstance(d, int) else numbers.get(d, d)
+                                                              for d in type.shape)
+        for name, type in fixed.items()
+    }  # fmt: skip
+
+
+def _merged(name: str, given: Sequence[Dim], type: TensorType) -> tuple[Dim, ...]:
+    wanted: tuple[Dim, ...] = tuple(d if isinstance(d, str) else int(d) for d in given)
+    try:
+        merged = merge(wanted, type.shape)
+    except ModelError as e:
+        raise UsageError(f"the shape given for input '{name}' does not fit", why=e.message) from None
+    return wanted if merged is None else merged
