@@ -17,6 +17,16 @@ def _chain(*lines: str, params: str = "%x: f32[4]", result: str = "%y") -> str:
     return f"graph g({params}) {{ {' '.join(lines)} return {result} }}"
 
 
+def _sequence(*lines: str, params: str = "%x: f32[4], %z: f32[5]") -> str:
+    """Lines that read the sequence %s of %x and %z, and a position %i."""
+    return _chain("%s: sequence(?) = SequenceConstruct(%x, %z)", *lines, params=f"{params}, %i: i64[]")
+
+
+def _split(*lines: str, params: str = "%x: f32[3,2]") -> str:
+    """Lines that read the sequence %s of the rows of %x."""
+    return _chain("%s: sequence(f32[*]) = SplitToSequence(%x) {keepdims=False}", *lines, params=params)
+
+
 # name -> (part of the reason, or "" where the root op is another one; graph)
 CASES: dict[str, list[tuple[str, str]]] = {
     # ---- activation
@@ -324,6 +334,58 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_global_average": [
         ("axes N, C, H, W", _chain("%y: f32[2,3,1,1,2] = ReduceMean(%x) {axes=(2, 3)}", params="%x: f32[2,3,2,2,2]")),
         ("axes=", _chain("%y: f32[2,1,1,2] = ReduceMean(%x) {axes=(1, 2)}", params="%x: f32[2,3,2,2]")),
+    ],
+    # ---- sequences
+    "take_known_element": [
+        ("not known", _sequence("%y: f32[?] = SequenceAt(%s, %i) {dtype=f32}")),
+        ("out of range", _sequence("%y: f32[?] = SequenceAt(%s, i64[](2)) {dtype=f32}")),
+        ("shapes differ", _sequence("%y: f32[7] = SequenceAt(%s, i64[](0)) {dtype=f32, shape=(7,)}",
+                                    params="%x: f32[4], %z: f32[7]")),
+    ],
+    "count_known_elements": [
+        ("expected SequenceConstruct", _chain("%y: i64[] = SequenceLength(%x)", params="%x: sequence(f32[4])")),
+    ],
+    "insert_known_element": [
+        ("not known", _sequence("%y: sequence(f32[?]) = SequenceInsert(%s, %x, %i)")),
+        ("out of range", _sequence("%y: sequence(f32[?]) = SequenceInsert(%s, %x, i64[](3))")),
+    ],
+    "erase_known_element": [
+        ("not known", _sequence("%y: sequence(f32[?]) = SequenceErase(%s, %i)")),
+        ("out of range", _sequence("%y: sequence(f32[?]) = SequenceErase(%s, i64[](-3))")),
+        ("out of range", _chain("%s: sequence(f32[*]) = SequenceConstruct()",
+                                "%y: sequence(f32[*]) = SequenceErase(%s)")),
+    ],
+    "concat_known_elements": [
+        ("is empty", _chain("%s: sequence(f32[*]) = SequenceConstruct()",
+                            "%y: f32[*] = ConcatFromSequence(%s) {axis=0, dtype=f32}")),
+        ("rank is not known", _sequence("%y: f32[*] = ConcatFromSequence(%s) {axis=0, dtype=f32}",
+                                        params="%x: f32[4], %z: f32[*]")),
+        ("differ", _sequence("%y: f32[?,?] = ConcatFromSequence(%s) {axis=0, dtype=f32}",
+                             params="%x: f32[4,2], %z: f32[4,3]")),
+    ],
+    "split_known_extent": [
+        ("not known", _split("%y: f32[2] = SequenceAt(%s, i64[](0)) {dtype=f32, shape=(2,)}", params="%x: f32[N,2]")),
+        ("wanted", _split("%y: f32[2] = SequenceAt(%s, %i) {dtype=f32, shape=(2,)}",
+                          params="%x: f32[3,2], %i: i64[]")),
+        ("out of range", _split("%y: f32[2] = SequenceAt(%s, i64[](3)) {dtype=f32, shape=(2,)}")),
+        ("too many", _split("%y: i64[] = SequenceLength(%s)", params="%x: f32[1000,2]")),
+        ("none", _split("%y: i64[] = SequenceLength(%s)", params="%x: f32[0,2]")),
+    ],
+    "take_slice": [
+        ("has 2 inputs", _chain("%s: sequence(f32[2,2]) = SplitToSequence(%x, i64[](2))",
+                                "%y: f32[2,2] = SequenceAt(%s, i64[](0)) {dtype=f32}", params="%x: f32[4,2]")),
+        ("rank is not known", _split("%y: f32[*] = SequenceAt(%s, i64[](0)) {dtype=f32}", params="%x: f32[*]")),
+    ],
+    "count_slices": [
+        ("has 2 inputs", _chain("%s: sequence(f32[2,2]) = SplitToSequence(%x, i64[](2))",
+                                "%y: i64[] = SequenceLength(%s)", params="%x: f32[4,2]")),
+        ("rank is not known", _split("%y: i64[] = SequenceLength(%s)", params="%x: f32[*]")),
+    ],
+    "join_what_was_split": [
+        ("axes differ", _split("%y: f32[2,3] = ConcatFromSequence(%s) {axis=1, new_axis=True, dtype=f32}")),
+        ("is not kept", _split("%y: f32[6] = ConcatFromSequence(%s) {axis=0, dtype=f32}")),
+        ("not known whether", _split("%y: f32[N,2] = ConcatFromSequence(%s) {axis=0, new_axis=True, dtype=f32}",
+                                     params="%x: f32[N,2]")),
     ],
     # ---- passes
     "assign_layout": [("", _chain("%y: f32[1,4,2,2] = Exp(%x)", params="%x: f32[1,4,2,2]"))],
