@@ -88,15 +88,22 @@ class Frontend:
         sniff: (path, first bytes) -> the file looks like this format.
         read: (path, **options) -> Model.
         suffixes: usual file name endings, which decide where the content does not.
+        bodies: () -> first version by name, of the operators that the format itself explains by others.
     """
 
     def __init__(
-        self, name: str, sniff: Callable[[Path, bytes], bool], read: Callable[..., Model], suffixes: Iterable[str] = ()
+        self,
+        name: str,
+        sniff: Callable[[Path, bytes], bool],
+        read: Callable[..., Model],
+        suffixes: Iterable[str] = (),
+        bodies: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self.name = name
         self.sniff = sniff
         self.read = read
         self.suffixes = tuple(suffixes)
+        self.bodies = bodies
         self.mappings: dict[str, list[Mapping_]] = {}
         self.refusals: dict[str, list[Refusal]] = {}
 

@@ -44,8 +44,10 @@ def onnx() -> str:
     """Operators of ONNX files."""
     from minnow.cli.ops import operator_rows
 
-    rows = [[f"`{name}`", versions] for name, versions in operator_rows("onnx")]
-    return f"# ONNX operators\n\nOpsets 7 and up. {len(rows)} operators.\n\n" + _table(["operator", "opsets"], rows)
+    rows = [[f"`{name}`", versions, note] for name, versions, note in operator_rows("onnx")]
+    read = sum(1 for _, versions, _ in rows if versions)
+    text = f"# ONNX operators\n\n{read} operators, of every opset.\n\n"
+    return text + _table(["operator", "opsets", "note"], rows)
 
 
 def passes() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,5 +23,11 @@ def _read(path: Path, **options: Any) -> Model:
     return read(path, **options)
 
 
-frontend = Frontend("onnx", _sniff, _read, (".onnx",))
+def _bodies() -> Mapping[str, int]:
+    from minnow.converter.onnx.function import standard_bodies
+
+    return standard_bodies()
+
+
+frontend = Frontend("onnx", _sniff, _read, (".onnx",), _bodies)
 """Mappings register with `@frontend.op(...)`; operators of other domains are named "domain::Op"."""

@@ -92,6 +92,17 @@ class Library:
         return any(v <= version for v in schema.context_dependent_function_opset_versions)
 
 
+def standard_bodies() -> dict[str, int]:
+    """First version with a body by name, of all operators for which the ONNX standard gives one."""
+    found: dict[str, int] = {}
+    schemas: list[Any] = list(onnx.defs.get_all_schemas_with_history())
+    for schema in schemas:
+        if schema.has_function or schema.has_context_dependent_function:
+            name = f"{schema.domain}::{schema.name}" if schema.domain else schema.name
+            found[name] = min(schema.since_version, found.get(name, schema.since_version))
+    return found
+
+
 def _key(domain: str, name: str, overload: str) -> tuple[str, str, str]:
     return ("" if domain in DEFAULT_DOMAINS else domain, name, overload)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from minnow.cli._option import FORMAT, emit, table
@@ -18,7 +20,7 @@ def command(framework: str | None, passes: bool, format_: str) -> None:
         header = ["pass", "level", "what it does"]
     elif framework:
         rows = operator_rows(framework)
-        header = ["operator", "opsets"]
+        header = ["operator", "opsets", "note"]
     else:
         rows = op_rows()
         header = ["op", "inputs", "attributes", "in MNN's runtime"]
@@ -43,18 +45,34 @@ def op_rows() -> list[list[str]]:
 
 
 def operator_rows(framework: str) -> list[list[str]]:
-    """One row per operator of a source format: name and the versions that are read."""
+    """One row per operator of a source format: name, the versions that are read, and what there is to say about it."""
     from minnow.converter.base import frontends
     from minnow.schema.errors import UsageError
 
     table_ = frontends()
     if framework.lower() not in table_:
         raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table_))}")
-    mappings = table_[framework.lower()].mappings
-    return [
-        [name, ", ".join(f"{m.since}-{m.until}" if m.until else f"{m.since}+" for m in mappings[name])]
-        for name in sorted(mappings)
-    ]
+    frontend = table_[framework.lower()]
+    bodies = frontend.bodies()
+    rows = []
+    for name in sorted({*frontend.mappings, *bodies, *frontend.refusals}):
+        versions = _ranges((m.since, m.until) for m in frontend.mappings.get(name, []))
+        notes = [f"not converted: {r.why}" for r in frontend.refusals.get(name, [])]
+        if not versions and name in bodies:
+            versions, notes = [f"{bodies[name]}+"], ["by the body that the standard gives", *notes]
+        rows.append([name, ", ".join(versions), "; ".join(notes)])
+    return rows
+
+
+def _ranges(spans: Iterable[tuple[int, int | None]]) -> list[str]:
+    """First and last version of what several mappings cover together."""
+    joined: list[tuple[int, float]] = []
+    for since, until in sorted((since, until or float("inf")) for since, until in spans):
+        if joined and since <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(joined[-1][1], until)
+        else:
+            joined.append((since, until))
+    return [f"{a}+" if b == float("inf") else f"{a}" if a == b else f"{a}-{b:.0f}" for a, b in joined]
 
 
 def pass_rows() -> list[list[str]]:
