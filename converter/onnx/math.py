@@ -131,7 +131,7 @@ def _(b, x, like=None, *, to=None, saturate=1, round_mode="up"):
 
 @onnx.op("BitCast")
 def _(b, x, *, to):
-    raise UnsupportedError("BitCast is not supported")
+    return b.BitCast(x, to=dtype_of(to, "BitCast"))
 
 
 def _all_if_empty(b: Builder, x: Value, axes: Value) -> Value:
@@ -252,17 +252,17 @@ def _(b, *xs, equation):
 
 @onnx.op("QuantizeLinear")
 def _(b, x, scale, zero=None, *, axis=1, output_dtype=0, block_size=0, saturate=1, precision=0):
-    if block_size:
-        raise UnsupportedError("blocked quantization is not supported")
     to = zero.type.dtype if zero is not None else dtype_of(output_dtype, "QuantizeLinear") if output_dtype else DType.U8
-    return b.QuantizeLinear(x, scale, zero, axis=axis, to=to)
+    exact = dtype_of(precision, "QuantizeLinear") if precision else None
+    return b.QuantizeLinear(
+        x, scale, zero, axis=axis, to=to, block_size=block_size, saturate=bool(saturate), precision=exact
+    )
 
 
 @onnx.op("DequantizeLinear")
 def _(b, x, scale, zero=None, *, axis=1, block_size=0, output_dtype=0):
-    if block_size:
-        raise UnsupportedError("blocked quantization is not supported")
-    return b.DequantizeLinear(x, scale, zero, axis=axis)
+    to = dtype_of(output_dtype, "DequantizeLinear") if output_dtype else None
+    return b.DequantizeLinear(x, scale, zero, axis=axis, block_size=block_size, to=to)
 
 
 @onnx.op("DynamicQuantizeLinear")

@@ -1,4 +1,4 @@
-// Cast, CastLike and Identity.
+// Cast, BitCast and CastLike.
 #include <cstring>
 
 #include "kernels/cpu/convert.h"
@@ -48,7 +48,32 @@ void run_cast(const Attrs& attrs, const RunContext& context) {
   });
 }
 
+int bits_of(DType t) {
+  if (t == DType::kI4 || t == DType::kU4 || t == DType::kF4E2M1) return 4;
+  if (t == DType::kI2 || t == DType::kU2) return 2;
+  if (t == DType::kF6E2M3 || t == DType::kF6E3M2) return 6;
+  return static_cast<int>(dtype_size(t)) * 8;
+}
+
+Status infer_bit_cast(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
+  if (!c.attrs.has("to")) return fail(Code::kFormat, "the attribute \"to\" is missing");
+  const DType from = c.in(0).dtype, to = c.attrs.get("to", from);
+  if (bits_of(from) != bits_of(to))
+    return fail(Code::kFormat, "%s has %d bits, %s has %d", dtype_name(from), bits_of(from), dtype_name(to),
+                bits_of(to));
+  c.set(0, to, c.shape(0));
+  return ok();
+}
+
+void run_bit_cast(const Attrs&, const RunContext& context) {
+  const int64_t bytes = context.in[0]->type.bytes();
+  if (context.out[0]->data == context.in[0]->data || bytes == 0) return;
+  std::memcpy(context.out[0]->data, context.in[0]->data, static_cast<size_t>(bytes));
+}
+
 MINNOW_OP("Cast", infer_cast, create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("BitCast", infer_bit_cast, create_simple<run_bit_cast>, LayoutRule::kFollow, /*in_place=*/true);
 MINNOW_OP("CastLike", infer_cast_like, create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace

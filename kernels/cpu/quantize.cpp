@@ -103,9 +103,23 @@ HWY_EXPORT(QuantizeFloats);
 HWY_EXPORT(DequantizeFloats);
 HWY_EXPORT(RangeOf);
 
-bool is_quantized(DType t) { return t == DType::kI8 || t == DType::kU8 || t == DType::kI16 || t == DType::kU16; }
+bool is_quantized(DType t) {
+  const bool integer = t == DType::kI8 || t == DType::kU8 || t == DType::kI16 || t == DType::kU16;
+  return integer || (is_storage(t) && t != DType::kF8E8M0);
+}
 
-// What the two ops share: scale and zero point are single numbers, or there is one for each place along an axis.
+// Rounds floats to a 16-bit type and back.
+void round_to(DType half, float* x, int64_t n) {
+  uint16_t rounded[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = std::min(kBlock, n - i);
+    store_block(Compute::kF32, x + i, half, rounded, m);
+    load_block(half, rounded, m, x + i);
+  }
+}
+
+// What the two ops share: scale and zero point are single numbers, or there is one for each place along an axis, or for
+// each block of places along it.
 class Linear : public Kernel {
  public:
   explicit Linear(const NodeContext& node) : attrs_(node.attrs) {}
@@ -113,13 +127,25 @@ class Linear : public Kernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const TensorType& x = *node.in[0];
     count_ = node.in[1]->count();
-    outer_ = 1;
-    inner_ = stored_count(x);
+    rows_ = 1;
+    length_ = stored_count(x);
+    way_ = Way::kSame;
     if (count_ != 1) {
       int axis = 0;
       MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis", 1), x.shape.rank(), &axis));
-      outer_ = x.shape.count(0, axis);
-      inner_ = x.shape.count(axis + 1, x.shape.rank());
+      const int64_t outer = x.shape.count(0, axis), inner = x.shape.count(axis + 1, x.shape.rank());
+      extent_ = x.shape[axis];
+      block_ = attrs_.i("block_size", 0);
+      if (block_ > 0) {
+        blocks_ = node.in[1]->shape[axis];
+        way_ = inner == 1 ? Way::kBlocksOfRow : Way::kBlocksOfRows;
+        rows_ = outer * (inner == 1 ? blocks_ : extent_);
+        length_ = inner == 1 ? std::min(block_, extent_) : inner;
+      } else {
+        way_ = inner == 1 ? Way::kEach : Way::kRows;
+        rows_ = inner == 1 ? outer : outer * extent_;
+        length_ = inner == 1 ? extent_ : inner;
+      }
     }
     *workspace = count_ * 2 * 8;
     return ok();
@@ -128,96 +154,161 @@ class Linear : public Kernel {
  protected:
   // Scales and zero points as T, the zero points behind the scales.
   template <typename T>
-  const T* parameters(const RunContext& context) const {
+  T* parameters(const RunContext& context) const {
     constexpr DType kType = sizeof(T) == 8 ? DType::kF64 : DType::kF32;
     T* out = static_cast<T*>(context.workspace);
     convert(context.in[1]->type.dtype, context.in[1]->data, kType, out, count_);
     const Tensor* zero = context.in.size() > 2 ? context.in[2] : nullptr;
-    const int64_t zeros = zero == nullptr ? 0 : zero->count();
-    for (int64_t i = 0; i < count_; ++i) {
-      out[count_ + i] = 0;
-      if (zeros > 0)
-        convert(zero->type.dtype, offset(zero->data, zeros == 1 ? 0 : i, dtype_size(zero->type.dtype)), kType,
-                out + count_ + i, 1);
-    }
+    T* zeros = out + count_;
+    std::fill(zeros, zeros + count_, T{0});
+    if (zero == nullptr || count_ == 0) return out;
+    convert(zero->type.dtype, zero->data, kType, zeros, zero->count());
+    if (zero->count() == 1) std::fill(zeros, zeros + count_, T{zeros[0]});
     return out;
   }
 
-  // Calls row(first element, elements, index of the first parameter, step of the parameters) for blocks of elements.
-  template <typename Row>
-  void for_blocks(const RunContext& context, Row row) const {
-    // Either the elements of a row share their parameters, or, when the axis is the last one, none do.
-    const bool along = inner_ == 1 && count_ > 1;
-    const int64_t length = along ? count_ : inner_;
-    const int64_t pieces = (length + kBlock - 1) / kBlock;
-    const int64_t rows = along ? outer_ : outer_ * count_;
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, std::min(length, kBlock)));
-    context.pool->parallel_for(rows * pieces, grain, [&](int64_t begin, int64_t end, int) {
+  // Calls block(first element, elements, index of the first parameter, step of the parameters) for blocks of elements.
+  template <typename Block>
+  void for_blocks(const RunContext& context, Block block) const {
+    if (length_ == 0) return;
+    const int64_t pieces = (length_ + kBlock - 1) / kBlock;
+    const int64_t grain = std::max<int64_t>(1, 16384 / std::min(length_, kBlock));
+    context.pool->parallel_for(rows_ * pieces, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t unit = begin; unit < end; ++unit) {
+        const Row row = row_at(unit / pieces);
         const int64_t first = unit % pieces * kBlock;
-        const int64_t n = std::min(kBlock, length - first);
-        row(unit / pieces * length + first, n, along ? first : unit / pieces % count_, along ? 1 : 0);
+        if (first < row.length)
+          block(row.at + first, std::min(kBlock, row.length - first), row.parameter + row.step * first, row.step);
       }
     });
   }
 
   const Attrs& attrs_;
   int64_t count_ = 1;  // of scales
-  int64_t outer_ = 1, inner_ = 1;
+
+ private:
+  // Rows of elements that share a parameter, or have one each, side by side.
+  enum class Way { kSame, kRows, kEach, kBlocksOfRow, kBlocksOfRows };
+  struct Row {
+    int64_t at, length, parameter;
+    int step;
+  };
+  Row row_at(int64_t i) const {
+    switch (way_) {
+      case Way::kRows:
+        return {i * length_, length_, i % count_, 0};
+      case Way::kEach:
+        return {i * length_, length_, 0, 1};
+      case Way::kBlocksOfRow: {
+        const int64_t first = i % blocks_ * block_;
+        return {i / blocks_ * extent_ + first, std::min(block_, extent_ - first), i, 0};
+      }
+      case Way::kBlocksOfRows:
+        return {i * length_, length_, (i / extent_ * blocks_ + i % extent_ / block_) * length_, 1};
+      default:
+        return {0, length_, 0, 0};
+    }
+  }
+
+  Way way_ = Way::kSame;
+  int64_t rows_ = 1, length_ = 1;
+  int64_t extent_ = 1, blocks_ = 1, block_ = 0;  // along the axis
 };
 
 class Quantize final : public Linear {
  public:
   using Linear::Linear;
   void run(const RunContext& context) override {
-    context.in[0]->type.dtype == DType::kF64 ? run_doubles(context) : run_floats(context);
+    const DType division = division_type(context.in[0]->type.dtype, context.in[1]->type.dtype);
+    division == DType::kF64 ? run_doubles(context) : run_floats(context, division);
   }
 
  private:
+  // The type that the quotient has: the wider one, f64 where an integer takes part.
+  DType division_type(DType x, DType scale) const {
+    if (attrs_.has("precision")) return attrs_.get("precision", DType::kF32);
+    if (scale == DType::kF8E8M0) scale = x;
+    for (DType t : {x, scale})
+      if (t == DType::kI32 || t == DType::kF64) return DType::kF64;
+    return x == scale ? x : DType::kF32;
+  }
+
   static void limits(DType to, double* low, double* high) {
-    const bool is_signed = to == DType::kI8 || to == DType::kI16;
-    const double all = to == DType::kI8 || to == DType::kU8 ? 256 : 65536;
+    const bool is_signed = to == DType::kI8 || to == DType::kI16 || to == DType::kI4 || to == DType::kI2;
+    const double all = to == DType::kI4 || to == DType::kU4   ? 16
+                       : to == DType::kI2 || to == DType::kU2 ? 4
+                       : dtype_size(to) == 1                  ? 256
+                                                              : 65536;
     *low = is_signed ? -all / 2 : 0;
     *high = *low + all - 1;
   }
 
-  void run_floats(const RunContext& context) const {
+  Storing storing() const {
+    Storing how;
+    how.saturate = attrs_.b("saturate", true);
+    return how;
+  }
+
+  void run_floats(const RunContext& context, DType division) const {
     const DType from = context.in[0]->type.dtype, to = context.out[0]->type.dtype;
-    const float* scale = parameters<float>(context);
+    const bool is_half = division != DType::kF32, is_float = is_minifloat(to);
+    const Storing how = storing();
+    float* scale = parameters<float>(context);
     const float* zero = scale + count_;
-    double low, high;
-    limits(to, &low, &high);
+    if (is_half) round_to(division, scale, count_);
+    double low = 0, high = 0;
+    if (!is_float) limits(to, &low, &high);
     for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
-      Block loaded, rounded, result;
-      const float* x = static_cast<const float*>(
-          load_block(from, offset(context.in[0]->data, at, dtype_size(from)), n, loaded.bytes));
-      const bool is_half = from != DType::kF32;
-      if (is_half) {  // the quotient is one of the type of x
-        float* q = reinterpret_cast<float*>(loaded.bytes);
-        for (int64_t i = 0; i < n; ++i) q[i] = x[i] / scale[p + step * i];
-        store_block(Compute::kF32, q, from, rounded.bytes, n);
-        x = static_cast<const float*>(load_block(from, rounded.bytes, n, loaded.bytes));
+      Block loaded, result;
+      float* q = reinterpret_cast<float*>(loaded.bytes);
+      const float* x = q;
+      void* out = offset(context.out[0]->data, at, dtype_size(to));
+      const void* in = offset(context.in[0]->data, at, dtype_size(from));
+      if (compute_type(from) == Compute::kF32) {
+        x = static_cast<const float*>(load_block(from, in, n, q));
+      } else {
+        convert(from, in, DType::kF32, q, n);
+      }
+      if (is_half || is_float) {
+        std::copy_n(x, x == q ? 0 : n, q);
+        if (is_half && from != division) round_to(division, q, n);
+        for (int64_t i = 0; i < n; ++i) q[i] /= scale[p + step * i];
+        if (is_half) round_to(division, q, n);
+        x = q;
+      }
+      if (is_float) {
+        for (int64_t i = 0; i < n; ++i) q[i] += zero[p + step * i];
+        return store_block(Compute::kF32, q, to, out, n, how);
       }
       int32_t* y = reinterpret_cast<int32_t*>(result.bytes);
       HWY_DYNAMIC_DISPATCH(QuantizeFloats)
       (x, scale + p, zero + p, step, static_cast<float>(low), static_cast<float>(high), is_half, y, n);
-      store_block(Compute::kI32, y, to, offset(context.out[0]->data, at, dtype_size(to)), n);
+      store_block(Compute::kI32, y, to, out, n);
     });
   }
 
   void run_doubles(const RunContext& context) const {
-    const DType to = context.out[0]->type.dtype;
+    const DType from = context.in[0]->type.dtype, to = context.out[0]->type.dtype;
+    const Storing how = storing();
     const double* scale = parameters<double>(context);
-    double low, high;
-    limits(to, &low, &high);
+    const double* zero = scale + count_;
+    double low = 0, high = 0;
+    if (!is_minifloat(to)) limits(to, &low, &high);
     for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
       double y[kBlock];
+      float sums[kBlock];
+      void* out = offset(context.out[0]->data, at, dtype_size(to));
+      convert(from, offset(context.in[0]->data, at, dtype_size(from)), DType::kF64, y, n);
+      for (int64_t i = 0; i < n; ++i) y[i] /= scale[p + step * i];
+      if (is_minifloat(to)) {
+        for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<float>(y[i]) + static_cast<float>(zero[p + step * i]);
+        return store_block(Compute::kF32, sums, to, out, n, how);
+      }
       for (int64_t i = 0; i < n; ++i) {
-        const double q =
-            std::rint(context.in[0]->as<double>()[at + i] / scale[p + step * i]) + scale[count_ + p + step * i];
+        const double q = std::rint(y[i]) + zero[p + step * i];
         y[i] = q < low ? low : q > high ? high : q;
       }
-      store_block(Compute::kF64, y, to, offset(context.out[0]->data, at, dtype_size(to)), n);
+      store_block(Compute::kF64, y, to, out, n);
     });
   }
 };
@@ -233,12 +324,18 @@ class Dequantize final : public Linear {
  private:
   void run_floats(const RunContext& context, DType from, DType to) const {
     const float* scale = parameters<float>(context);
+    const float* zero = scale + count_;
     for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
       Block loaded, result;
       const void* x = load_block(from, offset(context.in[0]->data, at, dtype_size(from)), n, loaded.bytes);
       void* out = offset(context.out[0]->data, at, dtype_size(to));
       float* y = static_cast<float*>(to == DType::kF32 ? out : result.bytes);
-      HWY_DYNAMIC_DISPATCH(DequantizeFloats)(static_cast<const int32_t*>(x), scale + p, scale + count_ + p, step, y, n);
+      if (is_minifloat(from)) {
+        const float* v = static_cast<const float*>(x);
+        for (int64_t i = 0; i < n; ++i) y[i] = (v[i] - zero[p + step * i]) * scale[p + step * i];
+      } else {
+        HWY_DYNAMIC_DISPATCH(DequantizeFloats)(static_cast<const int32_t*>(x), scale + p, zero + p, step, y, n);
+      }
       store_block(Compute::kF32, y, to, out, n);
     });
   }
@@ -278,27 +375,38 @@ void run_dynamic(const Attrs&, const RunContext& context) {
   put(2, static_cast<uint8_t>(zero));
 }
 
+// The shape that a scale has, unless it is one number.
+Status scale_shape(const InferContext& c, Shape* out) {
+  const Shape& x = c.shape(0);
+  int axis = 0;
+  MINNOW_RETURN_IF_ERROR(normalize_axis(c.attrs.i("axis", 1), x.rank(), &axis));
+  const int64_t block = c.attrs.i("block_size", 0);
+  if (block < 0) return fail(Code::kFormat, "blocks of %lld elements", static_cast<long long>(block));
+  *out = block == 0 ? Shape{x[axis]} : x;
+  if (block > 0 && x[axis] > 0) (*out)[axis] = (x[axis] - 1) / block + 1;
+  return ok();
+}
+
 Status infer_linear(InferContext& c) {
-  const int axis_default = 1;
-  const Shape& shape = c.shape(0);
   for (int i = 1; i < std::min(3, c.num_inputs()); ++i) {
     if (!c.has(i) || c.shape(i).count() == 1) continue;
-    int axis = 0;
-    MINNOW_RETURN_IF_ERROR(normalize_axis(c.attrs.i("axis", axis_default), shape.rank(), &axis));
-    if (c.shape(i) != Shape{shape[axis]} || c.shape(1).count() == 1)
-      return fail(Code::kFormat, "input %d of shape %s: one number is needed, or %lld along axis %d", i,
-                  c.shape(i).str().c_str(), static_cast<long long>(shape[axis]), axis);
+    Shape wanted;
+    MINNOW_RETURN_IF_ERROR(scale_shape(c, &wanted));
+    if (c.shape(i) != wanted || c.shape(1).count() == 1)
+      return fail(Code::kFormat, "input %d of shape %s: one number is needed, or the shape %s", i,
+                  c.shape(i).str().c_str(), wanted.str().c_str());
   }
   return ok();
 }
 
 Status infer_quantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
-  if (!is_float(c.in(0).dtype) || !is_float(c.in(1).dtype))
-    return fail(Code::kFormat, "takes floats, not %s with a scale of %s", dtype_name(c.in(0).dtype),
-                dtype_name(c.in(1).dtype));
-  const DType to = c.attrs.get("to", DType::kU8);
+  const DType x = c.in(0).dtype, scale = c.in(1).dtype;
+  if ((!is_float(x) && x != DType::kI32) || (!is_float(scale) && scale != DType::kI32 && scale != DType::kF8E8M0))
+    return fail(Code::kFormat, "takes floats, not %s with a scale of %s", dtype_name(x), dtype_name(scale));
+  const DType to = c.attrs.get("to", DType::kU8), precision = c.attrs.get("precision", DType::kF32);
   if (!is_quantized(to)) return fail(Code::kUnsupported, "quantization to %s", dtype_name(to));
+  if (!is_float(precision)) return fail(Code::kFormat, "a precision of %s", dtype_name(precision));
   if (c.has(2) && c.in(2).dtype != to)
     return fail(Code::kFormat, "a zero point of %s for %s", dtype_name(c.in(2).dtype), dtype_name(to));
   c.set(0, to, c.shape(0));
@@ -307,13 +415,15 @@ Status infer_quantize(InferContext& c) {
 
 Status infer_dequantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
-  const DType from = c.in(0).dtype;
+  const DType from = c.in(0).dtype, scale = c.in(1).dtype;
   if (!is_quantized(from) && from != DType::kI32)
     return fail(Code::kUnsupported, "dequantization of %s", dtype_name(from));
-  if (!is_float(c.in(1).dtype)) return fail(Code::kFormat, "a scale of %s", dtype_name(c.in(1).dtype));
+  if (!is_float(scale) && scale != DType::kF8E8M0) return fail(Code::kFormat, "a scale of %s", dtype_name(scale));
+  const DType to = c.attrs.get("to", scale);
+  if (!is_float(to)) return fail(Code::kFormat, "dequantization to %s", dtype_name(to));
   if (c.has(2) && c.in(2).dtype != from)
     return fail(Code::kFormat, "a zero point of %s for %s", dtype_name(c.in(2).dtype), dtype_name(from));
-  c.set(0, c.in(1).dtype, c.shape(0));
+  c.set(0, to, c.shape(0));
   return infer_linear(c);
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import ml_dtypes
 import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound
-from minnow.schema.ops.op import ELEMENTWISE, VIEW, Arg, Decoded, T, WireOp, fill, op
+from minnow.schema.ops.op import ELEMENTWISE, EXACT_TYPES, VIEW, Arg, Decoded, T, WireOp, fill, op
 from minnow.schema.ops.special import Array
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
@@ -25,7 +27,7 @@ _NARROWED = {
 
 
 @op(traits=ELEMENTWISE)
-def Cast(x: T, *, to: DType, saturate: bool = True, round_mode: str = "up"):
+def Cast(x: T, *, to: DType, saturate: bool = True, round_mode: Literal["up", "down", "nearest"] = "up"):
     """x as another type. Floats become integers by truncation, integers wrap around, everything but 0 is true.
 
     A float beyond the integer's range gives anything, as in C. Floats of 8 bits and less are rounded from f32: with
@@ -67,8 +69,6 @@ def _power_of_two(x: Array, saturate: bool, round_mode: str) -> Array:
 
 @Cast.shape
 def _(x, *, to, saturate, round_mode):
-    if round_mode not in ("up", "down", "nearest"):
-        raise ModelError(f"there is no round_mode '{round_mode}'")
     return x.type.with_dtype(to)
 
 
@@ -132,6 +132,32 @@ def _(rng):
     for round_mode in ("down", "nearest"):
         for saturate in (True, False):
             yield (exact,), {"to": DType.F8E8M0, "saturate": saturate, "round_mode": round_mode}
+
+
+@op(traits=ELEMENTWISE | EXACT_TYPES)
+def BitCast(x: T, *, to: DType):
+    """The bits of x, taken for another type of as many bits."""
+    return x.view(to.numpy)
+
+
+@BitCast.shape
+def _(x, *, to):
+    if x.dtype.bits != to.bits:
+        raise ModelError(f"{x.dtype} has {x.dtype.bits} bits, {to} has {to.bits}")
+    return x.type.with_dtype(to)
+
+
+@BitCast.samples
+def _(rng):
+    for source in DType:
+        for to in DType:
+            if source.bits == to.bits and source is not DType.BOOL and to is not DType.BOOL:
+                bits = rng.integers(0, 2**source.bits, (3, 7), np.uint64)
+                yield (bits.astype(f"u{source.size}").view(source.numpy),), {"to": to}
+    yield (np.array([True, False]),), {"to": DType.U8}
+    yield (np.array([1, 0], np.uint8),), {"to": DType.BOOL}
+    for shape in (), (0,), (1, 19, 3, 3):
+        yield (fill(rng, shape),), {"to": DType.I32}
 
 
 @op(traits=ELEMENTWISE | VIEW)

@@ -52,6 +52,7 @@ class Trait(Enum):
     DATA_DEPENDENT = "the output shape depends on contents"
     NONNEGATIVE = "integers in the result are never negative"
     RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
+    EXACT_TYPES = "the element types of operands and results mean something: none may stand for another"
     ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
 
 
@@ -59,6 +60,7 @@ ELEMENTWISE = frozenset({Trait.ELEMENTWISE, Trait.BLOCKABLE})
 COMPARE = ELEMENTWISE | {Trait.COMPARE}
 MOVEMENT = frozenset({Trait.MOVEMENT})
 VIEW = frozenset({Trait.MOVEMENT, Trait.VIEW})
+EXACT_TYPES = frozenset({Trait.EXACT_TYPES})
 REDUCTION = frozenset({Trait.REDUCTION})
 SPATIAL = frozenset({Trait.SPATIAL})
 

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops.op import Trait, get
 
-_UNSIGNED = frozenset({DType.BOOL, DType.U8, DType.U16, DType.U32, DType.U64})
+_UNSIGNED = frozenset({DType.BOOL, DType.U2, DType.U4, DType.U8, DType.U16, DType.U32, DType.U64})
 
 # Ops whose result is not negative when so many of their operands are not. Mod has the sign of its divisor.
 _RULES: dict[str, Callable[[Sequence[bool]], bool]] = {
