@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import itertools
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -238,3 +241,69 @@ def test_tile_along_one_axis(tmp_path):
 
 def test_names_of_the_default_domain_are_equal():
     assert qualified(helper.make_node("Add", [], [], domain="ai.onnx")) == qualified(helper.make_node("Add", [], []))
+
+
+# ---- opset 7 and later: the cases of ONNX's own tests, taken back to every older opset, against onnxruntime
+
+
+def dated(case, opset: int) -> onnx.ModelProto:
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    model.ir_version = 8
+    del model.opset_import[:]
+    model.opset_import.append(helper.make_opsetid("", opset))
+    return model
+
+
+def older_opsets(case) -> list[int]:
+    """The last opset of every older version of the operator that knows the attributes and operands of the case."""
+    (node,) = case.model.graph.node
+    history = sorted({s.since_version: s for s in SCHEMAS if (s.domain, s.name) == ("", node.op_type)}.items())
+    found = []
+    for (_, schema), (newer_since, _) in itertools.pairwise(history):
+        fits = {a.name for a in node.attribute} <= set(schema.attributes)
+        fits = fits and schema.min_input <= len(node.input) <= schema.max_input
+        if fits and newer_since > 7 and newer_since <= case.model.opset_import[0].version:
+            found.append(newer_since - 1)
+    return found
+
+
+@functools.cache
+def cases_by_operator() -> dict[str, list]:
+    """A few cases per operator, of tensors that numpy knows, without those whose numbers are drawn at random."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        found: dict[str, list] = {}
+        for case in collect_testcases(None):
+            graph = case.model.graph
+            arrays = [*case.data_sets[0][0], *case.data_sets[0][1]]
+            plain = all(isinstance(a, np.ndarray) and a.dtype.kind in "fiub" for a in arrays)
+            plain = plain and all(i.type.HasField("tensor_type") for i in [*graph.input, *graph.output])
+            if plain and len(graph.node) == 1 and not graph.node[0].domain and "_expanded" not in case.name:
+                found.setdefault(graph.node[0].op_type, []).append(case)
+    return {op: cases[:4] for op, cases in found.items() if op not in ("Bernoulli", "Dropout")}
+
+
+@pytest.mark.parametrize("share", range(8))
+def test_older_versions_mean_what_onnxruntime_makes_of_them(tmp_path, share):
+    judged = 0
+    for case in itertools.chain(*list(cases_by_operator().values())[share::8]):
+        for opset in older_opsets(case):
+            model = dated(case, opset)
+            inputs = dict(zip([i.name for i in model.graph.input], case.data_sets[0][0], strict=True))
+            try:
+                session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+                want = session.run(None, inputs)
+            except Exception:  # noqa: BLE001  (its types are its own; it has not every version and element type)
+                continue
+            onnx.save(model, str(tmp_path / "m.onnx"))
+            got = evaluate(read(tmp_path / "m.onnx").graph, list(inputs.values()))
+            for g, w in zip(got, want, strict=True):
+                where = f"{case.name} at opset {opset}"
+                assert g.dtype == w.dtype, where
+                # Sums are taken in another order, which the Fourier transforms feel most.
+                np.testing.assert_allclose(g, w, rtol=1e-3, atol=2e-4, err_msg=where)
+            judged += 1
+    assert judged > 30
