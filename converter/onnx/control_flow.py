@@ -30,14 +30,37 @@ def _(b, cond, *, then_branch, else_branch, node):
         # A constant condition leaves one branch, which moves into the graph around it.
         chosen = then_branch if bool(cond.data.numpy().reshape(-1)[0]) else else_branch
         return tuple(node.context.inline(chosen))
-    then_graph, then_captured = node.context.subgraph(then_branch, ())
-    else_graph, else_captured = node.context.subgraph(else_branch, ())
+    (then_graph, then_captured), (else_graph, else_captured) = _branches(node, then_branch, else_branch)
     captured = _merge_captures([(then_graph, then_captured, 0), (else_graph, else_captured, 0)])
     then_graph.name, else_graph.name = f"{node.name}/then", f"{node.name}/else"
     for mine, other in zip(then_graph.outputs, else_graph.outputs, strict=True):
         if mine.type.dtype is not other.type.dtype:
             raise ModelError(f"the branches give {mine.type.dtype} and {other.type.dtype}")
     return b.If(cond, *captured, then_branch=then_graph, else_branch=else_graph, n_outputs=node.n_outputs)
+
+
+def _branches(node: Any, *protos: Any) -> list[tuple[Graph, list[Value]]]:
+    """Both branches of an If. One may be invalid for the shapes known now: an error only if it is taken."""
+    made: list[Any] = []
+    for proto in protos:
+        try:
+            made.append(node.context.subgraph(proto, ()))
+        except ModelError as e:
+            made.append(e)
+    errors = [m for m in made if isinstance(m, ModelError)]
+    valid = next((m[0].outputs for m in made if not isinstance(m, ModelError)), ())
+    if len(errors) == len(made) or (errors and any(v.type.holds_tensors for v in valid)):
+        raise errors[0]
+    return [_failing(m, valid) if isinstance(m, ModelError) else m for m in made]
+
+
+def _failing(error: ModelError, outputs: Sequence[Value]) -> tuple[Graph, list[Value]]:
+    """A branch that tells what is wrong with it."""
+    graph = Graph()
+    message = f"this branch of an If is invalid: {' '.join(str(error).split())}"
+    b = Builder(graph, origin=error.where)
+    graph.outputs = [b.Fail(message=message, to=v.type.dtype) for v in outputs]
+    return graph, []
 
 
 @onnx.op("Loop")

@@ -86,7 +86,10 @@ def _(cond: Arg, *captured: Arg, then_branch: Graph, else_branch: Graph) -> tupl
         raise ModelError("the branches have different outputs", why=f"{first} and {second}")
     if cond.value is not None:
         return tuple(first if np.reshape(cond.value, ()) else second)
-    return tuple(join_types(a, b) for a, b in zip(first, second, strict=True))
+    # A branch that can only fail says nothing about what comes out.
+    fails = [[v.producer is not None and v.producer.op == "Fail" for v in b.outputs] for b in branches]
+    pairs = zip(first, second, *fails, strict=True)
+    return tuple(b if f else a if g else join_types(a, b) for a, b, f, g in pairs)
 
 
 @Loop.shape
@@ -118,6 +121,17 @@ def _trips(trip_count: Arg | None, cond: Arg | None, body: Graph) -> Any:
     endless = goes_on is body.params[1] or bool(goes_on.is_const and np.all(goes_on.array))
     starts = cond is None or (cond.value is not None and bool(np.all(cond.value)))
     return max(limit, 0) if limit is not None and endless and starts else UNKNOWN
+
+
+@op()
+def Fail(*, message: str, to: DType = DType.F32):
+    """Ends the run with a ModelError: what stands in a branch that is no valid model, in case it is ever taken."""
+    raise ModelError(message)
+
+
+@Fail.shape
+def _(message: str, to: DType) -> TensorType:
+    return TensorType(to)
 
 
 # ---- samples -----------------------------------------------------------------------------------------------------
