@@ -128,11 +128,7 @@ class Reader {
 
   bool read_dtype(const char* name) {
     if (name[kNameBytes - 1] != 0) return false;
-    for (int i = 0; i < kDTypes; ++i) {
-      dtype_ = static_cast<DType>(i);
-      if (std::strcmp(name, dtype_name(dtype_)) == 0) return true;
-    }
-    return false;
+    return dtype_of_name(name, &dtype_);
   }
 
   const char* first_;
@@ -212,19 +208,34 @@ bool set_declared(InferContext& c, DType dtype) {
 
 DType result_dtype(const Attrs& attrs) { return attrs.get<DType>("dtype", DType::kF32); }
 
+// The first of n numbers of 64 bits that has no place in 32; null if there is none.
+const int64_t* first_wide(const void* numbers, int64_t n) {
+  const int64_t* end = static_cast<const int64_t*>(numbers) + n;
+  const int64_t* found =
+      std::find_if(end - n, end, [](int64_t x) { return x != static_cast<int64_t>(static_cast<int32_t>(x)); });
+  return found == end ? nullptr : found;
+}
+
 // Elements of a record, converted. A record is aligned to 8 bytes in the sequence, which may lie anywhere itself.
-void convert_record(DType from, const char* in, DType to, char* out, int64_t n) {
+Status convert_record(DType from, const char* in, DType to, char* out, int64_t n) {
   const size_t in_size = dtype_size(from), out_size = dtype_size(to);
+  // Models whose integers are kept with 32 bits get sequences from outside that hold 64.
+  const bool narrows = (from == DType::kI64 || from == DType::kU64) && to == DType::kI32;
   Block block;
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t part = std::min(kBlock, n - i);
     std::memcpy(block.bytes, in + i * static_cast<int64_t>(in_size), static_cast<size_t>(part) * in_size);
+    const int64_t* wide = narrows ? first_wide(block.bytes, part) : nullptr;
+    if (wide != nullptr)
+      return fail(Code::kUsage, "a sequence holds %lld, where the file has 32 bits for numbers",
+                  static_cast<long long>(*wide));
     convert(from, block.bytes, to, out + i * static_cast<int64_t>(out_size), part);
   }
+  return ok();
 }
 
 // Rows of elements from one place to another, converted where the types differ.
-void copy_rows(const Tensor& from, Tensor& to, int64_t rows, int64_t from_row, int64_t to_row, int64_t to_first) {
+Status copy_rows(const Tensor& from, Tensor& to, int64_t rows, int64_t from_row, int64_t to_row, int64_t to_first) {
   const size_t in_size = dtype_size(from.type.dtype), out_size = dtype_size(to.type.dtype);
   for (int64_t r = 0; r < rows && from_row > 0; ++r) {
     const char* p = offset(static_cast<const void*>(from.data), r * from_row, in_size);
@@ -232,9 +243,10 @@ void copy_rows(const Tensor& from, Tensor& to, int64_t rows, int64_t from_row, i
     if (from.type.dtype == to.type.dtype) {
       std::memcpy(q, p, static_cast<size_t>(from_row) * in_size);
     } else {
-      convert_record(from.type.dtype, p, to.type.dtype, q, from_row);
+      MINNOW_RETURN_IF_ERROR(convert_record(from.type.dtype, p, to.type.dtype, q, from_row));
     }
   }
+  return ok();
 }
 
 // --- SequenceConstruct, SequenceInsert, SequenceErase
@@ -338,7 +350,8 @@ void run_at(const Attrs& attrs, const RunContext& c) {
   if (status.ok() && element.shape() != c.out[0]->shape()) status = check_declared(attrs, element.shape());
   if (!status.ok()) return c.report(status);
   if (element.shape() != c.out[0]->shape()) return c.report(fail(Code::kInternal, "the sequence has changed"));
-  copy_rows(element, *c.out[0], 1, element.count(), 0, 0);
+  status = copy_rows(element, *c.out[0], 1, element.count(), 0, 0);
+  if (!status.ok()) c.report(status);
 }
 
 MINNOW_OP("SequenceAt", infer_at, create_simple<run_at>);
@@ -415,7 +428,8 @@ void run_concat(const Attrs& attrs, const RunContext& c) {
   int64_t first = 0;
   while (reader.next(&element)) {
     const int64_t part = (attrs.b("new_axis") ? 1 : element.dim(axis)) * inner;
-    copy_rows(element, y, rows, part, row, first);
+    const Status copied = copy_rows(element, y, rows, part, row, first);
+    if (!copied.ok()) return c.report(copied);
     first += part;
   }
 }

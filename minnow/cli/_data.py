@@ -51,7 +51,7 @@ def _known(given: int | str, own: int | str) -> int | str:
 
 def random_inputs(session: Any, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
     """Random inputs for a session; an open extent is 1, unless a shape gives the number for its name."""
-    from minnow.runtime.verify.samples import random_array
+    from minnow.runtime.verify.samples import random_value
     from minnow.schema.ir import DType
 
     names = [i.name for i in session.inputs]
@@ -66,5 +66,5 @@ def random_inputs(session: Any, shapes: Mapping[str, tuple[int | str, ...]], see
         given = shapes.get(info.name, own[info.name])
         known = given if len(given) != len(own[info.name]) else map(_known, given, own[info.name])
         shape = tuple(d if isinstance(d, int) else numbers.get(d, 1) for d in known)
-        out[info.name] = random_array(rng, DType.of(np.dtype(info.dtype)), shape)
+        out[info.name] = random_value(rng, info.container, DType.of(np.dtype(info.dtype)), shape)
     return out

@@ -16,13 +16,14 @@ def command(model: str, graph: bool, format_: str) -> None:
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
     from minnow.schema.ir.text import to_text
+    from minnow.schema.mnn.container import row
 
     opened = open_model(model)
     counts = count_nodes(opened.graph)
     info = {
         "source": opened.source,
-        "inputs": [{"name": n, "dtype": t.dtype.value, "shape": t.shape} for n, t in opened.inputs],
-        "outputs": [{"name": n, "dtype": t.dtype.value, "shape": t.shape} for n, t in opened.outputs],
+        "inputs": [row(n, t) for n, t in opened.inputs],
+        "outputs": [row(n, t) for n, t in opened.outputs],
         "nodes": counts,
         "weights_bytes": weight_bytes(opened.graph),
         "metadata": opened.metadata,

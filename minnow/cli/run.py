@@ -27,10 +27,18 @@ def command(
 
     from minnow.cli._data import random_inputs, read_npz, write_npz
     from minnow.runtime.session import load
+    from minnow.schema.mnn.container import flat, gathered
 
     session = load(model, threads=threads, precision=precision)
-    arrays = read_npz(data) if data else random_inputs(session, dict(inputs), seed)
-    outputs = session.run(arrays)
+    given = read_npz(data) if data else random_inputs(session, dict(inputs), seed)
+    for info in session.inputs if data else ():
+        if info.container:
+            given = {k: v for k, v in given.items() if not k.startswith(f"{info.name}[")} | {
+                info.name: gathered(given, info.name, info.container)
+            }
+    results = session.run(given)
+    # The tensors of a sequence are called y[0], y[1], ... in the table and in the file; so they are in `--data`.
+    outputs = {key: array for name, value in results.items() for key, array in flat(name, value)}
     if output:
         write_npz(output, outputs)
     rows: list[dict[str, Any]] = []

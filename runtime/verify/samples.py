@@ -11,11 +11,14 @@ import numpy as np
 
 from minnow.runtime.verify.source import compared_constants
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
+from minnow.schema.mnn.container import opened
 
 Array = np.ndarray[Any, Any]
 
 # Extents tried for symbolic dims, most plausible first. Models often want multiples of 32, or a frame of sound.
 _BATCH = (1, 2)
+_LENGTH = 3
+"""Of sequences."""
 _EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 16, 7, 1)
 
 
@@ -23,16 +26,20 @@ _EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 16, 7, 1)
 class Candidate:
     """Inputs for one run, and what was chosen for the symbols in their shapes."""
 
-    inputs: dict[str, Array]
+    inputs: dict[str, Any]
     symbols: dict[str, int]
 
     def scaled(self, factor: float) -> Candidate:
         """The same with float inputs in [0, factor)."""
         arrays = {
-            n: (a * np.asarray(factor, a.dtype)).astype(a.dtype) if DType.of(a.dtype).is_float else a
-            for n, a in self.inputs.items()
+            n: [_scaled(a, factor) for a in v] if isinstance(v, list) else _scaled(v, factor)
+            for n, v in self.inputs.items()
         }
         return Candidate(arrays, self.symbols)
+
+
+def _scaled(array: Array, factor: float) -> Array:
+    return (array * np.asarray(factor, array.dtype)).astype(array.dtype) if DType.of(array.dtype).is_float else array
 
 
 def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
@@ -42,7 +49,8 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
         model: the source model.
         seeds: one seed per comparison wanted.
     """
-    types = dict(model.inputs)
+    containers = {n: opened(t, n)[0] for n, t in model.inputs}
+    types = {n: opened(t, n)[1] for n, t in model.inputs}
     symbols = _symbols(types)
     choices = {n: compared_constants(model.graph, n) for n, t in types.items() if t.dtype.is_int}
     for k, extents in enumerate(_assignments(symbols)):
@@ -53,8 +61,15 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
                 shape = tuple(
                     d if isinstance(d, int) else extents[_key(name, i, d)] for i, d in enumerate(type.shape or ())
                 )
-                inputs[name] = random_array(rng, type.dtype, shape, choices.get(name, ()), seed)
+                inputs[name] = random_value(rng, containers[name], type.dtype, shape, choices.get(name, ()), seed)
             yield Candidate(inputs, dict(extents))
+
+
+def random_value(rng: np.random.Generator, container: str, *what: Any) -> Any:
+    """A random array, or a list of a few where the container is, or holds, a sequence; `what` as of `random_array`."""
+    if "sequence" not in container:
+        return random_array(rng, *what)
+    return [random_array(rng, *what) for _ in range(_LENGTH)]
 
 
 def random_array(

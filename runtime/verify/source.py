@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from minnow.schema.errors import MinnowError
-from minnow.schema.ir import Graph, Model, Value
+from minnow.schema.ir import Graph, Model, TensorType, Value
+from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
 Array = np.ndarray[Any, Any]
 
@@ -85,13 +86,26 @@ class Reference:
         from minnow.schema.ops.interpreter import evaluate
 
         try:
-            results = evaluate(self._model.graph, [inputs[n] for n, _ in self._model.inputs])
+            results = evaluate(self._model.graph, [_closed(inputs[n], n, t) for n, t in self._model.inputs])
         except (MinnowError, ValueError, IndexError) as e:
             raise RuntimeError(str(e)) from e
-        return {n: a for (n, _), a in zip(self._model.outputs, results, strict=True)}
+        return {n: _opened(a, n, t) for (n, t), a in zip(self._model.outputs, results, strict=True)}
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
         return None
+
+
+def _closed(value: Any, name: str, type: TensorType) -> Array:
+    """An input of the graph: bytes where it is a list."""
+    container, inner = opened(type, name)
+    if not container:
+        return np.asarray(value)
+    return to_bytes(value, container, name, lambda v, _: np.asarray(v, inner.dtype.numpy))
+
+
+def _opened(array: Array, name: str, type: TensorType) -> Any:
+    container, _ = opened(type, name)
+    return of_bytes(array, container) if container else array
 
 
 def open_source(path: Path, model: Model) -> tuple[Source, str]:

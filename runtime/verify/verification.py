@@ -14,6 +14,8 @@ from minnow.runtime.verify.comparison import OutputComparison, compare, compare_
 from minnow.runtime.verify.samples import Candidate, candidates
 from minnow.runtime.verify.source import Source, open_source, random_outputs
 from minnow.schema.errors import MinnowError, UsageError
+from minnow.schema.ir import TensorType
+from minnow.schema.mnn.container import flat, gathered, opened
 
 Array = np.ndarray[Any, Any]
 
@@ -120,12 +122,11 @@ def verify(
     reference, note = open_source(source, model)
     out = Verification(str(source), str(target), reference.name, note=note)
     if data:
-        names = {n for n, _ in model.inputs}
         runs = []
         for arrays in data:
-            if missing := sorted(names - set(arrays)):
+            if missing := [n for n, t in model.inputs if not t.holds_tensors and n not in arrays]:
                 raise UsageError(f"the data lacks the input '{missing[0]}'")
-            given = Candidate({n: np.asarray(arrays[n]) for n, _ in model.inputs}, {})
+            given = Candidate({n: _given(arrays, n, t) for n, t in model.inputs}, {})
             runs.append((given, reference.run(given.inputs)))
     else:
         runs = _random_runs(out, model, reference, seeds)
@@ -141,6 +142,11 @@ def verify(
             out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
         out.cases.append(case)
     return out
+
+
+def _given(arrays: Mapping[str, Array], name: str, type: TensorType) -> Any:
+    container, _ = opened(type, name)
+    return gathered(arrays, name, container) if container else np.asarray(arrays[name])
 
 
 def _random_runs(
@@ -180,25 +186,37 @@ def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
     """Says so when the source disagrees with itself by more than the tolerance: such inputs cannot judge anybody."""
     if case.error:
         return ""
-    once, again = reference.run(inputs), reference.run_again(inputs)
-    for o in case.outputs if again is not None else ():
-        noise = compare(o.name, np.asarray((again or {})[o.name]), np.asarray(once[o.name]), o.tolerance)
+    once, again = _flat(reference.run(inputs)), reference.run_again(inputs)
+    twice = None if again is None else _flat(again)
+    for o in case.outputs if twice is not None else ():
+        noise = compare(o.name, np.asarray((twice or {})[o.name]), np.asarray(once[o.name]), o.tolerance)
         if not noise.passed and not o.passed:
             return f"with its optimizations the source itself differs by {noise.needed:.2g} on inputs in [0, 1)"
     return ""
 
 
+def _flat(values: Mapping[str, Any]) -> dict[str, Array]:
+    """All arrays by name, those in lists too, and how many each list has: nothing is compared as nothing."""
+    lengths = {
+        f"len({name})": np.array(0 if value is None else len(value))
+        for name, value in values.items()
+        if value is None or isinstance(value, list)
+    }
+    return lengths | {key: np.asarray(array) for name, value in values.items() for key, array in flat(name, value)}
+
+
 def _run(
     session: Any, inputs: dict[str, Array], want: dict[str, Array], tolerance: float | None, drawn: frozenset[str]
 ) -> Case:
-    case = Case({n: tuple(a.shape) for n, a in inputs.items()})
+    case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
     try:
-        got = session.run(inputs)
+        results = session.run(inputs)
     except MinnowError as e:
         case.error = str(e)
         return case
+    got, expected = _flat(results), _flat(want)
     case.outputs = [
         compare_random(n, got.get(n), np.asarray(a)) if n in drawn else compare(n, got.get(n), np.asarray(a), tolerance)
-        for n, a in want.items()
+        for n, a in expected.items()
     ]
     return case

@@ -49,7 +49,7 @@ def unpack(data: Array) -> list[Array]:
     flat = np.ascontiguousarray(data)
     if flat.dtype != np.uint8 or flat.ndim != 1 or flat.size < _HEADER.size:
         raise ModelError(f"{flat.dtype}{list(flat.shape)} cannot be a sequence")
-    kind, count = _HEADER.unpack_from(flat)
+    kind, count = _HEADER.unpack_from(flat.data)
     if kind not in (b"sequence", b"optional"):
         raise ModelError("the bytes are not those of a sequence", why=f"they begin with {kind!r}")
     if count < 0 or count > (flat.size - _HEADER.size) // _RECORD.size or (kind == b"optional" and count > 1):
@@ -70,11 +70,11 @@ def _record(flat: Array, at: int) -> tuple[Array | None, int]:
     """The array of a record, None when it is damaged; and where the next one is."""
     if flat.size - at < _RECORD.size:
         return None, at
-    size, name, rank = _RECORD.unpack_from(flat, at)
+    size, name, rank = _RECORD.unpack_from(flat.data, at)
     dtype = _DTYPES.get(name.rstrip(b"\0"))
     if dtype is None or not 0 <= rank <= _MAX_RANK or size < _RECORD.size + 8 * rank or size > flat.size - at:
         return None, at
-    shape = struct.unpack_from(f"<{rank}q", flat, at + _RECORD.size)
+    shape = struct.unpack_from(f"<{rank}q", flat.data, at + _RECORD.size)
     first = at + _RECORD.size + 8 * rank
     count = 1
     for d in shape:

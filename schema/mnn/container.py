@@ -5,7 +5,7 @@ A container is written around the type of its tensors: "sequence", "optional", o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from minnow.schema.errors import UnsupportedError, UsageError
@@ -41,6 +41,14 @@ def closed(type: TensorType, container: str) -> TensorType:
     return optional(type) if "optional" in container else type
 
 
+def row(name: str, type: TensorType) -> dict[str, Any]:
+    """An input or output in JSON-ready values; `container` is there only where it is no tensor."""
+    container, inner = opened(type, name)
+    shape = None if inner.shape is None else list(inner.shape)
+    made = {"name": name, "dtype": inner.dtype.value, "shape": shape}
+    return {**made, "container": container} if container else made
+
+
 def to_bytes(value: Any, container: str, name: str, to_array: Callable[[Any, str], Array]) -> Array:
     """The bytes of a list of tensors, or of a tensor or list that may be None.
 
@@ -69,3 +77,27 @@ def of_bytes(data: Array, container: str) -> Any:
     if not arrays:
         return None
     return unpack(arrays[0]) if container == "optional(sequence)" else arrays[0]
+
+
+def flat(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    """The arrays in a value by name: `name[0]`, `name[1]`... in a list, none for None."""
+    if isinstance(value, list):
+        yield from ((f"{name}[{i}]", v) for i, v in enumerate(value))
+    elif value is not None:
+        yield name, value
+
+
+def gathered(arrays: Mapping[str, Array], name: str, container: str) -> Any:
+    """The inverse of `flat`; without a place of its own a list is empty, and an optional None.
+
+    Raises:
+        UsageError: a number of the list is missing.
+    """
+    if "sequence" not in container:
+        return arrays.get(name)
+    places = [key for key in arrays if key.startswith(f"{name}[") and key.endswith("]")]
+    if missing := [f"{name}[{i}]" for i in range(len(places)) if f"{name}[{i}]" not in places]:
+        raise UsageError(f"the data lacks '{missing[0]}'", why=f"it has {', '.join(sorted(places))}")
+    if not places and container != "sequence":
+        return None
+    return [arrays[f"{name}[{i}]"] for i in range(len(places))]

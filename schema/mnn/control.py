@@ -128,6 +128,8 @@ def decode_loop(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str
     graph.outputs = [*results[: 1 + carried], *results[1 + state :]]
     trip, cond, *rest = wire.inputs
     kept = [*range(carried), *range(state, wire.n_outputs)]
+    if cond is not None and cond.data is not None and cond.type.dtype.is_int and cond.data.numpy().all():
+        cond = None  # what is written for a loop that goes on
     return [trip, cond, *rest], {"body": graph, "num_carried": carried}, kept
 
 

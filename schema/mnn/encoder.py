@@ -17,7 +17,7 @@ from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Nod
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
-from minnow.schema.mnn.container import opened
+from minnow.schema.mnn.container import row
 from minnow.schema.mnn.control import CONTROL
 from minnow.schema.mnn.side_file import SideFile, detach, side_path
 from minnow.schema.ops import WireOp, get
@@ -121,12 +121,6 @@ def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _metadata(model: Model, types: Mapping[str, DType]) -> bytes:
-    def row(name: str, whole: TensorType) -> dict[str, Any]:
-        container, type = opened(whole, name)
-        shape = None if type.shape is None else list(type.shape)
-        made = {"name": name, "dtype": type.dtype.value, "shape": shape}
-        return {**made, "container": container} if container else made
-
     def rows(values: Sequence[tuple[str, TensorType]]) -> str:
         return json.dumps([row(n, t) for n, t in values], separators=(",", ":"))
 
