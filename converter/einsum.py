@@ -20,10 +20,12 @@ def einsum(b: Builder, equation: str, operands: Sequence[Value]) -> Value:
 
     Raises:
         ModelError: the equation does not fit the operands.
-        UnsupportedError: a label stands twice in one operand, or the rank of an operand is open.
+        UnsupportedError: the rank of an operand is open.
     """
     terms, result = _parse(equation, operands)
     values = list(operands)
+    for k, term in enumerate(terms):
+        values[k], terms[k] = _diagonal(b, values[k], term)
     current, labels = _summed(b, values[0], terms[0], _needed(terms[1:], result))
     for k in range(1, len(values)):
         needed = _needed(terms[k + 1 :], result)
@@ -56,13 +58,35 @@ def _parse(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
             term = term.replace("...", names[hidden - ((value.type.rank or 0) - len(term) + 3) :])
         if len(term) != value.type.rank:
             raise ModelError(f"'{term}' in '{equation}' does not fit an operand of rank {value.type.rank}")
-        if len(set(term)) != len(term):
-            raise UnsupportedError(f"Einsum with a label twice in one operand: '{equation}'")
         out.append(term)
-    if arrow:
-        return out, right.replace("...", names)
     everything = "".join(out)
+    if arrow:
+        right = right.replace("...", names)
+        if len(set(right)) != len(right) or not set(right) <= set(everything):
+            raise ModelError(f"'{equation}' names a label of the result twice, or one that no operand has")
+        return out, right
     return out, names + "".join(sorted(c for c in set(everything) - set(names) if everything.count(c) == 1))
+
+
+def _diagonal(b: Builder, x: Value, labels: str) -> tuple[Value, str]:
+    """Takes the diagonal where two axes have one label, until each label stands there once."""
+    for c in dict.fromkeys(labels):
+        while labels.count(c) > 1:
+            i = labels.index(c)
+            j = labels.index(c, i + 1)
+            rest = [k for k in range(len(labels)) if k not in (i, j)]
+            labels = "".join(labels[k] for k in rest) + c
+            assert x.type.shape is not None
+            n, m = x.type.shape[i], x.type.shape[j]
+            if isinstance(n, int) and isinstance(m, int) and n != m:
+                raise ModelError(f"Einsum takes the diagonal of axes {i} and {j} of {x.type}", why="they differ")
+            # In a row, the elements of the diagonal stand n + 1 apart.
+            step = np.array([n + 1]) if isinstance(n, int) else b.Add(b.Shape(x, start=i, end=i + 1), np.array([1]))
+            size = -1 if not isinstance(n, int) else n * n
+            x = b.Transpose(x, perm=(*rest, i, j))
+            x = b.Reshape(x, np.array([*[0] * len(rest), size], np.int64))
+            x = b.Slice(x, np.array([0]), np.array([np.iinfo(np.int64).max]), np.array([len(rest)]), step)
+    return x, labels
 
 
 def _needed(terms: Sequence[str], result: str) -> set[str]:

@@ -183,6 +183,23 @@ def _(b, x, indices, updates, *, reduction="none"):
     return b.ScatterND(x, indices, updates, reduction=reduction)
 
 
+@onnx.op("TensorScatter")
+def _(b, past, update, write=None, *, axis=-2, mode="linear"):
+    n = rank(past, "the cache of TensorScatter")
+    at = axis % n
+    if at == 0:
+        raise ModelError("TensorScatter writes along axis 0", why="that is the batch")
+    place = b.Range(np.array(0), b.Squeeze(b.Shape(update, start=at, end=at + 1), axes=(0,)), np.array(1))
+    place = b.Reshape(place, np.array([-1, *[1] * (n - 1 - at)]))
+    if write is not None:
+        place = b.Add(place, b.Reshape(write, np.array([-1, *[1] * (n - 1)])))
+    if mode == "circular":
+        place = b.Mod(place, b.Shape(past, start=at, end=at + 1))
+    elif mode != "linear":
+        raise ModelError(f"the mode of TensorScatter is '{mode}'")
+    return b.ScatterElements(past, b.Expand(place, b.Shape(update)), update, axis=at)
+
+
 @onnx.op("DepthToSpace")
 def _(b, x, *, blocksize, mode="DCR"):
     return b.DepthToSpace(x, blocksize=blocksize, mode=mode)
