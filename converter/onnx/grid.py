@@ -18,7 +18,10 @@ def _(b, theta, size, *, align_corners=0):
 
     The body of the standard squeezes the batch away where it is 1, so the grid is built here.
     """
-    n = static_dim(size.type, 0, "the size of AffineGrid") - 2
+    if theta.type.rank == 3 and isinstance(theta.type.shape[1], int):
+        n = theta.type.shape[1]
+    else:
+        n = static_dim(size.type, 0, "the size of AffineGrid") - 2
     extents = [b.Gather(size, np.array(2 + i, np.int64)) for i in range(n)]
     along = [_coordinates(b, extent, theta, bool(align_corners)) for extent in extents]
     space = b.Slice(size, np.array([2]), np.array([2 + n]))

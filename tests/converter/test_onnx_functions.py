@@ -249,6 +249,48 @@ def test_attention_by_its_body(tmp_path, shape, causal, opset):
     judged(attention(tmp_path / "m.onnx", 2, shape, opset, is_causal=causal), x)
 
 
+def cached_attention(path: Path, arrays: dict[str, np.ndarray], outputs: list[str], open_: bool, **attrs) -> None:
+    """One Attention of opset 23 with whatever operands are given, of known or of open extents."""
+    order = ["q", "k", "v", "mask", "past_k", "past_v"]
+    types = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(bool): TensorProto.BOOL}
+    graph = helper.make_graph(
+        [helper.make_node("Attention", [n if n in arrays else "" for n in order], outputs, **attrs)],
+        "g",
+        [
+            helper.make_tensor_value_info(
+                n, types[a.dtype], [f"{n}{i}" for i in range(a.ndim)] if open_ else list(a.shape)
+            )
+            for n, a in arrays.items()
+        ],
+        [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), str(path))
+
+
+@pytest.mark.parametrize("open_", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("heads", [(6, 6), (6, 3), (6, 1)])
+@pytest.mark.parametrize(
+    ("mask", "attrs"),
+    [(None, {}), ("float", {"softcap": 2.0}), ("bool", {"scale": 0.3}), (None, {"is_causal": 1})],
+    ids=["plain", "capped", "masked", "causal"],
+)
+def test_attention_with_a_cache_and_shared_heads(tmp_path, open_, heads, mask, attrs):
+    rng = np.random.default_rng(5)
+    q_heads, kv_heads = heads
+    batch, new, past, size = 2, 3, 4, 5
+    shapes = {
+        "q": (batch, q_heads, new, size),
+        **dict.fromkeys(("k", "v"), (batch, kv_heads, new, size)),
+        **dict.fromkeys(("past_k", "past_v"), (batch, kv_heads, past, size)),
+    }
+    arrays = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
+    if mask:
+        numbers = rng.standard_normal((new, past + new)).astype(np.float32)
+        arrays["mask"] = numbers if mask == "float" else (numbers > -1) | np.eye(new, past + new, past, dtype=bool)
+    cached_attention(tmp_path / "m.onnx", arrays, ["y", "present_k", "present_v"], open_, **attrs)
+    judged(tmp_path / "m.onnx", *arrays.values())
+
+
 def test_a_deep_model_of_standard_functions_stays_small(tmp_path):
     """What the body computes from shapes alone is gone while the file is read."""
     graph = read(attention(tmp_path / "m.onnx", 12, (1, 16, 32), is_causal=1)).graph
