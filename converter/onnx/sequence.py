@@ -89,6 +89,15 @@ def _(b, holder, *, axis, new_axis=0):
 
 @onnx.op("SplitToSequence")
 def _(b, x, split=None, *, axis=0, keepdims=1):
+    if split is not None and not keepdims and split.type.rank != 1:
+        # The specification ignores keepdims beside a split. Exporters write single slices without their axis so (unbind
+        # of PyTorch), and onnxruntime gives them.
+        if split.data is None:
+            raise UnsupportedError(
+                "a computed split that does not keep the axis", hint="set keepdims, or drop the split"
+            )
+        if split.data.numpy() == 1:
+            split = None
     return b.SplitToSequence(x, split, axis=axis, keepdims=bool(keepdims))
 
 
