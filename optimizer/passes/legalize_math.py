@@ -358,7 +358,9 @@ def legalize_arg(b: Builder, m: Match) -> Value | None:
     Result:
         graph g(%x: f32[4,3]) {
           %0: i64[4] = ArgMax(%x) {axis=1, keepdims=False}
-          %y: i64[4,1] = Unsqueeze(%0) {axes=(1,)}
+          %1: i32[4] = Cast(%0) {to=i32}
+          %2: i32[4,1] = Unsqueeze(%1) {axes=(1,)}
+          %y: i64[4,1] = Cast(%2) {to=i64}
           return %y
         }
     """
@@ -369,7 +371,9 @@ def legalize_arg(b: Builder, m: Match) -> Value | None:
     rank = m.x.type.rank
     if axis < 0 and rank is None:
         return m.no("the rank is not known")
-    return b.Unsqueeze(flat, axes=(axis if axis >= 0 else axis + (rank or 0),))
+    # The format computes with 32 bits.
+    places = b.Cast(flat, to=DType.I32)
+    return b.Cast(b.Unsqueeze(places, axes=(axis if axis >= 0 else axis + (rank or 0),)), to=DType.I64)
 
 
 @rewrite(lambda p, x: p.Relu(x), level=0)

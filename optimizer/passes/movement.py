@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minnow.optimizer.contents import Extent, Known, extent
+from minnow.optimizer.format import is_encodable
 from minnow.optimizer.passes.shape import refined, shape_operand
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
@@ -250,7 +251,10 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
         rest = [*operands[:i], value.producer.input(0), *operands[i + 1 :]]
         alone = broadcast(*(v.type.shape for v in rest))
         if alone is not None and len(alone) == len(result) and all(map(same_dim, alone, result)):
-            return b.node(m.root.op, rest, m.root.attrs).output
+            made = b.node(m.root.op, rest, m.root.attrs)
+            if is_encodable(m.root) and not is_encodable(made):
+                return m.no("the format has it with the expansion only")
+            return made.output
     return m.no("the expansion may decide some extent")
 
 

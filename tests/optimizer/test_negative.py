@@ -162,6 +162,15 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "legalize_deform_conv": [("not known", _chain(
         "%y: f32[1,1,H,2] = DeformConv(%x, f32[1,1,1,1](2.0), %o) {strides=(1, 1), pads=(0, 0, 0, 0), "
         "dilations=(1, 1)}", params="%x: f32[1,1,H,2], %o: f32[1,2,H,2]"))],
+    "legalize_round": [("f32", _chain("%y: f64[4] = Round(%x)", params="%x: f64[4]"))],
+    "legalize_extremum": [
+        ("integers", _chain("%y: i32[4] = Max(%x, %x)", params="%x: i32[4]")),
+        ("is a number", _chain("%y: f32[4] = Max(f32[](1.0), %x)")),
+        ("looked at", _chain("%a: f32[4] = Max(%x, %z)", "%c: bool[4] = LessOrEqual(%x, %x)",
+                             "%y: f32[4] = Where(%c, %a, %x)", params="%x: f32[4], %z: f32[4]")),
+    ],
+    "legalize_last_arg": [("not known", _chain("%y: i64[1] = ArgMax(%x) {select_last_index=True}",
+                                               params="%x: f32[N]"))],
     "legalize_hard_sigmoid": [("", _chain("%y: f32[4] = Sigmoid(%x)"))],
     "legalize_softplus": [("", _chain("%a: f32[4] = Exp(%x)", "%y: f32[4] = Log1p(%a)"))],
     "legalize_mish": [("", _chain("%y: f32[4] = Silu(%x)"))],
@@ -225,6 +234,26 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("direction=", _chain("%y: f32[3,1,1,1], %h: f32[1,1,1] = RNN(%x, f32[1,1,1](2.0), f32[1,1,1](3.0)) "
                               "{hidden=1}", params="%x: f32[3,1,1]", result="%y, %h")),
     ],
+    "legalize_both_ways": [
+        ("has it", _chain(
+            "%y: f32[3,2,1,1], %h: f32[2,1,1] = RNN(%x, f32[2,1,1](2.0, 1.0), f32[2,1,1](3.0, 4.0)) "
+            '{hidden=1, direction="bidirectional"}', params="%x: f32[3,1,1]", result="%y, %h")),
+        ("one direction either", _chain(
+            "%y: f32[3,2,1,1], %h: f32[2,1,1] = RNN(%x, f32[2,1,1](2.0, 1.0), f32[2,1,1](3.0, 4.0)) "
+            '{hidden=1, direction="bidirectional", clip=0.5}', params="%x: f32[3,1,1]", result="%y, %h")),
+    ],
+    "legalize_whole_sequences": [("shorter", _chain(
+        "%y: f32[3,1,1,1], %h: f32[1,1,1] = RNN(%x, f32[1,1,1](2.0), f32[1,1,1](3.0), _, i32[1](2)) {hidden=1}",
+        params="%x: f32[3,1,1]", result="%y, %h"))],
+    "legalize_pool_3d": [("known extents", _chain(
+        "%y: f32[1,1,D,2,2] = MaxPool(%x) {kernel=(1, 1, 1), strides=(1, 1, 1), pads=(0, 0, 0, 0, 0, 0), "
+        "dilations=(1, 1, 1)}", params="%x: f32[1,1,D,2,2]"))],
+    "legalize_conv_3d": [("known extents", _chain(
+        "%y: f32[1,1,D,2,2] = Conv(%x, f32[1,1,1,1,1](2.0)) {strides=(1, 1, 1), pads=(0, 0, 0, 0, 0, 0), "
+        "dilations=(1, 1, 1)}", params="%x: f32[1,1,D,2,2]"))],
+    "legalize_conv_transpose_3d": [("known extents", _chain(
+        "%y: f32[1,1,D,2,2] = ConvTranspose(%x, f32[1,1,1,1,1](2.0)) {strides=(1, 1, 1), pads=(0, 0, 0, 0, 0, 0), "
+        "dilations=(1, 1, 1), output_padding=(0, 0, 0)}", params="%x: f32[1,1,D,2,2]"))],
     "legalize_expand": [
         ("has it", _chain("%y: f32[2,4] = Expand(%x, i64[2](2, 4))")),
         ("not known", _chain("%y: f32[*] = Expand(%x, %s)", params="%x: f32[*], %s: i32[2]")),
@@ -283,6 +312,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("more axes", _chain("%a: f32[2,2] = Reshape(%x, i64[2](2, 2))", "%y: f32[1,2,2] = Mul(%a, f32[1,1,1](2.0))")),
     ],
     "eliminate_expand_before_broadcast": [
+        ("with the expansion only", _chain("%a: f32[3,4] = Expand(%x, i64[2](3, 4))", "%y: bool[3,4] = Less(%a, %z)",
+                                           params="%x: f32[3,1], %z: f32[1,4]")),
         ("may decide", _chain("%a: f32[3,4] = Expand(%x, i64[2](3, 4))", "%y: f32[3,4] = Add(%a, f32[](1.0))",
                                        params="%x: f32[1,4]")),
         ("may decide", _chain("%a: f32[N,4] = Expand(%x, %s)", "%y: f32[N,4] = Add(%a, %z)",
