@@ -10,7 +10,6 @@ import numpy as np
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import count, ints, rank
 from minnow.converter.onnx.tensor import dtype_of
-from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 

@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
-from minnow.schema.ir import ArrayBlob, Blob, DType, MappedBlob, TensorType, Value
+from minnow.schema.ir import ArrayBlob, Blob, DType, LazyBlob, MappedBlob, TensorType, Value
+from minnow.schema.ir.blob import Array
 
 _NO_STRINGS = "the engine computes with numbers only"
 _CUT_STRINGS = "cut the model where its text has become numbers, for example with `onnx.utils.extract_model`"
+
+
+# By number: what the package `onnx` has numpy types for depends on its version.
+_DTYPES = {
+    1: DType.F32,
+    2: DType.U8,
+    3: DType.I8,
+    4: DType.U16,
+    5: DType.I16,
+    6: DType.I32,
+    7: DType.I64,
+    9: DType.BOOL,
+    10: DType.F16,
+    11: DType.F64,
+    12: DType.U32,
+    13: DType.U64,
+    16: DType.BF16,
+    17: DType.F8E4M3FN,
+    18: DType.F8E4M3FNUZ,
+    19: DType.F8E5M2,
+    20: DType.F8E5M2FNUZ,
+    21: DType.U4,
+    22: DType.I4,
+    23: DType.F4E2M1,
+    24: DType.F8E8M0,
+    25: DType.U2,
+    26: DType.I2,
+    27: DType.F6E2M3,
+    28: DType.F6E3M2,
+}
+# Where the numbers of a tensor are that are no raw bytes; all others share `int32_data`.
+_FIELDS = {
+    DType.F32: "float_data",
+    DType.F64: "double_data",
+    DType.I64: "int64_data",
+    DType.U32: "uint64_data",
+    DType.U64: "uint64_data",
+}
 
 
 def dtype_of(code: int, where: str) -> DType:
     """The DType of an ONNX element type. Raises UnsupportedError for strings and complex numbers."""
     if code == onnx.TensorProto.STRING:
         raise no_strings(where)
-    try:
-        return DType.of(onnx.helper.tensor_dtype_to_np_dtype(code))
-    except (KeyError, TypeError):
+    if code not in _DTYPES:
         names = {v: k for k, v in onnx.TensorProto.DataType.items()}
-        raise UnsupportedError(f"element type {names.get(code, code)} is not supported", where=where) from None
+        raise UnsupportedError(f"element type {names.get(code, code)} is not supported", where=where)
+    return _DTYPES[code]
 
 
 def no_strings(where: str) -> UnsupportedError:
@@ -59,10 +97,49 @@ def load_tensor(tensor: onnx.TensorProto, model_path: Path) -> Blob:
         raise ModelError(f"the shape {shape} has a negative extent", where=where)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(tensor, model_path, dtype, shape)
-    try:
-        return ArrayBlob(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError) as e:
-        raise FormatError("the numbers of a tensor do not fit its shape", where=where, why=str(e)) from None
+    return ArrayBlob(_numbers(tensor, dtype, shape, where))
+
+
+def _numbers(tensor: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], where: str) -> Array:
+    count = math.prod(shape)
+    if tensor.HasField("raw_data"):
+        data = np.frombuffer(tensor.raw_data, np.uint8)
+        needed, unit = _packed_size(count, dtype), "bytes"
+    else:
+        data = np.array(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
+        # Types of 2 and 4 bits are packed here, too: a byte each, which is one number of the field.
+        packed = dtype.bits in (2, 4)
+        needed, unit = _packed_size(count, dtype) if packed else count, "numbers"
+    if data.size != needed:
+        why = f"{data.size} {unit} for the shape {shape} of {dtype}, which needs {needed}"
+        raise FormatError("the numbers of a tensor do not fit its shape", where=where, why=why)
+    if unit == "bytes" or dtype.bits in (2, 4):
+        return _unpacked(data.astype(np.uint8, copy=False), dtype, shape)
+    if dtype.is_storage or dtype in (DType.F16, DType.BF16):
+        data = data.astype(f"u{dtype.size}").view(dtype.numpy)  # the field has their bits
+    return data.astype(dtype.numpy, copy=False).reshape(shape)
+
+
+def _packed_size(count: int, dtype: DType) -> int:
+    """Bytes of so many numbers as files have them: those of less than 8 bits lie side by side."""
+    return (count * dtype.bits + 7) // 8
+
+
+def _unpacked(data: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """The numbers in packed bytes, from the lowest bit on."""
+    bits = dtype.bits
+    if bits >= 8:
+        return data.view(dtype.numpy).reshape(shape)
+    count = math.prod(shape)
+    if bits == 6:  # may lie across two bytes
+        stream = np.unpackbits(data, count=count * bits, bitorder="little").reshape(count, bits)
+        codes = np.packbits(stream, axis=1, bitorder="little").reshape(-1)
+    else:
+        per = 8 // bits
+        codes = np.empty(data.size * per, np.uint8)
+        for k in range(per):
+            codes[k::per] = data >> np.uint8(k * bits) & np.uint8(2**bits - 1)
+    return codes[:count].view(dtype.numpy).reshape(shape)
 
 
 def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: tuple[int, ...]) -> Blob:
@@ -71,7 +148,7 @@ def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: t
     try:
         location = entries["location"]
         offset = int(entries.get("offset", "0"))
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.size
+        size = _packed_size(math.prod(shape), dtype)
         length = int(entries.get("length", str(size)))
     except (KeyError, ValueError) as e:
         raise FormatError("the external data entry is invalid", where=where, why=f"{type(e).__name__}: {e}") from None
@@ -82,7 +159,10 @@ def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: t
             where=where,
             why=f"{size} bytes at {offset} are needed, the entry says {length}, {path.name} has {path.stat().st_size}",
         )
-    return MappedBlob(path, offset, dtype, shape)
+    if dtype.bits >= 8:
+        return MappedBlob(path, offset, dtype, shape)
+    packed = MappedBlob(path, offset, DType.U8, (size,))
+    return LazyBlob(lambda: _unpacked(packed.numpy(), dtype, shape), dtype, shape)
 
 
 def contained(location: str, model_path: Path, where: str) -> Path:

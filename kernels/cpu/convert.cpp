@@ -35,7 +35,9 @@ void f32_to_f16(const float* in, uint16_t* out, int64_t n) {
     const uint32_t normal = (x - 0x38000000u + 0xFFFu + (x >> 13 & 1u)) >> 13;
     // Below 2^-14 the addition of 0.5 leaves the 10 bits of a denormal at the end of the mantissa, rounded.
     const uint32_t tiny = as_bits(as_float(x) + 0.5f) - 0x3F000000u;
-    const uint32_t huge = x > 0x7F800000u ? 0x7E00u : 0x7C00u;
+    // The upper bits of a NaN stay, so that a float16 comes back from f32 as it was.
+    const uint32_t payload = x >> 13 & 0x3FFu;
+    const uint32_t huge = x > 0x7F800000u ? 0x7C00u | payload | (payload == 0 ? 0x200u : 0u) : 0x7C00u;
     const uint32_t h = x < 0x38800000u ? tiny : x >= 0x47800000u ? huge : normal;
     out[i] = static_cast<uint16_t>(h | (bits >> 16 & 0x8000u));
   }

@@ -255,7 +255,8 @@ Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>
                 type.shape.str().c_str(), static_cast<long long>(bytes), static_cast<long long>(type.bytes()));
   FileBytes source{data, bytes, std::move(file)};
   MINNOW_RETURN_IF_ERROR(d.file().true_type(tensor, type.dtype, &type.dtype));
-  const bool half = type.dtype == DType::kF16 || type.dtype == DType::kBF16;
+  const bool exact = d.file().types.count(tensor) != 0;
+  const bool half = !exact && (type.dtype == DType::kF16 || type.dtype == DType::kBF16);
   *out =
       half ? constant_of_halves(type.dtype, type.shape, std::move(source)) : constant_of_bytes(type, std::move(source));
   return ok();

@@ -15,12 +15,13 @@ import numpy as np
 from minnow.schema.errors import InternalError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
 from minnow.schema.ir.blob import nbytes
+from minnow.schema.ir.graph import RET
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.mnn.container import row
 from minnow.schema.mnn.control import CONTROL
 from minnow.schema.mnn.side_file import SideFile, detach, side_path
-from minnow.schema.ops import WireOp, get
+from minnow.schema.ops import Trait, WireOp, get
 from minnow.schema.ops.encoding import TWINS, WIRE_DTYPES
 
 FORMAT_VERSION = "3.6.1"
@@ -118,6 +119,11 @@ def _net(model: Model, biz_code: str) -> dict[str, Any]:
 
 def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(data.numpy()).reshape(-1).view(dtype.numpy)
+
+
+def _is_exact(value: Value) -> bool:
+    """Whether the type of a constant means something to its readers."""
+    return any(n.op != RET and Trait.EXACT_TYPES in get(n.op).traits for n, _ in value.uses)
 
 
 def _metadata(model: Model, types: Mapping[str, DType]) -> bytes:
@@ -238,7 +244,7 @@ class GraphWriter:
             if value not in self.ids:
                 if value.data is None:
                     raise InternalError(f"{value!r} is used before it is computed")
-                self.ids[value] = self._const(value.data, value.name or "const")
+                self.ids[value] = self._const(value.data, value.name or "const", _is_exact(value))
             return self.ids[value]
         array = np.asarray(value)
         key = (array.dtype.str, array.shape, array.tobytes())
@@ -246,9 +252,11 @@ class GraphWriter:
             self._arrays[key] = self._const(ArrayBlob(array), "const")
         return self._arrays[key]
 
-    def _const(self, data: Blob, name: str) -> int:
+    def _const(self, data: Blob, name: str, exact: bool = False) -> int:
         index = self._new(name)
         stored = self._stored(data.dtype, index)
+        if exact and data.dtype in (DType.F16, DType.BF16):
+            self.file.types[self.names[index]] = data.dtype  # else runtimes widen them
         blob: dict[str, Any] = {"dataType": WIRE_DTYPES[stored], "dataFormat": "NCHW"}
         if data.shape:
             blob["dims"] = list(data.shape)

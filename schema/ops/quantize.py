@@ -48,9 +48,9 @@ def _along(v: Array, axis: int, block_size: int, x: Array) -> Array:
 def _check(x: Arg, axis: int, block_size: int, scale: Arg, zero: Arg | None) -> None:
     if block_size < 0:
         raise ModelError(f"blocks of {block_size} elements")
-    if zero is not None and zero.rank is not None and scale.rank is not None and zero.rank != scale.rank:
-        if {zero.shape, scale.shape} - {(), (1,)}:
-            raise ModelError(f"a zero point of shape {zero.shape} beside a scale of shape {scale.shape}")
+    shapes = {v.shape for v in (scale, zero) if v is not None and v.shape is not None}
+    if len({len(s) for s in shapes}) > 1 and shapes - {(), (1,)}:
+        raise ModelError("scale and zero point have different shapes", why=" and ".join(map(str, shapes)))
     for v in (scale, zero):
         if v is None or v.shape is None or x.shape is None or all(d == 1 for d in v.shape):
             continue
