@@ -15,11 +15,12 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from minnow.schema.errors import ModelError
+from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, TensorType, Value
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
+_MAX_NODES = 2_000_000
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
@@ -53,12 +54,29 @@ class Library:
 
     def __init__(self, functions: Iterable[onnx.FunctionProto] = ()) -> None:
         self._local = {_key(f.domain, f.name, f.overload): f for f in functions}
+        self._nodes = 0
 
     def local(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Body | None:
-        """The body that the file itself gives for a call; `opsets` fill in for imports that it forgets."""
+        """The body that the file itself gives for a call; `opsets` fill in for imports that it forgets.
+
+        Raises:
+            ModelError: the functions of the file grow beyond any sensible size.
+            UnsupportedError: the body is of an opset that is not known.
+        """
         function = self._local.get(_key(node.domain, node.op_type, node.overload))
         if function is None:
             return None
+        # A few functions that call each other twice make more nodes than any machine holds.
+        self._nodes += len(function.node)
+        if self._nodes > _MAX_NODES:
+            raise ModelError(
+                "the functions of the file call each other too often",
+                where=f"function '{function.name}'",
+                why=f"their bodies come to more than {_MAX_NODES} nodes",
+            )
+        version = opsets_of(function.opset_import).get("", 1)
+        if version > onnx.defs.onnx_opset_version():
+            raise UnsupportedError(f"opset {version} is not supported", where=f"function '{function.name}'")
         return _instantiate(function, node, {a.name: a for a in function.attribute_proto}, opsets)
 
     @staticmethod

@@ -24,6 +24,7 @@ from minnow.schema.ops.folding import fold
 
 OLDEST_OPSET = 1
 _ANY_TENSOR = TensorType(DType.F32)
+_MAX_DEPTH = 60
 
 
 def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None) -> Model:
@@ -132,6 +133,12 @@ def _check(
             unsupported.add(reason, "/".join([*(n for _, n in calls), name]), hint)
         elif any(op == outer for outer, _ in calls):
             raise ModelError(f"the function {op} calls itself", where=f"onnx:{'/'.join(n for _, n in calls)}")
+        elif len(calls) == _MAX_DEPTH:
+            raise ModelError(
+                "the functions of the file nest too deep",
+                where=f"onnx:{calls[0][1]}",
+                why=f"more than {_MAX_DEPTH} calls",
+            )
         else:
             _check(body.nodes, body.opsets, library, unsupported, (*calls, (op, name)))
 

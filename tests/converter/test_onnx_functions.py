@@ -218,6 +218,34 @@ def test_an_error_inside_names_the_way_to_it(tmp_path):
     assert e.value.where == "onnx:here/turn"
 
 
+def test_functions_that_grow_without_bound_are_refused(tmp_path, monkeypatch):
+    """40 functions of two calls each come to 2**40 nodes."""
+    monkeypatch.setattr("minnow.converter.onnx.function._MAX_NODES", 10_000)
+    chain = [function("F0", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])])]
+    chain += [
+        function(f"F{i + 1}", ["x"], ["y"], [call(f"F{i}", ["x"], ["t"]), call(f"F{i}", ["t"], ["y"])])
+        for i in range(40)
+    ]
+    with pytest.raises(ModelError, match="too often"):
+        read(saved(tmp_path / "m.onnx", [call("F40", ["x"], ["y"])], chain))
+
+
+def test_functions_that_nest_too_deep_are_refused(tmp_path):
+    chain = [function("F0", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])])]
+    chain += [function(f"F{i + 1}", ["x"], ["y"], [call(f"F{i}", ["x"], ["y"])]) for i in range(500)]
+    (got,) = run(saved(tmp_path / "m.onnx", [call("F40", ["x"], ["y"])], chain), X)
+    np.testing.assert_array_equal(got, -X)
+    with pytest.raises(ModelError, match="nest"):
+        read(saved(tmp_path / "m.onnx", [call("F500", ["x"], ["y"])], chain))
+
+
+def test_a_body_of_an_opset_to_come_is_refused(tmp_path):
+    future = function("Future", ["x"], ["y"], [helper.make_node("Neg", ["x"], ["y"])], opset=99)
+    with pytest.raises(UnsupportedError, match="opset 99") as e:
+        read(saved(tmp_path / "m.onnx", [call("Future", ["x"], ["y"])], [future]))
+    assert "Future" in str(e.value)
+
+
 def test_too_many_operands_for_a_function(tmp_path):
     with pytest.raises(ModelError, match="at most 1 inputs, not 2"):
         read(saved(tmp_path / "m.onnx", [call("Leaky", ["x", "x"], ["y"])], [LEAKY]))
