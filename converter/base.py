@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
+from minnow.schema.errors import FormatError, MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
 from minnow.schema.ops import Builder
 
@@ -80,6 +80,42 @@ class Refusal:
     until: int | None
 
 
+@dataclass
+class Port:
+    """An input or output as a model file declares it.
+
+    Attributes:
+        dtype: in the words of the file's format.
+        shape: a number or a symbol per axis, "?" for one without a name; None when not even the rank is known.
+    """
+
+    name: str
+    dtype: str
+    shape: list[int | str] | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{'...' if self.shape is None else ', '.join(map(str, self.shape))}]"
+
+
+@dataclass
+class Description:
+    """What a model file says of itself.
+
+    Attributes:
+        versions: of each set of operators that it uses, by name.
+        producer: the program that wrote it.
+        operators: how many nodes there are of each operator, those of inner graphs included.
+        size: bytes of the file, and of those beside it that hold its weights.
+    """
+
+    versions: dict[str, int]
+    producer: str
+    operators: dict[str, int]
+    inputs: list[Port]
+    outputs: list[Port]
+    size: int
+
+
 class Frontend:
     """One source format.
 
@@ -87,6 +123,7 @@ class Frontend:
         name: as in `--framework`.
         sniff: (path, first bytes) -> the file looks like this format.
         read: (path, **options) -> Model.
+        describe: path -> what the file says of itself, known even where it cannot be converted.
         suffixes: usual file name endings, which decide where the content does not.
         bodies: () -> first version by name, of the operators that the format itself explains by others.
     """
@@ -96,12 +133,14 @@ class Frontend:
         name: str,
         sniff: Callable[[Path, bytes], bool],
         read: Callable[..., Model],
+        describe: Callable[[Path], Description],
         suffixes: Iterable[str] = (),
         bodies: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self.name = name
         self.sniff = sniff
         self.read = read
+        self.describe = describe
         self.suffixes = tuple(suffixes)
         self.bodies = bodies
         self.mappings: dict[str, list[Mapping_]] = {}
@@ -201,28 +240,27 @@ def _inspect(function: Callable[..., Any], since: int, until: int | None) -> Map
 class Unsupported:
     """Collects everything that cannot be converted, so that the user sees all of it at once."""
 
-    reasons: dict[str, list[str]] = field(default_factory=dict)
-    hints: dict[str, str] = field(default_factory=dict)
+    reasons: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, reason: str, node: str, hint: str = "") -> None:
-        self.reasons.setdefault(reason, []).append(node)
-        if hint:
-            self.hints[reason] = hint
+        nodes = self.reasons.setdefault((reason, hint), [])
+        if node not in nodes[-1:]:
+            nodes.append(node)
+
+    def add_error(self, error: UnsupportedError, node: str) -> None:
+        """Adds what the translation of a node said."""
+        self.add(error.message + (f" ({error.why})" if error.why else ""), node, error.hint)
 
     def raise_if_any(self, where: str) -> None:
         """Raises UnsupportedError with one item per reason: how many nodes, and which."""
         if not self.reasons:
             return
-        items = []
-        for reason, nodes in sorted(self.reasons.items()):
-            shown = ", ".join(nodes[:5]) + (f", and {len(nodes) - 5} more" if len(nodes) > 5 else "")
-            hint = f" ({self.hints[reason]})" if reason in self.hints else ""
-            items.append(f"{reason}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}: {shown}{hint}")
+        refused = [Refused(reason, tuple(nodes), hint) for (reason, hint), nodes in sorted(self.reasons.items())]
         raise UnsupportedError(
-            f"{len(items)} kind{'s' if len(items) > 1 else ''} of operator cannot be converted",
+            "the model holds what cannot be converted",
             where=where,
             hint="`mnnconvert ops` lists what is supported",
-            items=items,
+            refused=refused,
         )
 
 
@@ -276,16 +314,22 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
         UsageError: there is no format of that name.
     """
-    path = Path(path)
+    return find_frontend(Path(path), framework).read(Path(path), **options)
+
+
+def find_frontend(path: Path, framework: str | None) -> Frontend:
+    """The frontend of that name, or by the content of the file; the file exists then.
+
+    Raises:
+        FormatError: the file cannot be read, or is of no known format. UsageError: there is no format of that name.
+    """
     if framework is None:
-        frontend = detect(path)
-    else:
-        table = frontends()
-        if framework.lower() not in table:
-            raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table))}")
-        frontend = table[framework.lower()]
-        detect_readable(path)
-    return frontend.read(path, **options)
+        return detect(path)
+    table = frontends()
+    if framework.lower() not in table:
+        raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table))}")
+    detect_readable(path)
+    return table[framework.lower()]
 
 
 def detect_readable(path: Path) -> None:

@@ -16,18 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minnow import errors
+    from minnow.check import Check, check
     from minnow.convert import Report, convert
     from minnow.runtime.session import Session, TensorInfo, load
     from minnow.runtime.verify import verify
 
 __version__ = "0.1.0"
 
-__all__ = ["Report", "Session", "TensorInfo", "__version__", "convert", "errors", "load", "verify"]
+__all__ = ["Check", "Report", "Session", "TensorInfo", "__version__", "check", "convert", "errors", "load", "verify"]
 
 _HOME = {
+    "Check": "minnow.check",
     "Report": "minnow.convert",
     "Session": "minnow.runtime.session",
     "TensorInfo": "minnow.runtime.session",
+    "check": "minnow.check",
     "convert": "minnow.convert",
     "load": "minnow.runtime.session",
     "verify": "minnow.runtime.verify",

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from minnow.schema.errors import UsageError, VerifyError
 
@@ -76,6 +76,7 @@ def convert(
     optimize: int = 2,
     verify: bool = True,
     passes: Sequence[str] = (),
+    int64: Literal["auto", "narrow", "keep"] = "auto",
     explain: str = "",
     biz_code: str = "",
     side_file: bool | None = None,
@@ -94,6 +95,9 @@ def convert(
         optimize: level 0 (none) to 3 (also what may change the last bits).
         verify: run the written file and compare its outputs with those of the source.
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
+        int64: MNN's own runtime has no int64. "auto" makes int32 of what provably fits, and of what only counts
+            places; "narrow" of everything but constants that do not fit, and a notice lists what is not proven; "keep"
+            of nothing. In all cases the session shows the source's types, and refuses inputs that do not fit.
         explain: "RULE" or "RULE@NODE": why the rule did not apply.
         biz_code: free text kept in the file.
         side_file: True: big weights go to a file of their own, `output` + ".weight"; False: never; None: where the
@@ -127,7 +131,7 @@ def convert(
         model = read(source, framework, inputs=dict(inputs or {}), batch=batch)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
     with step("optimize"):
-        summary = run_optimizer(model, optimize, passes=passes, log=log)
+        summary = run_optimizer(model, optimize, passes=passes, int64=int64, log=log)
     temporary = _temporary(target)
     try:
         with step("write"):

@@ -7,6 +7,7 @@ An error answers four questions: *what* went wrong (`message`), *where* (`where`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class MinnowError(Exception):
@@ -66,22 +67,46 @@ class UsageError(MinnowError):
     exit_code = 2
 
 
+class Refused(NamedTuple):
+    """One reason why nodes of a model cannot be converted, and all nodes that it holds for."""
+
+    reason: str
+    nodes: tuple[str, ...]
+    hint: str = ""
+
+    def __str__(self) -> str:
+        n = len(self.nodes)
+        shown = ", ".join(self.nodes[:5]) + (f", and {n - 5} more" if n > 5 else "")
+        return f"{self.reason}: {n} node{'s' if n > 1 else ''}: {shown}" + (f" ({self.hint})" if self.hint else "")
+
+
 class UnsupportedError(MinnowError):
-    """The model is valid but holds something Minnow cannot convert; `items` lists all of it at once."""
+    """The model is valid but holds something Minnow cannot convert; `items` lists all of it at once.
+
+    Where these are nodes of the model, `refused` has them by reason.
+    """
 
     exit_code = 3
 
     def __init__(
-        self, message: str, *, where: str = "", why: str = "", hint: str = "", items: Sequence[str] = ()
+        self,
+        message: str,
+        *,
+        where: str = "",
+        why: str = "",
+        hint: str = "",
+        items: Sequence[str] = (),
+        refused: Sequence[Refused] = (),
     ) -> None:
         super().__init__(message, where=where, why=why, hint=hint)
-        self.items = tuple(items)
+        self.items = (*items, *map(str, refused))
+        self.refused = tuple(refused)
 
     def __str__(self) -> str:
         return "\n".join([super().__str__(), *(f"  - {item}" for item in self.items)])
 
     def as_dict(self) -> dict[str, object]:
-        return {**super().as_dict(), "items": list(self.items)}
+        return {**super().as_dict(), "items": list(self.items), "refused": [r._asdict() for r in self.refused]}
 
 
 class VerifyError(MinnowError):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.base import Frontend
+from minnow.converter.base import Description, Frontend
 from minnow.schema.ir import Model
 
 
@@ -23,11 +23,17 @@ def _read(path: Path, **options: Any) -> Model:
     return read(path, **options)
 
 
+def _describe(path: Path) -> Description:
+    from minnow.converter.onnx.description import describe
+
+    return describe(path)
+
+
 def _bodies() -> Mapping[str, int]:
     from minnow.converter.onnx.function import standard_bodies
 
     return standard_bodies()
 
 
-frontend = Frontend("onnx", _sniff, _read, (".onnx",), _bodies)
+frontend = Frontend("onnx", _sniff, _read, _describe, (".onnx",), _bodies)
 """Mappings register with `@frontend.op(...)`; operators of other domains are named "domain::Op"."""

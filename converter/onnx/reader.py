@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
 OLDEST_OPSET = 1
+_UNKNOWN = "nothing in the file defines it: a function of that name would"
 _ANY_TENSOR = TensorType(DType.F32)
 _MAX_DEPTH = 60
 
@@ -39,11 +40,12 @@ def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: i
         FormatError: not an ONNX file. ModelError: invalid. UnsupportedError: with all unknown operators.
         UsageError: `inputs` names an input that does not exist or contradicts it.
     """
-    proto = _parse(path)
+    proto = parse(path)
     opsets = _opsets(proto, path)
     library = Library(proto.functions)
-    _check_operators(proto, opsets, library, path)
-    translator = Translator(path, opsets, library)
+    unsupported = Unsupported()
+    _check(proto.graph.node, opsets, library, unsupported, ())
+    translator = Translator(path, opsets, library, unsupported)
     graph, declared = translator.main(proto.graph, inputs or {}, batch)
     model = Model(graph, source="onnx", metadata={p.key: p.value for p in proto.metadata_props})
     model.inputs = [(v.name, v.type) for v in graph.params]
@@ -51,7 +53,8 @@ def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: i
     return model
 
 
-def _parse(path: Path) -> onnx.ModelProto:
+def parse(path: Path) -> onnx.ModelProto:
+    """The file as protobuf gives it, external data left where it is. Raises FormatError when it is not ONNX."""
     try:
         proto = onnx.load_model(str(path), load_external_data=False)
     except OSError as e:
@@ -90,12 +93,6 @@ def _version(node: onnx.NodeProto, opsets: Mapping[str, int]) -> int:
     return opsets.get("" if node.domain in DEFAULT_DOMAINS else node.domain, 1)
 
 
-def _check_operators(proto: onnx.ModelProto, opsets: Mapping[str, int], library: Library, path: Path) -> None:
-    unsupported = Unsupported()
-    _check(proto.graph.node, opsets, library, unsupported, ())
-    unsupported.raise_if_any(str(path))
-
-
 def _check(
     nodes: Iterable[onnx.NodeProto],
     opsets: Mapping[str, int],
@@ -125,7 +122,7 @@ def _check(
         if body is None:
             refusal = frontend.refusal(op, version)
             reason = f"{op} of opset {version}" if frontend.mappings.get(op) else op
-            hint = refusal.hint if refusal else ""
+            hint = refusal.hint if refusal else _UNKNOWN if node.domain not in DEFAULT_DOMAINS else ""
             if refusal:
                 reason = f"{reason} ({refusal.why})"
             if calls:
@@ -143,6 +140,10 @@ def _check(
             _check(body.nodes, body.opsets, library, unsupported, (*calls, (op, name)))
 
 
+class _MissingError(Exception):
+    """What is asked for depends on a node that cannot be converted, which is on the list already."""
+
+
 @dataclass
 class Scope:
     """Names visible in a graph: its own values, then those of the graph around it, which are captured on demand.
@@ -150,6 +151,7 @@ class Scope:
     Attributes:
         values: None stands for a parameter of a function that the call does not give.
         inlined: the nodes go to the graph of the scope around it, or of the call.
+        missing: names of what nodes compute that cannot be converted.
         prefix: of the names of its values and nodes: the calls through which a function's body was reached.
     """
 
@@ -158,15 +160,20 @@ class Scope:
     outer: Scope | None = None
     inlined: bool = False
     prefix: str = ""
+    missing: set[str] = field(default_factory=set)
 
 
 class Translator:
-    """Translates the nodes of a file in order. Control flow mappings reach it through `node.context`."""
+    """Translates the nodes of a file in order. Control flow mappings reach it through `node.context`.
 
-    def __init__(self, path: Path, opsets: Mapping[str, int], library: Library) -> None:
+    A node that cannot be converted is put on the list, and what depends on it is passed over: all others are looked at.
+    """
+
+    def __init__(self, path: Path, opsets: Mapping[str, int], library: Library, unsupported: Unsupported) -> None:
         self.path = path
         self.opsets = opsets
         self.library = library
+        self.unsupported = unsupported
         self.scope: Scope | None = None
 
     def main(
@@ -178,7 +185,13 @@ class Translator:
         types = {info.name: self._type(info) for info in proto.input if info.name not in initialized}
         for name, type in fix_inputs(types, shapes, batch).items():
             scope.values[name] = scope.graph.add_param(type, name)
-        self._body(proto, scope)
+        try:
+            self._body(proto, scope)
+        except _MissingError:
+            pass
+        except UnsupportedError as e:
+            self.unsupported.add_error(e, e.where)
+        self.unsupported.raise_if_any(str(self.path))
         declared = []
         for info, value in zip(proto.output, scope.graph.outputs, strict=True):
             declared.append((info.name, self._declared(info, value)))
@@ -261,6 +274,15 @@ class Translator:
 
     def _node(self, node: onnx.NodeProto, i: int, scope: Scope, known: Mapping[str, onnx.ValueInfoProto]) -> None:
         name = scope.prefix + (node.name or next((o for o in node.output if o), f"#{i}"))
+        try:
+            self._convert(node, name, scope, known)
+        except UnsupportedError as e:
+            self.unsupported.add_error(e, name)
+            scope.missing.update(node.output)
+        except _MissingError:
+            scope.missing.update(node.output)
+
+    def _convert(self, node: onnx.NodeProto, name: str, scope: Scope, known: Mapping[str, onnx.ValueInfoProto]) -> None:
         origin = f"onnx:{name}"
         inputs = [self._lookup(n, scope, origin) if n else None for n in node.input]
         while inputs and inputs[-1] is None:
@@ -303,6 +325,8 @@ class Translator:
                     return fold(scope.graph, b.made, made), {v for n in b.made for v in n.outputs}
             body = self.library.standard(node, self.opsets, types_of(inputs))
         if body is None:
+            if frontend.find(call.op, call.version) is None and not self.library.has_standard(node, self.opsets):
+                raise _MissingError  # `_check` has put it on the list
             types = ", ".join("none" if v is None else str(v.type) for v in inputs)
             raise UnsupportedError(
                 f"{call.op} is not supported for operands of these types", where=call.origin, why=types
@@ -319,6 +343,8 @@ class Translator:
     def _lookup(self, name: str, scope: Scope, origin: str = "") -> Value | None:
         if name in scope.values:
             return scope.values[name]
+        if name in scope.missing:
+            raise _MissingError
         if scope.outer is None:
             raise ModelError(
                 f"'{name}' is read before it is computed",

@@ -23,6 +23,10 @@ from minnow.cli._option import BATCH, FORMAT, INPUT, emit
 )  # fmt: skip
 @click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
 @click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out.")
+@click.option(
+    "--int64", type=click.Choice(["auto", "narrow", "keep"]), default="auto", show_default=True,
+    help="Make int32 of int64: where it provably fits, everywhere, or nowhere.",
+)  # fmt: skip
 @click.option("--explain", default="", metavar="RULE[@NODE]", help="Say why a rule did not apply.")
 @click.option("--stats", is_flag=True, help="Show what each rule did.")
 @click.option("--biz-code", default="", help="Free text kept in the file.")
@@ -34,7 +38,7 @@ from minnow.cli._option import BATCH, FORMAT, INPUT, emit
 @FORMAT
 def command(
     source: str, output: str | None, framework: str | None, inputs: Any, batch: int | None, level: int, verify: bool,
-    passes: str, explain: str, stats: bool, biz_code: str, side_file: bool | None, quiet: bool,
+    passes: str, int64: Any, explain: str, stats: bool, biz_code: str, side_file: bool | None, quiet: bool,
     format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
@@ -53,6 +57,7 @@ def command(
             optimize=level,
             verify=verify,
             passes=[p for p in passes.split(",") if p],
+            int64=int64,
             explain=explain,
             biz_code=biz_code,
             side_file=side_file,

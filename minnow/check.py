@@ -1,0 +1,117 @@
+"""`minnow.check`: whether a model can be converted, without converting it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from minnow.converter.base import Description, find_frontend
+from minnow.schema.errors import Refused, UnsupportedError
+from minnow.schema.ir import Model
+
+
+@dataclass
+class Check:
+    """What there is to know of a model before it is converted.
+
+    Attributes:
+        source, framework: the file and its format.
+        description: what the file says of itself.
+        symbols: the input extents without a number, "?" for one without a name; `inputs` and `batch` fix them.
+        macs: multiply-accumulates of one run, a batch that is open taken as 1; None where they depend on more.
+        macs_note: what they depend on, or were counted for.
+        refused: what cannot be converted: the reason, the nodes, what to try.
+    """
+
+    source: str
+    framework: str
+    description: Description
+    symbols: list[str]
+    macs: int | None
+    macs_note: str
+    refused: list[Refused]
+
+    @property
+    def convertible(self) -> bool:
+        return not self.refused
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        table = asdict(self)
+        table["refused"] = [r._asdict() for r in self.refused]
+        return {**table, "convertible": self.convertible}
+
+    def __str__(self) -> str:
+        d = self.description
+        nodes = sum(d.operators.values())
+        versions = ", ".join(f"{name} {version}" for name, version in d.versions.items())
+        rows = [
+            f"{self.source}: {'can be converted' if self.convertible else 'cannot be converted'}",
+            f"  format: {self.framework}, opset {versions}" + (f", by {d.producer}" if d.producer else ""),
+            f"  size:   {d.size:,} bytes, {nodes} nodes of {len(d.operators)} operators",
+            *(f"  input:  {port}" for port in d.inputs),
+            *(f"  output: {port}" for port in d.outputs),
+        ]
+        if self.symbols:
+            rows.append(f"  open:   {', '.join(self.symbols)} (--input and --batch fix extents)")
+        if self.convertible:
+            count = "unknown" if self.macs is None else f"{self.macs:,}"
+            rows.append(f"  MACs:   {count}" + (f" ({self.macs_note})" if self.macs_note else ""))
+        return "\n".join([*rows, *(f"  - {r}" for r in self.refused)])
+
+
+def check(
+    source: str | os.PathLike[str],
+    *,
+    framework: str | None = None,
+    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    batch: int | None = None,
+) -> Check:
+    """Looks at a model file: whether it can be converted, and if not, everything that stands in the way.
+
+    Args:
+        source: the model file.
+        framework, inputs, batch: as in `minnow.convert`.
+
+    Raises:
+        FormatError, ModelError: the file cannot be read or is invalid. UsageError: the call is wrong.
+    """
+    path = Path(source)
+    frontend = find_frontend(path, framework)
+    description = frontend.describe(path)
+    refused: list[Refused] = []
+    symbols = _symbols(port.shape for port in description.inputs)
+    count, note = None, ""
+    try:
+        model = frontend.read(path, inputs=dict(inputs or {}), batch=batch)
+    except UnsupportedError as e:
+        refused = list(e.refused) or [Refused(e.message + (f" ({e.why})" if e.why else ""), (e.where,), e.hint)]
+    else:
+        symbols = _symbols(type.shape for _, type in model.inputs)
+        count, note = _macs(model)
+    return Check(str(source), frontend.name, description, symbols, count, note, refused)
+
+
+def _symbols(shapes: Iterable[Sequence[int | str] | None]) -> list[str]:
+    return list(dict.fromkeys(d for shape in shapes for d in shape or () if isinstance(d, str)))
+
+
+def _macs(model: Model) -> tuple[int | None, str]:
+    from minnow.schema.ops.cost import UnknownExtentError, macs
+
+    # What is only ever a first extent is a batch.
+    first = {t.shape[0] for _, t in model.inputs if t.shape and isinstance(t.shape[0], str)}
+    other = {d for _, t in model.inputs for d in (t.shape or ())[1:]}
+    batch = sorted(s for s in first - other if isinstance(s, str) and s != "?")
+    try:
+        count = macs(model.graph, dict.fromkeys(batch, 1))
+    except UnknownExtentError as e:
+        what = "extents that the file leaves open" if e.symbol == "?" else f"the extent {e.symbol}"
+        return None, f"they depend on {what}"
+    return count, f"for {', '.join(f'{s} = 1' for s in batch)}" if batch else ""
+
+
+__all__ = ["Check", "check"]
