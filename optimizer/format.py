@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from minnow.schema.ir import ArrayBlob, Graph, Node, Value
+from minnow.schema.ir import ArrayBlob, DType, Graph, Node, Value
 from minnow.schema.ops import Trait, get
 
 # Nothing that decides whether there is a form is as big as this.
 _MAX_ELEMENTS = 4096
+
+NATIVE = frozenset({DType.F32, DType.I32, DType.I8, DType.U8, DType.BOOL})
+"""What the format's own runtime computes with. It reads weights in f16, too."""
 
 
 def is_encodable(node: Node) -> bool:
@@ -44,3 +47,18 @@ def engine_only(graph: Graph) -> list[str]:
         if Trait.CONTROL_FLOW not in get(node.op).traits and node.op != "Raw" and not is_encodable(node)
     }
     return sorted(names)
+
+
+def foreign_values(graph: Graph) -> dict[DType, list[Value]]:
+    """The values, in this graph and those nested in it, of types that only Minnow's engine computes with."""
+    found: dict[DType, list[Value]] = {}
+    for g in graph.walk():
+        for value in g.values():
+            if value.type.dtype not in NATIVE and not _is_known_otherwise(value):
+                found.setdefault(value.type.dtype, []).append(value)
+    return found
+
+
+def _is_known_otherwise(value: Value) -> bool:
+    """The format's own runtime has it as i32: what is int64 by definition."""
+    return value.type.dtype is DType.I64 and all(n.op == "Cast" and n.attrs["to"] is DType.I32 for n, _ in value.uses)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, get_args
 
 import minnow.optimizer.layout
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
-from minnow.optimizer.format import engine_only
+from minnow.optimizer.format import NATIVE, engine_only, foreign_values
+from minnow.optimizer.passes.narrow import Int64, some_names
 from minnow.optimizer.rewrite import Rule, Trace, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.errors import UsageError
-from minnow.schema.ir import Graph, Model
+from minnow.schema.ir import DType, Graph, Model, Node
 
 Check = Callable[[str, Model], None]
 
@@ -21,6 +24,7 @@ Check = Callable[[str, Model], None]
 PIPELINE: tuple[tuple[str, str], ...] = (
     ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
+    ("sequence:*", "tensors that a sequence is known to hold must be seen by all that follow"),
     ("shape:*", "constant shapes let the movement rules see what a reshape does"),
     ("eliminate_dead", "shapes that nobody asks for any more must not count as readers"),
     ("eliminate_common", "patterns want one value where the source computes the same twice"),
@@ -66,6 +70,7 @@ def optimize(
     level: int = 2,
     *,
     passes: Sequence[str] = (),
+    int64: Int64 = "auto",
     log: Trace | None = None,
     check: Check | None = None,
 ) -> Summary:
@@ -74,20 +79,24 @@ def optimize(
     Args:
         level: 0 only legalizes, 1 cleans up and folds, 2 fuses, 3 also applies what may change the last bits.
         passes: names of rules and passes; those with a leading "-" are left out, if there are others only they run.
+        int64: which integers become int32: those that fit ("auto"), all ("narrow") or none ("keep").
         log: collects statistics and reasons.
         check: called with the name of each step and the model after it.
 
     Raises:
-        UsageError: `passes` names something unknown.
+        UsageError: `passes` or `int64` names something unknown.
     """
+    if int64 not in get_args(Int64):
+        raise UsageError(f"int64 is {int64!r}", hint=f"one of {', '.join(get_args(Int64))}")
     log = log or Trace()
     keep = _selection(passes)
     before = count_nodes(model.graph)
+    options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
     for name, _ in PIPELINE:
         _run(model, name, level, keep, log, check)
     for name, _ in LEGALIZE:
         # A file cannot do without these, whatever was selected.
-        _run(model, name, max(level, 1), lambda _: True, log, check)
+        _run(model, name, max(level, 1), lambda _: True, log, check, options.get(name, {}))
     _notice(model)
     statistics = {
         name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3)}
@@ -98,15 +107,34 @@ def optimize(
 
 
 def _notice(model: Model) -> None:
-    if names := engine_only(model.graph):
-        text = f"MNN's own runtime cannot run: {', '.join(names)}"
-        if text not in model.notices:
-            model.notices.append(text)
+    texts = []
+    if ops := engine_only(model.graph):
+        texts.append(f"MNN's own runtime cannot run: {', '.join(ops)}")
+    for dtype, values in foreign_values(model.graph).items():
+        hint = "; `--int64 narrow` makes int32 of them" if dtype is DType.I64 else ""
+        texts.append(
+            f"MNN's own runtime may not take the file: it has no {dtype}, which are {some_names(values)}{hint}"
+        )
+    model.notices += [text for text in texts if text not in model.notices]
 
 
-def _run(model: Model, name: str, level: int, keep: Callable[[str], bool], log: Trace, check: Check | None) -> None:
+def _is_native(node: Node) -> bool:
+    """Only what the format's runtime has the floats of can have a form of the format's own."""
+    return all(v is None or v.type.dtype in NATIVE or not v.type.dtype.is_float for v in node.inputs)
+
+
+def _run(
+    model: Model,
+    name: str,
+    level: int,
+    keep: Callable[[str], bool],
+    log: Trace,
+    check: Check | None,
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     if name.endswith(":*"):
-        apply_rules(model.graph, [r for r in topic(name[:-2]) if r.level <= level and keep(r.name)], log)
+        selected = [r for r in topic(name[:-2]) if r.level <= level and keep(r.name)]
+        apply_rules(model.graph, selected, log, _is_native if name == "legalize:*" else None)
     else:
         step = all_passes[name]
         if step.level > level or not keep(name):
@@ -115,7 +143,7 @@ def _run(model: Model, name: str, level: int, keep: Callable[[str], bool], log: 
         begin = time.perf_counter()
         # Inner graphs first, so that what they no longer read is seen as unused outside.
         for graph in [model.graph] if step.whole else reversed(list(model.graph.walk())):
-            statistics.hits += step.apply(graph)
+            statistics.hits += step.apply(graph, **options)
             statistics.tries += 1
         statistics.seconds += time.perf_counter() - begin
     if check is not None:

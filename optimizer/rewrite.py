@@ -69,7 +69,7 @@ class GraphPass:
     """A pass over a whole graph; the function gives the number of changes."""
 
     name: str
-    apply: Callable[[Graph], int]
+    apply: Callable[..., int]
     level: int
     whole: bool
     doc: str
@@ -149,10 +149,13 @@ class Trace:
         return [(rule, node, reason) for (rule, node), (_, reason) in self._nearest.items()]
 
 
-def apply_rules(graph: Graph, selected: Iterable[Rule], log: Trace | None = None) -> int:
+def apply_rules(
+    graph: Graph, selected: Iterable[Rule], log: Trace | None = None, where: Callable[[Node], bool] | None = None
+) -> int:
     """Applies rules until none fires any more, in this graph and its subgraphs. Gives the number of rewrites.
 
-    Each node is visited once; after a rewrite only its neighborhood is visited again.
+    Each node is visited once; after a rewrite only its neighborhood is visited again. Nodes that `where` is not true
+    of are left alone.
 
     Raises:
         InternalError: rules undo each other without end; the message names the last ones.
@@ -162,10 +165,15 @@ def apply_rules(graph: Graph, selected: Iterable[Rule], log: Trace | None = None
     for rule in selected:
         for pattern in rule.patterns:
             by_op.setdefault(pattern.op, []).append((rule, Matcher(pattern)))
-    return sum(_fixpoint(g, by_op, log) for g in reversed(list(graph.walk())))
+    return sum(_fixpoint(g, by_op, log, where) for g in reversed(list(graph.walk())))
 
 
-def _fixpoint(graph: Graph, by_op: dict[str, list[tuple[Rule, Matcher]]], log: Trace) -> int:
+def _fixpoint(
+    graph: Graph,
+    by_op: dict[str, list[tuple[Rule, Matcher]]],
+    log: Trace,
+    where: Callable[[Node], bool] | None = None,
+) -> int:
     queue = deque(node for node in graph if node.op in by_op)
     queued = set(queue)
     limit = _MAX_REWRITES_PER_NODE * (len(graph) + 1)
@@ -174,7 +182,7 @@ def _fixpoint(graph: Graph, by_op: dict[str, list[tuple[Rule, Matcher]]], log: T
     while queue:
         node = queue.popleft()
         queued.discard(node)
-        if node.graph is not graph:
+        if node.graph is not graph or not (where is None or where(node)):
             continue
         for rule, matcher in by_op.get(node.op, ()):
             if log.stop_after is not None and log.rewrites >= log.stop_after:

@@ -107,10 +107,11 @@ Status Session::check(const std::vector<Tensor>& given) const {
                   dtype_name(tensor.type.dtype), dtype_name(info.dtype));
     const int64_t* wide = info.is_narrowed ? first_wide(tensor) : nullptr;
     if (wide != nullptr)
-      return fail(Code::kUsage,
-                  "input '%s' holds %lld, and the file was written with 32 bits for its numbers; with `--int64 keep` it "
-                  "is converted with all 64",
-                  info.name.c_str(), static_cast<long long>(*wide));
+      return fail(
+          Code::kUsage,
+          "input '%s' holds %lld, and the file was written with 32 bits for its numbers; with `--int64 keep` it "
+          "is converted with all 64",
+          info.name.c_str(), static_cast<long long>(*wide));
     if (!info.has_rank) continue;
     if (tensor.rank() != static_cast<int>(info.dims.size())) return complain("");
     for (int k = 0; k < tensor.rank(); ++k) {
