@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -181,6 +182,10 @@ class Translator:
     ) -> tuple[Graph, list[tuple[str, TensorType]]]:
         """The main graph, and its outputs as the file declares them."""
         scope = Scope(Graph("main"), {})
+        for kind, infos in (("input", proto.input), ("output", proto.output), ("initializer", proto.initializer)):
+            for name, times in Counter(info.name for info in infos).most_common(1):
+                if times > 1:
+                    raise ModelError(f"there are {times} {kind}s named '{name}'", where=str(self.path))
         initialized = self._initializers(proto, scope)
         types = {info.name: self._type(info) for info in proto.input if info.name not in initialized}
         for name, type in fix_inputs(types, shapes, batch).items():
@@ -397,6 +402,9 @@ class Translator:
             element = self.type_of(getattr(type, kind).elem_type, where)
             if element.holds_tensors and (kind, element.layout) != ("optional_type", "sequence"):
                 raise UnsupportedError(f"a {kind.removesuffix('_type')} of {element.layout}s", where=where)
+            if element.shape == ():
+                # Scalars, it says; in ONNX's own examples it means tensors of any shape.
+                element = element.with_shape(None)
             return sequence(element) if kind == "sequence_type" else optional(element)
         if kind != "tensor_type":
             raise UnsupportedError(f"it is a {kind.removesuffix('_type')}, not a tensor", where=where)

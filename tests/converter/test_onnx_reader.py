@@ -150,6 +150,31 @@ def test_a_name_computed_twice_is_refused(tmp_path):
         read(save(tmp_path / "m.onnx", nodes, [value("x", [1])], [value("y", [1])]))
 
 
+@pytest.mark.parametrize("kind", ["input", "output", "initializer"])
+def test_two_of_one_name_are_refused(kind, tmp_path):
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    sides = {"input": [value("x", [1])], "output": [value("y", [1])]}
+    weights = [numpy_helper.from_array(np.ones(1, np.float32), "w")]
+    if kind in sides:
+        sides[kind] *= 2
+    else:
+        weights *= 2
+    with pytest.raises(ModelError, match=f"there are 2 {kind}s named"):
+        read(save(tmp_path / "m.onnx", nodes, sides["input"], sides["output"], weights))
+
+
+@pytest.mark.parametrize("nodes", [["a", "b"], ["b"]])
+def test_a_cycle_names_a_node_on_it(nodes, tmp_path):
+    table = {
+        "a": helper.make_node("Add", ["x", "v"], ["u"], name="a"),
+        "b": helper.make_node("Add", ["u" if "a" in nodes else "v", "x"], ["v"], name="b"),
+    }
+    last = helper.make_node("Relu", ["v"], ["y"])
+    with pytest.raises(ModelError, match="before it is computed") as e:
+        read(save(tmp_path / "m.onnx", [*(table[n] for n in nodes), last], [value("x", [1])], [value("y", [1])]))
+    assert e.value.where == f"onnx:{nodes[0]}"
+
+
 def test_shapes_that_do_not_fit_name_the_node(tmp_path):
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="bad")]
     weights = numpy_helper.from_array(np.ones((4, 5), np.float32), "w")
