@@ -15,37 +15,21 @@ struct UnaryRow {
 };
 
 constexpr UnaryRow kUnary[] = {
-    {UnaryOpOperation::ABS, "Abs"},
-    {UnaryOpOperation::NEG, "Neg"},
-    {UnaryOpOperation::FLOOR, "Floor"},
-    {UnaryOpOperation::CEIL, "Ceil"},
-    {UnaryOpOperation::SQUARE, "Square"},
-    {UnaryOpOperation::SQRT, "Sqrt"},
-    {UnaryOpOperation::RSQRT, "Rsqrt"},
-    {UnaryOpOperation::EXP, "Exp"},
-    {UnaryOpOperation::LOG, "Log"},
-    {UnaryOpOperation::SIN, "Sin"},
-    {UnaryOpOperation::COS, "Cos"},
-    {UnaryOpOperation::TAN, "Tan"},
-    {UnaryOpOperation::ASIN, "Asin"},
-    {UnaryOpOperation::ACOS, "Acos"},
-    {UnaryOpOperation::ATAN, "Atan"},
-    {UnaryOpOperation::RECIPROCAL, "Reciprocal"},
-    {UnaryOpOperation::LOG1P, "Log1p"},
-    {UnaryOpOperation::BNLL, "Softplus"},
-    {UnaryOpOperation::ACOSH, "Acosh"},
-    {UnaryOpOperation::SINH, "Sinh"},
-    {UnaryOpOperation::ASINH, "Asinh"},
-    {UnaryOpOperation::ATANH, "Atanh"},
-    {UnaryOpOperation::SIGN, "Sign"},
-    {UnaryOpOperation::ROUND, "Round"},
-    {UnaryOpOperation::COSH, "Cosh"},
-    {UnaryOpOperation::ERF, "Erf"},
-    {UnaryOpOperation::ERFC, "Erfc"},
-    {UnaryOpOperation::EXPM1, "Expm1"},
-    {UnaryOpOperation::SIGMOID, "Sigmoid"},
-    {UnaryOpOperation::TANH, "Tanh"},
-    {UnaryOpOperation::HARDSWISH, "HardSwish"},
+    {UnaryOpOperation::ABS, "Abs"},       {UnaryOpOperation::NEG, "Neg"},
+    {UnaryOpOperation::FLOOR, "Floor"},   {UnaryOpOperation::CEIL, "Ceil"},
+    {UnaryOpOperation::SQUARE, "Square"}, {UnaryOpOperation::SQRT, "Sqrt"},
+    {UnaryOpOperation::RSQRT, "Rsqrt"},   {UnaryOpOperation::EXP, "Exp"},
+    {UnaryOpOperation::LOG, "Log"},       {UnaryOpOperation::SIN, "Sin"},
+    {UnaryOpOperation::COS, "Cos"},       {UnaryOpOperation::TAN, "Tan"},
+    {UnaryOpOperation::ASIN, "Asin"},     {UnaryOpOperation::ACOS, "Acos"},
+    {UnaryOpOperation::ATAN, "Atan"},     {UnaryOpOperation::RECIPROCAL, "Reciprocal"},
+    {UnaryOpOperation::LOG1P, "Log1p"},   {UnaryOpOperation::BNLL, "Softplus"},
+    {UnaryOpOperation::ACOSH, "Acosh"},   {UnaryOpOperation::SINH, "Sinh"},
+    {UnaryOpOperation::ASINH, "Asinh"},   {UnaryOpOperation::ATANH, "Atanh"},
+    {UnaryOpOperation::SIGN, "Sign"},     {UnaryOpOperation::COSH, "Cosh"},
+    {UnaryOpOperation::ERF, "Erf"},       {UnaryOpOperation::ERFC, "Erfc"},
+    {UnaryOpOperation::EXPM1, "Expm1"},   {UnaryOpOperation::SIGMOID, "Sigmoid"},
+    {UnaryOpOperation::TANH, "Tanh"},     {UnaryOpOperation::HARDSWISH, "HardSwish"},
     {UnaryOpOperation::SILU, "Silu"},
 };
 
@@ -58,6 +42,11 @@ Status decode_unary(Decoder& d) {
   if (code == UnaryOpOperation::GELU || code == UnaryOpOperation::GELU_STANDARD) {
     const char* form = code == UnaryOpOperation::GELU ? "tanh" : "none";
     d.finish("Gelu", {d.in(0)}, {{"approximate", std::string(form)}});
+    return ok();
+  }
+  if (code == UnaryOpOperation::ROUND) {
+    // The format's runtime rounds halves away from zero.
+    d.finish("Round", {d.in(0)}, {{"halves", std::string("away")}});
     return ok();
   }
   for (const UnaryRow& row : kUnary) {

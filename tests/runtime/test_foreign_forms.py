@@ -436,3 +436,9 @@ def test_frozen_layouts_are_refused():
     net.op("AbsVal", ["x"], ["y"])
     with pytest.raises(UnsupportedError, match="static"):
         minnow.load(wire.write(wire.read(net.bytes("y")) | {"usage": "INFERENCE_STATIC"}))
+
+
+def test_halves_are_rounded_away_from_zero():
+    x = np.float32([0.5, 1.5, 2.5, -0.5, -2.5, 2.4, np.inf])
+    want = np.float32([1, 2, 3, -1, -3, 2, np.inf])
+    np.testing.assert_array_equal(one("UnaryOp", "UnaryOp", {"opType": "ROUND"}, x), want)
