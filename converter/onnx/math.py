@@ -16,7 +16,7 @@ from minnow.schema.ops import Builder
 onnx.same(
     *("Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Sqrt", "Reciprocal", "Exp", "Log", "Sin", "Cos", "Tan"),
     *("Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Sigmoid", "Relu"),
-    *("HardSwish", "Softplus", "Softsign", "Mish", "Not", "IsNaN", "BitwiseNot", "Identity"),
+    *("HardSwish", "Softplus", "Softsign", "Mish", "Not", "BitwiseNot", "Identity"),
     *("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
     *("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Where", "PRelu"),
 )
@@ -73,8 +73,14 @@ def _(b, x, *, alpha=1.0):
     return b.Silu(x) if alpha == 1.0 else b.Mul(x, b.Sigmoid(b.Mul(x, alpha)))
 
 
+@onnx.op("IsNaN")
+def _(b, x):
+    return b.IsNaN(b.Cast(x, to=DType.F32) if x.type.dtype.is_storage else x)
+
+
 @onnx.op("IsInf")
 def _(b, x, *, detect_negative=1, detect_positive=1):
+    x = b.Cast(x, to=DType.F32) if x.type.dtype.is_storage else x
     return b.IsInf(x, detect_negative=bool(detect_negative), detect_positive=bool(detect_positive))
 
 

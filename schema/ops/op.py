@@ -33,6 +33,7 @@ T = typing.Annotated[np.ndarray[Any, Any], frozenset(DType)]
 Float = typing.Annotated[np.ndarray[Any, Any], FLOATS]
 Int = typing.Annotated[np.ndarray[Any, Any], INTS]
 Numeric = typing.Annotated[np.ndarray[Any, Any], FLOATS | INTS]
+Computed = typing.Annotated[np.ndarray[Any, Any], FLOATS | INTS | BOOLS]
 Bool = typing.Annotated[np.ndarray[Any, Any], BOOLS]
 
 

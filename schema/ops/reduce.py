@@ -12,7 +12,21 @@ from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
 from minnow.schema.ir.type import Shape
 from minnow.schema.ops.encoding import BOOL, F32, F32_I32, WIRE_DTYPES, bound, computes, constant, dtype_of, fields
 from minnow.schema.ops.extent import axes_of, axis_of, contents, length, scalar, unknown
-from minnow.schema.ops.op import REDUCTION, Arg, Decoded, Encoding, Float, Int, Numeric, Op, T, Trait, WireOp, fill, op
+from minnow.schema.ops.op import (
+    REDUCTION,
+    Arg,
+    Computed,
+    Decoded,
+    Encoding,
+    Float,
+    Int,
+    Numeric,
+    Op,
+    Trait,
+    WireOp,
+    fill,
+    op,
+)
 from minnow.schema.ops.special import Array, keep
 
 
@@ -98,13 +112,13 @@ def _limit(dtype: np.dtype[Any], highest: bool) -> Any:
 
 
 @op(mnn=_reduction("MAXIMUM", F32_I32 | BOOL, "ANY"), traits=REDUCTION)
-def ReduceMax(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceMax(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Maximum over axes, of bool "any"; the lowest number there is where there is nothing."""
     return np.max(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=False))
 
 
 @op(mnn=_reduction("MINIMUM", F32_I32 | BOOL, "ALL"), traits=REDUCTION)
-def ReduceMin(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceMin(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Minimum over axes, of bool "all"; the highest number there is where there is nothing."""
     return np.min(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=True))
 

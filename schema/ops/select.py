@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops.extent import agree, axis_of, need_rank
-from minnow.schema.ops.op import Arg, Bool, Decoded, Float, Int, T, Trait, WireOp, op
+from minnow.schema.ops.op import Arg, Bool, Computed, Decoded, Float, Int, T, Trait, WireOp, op
 from minnow.schema.ops.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
@@ -17,13 +17,13 @@ DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT})
 
 
 @op(traits=DATA_DEPENDENT | {Trait.NONNEGATIVE})
-def NonZero(x: T):
+def NonZero(x: Computed):
     """The places of the elements that are not 0, as int64[rank, n] in row-major order."""
     return np.ascontiguousarray(np.argwhere(x).T).astype(np.int64)
 
 
 @op(traits=DATA_DEPENDENT | {Trait.NONNEGATIVE})
-def ArgWhere(x: T):
+def ArgWhere(x: Computed):
     """The places of the elements that are not 0, as int64[n, rank] in row-major order."""
     return np.argwhere(x).astype(np.int64)
 
@@ -35,7 +35,7 @@ def Compress(x: T, cond: Bool, *, axis: int | None = None):
 
 
 @op(traits=DATA_DEPENDENT, outputs=4)
-def Unique(x: T, *, axis: int | None = None, sorted: bool = True):
+def Unique(x: Computed, *, axis: int | None = None, sorted: bool = True):
     """The different slices along an axis (None: elements of the flattened x), sorted or in order of first appearance.
 
     Returns the slices and, as int64 vectors: the first place of each in x, for each slice of x its place among the
