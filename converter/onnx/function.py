@@ -53,7 +53,7 @@ class Library:
     """
 
     def __init__(self, functions: Iterable[onnx.FunctionProto] = ()) -> None:
-        self._local = {_key(f.domain, f.name, f.overload): f for f in functions}
+        self._local = {_key(f, f.name): f for f in functions}
         self._nodes = 0
 
     def local(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Body | None:
@@ -63,7 +63,7 @@ class Library:
             ModelError: the functions of the file grow beyond any sensible size.
             UnsupportedError: the body is of an opset that is not known.
         """
-        function = self._local.get(_key(node.domain, node.op_type, node.overload))
+        function = self._local.get(_key(node, node.op_type))
         if function is None:
             return None
         # A few functions that call each other twice make more nodes than any machine holds.
@@ -121,8 +121,9 @@ def standard_bodies() -> dict[str, int]:
     return found
 
 
-def _key(domain: str, name: str, overload: str) -> tuple[str, str, str]:
-    return ("" if domain in DEFAULT_DOMAINS else domain, name, overload)
+def _key(proto: onnx.NodeProto | onnx.FunctionProto, name: str) -> tuple[str, str, str]:
+    # Older releases of onnx know no overloads.
+    return "" if proto.domain in DEFAULT_DOMAINS else proto.domain, name, getattr(proto, "overload", "")
 
 
 @cache

@@ -192,6 +192,19 @@ def test_a_result_that_is_a_parameter(tmp_path):
     np.testing.assert_allclose(got, np.exp(X) + X, rtol=1e-6)
 
 
+@pytest.mark.skipif("overload" not in onnx.NodeProto.DESCRIPTOR.fields_by_name, reason="onnx before 1.16 has none")
+def test_functions_of_one_name_are_told_apart_by_their_overload(tmp_path):
+    functions, nodes = [], []
+    for overload, op in (("up", "Exp"), ("down", "Neg")):
+        functions.append(function("Same", ["x"], ["y"], [helper.make_node(op, ["x"], ["y"])]))
+        functions[-1].overload = overload
+        nodes.append(call("Same", ["x"], [overload]))
+        nodes[-1].overload = overload
+    path = saved(tmp_path / "m.onnx", [*nodes, helper.make_node("Sub", ["up", "down"], ["y"])], functions)
+    (got,) = run(path, X)
+    np.testing.assert_allclose(got, np.exp(X) + X, rtol=1e-6)
+
+
 def test_functions_that_call_each_other_are_refused(tmp_path):
     one = function("One", ["x"], ["y"], [call("Other", ["x"], ["y"])])
     other = function("Other", ["x"], ["y"], [call("One", ["x"], ["y"])])
@@ -388,7 +401,7 @@ def test_types_in_the_form_of_the_standard():
 
 def test_the_mapping_for_the_fewest_versions_wins_in_any_order():
     for order in ((1, 2, 3), (3, 2, 1)):
-        frontend = Frontend("f", lambda *_: False, lambda *_: None)
+        frontend = Frontend("f", lambda *_: False, lambda *_: None, lambda *_: None)
         ranges = {1: {}, 2: {"until": 6}, 3: {"since": 11}}
         for k in order:
             frontend.op("Op", **ranges[k])(lambda b, x, _k=k: _k)
