@@ -17,7 +17,7 @@ import numpy as np
 
 from minnow.converter.base import Call
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.schema.errors import InternalError, ModelError
+from minnow.schema.errors import InternalError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -99,13 +99,13 @@ def activated(b: Builder, x: Value, activation: str, parameters: Mapping[str, fl
         parameters: its attributes; for Clip `min` and `max`.
 
     Raises:
-        ModelError: there is no such activation.
+        UnsupportedError: an activation that is not among those.
     """
     if not activation:
         return x
     allowed = _ACTIVATIONS.get(activation)
     if allowed is None:
-        raise ModelError(f"the activation '{activation}' is unknown", why=f"known are {', '.join(_ACTIVATIONS)}")
+        raise UnsupportedError(f"the activation '{activation}' is not supported", why=f"{', '.join(_ACTIVATIONS)} are")
     return getattr(b, activation)(x, **{k: parameters[k] for k in allowed if k in parameters})
 
 

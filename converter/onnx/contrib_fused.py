@@ -40,8 +40,9 @@ def _(b, x, bias, skip):
 
 @contrib("BiasSplitGelu")
 def _(b, x, bias):
-    half = static_dim(x.type if x.type.shape else bias.type, -1, "the last axis of BiasSplitGelu") // 2
-    left, right = b.Split(b.Add(x, bias), axis=-1, sizes=(half, half), n_outputs=2)
+    total = b.Add(x, bias)
+    half = static_dim(total.type, -1, "the last axis of BiasSplitGelu") // 2
+    left, right = b.Split(total, axis=-1, sizes=(half, half), n_outputs=2)
     return b.Mul(left, b.Gelu(right))
 
 

@@ -1,4 +1,4 @@
-"""If, Loop and Scan. Captured values become explicit operands, so that subgraphs are closed."""
+"""If and Loop. Captured values become explicit operands, so that subgraphs are closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import static_dim
 from minnow.converter.onnx.sequence import at, wrap_optionals
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
@@ -66,7 +65,7 @@ def _failing(error: ModelError, outputs: Sequence[Value]) -> tuple[Graph, list[V
 @onnx.op("Loop")
 def _(b, trip, cond=None, *carried, body, node):
     types = [TensorType(DType.I64, ()), TensorType(DType.BOOL, ())]
-    graph, captured = _stable_body(node, body, types, [v.type for v in carried])
+    graph, captured = stable_body(node, body, types, [v.type for v in carried], (), 1)
     wrapped = wrap_optionals(graph, carried)
     graph.name = f"{node.name}/body"
     n_outputs = max(node.n_outputs, len(graph.outputs) - 1)
@@ -77,13 +76,16 @@ def _(b, trip, cond=None, *carried, body, node):
     )
 
 
-def _stable_body(
-    node: Any, body: Any, lead: Sequence[TensorType], carried: list[TensorType]
+def stable_body(
+    node: Any, body: Any, lead: Sequence[TensorType], carried: list[TensorType], tail: Sequence[TensorType], first: int
 ) -> tuple[Graph, list[Value]]:
-    """Translates a body until the shapes of the carried values hold for every iteration, not only the first."""
+    """Translates a body until the shapes of the carried values hold for every iteration, not only the first.
+
+    Its parameters are `lead`, the carried values and `tail`; from output `first` on it gives the new carried values.
+    """
     for _ in range(8):
-        graph, captured = node.context.subgraph(body, [*lead, *carried])
-        results = graph.outputs[1 : 1 + len(carried)]
+        graph, captured = node.context.subgraph(body, [*lead, *carried, *tail])
+        results = graph.outputs[first : first + len(carried)]
         widened = [_widen(t, r.type) for t, r in zip(carried, results, strict=True)]
         if widened == carried:
             return graph, captured
@@ -101,57 +103,3 @@ def _widen(a: TensorType, b: TensorType) -> TensorType:
     if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
         return a.with_shape(None)
     return a.with_shape(x if x == y else UNKNOWN for x, y in zip(a.shape, b.shape, strict=True))
-
-
-@onnx.op("Scan", since=9)
-def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_input_directions=(), scan_output_axes=(),
-      scan_output_directions=(), node):  # fmt: skip
-    """Scan is a Loop whose body takes a slice of each scan input; outputs move their axis at the end."""
-    n_state = len(operands) - num_scan_inputs
-    states, scans = operands[:n_state], operands[n_state:]
-    axes = [a % len(v.type.shape) for a, v in zip(scan_input_axes or (0,) * num_scan_inputs, scans, strict=True)]
-    backward = list(scan_input_directions or (0,) * num_scan_inputs)
-    slices = []
-    for v, axis in zip(scans, axes, strict=True):
-        shape = v.type.shape
-        slices.append(v.type.with_shape(d for i, d in enumerate(shape) if i != axis))
-    inner, captured = node.context.subgraph(body, [*(v.type for v in states), *slices])
-    graph = Graph(f"{node.name}/body")
-    step = graph.add_param(TensorType(DType.I64, ()), "step")
-    graph.add_param(TensorType(DType.BOOL, ()), "cond")
-    table: dict[Value, Value] = {}
-    for p in inner.params[:n_state]:
-        table[p] = graph.add_param(p.type, p.name)
-    outside = [graph.add_param(v.type, v.name or f"scan{i}") for i, v in enumerate(scans)]
-    for p in inner.params[n_state + num_scan_inputs :]:
-        table[p] = graph.add_param(p.type, p.name)
-    body_b = Builder(graph, origin=b.origin)
-    for p, v, axis, back in zip(inner.params[n_state:], outside, axes, backward, strict=False):
-        at = step
-        if back:
-            length = body_b.Gather(body_b.Shape(v), np.array(axis, np.int64))
-            at = body_b.Sub(body_b.Sub(length, 1), step)
-        table[p] = body_b.Gather(v, at, axis=axis)
-    n_scan_outputs = len(inner.outputs) - n_state
-    graph.outputs = [body_b.const(np.array(True)), *graph.absorb(inner, table)]
-    first_axis = axes[0]
-    extent = scans[0].type.shape[first_axis]
-    trip: Any = (
-        np.array(static_dim(scans[0].type, first_axis, "scan input"), np.int64)
-        if isinstance(extent, int)
-        else b.Gather(b.Shape(scans[0]), np.array(first_axis, np.int64))
-    )
-    made = b.Loop(trip, None, *states, *scans, *captured, body=graph, num_carried=n_state,
-                  n_outputs=n_state + n_scan_outputs)  # fmt: skip
-    outs = list(made[:n_state])
-    for i, v in enumerate(made[n_state:]):
-        if scan_output_directions and scan_output_directions[i]:
-            v = b.Reverse(v, axes=(0,))
-        axis = scan_output_axes[i] if scan_output_axes else 0
-        n = len(v.type.shape) if v.type.shape is not None else 1
-        if axis % n:
-            rest = list(range(1, n))
-            rest.insert(axis % n, 0)
-            v = b.Transpose(v, perm=tuple(rest))
-        outs.append(v)
-    return tuple(outs)

@@ -111,7 +111,8 @@ def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, dilations=(), kernel_shape, pads=
 
 def _by_columns(b: Builder, x: Value, index: Value) -> Value:
     """Flat indices into images that are stored with their first spatial axis innermost."""
-    sizes = [static_dim(x.type, 2 + i, "the input of MaxPool with storage_order=1") for i in range(x.type.rank - 2)]
+    n = rank(x, "the input of MaxPool") - 2
+    sizes = [static_dim(x.type, 2 + i, "the input of MaxPool with storage_order=1") for i in range(n)]
     inner, outer = int(np.prod(sizes)), 1
     place = b.Mul(b.Div(index, max(inner, 1)), inner)
     for size in sizes:

@@ -265,6 +265,9 @@ class Translator:
         saved, self.scope = self.scope, scope
         try:
             known = {info.name: info for info in proto.value_info}
+            if scope.outer is not None:
+                # The rank of what a loop stacks must be known even if no round is run.
+                known |= {info.name: info for info in proto.output}
             for i, node in enumerate(proto.node):
                 self._node(node, i, scope, known)
             outputs = [self._given(info.name, scope) for info in proto.output]

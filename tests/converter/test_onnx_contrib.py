@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,7 +44,8 @@ def products() -> list[Case]:
         Case("FusedMatMul", [f32(5), f32(5, 7)], a),
         Case("FusedMatMul", [f32(3, 2, 5), f32(2, 5, 7)], {"transBatchA": 1}),
         Case("FusedMatMul", [f32(3, 2, 4, 5), f32(5, 2, 4, 7)], {"transBatchA": 1, "transBatchB": 1}),
-        Case("FusedMatMul", [f32(5, 2, 3), f32(7, 2, 5)], {"transBatchA": 1, "transBatchB": 1, "transA": 1, "transB": 1}),
+        Case("FusedMatMul", [f32(5, 2, 3), f32(7, 2, 5)],
+             {"transBatchA": 1, "transBatchB": 1, "transA": 1, "transB": 1}),
         Case("FusedMatMul", [f32(0, 5), f32(5, 7)], a),
         Case("TransposeMatMul", [f32(2, 3, 5), f32(2, 7, 5)], a | {"transB": 1}),
         Case("FusedGemm", [f32(3, 5), f32(5, 7), f32(7)], {"activation": "Relu"}, constant=[1, 2]),
@@ -119,6 +120,43 @@ def norms() -> list[Case]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*elementwise(), *products(), *convolutions(), *norms()], ids=str)
-def test_agrees_with_onnxruntime(case: Case, tmp_path: Any) -> None:
+def tensors() -> list[Case]:
+    x, y = f32(3, 4, 5), RNG.integers(0, 3, (2, 2)).astype(np.int64)
+    grid = (RNG.random((2, 4, 5, 2)) * 2.4 - 1.2).astype(np.float32)
+    image = f32(2, 3, 7, 5)
+    boxes = np.float32([[0.1, 0.2, 0.9, 0.7], [-0.2, 0, 1.1, 1], [0.8, 0.9, 0.3, 0.1], [0, 0, 1, 1]])
+    batch = np.array([0, 1, 1, 0], np.int32)
+    words = RNG.integers(0, 3, (3, 9))
+    return [
+        *(Case("Trilu", [x, np.array(k)], {"upper": upper}) for k in (-1, 0, 2) for upper in (0, 1)),
+        Case("Trilu", [x]),
+        Case("GatherND", [x, y]),
+        *(Case("GridSample", [f32(2, 3, 6, 7), grid], {"mode": mode, "padding_mode": pad, "align_corners": align})
+          for mode, pad, align in (("bilinear", "zeros", 0), ("nearest", "border", 1), ("bicubic", "reflection", 0))),
+        Case("ExpandDims", [x, np.array(-1, np.int32)], constant=[1]),
+        Case("ExpandDims", [x, np.array(1, np.int32)], constant=[1]),
+        *(Case("Range", [np.array(v, t) for v in ends]) for t in (np.int64, np.float32, np.int32)
+          for ends in ((2, 11, 3), (5, -4, -2), (1, 1, 1), (0, 4))),
+        Case("Range", [np.array([1]), np.array([6]), np.array([2])]),
+        Case("Pad", [x, np.array([1, 0, 2, 0, 3, 1]), np.float32([0.5])], constant=[1]),
+        Case("Pad", [x, np.array([[1, 0, 2, 0, 3, 1]])], {"mode": "edge"}, constant=[1]),
+        Case("Pad", [x, np.array([0, 1, 2, 0, 3, 1])], {"mode": "reflect"}),
+        Case("Unique", [np.float32([2, 1, 1, 3, 4, 3, 2])], outputs=3),
+        Case("Unique", [np.float32([-1])], outputs=3),
+        *(Case("CDist", [f32(5, 7), f32(3, 7)], {"metric": metric}, close=1e-4)
+          for metric in ("euclidean", "sqeuclidean")),
+        *(Case("Inverse", [f32(*shape, n, n) + 3 * np.eye(n, dtype=np.float32)], close=1e-4)
+          for *shape, n in ((3,), (2, 5), (2, 1, 4), (1,), (0, 2))),
+        *(Case("CropAndResize", [image, boxes, batch, np.array(size, np.int32)],
+               {"mode": mode, "extrapolation_value": 0.75}, close=1e-4)
+          for size in ((4, 3), (1, 6), (9, 1)) for mode in ("bilinear", "nearest")),
+        *(Case("NGramRepeatBlock", [words, f32(3, 3)], {"ngram_size": n}) for n in (1, 2, 3, 9, 10)),
+    ]  # fmt: skip
+
+
+EVERY = [*elementwise(), *products(), *convolutions(), *norms(), *tensors()]
+
+
+@pytest.mark.parametrize("case", EVERY, ids=str)
+def test_agrees_with_onnxruntime(case: Case, tmp_path: Path) -> None:
     judge(case, tmp_path)

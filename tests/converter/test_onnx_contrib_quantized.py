@@ -145,16 +145,10 @@ def recurrent() -> list[Case]:
     def case(directions: int, columns: bool, t: Any, **attrs: Any) -> Case:
         width, hidden = 6, 5
         scales = (directions, 4 * hidden) if columns else (directions,)
-        quantized = []
-        for n in (width, hidden):
-            quantized.append(
-                [
-                    small(t, directions, n, 4 * hidden),
-                    np.abs(f32(*scales)) / 200 + np.float32(0.002),
-                    np.full(scales, 0 if t is I8 else 128, t),
-                ]
-            )
-        (w, *w_rest), (r, *r_rest) = quantized
+        (w, *w_rest), (r, *r_rest) = (
+            [small(t, directions, n, 4 * hidden), np.abs(f32(*scales)) / 200 + np.float32(0.002),
+             np.full(scales, 0 if t is I8 else 128, t)] for n in (width, hidden)
+        )  # fmt: skip
         inputs = [f32(7, 2, width), w, r, f32(directions, 8 * hidden), None, None, None, None, *w_rest, *r_rest]
         attrs = {"hidden_size": hidden} | attrs
         # The activations are rounded to 8 bits there, and not here.
