@@ -10,7 +10,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops import window
 from minnow.schema.ops.convolution import Conv
-from minnow.schema.ops.extent import agree
+from minnow.schema.ops.extent import agree, product
 from minnow.schema.ops.op import Arg, op
 from minnow.schema.ops.window import Array
 
@@ -90,8 +90,8 @@ def _(x: Arg, w: Arg, offset: Arg, bias: Arg | None, mask: Arg | None, **attrs: 
             continue
         if len(arg.shape) != 4:
             raise ModelError(f"the {what} has rank {len(arg.shape)}, not 4")
-        if w.shape is not None and all(isinstance(k, int) for k in w.shape[2:]):
-            agree([arg.shape[1], parts * each * int(np.prod(w.shape[2:]))], f"channels of the {what}")
+        if w.shape is not None and isinstance(taps := product(w.shape[2:]), int):
+            agree([arg.shape[1], parts * each * taps], f"channels of the {what}")
         dims = [agree([a, b], f"output and {what}") for a, b in zip((y.shape[0], *y.shape[2:]), (arg.shape[0], *arg.shape[2:]), strict=True)]  # fmt: skip  # noqa: E501
         y = y.with_shape((dims[0], y.shape[1], *dims[1:]))
         assert y.shape is not None

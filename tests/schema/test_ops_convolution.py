@@ -34,7 +34,8 @@ def conv_integer(*operands: Array | None, auto_pad: str, **attrs: Any) -> OnnxNo
         attrs = {**attrs, "auto_pad": auto_pad}
         del attrs["pads"]
     x, w, *_ = operands
-    assert x is not None and w is not None
+    assert x is not None
+    assert w is not None
     if len(operands) == 4 and operands[3] is not None and operands[3].size > 1:
         # onnxruntime takes one zero point, the reference spreads several over two spatial axes: ask for floats, which
         # are exact at this size.
