@@ -49,6 +49,27 @@ void merge_numbers(Reduction reduction, char* data, const char* updates, int64_t
   for (int64_t i = 0; i < n; ++i) d[i] = reduce(reduction, d[i], u[i]);
 }
 
+// Types without arithmetic of their own: 16-bit floats.
+template <DType kType>
+void merge_halves(Reduction reduction, char* data, const char* updates, int64_t n, int64_t) {
+  for (int64_t i = 0; i < n; ++i) {
+    float a = 0, b = 0;
+    convert(kType, data + 2 * i, DType::kF32, &a, 1);
+    convert(kType, updates + 2 * i, DType::kF32, &b, 1);
+    const float result = reduce(reduction, a, b);
+    convert(DType::kF32, &result, kType, data + 2 * i, 1);
+  }
+}
+
+// Sum and maximum are "or", product and minimum "and".
+void merge_bools(Reduction reduction, char* data, const char* updates, int64_t n, int64_t) {
+  const bool either = reduction == Reduction::kAdd || reduction == Reduction::kMax;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool a = data[i] != 0, b = updates[i] != 0;
+    data[i] = static_cast<char>(either ? a || b : a && b);
+  }
+}
+
 void merge_by_copy(Reduction, char* data, const char* updates, int64_t n, int64_t size) {
   copy_block(data, updates, n * size);
 }
@@ -56,6 +77,9 @@ void merge_by_copy(Reduction, char* data, const char* updates, int64_t n, int64_
 // Null for types that have no arithmetic here.
 Merge find_merge(Reduction reduction, DType dtype) {
   if (reduction == Reduction::kNone) return merge_by_copy;
+  if (dtype == DType::kBool) return merge_bools;
+  if (dtype == DType::kF16) return merge_halves<DType::kF16>;
+  if (dtype == DType::kBF16) return merge_halves<DType::kBF16>;
   Merge merge = nullptr;
   with_number(dtype, [&](auto type) { merge = merge_numbers<decltype(type)>; });
   return merge;

@@ -136,6 +136,8 @@ def legalize_hardmax(b: Builder, m: Match) -> Value | None:
     depth = None if shape is None else shape[axis]
     if not isinstance(depth, int):
         return m.no("the extent of the axis is not known")
+    if not depth:
+        return m.no("there is nothing to be the largest element")
     dtype = m.x.type.dtype.numpy
     place = b.Cast(b.ArgMax(m.x, axis=axis, keepdims=False), to=DType.I32)
     return b.OneHot(place, np.array(depth, np.int32), np.array([0, 1], dtype), axis=axis)

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, Node, TensorType
+from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops.encoding import bound, constant
 from minnow.schema.ops.extent import agree, axis_of
-from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
+from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, fill, op
 from minnow.schema.ops.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
@@ -312,6 +312,9 @@ def _(rng):
         yield ((2, 7), _ints([-1, 2], [0, -7]), (2, 2)), {"axis": -1, "reduction": reduction}
         if reduction != "none":
             yield ((2, 5), _ints([1, 1, 3], [0, 0, 0]), (2, 3)), {"axis": 1, "reduction": reduction}
+        for dtype in (DType.BOOL, DType.F16, DType.BF16, DType.F64, DType.I8, DType.U8, DType.I64):
+            x, updates = fill(rng, (2, 7), dtype), fill(rng, (2, 2), dtype)
+            yield (x, _ints([-1, 2], [0, -7]), updates), {"axis": 1, "reduction": reduction}
     yield (_ints(1, 2, 3), _ints(2, 0), _ints(9, 8)), {}
     yield ((2, 3), np.zeros((0, 3), np.int64), (0, 3)), {}
 
@@ -325,5 +328,8 @@ def _(rng):
         yield ((3, 5), _ints([[0], [1]], [[2], [-1]])[:, :1], (2, 1, 5)), {"reduction": reduction}
         if reduction != "none":
             yield ((5, 2), _ints([1], [1], [4]), (3, 2)), {"reduction": reduction}
+        for dtype in (DType.BOOL, DType.F16, DType.BF16, DType.F64, DType.I8, DType.U8, DType.I64):
+            x, updates = fill(rng, (3, 5), dtype), fill(rng, (2, 5), dtype)
+            yield (x, _ints([2], [-3]), updates), {"reduction": reduction}
     yield (_ints(1, 2, 3), _ints([2], [0]), _ints(9, 8)), {}
     yield ((2, 3), np.zeros((0, 1), np.int64), (0, 3)), {}

@@ -102,6 +102,8 @@ def _places(mode: str, n: int, out: int, scale: np.float32, crop: tuple[Any, Any
     i = np.arange(out, dtype=np.float32)
     half = np.float32(0.5)
     if mode == "align_corners":
+        # Of whole elements, as the definition says and as PyTorch computes what it exports with scales; the reference
+        # implementation takes the exact n * scale for the extent of the result.
         return i * np.float32(n - 1) / np.float32(out - 1) if out > 1 else np.zeros_like(i)
     if mode == "asymmetric":
         return i / scale
@@ -114,11 +116,11 @@ def _places(mode: str, n: int, out: int, scale: np.float32, crop: tuple[Any, Any
         return np.full_like(i, half * (start + end) * np.float32(n - 1))
     if mode == "pytorch_half_pixel" and out == 1:
         return np.zeros_like(i)
-    places = (i + half) / scale - half
+    places = (i + half) / scale
     if mode == "half_pixel_symmetric":
         # The exact extent was rounded; half of what is missing goes to each end.
-        places += np.float32(n / 2 * (1 - out / (float(scale) * n)))
-    return places
+        places = np.float32(n) * half * (1 - np.float32(out) / (scale * np.float32(n))) + places
+    return places - half
 
 
 def _weights(places: Array, n: int, mode: str, scale: float, a: float, exclude_outside: bool) -> Array:
