@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, Node, Value
+from minnow.schema.ir import UNKNOWN, DType, Node, Value
 from minnow.schema.ir.type import Dim
 from minnow.schema.ops import Trait, get
 
@@ -105,7 +105,19 @@ def _elements(value: Value, memo: Memo) -> Known | None:
     memo[value] = None
     rule = _RULES.get(node.op, _same if Trait.VIEW in get(node.op).traits else None)
     found = None if rule is None else rule(node, memo)
-    return found if found is not None and len(found) == value.type.count else None
+    if found is None or len(found) != value.type.count:
+        return None
+    return [e if e is None or _holds(value.type.dtype, e) else None for e in found]
+
+
+def _holds(dtype: DType, e: Extent) -> bool:
+    """The type has the number; what it has not wraps around, which is nothing that extents do."""
+    if e.atoms:
+        return dtype in (DType.I64, DType.I32)
+    if dtype is DType.BOOL:
+        return e.number in (0, 1)
+    limits = np.iinfo(dtype.numpy.name)
+    return int(limits.min) <= e.number <= int(limits.max)
 
 
 def _same(node: Node, memo: Memo) -> Known | None:

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from minnow.schema.ir import Node, Value
+from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
 
 _REL_TOL = 1e-4
+_REL_TOL_F64 = 1e-15
 
 
 @dataclass(frozen=True)
@@ -219,10 +220,14 @@ class Matcher:
 
 
 def is_number(value: Value, number: float) -> bool:
-    """The value is a constant whose every element is `number`, up to a relative tolerance of 1e-4."""
+    """The value is a constant whose every element is `number`, up to a relative tolerance of 1e-4.
+
+    Doubles are taken at their word: to them a constant of float32 is another number.
+    """
     if value.data is None or 0 in value.data.shape or int(np.prod(value.data.shape)) > 4096:
         return False
-    return bool(np.allclose(value.data.numpy().astype(np.float64), number, rtol=_REL_TOL, atol=0))
+    tolerance = _REL_TOL if value.type.dtype is not DType.F64 else _REL_TOL_F64
+    return bool(np.allclose(value.data.numpy().astype(np.float64), number, rtol=tolerance, atol=0))
 
 
 def same_shape(a: Value, b: Value) -> bool:

@@ -92,7 +92,8 @@ def _(b, x, *, min=-3.4028234663852886e38, max=3.4028234663852886e38):
 @onnx.op("Clip", since=11)
 def _(b, x, lo=None, hi=None):
     bounds = [v for v in (lo, hi) if v is not None]
-    if x.type.dtype.is_float and all(v.is_const for v in bounds):
+    # The attributes of Clip are float32: doubles that are not stay operands.
+    if x.type.dtype.is_float and all(v.is_const and np.all(v.array.astype(np.float32) == v.array) for v in bounds):
         low = -np.inf if lo is None else float(lo.array.reshape(-1)[0])
         high = np.inf if hi is None else float(hi.array.reshape(-1)[0])
         return b.Clip(x, min=low, max=high)
@@ -200,7 +201,9 @@ def _softmax(op: str) -> None:
         axis %= max(n, 1)
         if n == 0 or axis == n - 1:
             return getattr(b, op)(x, axis=-1)
-        flat = b.Reshape(x, np.array([*[0] * axis, -1], np.int64))
+        group = x.type.shape[axis:]
+        size = int(np.prod(group)) if all(isinstance(d, int) for d in group) else -1  # of nothing, -1 could be anything
+        flat = b.Reshape(x, np.array([*[0] * axis, size], np.int64))
         return b.Reshape(getattr(b, op)(flat, axis=-1), b.Shape(x))
 
     def plain(b: Builder, x: Value, *, axis: int = -1) -> Value:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from minnow.optimizer.pattern import Match, same_shape
 from minnow.optimizer.rewrite import rewrite
-from minnow.schema.ir import Value
+from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 
 def _number(value: Value) -> float | None:
-    """The only element of a constant."""
-    return float(value.data.numpy().reshape(-1)[0]) if value.data is not None and value.type.count == 1 else None
+    """The only element of a constant, where it keeps its value as an attribute, which is a float32."""
+    if value.data is None or value.type.count != 1:
+        return None
+    number = float(value.data.numpy().reshape(-1)[0])
+    return None if value.type.dtype is DType.F64 and float(np.float32(number)) != number else number
 
 
 @rewrite(
@@ -123,8 +128,10 @@ def fuse_prelu(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    if not same_shape(m.x, m.root.output):
-        return m.no("the slope changes the shape")
+    if not same_shape(m.x, m.root.output) or not m.x.type.dtype.is_float:
+        return m.no("the slope changes the shape, or it does not compute with floats")
+    if not np.isfinite((m.slope if "slope" in m.bound else m.negated).data.numpy()).all():
+        return m.no("the slope is not finite: it counts where x is positive, too")
     return b.PRelu(m.x, m.slope if "slope" in m.bound else -m.negated.data.numpy())
 
 
@@ -160,7 +167,7 @@ def _clip6(p: Any, x: Any) -> Any:
         | p.Mul(p.Div(x, 6.0) | p.Mul(x, 1 / 6), _clip6(p, x))
     )
 )
-def fuse_hard_swish(b: Builder, m: Match) -> Value:
+def fuse_hard_swish(b: Builder, m: Match) -> Value | None:
     """x * clip(x + 3, 0, 6) / 6
 
     Given:
@@ -177,6 +184,8 @@ def fuse_hard_swish(b: Builder, m: Match) -> Value:
           return %y
         }
     """
+    if not m.x.type.dtype.is_float:
+        return m.no("it does not compute with floats")
     return b.HardSwish(m.x)
 
 
@@ -271,6 +280,20 @@ def fuse_gelu_tanh(b: Builder, m: Match) -> Value:
 
 
 _POWERS = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal", -0.5: "Rsqrt"}
+_POSITIVE = frozenset({"Square", "Abs", "Exp", "Sigmoid", "Softplus"})
+
+
+def _is_positive(value: Value) -> bool:
+    """No element is negative, -0 included; it may be NaN."""
+    node = value.producer
+    if value.data is not None:
+        numbers = value.data.numpy() if (value.type.count or 0) <= 4096 else None
+        return numbers is not None and not np.signbit(numbers).any()
+    if node is None:
+        return False
+    if node.op in ("Add", "ReduceSum", "ReduceMean"):
+        return all(v is None or v.type.dtype.is_int or _is_positive(v) for v in node.inputs)
+    return node.op in _POSITIVE or (node.op == "Mul" and node.input(0) is node.input(1))
 
 
 @rewrite(lambda p, x: p.Pow(x, p.const("exponent")), shared=True)
@@ -291,6 +314,8 @@ def split_pow(b: Builder, m: Match) -> Value | None:
     exponent = _number(m.exponent)
     if exponent not in _POWERS or not m.x.type.dtype.is_float or not same_shape(m.x, m.root.output):
         return m.no("the exponent has no op of its own, changes the shape, or is no float")
+    if exponent in (0.5, -0.5) and not _is_positive(m.x):
+        return m.no("roots of -0 and of -inf are others than these powers")
     return getattr(b, _POWERS[exponent])(m.x)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.schema.ir import Value
+from minnow.schema.ir import Node, Value
+from minnow.schema.ir.blob import Array
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder
 
@@ -61,6 +62,17 @@ def eliminate_cast(b: Builder, m: Match) -> Value | None:
     return m.no("the types differ")
 
 
+# Sums of products, of whose sign nobody knows when it is 0.
+_SUMS = frozenset({"Linear", "MatMul", "Conv", "ConvTranspose", "BatchNorm", "Scale", "ReduceSum", "ReduceMean"})
+
+
+def _keeps_zeros(node: Node, zeros: Array | None, x: Value) -> bool:
+    """Adding -0, or subtracting 0, leaves the sign of a zero; the other two make it positive."""
+    negative = np.signbit(np.asarray(zeros, np.float64))
+    neutral = negative.all() if node.op == "Add" else not negative.any()
+    return bool(neutral) or (x.producer is not None and x.producer.op in _SUMS)
+
+
 @rewrite(
     lambda p, x: p.Add(x, 0.0) | p.Sub(x, 0.0) | p.Mul(x, 1.0) | p.Div(x, 1.0) | p.Pow(x, 1.0), shared=True, level=1
 )
@@ -85,6 +97,8 @@ def eliminate_neutral(b: Builder, m: Match) -> Value | None:
     const = next(v for v in m.root.inputs if v is not None and v is not m.x)
     if not bool(np.all(const.array == number)):
         return m.no("the constant is close to the neutral element, but not equal")
+    if m.x.type.dtype.is_float and number == 0 and not _keeps_zeros(m.root, const.array, m.x):
+        return m.no("it makes 0 of -0")
     return m.x
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.schema.ir import LazyBlob, Node, Value
+from minnow.schema.ir import DType, LazyBlob, Node, Value
 from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,12 @@ def _epsilon(m: Match) -> float | None:
     if value.type.count != 1 or value.data is None:
         return None
     epsilon = float(value.data.numpy().reshape(-1)[0])
-    return epsilon if epsilon >= 0 else None
+    # As an attribute it has the precision of float32.
+    return (
+        epsilon
+        if epsilon >= 0 and (value.type.dtype is not DType.F64 or float(np.float32(epsilon)) == epsilon)
+        else None
+    )
 
 
 @rewrite(lambda p, x: _over_root(p, _centered(p, x), _variance(p, _centered(p, x))))
