@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx_oracle import Array, OnnxNode, Row, cases, compare
+from onnx_oracle import Array, OnnxNode, Row, cases, compare, onnx_type
 
 from minnow.schema.ir import DType
 from minnow.schema.ops import all_ops
@@ -70,10 +71,31 @@ def round_(x: Array, *, halves: str) -> OnnxNode | list[Array]:
     return [np.where(np.abs(x) < 2**20, np.trunc(x + np.copysign(0.5, x)), x).astype(x.dtype)]
 
 
-def cast(x: Array, *, to: DType) -> OnnxNode:
-    from onnx import helper
+def cast(x: Array, *, to: DType, saturate: bool, round_mode: str) -> OnnxNode:
+    attrs: dict[str, Any] = {"to": onnx_type(np.zeros(0, to.numpy))}
+    if not to.is_storage and not DType.of(x.dtype).is_storage:
+        return OnnxNode("Cast", (x,), attrs)
+    attrs |= {"saturate": int(saturate), "round_mode": round_mode}
+    if to is DType.I4 and DType.of(x.dtype).is_storage:
+        x = x.astype(np.float32)  # ml_dtypes does not convert all of its types into each other
+    after = partial(powers_of_two, x, saturate) if to is DType.F8E8M0 else lambda results: results
+    return OnnxNode("Cast", (x,), attrs, after=after, opset=28, by_reference=True)
 
-    return OnnxNode("Cast", (x,), {"to": helper.np_dtype_to_tensor_dtype(to.numpy)})
+
+def powers_of_two(x: Array, saturate: bool, results: list[Array]) -> list[Array]:
+    """What the reference has beyond the range of f8e8m0 is not what the table of the operator says."""
+    numbers = x.astype(np.float32)
+    codes = results[0].view(np.uint8).copy()
+    codes[numbers < 2.0**-126] = 0 if saturate else 255
+    between = (numbers >= 2.0**-127) & (numbers < 2.0**-126)  # subnormal in float32, of which it sees the exponent only
+    codes[between] = results[0].view(np.uint8)[between]
+    codes[np.isposinf(numbers)] = 254 if saturate else 255
+    codes[(numbers < 0) | np.isnan(numbers)] = 255
+    return [codes.view(results[0].dtype)]
+
+
+def bit_cast(x: Array, *, to: DType) -> OnnxNode:
+    return OnnxNode("BitCast", (x,), {"to": onnx_type(np.zeros(0, to.numpy))}, opset=26, by_reference=True)
 
 
 def shift(a: Array, b: Array, *, direction: str) -> OnnxNode | list[Array]:
@@ -109,6 +131,7 @@ TABLE: dict[str, Row] = {
     "BitShift": shift,
     "NotEqual": lambda a, b: OnnxNode("Equal", (a, b), after=lambda r: [~r[0]]),
     "Cast": cast,
+    "BitCast": bit_cast,
 }
 
 

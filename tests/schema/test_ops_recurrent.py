@@ -1,4 +1,4 @@
-"""The numpy references of recurrent layers and of quantization against onnxruntime, on all their samples."""
+"""The numpy references of recurrent layers and of quantization against ONNX, on all their samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_oracle import Array, OnnxNode, Row, cases, compare
+from onnx_oracle import Array, OnnxNode, Row, cases, compare, onnx_type
 
 from minnow.schema.ir import DType
 from minnow.schema.ops import all_ops
@@ -43,9 +43,29 @@ def layer(name: str, outputs: int) -> Row:
     return row
 
 
-def quantize(x: Array, scale: Array, zero: Array | None = None, *, axis: int, to: DType) -> OnnxNode:
+def quantize(x: Array, scale: Array, zero: Array | None = None, *, axis: int, to: DType, block_size: int,
+             saturate: bool, precision: DType | None) -> OnnxNode:  # fmt: skip
     zero = np.zeros(scale.shape, to.numpy) if zero is None else zero
-    return OnnxNode("QuantizeLinear", (x, scale, zero), {"axis": axis})
+    if x.dtype == scale.dtype == np.float32 and not to.is_storage and precision is None:
+        return OnnxNode("QuantizeLinear", (x, scale, zero), {"axis": axis, "block_size": block_size})
+    attrs = {"axis": axis, "block_size": block_size, "saturate": int(saturate)}
+    if precision is not None:
+        attrs["precision"] = onnx_type(np.zeros(0, precision.numpy))
+    return OnnxNode("QuantizeLinear", (x, scale, zero), attrs, opset=28, by_reference=True)
+
+
+def dequantize(x: Array, scale: Array, zero: Array | None = None, *, axis: int, block_size: int,
+               to: DType | None) -> OnnxNode | list[Array]:  # fmt: skip
+    dtype = DType.of(x.dtype)
+    if dtype.is_float and zero is not None and scale.size == 1:
+        # By its definition: the reference leaves the zero point out.
+        return [((x.astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)).astype(scale.dtype)]
+    if not dtype.is_storage and not block_size and to is None:
+        return OnnxNode("DequantizeLinear", (x, scale, zero)[: 2 + (zero is not None)], {"axis": axis})
+    attrs = {"axis": axis, "block_size": block_size}
+    if to is not None:
+        attrs["output_dtype"] = onnx_type(np.zeros(0, to.numpy))
+    return OnnxNode("DequantizeLinear", (x, scale, zero)[: 2 + (zero is not None)], attrs, opset=28, by_reference=True)
 
 
 TABLE: dict[str, Row] = {
@@ -53,7 +73,7 @@ TABLE: dict[str, Row] = {
     "GRU": layer("GRU", 2),
     "RNN": layer("RNN", 2),
     "QuantizeLinear": quantize,
-    "DequantizeLinear": lambda *inputs, axis: OnnxNode("DequantizeLinear", inputs, {"axis": axis}),
+    "DequantizeLinear": dequantize,
     "DynamicQuantizeLinear": lambda x: OnnxNode("DynamicQuantizeLinear", (x,), outputs=3),
 }
 
