@@ -41,7 +41,7 @@ def fix_inputs(
         if name in shapes:
             given = _merged(name, shapes[name], type)
             shape = tuple(map(settle, shape or (UNKNOWN,) * len(given), given))
-        if batch is not None and shape is not None:
+        if batch is not None and shape is not None and not type.holds_tensors:
             first = next((i for i, d in enumerate(shape) if not isinstance(d, int)), len(shape))
             shape = tuple(settle(d, batch) if i == first else d for i, d in enumerate(shape))
         fixed[name] = type.with_shape(shape)

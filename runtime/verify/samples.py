@@ -17,8 +17,8 @@ Array = np.ndarray[Any, Any]
 
 # Extents tried for symbolic dims, most plausible first. Models often want multiples of 32, or a frame of sound.
 _BATCH = (1, 2)
-_LENGTH = 3
-"""Of sequences."""
+_LENGTH = 8
+"""Of sequences: random integers, which may be positions, are below it."""
 _EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 16, 7, 1)
 
 
