@@ -190,12 +190,15 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
     std::memcpy(to, states[i].data, static_cast<size_t>(states[i].type.bytes()));
   }
   if (round == 0 && num_scans_ > 0) {
-    std::vector<TensorType> results;
-    MINNOW_RETURN_IF_ERROR(body_.prepare(types));
-    if (!body_.output_types(&results))
-      return fail(Code::kUnsupported, "no round is run, so the shapes of its results are unknown");
+    const Status planned = body_.prepare(types);
     for (size_t i = 0; i < num_scans_; ++i) {
-      scans_[i].type = results[1 + num_states_ + i];
+      const size_t output = 1 + num_states_ + i;
+      const auto declared = body_.graph().scanned.find(body_.graph().outputs[output]);
+      const PlanValue* value = planned.ok() ? &body_.planned_output(static_cast<int>(output)) : nullptr;
+      if ((value == nullptr || !value->known) && declared == body_.graph().scanned.end())
+        return planned.ok() ? fail(Code::kUnsupported, "no round is run, so the shapes of its results are unknown")
+                            : planned;
+      scans_[i].type = value != nullptr && value->known ? value->type : declared->second;
       scans_[i].target = nullptr;
     }
   }

@@ -1,6 +1,7 @@
 // A model as the engine keeps it: plain lists of values and nodes, decoded from the file and checked.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ struct Graph {
   // As declared, with rank 0 or 1; for what a body of control flow captures neither need be true.
   std::vector<DType> input_types;
   std::vector<int> input_ranks;
+  // What a loop stacks, by value: the type of one round, with 0 for extents that only a round tells.
+  std::map<int, TensorType> scanned;
 };
 
 // The values that the outputs are, seen through Identity nodes.

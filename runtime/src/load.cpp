@@ -99,6 +99,9 @@ class Loader {
     const auto types = metadata_.find("minnow.types");
     if (types != metadata_.end() && !read_types(types->second, &file_.types))
       return fail(Code::kFormat, "its metadata 'minnow.types' is damaged");
+    const auto scanned = metadata_.find("minnow.scanned");
+    if (scanned != metadata_.end() && !read_infos(scanned->second, &scanned_))
+      return fail(Code::kFormat, "its metadata 'minnow.scanned' is damaged");
     if (net.subgraphs() != nullptr) {
       model_.graphs.reserve(net.subgraphs()->size());
       for (const wire::SubGraphProto* sub : *net.subgraphs()) MINNOW_RETURN_IF_ERROR(load_subgraph(*sub));
@@ -171,8 +174,21 @@ class Loader {
     Decoder decoder(file_, &graph);
     MINNOW_RETURN_IF_ERROR(decoder.decode(*sub.nodes(), &unsupported_).at(place));
     MINNOW_RETURN_IF_ERROR(check_made(graph, decoder).at(place));
+    declare_scanned(&graph);
     file_.graph_by_name.emplace(graph.name, static_cast<int>(model_.graphs.size()) - 1);
     return ok();
+  }
+
+  // Whoever runs no round of a loop needs the types of what it stacks.
+  void declare_scanned(Graph* graph) const {
+    for (int v : graph->outputs) {
+      for (const TensorInfo& info : scanned_) {
+        if (info.name != graph->values[static_cast<size_t>(v)].name || info.dims.size() > kMaxRank) continue;
+        TensorType type{info.dtype, Layout::kPlain, Shape()};
+        for (const Dim& dim : info.dims) type.shape.push_back(std::max<int64_t>(dim.size, 0));
+        graph->scanned[v] = type;
+      }
+    }
   }
 
   static std::vector<int> list(const flatbuffers::Vector<int32_t>* values) {
@@ -320,6 +336,7 @@ class Loader {
   Model& model_;
   SideFiles side_files_;
   DecodeContext file_;
+  std::vector<TensorInfo> scanned_;
   std::map<std::string, std::string> metadata_;
   std::vector<std::string> unsupported_;
 };

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from minnow.schema.errors import FormatError
-from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ir import Graph, Node, TensorType, Value
 from minnow.schema.ops.op import WireOp
 
 ENDLESS = 2**30
@@ -21,6 +21,8 @@ ENDLESS = 2**30
 
 
 class _File(Protocol):
+    scanned: list[tuple[str, TensorType]]
+
     def subgraph(self, graph: Graph, outputs: Sequence[Value] | None = None) -> tuple[str, list[str], list[str]]: ...
 
 
@@ -41,7 +43,10 @@ def _encode_loop(node: Node, file: _File) -> WireOp:
     carried = node.attrs["num_carried"]
     captured = body.params[2 + carried :]
     results = body.outputs
-    name, _, _ = file.subgraph(body, [*results[: 1 + carried], *captured, *results[1 + carried :]])
+    name, _, names = file.subgraph(body, [*results[: 1 + carried], *captured, *results[1 + carried :]])
+    # The format has no place for the types of results, which are those of a loop that runs no round.
+    scanned = zip(names[1 + carried + len(captured) :], results[1 + carried :], strict=True)
+    file.scanned += [(n, v.type) for n, v in scanned if v.type.shape is not None]
     trip, cond, *rest = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
     inputs = [np.int32(ENDLESS) if trip is None else trip, np.int32(1) if cond is None else cond, *rest]
     n = len(node.outputs)

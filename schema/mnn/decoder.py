@@ -44,6 +44,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     attach(net, side_file)
     metadata = _metadata(net)
     stored = _types(metadata.pop("minnow.types", "{}"))
+    scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
     subgraphs: dict[str, _Subgraph] = {}
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
@@ -56,6 +57,9 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         reader.graph.params = [v for v in inputs if v is not None]
         outputs = _list(table.get("outputs"))
         reader.finish([reader.name(i) for i in outputs], [reader.value(i) for i in outputs])
+        for i, value in zip(outputs, reader.graph.outputs, strict=True):
+            if value.type.shape is None and names[i] in scanned:
+                value.type = value.type.with_shape(scanned[names[i]].shape)
         subgraphs[name] = _Subgraph(
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs]
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ def _net(model: Model, biz_code: str) -> dict[str, Any]:
         "outputName": [name for name, _ in model.outputs],
         "sourceType": _SOURCES.get(model.source, "ONNX"),
         "subgraphs": file.subgraphs,
-        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file.types), np.int8)},
+        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file), np.int8)},
     }
 
 
@@ -126,25 +126,28 @@ def _is_exact(value: Value) -> bool:
     return any(n.op != RET and Trait.EXACT_TYPES in get(n.op).traits for n, _ in value.uses)
 
 
-def _metadata(model: Model, types: Mapping[str, DType]) -> bytes:
+def _metadata(model: Model, file: FileWriter) -> bytes:
     def rows(values: Sequence[tuple[str, TensorType]]) -> str:
         return json.dumps([row(n, t) for n, t in values], separators=(",", ":"))
 
     meta = {**model.metadata, "minnow.inputs": rows(model.inputs), "minnow.outputs": rows(model.outputs)}
-    if types:
-        named = {name: dtype.value for name, dtype in types.items()}
+    if file.scanned:
+        meta["minnow.scanned"] = rows(file.scanned)
+    if file.types:
+        named = {name: dtype.value for name, dtype in file.types.items()}
         meta["minnow.types"] = json.dumps(named, separators=(",", ":"))
     pairs = [{"key": k, "s": v} for k, v in sorted(meta.items())]
     return wire.write_nested("Extra", {"type": "Meta", "engine": "MNN", "attr": pairs})
 
 
 class FileWriter:
-    """State of one file: tensor names in use, subgraphs written so far (inner ones first), and the element types of
-    inputs and constants for which the format has no code, by the tensor's name."""
+    """State of one file: tensor names in use, subgraphs written so far (inner ones first), the element types of inputs
+    and constants for which the format has no code, by the tensor's name, and the types of what loops stack."""
 
     def __init__(self) -> None:
         self.subgraphs: list[dict[str, Any]] = []
         self.types: dict[str, DType] = {}
+        self.scanned: list[tuple[str, TensorType]] = []
         self._taken: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
