@@ -64,10 +64,15 @@ def legalize_extremum(b: Builder, m: Match) -> Value | None:
         return m.no("the first operand is a number")
     if _is_number(m.y):
         return b.node(m.root.op, [m.y, m.x], {}).output
-    if any(n.op == "Where" and i == 1 and n.input(2) is m.x for n, i in m.root.output.uses):
+    if any(n.op == "Where" and i == 1 and _asks_whether_number(n.input(0), m.x) for n, i in m.root.output.uses):
         return m.no("the first operand is looked at")
     kept = b.node(m.root.op, [m.x, m.y], {}).output
     return b.Where(b.LessOrEqual(m.x, m.x), kept, m.x)
+
+
+def _asks_whether_number(condition: Value, v: Value) -> bool:
+    test = condition.producer
+    return test is not None and test.op == "LessOrEqual" and test.input(0) is v and test.input(1) is v
 
 
 def _is_number(v: Value) -> bool:
