@@ -280,7 +280,7 @@ def _(node: Node, x: Known) -> Known:
     return hull(*(n for d in part for n in ((d, d) if isinstance(d, int) else (0, EXTENT)))) if part else SIZE
 
 
-@transfer("Size", "NonZero", "ArgWhere")
+@transfer("Size", "NonZero", "ArgWhere", "SequenceLength")
 def _(node: Node, x: Known) -> Known:
     return SIZE
 

@@ -76,7 +76,7 @@ def SequenceAt(sequence: Bytes, position: Int, *, dtype: DType, shape: tuple[int
     return _as_declared(arrays[_place(position, len(arrays), len(arrays))], dtype, shape)
 
 
-@op()
+@op(traits=frozenset({Trait.NONNEGATIVE}))
 def SequenceLength(sequence: Bytes):
     """Number of tensors in a sequence or an optional, as an int64 scalar."""
     return np.array(len(unpack(sequence)), np.int64)
