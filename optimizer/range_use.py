@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from minnow.optimizer.range import INT32, Interval, Ranges
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.graph import RET
-from minnow.schema.ops import Trait, get
+from minnow.schema.ops import Trait, all_ops, get
 
 # Operands that say how large something is, or where it begins and ends.
 _EXTENTS: dict[str, tuple[int, ...]] = {
     "Reshape": (1,), "Expand": (1,), "Fill": (0,), "Tile": (1,), "Pad": (1,), "Slice": (1, 2, 3, 4), "Resize": (3,),
     "TopK": (1,), "OneHot": (1,), "Loop": (0,), "NonMaxSuppression": (2,), "CumSum": (1,), "CumProd": (1,),
     "Trilu": (1,), "STFT": (1, 3), "DFT": (1, 2), "ReverseSequence": (1,), "LSTM": (4,), "GRU": (4,), "RNN": (4,),
+    # Computed axes and sizes.
+    **{op.name: (1,) for op in all_ops() if len(op.inputs) > 1 and op.inputs[1].name in ("at", "parts")},
 }  # fmt: skip
 
 # Operands that name places; what is no place is an error in any width.
