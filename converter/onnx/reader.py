@@ -264,10 +264,9 @@ class Translator:
     def _body(self, proto: onnx.GraphProto, scope: Scope) -> list[Value]:
         saved, self.scope = self.scope, scope
         try:
-            known = {info.name: info for info in proto.value_info}
-            if scope.outer is not None:
-                # The rank of what a loop stacks must be known even if no round is run.
-                known |= {info.name: info for info in proto.output}
+            # The rank of what a loop stacks must be known even if no round is run.
+            declared = [*proto.value_info, *(proto.output if scope.outer is not None else ())]
+            known = {info.name: info for info in declared if info.type.WhichOneof("value")}
             for i, node in enumerate(proto.node):
                 self._node(node, i, scope, known)
             outputs = [self._given(info.name, scope) for info in proto.output]

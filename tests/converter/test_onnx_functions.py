@@ -158,6 +158,33 @@ def test_references_inside_of_branches(tmp_path, sign):
     judged(path, np.abs(X) if sign else -np.abs(X))
 
 
+def test_branches_in_a_body_that_declare_no_types(tmp_path):
+    """As in the bodies of the standard; the rank of what they give is not known either."""
+    branches = [
+        helper.make_graph(
+            [helper.make_node(op, ["x"], ["t"]), helper.make_node("Reshape", ["t", "shape"], ["r"])],
+            op,
+            [],
+            [onnx.ValueInfoProto(name="r")],
+        )
+        for op in ("Neg", "Exp")
+    ]
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Cast", ["sum"], ["yes"], to=TensorProto.BOOL),
+        helper.make_node("Shape", ["x"], ["all"]),
+        helper.make_node("Compress", ["all", "kept"], ["shape"]),
+        helper.make_node("If", ["yes"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    choose = function("Choose", ["x", "kept"], ["y"], nodes)
+    kept = numpy_helper.from_array(np.array([True, True]), "kept")
+    path = saved(
+        tmp_path / "m.onnx", [call("Choose", ["x", "kept"], ["y"])], [choose], shape=("N", "M"), initializers=[kept]
+    )
+    (got,) = run(path, X)
+    np.testing.assert_allclose(got, -X, rtol=1e-6)
+
+
 @pytest.mark.parametrize("given", [[], ["lo"], ["", "hi"], ["lo", "hi"]])
 def test_operands_that_are_not_given_are_not_given_inside_either(tmp_path, given):
     inner = function("Inner", ["x", "a", "b"], ["y"], [helper.make_node("Clip", ["x", "a", "b"], ["y"])])
