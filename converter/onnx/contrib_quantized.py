@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minnow.converter.onnx.contrib import alias, contrib, standard
 from minnow.converter.onnx.contrib_fused import channels_first, channels_last
 from minnow.converter.onnx.operand import rank
@@ -39,16 +41,33 @@ def _(b, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None, *, 
     return b.Transpose(y, perm=(0, *range(2, n), 1)) if channels_last else y
 
 
+def _rounded(b: Builder, y: Value, zero: Value | None, like: Value) -> Value:
+    """Halves to even after the zero point is added, as onnxruntime does where it multiplies by ratios of scales."""
+    return b.QuantizeLinear(y if zero is None else b.Add(y, _wide(b, zero)), np.float32(1), to=like.type.dtype)
+
+
+def _wide(b: Builder, zero: Value) -> Value:
+    return b.Cast(zero, to=DType.F32)
+
+
 @contrib("QLinearAdd")
 def _(b, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero=None):
-    total = b.Add(b.DequantizeLinear(x, x_scale, x_zero), b.DequantizeLinear(y, y_scale, y_zero))
-    return _small(b, total, z_scale, z_zero, x)
+    # All constants are one number, and the terms are added in onnxruntime's order: halves come out as they do there.
+    shift, terms = None if z_zero is None else _wide(b, z_zero), []
+    for v, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero)):
+        ratio = b.Div(scale, z_scale)
+        terms.append(b.Mul(_wide(b, v), ratio))
+        if zero is not None:
+            moved = b.Mul(ratio, _wide(b, zero))
+            shift = b.Neg(moved) if shift is None else b.Sub(shift, moved)
+    total = b.Add(terms[0], terms[1] if shift is None else b.Add(terms[1], shift))
+    return _rounded(b, total, None, x)
 
 
 @contrib("QLinearMul")
 def _(b, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero=None):
-    product = b.Mul(_centered(b, x, x_zero), _centered(b, y, y_zero))
-    return requantized(b, product, output_scale(b, x_scale, y_scale, z_scale), z_zero, x.type.dtype)
+    product = _wide(b, b.Mul(_centered(b, x, x_zero), _centered(b, y, y_zero)))
+    return _rounded(b, b.Mul(product, output_scale(b, x_scale, y_scale, z_scale)), z_zero, x)
 
 
 def _centered(b: Builder, x: Value, zero: Value | None) -> Value:
@@ -98,12 +117,16 @@ def _(b, x, x_scale, x_zero, y_scale, y_zero=None, *, auto_pad="NOTSET", ceil_mo
         assert y is not None
         return y
 
-    return _small(b, _pooled(b, x, x_scale, x_zero, channels_last, pool), y_scale, y_zero, x)
+    return _rounded(b, b.Div(_pooled(b, x, x_scale, x_zero, channels_last, pool), y_scale), y_zero, x)
 
 
 @contrib("QLinearGlobalAveragePool")
 def _(b, x, x_scale, x_zero, y_scale, y_zero, *, channels_last=0):
-    return _small(b, _pooled(b, x, x_scale, x_zero, channels_last, b.GlobalAveragePool), y_scale, y_zero, x)
+    n = rank(x, "the input of QLinearGlobalAveragePool")
+    axes = tuple(range(1, n - 1)) if channels_last else tuple(range(2, n))
+    total = b.ReduceSum(_centered(b, x, x_zero), axes=axes)
+    count = b.ReduceProd(b.Gather(b.Shape(x), np.array(axes)), keepdims=False)
+    return requantized(b, total, b.Div(x_scale, b.Mul(y_scale, _wide(b, count))), y_zero, x.type.dtype)
 
 
 @contrib("QLinearConcat")

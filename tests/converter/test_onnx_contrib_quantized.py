@@ -30,7 +30,8 @@ def at(dtype: Any, scale: float, zero: int | None) -> list[Any]:
 def few(op: str, inputs: list[Any], attrs: Any = None, **more: Any) -> Case:
     """A case whose scales and zero points are weights of the file."""
     constant = [i for i, a in enumerate(inputs) if a is not None and np.ndim(a) == 0]
-    return Case(op, inputs, attrs or {}, constant=constant, **{"quantum": 1, **more})
+    quantum = int(op in ("QLinearAdd", "QLinearAveragePool"))  # halves, of which sums in another order decide
+    return Case(op, inputs, attrs or {}, constant=constant, **{"quantum": quantum, **more})
 
 
 def elementwise() -> list[Case]:
@@ -85,7 +86,7 @@ def convolutions() -> list[Case]:
             *at(t, 1.1, 5),
         ]
         inputs += [RNG.integers(-999, 999, outs).astype(np.int32)] if bias else []
-        return Case("QLinearConv", inputs, attrs, constant=range(1, 9), quantum=1)
+        return Case("QLinearConv", inputs, attrs, constant=range(1, 9))
 
     return [
         case((2, 3, 7, 5), (4, 3, 3, 3), bias=True),
