@@ -73,3 +73,35 @@ def legalize_crop(b: Builder, m: Match) -> Value | None:
     if not rest.any():
         return cut
     return b.node("Pad", [cut, rest, *m.pad.inputs[2:]], m.pad.attrs).output
+
+
+@rewrite(lambda p, x: p.Pad(x, p.const("pads"), mode="wrap"), level=0)
+def legalize_wrap(b: Builder, m: Match) -> Value | None:
+    """What goes on at the other end is joined on there.
+
+    Given:
+        graph g(%x: f32[4,4]) {
+          %y: f32[7,4] = Pad(%x, i32[4](1, 2, 0, 0)) {mode="wrap"}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4,4]) {
+          %0: f32[1,4] = Slice(%x, i32[1](3), i32[1](4), i32[1](0))
+          %1: f32[2,4] = Slice(%x, i32[1](0), i32[1](2), i32[1](0))
+          %y: f32[7,4] = Concat(%0, %x, %1) {axis=0}
+          return %y
+        }
+    """
+    pads, shape = m.pads.data.numpy().reshape(-1, 2), m.x.type.shape
+    if shape is None or not m.x.type.is_static:
+        return m.no("some extent is not known")
+    if any(not 0 <= p <= d for d, row in zip(m.x.type.static_shape, pads, strict=True) for p in row):
+        return m.no("it goes around more than once, or cuts off")
+    y = m.x
+    for axis, (before, after) in enumerate(pads.tolist()):
+        far, at = m.x.type.static_shape[axis], np.array([axis], np.int32)
+        ends = [(far - before, far)] if before else []
+        starts = [(0, after)] if after else []
+        parts = [[b.Slice(y, *(np.array([v], np.int32) for v in part), at) for part in side] for side in (ends, starts)]
+        y = b.Concat(*parts[0], y, *parts[1], axis=axis) if ends or starts else y
+    return y if y is not m.x else b.Identity(m.x)

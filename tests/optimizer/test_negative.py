@@ -245,6 +245,19 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("direction=", _chain("%y: f32[3,1,1,1], %h: f32[1,1,1] = RNN(%x, f32[1,1,1](2.0), f32[1,1,1](3.0)) "
                               "{hidden=1}", params="%x: f32[3,1,1]", result="%y, %h")),
     ],
+    "legalize_resize": [
+        ("has it", _chain("%y: f32[1,1,4,2] = Resize(%x, _, f32[4](1.0, 1.0, 2.0, 1.0)) {mode=\"linear\"}",
+                          params="%x: f32[1,1,2,2]")),
+        ("depends on the others", _chain(
+            "%y: f32[1,1,2,4] = Resize(%x, _, _, i64[2](9, 4)) {axes=(2, 3), keep_aspect=\"not_larger\"}",
+            params="%x: f32[1,1,1,2]")),
+        ("last axes", _chain("%y: f32[4,1,2] = Resize(%x, _, f32[3](2.0, 1.0, 1.0)) {mode=\"linear\"}",
+                             params="%x: f32[2,1,2]")),
+    ],
+    "legalize_wrap": [
+        ("more than once", _chain("%y: f32[9] = Pad(%x, i64[2](0, 5)) {mode=\"wrap\"}")),
+        ("not known", _chain("%y: f32[*] = Pad(%x, i64[2](0, 1)) {mode=\"wrap\"}", params="%x: f32[N]")),
+    ],
     "legalize_both_ways": [
         ("has it", _chain(
             "%y: f32[3,2,1,1], %h: f32[2,1,1] = RNN(%x, f32[2,1,1](2.0, 1.0), f32[2,1,1](3.0, 4.0)) "
