@@ -51,7 +51,7 @@ void f32_to_bf16(const float* in, uint16_t* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t x = as_bits(in[i]);
     const uint32_t rounded = (x + 0x7FFFu + (x >> 16 & 1u)) >> 16;
-    const uint32_t nan = x >> 16 | 0x40u;
+    const uint32_t nan = x >> 16 | ((x & 0x7F0000u) == 0 ? 0x40u : 0u);
     out[i] = static_cast<uint16_t>((x & 0x7FFFFFFFu) > 0x7F800000u ? nan : rounded);
   }
 }
