@@ -204,10 +204,24 @@ struct MinStep {
   }
 };
 struct AbsStep {
-  void operator()(double& total, double x) const { total += std::fabs(x); }
+  template <typename T>
+  void operator()(T& total, T x) const {
+    // The least integer has no opposite, but the sum wraps around to what it would be.
+    if constexpr (std::is_integral_v<T>) {
+      const uint64_t bits = static_cast<uint64_t>(x);
+      AddStep()(total, static_cast<T>(x < 0 ? 0 - bits : bits));
+    } else {
+      total += std::fabs(x);
+    }
+  }
 };
 struct SquareStep {
-  void operator()(double& total, double x) const { total += x * x; }
+  template <typename T>
+  void operator()(T& total, T x) const {
+    T square = x;
+    MulStep()(square, x);
+    AddStep()(total, square);
+  }
 };
 // The logarithm of a sum of exponentials, as the greatest x so far and the sum of exp(x - greatest).
 struct LogSumExp {
@@ -292,14 +306,12 @@ Reduction reduction_of(Kind kind) {
     case kProd:
       return with_ints(Start::kOne, Finish::kNone, nullptr, MulStep());
     case kL1:
-      return {Start::kZero,         Finish::kNone, &HWY_DYNAMIC_DISPATCH(AccumulateAbs),
-              of_double<AbsStep>(), nullptr,       nullptr};
+      return with_ints(Start::kZero, Finish::kNone, &HWY_DYNAMIC_DISPATCH(AccumulateAbs), AbsStep());
     case kL2:
       return {Start::kZero, Finish::kSqrt, &HWY_DYNAMIC_DISPATCH(AccumulateSquare), of_double<SquareStep>(),
               nullptr,      nullptr};
     case kSumSquare:
-      return {Start::kZero, Finish::kNone, &HWY_DYNAMIC_DISPATCH(AccumulateSquare), of_double<SquareStep>(),
-              nullptr,      nullptr};
+      return with_ints(Start::kZero, Finish::kNone, &HWY_DYNAMIC_DISPATCH(AccumulateSquare), SquareStep());
     case kLogSum:
       return {Start::kZero, Finish::kLog, sum, of_double<AddStep>(), nullptr, nullptr};
     default:

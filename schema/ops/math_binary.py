@@ -35,7 +35,7 @@ def Mul(a: Numeric, b: Numeric):
 
 @op(mnn=binary("REALDIV", aliases=("DIV",)), traits=ELEMENTWISE)
 def Div(a: Numeric, b: Numeric):
-    """y = a / b; integers truncate toward zero (their division by zero gives anything)."""
+    """y = a / b; integers truncate toward zero, wrap around, and give 0 where they are divided by 0."""
     if a.dtype.kind not in "iu":
         return a / b
     quotient = a // b
@@ -44,13 +44,16 @@ def Div(a: Numeric, b: Numeric):
 
 @op(mnn=binary("FLOORDIV"), traits=ELEMENTWISE)
 def FloorDiv(a: Numeric, b: Numeric):
-    """The largest integer not above a / b, the quotient being rounded to the type first; exact for integers."""
+    """The largest integer not above a / b, the quotient being rounded to the type first.
+
+    Integers are divided exactly, wrap around, and give 0 where they are divided by 0.
+    """
     return a // b if a.dtype.kind in "iu" else np.floor(a / b)
 
 
 @op(mnn=binary("POW", F32), traits=ELEMENTWISE)
 def Pow(a: Numeric, b: Numeric):
-    """a to the power of b; integers to a negative power give 0 unless |a| is 1."""
+    """a to the power of b; integers wrap around, and to a negative power give 0 unless |a| is 1."""
     if a.dtype.kind not in "iu":
         return keep(np.power, a, b)
     unit = np.where(a == 1, 1, np.where((a == -1 if a.dtype.kind == "i" else False), 1 - 2 * (b & 1), 0))
@@ -84,7 +87,10 @@ def SquaredDifference(a: Numeric, b: Numeric):
 
 @op(traits=ELEMENTWISE)
 def Mod(a: Numeric, b: Numeric, *, fmod: bool = False):
-    """Remainder of a / b: with the sign of b, or with that of a (as C's fmod and % have it) when `fmod` is set."""
+    """Remainder of a / b: with the sign of b, or with that of a (as C's fmod and % have it) when `fmod` is set.
+
+    Of integers divided by 0 it is 0.
+    """
     if a.dtype.kind in "iu":
         return np.fmod(a, b) if fmod else np.mod(a, b)
     return keep(np.fmod if fmod else np.mod, a, b)

@@ -133,7 +133,9 @@ def ReduceProd(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | Non
 
 @op(traits=REDUCTION)
 def ReduceL1(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
-    """Sum of absolute values over axes."""
+    """Sum of absolute values over axes; integers wrap around."""
+    if x.dtype.kind in "iu":
+        return np.sum(np.abs(x), axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
     return keep(lambda v: np.sum(np.abs(v), axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
@@ -145,7 +147,9 @@ def ReduceL2(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None 
 
 @op(traits=REDUCTION)
 def ReduceSumSquare(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
-    """Sum of squares over axes."""
+    """Sum of squares over axes; integers wrap around."""
+    if x.dtype.kind in "iu":
+        return np.sum(x * x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
     return keep(lambda v: np.sum(v * v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
