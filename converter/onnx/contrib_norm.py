@@ -79,7 +79,8 @@ def _embedded(b: Builder, ids: Value, segments: Value | None, words: Value, plac
     if mask is None:
         counts = b.Mul(b.ReduceSum(b.Cast(ids, to=DType.I32), axes=(1,), keepdims=False), 0)
     else:
-        counts = b.ReduceSum(b.Cast(mask, to=DType.I32), axes=(1,), keepdims=False)
+        # Where the mask is 1, and nothing else.
+        counts = b.ReduceSum(b.Cast(b.Equal(mask, 1), to=DType.I32), axes=(1,), keepdims=False)
     return normal, counts, total
 
 

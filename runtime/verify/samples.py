@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.runtime.verify.source import compared_constants
+from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
 from minnow.schema.mnn.container import opened
 
@@ -53,6 +53,8 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
     types = {n: opened(t, n)[1] for n, t in model.inputs}
     symbols = _symbols(types)
     choices = {n: compared_constants(model.graph, n) for n, t in types.items() if t.dtype.is_int}
+    below = {n: min(looked_up(model.graph, n) or _LENGTH, _LENGTH) for n, t in types.items() if t.dtype.is_int}
+    cached = _cache_symbols(symbols) is not None
     for k, extents in enumerate(_assignments(symbols)):
         for seed in seeds:
             rng = np.random.default_rng([seed, k])
@@ -61,7 +63,10 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
                 shape = tuple(
                     d if isinstance(d, int) else extents[_key(name, i, d)] for i, d in enumerate(type.shape or ())
                 )
-                inputs[name] = random_value(rng, containers[name], type.dtype, shape, choices.get(name, ()), seed)
+                # The mask of a decoder with a cache counts its tokens: all of them.
+                given = (1,) if cached and "mask" in name.lower() else choices.get(name, ())
+                what = (type.dtype, shape, given, seed, below.get(name, _LENGTH))
+                inputs[name] = random_value(rng, containers[name], *what)
             yield Candidate(inputs, dict(extents))
 
 
@@ -73,16 +78,21 @@ def random_value(rng: np.random.Generator, container: str, *what: Any) -> Any:
 
 
 def random_array(
-    rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], choices: Sequence[int] = (), turn: int = 0
+    rng: np.random.Generator,
+    dtype: DType,
+    shape: tuple[int, ...],
+    choices: Sequence[int] = (),
+    turn: int = 0,
+    below: int = _LENGTH,
 ) -> Array:
-    """Uniform floats in [0, 1), small integers (or one of `choices` in turn), coin flips."""
+    """Uniform floats in [0, 1), integers from 0 to `below` (or one of `choices` in turn), coin flips."""
     if dtype is DType.BOOL:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
     if dtype.is_float:
         return np.asarray(rng.random(shape)).astype(dtype.numpy)
     if choices:
         return np.full(shape, choices[turn % len(choices)], dtype.numpy)
-    return np.asarray(rng.integers(0, 8, shape)).astype(dtype.numpy)
+    return np.asarray(rng.integers(0, below, shape)).astype(dtype.numpy)
 
 
 def _key(name: str, axis: int, dim: Any) -> str:
@@ -103,11 +113,24 @@ def _symbols(types: Mapping[str, TensorType]) -> dict[str, bool]:
     return found
 
 
+def _cache_symbols(symbols: Mapping[str, bool]) -> tuple[str, str] | None:
+    """The symbols for the tokens that a decoder has seen, and for all of them, by what exporters call them."""
+    past, total = ([s for s in symbols if word in s.lower()] for word in ("past", "total"))
+    total += [s for s in past if "+" in s or "total" in s.lower()]
+    past = [s for s in past if s not in total]
+    return (past[0], total[0]) if len(past) == 1 and len(set(total)) == 1 else None
+
+
 def _assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
     """Extents for all symbols: first all that are no batch vary together, then fewer and fewer of them."""
     if not symbols:
         yield {}
         return
+    if names := _cache_symbols(symbols):
+        past, total = names
+        for old, new in ((3, 1), (0, 5)):  # a token after others, and all tokens of a text at once
+            extents = {s: 1 if is_batch else new for s, is_batch in symbols.items()}
+            yield extents | {past: old, total: old + new}
     free = [s for s, is_batch in symbols.items() if not is_batch]
     for n in reversed(range(len(free) + 1)):
         for varying in combinations(free, n):

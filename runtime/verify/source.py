@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -139,6 +139,23 @@ def _collect(value: Value, found: dict[int, None]) -> None:
                 found[int(other.data.numpy().reshape(-1)[0])] = None
         elif node.op in ("Identity", "Cast", "Reshape", "Squeeze"):
             _collect(node.outputs[0], found)
+
+
+def looked_up(graph: Graph, name: str) -> int | None:
+    """The least number of rows of the tables that an input's integers are looked up in; None where there is none."""
+    param = next((p for p in graph.params if p.name == name), None)
+    return None if param is None else min(_rows(param), default=None)
+
+
+def _rows(value: Value) -> Iterator[int]:
+    for node, i in list(value.uses):
+        if node.op == "Gather" and i == 1 and node.inputs[0] is not None:
+            table = node.inputs[0].type.shape
+            rows = table[node.attrs.get("axis", 0)] if table else None
+            if isinstance(rows, int) and rows > 0:
+                yield rows
+        elif node.op in ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze"):
+            yield from _rows(node.outputs[0])
 
 
 def random_outputs(model: Model) -> frozenset[str]:

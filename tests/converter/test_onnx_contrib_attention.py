@@ -22,7 +22,7 @@ def i32(*rows: Any) -> np.ndarray:
 B, S, P, N, D, HIDDEN = 2, 5, 3, 3, 4, 7
 T = P + S
 LEFT = i32([0, 1, 1, 1, 1], [1, 1, 1, 1, 1])
-RIGHT = i32([1, 1, 1, 0, 0], [1, 1, 1, 1, 1])
+RIGHT = i32([1, 2, 1, -1, 0], [1, 1, 1, 1, 1])
 BLOCKS = (RNG.random((B, S, S)) < 0.7).astype(np.int32)
 HEADS = {"num_heads": N}
 CAUSAL = HEADS | {"unidirectional": 1}
@@ -36,7 +36,7 @@ def packed() -> list[Case]:
     def case(*rest: Any, attrs: Any = HEADS, outputs: Any = 1, operands: Any = (x, w, bias)) -> Case:
         return Case("Attention", [*operands, *rest], attrs, outputs, constant=[1, 2])
 
-    masks = [i32(3, 5), i32(4, 5, 1, 0), LEFT, RIGHT, BLOCKS]
+    masks = [i32(3, 5), i32(0, 99), i32(4, 5, 1, 0), LEFT, RIGHT, BLOCKS]
     return [
         case(),
         case(attrs=CAUSAL),
@@ -94,6 +94,8 @@ def many_heads() -> list[Case]:
         case(q, f32(B, N, T, D), f32(B, N, T, D)),
         case(q, f32(B, N, T, D), f32(B, N, T, D), f32(3 * N * D), named=False),
         case(q, k, v, None, i32(3, 8)),
+        case(q, k, v, None, i32(0, 99)),
+        case(q, kv, kv, None, RIGHT),
         case(q, k, v, None, (RNG.random((B, T)) < 0.7).astype(np.int32)),
         case(q, k, v, None, (RNG.random((B, S, T)) < 0.7).astype(np.int32)),
         case(q, k, v, None, None, f32(B, N, S, T)),

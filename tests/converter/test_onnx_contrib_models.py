@@ -57,7 +57,9 @@ class Net:
 
 def session_of(model: onnx.ModelProto, folder: Path, level: int = 2) -> minnow.Session:
     onnx.save(model, str(folder / "m.onnx"))
-    minnow.convert(folder / "m.onnx", output=folder / "m.mnn", verify=False, optimize=level)
+    report = minnow.convert(folder / "m.onnx", output=folder / "m.mnn", optimize=level)
+    assert report.verification is not None
+    assert report.verification.passed
     return minnow.load(folder / "m.mnn", threads=2)
 
 

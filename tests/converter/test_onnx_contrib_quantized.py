@@ -158,7 +158,23 @@ def recurrent() -> list[Case]:
     return [case(1, False, U8), case(2, False, I8, direction="bidirectional"), case(1, True, I8, direction="reverse")]
 
 
-EVERY = [*elementwise(), *pools(), *convolutions(), *products(), *numbers(), *recurrent()]
+def embeddings() -> list[Case]:
+    ids = [RNG.integers(0, 2, (2, 5)).astype(np.int32) for _ in range(2)]
+    mask = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+
+    def case(t: Any, zero: int, segments: bool = True, mask: Any = mask) -> Case:
+        kept = [True, True, segments, True, True]
+        shapes = ((9, 8), (7, 8), (2, 8), (8,), (8,))
+        tables = [small(t, *shape) if k else None for k, shape in zip(kept, shapes, strict=True)]
+        scales = [np.float32(0.01 * (i + 1)) if k else None for i, k in enumerate(kept)]
+        zeros = [np.array(zero + i, t) if k else None for i, k in enumerate(kept)]
+        inputs = [ids[0], ids[1] if segments else None, *tables, mask, *scales, *zeros]
+        return Case("QEmbedLayerNormalization", inputs, {"epsilon": 1e-5}, 2, constant=[*range(2, 7), *range(8, 18)])
+
+    return [case(U8, 120), case(I8, -5), case(U8, 100, segments=False), case(I8, 2, mask=None)]
+
+
+EVERY = [*elementwise(), *pools(), *convolutions(), *products(), *numbers(), *recurrent(), *embeddings()]
 
 
 @pytest.mark.parametrize("case", EVERY, ids=str)
