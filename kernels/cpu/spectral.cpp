@@ -77,7 +77,7 @@ class Spectrum : public Kernel {
     for (int64_t length : {n, n / 2}) {
       if (length < 1) continue;
       const int64_t width = Fft::lanes();
-      doubles_ = std::max(doubles_, Fft::data_size(length, width) + Fft::work_size(length, width));
+      doubles_ = std::max(doubles_, Fft::data_size(length, width) + Fft::work_size(length, width) + 2 * n);
     }
     *workspace = doubles_ * threads * static_cast<int64_t>(sizeof(double));
   }
@@ -90,72 +90,87 @@ class Spectrum : public Kernel {
     const int64_t length = fft_->length();
     double* im = data + length * width;
     std::fill_n(data, 2 * length * width, 0.0);
-    for (int64_t w = 0; w < used; ++w) load(c, l, l.in.start(first + w, l.inner), w, width, data, im);
+    double* work = data + Fft::data_size(length, width);
+    double* row = work + Fft::work_size(length, width);
+    for (int64_t w = 0; w < used; ++w) {
+      read_row(*c.in[0], l.in, l.in.start(first + w, l.inner), row);
+      for (int64_t k = 0; k < static_cast<int64_t>(window_.size()); ++k)
+        for (int i = 0; i < l.in.parts; ++i) row[k * l.in.parts + i] *= window_[static_cast<size_t>(k)];
+      load(l, row, width, data + w, im + w);
+    }
     // With real and imaginary parts in each other's place the transform is the inverse one.
-    double* y = fft_->transform(data, data + Fft::data_size(length, width), width);
-    for (int64_t w = 0; w < used; ++w)
-      (by_half(l) ? &Spectrum::store_half : &Spectrum::store_all)(*this, c, l, l.out.start(first + w, l.inner), w,
-                                                                  width, y, y + length * width);
+    double* y = fft_->transform(data, work, width);
+    for (int64_t w = 0; w < used; ++w) {
+      unload(l, y + w, y + length * width + w, width, row);
+      write_row(row, l.out, l.out.start(first + w, l.inner), c.out[0]);
+    }
   }
 
-  void load(const RunContext& c, const Lines& l, int64_t at, int64_t w, int64_t width, double* re, double* im) const {
-    const DType dtype = c.in[0]->type.dtype;
-    const void* x = c.in[0]->data;
+  // The numbers of a line, from or to a row of doubles.
+  static void read_row(const Tensor& t, const Side& side, int64_t at, double* row) {
+    const DType dtype = t.type.dtype;
+    if (side.step == side.parts)
+      return convert(dtype, offset(t.data, at, dtype_size(dtype)), DType::kF64, row, side.count * side.parts);
+    for (int64_t k = 0; k < side.count; ++k)
+      for (int i = 0; i < side.parts; ++i) row[k * side.parts + i] = element(dtype, t.data, at + k * side.step + i);
+  }
+  static void write_row(const double* row, const Side& side, int64_t at, Tensor* t) {
+    const DType dtype = t->type.dtype;
+    if (side.step == side.parts)
+      return convert(DType::kF64, row, dtype, offset(t->data, at, dtype_size(dtype)), side.count * side.parts);
+    for (int64_t k = 0; k < side.count; ++k)
+      for (int i = 0; i < side.parts; ++i) store(dtype, t->data, at + k * side.step + i, row[k * side.parts + i]);
+  }
+
+  void load(const Lines& l, const double* row, int64_t width, double* re, double* im) const {
+    if (by_half(l)) {
+      for (int64_t k = 0; k < l.in.count; ++k) (k % 2 == 0 ? re : im)[k / 2 * width] = row[k];
+      return;
+    }
     if (l.inverse) std::swap(re, im);
-    const auto part = [&](int64_t k, int i) {
-      const double value = element(dtype, x, at + k * l.in.step + i);
-      return window_.empty() ? value : value * window_[static_cast<size_t>(k)];
-    };
     for (int64_t k = 0; k < l.in.count; ++k) {
-      if (by_half(l)) {
-        (k % 2 == 0 ? re : im)[k / 2 * width + w] = part(k, 0);
-        continue;
-      }
-      re[k * width + w] = part(k, 0);
-      im[k * width + w] = l.in.parts == 2 ? part(k, 1) : 0;
+      re[k * width] = row[k * l.in.parts];
+      im[k * width] = l.in.parts == 2 ? row[k * 2 + 1] : 0;
     }
     if (!l.mirrored) return;
     // The signal is real: so are the first value and, of an even number, the middle one.
-    im[w] = 0;
-    if (l.n % 2 == 0) im[l.n / 2 * width + w] = 0;
+    im[0] = 0;
+    if (l.n % 2 == 0) im[l.n / 2 * width] = 0;
     for (int64_t k = l.n / 2 + 1; k < l.n; ++k) {
-      re[k * width + w] = re[(l.n - k) * width + w];
-      im[k * width + w] = -im[(l.n - k) * width + w];
+      re[k * width] = re[(l.n - k) * width];
+      im[k * width] = -im[(l.n - k) * width];
     }
   }
 
-  static void store_all(const Spectrum&, const RunContext& c, const Lines& l, int64_t at, int64_t w, int64_t width,
-                        const double* re, const double* im) {
+  void unload(const Lines& l, const double* re, const double* im, int64_t width, double* row) const {
+    if (by_half(l)) return unload_half(l, re, im, width, row);
     const double scale = l.inverse ? 1.0 / static_cast<double>(l.n) : 1.0;
     if (l.inverse) std::swap(re, im);
-    const DType dtype = c.out[0]->type.dtype;
     for (int64_t k = 0; k < l.out.count; ++k) {
-      store(dtype, c.out[0]->data, at + k * l.out.step, re[k * width + w] * scale);
-      if (l.out.parts == 2) store(dtype, c.out[0]->data, at + k * l.out.step + 1, im[k * width + w] * scale);
+      row[k * l.out.parts] = re[k * width] * scale;
+      if (l.out.parts == 2) row[k * 2 + 1] = im[k * width] * scale;
     }
   }
 
   // From z[j] = x[2 j] + i x[2 j + 1] the spectra of the even and of the odd samples, and from these the whole.
-  static void store_half(const Spectrum& self, const RunContext& c, const Lines& l, int64_t at, int64_t w,
-                         int64_t width, const double* re, const double* im) {
+  void unload_half(const Lines& l, const double* re, const double* im, int64_t width, double* row) const {
     const int64_t half = l.n / 2;
-    const DType dtype = c.out[0]->type.dtype;
     for (int64_t k = 0; k <= half; ++k) {
-      const int64_t a = k % half * width + w, b = (half - k) % half * width + w;
+      const int64_t a = (k < half ? k : 0) * width, b = (k > 0 ? half - k : 0) * width;
       const double even_re = (re[a] + re[b]) / 2, even_im = (im[a] - im[b]) / 2;
       const double odd_re = (im[a] + im[b]) / 2, odd_im = (re[b] - re[a]) / 2;
-      const double cosine = k == half ? -1 : self.turns_[static_cast<size_t>(2 * k)];
-      const double sine = k == half ? 0 : self.turns_[static_cast<size_t>(2 * k + 1)];
+      const double cosine = k == half ? -1 : turns_[static_cast<size_t>(2 * k)];
+      const double sine = k == half ? 0 : turns_[static_cast<size_t>(2 * k + 1)];
       const double y_re = even_re + cosine * odd_re - sine * odd_im;
       const double y_im = even_im + cosine * odd_im + sine * odd_re;
-      const bool twice = l.out.count == l.n && k > 0 && k < half;
-      const auto put = [&](int64_t place, double imaginary) {
-        if (place >= l.out.count) return;
-        store(dtype, c.out[0]->data, at + place * l.out.step, y_re);
-        store(dtype, c.out[0]->data, at + place * l.out.step + 1, imaginary);
-      };
-      put(k, y_im);
-      if (twice) put(l.n - k, -y_im);
+      if (k < l.out.count) {
+        row[2 * k] = y_re;
+        row[2 * k + 1] = y_im;
+      }
+      if (l.out.count == l.n && k > 0 && k < half) {
+        row[2 * (l.n - k)] = y_re;
+        row[2 * (l.n - k) + 1] = -y_im;
+      }
     }
   }
 
