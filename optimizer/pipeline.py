@@ -50,6 +50,7 @@ LEGALIZE: tuple[tuple[str, str], ...] = (
     ("convolution:*", "and activations that begin with a factor and a summand"),
     ("eliminate_common", "decompositions repeat themselves"),
     ("eliminate_dead", "nothing unused goes into the file"),
+    ("split_products", "when all products of integers are there that will be"),
     ("lower_bools", "after the last folding, which would make constants of them again"),
     ("assign_layout", "last: every node that is there now needs its layout, and none may come after"),
 )

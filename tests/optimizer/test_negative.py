@@ -443,6 +443,13 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                      params="%x: f32[N,2]")),
     ],
     # ---- passes
+    "split_products": [
+        ("", _chain("%a: i32[4] = BitwiseAnd(%x, i32[](1023))", "%y: i32[4] = Mul(%a, i32[](16384))",
+                    params="%x: i32[4]")),
+        ("", _chain("%y: f32[4] = Mul(%x, %x)")),
+        ("", _chain("%a: i32[2] = Mul(%x, i32[](2048))", "%y: f32[*] = Reshape(%z, %a)",
+                    params="%x: i32[2], %z: f32[4]")),
+    ],
     "assign_layout": [("", _chain("%y: f32[1,4,2,2] = Exp(%x)", params="%x: f32[1,4,2,2]"))],
     "eliminate_dead": [("", _chain("%y: f32[4] = Exp(%x)"))],
     "eliminate_common": [("", _chain("%a: f32[4] = LeakyRelu(%x) {alpha=0.5}", "%y: f32[4] = LeakyRelu(%x)",
