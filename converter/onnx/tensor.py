@@ -6,13 +6,15 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import ArrayBlob, Blob, DType, LazyBlob, MappedBlob, TensorType, Value
-from minnow.schema.ir.blob import Array
+
+Array = np.ndarray[Any, Any]
 
 _NO_STRINGS = "the engine computes with numbers only"
 _CUT_STRINGS = "cut the model where its text has become numbers, for example with `onnx.utils.extract_model`"
