@@ -33,7 +33,7 @@ def contrib(*names: str, plain: bool = False) -> Callable[[Callable[..., Any]], 
 
 def standard(
     b: Builder, node: Call, op: str, *inputs: Value | None, version: int = NEWEST, **attrs: Any
-) -> tuple[Value | None, ...]:
+) -> tuple[Any, ...]:
     """What the mapping of an operator of ONNX's own makes of operands and attributes."""
     mapping = onnx.find(op, version)
     if mapping is None:

@@ -149,8 +149,8 @@ def _packed(b: Builder, projected: Value, sizes: tuple[int, ...], count: int, ma
             past: Value | None, added: Value | None, filler: float, scale: float | None, unidirectional: int,
             node: Any) -> Any:  # fmt: skip
     """Attention from [B, S, queries + keys + values]; present keys and values are stacked in front."""
-    if len(sizes) != 3 or sum(sizes) != projected.type.shape[-1]:
-        raise ModelError(f"the sizes {sizes} do not add up to the weights' {projected.type.shape[-1]}")
+    if len(sizes) != 3 or sum(sizes) != static_dim(projected.type, -1, "the projection"):
+        raise ModelError(f"the sizes {sizes} do not add up to those of the projection, which is {projected.type}")
     q, k, v = (split_heads(b, p, count) for p in b.Split(projected, axis=-1, sizes=sizes, n_outputs=3))
     if past is not None:
         halves = b.Split(past, axis=0, sizes=(1, 1), n_outputs=2)
@@ -199,11 +199,11 @@ def _(b, query, key=None, value=None, mask=None, added=None, past_key=None, past
     # The buffers are as long as they will ever be: the part in front of the new key counts, what is behind it stays.
     start = b.Reshape(past_length, np.array([1]))
     axis = np.array([2], np.int32)
-    past = [b.Slice(buffer, np.array([0], np.int32), start, axis) for buffer in (past_key, past_value)]
+    old_k, old_v = (b.Slice(buffer, np.array([0], np.int32), start, axis) for buffer in (past_key, past_value))
     end = np.array([np.iinfo(np.int32).max], np.int32)
     rest = [b.Slice(buffer, b.Add(start, 1), end, axis) for buffer in (past_key, past_value)]
-    out, k, v, scores = _multi_head(b, query, key, value, bias, mask, added, *past, mask_filter_value, num_heads,
-                                      scale, 0)  # fmt: skip
+    out, k, v, scores = _multi_head(b, query, key, value, bias, mask, added, old_k, old_v, mask_filter_value, num_heads,
+                                    scale, 0)  # fmt: skip
     return out, b.Concat(k, rest[0], axis=2), b.Concat(v, rest[1], axis=2), scores
 
 

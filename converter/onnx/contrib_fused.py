@@ -109,7 +109,6 @@ def _(b, x, y, c=None, *, activation="", activation_alpha=None, activation_beta=
 def _conv(b: Builder, node: Any, x: Value, w: Value, bias: Value | None, z: Value | None, activation: str,
           parameters: Any, window: dict[str, Any]) -> Value:  # fmt: skip
     (y,) = standard(b, node, "Conv", x, w, bias, **window)
-    assert y is not None
     names = {"Clip": ("min", "max"), "HardSigmoid": ("alpha", "beta")}.get(activation, ("alpha",))
     if len(parameters) > len(names):
         raise ModelError(f"{activation} has {len(parameters)} parameters")

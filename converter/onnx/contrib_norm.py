@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from minnow.converter.onnx.contrib import cast, contrib, extent, positions
 from minnow.converter.onnx.contrib_fused import channels_first, channels_last
 from minnow.converter.onnx.operand import rank
@@ -88,7 +90,7 @@ def _embedded(b: Builder, ids: Value, segments: Value | None, words: Value, plac
 def _(b, ids, segments, words, places, segment_words, gamma, beta, mask, words_scale, places_scale, segment_scale,
       gamma_scale, beta_scale, words_zero, places_zero, segment_zero=None, gamma_zero=None, beta_zero=None, *,
       epsilon=1e-12):  # fmt: skip
-    def plain(x: Value | None, scale: Value | None, zero: Value | None) -> Value | None:
+    def plain(x: Value | None, scale: Value | None, zero: Value | None) -> Any:
         return x and b.DequantizeLinear(x, scale, zero)
 
     tables = (

@@ -114,7 +114,6 @@ def _(b, x, x_scale, x_zero, y_scale, y_zero=None, *, auto_pad="NOTSET", ceil_mo
     def pool(wide: Value) -> Value:
         (y,) = standard(b, node, "AveragePool", wide, auto_pad=auto_pad, ceil_mode=ceil_mode, kernel_shape=kernel_shape,
                         count_include_pad=count_include_pad, pads=pads, strides=strides)  # fmt: skip
-        assert y is not None
         return y
 
     return _rounded(b, b.Div(_pooled(b, x, x_scale, x_zero, channels_last, pool), y_scale), y_zero, x)

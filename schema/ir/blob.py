@@ -129,16 +129,19 @@ class PackedBlob:
     def numpy(self) -> Array:
         rows, blocks = self.scale.shape
         codes = unpack_codes(self.codes.numpy(), self.bits).reshape(rows, blocks, -1).astype(np.float32)
-        zero = np.float32(1 << (self.bits - 1)) if self.zero is None else self.zero[..., None]
+        if self.zero is None:
+            zero = np.full((1, 1, 1), 1 << (self.bits - 1), np.float32)
+        else:
+            zero = self.zero.astype(np.float32)[..., None]
         numbers = (codes - zero) * self.scale.astype(np.float32)[..., None]
-        return numbers.astype(self._dtype.numpy).reshape(self._shape)
+        return np.asarray(numbers, self._dtype.numpy).reshape(self._shape)
 
 
 def unpack_codes(packed: Array, bits: int) -> Array:
     """Codes of `bits` bits, the first in the low bits of a byte, as one u8 each along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     codes = (packed.astype(np.uint8)[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return codes.reshape(*packed.shape[:-1], -1)
+    return np.asarray(codes).reshape(*packed.shape[:-1], -1)
 
 
 def nbytes(blob: Blob) -> int:
