@@ -18,12 +18,16 @@ TOLERANCE = {np.dtype(np.float16): 5e-3, np.dtype(np.float32): 1e-5, np.dtype(np
 
 
 def model_of(graph: Graph) -> Model:
-    """The graph as a model: inputs are called in0, in1, ..., outputs out0, out1, ..."""
+    """The graph as a model: inputs are called in0, in1, ..., outputs out0, out1, ...; sequences are plain bytes."""
     return Model(
         graph,
-        [(f"in{i}", p.type) for i, p in enumerate(graph.params)],
-        [(f"out{i}", v.type) for i, v in enumerate(graph.outputs)],
+        [(f"in{i}", _plain(p.type)) for i, p in enumerate(graph.params)],
+        [(f"out{i}", _plain(v.type)) for i, v in enumerate(graph.outputs)],
     )
+
+
+def _plain(type: TensorType) -> TensorType:
+    return TensorType(type.dtype, type.shape) if type.holds_tensors else type
 
 
 def session_of(graph: Graph, threads: int = 1) -> minnow.Session:

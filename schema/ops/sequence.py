@@ -20,6 +20,7 @@ from minnow.schema.ops.op import Arg, Int, T, Trait, fill, op
 Array = np.ndarray[Any, Any]
 Bytes = Annotated[np.ndarray[Any, Any], frozenset({DType.U8})]
 DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT})
+STORES = DATA_DEPENDENT | {Trait.EXACT_TYPES}
 
 
 def _place(position: Array | None, count: int, end: int) -> int:
@@ -39,7 +40,7 @@ def _as_declared(array: Array, dtype: DType, shape: tuple[int, ...] | None) -> A
     return np.asarray(array.astype(dtype.numpy))
 
 
-@op(traits=DATA_DEPENDENT)
+@op(traits=STORES)
 def SequenceConstruct(*xs: T, is_optional: bool = False, dtype: DType = DType.F32):
     """The sequence of these tensors, or with `is_optional` the optional that is the only one of them, or nothing.
 
@@ -48,7 +49,7 @@ def SequenceConstruct(*xs: T, is_optional: bool = False, dtype: DType = DType.F3
     return pack(xs, "optional" if is_optional else "sequence")
 
 
-@op(traits=DATA_DEPENDENT)
+@op(traits=STORES)
 def SequenceInsert(sequence: Bytes, x: T, position: Int | None = None):
     """The sequence with x in front of the tensor at `position`, behind the last one by default; -1 is the last one."""
     arrays = unpack(sequence)
@@ -97,7 +98,7 @@ def ConcatFromSequence(
     return _as_declared(np.stack(arrays, axis) if new_axis else np.concatenate(arrays, axis), dtype, shape)
 
 
-@op(traits=DATA_DEPENDENT)
+@op(traits=STORES)
 def SplitToSequence(x: T, split: Int | None = None, *, axis: int = 0, keepdims: bool = True):
     """x cut along an axis: into parts of `split` each (the last one may be smaller) or of these several sizes; without
     it into parts of 1, which lose that axis unless `keepdims`."""
