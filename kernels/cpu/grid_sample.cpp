@@ -26,23 +26,25 @@ struct Sampler {
   int elements() const { return static_cast<int>(std::pow(taps(), axes)); }
 
   // Mirrors at the centers of the outermost elements, or at their outer edges, until inside.
-  float reflect(float at, int64_t n) const {
-    const float low = align_corners ? 0.0f : -0.5f, span = static_cast<float>(align_corners ? n - 1 : n);
+  template <typename F>
+  F reflect(F at, int64_t n) const {
+    const F low = align_corners ? F(0) : -F(0.5), span = static_cast<F>(align_corners ? n - 1 : n);
     if (span <= 0) return 0;
-    const float away = std::fabs(at - low), turns = std::floor(away / span), rest = away - turns * span;
-    return std::fmod(turns, 2.0f) == 0 ? low + rest : low + span - rest;
+    const F away = std::fabs(at - low), turns = std::floor(away / span), rest = away - turns * span;
+    return std::fmod(turns, F(2)) == 0 ? low + rest : low + span - rest;
   }
 
   // The taps of one axis: elements, -1 for those that are 0, and their weights.
-  void axis_taps(float g, int64_t n, int32_t* index, float* weight) const {
-    const float last = static_cast<float>(n - 1);
-    float at = align_corners ? (g + 1) / 2 * last : ((g + 1) * static_cast<float>(n) - 1) / 2;
+  template <typename F>
+  void axis_taps(F g, int64_t n, int32_t* index, F* weight) const {
+    const F last = static_cast<F>(n - 1);
+    F at = align_corners ? (g + 1) / 2 * last : ((g + 1) * static_cast<F>(n) - 1) / 2;
     if (mode != Mode::kCubic && padding != Padding::kZeros) {
       if (padding == Padding::kReflection) at = reflect(at, n);
-      at = std::min(std::max(at, 0.0f), last);
+      at = std::min(std::max(at, F{0}), last);
     }
-    if (!(std::fabs(at) < 1e9f)) at = -1e9f;  // NaN, or as good as infinite: far outside
-    const float base = mode == Mode::kNearest ? std::nearbyint(at) : std::floor(at), part = at - base;
+    if (!(std::fabs(at) < F(1e9))) at = -F(1e9);  // NaN, or as good as infinite: far outside
+    const F base = mode == Mode::kNearest ? std::nearbyint(at) : std::floor(at), part = at - base;
     switch (mode) {
       case Mode::kNearest:
         weight[0] = 1;
@@ -52,9 +54,9 @@ struct Sampler {
         weight[1] = part;
         break;
       case Mode::kCubic: {
-        constexpr float a = -0.75f;
-        const auto near = [](float d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-        const auto far = [](float d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+        constexpr F a = -F(0.75);
+        const auto near = [](F d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+        const auto far = [](F d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
         weight[0] = far(part + 1);
         weight[1] = near(part);
         weight[2] = near(1 - part);
@@ -62,24 +64,25 @@ struct Sampler {
       }
     }
     for (int k = 0; k < taps(); ++k) {
-      float place = base + static_cast<float>(mode == Mode::kCubic ? k - 1 : k);
+      F place = base + static_cast<F>(mode == Mode::kCubic ? k - 1 : k);
       if (padding == Padding::kZeros) {
         index[k] = place >= 0 && place <= last ? static_cast<int32_t>(place) : -1;
       } else {
         if (padding == Padding::kReflection) place = reflect(place, n);
-        index[k] = static_cast<int32_t>(std::min(std::max(place, 0.0f), last));
+        index[k] = static_cast<int32_t>(std::min(std::max(place, F(0)), last));
       }
     }
   }
 
   // All taps at one place: element numbers in a plane of the image (-1: zero), and weights.
-  void place_taps(const float* grid, int32_t* element, float* weight) const {
+  template <typename F>
+  void place_taps(const F* grid, int32_t* element, F* weight) const {
     element[0] = 0;
     weight[0] = 1;
     int count = 1, stride = 1;
     for (int axis = 0; axis < axes; ++axis) {
       int32_t index[4];
-      float w[4];
+      F w[4];
       axis_taps(grid[axis], size[axis], index, w);
       // The taps so far, once for each tap of this axis; backwards, as the first copy takes their own place.
       for (int k = taps() - 1; k >= 0; --k) {
@@ -96,12 +99,12 @@ struct Sampler {
 };
 
 // kElements is the number of taps when known at compile time, else 0.
-template <int kElements>
-void sample_plane(const float* plane, const int32_t* element, const float* weight, int elements, int64_t n, float* y) {
+template <int kElements, typename F>
+void sample_plane(const F* plane, const int32_t* element, const F* weight, int elements, int64_t n, F* y) {
   const int count = kElements > 0 ? kElements : elements;
   for (int64_t i = 0; i < n; ++i, element += count, weight += count) {
-    float sum = 0;
-    for (int k = 0; k < count; ++k) sum += weight[k] * (element[k] < 0 ? 0.0f : plane[element[k]]);
+    F sum = 0;
+    for (int k = 0; k < count; ++k) sum += weight[k] * (element[k] < 0 ? F(0) : plane[element[k]]);
     y[i] = sum;
   }
 }
@@ -123,9 +126,10 @@ Status read_sampler(const Attrs& attrs, const Shape& x, Sampler* s) {
 Status infer_grid_sample(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
   MINNOW_RETURN_IF_ERROR(require_rank(c, 0, 3, 2 + kMaxAxes));
-  for (int i = 0; i < 2; ++i)
-    if (c.in(i).dtype != DType::kF32)
-      return fail(Code::kUnsupported, "input %d is %s; only f32 is sampled", i, dtype_name(c.in(i).dtype));
+  const DType dtype = c.in(0).dtype;
+  MINNOW_RETURN_IF_ERROR(require_dtype(c, 1, dtype));
+  if (dtype != DType::kF32 && dtype != DType::kF64)
+    return fail(Code::kUnsupported, "an image of %s; f32 and f64 are sampled", dtype_name(dtype));
   const Shape &x = c.shape(0), &grid = c.shape(1);
   Sampler sampler;
   MINNOW_RETURN_IF_ERROR(read_sampler(c.attrs, x, &sampler));
@@ -137,17 +141,20 @@ Status infer_grid_sample(InferContext& c) {
   if (plane == 0 && y.count() != 0) return fail(Code::kFormat, "the image %s has no elements", x.str().c_str());
   if (plane > std::numeric_limits<int32_t>::max())
     return fail(Code::kUnsupported, "the image %s is too large", x.str().c_str());
-  c.set(0, DType::kF32, y);
+  c.set(0, dtype, y);
   return check_shape(y);
 }
 
+// F: float or double, of the image, the grid and all between.
+template <typename F>
 class GridSampleKernel final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_sampler(node.attrs, node.in[0]->shape, &sampler_));
     threads_ = std::max(1, node.threads);
     table_ = kPlaces * sampler_.elements();
-    *workspace = threads_ * table_ * static_cast<int64_t>(sizeof(int32_t) + sizeof(float));
+    words_ = table_ * static_cast<int64_t>(1 + sizeof(F) / sizeof(int32_t));
+    *workspace = threads_ * words_ * static_cast<int64_t>(sizeof(int32_t));
     return ok();
   }
 
@@ -159,15 +166,15 @@ class GridSampleKernel final : public Kernel {
     const int64_t tables = (places + kPlaces - 1) / kPlaces;
     const int elements = sampler_.elements();
     auto range = [&](int64_t begin, int64_t end, int worker) {
-      int32_t* element = static_cast<int32_t*>(c.workspace) + worker * 2 * table_;
-      float* weight = reinterpret_cast<float*>(element + table_);
+      int32_t* element = static_cast<int32_t*>(c.workspace) + worker * words_;
+      F* weight = reinterpret_cast<F*>(element + table_);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t image = task / tables, first = task % tables * kPlaces, n = std::min(kPlaces, places - first);
-        const float* grid = c.in[1]->as<float>() + (image * places + first) * sampler_.axes;
+        const F* grid = c.in[1]->as<F>() + (image * places + first) * sampler_.axes;
         for (int64_t i = 0; i < n; ++i)
           sampler_.place_taps(grid + i * sampler_.axes, element + i * elements, weight + i * elements);
         for (int64_t channel = image * channels; channel < (image + 1) * channels; ++channel)
-          sample(x.as<float>() + channel * plane, element, weight, n, y.as<float>() + channel * places + first);
+          sample(x.as<F>() + channel * plane, element, weight, n, y.as<F>() + channel * places + first);
       }
     };
     const int64_t tasks = x.dim(0) * tables;
@@ -176,7 +183,7 @@ class GridSampleKernel final : public Kernel {
   }
 
  private:
-  void sample(const float* plane, const int32_t* element, const float* weight, int64_t n, float* y) const {
+  void sample(const F* plane, const int32_t* element, const F* weight, int64_t n, F* y) const {
     switch (sampler_.elements()) {
       case 1:
         return sample_plane<1>(plane, element, weight, 1, n, y);
@@ -189,10 +196,14 @@ class GridSampleKernel final : public Kernel {
 
   Sampler sampler_;
   int threads_ = 1;
-  int64_t table_ = 0;
+  int64_t table_ = 0;  // elements in the table of a thread
+  int64_t words_ = 0;  // of 4 bytes, which it takes
 };
 
-std::unique_ptr<Kernel> create_grid_sample(const NodeContext&) { return std::make_unique<GridSampleKernel>(); }
+std::unique_ptr<Kernel> create_grid_sample(const NodeContext& node) {
+  if (node.in[0]->dtype == DType::kF64) return std::make_unique<GridSampleKernel<double>>();
+  return std::make_unique<GridSampleKernel<float>>();
+}
 
 MINNOW_OP("GridSample", infer_grid_sample, create_grid_sample);
 

@@ -321,3 +321,19 @@ def test_sums_of_doubles_are_sums_of_doubles() -> None:
     normal = (a - mean) / np.sqrt(((a - mean) ** 2).mean(1, keepdims=True) + 0.25)
     np.testing.assert_allclose(run("LayerNorm", [a], axis=-1, epsilon=0.25)[0], normal, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(run("CumSum", [a, np.array(1)])[0], np.cumsum(a, 1), atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["GridSample", "RoiAlign", "MaxRoiPool"])
+def test_images_of_doubles_are_sampled_as_doubles(name: str) -> None:
+    third = 1 / 3
+    for sample in get(name).cases():
+        if any(a is not None and a.dtype == np.float16 for a in sample.inputs):
+            continue
+        # Numbers that float32 has not; places stay, so that none comes to lie on the other side of an edge.
+        operands = [a if a is None or a.dtype != np.float32 else a.astype(np.float64) for a in sample.inputs]
+        operands[0] = operands[0] * third
+        attrs = {k: v for k, v in sample.attrs.items() if v is not None}
+        (got,) = run(name, operands, **attrs)
+        (want,) = get(name).evaluate(operands, attrs)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-13 * max(1.0, np.abs(want).max(initial=0)))
+        assert got.size == 0 or not got.any() or (got.astype(np.float32) != got).any()
