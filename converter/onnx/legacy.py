@@ -8,6 +8,7 @@ import numpy as np
 import onnx as package
 
 from minnow.converter.onnx.frontend import frontend as onnx
+from minnow.converter.onnx.neural import batch_norm_of_batch
 from minnow.converter.onnx.operand import constant, ints, rank
 from minnow.converter.onnx.tensor import dtype_of
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -64,9 +65,11 @@ def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, is_test=0, spatial=1, node)
 
 
 @onnx.op("BatchNormalization", since=7, until=8)
-def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, spatial=1, node):
+def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, spatial=1, node):
+    if node.n_outputs > 1 and spatial:
+        return batch_norm_of_batch(b, x, scale, bias, mean, var, epsilon, momentum)[: node.n_outputs]
     if node.n_outputs > 1:
-        raise UnsupportedError("BatchNormalization in training mode is not supported", hint="export for inference")
+        raise UnsupportedError("BatchNormalization in training mode is not supported with spatial=0")
     return _batch_norm(b, x, scale, bias, mean, var, epsilon, spatial)
 
 

@@ -8,36 +8,40 @@ import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import rank, static_dim
-from minnow.schema.errors import UnsupportedError
+from minnow.schema.errors import ModelError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
 
 
 @onnx.op("BatchNormalization", since=9)
 def _(b, x, scale, bias, mean, var, *, epsilon=1e-5, momentum=0.9, training_mode=0, node):
-    if training_mode:
-        return _batch_norm_of_batch(b, x, scale, bias, mean, var, epsilon, momentum)
+    # Before opset 14 it is the outputs that say whether the model is being trained.
+    if training_mode or (node.n_outputs > 1 and node.version < 14):
+        return batch_norm_of_batch(b, x, scale, bias, mean, var, epsilon, momentum)[: node.n_outputs]
     if node.n_outputs > 1:
-        raise UnsupportedError("BatchNormalization in training mode is not supported", hint="export for inference")
-    return b.BatchNorm(x, scale, bias, mean, var, epsilon=epsilon)
+        raise ModelError("BatchNormalization has running statistics as outputs without training_mode")
+    # From opset 15 on the statistics may be wider than the data.
+    numbers = (v if v.type.dtype is x.type.dtype else b.Cast(v, to=x.type.dtype) for v in (scale, bias, mean, var))
+    return b.BatchNorm(x, *numbers, epsilon=epsilon)
 
 
-def _batch_norm_of_batch(
+def batch_norm_of_batch(
     b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var: Value, epsilon: float, momentum: float
 ) -> tuple[Value, ...]:
-    """Normalizes by the statistics of the batch itself; also gives the running ones after it."""
+    """Normalizes by the statistics of the batch itself; also gives the running ones after it, and its own."""
     n = rank(x, "the input of BatchNormalization")
     axes = (0, *range(2, n))
     centered = b.Sub(x, b.ReduceMean(x, axes=axes))
     variance = b.ReduceMean(b.Square(centered), axes=axes)
     per_channel = np.array([-1, *[1] * (n - 2)])
     y = b.Div(centered, b.Sqrt(b.Add(variance, epsilon)))
-    y = b.Add(b.Mul(y, b.Reshape(scale, per_channel)), b.Reshape(bias, per_channel))
-    running = [
-        b.Add(b.Mul(old, momentum), b.Mul(b.Cast(b.Reshape(new, np.array([-1])), to=old.type.dtype), 1.0 - momentum))
-        for old, new in ((mean, b.ReduceMean(x, axes=axes)), (var, variance))
-    ]
-    return (y, *running)
+    factor, shift = (b.Reshape(b.Cast(v, to=x.type.dtype), per_channel) for v in (scale, bias))
+    y = b.Add(b.Mul(y, factor), shift)
+    flat = [b.Reshape(v, np.array([-1])) for v in (b.ReduceMean(x, axes=axes), variance)]
+    own = [b.Cast(v, to=old.type.dtype) for v, old in zip(flat, (mean, var), strict=True)]
+    pairs = zip((mean, var), own, strict=True)
+    running = [b.Add(b.Mul(old, momentum), b.Mul(new, 1.0 - momentum)) for old, new in pairs]
+    return (y, *running, *own)
 
 
 @onnx.op("InstanceNormalization")
@@ -131,11 +135,15 @@ def _(b, x, scales, *, mode="nearest"):
 
 @onnx.op("Resize", until=10)
 def _(b, x, scales, *, mode="nearest"):
+    if mode == "nearest" and (scales.data is None or np.any(scales.data.numpy() < 1)):
+        # Nobody wrote down which element is the nearest; where x shrinks, onnxruntime takes the upper one.
+        x = _upsample(b, x, b.Max(scales, 1.0), mode)
+        return _upsample(b, x, b.Min(scales, 1.0), mode, "ceil")
     return _upsample(b, x, scales, mode)
 
 
-def _upsample(b: Builder, x: Value, scales: Any, mode: str) -> Value:
-    return b.Resize(x, None, scales, mode=_MODES[mode], coordinate_mode="asymmetric", nearest_mode="floor")
+def _upsample(b: Builder, x: Value, scales: Any, mode: str, nearest: str = "floor") -> Value:
+    return b.Resize(x, None, scales, mode=_MODES[mode], coordinate_mode="asymmetric", nearest_mode=nearest)
 
 
 @onnx.op("Resize", since=11)
