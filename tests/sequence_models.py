@@ -43,7 +43,8 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         [{"x": f32(a, 3), "y": f32(b, 3), "z": f32(2, c)} for a, b, c in ((2, 5, 3), (0, 1, 1), (4, 0, 0))],
     ),
     "split": (
-        """(float[N, M] x, int64 i, int64[K] sizes) => (seq(float[]) rows, float[] row, float[] part, seq(float[]) some) {
+        """(float[N, M] x, int64 i, int64[K] sizes) =>
+           (seq(float[]) rows, float[] row, float[] part, seq(float[]) some) {
           rows = SplitToSequence <axis = 0, keepdims = 0> (x)
           row = SequenceAt(rows, i)
           two = Constant <value_int = 2> ()
@@ -121,6 +122,14 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
           y = SequenceMap(s, t) <body = b (float[] e, float[] v) => (float[] a) { a = Add(e, v) }>
         }""",
         [{"s": [f32(2), f32(3, 3)], "t": [f32(1), f32(3)]}],
+    ),
+    "map of one shape": (
+        """(seq(float[3]) s, float[3] w) => (seq(float[]) y, seq(float[]) z) {
+          y, z = SequenceMap(s, w) <body = b (float[3] e, float[3] v) => (float[3] a, float[1] m) {
+            a = Mul(e, v) axes = Constant <value_ints = [0]> () m = ReduceMax(a, axes)
+          }>
+        }""",
+        [{"s": [f32(3) for _ in range(n)], "w": f32(3)} for n in (4, 1, 0)],
     ),
     "map over rows": (
         """(float[4, 3] x) => (float[] y) {

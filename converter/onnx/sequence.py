@@ -13,6 +13,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ir.type import optional, sequence
 from minnow.schema.ops import Builder
+from minnow.schema.ops.encoding import bound
 
 
 def element_of(value: Value, what: str) -> TensorType:
@@ -101,9 +102,34 @@ def _(b, x, split=None, *, axis=0, keepdims=1):
     return b.SplitToSequence(x, split, axis=axis, keepdims=bool(keepdims))
 
 
+_MOST_NODES = 1024
+"""A loop with a body is smaller than more nodes than this."""
+
+
+def _count(holder: Value) -> int | None:
+    """How many tensors a sequence holds, when that is known here."""
+    node = holder.producer
+    if node is None or node.op not in ("SequenceConstruct", "SplitToSequence"):
+        return None
+    if node.op == "SequenceConstruct":
+        return len(node.inputs)
+    shape, attrs = node.input(0).type.shape, bound(node)
+    extent = None if shape is None else shape[attrs["axis"]]
+    return extent if isinstance(extent, int) and not node.has_input(1) else None
+
+
+def _round(b: Builder, body: Graph, operands: Sequence[Value], captured: Sequence[Value], i: int) -> list[Value]:
+    """The results of one round of a map, whose nodes go into the current graph."""
+    given = [at(b, v, np.array(i, np.int64), "a sequence") if v.type.holds_tensors else v for v in operands]
+    return b.graph.absorb(body, dict(zip(body.params, [*given, *captured], strict=True)))
+
+
 @onnx.op("SequenceMap")
 def _(b, first, *others, body, node):
-    """A loop over the positions: its body takes an element of every sequence, and the tensors as they are."""
+    """A loop over the positions: its body takes an element of every sequence, and the tensors as they are.
+
+    Where it is known how many there are, the body stands there as often, and the sequences can vanish.
+    """
     operands = [first, *others]
     holders = [v.type.holds_tensors for v in operands]
     if not holders[0]:
@@ -113,6 +139,11 @@ def _(b, first, *others, body, node):
     results = [v.type for v in inner.outputs]
     if any(t.holds_tensors for t in results):
         raise UnsupportedError("sequences of sequences are not supported")
+    count = _count(first)
+    if count is not None and count * len(inner) <= _MOST_NODES:
+        rows = [_round(b, inner.clone(), operands, captured, i) for i in range(count)]
+        dtypes = [t.dtype for t in results]
+        return tuple(b.SequenceConstruct(*(row[k] for row in rows), dtype=dtype) for k, dtype in enumerate(dtypes))
     # What all rounds give in one shape is stacked by the loop, which copies it once; else a sequence grows.
     stacked = all(t.is_static for t in results)
     graph = Graph(f"{node.name}/body")

@@ -85,7 +85,7 @@ def test_a_file_reads_back_as_the_same_model(name: str, tmp_path: Path) -> None:
         assert_same(second.run(feeds[0])[key], want, f"{name}: {key}")
 
 
-@pytest.mark.parametrize("name", ["concatenate", "unbind"])
+@pytest.mark.parametrize("name", ["concatenate", "unbind", "map over rows"])
 def test_nothing_is_left_of_sequences_that_are_known(name: str, tmp_path: Path) -> None:
     from minnow.converter import read
 
