@@ -68,6 +68,11 @@ def dtype_of(code: int, where: str) -> DType:
     return _DTYPES[code]
 
 
+def code_of(dtype: DType) -> int:
+    """The number that ONNX has for an element type."""
+    return next(code for code, known in _DTYPES.items() if known is dtype)
+
+
 def no_strings(where: str) -> UnsupportedError:
     """What to raise where a string tensor would reach the engine."""
     return UnsupportedError("string tensors are not supported", where=where, why=_NO_STRINGS, hint=_CUT_STRINGS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from minnow.schema.errors import MinnowError
-from minnow.schema.ir import Graph, Model, TensorType, Value
+from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +35,13 @@ class Source(Protocol):
 class OnnxRuntime:
     """onnxruntime with all its optimizations off, so that it computes what the file says."""
 
-    def __init__(self, path: Path, outputs: Sequence[str]) -> None:
+    def __init__(self, path: Path, outputs: Mapping[str, DType], foreign: bool = False) -> None:
+        """
+        Args:
+            path: the model.
+            outputs: their types.
+            foreign: some input or output is of a type that numpy itself does not have.
+        """
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
@@ -48,7 +55,8 @@ class OnnxRuntime:
             return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
         self.name = f"onnxruntime {onnxruntime.__version__}"
-        self._outputs = list(outputs)
+        self._outputs = dict(outputs)
+        self._foreign = foreign
         self._plain = partial(session, levels.ORT_DISABLE_ALL)
         self._optimized = partial(session, levels.ORT_ENABLE_ALL)
         self._session = self._plain()
@@ -65,10 +73,39 @@ class OnnxRuntime:
 
     def _run(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
         try:
-            results = session.run(self._outputs, dict(inputs))
+            if self._foreign:
+                return self._run_foreign(session, inputs)
+            results = session.run(list(self._outputs), dict(inputs))
         except Exception as e:  # onnxruntime raises a class per status code, none of them public
             raise RuntimeError(str(e)) from e
         return dict(zip(self._outputs, results, strict=True))
+
+    def _run_foreign(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """By way of onnxruntime's own values: it takes and gives no arrays of types that numpy itself does not have."""
+        from onnxruntime import OrtValue
+
+        from minnow.converter.onnx.tensor import code_of
+
+        given = {}
+        for name, array in inputs.items():
+            dtype = DType.of(array.dtype)
+            bits = np.ascontiguousarray(array).view(f"u{dtype.size}") if dtype in FOREIGN else array
+            given[name] = OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code_of(dtype))
+        results = {}
+        for (name, dtype), value in zip(
+            self._outputs.items(), session.run_with_ort_values(list(self._outputs), given), strict=True
+        ):
+            if dtype not in FOREIGN:
+                results[name] = value.numpy()
+                continue
+            shape = tuple(value.shape())
+            data = ctypes.string_at(value.data_ptr(), int(np.prod(shape)) * dtype.size)
+            results[name] = np.frombuffer(data, dtype.numpy).reshape(shape)
+        return results
+
+
+FOREIGN = frozenset({DType.BF16, DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ})
+"""Types of a whole byte and more that onnxruntime computes with, and numpy does not know by itself."""
 
 
 class Reference:
@@ -112,8 +149,14 @@ def open_source(path: Path, model: Model) -> tuple[Source, str]:
     """The best available reference, and a note when it is not the source's own runtime."""
     if model.source != "onnx":
         return Reference(model), ""
+    types = {t.dtype for _, t in (*model.inputs, *model.outputs)}
+    if unknown := sorted(t for t in types - FOREIGN if t.is_storage):
+        names = ", ".join(map(str, unknown))
+        return Reference(
+            model
+        ), f"onnxruntime takes no arrays of {names} from Python: compared with the numpy reference"
     try:
-        return OnnxRuntime(path, [n for n, _ in model.outputs]), ""
+        return OnnxRuntime(path, {n: t.dtype for n, t in model.outputs}, bool(types & FOREIGN)), ""
     except ImportError:
         return Reference(model), "onnxruntime is not installed: compared with the numpy reference"
     except Exception as e:  # noqa: BLE001  (a class per status code, none of them public)

@@ -230,6 +230,19 @@ def test_nan_and_infinity_are_told(dtype, tmp_path):
     np.testing.assert_array_equal(got["i"], np.isinf(x.astype(np.float32)))
 
 
+@pytest.mark.parametrize("dtype", DType, ids=str)
+def test_conversion_is_verified(dtype, tmp_path):
+    """By onnxruntime, where it can be given arrays of that type."""
+    x = some(dtype, 3, 8)
+    nodes = [N("Cast", ["x"], ["c"], to=TensorProto.FLOAT), N("Transpose", ["x"], ["y"])]
+    onnx.save(model_of(nodes, {"x": x}, {"c": TensorProto.FLOAT, "y": CODE[dtype]}, opset=23), tmp_path / "m.onnx")
+    verification = minnow.convert(tmp_path / "m.onnx", output=tmp_path / "m.mnn").verification
+    assert verification is not None
+    assert verification.passed
+    judge = "numpy reference" if dtype.bits < 8 or dtype is DType.F8E8M0 else "onnxruntime"
+    assert verification.reference.startswith(judge)
+
+
 # ---- bits
 
 

@@ -13,7 +13,7 @@ from engine_oracle import f32, model_of, normal
 
 import minnow
 from minnow.runtime import _engine
-from minnow.schema.ir import DType, Graph
+from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
@@ -138,6 +138,27 @@ def test_run(api, session):
     only = Tensor()
     assert api.minnow_run(session, c.byref(unnamed), c.c_size_t(1), c.byref(only), c.c_size_t(1)) == OK
     assert only.name == b"out0"
+
+
+@pytest.mark.parametrize("dtype", DType, ids=str)
+def test_every_type_goes_in_and_out(api, dtype):
+    graph = Graph()
+    x = graph.add_param(TensorType(dtype, ("n", 2)))
+    graph.outputs = [Builder(graph).Transpose(x, perm=(1, 0))]
+    data = encode(model_of(graph))
+    model, session = c.c_void_p(), c.c_void_p()
+    assert api.minnow_load_memory(data, c.c_size_t(len(data)), c.byref(model)) == OK
+    assert api.minnow_create_session(model, c.byref(Options(1, 0)), c.byref(session)) == OK
+    info = Info()
+    assert api.minnow_input_info(session, c.c_size_t(0), c.byref(info)) == OK
+    assert list(DType)[info.dtype] is dtype
+    x = np.array([0, 1, 1, 0, 1, 1]).astype(dtype.numpy).reshape(3, 2)
+    given, out = tensor(x), Tensor()
+    assert api.minnow_run(session, c.byref(given), c.c_size_t(1), c.byref(out), c.c_size_t(1)) == OK
+    assert array_of(out).dtype == x.dtype
+    assert array_of(out).tobytes() == np.ascontiguousarray(x.T).tobytes()
+    api.minnow_free_session(session)
+    api.minnow_free_model(model)
 
 
 def test_errors_say_what_and_where(api, session, tmp_path):

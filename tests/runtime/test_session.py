@@ -13,7 +13,7 @@ from engine_oracle import check, f32, model_of, normal, run, session_of
 import minnow
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType
-from minnow.schema.mnn import encode
+from minnow.schema.mnn import decode, encode
 from minnow.schema.ops import Builder
 
 RNG = np.random.default_rng(0)
@@ -120,6 +120,19 @@ def test_small_types_take_numbers_that_they_hold(dtype):
     for x in (one * 1000000, np.array([1.03]), np.array(["1"])):
         with pytest.raises(UsageError, match=dtype.numpy.name):
             session.run({"x": x})
+
+
+@pytest.mark.parametrize("text", ["[]", "nonsense", '{"x": "f9"}', '{"x": 3}', '{"x": "f64"}', '{"x": "u32"}'])
+def test_types_that_the_metadata_invents_are_refused(text):
+    graph = Graph()
+    x = graph.add_param(TensorType(DType.U8, (2,)))
+    graph.outputs = [Builder(graph).Identity(x)]
+    kind = TensorType(DType.U8, (2,))
+    data = encode(Model(graph, [("x", kind)], [("y", kind)], metadata={"minnow.types": text}))
+    with pytest.raises(FormatError):
+        minnow.load(data)
+    with pytest.raises(FormatError):
+        decode(data)
 
 
 @pytest.mark.parametrize(
