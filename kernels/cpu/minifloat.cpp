@@ -69,26 +69,36 @@ const float* table_of(DType t) {
   return kTables[static_cast<size_t>(index_of(t))].data();
 }
 
-uint8_t encoded(const Format& f, float x, bool saturate) {
-  const float magnitude = std::abs(x);
-  const bool negative = std::signbit(x);
-  if (std::isnan(x)) {
-    if (f.nan == 0) return negative ? 0 : f.sign;  // as others do, though nothing asks for it
-    return static_cast<uint8_t>(f.signed_specials && negative ? f.nan | f.sign : f.nan);
+float float_of(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// Without branches, so that the compiler may vectorize it.
+void encode(const Format& f, const float* in, uint8_t* out, int64_t n, bool saturate) {
+  const int shift = 23 - f.mantissa, least = 1 - f.bias;  // exponent of the least normal number
+  const uint32_t rebias = static_cast<uint32_t>(127 - f.bias) << f.mantissa, half = (1u << (shift - 1)) - 1;
+  const uint32_t least_bits = static_cast<uint32_t>(least + 127) << 23;
+  // Added to a number below that, it leaves the bits of a subnormal at the end of the mantissa, rounded.
+  const uint32_t magic = static_cast<uint32_t>(least - f.mantissa + 23 + 127) << 23;
+  const uint32_t most = f.most, beyond = saturate ? f.most : f.overflow, nan = f.nan, sign_bit = f.sign;
+  // A type without NaN has a zero for it, of the other sign: so do others, though nothing asks for it.
+  const uint32_t flip = nan == 0 ? sign_bit : 0;
+  const uint32_t unsigned_code = f.signed_specials ? ~0u : nan;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = bits_of(in[i]), x = bits & 0x7FFFFFFFu;
+    const uint32_t normal = ((x + half + (x >> shift & 1u)) >> shift) - rebias;
+    const uint32_t tiny = bits_of(float_of(x) + float_of(magic)) - magic;
+    uint32_t code = x < least_bits ? tiny : normal;
+    code = code > most ? beyond : code;
+    const bool is_nan = x > 0x7F800000u;
+    code = is_nan ? nan : code;
+    uint32_t sign = (bits >> 31) * sign_bit;
+    sign ^= is_nan ? flip : 0u;
+    const bool plain = unsigned_code != ~0u && (code == 0 || code == unsigned_code);
+    out[i] = static_cast<uint8_t>(plain ? code : code | sign);
   }
-  // In units of the last place, which are powers of two: so the only rounding is that of rint. A carry into the next
-  // exponent is what the code does by itself.
-  const int least = 1 - f.bias;
-  const int raw = static_cast<int>(bits_of(magnitude) >> 23) - 127;
-  int code = f.most + 1;
-  if (raw <= f.bias + 1) {
-    const int exponent = raw < least ? least : raw;
-    const float unit = std::ldexp(1.0f, f.mantissa - exponent);
-    code = ((exponent - least) << f.mantissa) + static_cast<int>(std::rint(magnitude * unit));
-  }
-  if (code > f.most) code = saturate ? f.most : f.overflow;
-  if (!f.signed_specials && (code == 0 || code == f.nan)) return static_cast<uint8_t>(code);
-  return static_cast<uint8_t>(negative ? code | f.sign : code);
 }
 
 uint8_t power_of_two(float x, const Storing& how) {
@@ -116,7 +126,7 @@ void f32_to_minifloat(const float* in, DType to, uint8_t* out, int64_t n, Storin
   if (to == DType::kF8E8M0) {
     for (int64_t i = 0; i < n; ++i) out[i] = power_of_two(in[i], how);
   } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = encoded(format, in[i], how.saturate);
+    encode(format, in, out, n, how.saturate);
   }
 }
 
