@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import Value
+from minnow.schema.ir import UNKNOWN, Value
+from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder
 
 
@@ -20,8 +22,9 @@ def einsum(b: Builder, equation: str, operands: Sequence[Value]) -> Value:
 
     Raises:
         ModelError: the equation does not fit the operands.
-        UnsupportedError: the rank of an operand is open.
+        UnsupportedError: the rank of an operand is open, and the equation has an ellipsis for it.
     """
+    operands = _ranked(b, equation, operands)
     terms, result = _parse(equation, operands)
     values = list(operands)
     for k, term in enumerate(terms):
@@ -37,6 +40,16 @@ def einsum(b: Builder, equation: str, operands: Sequence[Value]) -> Value:
     elif current in operands:
         current = b.Identity(current)
     return current
+
+
+def _ranked(b: Builder, equation: str, operands: Sequence[Value]) -> list[Value]:
+    """The operands, those of open rank with the rank that their labels say."""
+    out = list(operands)
+    for i, (term, value) in enumerate(zip(equation.replace(" ", "").partition("->")[0].split(","), out, strict=False)):
+        if value.type.rank is None and "..." not in term:
+            out[i] = b.Identity(value)
+            out[i].type = value.type.with_shape((UNKNOWN,) * len(term))
+    return out
 
 
 def _parse(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
@@ -102,44 +115,70 @@ def _summed(b: Builder, x: Value, labels: str, needed: set[str]) -> tuple[Value,
 
 
 def _product(b: Builder, x: Value, xs: str, y: Value, ys: str, needed: set[str]) -> tuple[Value, str]:
+    """One matrix product over all labels that both have and nobody else needs."""
     shared = [c for c in xs if c in ys]
     batch = [c for c in shared if c in needed]
     inner = [c for c in shared if c not in needed]
     rows, columns = [c for c in xs if c not in shared], [c for c in ys if c not in shared]
-    shapes = (x.type.shape or (), y.type.shape or ())
-    extents = {
-        c: d
-        for labels, shape in zip((xs, ys), shapes, strict=True)
-        for c, d in zip(labels, shape, strict=True)
-        if d != 1
-    }
-    fixed = all(isinstance(d, int) for shape in shapes for d in shape)
-    full = all(shapes[0][xs.index(c)] == shapes[1][ys.index(c)] for c in shared)
-    if not inner or not fixed or not full:
-        return _broadcast_product(b, x, xs, y, ys, batch + inner + rows + columns, inner)
-    sizes = {c: int(extents.get(c, 1)) for c in (*xs, *ys)}
-
-    def matrix(v: Value, labels: str, *groups: list[str]) -> Value:
-        order = [c for g in groups for c in g]
-        v = b.Transpose(v, perm=tuple(labels.index(c) for c in order))
-        shape = [sizes[c] for c in batch] + [prod(sizes[c] for c in g) for g in groups[1:]]
-        v = b.Reshape(v, np.array(shape, np.int64))
-        return v
-
-    z = b.MatMul(matrix(x, xs, batch, rows, inner), matrix(y, ys, batch, inner, columns))
-    labels = [*batch, *rows, *columns]
-    return b.Reshape(z, np.array([sizes[c] for c in labels], np.int64)), "".join(labels)
+    if not inner:
+        return _outer_product(b, x, xs, y, ys, batch + rows + columns)
+    x, y = _alike(b, x, xs, y, ys, inner), _alike(b, y, ys, x, xs, inner)
+    x, y = (_ordered(b, v, labels, order) for v, labels, order in
+            ((x, xs, batch + rows + inner), (y, ys, batch + inner + columns)))  # fmt: skip
+    # Extents of 1 among the batch are left to the product, which broadcasts them.
+    n, r, k, c = len(batch), len(rows), len(inner), len(columns)
+    z = b.MatMul(_grouped(b, x, n, r, k), _grouped(b, y, n, k, c))
+    if (r, c) != (1, 1):
+        z = b.Reshape(z, _concat(b, [_dims(b, z, 0, n), _dims(b, x, n, n + r), _dims(b, y, n + k, n + k + c)]))
+    return z, "".join([*batch, *rows, *columns])
 
 
-def _broadcast_product(
-    b: Builder, x: Value, xs: str, y: Value, ys: str, order: list[str], inner: list[str]
-) -> tuple[Value, str]:
-    """Elementwise product over all labels, then a sum: for extents of 1 and open ones."""
+def _alike(b: Builder, x: Value, xs: str, y: Value, ys: str, inner: Sequence[str]) -> Value:
+    """x with the extents of y where its own are 1, or may be, along the labels that the product sums over."""
+    own, other = x.type.shape or (), y.type.shape or ()
+    pairs = {c: (own[xs.index(c)], other[ys.index(c)]) for c in inner}
+    if all(same_dim(d, e) for d, e in pairs.values()):
+        return x
+    parts = [_dims(b, y, ys.index(c), ys.index(c) + 1) if c in inner else np.ones(1, np.int64) for c in xs]
+    return b.Expand(x, _concat(b, parts))  # type: ignore[no-any-return]
+
+
+def _ordered(b: Builder, x: Value, labels: str, order: Sequence[str]) -> Value:
+    return b.Transpose(x, perm=tuple(labels.index(c) for c in order))  # type: ignore[no-any-return]
+
+
+def _grouped(b: Builder, x: Value, batch: int, *groups: int) -> Value:
+    """x with the axes behind the batch as two, the first so many of them as one and the others as one."""
+    if groups == (1, 1):
+        return x
+    parts, start = [_dims(b, x, 0, batch)], batch
+    for n in groups:
+        dims = _dims(b, x, start, start + n)
+        parts.append(b.ReduceProd(dims, axes=(0,)) if isinstance(dims, Value) else np.array([prod(dims.tolist())]))
+        start += n
+    return b.Reshape(x, _concat(b, parts))  # type: ignore[no-any-return]
+
+
+def _dims(b: Builder, x: Value, start: int, end: int) -> Any:
+    """Some extents as an int64 vector: numbers where they are known."""
+    dims = (x.type.shape or ())[start:end]
+    if all(isinstance(d, int) for d in dims):
+        return np.array(dims, np.int64)
+    return b.Shape(x, start=start, end=end)
+
+
+def _concat(b: Builder, parts: Sequence[Any]) -> Any:
+    if all(isinstance(p, np.ndarray) for p in parts):
+        return np.concatenate(parts)
+    return b.Concat(*(p for p in parts if isinstance(p, Value) or p.size), axis=0)
+
+
+def _outer_product(b: Builder, x: Value, xs: str, y: Value, ys: str, order: list[str]) -> tuple[Value, str]:
+    """Elementwise product over all labels."""
 
     def spread(v: Value, labels: str) -> Value:
-        v = b.Transpose(v, perm=tuple(labels.index(c) for c in order if c in labels))
+        v = _ordered(b, v, labels, [c for c in order if c in labels])
         missing = tuple(i for i, c in enumerate(order) if c not in labels)
         return b.Unsqueeze(v, axes=missing) if missing else v
 
-    z = b.Mul(spread(x, xs), spread(y, ys))
-    return _summed(b, z, "".join(order), set(order) - set(inner))
+    return b.Mul(spread(x, xs), spread(y, ys)), "".join(order)

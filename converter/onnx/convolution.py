@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import rank, static_dim
-from minnow.schema.errors import ModelError
-from minnow.schema.ir import DType, Value
+from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.ir import UNKNOWN, Dim, DType, Value
+from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
 
 
 def window_of(
-    x: Value, kernel: Sequence[int], strides: Any, pads: Any, dilations: Any, auto_pad: str
+    x: Value, kernel: Sequence[Dim], strides: Any, pads: Any, dilations: Any, auto_pad: str
 ) -> dict[str, Any]:
     """The window attributes in full length. "SAME_*" is resolved where the extents are known, else kept."""
     n = len(kernel)
@@ -28,7 +30,7 @@ def window_of(
         out["pads"] = (0,) * 2 * n
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         extents = x.type.shape[2:] if x.type.shape else ()
-        if len(extents) == n and all(isinstance(d, int) for d in extents):
+        if len(extents) == n and all(isinstance(d, int) for d in (*extents, *kernel)):
             out["pads"] = same_pads(extents, kernel, strides, dilations, lower=auto_pad == "SAME_LOWER")
         else:
             out |= {"auto_pad": auto_pad, "pads": (0,) * 2 * n}
@@ -38,7 +40,7 @@ def window_of(
 
 
 def same_pads(
-    extents: Sequence[Any], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], lower: bool
+    extents: Sequence[Any], kernel: Sequence[Any], strides: Sequence[int], dilations: Sequence[int], lower: bool
 ) -> tuple[int, ...]:
     """Pads (begins, then ends) with which the output extent is ceil(extent / stride)."""
     begins, ends = [], []
@@ -50,13 +52,13 @@ def same_pads(
     return (*begins, *ends)
 
 
-def kernel_of(w: Value, given: Any) -> tuple[int, ...]:
-    """The kernel's extents: those of the weights, which `kernel_shape` only repeats."""
-    n = rank(w, "the weights") - 2
-    kernel = tuple(static_dim(w.type, 2 + i, "the kernel") for i in range(n))
-    if given and tuple(given) != kernel:
-        raise ModelError(f"kernel_shape {tuple(given)} is not the shape of the weights {kernel}")
-    return kernel
+def kernel_of(w: Value, given: Any) -> tuple[Dim, ...]:
+    """The kernel's extents: those of the weights, which `kernel_shape` only repeats; open ones where neither says."""
+    try:
+        kernel = merge(tuple(given) or None, None if w.type.shape is None else w.type.shape[2:])
+    except ModelError:
+        raise ModelError(f"kernel_shape {tuple(given)} is not the shape of the weights {w.type}") from None
+    return (UNKNOWN,) * (rank(w, "the weights") - 2) if kernel is None else kernel
 
 
 @onnx.op("Conv")
@@ -77,6 +79,8 @@ def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_sh
         begins, ends, beyond = [], [], []
         for i, (k, s, d) in enumerate(zip(kernel, window["strides"], window["dilations"], strict=True)):
             # How much more than stride * size the whole output is, and how much more than asked for.
+            if not isinstance(k, int):
+                raise UnsupportedError("ConvTranspose of a computed padding needs a kernel of fixed extents")
             over = extra[i] + (k - 1) * d + 1 - s
             if output_shape:
                 extent = static_dim(x.type, 2 + i, "the input of ConvTranspose with output_shape")
@@ -111,14 +115,14 @@ def _(b, x, *, auto_pad="NOTSET", ceil_mode=0, dilations=(), kernel_shape, pads=
 
 def _by_columns(b: Builder, x: Value, index: Value) -> Value:
     """Flat indices into images that are stored with their first spatial axis innermost."""
-    n = rank(x, "the input of MaxPool") - 2
-    sizes = [static_dim(x.type, 2 + i, "the input of MaxPool with storage_order=1") for i in range(n)]
-    inner, outer = int(np.prod(sizes)), 1
-    place = b.Mul(b.Div(index, max(inner, 1)), inner)
+    n = rank(x, "the input of MaxPool")
+    sizes = [b.Gather(b.Shape(x), np.array(axis)) for axis in range(2, n)]
+    inner, outer = reduce(b.Mul, sizes), b.const(np.array(1))
+    place = b.Mul(b.Div(index, inner), inner)
     for size in sizes:
-        inner //= max(size, 1)
-        along = b.Mod(b.Div(index, max(inner, 1)), max(size, 1))
-        place, outer = b.Add(place, b.Mul(along, outer)), outer * size
+        inner = b.Div(inner, size)
+        place = b.Add(place, b.Mul(b.Mod(b.Div(index, inner), size), outer))
+        outer = b.Mul(outer, size)
     return place
 
 

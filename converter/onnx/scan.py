@@ -120,7 +120,7 @@ def _filled(b: Builder, v: Value, missing: Value) -> Value:
     """With that many more slices of zeros at the end."""
     n = rank(v, "what Scan with sequence_lens stacks")
     pads = [np.zeros(1, np.int64), b.Reshape(missing, np.array([1])), np.zeros(2 * n - 2, np.int64)]
-    return b.Pad(v, b.Concat(*pads, axis=0))  # type: ignore[no-any-return]
+    return b.Pad(v, b.Concat(*pads, axis=0))
 
 
 def _extent(b: Builder, v: Value, axis: int, known: Any) -> Any:

@@ -206,6 +206,18 @@ CASES: list[Case] = [
     Case("GatherND", {}, [[X, ints(0, 1)[None]], [X, ints(1, -1)[None]]], refuses=[[X, ints(2, 0)[None]]]),
     Case("ScatterElements", {"axis": 1}, [[X, np.full((2, 1, 4), k), normal(2, 1, 4)] for k in (0, 2, -1)],
          refuses=[[X, np.full((2, 1, 4), 3), normal(2, 1, 4)]]),
+    # Weights that are inputs of open extents.
+    *(
+        Case(op, {"strides": [2, 1], "pads": [1, 0, 1, 2]}, [[normal(n, 2, 7, 6), normal(*w)] for n, w in rows])
+        for op, rows in {"Conv": [(1, (4, 2, 3, 3)), (3, (5, 2, 2, 1)), (0, (4, 2, 3, 3))],
+                         "ConvTranspose": [(1, (2, 4, 3, 3)), (2, (2, 5, 2, 4))]}.items()
+    ),
+    *(
+        Case("Einsum", {"equation": e}, [[normal(*x), normal(*y)] for x, y in rows], ranked=r)
+        for r in (True, False)
+        for e, rows in {"bhqd,bhkd->bhqk": [((2, 3, 4, 5), (2, 3, 6, 5)), ((1, 3, 4, 5), (2, 1, 6, 1))],
+                        "ij,jk->k": [((2, 3), (3, 5)), ((2, 1), (3, 5)), ((0, 3), (3, 2))]}.items()
+    ),
     Case("NonZero", {}, [[X], [np.zeros((2, 3), np.float32)], [normal(0, 3)]], ranked=False),
     Case("NonZero", {}, [[X], [np.zeros((2, 0, 3), np.float32)]]),
     Case("EyeLike", {"k": 1}, [[normal(3, 4)], [normal(0, 2)], [normal(1, 1)]]),
