@@ -9,7 +9,7 @@ import numpy as np
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.operand import rank, static_dim
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import Value
+from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 
@@ -164,6 +164,13 @@ def _(b, x, roi=None, scales=None, sizes=None, *, antialias=0, axes=None, coordi
 
 @onnx.op("GridSample")
 def _(b, x, grid, *, align_corners=0, mode="linear", padding_mode="zeros"):
+    types = {x.type.dtype, grid.type.dtype}
+    if len(types) > 1 or not x.type.dtype.is_float:
+        # The engine wants one type of floats for both: one that holds the two.
+        to = DType.F32 if types <= {DType.F32, DType.F16, DType.BF16, DType.U8, DType.I8} else DType.F64
+        y = b.GridSample(b.Cast(x, to=to), b.Cast(grid, to=to), mode=_MODES[mode], padding=padding_mode,
+                         align_corners=bool(align_corners))  # fmt: skip
+        return b.Cast(y, to=x.type.dtype)
     return b.GridSample(x, grid, mode=_MODES[mode], padding=padding_mode, align_corners=bool(align_corners))
 
 

@@ -68,3 +68,27 @@ def test_resize_of_opset_10(tmp_path, scales, constant):
     node = OnnxNode("Resize", (x, np.array(scales, np.float32)), opset=10)
     (got,) = converted(tmp_path, node, constant)
     np.testing.assert_array_equal(got, onnxruntime_runs(node)[0])
+
+
+@pytest.mark.parametrize(
+    ("of", "at"),
+    [(np.float64, np.float32), (np.float32, np.float64), (np.float16, np.float32), (np.float32, np.float16)],
+)
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_grid_sample_of_two_types(tmp_path, of, at, mode):
+    rng = np.random.default_rng(0)
+    x, grid = rng.standard_normal((1, 2, 5, 4)).astype(of), rng.uniform(-1.3, 1.3, (1, 3, 2, 2)).astype(at)
+    attrs = {"mode": mode, "padding_mode": "zeros"}
+    (got,) = converted(tmp_path, OnnxNode("GridSample", (x, grid), attrs, opset=20))
+    wide = (x.astype(np.float32), grid.astype(np.float32))
+    assert got.dtype == of
+    want = onnxruntime_runs(OnnxNode("GridSample", wide, attrs, opset=20))[0]
+    np.testing.assert_allclose(got, want, rtol=5e-3, atol=5e-3)
+
+
+def test_grid_sample_of_integers(tmp_path):
+    x = np.arange(30, dtype=np.int32).reshape(1, 1, 5, 6)
+    grid = np.random.default_rng(0).uniform(-1, 1, (1, 4, 4, 2)).astype(np.float32)
+    (got,) = converted(tmp_path, OnnxNode("GridSample", (x, grid), {"mode": "nearest"}, opset=20))
+    want = onnxruntime_runs(OnnxNode("GridSample", (x.astype(np.float32), grid), {"mode": "nearest"}, opset=20))[0]
+    np.testing.assert_array_equal(got, want.astype(np.int32))
