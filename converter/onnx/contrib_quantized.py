@@ -99,7 +99,8 @@ def _(b, x, x_scale, x_zero, y_scale, y_zero=None, *, alpha=0.01):
 @contrib("QLinearSoftmax")
 def _(b, x, x_scale, x_zero, y_scale, y_zero, *, axis=-1, opset, node):
     (y,) = standard(b, node, "Softmax", b.DequantizeLinear(x, x_scale, x_zero), version=opset, axis=axis)
-    return _small(b, y, y_scale, y_zero, x)
+    # onnxruntime has a whole number of steps in 1.
+    return _small(b, b.Mul(y, b.Floor(b.Reciprocal(y_scale))), b.const(np.float32(1)), y_zero, x)
 
 
 @contrib("QLinearReduceMean")

@@ -48,3 +48,8 @@ _refuse(
     why="it is one of onnxruntime's own operators, which Minnow has no mapping for",
     hint="export without onnxruntime's optimizations, or with those of level 1 only",
 )
+onnx.refuse(
+    *("com.microsoft.nchwc::*", "com.ms.internal.nhwc::*"),
+    why="onnxruntime has laid the weights out for the processor that it ran on, and does not write down how",
+    hint="optimize with ORT_ENABLE_EXTENDED instead of ORT_ENABLE_ALL",
+)

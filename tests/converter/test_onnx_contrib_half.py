@@ -38,7 +38,7 @@ def is_comparable(case: Case) -> bool:
     return floats and not statistics and not case.declared
 
 
-@pytest.mark.parametrize("case", filter(is_comparable, CASES), ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES if is_comparable(c)], ids=str)
 def test_halves_give_what_floats_give(case: Case, tmp_path: Path) -> None:
     model, feed = narrow(case).model()
     got = engine_runs(model, feed, tmp_path)

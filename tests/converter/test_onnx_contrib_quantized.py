@@ -47,6 +47,7 @@ def elementwise() -> list[Case]:
             few("QLinearSigmoid", [x, *at(t, 0.05, z), *at(t, 1 / 256, 0 if t is U8 else -128)]),
             few("QLinearLeakyRelu", [x, *at(t, 0.05, z), *at(t, 0.04, z + 3)], {"alpha": 0.2}),
             few("QLinearSoftmax", [x, *at(t, 0.05, z), *at(t, 1 / 256, 0)], {"opset": 13}),
+            few("QLinearSoftmax", [small(t, 99, 2), *at(t, 0.02, z), *at(t, 1 / 255, 0)], {"opset": 13}),
             few("QLinearSoftmax", [x, *at(t, 0.05, z), *at(t, 1 / 256, 0)], {"opset": 13, "axis": 1}),
             few("QLinearSoftmax", [x, *at(t, 0.05, z), *at(t, 1 / 256, 0)], {"opset": 11, "axis": 1}, named=False),
             few("QLinearConcat", [*at(t, 0.05, z), x, *at(t, 0.05, z), x, *at(t, 0.02, z + 7)], {"axis": 1}),
