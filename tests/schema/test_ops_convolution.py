@@ -41,7 +41,8 @@ def conv_integer(*operands: Array | None, auto_pad: str, **attrs: Any) -> OnnxNo
         # are exact at this size.
         floats = [x - np.float64(operands[2]), w - np.float64(operands[3].reshape(-1, *(1,) * (w.ndim - 1)))]
         return OnnxNode("Conv", [f.astype(np.float32) for f in floats], attrs, after=lambda r: [r[0].astype(np.int32)])
-    return OnnxNode("ConvInteger", operands, attrs, opset=10)
+    # Sums of nothing are whatever was in memory to onnxruntime.
+    return OnnxNode("ConvInteger", operands, attrs, opset=10, by_reference=w.size == 0)
 
 
 def deform_conv(*operands: Array | None, **attrs: Any) -> OnnxNode:
