@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import count, ints, rank
+from minnow.converter.onnx.operand import count, ints
 from minnow.converter.onnx.tensor import dtype_of
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -197,14 +197,9 @@ def _(b, x, k, *, axis=-1, largest=1, sorted=1):
 def _softmax(op: str) -> None:
     def flattened(b: Builder, x: Value, *, axis: int = 1) -> Value:
         # Before opset 13 everything from the axis on is one group.
-        n = rank(x, f"the input of {op}")
-        axis %= max(n, 1)
-        if n == 0 or axis == n - 1:
+        if x.type.rank == 0 or axis in (-1, (x.type.rank or 0) - 1):
             return getattr(b, op)(x, axis=-1)
-        group = x.type.shape[axis:]
-        size = int(np.prod(group)) if all(isinstance(d, int) for d in group) else -1  # of nothing, -1 could be anything
-        flat = b.Reshape(x, np.array([*[0] * axis, size], np.int64))
-        return b.Reshape(getattr(b, op)(flat, axis=-1), b.Shape(x))
+        return b.Reshape(getattr(b, op)(b.Flatten(x, axis=axis), axis=-1), b.Shape(x))
 
     def plain(b: Builder, x: Value, *, axis: int = -1) -> Value:
         return getattr(b, op)(x, axis=axis)

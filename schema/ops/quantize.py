@@ -49,11 +49,16 @@ def _check(x: Arg, axis: int, block_size: int, scale: Arg, zero: Arg | None) -> 
     if block_size < 0:
         raise ModelError(f"blocks of {block_size} elements")
     shapes = {v.shape for v in (scale, zero) if v is not None and v.shape is not None}
-    if len({len(s) for s in shapes}) > 1 and shapes - {(), (1,)}:
+    # One number is a scalar, or a vector of one, as an open extent may be.
+    if len({len(s) for s in shapes}) > 1 and any(
+        len(s) > 1 or (s and isinstance(s[0], int) and s[0] > 1) for s in shapes
+    ):
         raise ModelError("scale and zero point have different shapes", why=" and ".join(map(str, shapes)))
     for v in (scale, zero):
         if v is None or v.shape is None or x.shape is None or all(d == 1 for d in v.shape):
             continue
+        if len(v.shape) == 1 and not isinstance(v.shape[0], int) and not -len(x.shape) <= axis < len(x.shape):
+            continue  # it can only be one number
         at = axis_of(axis, len(x.shape))
         if block_size:
             if len(v.shape) != len(x.shape):
