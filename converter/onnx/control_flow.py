@@ -67,6 +67,8 @@ def _(b, trip, cond=None, *carried, body, node):
     types = [TensorType(DType.I64, ()), TensorType(DType.BOOL, ())]
     graph, captured = stable_body(node, body, types, [v.type for v in carried], (), 1)
     wrapped = wrap_optionals(graph, carried)
+    if any(v.type.holds_tensors for v in graph.outputs[1 + len(carried) :]):
+        raise ModelError("a loop stacks tensors; a sequence can only be carried")
     graph.name = f"{node.name}/body"
     n_outputs = max(node.n_outputs, len(graph.outputs) - 1)
     trip = b.Reshape(trip, np.zeros(0, np.int64)) if trip is not None and trip.type.shape != () else trip

@@ -14,7 +14,7 @@ from minnow.schema.ops.extent import scalar
 from minnow.schema.ops.op import Arg, Bool, Int, T, Trait, op
 
 Array = np.ndarray[Any, Any]
-CONTROL_FLOW = frozenset({Trait.CONTROL_FLOW})
+CONTROL_FLOW = frozenset({Trait.CONTROL_FLOW, Trait.HOLDERS})
 
 
 @op(traits=CONTROL_FLOW, outputs=None)

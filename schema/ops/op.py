@@ -50,6 +50,7 @@ class Trait(Enum):
     SPATIAL = "works on [N, C, spatial...]: prefers channel blocks (NC4HW4) for input 0 and its output"
     BLOCKABLE = "computes the same on channel blocks (NC4HW4) as on plain memory, operand layouts being equal"
     CONTROL_FLOW = "has subgraphs"
+    HOLDERS = "operands may be sequences or optionals; for others these are bytes of no meaning"
     DATA_DEPENDENT = "the output shape depends on contents"
     NONNEGATIVE = "integers in the result are never negative"
     RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
@@ -319,6 +320,8 @@ class Op:
             if arg is None:
                 if not operand.optional:
                     raise ModelError(f"{self.name} needs its input '{operand.name}'", where=where)
+            elif arg.type.holds_tensors and Trait.HOLDERS not in self.traits:
+                raise ModelError(f"{self.name} takes tensors, input '{operand.name}' is {arg.type}", where=where)
             elif arg.dtype not in operand.dtypes:
                 raise ModelError(f"{self.name} does not take {arg.dtype} for input '{operand.name}'", where=where)
         for operand in self.inputs[len(args) :]:

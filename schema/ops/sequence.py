@@ -19,7 +19,7 @@ from minnow.schema.ops.op import Arg, Int, T, Trait, fill, op
 
 Array = np.ndarray[Any, Any]
 Bytes = Annotated[np.ndarray[Any, Any], frozenset({DType.U8})]
-DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT})
+DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT, Trait.HOLDERS})
 STORES = DATA_DEPENDENT | {Trait.EXACT_TYPES}
 
 
@@ -77,7 +77,7 @@ def SequenceAt(sequence: Bytes, position: Int, *, dtype: DType, shape: tuple[int
     return _as_declared(arrays[_place(position, len(arrays), len(arrays))], dtype, shape)
 
 
-@op(traits=frozenset({Trait.NONNEGATIVE}))
+@op(traits=frozenset({Trait.NONNEGATIVE, Trait.HOLDERS}))
 def SequenceLength(sequence: Bytes):
     """Number of tensors in a sequence or an optional, as an int64 scalar."""
     return np.array(len(unpack(sequence)), np.int64)
@@ -98,7 +98,7 @@ def ConcatFromSequence(
     return _as_declared(np.stack(arrays, axis) if new_axis else np.concatenate(arrays, axis), dtype, shape)
 
 
-@op(traits=STORES)
+@op(traits=STORES - {Trait.HOLDERS})
 def SplitToSequence(x: T, split: Int | None = None, *, axis: int = 0, keepdims: bool = True):
     """x cut along an axis: into parts of `split` each (the last one may be smaller) or of these several sizes; without
     it into parts of 1, which lose that axis unless `keepdims`."""
@@ -141,6 +141,8 @@ def _known(shape: tuple[int, ...] | None, inferred: Shape | None) -> Shape | Non
 def _(*xs: Arg, is_optional: bool, dtype: DType) -> TensorType:
     if is_optional and len(xs) > 1:
         raise ModelError(f"an optional cannot hold {len(xs)} tensors")
+    if not is_optional and any(x.type.holds_tensors for x in xs):
+        raise ModelError("a sequence holds tensors, no sequences or optionals")
     nothing = sequence(None) if is_optional and dtype is DType.U8 else TensorType(dtype)
     element: TensorType | None = xs[0].type if xs else nothing
     for x in xs[1:]:
@@ -151,6 +153,8 @@ def _(*xs: Arg, is_optional: bool, dtype: DType) -> TensorType:
 @SequenceInsert.shape
 def _(seq: Arg, x: Arg, position: Arg | None) -> TensorType:
     _number(position)
+    if x.type.holds_tensors:
+        raise ModelError("a sequence holds tensors, no sequences or optionals")
     element = _element(seq)
     return sequence(None if element is None else join_elements(element, x.type))
 

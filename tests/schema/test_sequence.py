@@ -221,6 +221,14 @@ S = pack([np.ones((2, 3), np.float32), np.ones((2, 1), np.float32)])
 EMPTY = pack([])
 
 
+@pytest.mark.parametrize("name", ["Add", "Concat", "Reshape", "SequenceInsert", "SequenceConstruct", "SplitToSequence"])
+def test_a_sequence_is_no_tensor_of_bytes(name: str) -> None:
+    held = Arg(sequence(TensorType(DType.U8, (2,))))
+    attrs = {"axis": 0} if name == "Concat" else {}
+    with pytest.raises(ModelError, match="tensors"):
+        get(name).infer([held, held], attrs, 1)
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "attrs", "why"),
     [
