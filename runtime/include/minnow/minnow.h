@@ -91,7 +91,8 @@ typedef struct minnow_tensor {
   void* data;
 } minnow_tensor;
 
-/* An input or output as the source model declares it. Strings live as long as the session. */
+/* An input or output as the source model declares it. Strings live as long as the session. A sequence or an optional
+ * is a vector of bytes (MINNOW_U8) that holds its tensors; schema/ir/sequence.py says how. */
 typedef struct minnow_tensor_info {
   const char* name;
   minnow_dtype dtype;
