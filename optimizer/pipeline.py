@@ -116,6 +116,11 @@ def _notice(model: Model) -> None:
         texts.append(
             f"MNN's own runtime may not take the file: it has no {dtype}, which are {some_names(values)}{hint}"
         )
+    rounded = [v for g in model.graph.walk() for node in g if node.op == "RoundTo" for v in node.outputs]
+    if rounded:
+        texts.append(
+            f"MNN's own runtime keeps the bits and the range of f32 where f16 has fewer: {some_names(rounded)}"
+        )
     model.notices += [text for text in texts if text not in model.notices]
 
 

@@ -163,7 +163,9 @@ def _in_type(node: Node, value: Value, found: Known, ranges: Ranges) -> Known:
             return found
         return _rounded(found, dtype)
     everything = of_type(dtype)
-    if everything is None or (found is not None and found in everything):
+    if everything is None:
+        return None  # of a type that is only stored
+    if found is not None and found in everything:
         return found
     ranges.wraps.add(node)
     return everything

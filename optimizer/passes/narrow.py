@@ -22,6 +22,9 @@ WIDE = frozenset({DType.I64, DType.U64, DType.U32, DType.I16, DType.U16})
 # The file has no code for these, but for a type that holds all their bits.
 _HOLDERS = {DType.U32: DType.I64, DType.U64: DType.I64}
 
+_HALF_INTEGERS = 2048
+"""Up to this f16 has all integers."""
+
 # Kernels of these ops round each result to bf16. The others compute with f32, and a cast behind them rounds.
 _KEEPING = frozenset({Trait.ELEMENTWISE, Trait.MOVEMENT})
 
@@ -90,6 +93,7 @@ class _Narrowing:
         self._plans = {node: self._plan(node) for g in graph.walk() for node in g}
         # What a value of one type is in another one, by graph: bodies are closed.
         self._versions: dict[tuple[Graph, Value, DType], Value] = {}
+        self._rounds: dict[Value, Value] = {}
 
     # ---- decisions
 
@@ -218,7 +222,11 @@ class _Narrowing:
 
     def _node(self, node: Node) -> int:
         narrow, operands = self._plans[node]
-        changes = self._halves(node) if node.op == "Cast" else 0
+        changes = 0
+        to_float, rounds = self._halves(node) if node.op == "Cast" else (False, False)
+        if to_float:
+            node.set_attrs(to=DType.F32)
+            changes += 1
         exact = Trait.EXACT_TYPES in get(node.op).traits
         by_float = not exact and not get(node.op).traits & _KEEPING
         for i, value in enumerate(node.inputs):
@@ -228,8 +236,9 @@ class _Narrowing:
             if dtype is DType.F16 and not exact:
                 if value.data is not None and i > 0 and _takes_halves(node):
                     continue
-                kept = node.op == "Cast" and value.data is None and value not in self._half
-                changes += self._feed(node, i, DType.F16 if kept else DType.F32)
+                changes += self._feed(node, i, DType.F32)
+                if node.op == "Cast" and not to_float and value.producer is not None and value not in self._half:
+                    changes += self._feed_rounded(node, i)
             elif dtype is DType.BF16 and by_float:
                 if value.type.dtype is not DType.BF16:
                     value = self._version(value, DType.BF16, node.graph)
@@ -249,19 +258,37 @@ class _Narrowing:
             # Inference may know less than what was recorded, never another dtype or layout.
             changes += int(value.type.dtype is not type.dtype)
             value.type = value.type.with_dtype(type.dtype)
+        if rounds:
+            self._replace_by_rounded(node.output)
         return changes + len(attrs)
 
-    def _halves(self, node: Node) -> int:
-        """A cast to f16 of what f16 holds exactly is none."""
-        if node.attrs["to"] is not DType.F16:
-            return 0
+    def _halves(self, node: Node) -> tuple[bool, bool]:
+        """Whether a cast to f16 becomes one to f32, and whether its results must then be rounded."""
         source = node.input(0)
-        found = None if source.type.dtype.is_float else self._ranges.of(source)
-        small = found is not None and found.magnitude <= 2048
-        if small or self._type.get(source) is DType.F16:
-            node.set_attrs(to=DType.F32)
-            return 1
-        return 0
+        dtype = self._type.get(source, source.type.dtype)
+        if node.attrs["to"] is not DType.F16 or dtype is DType.F64 or dtype.is_storage:
+            return False, False  # to round to f32 first would be to round twice
+        known = None if dtype.is_float else self._ranges.of(source)
+        return True, dtype is not DType.F16 and not (known is not None and known.magnitude <= _HALF_INTEGERS)
+
+    def _replace_by_rounded(self, value: Value) -> None:
+        readers = list(value.uses)
+        rounded = self._rounded(value)
+        rounded.name, value.name = value.name, f"{value.name}_{value.type.dtype}" if value.name else ""
+        self._type[rounded] = self._type[value]
+        self._half.add(rounded)
+        for node, i in readers:
+            node.set_input(i, rounded)
+
+    def _rounded(self, value: Value) -> Value:
+        """What f16 makes of numbers that are held as f32."""
+        node = value.producer
+        assert node is not None
+        assert node.graph is not None
+        made = Builder(node.graph, node.next, f"{node.origin} > narrow_types").RoundTo(value, to=DType.F16)
+        assert isinstance(made, Value)
+        made.name = f"{value.name}_f16" if value.name else ""
+        return made
 
     def _control(self, node: Node) -> int:
         """Hands operands over as the bodies take them, and takes results as the bodies give them."""
@@ -313,6 +340,13 @@ class _Narrowing:
         if new is value:
             return 0
         node.set_input(i, new)
+        return 1
+
+    def _feed_rounded(self, node: Node, i: int) -> int:
+        value = node.input(i)
+        if value not in self._rounds:
+            self._rounds[value] = self._rounded(value)
+        node.set_input(i, self._rounds[value])
         return 1
 
     def _held(self, value: Value, graph: Graph | None) -> Value:

@@ -236,7 +236,13 @@ Status decode_cast(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   DType to = DType::kF32;
   MINNOW_RETURN_IF_ERROR(to_dtype(main->dstT(), &to));
-  d.finish("Cast", {d.in(0)}, {{"to", to}});
+  // What other runtimes do not look at: floats that stand for narrower ones are rounded to those.
+  const wire::DataType source = main->srcT();
+  if (to == DType::kF32 && (source == wire::DataType::DT_HALF || source == wire::DataType::DT_BFLOAT16)) {
+    d.finish("RoundTo", {d.in(0)}, {{"to", source == wire::DataType::DT_HALF ? DType::kF16 : DType::kBF16}});
+  } else {
+    d.finish("Cast", {d.in(0)}, {{"to", to}});
+  }
   return ok();
 }
 MINNOW_DECODE(Cast, decode_cast);

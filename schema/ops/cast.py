@@ -9,8 +9,8 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
-from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound
-from minnow.schema.ops.op import ELEMENTWISE, EXACT_TYPES, VIEW, Arg, Decoded, T, WireOp, fill, op
+from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound, dtype_of
+from minnow.schema.ops.op import ELEMENTWISE, EXACT_TYPES, VIEW, Arg, Decoded, Float, T, Trait, WireOp, fill, op
 from minnow.schema.ops.special import Array
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
@@ -87,7 +87,7 @@ def _(node: Node) -> WireOp | None:
 @Cast.decode
 def _(wire: WireOp) -> Decoded:
     to = FROM_WIRE_DTYPE.get(wire.field("dstT", "DT_INVALID"))
-    if to is None:
+    if to is None or _rounding(wire) is not None:
         return None
     return wire.inputs, {"to": _NARROWED.get(to, to)}
 
@@ -160,7 +160,48 @@ def _(rng):
         yield (fill(rng, shape),), {"to": DType.I32}
 
 
-@op(traits=ELEMENTWISE | VIEW)
+@op(traits=ELEMENTWISE | EXACT_TYPES)
+def RoundTo(x: Float, *, to: DType):
+    """The nearest number that a narrower float type has, in the type of x: infinity where it is beyond all of them."""
+    return x.astype(to.numpy).astype(x.dtype)
+
+
+@RoundTo.shape
+def _(x, *, to):
+    if to not in (DType.F16, DType.BF16):
+        raise ModelError(f"to is {to}", why="numbers are rounded to those of f16 or bf16")
+    return x.type
+
+
+# The format's runtime does not look at srcT: there it is a cast of floats to floats, and the numbers keep all bits.
+@RoundTo.encode("Cast")
+def _(node: Node) -> WireOp | None:
+    if node.input(0).type.dtype is not DType.F32:
+        return None
+    main = {"srcT": WIRE_DTYPES[node.attrs["to"]], "dstT": WIRE_DTYPES[DType.F32]}
+    return WireOp("Cast", "CastParam", main, node.inputs)
+
+
+@RoundTo.decode
+def _rounding(wire: WireOp) -> Decoded:
+    source = FROM_WIRE_DTYPE.get(wire.field("srcT", "DT_INVALID"))
+    if source not in (DType.F16, DType.BF16) or wire.field("dstT", "DT_INVALID") != WIRE_DTYPES[DType.F32]:
+        return None
+    return (wire.inputs, {"to": source}) if dtype_of(wire) is DType.F32 else None
+
+
+@RoundTo.samples
+def _(rng):
+    special = np.array([0.1, 2049, 2051, 65519, 65520, -7e4, 1e-8, 6e-8, -0.0, np.inf, -np.inf, np.nan], np.float32)
+    for to in (DType.F16, DType.BF16):
+        yield (special,), {"to": to}
+        for shape in (), (0,), (7,), (2, 19, 3, 5):
+            yield (fill(rng, shape) * 100,), {"to": to}
+        yield (fill(rng, (5, 3), DType.F64),), {"to": to}
+        yield (fill(rng, (5, 3), to),), {"to": to}
+
+
+@op(traits=ELEMENTWISE | VIEW | {Trait.HOLDERS})
 def Identity(x: T):
     """y = x"""
     return x

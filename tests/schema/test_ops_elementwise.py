@@ -98,6 +98,11 @@ def bit_cast(x: Array, *, to: DType) -> OnnxNode:
     return OnnxNode("BitCast", (x,), {"to": onnx_type(np.zeros(0, to.numpy))}, opset=26, by_reference=True)
 
 
+def round_to(x: Array, *, to: DType) -> OnnxNode:
+    cast_to = cast(x, to=to, saturate=True, round_mode="up")
+    return OnnxNode("Cast", cast_to.inputs, cast_to.attrs, after=lambda r: [r[0].astype(x.dtype)])
+
+
 def shift(a: Array, b: Array, *, direction: str) -> OnnxNode | list[Array]:
     if a.dtype.kind == "i":  # ONNX shifts unsigned numbers only
         number, power = a.astype(object), 2 ** b.astype(object)
@@ -131,6 +136,7 @@ TABLE: dict[str, Row] = {
     "BitShift": shift,
     "NotEqual": lambda a, b: OnnxNode("Equal", (a, b), after=lambda r: [~r[0]]),
     "Cast": cast,
+    "RoundTo": round_to,
     "BitCast": bit_cast,
 }
 
