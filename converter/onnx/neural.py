@@ -91,8 +91,9 @@ def _recurrent(op: str, states: int) -> None:
                   clip: float = 0.0, direction: str = "forward", hidden_size: int = 0, input_forget: int = 0,
                   layout: int = 0, linear_before_reset: int = 0,
                   output_sequence: int = 0) -> tuple[Value, ...]:  # fmt: skip
+        is_open = r.type.shape is None or not isinstance(r.type.shape[-1], int)
         attrs: dict[str, Any] = {
-            "hidden": static_dim(r.type, 2, "the recurrent weights"),
+            "hidden": hidden_size if hidden_size and is_open else static_dim(r.type, 2, "the recurrent weights"),
             "direction": direction,
             "activations": tuple(a.lower() for a in activations),
             "activation_alpha": tuple(activation_alpha),
