@@ -32,8 +32,11 @@ def command(
     from minnow.cli.convert import progress_bar
     from minnow.runtime.benchmark.benchmark import benchmark
     from minnow.runtime.session import load
+    from minnow.schema.errors import UsageError
 
     session = load(model, threads=1)
+    if held := next((info for info in session.inputs if info.container), None):
+        raise UsageError(f"only models that take arrays are timed, input '{held.name}' is a {held.container}")
     arrays = random_inputs(session, dict(inputs))
     names = [o.name for o in session.outputs]
     del session

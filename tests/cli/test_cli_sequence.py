@@ -61,3 +61,6 @@ def test_a_gap_and_a_shape_are_errors(folder: Path) -> None:
     assert done.returncode == 2
     assert "has no shape" in done.stderr
     assert not (folder / "n.mnn").exists()
+    done = run("benchmark", folder / "m.mnn")
+    assert done.returncode == 2
+    assert "'s' is a sequence" in done.stderr
