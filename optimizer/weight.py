@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minnow.schema.ir import Blob, DType, Value
+from minnow.schema.ir import Blob, DType, PackedBlob, Value
 from minnow.schema.ir.blob import Array
 
 
@@ -53,3 +53,11 @@ class ScaledBlob:
 
     def numpy(self) -> Array:
         return (self._source.numpy().astype(np.float64) * self._factor).astype(self.dtype.numpy)
+
+
+def scaled(source: Blob, factor: Array) -> Blob:
+    """Weights times a factor, which is broadcast to them. Packed ones stay packed under one factor for each row."""
+    rows = source.shape[0] if source.shape else 0
+    if isinstance(source, PackedBlob) and factor.size == rows == factor.shape[0]:
+        return source.scaled(factor.reshape(-1))
+    return ScaledBlob(source, factor)

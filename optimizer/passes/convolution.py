@@ -11,7 +11,7 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.optimizer.weight import ScaledBlob
+from minnow.optimizer.weight import scaled
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
 
@@ -47,7 +47,7 @@ def _scaled_weights(node: Node, scale: Array) -> Value:
         groups = node.attrs.get("group", 1)
         factor = np.repeat(scale.reshape(groups, -1), int(w.data.shape[0]) // groups, axis=0)
         factor = factor.reshape(*factor.shape, *rest)
-    return Value.constant(ScaledBlob(w.data, factor), w.name)
+    return Value.constant(scaled(w.data, factor), w.name)
 
 
 def _bias(node: Node, channels: int) -> Array | None:

@@ -126,6 +126,11 @@ class PackedBlob:
     def shape(self) -> tuple[int, ...]:
         return self._shape
 
+    def scaled(self, factor: Array) -> PackedBlob:
+        """The numbers times a factor for each row, f64[rows]: only the scales change, which are f32 then."""
+        scale = (self.scale.astype(np.float64) * factor.astype(np.float64)[:, None]).astype(np.float32)
+        return PackedBlob(self.codes, self.bits, scale, self.zero, self._shape, self._dtype)
+
     def numpy(self) -> Array:
         rows, blocks = self.scale.shape
         codes = unpack_codes(self.codes.numpy(), self.bits).reshape(rows, blocks, -1).astype(np.float32)

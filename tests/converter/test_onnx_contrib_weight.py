@@ -10,7 +10,7 @@ import mnn_oracle
 import numpy as np
 import onnx
 import pytest
-from onnx_contrib import Case, assert_same, judge, onnxruntime_runs
+from onnx_contrib import Case, assert_same, engine_runs, judge, onnxruntime_runs
 
 from minnow.converter import read
 from minnow.optimizer import optimize
@@ -115,6 +115,18 @@ def test_weights_stay_packed_in_the_file(bits: int, tmp_path: Path) -> None:
     case = Case("MatMulNBits", inputs, {"K": k, "N": n, "bits": bits, "block_size": block}, constant=[1, 2], close=1e-3)
     judge(case, tmp_path)
     assert (tmp_path / "m.mnn").stat().st_size < n * k * bits // 8 + 4 * n * k // block + 8192
+
+
+def test_weights_stay_packed_under_factors_that_are_fused_into_them(tmp_path: Path) -> None:
+    n, k = 256, 512
+    node = Case("MatMulNBits", [f32(1, 3, k), u8(n, k // 32, 16), f32(n, k // 32)], {"K": k, "N": n, "block_size": 32},
+                constant=[1, 2])  # fmt: skip
+    model, feed = node.model()
+    model.graph.node[0].output[0] = "product"
+    model.graph.node.append(onnx.helper.make_node("Mul", ["product", "factor"], ["out0"]))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(-2.5), "factor"))
+    assert_same(engine_runs(model, feed, tmp_path), onnxruntime_runs(model, feed), replace(node, close=2e-3))
+    assert (tmp_path / "m.mnn").stat().st_size < n * k // 2 + 4 * n * k // 32 + 8192
 
 
 @pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON names no environment with MNN")
