@@ -87,6 +87,30 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         }""",
         [{"s": [f32(2) for _ in range(k)], "n": at(n)} for k, n in ((3, 4), (1, 2), (5, 1))],
     ),
+    "a loop in a loop": (
+        """(int64 n, seq(float[]) s) => (seq(float[]) out) {
+          yes = Constant <value = bool {1}> ()
+          out = Loop(n, yes, s) <body = o (int64 i, bool c, seq(float[]) a) => (bool c2, seq(float[]) z) {
+            c2 = Identity(c) m = SequenceLength(a) go = Constant <value = bool {1}> () empty = SequenceEmpty()
+            twice = Loop(m, go, empty) <body = p (int64 j, bool d, seq(float[]) w) => (bool d2, seq(float[]) v) {
+              d2 = Identity(d) e = SequenceAt(a, j) f = Add(e, e) v = SequenceInsert(w, f)
+            }>
+            all = ConcatFromSequence <axis = 0> (twice) z = SequenceInsert(twice, all)
+          }>
+        }""",
+        [{"n": at(n), "s": [f32(2), f32(1)]} for n in (3, 0, 1)],
+    ),
+    "as long as there are some": (
+        """(seq(float[]) s) => (seq(float[]) left, float[] sums) {
+          yes = Constant <value = bool {1}> () most = Constant <value_int = 100> ()
+          left, sums = Loop(most, yes, s) <body = o (int64 i, bool c, seq(float[]) a) =>
+                                                    (bool c2, seq(float[]) z, float[1] k) {
+            zero = Constant <value_int = 0> () e = SequenceAt(a, zero) k = ReduceSum <keepdims = 1> (e)
+            z = SequenceErase(a) n = SequenceLength(z) c2 = Greater(n, zero)
+          }>
+        }""",
+        [{"s": [f32(2) for _ in range(n)]} for n in (3, 1)],
+    ),
     "branches": (
         """(bool c, float[N] x, seq(float[]) s) => (seq(float[]) y, int64 n) {
           y = If(c) <then_branch = t () => (seq(float[]) a) { d = Add(x, x) a = SequenceConstruct(x, d) },
