@@ -93,7 +93,8 @@ def main(path: str, first: int, last: int) -> None:
             shapes = [[d if isinstance(d, int) else 2 for d in i.shape or ()] for i in session.inputs]
             if sum(float(np.prod(s, dtype=float)) for s in shapes) < 1e6:
                 feeds = zip(session.inputs, shapes, strict=True)
-                session.run({i.name: (2 * rng.standard_normal(s)).astype(i.dtype) for i, s in feeds})
+                arrays = {i.name: (2 * rng.standard_normal(s)).astype(i.dtype) for i, s in feeds}
+                session.run({i.name: [arrays[i.name]] * 2 if i.container else arrays[i.name] for i in session.inputs})
                 ran += 1
         except MinnowError as error:
             str(error)

@@ -50,10 +50,32 @@ def branching() -> Graph:
     return graph
 
 
-@pytest.mark.parametrize("name", ["grown3", "grown17", "grown39", "branching"])
+def sequences() -> Graph:
+    """Bytes that hold tensors, whose sizes only the run knows."""
+    graph = Graph()
+    x, n = graph.add_param(f32(3, 4)), graph.add_param(TensorType(DType.I64, ()))
+    b = Builder(graph)
+    s = b.SplitToSequence(x, axis=1, keepdims=False)
+    taken = b.SequenceAt(s, b.Mod(n, np.array(4)), dtype=DType.F32)
+    longer = b.SequenceInsert(s, b.Relu(taken), np.array(1))
+    shorter = b.SequenceErase(longer, np.array(-1))
+    parts = b.SplitToSequence(x, np.array([1, 0, 3]), axis=1)
+    graph.outputs = [
+        b.ConcatFromSequence(shorter, axis=0, new_axis=True, dtype=DType.F32),
+        b.ConcatFromSequence(parts, axis=-1, dtype=DType.F32, shape=(3, 4)),
+        b.SequenceLength(longer),
+        b.SequenceConstruct(x, taken),
+    ]
+    return graph
+
+
+MADE = {"branching": branching, "sequences": sequences}
+
+
+@pytest.mark.parametrize("name", ["grown3", "grown17", "grown39", *MADE])
 def test_damage(name, tmp_path):
     path = tmp_path / "m.mnn"
-    path.write_bytes(encode(model_of(branching() if name == "branching" else grown(int(name[5:]), 25).graph)))
+    path.write_bytes(encode(model_of(MADE[name]() if name in MADE else grown(int(name[5:]), 25).graph)))
     command = [sys.executable, str(WORKER), str(path), "0", "400"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, check=False)
     assert done.returncode == 0, f"{done.stdout[-40:]}: {done.stderr[-2000:]}"
