@@ -150,6 +150,8 @@ def _to_array(value: Any, info: TensorInfo) -> Array:
         array = np.asarray(value)
     except ValueError as error:
         raise UsageError(f"input '{info.name}' is no array", why=str(error)) from None
+    if array.dtype == np.dtype((np.void, want.itemsize)) and want.isbuiltin == 2:
+        array = array.view(want)  # what the files of numpy make of the types that it does not have itself
     if array.dtype != want:
         if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
             array = array.astype(want)  # an empty list has no type of its own

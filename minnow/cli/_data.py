@@ -36,13 +36,19 @@ def write_npz(path: str, arrays: Mapping[str, Any]) -> None:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, **{name: _plain(a) for name, a in arrays.items()})
             os.replace(name, target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as e:
         raise UsageError("cannot write the output", where=path, why=e.strerror or str(e)) from None
+
+
+def _plain(array: Any) -> Any:
+    """Bytes without a type, where numpy itself does not have it: some of them it writes, but does not read."""
+    foreign = isinstance(array, np.ndarray) and array.dtype.isbuiltin == 2
+    return array.view(np.dtype((np.void, array.dtype.itemsize))) if foreign else array
 
 
 def _known(given: int | str, own: int | str) -> int | str:

@@ -112,6 +112,16 @@ def test_every_type_goes_in_and_out(dtype):
     assert y.tobytes() == x.tobytes()
 
 
+@pytest.mark.parametrize("dtype", DType, ids=str)
+def test_arrays_come_back_from_files(dtype, tmp_path):
+    """As bytes without a type, where numpy itself does not have it."""
+    x = np.array([0, 1, 1, 0]).astype(dtype.numpy)
+    np.savez(tmp_path / "x.npz", x=x.view(f"V{dtype.size}") if x.dtype.isbuiltin == 2 else x)
+    y = identity_of(dtype).run(np.load(tmp_path / "x.npz"))["y"]
+    assert y.dtype == x.dtype
+    assert y.tobytes() == x.tobytes()
+
+
 @pytest.mark.parametrize("dtype", [t for t in DType if t.is_storage], ids=str)
 def test_small_types_take_numbers_that_they_hold(dtype):
     session = identity_of(dtype)
