@@ -82,7 +82,7 @@ class ConvInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
-  std::string scheme() const override { return "im2col"; }
+  std::string scheme() const override { return channels_ == 1 ? "depthwise" : "im2col"; }
   int64_t macs() const override { return macs_; }
 
  private:
@@ -106,6 +106,7 @@ class ConvInteger final : public Kernel {
     const Tensor& x = *context.in[0];
     const Tensor* x_zero = operand(context.in, 2);
     const int32_t zero = x_zero == nullptr ? 0 : byte_at(*x_zero, 0);
+    if (channels_ == 1) return convolve_planes<B>(context, weights, zero);
     int32_t* y = context.out[0]->as<int32_t>();
     const int64_t in_size = in_[0] * in_[1] * in_[2], out_size = out_[0] * out_[1] * out_[2];
     const int64_t width = integer_panel(), panels = (out_size + width - 1) / width, rows = outs_ / group_;
@@ -123,6 +124,52 @@ class ConvInteger final : public Kernel {
     const int64_t grain = std::max<int64_t>(1, 20000 / (depth() * width * (rows + 4) + 1));
     if (context.pool->threads() > threads_) return range(0, tasks, 0);
     context.pool->parallel_for(tasks, grain, range);
+  }
+
+  // One channel makes each result: nothing is shared that gathering would pay for.
+  template <typename B>
+  void convolve_planes(const RunContext& context, const int16_t* weights, int32_t zero) const {
+    const Tensor& x = *context.in[0];
+    const int64_t in_size = in_[0] * in_[1] * in_[2], out_size = out_[0] * out_[1] * out_[2];
+    const auto range = [&](int64_t begin, int64_t end, int) {
+      for (int64_t plane = begin; plane < end; ++plane) {
+        const int64_t o = plane % outs_, channel = plane / outs_ * group_ + o / (outs_ / group_);
+        const B* image = x.as<B>() + channel * in_size;
+        uint32_t* y = reinterpret_cast<uint32_t*>(context.out[0]->as<int32_t>()) + plane * out_size;
+        std::fill(y, y + out_size, 0u);
+        for (int64_t k = 0; k < taps_; ++k) add_tap(image, static_cast<int32_t>(weights[o * row() + k]), zero, k, y);
+      }
+    };
+    context.pool->parallel_for(x.dim(0) * outs_, 1 + 20000 / (out_size * taps_ + 1), range);
+  }
+
+  // Adds the multiple of the image that lies under one place of the kernel.
+  template <typename B>
+  void add_tap(const B* image, int32_t weight, int32_t zero, int64_t k, uint32_t* y) const {
+    const int64_t tap[3] = {k / (window_.kernel[1] * window_.kernel[2]), k / window_.kernel[2] % window_.kernel[1],
+                            k % window_.kernel[2]};
+    int64_t shift[3], first[3], end[3];
+    for (size_t i = 0; i < 3; ++i) {
+      shift[i] = tap[i] * window_.dilation[i] - window_.begin[i];
+      const int64_t stride = window_.stride[i], room = in_[i] - shift[i];
+      first[i] = shift[i] >= 0 ? 0 : (stride - 1 - shift[i]) / stride;
+      end[i] = room <= 0 ? 0 : std::min(out_[i], (room + stride - 1) / stride);
+    }
+    const int64_t stride = window_.stride[2];
+    for (int64_t a = first[0]; a < end[0]; ++a)
+      for (int64_t b = first[1]; b < end[1]; ++b) {
+        const int64_t line = (a * window_.stride[0] + shift[0]) * in_[1] + b * window_.stride[1] + shift[1];
+        const B* from = image + line * in_[2] + shift[2];
+        uint32_t* to = y + (a * out_[1] + b) * out_[2];  // unsigned, where sums may wrap
+        const auto term = [&](int64_t j) {
+          return static_cast<uint32_t>(weight * (static_cast<int32_t>(from[j]) - zero));
+        };
+        if (stride == 1) {
+          for (int64_t j = first[2]; j < end[2]; ++j) to[j] += term(j);
+        } else {
+          for (int64_t j = first[2]; j < end[2]; ++j) to[j] += term(j * stride);
+        }
+      }
   }
 
   // What lies under the windows of pixels [first, first + columns), one column each.
