@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minnow.converter.onnx.contrib import cast, contrib, extent, positions
+from minnow.converter.onnx.contrib import cast, contrib, extent, listed, positions
 from minnow.converter.onnx.contrib_attention import lowest, merge_heads, scaled, softmax, split_heads
 from minnow.converter.onnx.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -137,12 +137,14 @@ def _cached(b: Builder, k: Value, v: Value, past_k: Value | None, past_v: Value 
     zero = b.Add(size, length) if isinstance(size, Value) or isinstance(length, Value) else size + length
     fresh = b.Add(b.Sub(place, begins), size)
     index = b.Where(b.Less(place, begins), place, b.Where(b.Less(place, stop), fresh, zero))
-    out = []
-    for past, new in ((past_k, k), (past_v, v)):
-        one = b.Mul(b.Slice(new, np.array([0]), np.array([1]), np.array([2])), 0)
-        rows = b.Transpose(b.Concat(past, new, one, axis=2), perm=(0, 2, 1, 3))
-        out.append(b.Transpose(b.GatherND(rows, b.Unsqueeze(index, axes=(2,)), batch_dims=1), perm=(0, 2, 1, 3)))
-    return out
+    # As rows of one table, so that each place is copied as a whole and no axis has to move.
+    count, group, features = b.Add(zero, np.int64(1)), static_dim(k.type, 1, "the groups"), extent(b, k, 3)
+    batch = extent(b, k, 0)
+    tables = b.Reshape(positions(b, b.Mul(batch, np.int64(group))), np.array([-1, group, 1]))
+    index = b.Add(b.Mul(tables, count), b.Unsqueeze(index, axes=(1,)))
+    blank = b.Fill(listed(b, batch, group, 1, features), np.zeros((), k.type.dtype.numpy))
+    rows = (b.Concat(past, new, blank, axis=2) for past, new in ((past_k, k), (past_v, v)))
+    return [b.Gather(b.Reshape(r, listed(b, -1, features)), index) for r in rows]
 
 
 def _attend(b: Builder, q: Value, k: Value, v: Value, keep: Value, added: Value | None, cap: float,
