@@ -75,8 +75,6 @@ def test_our_engine_is_right(name: str, level: int, tmp_path: Path) -> None:
 
 
 ONLY_OURS = {
-    "3-D pooling with padding at the end, rounding up, dilation": "pooling in the format has no dilation",
-    "2-D maximum with dilation": "pooling in the format has no dilation",
     "the largest of integers, by value": "its kernel orders integers by their bits as floats",
     "scattering that adds up": "products, and the larger or smaller of two, have no code",
     "remainders with the sign of either side": "it has no int64",

@@ -165,7 +165,22 @@ CASES: dict[str, list[tuple[str, str]]] = {
     ],
     "legalize_one_hot": [("computed", _chain("%y: f32[2,?] = OneHot(%i, %d, f32[2](0.0, 1.0))",
                                              params="%i: i32[2], %d: i32[]"))],
-    "legalize_hardmax": [("not known", _chain("%y: f32[2,N] = Hardmax(%x)", params="%x: f32[2,N]"))],
+    "legalize_hardmax": [("not known", _chain("%y: f32[2,N] = Hardmax(%x)", params="%x: f32[2,N]")),
+                         ("nothing", _chain("%y: f32[2,0] = Hardmax(%x)", params="%x: f32[2,0]"))],
+    "legalize_dft": [
+        ("float32", _chain("%y: f64[2,2] = DFT(%x)", params="%x: f64[2,1]")),
+        ("computed", _chain("%y: f32[?,2] = DFT(%x, %n)", params="%x: f32[2,1], %n: i64[]")),
+        ("computed", _chain("%y: f32[?,?,2] = DFT(%x, _, %a)", params="%x: f32[2,2,1], %a: i64[]")),
+        ("not known", _chain("%y: f32[N,2] = DFT(%x)", params="%x: f32[N,1]")),
+        ("better", _chain("%y: f32[4096,2] = DFT(%x)", params="%x: f32[4096,1]")),
+    ],
+    "legalize_stft": [
+        ("float32", _chain("%y: f64[1,4,2,2] = STFT(%x, i64[](1), _, i64[](2))", params="%x: f64[1,5,1]")),
+        ("computed", _chain("%y: f32[1,?,2,2] = STFT(%x, %s, _, i64[](2))", params="%x: f32[1,5,1], %s: i64[]")),
+        ("computed", _chain("%y: f32[1,4,2,2] = STFT(%x, i64[](1), %w)", params="%x: f32[1,5,1], %w: f32[2]")),
+        ("not known", _chain("%y: f32[1,?,?,2] = STFT(%x, i64[](1))", params="%x: f32[1,N,1]")),
+        ("better", _chain("%y: f32[1,1,2049,2] = STFT(%x, i64[](1))", params="%x: f32[1,4096,1]")),
+    ],
     "legalize_non_zero": [("rank", _chain("%y: i64[0,?] = NonZero(%x)", params="%x: f32[]"))],
     "legalize_trilu": [("not known", _chain("%y: f32[N,2] = Trilu(%x)", params="%x: f32[N,2]"))],
     "legalize_top_k": [("last axis", _chain("%y: f32[2], %i: i64[2] = TopK(%x, i64[1](2))", result="%y, %i"))],
@@ -257,6 +272,14 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "legalize_wrap": [
         ("more than once", _chain("%y: f32[9] = Pad(%x, i64[2](0, 5)) {mode=\"wrap\"}")),
         ("not known", _chain("%y: f32[*] = Pad(%x, i64[2](0, 1)) {mode=\"wrap\"}", params="%x: f32[N]")),
+    ],
+    "legalize_dilated_pool": [
+        ("dilations=", _chain("%y: f32[1,1,2,2] = MaxPool(%x) {kernel=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), "
+                              "dilations=(1, 1)}", params="%x: f32[1,1,2,2]")),
+        ("two spatial axes", _chain("%y: f32[1,1,2] = MaxPool(%x) {kernel=(1,), strides=(1,), pads=(0, 0), "
+                                    "dilations=(2,)}", params="%x: f32[1,1,2]")),
+        ("not known", _chain("%y: f32[1,1,H,2] = MaxPool(%x) {kernel=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), "
+                             "dilations=(2, 1)}", params="%x: f32[1,1,H,2]")),
     ],
     "legalize_both_ways": [
         ("has it", _chain(
