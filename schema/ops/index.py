@@ -225,10 +225,15 @@ def _reduction(wire: WireOp) -> str | None:
     return next((name for name, c in _CODES.items() if c == code), None)
 
 
+def _has_code(node: Node, reduction: str) -> bool:
+    # Booleans are integers in the file: their sum could be 2.
+    return reduction in _CODES and (reduction == "none" or node.input(0).type.dtype is not DType.BOOL)
+
+
 @ScatterElements.encode("ScatterElements")
 def _(node: Node) -> WireOp | None:
     attrs = bound(node)
-    if attrs["reduction"] not in _CODES or not is_nonnegative(node.input(1)):
+    if not _has_code(node, attrs["reduction"]) or not is_nonnegative(node.input(1)):
         return None
     operands = (*node.inputs, np.array(attrs["axis"], np.int32))
     return WireOp("ScatterElements", "BinaryOp", {"opType": _CODES[attrs["reduction"]]}, operands)
@@ -248,7 +253,7 @@ def _(node: Node) -> WireOp | None:
     x, indices, updates = node.inputs
     reduction = bound(node)["reduction"]
     # The shape is an operand of its own; what is not known now would have to be computed.
-    if x is None or not x.type.is_static or reduction not in _CODES or not is_nonnegative(node.input(1)):
+    if x is None or not x.type.is_static or not _has_code(node, reduction) or not is_nonnegative(node.input(1)):
         return None
     shape = np.array(x.type.static_shape, np.int32)
     main = {"opType": _CODES[reduction]}
