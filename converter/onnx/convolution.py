@@ -64,7 +64,38 @@ def kernel_of(w: Value, given: Any) -> tuple[Dim, ...]:
 @onnx.op("Conv")
 def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_shape=(), pads=(), strides=()):
     window = window_of(x, kernel_of(w, kernel_shape), strides, pads, dilations, auto_pad)
-    return b.Conv(x, w, bias, group=group, **window)
+    return _conv(b, x, w, bias, group, window)
+
+
+def _conv(b: Builder, x: Value, w: Value, bias: Value | None, group: int, window: dict[str, Any]) -> Value:
+    """A convolution over any number of axes: beyond three, what lies along the first one under a kernel is channels."""
+    n = rank(x, "the input") - 2
+    if n <= 3:
+        return b.Conv(x, w, bias, group=group, **window)
+    channels, depth, *rest = (
+        static_dim(x.type, i, "the input of a convolution over four axes") for i in range(1, n + 2)
+    )
+    outs, per_group, taps, *kernel = (static_dim(w.type, i, "the weights") for i in range(n + 2))
+    (begin, *begins), (end, *ends) = window["pads"][:n], window["pads"][n:]
+    (stride, *strides), (gap, *gaps) = window["strides"], window["dilations"]
+    count = (depth + begin + end - (taps - 1) * gap - 1) // stride + 1
+    if begin or end:
+        x = b.Pad(x, np.array([0] * 4 + [begin, end] + [0] * 2 * (n - 1)))
+    parts = [
+        b.Slice(
+            x, np.array([k * gap]), np.array([k * gap + (count - 1) * stride + 1]), np.array([2]), np.array([stride])
+        )
+        for k in range(taps)
+    ]
+    stacked = b.Concat(*(b.Unsqueeze(part, axes=(2,)) for part in parts), axis=2)
+    spatial = tuple(range(4, n + 3))
+    images = b.Reshape(b.Transpose(stacked, perm=(0, 3, 1, 2, *spatial)), np.array([-1, channels * taps, *rest]))
+    weights = b.Reshape(w, np.array([outs, per_group * taps, *kernel]))
+    inner = {"strides": tuple(strides), "dilations": tuple(gaps), "pads": (*begins, *ends)}
+    y = _conv(b, images, weights, bias, group, inner)
+    sizes = [static_dim(y.type, i, "the result of a convolution") for i in range(2, n + 1)]
+    apart = b.Reshape(y, np.array([-1, count, outs, *sizes]))
+    return b.Transpose(apart, perm=(0, 2, 1, *range(3, n + 2)))
 
 
 @onnx.op("ConvTranspose")
