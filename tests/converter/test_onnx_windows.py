@@ -85,6 +85,14 @@ def conv(rng: Random) -> Given:
     return "Conv", [x, numbers(rng, g * outs, ins, *kernel), numbers(rng, g * outs)], {**attrs, "group": g}, 22, (1, 2)
 
 
+def conv_of_four_axes(rng: Random) -> Given:
+    kernel, strides = rng.integers(1, 4, 4), rng.integers(1, 3, 4).tolist()
+    g, pads = int(rng.integers(1, 3)), [int(rng.integers(0, min(2, k))) for k in [*kernel, *kernel]]
+    x = numbers(rng, 2, 2 * g, *(int(v) for v in rng.integers(4, 6, 4)))
+    attrs = {"strides": strides, "pads": pads, "group": g}
+    return "Conv", [x, numbers(rng, 3 * g, 2, *kernel), numbers(rng, 3 * g)], attrs, 22, (1, 2)
+
+
 def conv_transpose(rng: Random) -> Given:
     n, g, ins, outs = (int(rng.integers(1, 4)) for _ in range(4))
     kernel, attrs = window(rng, n)
@@ -164,6 +172,7 @@ def _pool(op: str) -> Callable[[Random], Given]:
             attrs["storage_order"] = int(rng.integers(2))
         return op, [numbers(rng, 2, 3, *sizes(rng, n))], attrs, 22, ()
 
+    made.__name__ = op
     return made
 
 
@@ -217,14 +226,27 @@ def max_roi_pool(rng: Random) -> Given:
     return "MaxRoiPool", [numbers(rng, 2, 3, 8, 7), rois], attrs, 16, ()
 
 
-MAKERS = [conv, conv_transpose, conv_integer, q_linear_conv, q_linear_matmul, matmul_integer, _pool("MaxPool"),
+MAKERS = [conv, conv_of_four_axes, conv_transpose, conv_integer, q_linear_conv, q_linear_matmul, matmul_integer, _pool("MaxPool"),
           _pool("AveragePool"), _pool("LpPool"), max_unpool, deform_conv, col2im, max_roi_pool]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make(np.random.default_rng(0))[0])
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_as_onnxruntime_computes(make: Callable[[Random], Given], tmp_path: Path) -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         given = make(rng)
         # Places of the largest elements, and in the other order, are a result that few ask for.
         check(given, tmp_path, outputs=2 if given[0] == "MaxPool" and seed % 2 else 1)
+
+
+@pytest.mark.parametrize("given", [
+    ("Conv", [(0, 3, 5, 5), (4, 3, 3, 3)], {}), ("Conv", [(1, 0, 5, 5), (4, 0, 3, 3)], {}),
+    ("Conv", [(1, 3, 5, 5), (0, 3, 3, 3)], {}), ("Conv", [(0, 3, 5, 5, 5), (4, 3, 3, 3, 3)], {}),
+    ("Conv", [(2, 5, 5, 5), (5, 1, 3, 3)], {"group": 5}), ("Conv", [(2, 5, 4, 5, 5), (10, 1, 3, 3, 3)], {"group": 5}),
+    ("ConvTranspose", [(0, 3, 5, 5), (3, 4, 3, 3)], {}),
+    ("ConvTranspose", [(1, 5, 4, 4, 4), (5, 1, 2, 2, 2)], {"group": 5}),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("held", [(), (1,)])
+def test_nothing_and_channels_alone(given: Any, held: tuple[int, ...], tmp_path: Path) -> None:
+    op, shapes, attrs = given
+    check((op, [numbers(np.random.default_rng(0), *s) for s in shapes], attrs, 22, held), tmp_path)
