@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from minnow.schema.errors import MinnowError
-from minnow.schema.ir import DType, Graph, Model, TensorType, Value
+from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
 from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
 Array = np.ndarray[Any, Any]
@@ -205,10 +205,19 @@ def random_outputs(model: Model) -> frozenset[str]:
     """The outputs that depend on random numbers, of which no two runs give the same."""
     from minnow.schema.ops import Trait, get
 
+    return _behind(model, lambda node: Trait.RANDOM in get(node.op).traits)
+
+
+def rounded_outputs(model: Model) -> frozenset[str]:
+    """The outputs behind a rounding to few bits, which makes a whole step of the last bit of a float."""
+    return _behind(model, lambda node: node.op in ("QuantizeLinear", "DynamicQuantizeLinear"))
+
+
+def _behind(model: Model, is_source: Callable[[Node], bool]) -> frozenset[str]:
+    """The outputs that depend on nodes of a kind, in bodies of control flow, too."""
     tainted: set[Value] = set()
     for node in model.graph:
         inner = (n for body in node.subgraphs.values() for g in body.walk() for n in g)
-        drawn = any(Trait.RANDOM in get(n.op).traits for n in (node, *inner))
-        if drawn or any(v in tainted for v in node.inputs):
+        if any(map(is_source, (node, *inner))) or any(v in tainted for v in node.inputs):
             tainted.update(node.outputs)
     return frozenset(n for (n, _), v in zip(model.outputs, model.graph.outputs, strict=True) if v in tainted)

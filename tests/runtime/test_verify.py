@@ -138,3 +138,36 @@ def test_another_model_is_told_apart(tmp_path):
     result = minnow.verify(two, tmp_path / "m.mnn")
     assert not result.passed
     assert "FAIL" in str(result)
+
+
+def rounded(path, factor: float):
+    """A product whose 90,000 results are rounded to steps of 1 / 100."""
+    w = np.random.default_rng(0).standard_normal((512, 300)).astype(np.float32) / 12 * np.float32(factor)
+    scale = np.float32(0.01)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("QuantizeLinear", ["p", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
+    weights = [
+        onnx.numpy_helper.from_array(np.asarray(a), n)
+        for n, a in (("w", w), ("s", scale), ("z", np.zeros((), np.int8)))
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [300, 512])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [300, 300])], weights,
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+def test_steps_that_the_last_bit_decides_are_no_failure(tmp_path):
+    report = minnow.convert(rounded(tmp_path / "m.onnx", 1), output=tmp_path / "m.mnn")
+    assert report.verification is not None
+    assert report.verification.passed
+
+
+def test_more_than_steps_is_a_failure_behind_a_rounding(tmp_path):
+    minnow.convert(rounded(tmp_path / "other.onnx", 1.1), output=tmp_path / "m.mnn", verify=False)
+    result = minnow.verify(rounded(tmp_path / "m.onnx", 1), tmp_path / "m.mnn")
+    assert not result.passed
