@@ -1,4 +1,4 @@
-"""Interpolation that the file format has no code for, in terms of gathering and matrix products."""
+"""Interpolation that the file format has no code for, in terms of gathering, matrix products, and arithmetic."""
 
 from __future__ import annotations
 
@@ -100,3 +100,34 @@ def _along(b: Builder, x: Value, axis: int, row: np.ndarray[Any, Any]) -> Value:
     weights = row.astype(np.float32)
     rank = x.type.rank or 0
     return b.MatMul(x, weights.T) if axis == rank - 1 else b.MatMul(weights, x)
+
+
+@rewrite(lambda p, x, grid: p.GridSample(x, grid, padding="reflection", as_="sample"), level=0)
+def legalize_reflection(b: Builder, m: Match) -> Value | None:
+    """Places are mirrored at -1 and 1 before they are looked at; runtimes of the format mirror elsewhere.
+
+    Given:
+        graph g(%x: f32[1,1,2,2], %g: f32[1,3,4,2]) {
+          %y: f32[1,1,3,4] = GridSample(%x, %g) {padding="reflection"}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,2], %g: f32[1,3,4,2]) {
+          %0: f32[1,3,4,2] = Add(%g, f32[](1.0))
+          %1: f32[1,3,4,2] = Mul(%0, f32[](0.25))
+          %2: f32[1,3,4,2] = Floor(%1)
+          %3: f32[1,3,4,2] = Mul(%2, f32[](4.0))
+          %4: f32[1,3,4,2] = Sub(%0, %3)
+          %5: f32[1,3,4,2] = Sub(%4, f32[](2.0))
+          %6: f32[1,3,4,2] = Abs(%5)
+          %7: f32[1,3,4,2] = Sub(f32[](1.0), %6)
+          %y: f32[1,1,3,4] = GridSample(%x, %7) {padding="border"}
+          return %y
+        }
+    """
+    if m.sample.attrs.get("mode", "linear") == "cubic" or m.grid.type.dtype is not DType.F32:
+        return m.no("the format has it neither way")
+    turn = b.Add(m.grid, 1.0)
+    rest = b.Sub(turn, b.Mul(b.Floor(b.Mul(turn, 0.25)), 4.0))
+    mirrored = b.Sub(1.0, b.Abs(b.Sub(rest, 2.0)))
+    return b.GridSample(m.x, mirrored, **{**m.sample.attrs, "padding": "border"})

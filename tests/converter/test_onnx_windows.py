@@ -226,8 +226,10 @@ def max_roi_pool(rng: Random) -> Given:
     return "MaxRoiPool", [numbers(rng, 2, 3, 8, 7), rois], attrs, 16, ()
 
 
-MAKERS = [conv, conv_of_four_axes, conv_transpose, conv_integer, q_linear_conv, q_linear_matmul, matmul_integer, _pool("MaxPool"),
-          _pool("AveragePool"), _pool("LpPool"), max_unpool, deform_conv, col2im, max_roi_pool]  # fmt: skip
+MAKERS = [
+    *(conv, conv_of_four_axes, conv_transpose, conv_integer, q_linear_conv, q_linear_matmul, matmul_integer),
+    *(_pool("MaxPool"), _pool("AveragePool"), _pool("LpPool"), max_unpool, deform_conv, col2im, max_roi_pool),
+]
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)

@@ -81,7 +81,7 @@ ONLY_OURS = {
     "division of integers goes toward zero": "it has no int64",
     "integers beyond 30 and 32 bits": "it has no int64",
     "double precision": "it has no float64",
-    "sampling by cubic interpolation, and mirrored": "cubic sampling has no code, and it mirrors at other places",
+    "sampling by cubic interpolation, and mirrored": "cubic sampling has no code",
     "largest samples of regions": "the largest sample is not the largest weighted element",
     "other activations, bounds, coupled gates": "recurrent layers in the format have none of these",
     "sequences of their own lengths": "it ignores the lengths",

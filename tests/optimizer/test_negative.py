@@ -281,6 +281,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not known", _chain("%y: f32[1,1,H,2] = MaxPool(%x) {kernel=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), "
                              "dilations=(2, 1)}", params="%x: f32[1,1,H,2]")),
     ],
+    "legalize_reflection": [("neither way", _chain(
+        '%y: f32[1,1,3,4] = GridSample(%x, %g) {mode="cubic", padding="reflection"}',
+        params="%x: f32[1,1,2,2], %g: f32[1,3,4,2]"))],
     "legalize_both_ways": [
         ("has it", _chain(
             "%y: f32[3,2,1,1], %h: f32[2,1,1] = RNN(%x, f32[2,1,1](2.0, 1.0), f32[2,1,1](3.0, 4.0)) "
