@@ -61,4 +61,6 @@ def foreign_values(graph: Graph) -> dict[DType, list[Value]]:
 
 def _is_known_otherwise(value: Value) -> bool:
     """The format's own runtime has it as i32: what is int64 by definition."""
-    return value.type.dtype is DType.I64 and all(n.op == "Cast" and n.attrs["to"] is DType.I32 for n, _ in value.uses)
+    if value.producer is None or value.type.dtype is not DType.I64:
+        return False
+    return all(n.op == "Cast" and n.attrs["to"] is DType.I32 for n, _ in value.uses)

@@ -73,6 +73,8 @@ class Uses:
         if node.op in ("If", "Loop", RET):
             targets = list(self._handed_on(node, i))
             return bool(targets) and all(self._all(v, computed) for v in targets)
+        if node.op != RET and Trait.SHAPE_ONLY in get(node.op).traits:
+            return True
         if node.op == "Range":  # numbers places from an extent to another
             return self._all(node.output, True) or self._all(node.output, False)
         if _moves(node) or (computed and node.op in _ARITHMETIC):

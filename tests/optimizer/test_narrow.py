@@ -72,6 +72,8 @@ MOST = 9223372036854775807
         ("indices that are computed", "graph g(%x: i64[2], %t: f32[5,3]) { %z: i64[2] = Add(%x, i64[](1)) "
                                       "%y: f32[2,3] = Gather(%t, %z) {axis=0} return %y }", True),
         ("a mask", "graph g(%x: i64[2]) { %y: f32[2] = Cast(%x) {to=f32} return %y }", True),
+        ("only its shape", "graph g(%x: i64[2]) { %z: i64[1] = Shape(%x) %y: f32[1] = Cast(%z) {to=f32} return %y }",
+         False),
         ("a choice", "graph g(%x: i64[2]) { %y: bool[2] = Equal(%x, i64[](16000)) return %y }", False),
         ("an extent", "graph g(%x: i64[1], %b: f32[2,N]) { %s: i64[2] = Shape(%b) %z: i64[1] = ReduceProd(%s) "
                       "%m: i64[1] = Mul(%z, %x) %y: f32[?] = Fill(%m, f32[](1.5)) return %y }", False),
