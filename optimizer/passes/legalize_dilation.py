@@ -10,7 +10,14 @@ from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder, get
 
 
-@rewrite(lambda p, x: p.MaxPool(x, dilations=lambda d: set(d) != {1}, as_="pool"), level=0)
+def _has_gaps(dilations: tuple[int, ...]) -> bool:
+    return set(dilations) != {1}
+
+
+@rewrite(
+    lambda p, x: p.MaxPool(x, dilations=_has_gaps, as_="pool") | p.AveragePool(x, dilations=_has_gaps, as_="pool"),
+    level=0,
+)
 def legalize_dilated_pool(b: Builder, m: Match) -> Value | None:
     """Every other element, or every third, is an image of its own, where windows have no gaps.
 
@@ -36,9 +43,10 @@ def legalize_dilated_pool(b: Builder, m: Match) -> Value | None:
         return m.no("the places are asked for, or it does not have two spatial axes")
     if not (m.x.type.is_static and m.pool.output.type.is_static) or 0 in m.x.type.static_shape:
         return m.no("some extent is not known, or 0")
-    a = get("MaxPool").bind(1, m.pool.attrs)
-    if a["auto_pad"]:
-        return m.no("it pads automatically")
+    a = get(m.pool.op).bind(1, m.pool.attrs)
+    largest = m.pool.op == "MaxPool"
+    if a["auto_pad"] or (not largest and (any(a["pads"]) or a["ceil_mode"])):
+        return m.no("it pads automatically, or a mean that counts what is there only")
     n, c, *sizes = m.x.type.static_shape
     out = m.pool.output.type.static_shape[2:]
     kernel, strides, gaps = a["kernel"], a["strides"], a["dilations"]
@@ -47,11 +55,12 @@ def legalize_dilated_pool(b: Builder, m: Match) -> Value | None:
     counts = [-(-span // d) for span, d in zip(spans, gaps, strict=True)]
     ends = [q * d - size - begin for q, d, size, begin in zip(counts, gaps, sizes, a["pads"][:2], strict=True)]
     pads = np.array([0, 0, 0, 0, *(v for pair in zip(a["pads"][:2], ends, strict=True) for v in pair)], np.int32)
-    x = b.Pad(m.x, pads, np.float32(-np.inf)) if pads.any() else m.x
+    x = b.Pad(m.x, pads, np.float32(-np.inf if largest else 0)) if pads.any() else m.x
     apart = b.Reshape(x, np.array([n, c, counts[0], gaps[0], counts[1], gaps[1]], np.int32))
     images = b.Transpose(apart, perm=(0, 1, 3, 5, 2, 4))
     flat = b.Reshape(images, np.array([n, c * gaps[0] * gaps[1], *counts], np.int32))
-    pooled = b.MaxPool(flat, kernel=kernel, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
+    plain = {"kernel": kernel, "strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+    pooled = b.node(m.pool.op, [flat], plain).output
     left = [q - k + 1 for q, k in zip(counts, kernel, strict=True)]
     parts = b.Reshape(pooled, np.array([n, c, *gaps, *left], np.int32))
     whole = b.Reshape(

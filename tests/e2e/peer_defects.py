@@ -113,10 +113,14 @@ def _():
     yield one("AveragePool", x, kernel_shape=[2, 2, 2], pads=[1, 1, 1, 1, 1, 1], count_include_pad=1)
 
 
-@row("2-D maximum with dilation")
+@row("2-D pooling with dilation")
 def _():
     yield one("MaxPool", f(1, 3, 9, 8), kernel_shape=[3, 2], dilations=[2, 3])
     yield one("MaxPool", f(1, 3, 9, 8), kernel_shape=[2, 2], dilations=[2, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+    yield one("MaxPool", f(1, 3, 9, 8), kernel_shape=[2, 3], dilations=[3, 2], strides=[2, 2], ceil_mode=1)
+    yield one("MaxPool", f(1, 3, 11), kernel_shape=[3], dilations=[2], strides=[2])
+    yield one("AveragePool", f(1, 3, 9, 8), kernel_shape=[3, 2], dilations=[2, 3], strides=[1, 2])
+    yield one("AveragePool", f(1, 3, 9, 8), kernel_shape=[3, 2], dilations=[2, 1], pads=[1] * 4, count_include_pad=1)
 
 
 @row("mean that counts uneven padding")

@@ -274,6 +274,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not known", _chain("%y: f32[*] = Pad(%x, i64[2](0, 1)) {mode=\"wrap\"}", params="%x: f32[N]")),
     ],
     "legalize_dilated_pool": [
+        ("counts what is there", _chain("%y: f32[1,1,2,2] = AveragePool(%x) {kernel=(2, 1), strides=(1, 1), "
+                                        "pads=(1, 0, 1, 0), dilations=(2, 1)}", params="%x: f32[1,1,2,2]")),
         ("dilations=", _chain("%y: f32[1,1,2,2] = MaxPool(%x) {kernel=(1, 1), strides=(1, 1), pads=(0, 0, 0, 0), "
                               "dilations=(1, 1)}", params="%x: f32[1,1,2,2]")),
         ("two spatial axes", _chain("%y: f32[1,1,2] = MaxPool(%x) {kernel=(1,), strides=(1,), pads=(0, 0), "
