@@ -13,8 +13,11 @@ import minnow
 from minnow.errors import ModelError
 
 
-def converted(tmp_path: Any, node: OnnxNode, constant: bool = False) -> list[Array]:
+def converted(tmp_path: Any, node: OnnxNode, constant: bool = False, static: bool = True) -> list[Array]:
     model, feed = node.model()
+    for value in () if static else model.graph.input:
+        for i, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{i}"
     for value in model.graph.output:
         value.ClearField("type")
     if constant:
@@ -92,3 +95,14 @@ def test_grid_sample_of_integers(tmp_path):
     (got,) = converted(tmp_path, OnnxNode("GridSample", (x, grid), {"mode": "nearest"}, opset=20))
     want = onnxruntime_runs(OnnxNode("GridSample", (x.astype(np.float32), grid), {"mode": "nearest"}, opset=20))[0]
     np.testing.assert_array_equal(got, want.astype(np.int32))
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 8), (1, 2, 4, 5, 6)])
+def test_places_of_the_largest_by_columns(tmp_path, shape, static):
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    n = len(shape) - 2
+    attrs = {"kernel_shape": (2,) * n, "strides": (2,) * n, "storage_order": 1}
+    node = OnnxNode("MaxPool", (x,), attrs, outputs=2)
+    for got, want in zip(converted(tmp_path, node, static=static), onnxruntime_runs(node), strict=True):
+        np.testing.assert_array_equal(got, want)
