@@ -80,8 +80,16 @@ def grouped() -> list[Case]:
     bias = f32(1, N, S, S)
     fresh = case(0, S)
     fresh.inputs = [*fresh.inputs[:3], None, None, *fresh.inputs[5:]]
+    wide = 2 * D  # of which the tables rotate half
+    partial = Case(
+        "GroupQueryAttention",
+        [f32(B, 1, N * wide), f32(B, 1, G * wide), f32(B, 1, G * wide), f32(B, G, 3, wide), f32(B, G, 3, wide),
+         i32(3, 3), np.array([4], np.int32), COS, SIN],
+        turned, every, constant=[7, 8], named=False,
+    )  # fmt: skip
     return [
         fresh,
+        partial,
         case(0, S),
         case(0, S, buffer=9),
         case(3, 1),
