@@ -69,7 +69,7 @@ def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_sh
 
 def _conv(b: Builder, x: Value, w: Value, bias: Value | None, group: int, window: dict[str, Any]) -> Value:
     """A convolution over any number of axes: beyond three, what lies along the first one under a kernel is channels."""
-    n = rank(x, "the input") - 2
+    n = len(window["strides"])  # the rank of the input may be open
     if n <= 3:
         return b.Conv(x, w, bias, group=group, **window)
     channels, depth, *rest = (
