@@ -33,6 +33,17 @@ def _(b, x, *, alpha=1.702):
     return b.Silu(x) if alpha == 1.0 else b.Mul(x, b.Sigmoid(b.Mul(x, alpha)))
 
 
+@contrib("GatedAdd")
+def _(b, x, y, gate):
+    return b.Add(x, b.Mul(y, gate))
+
+
+@contrib("LinearAttentionGate")
+def _(b, a, bias, scale, rate=None):
+    decay = b.Mul(b.Softplus(b.Add(cast(b, a, DType.F32), bias)), scale)
+    return cast(b, decay, a.type.dtype), None if rate is None else b.Sigmoid(rate)
+
+
 @contrib("BiasAdd")
 def _(b, x, bias, skip):
     return b.Add(b.Add(x, bias), skip)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minnow.converter.onnx.contrib import cast, contrib, extent, positions
 from minnow.converter.onnx.contrib_fused import channels_first, channels_last
-from minnow.converter.onnx.operand import rank
+from minnow.converter.onnx.operand import rank, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -132,3 +134,15 @@ def _(b, x, gamma, beta, skip, bias=None, *, activation, channels_last=1, epsilo
 
     total = _sum(b, x, spread(skip), bias and spread(bias))
     return _group_norm(b, total, gamma, beta, activation, channels_last, epsilon, groups), total
+
+
+@contrib("GatedRMSNorm")
+def _(b, x, scale, gate, *, activation="silu", epsilon=1e-5):
+    if activation not in ("silu", "swish", "sigmoid"):
+        raise ModelError(f"GatedRMSNorm has the activation '{activation}'")
+    size = static_dim(scale.type, 0, "the weights of GatedRMSNorm")
+    # The last axis holds several vectors side by side.
+    rows = b.Reshape(cast(b, x, DType.F32), np.array([-1, size]))
+    normal = b.Reshape(b.RMSNorm(rows, cast(b, scale, DType.F32), axis=-1, epsilon=epsilon), b.Shape(x), allowzero=True)
+    wide = cast(b, gate, DType.F32)
+    return cast(b, b.Mul(normal, b.Sigmoid(wide) if activation == "sigmoid" else b.Silu(wide)), x.type.dtype)

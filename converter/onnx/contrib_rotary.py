@@ -47,7 +47,12 @@ def rotated(b: Builder, x: Value, places: Value, cos: Value, sin: Value, interle
         interleaved: the pairs are neighbors; otherwise the first half of the features goes with the second.
     """
     pairs = static_dim(cos.type, 1, "the cosines of a rotation")
-    c, s = (cast(b, b.Unsqueeze(b.Gather(table, places), axes=(1,)), x.type.dtype) for table in (cos, sin))
+    return _turned(b, x, b.Gather(cos, places), b.Gather(sin, places), pairs, interleaved)
+
+
+def _turned(b: Builder, x: Value, cos: Value, sin: Value, pairs: int, interleaved: int) -> Value:
+    """As `rotated`, with the cosines and sines of each place, [B or 1, S, pairs]."""
+    c, s = (cast(b, b.Unsqueeze(v, axes=(1,)), x.type.dtype) for v in (cos, sin))
     size = static_dim(x.type, 3, "the heads that are rotated")
     if 2 * pairs > size:
         raise ModelError(f"the tables rotate {2 * pairs} features, a head has {size}")
@@ -66,6 +71,38 @@ def rotated(b: Builder, x: Value, places: Value, cos: Value, sin: Value, interle
     else:
         y = b.Concat(*turned, axis=3)
     return y if rest is None else b.Concat(y, rest, axis=3)
+
+
+@contrib("MRotaryEmbedding")
+def _(b, x, places, cos, sin, *, interleaved=0, is_packed_batching=0, mrope_layout=0, mrope_section, num_heads=0,
+      rotary_embedding_dim=0, scale=1.0):  # fmt: skip
+    if is_packed_batching:
+        raise UnsupportedError("MRotaryEmbedding of packed batches is not supported")
+    pairs = static_dim(cos.type, 1, "the cosines")
+    if len(mrope_section) != 3 or sum(mrope_section) != pairs or mrope_layout not in (0, 1):
+        raise ModelError(f"MRotaryEmbedding has the sections {mrope_section} of {pairs} pairs in layout {mrope_layout}")
+    # Which of the three streams of places a pair of features takes.
+    stream = np.repeat(np.arange(3), mrope_section)
+    if mrope_layout:
+        stream = np.zeros(pairs, np.int64)
+        for i in (1, 2):
+            stream[i : 3 * mrope_section[i] : 3] = i
+    chosen = [np.flatnonzero(stream == i) for i in range(3)]
+    back = np.argsort(np.concatenate(chosen), kind="stable")
+    streams = b.Split(places, axis=0, sizes=(1, 1, 1), n_outputs=3)
+
+    def of_places(table: Value) -> Value:
+        parts = [b.Gather(b.Gather(table, at, axis=1), b.Squeeze(p, axes=(0,)))
+                 for at, p in zip(chosen, streams, strict=True) if at.size]  # fmt: skip
+        return b.Gather(b.Concat(*parts, axis=2) if len(parts) > 1 else parts[0], back, axis=2)
+
+    tables = of_places(cos), of_places(sin)
+    if rank(x, "the input of MRotaryEmbedding") == 4:
+        return _turned(b, x, *tables, pairs, interleaved)
+    if not num_heads:
+        num_heads = static_dim(x.type, 2, "the features of MRotaryEmbedding without num_heads") // (2 * pairs)
+    heads = split_heads(b, x, num_heads, -1 if rotary_embedding_dim else 2 * pairs)
+    return merge_heads(b, _turned(b, heads, *tables, pairs, interleaved))
 
 
 @contrib("GroupQueryAttention")

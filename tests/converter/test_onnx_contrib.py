@@ -27,6 +27,9 @@ def elementwise() -> list[Case]:
         Case("QuickGelu", [x], {"alpha": 1.0}),
         Case("QuickGelu", [f32(0, 3)], {"alpha": -0.5}),
         Case("BiasGelu", [f32(2, 3, 7), f32(7)], constant=[1]),
+        Case("GatedAdd", [f32(2, 3, 7), f32(2, 3, 7), f32(2, 3, 1)]),
+        Case("LinearAttentionGate", [f32(2, 3, 4), f32(4), -np.exp(f32(4)), f32(2, 3, 4)], outputs=2, constant=[1, 2]),
+        Case("LinearAttentionGate", [f32(2, 3, 4), f32(4), -np.exp(f32(4))], constant=[1, 2]),
         Case("BiasGelu", [f32(5), f32(5)]),
         Case("FastGelu", [f32(2, 3, 7)]),
         Case("FastGelu", [f32(2, 3, 7), f32(7)], constant=[1]),
@@ -99,6 +102,8 @@ def norms() -> list[Case]:
     return [
         *out,
         Case("SimplifiedLayerNormalization", [x, f32(3, 8)], {"axis": 1}, outputs=2, domain=""),
+        Case("GatedRMSNorm", [x, g, skip], constant=[1]),
+        Case("GatedRMSNorm", [x, f32(4), skip], {"activation": "sigmoid", "epsilon": 0.1}, constant=[1]),
         Case("SkipLayerNormalization", [x, skip, g, c, bias], outputs=every, constant=[2, 3, 4]),
         Case("SkipLayerNormalization", [x, skip, g, c]),
         Case("SkipLayerNormalization", [x, skip, g, None, bias], small),

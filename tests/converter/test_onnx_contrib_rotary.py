@@ -47,6 +47,27 @@ def rotary() -> list[Case]:
     ]
 
 
+def of_images() -> list[Case]:
+    """Rotation by three streams of places."""
+    x, heads = f32(B, S, 3 * D), f32(B, 3, S, D)
+    places = RNG.integers(0, LONGEST, (3, B, S))
+
+    def case(x: Any, section: list[int], tables: Any = (COS, SIN), **attrs: Any) -> Case:
+        named = "num_heads" in attrs and tables[0] is COS
+        attrs |= {"mrope_section": section}
+        return Case("MRotaryEmbedding", [x, places, *tables], attrs, constant=[2, 3], named=named)
+
+    half = COS[:, : D // 4], SIN[:, : D // 4]
+    return [
+        case(x, [4, 2, 2], num_heads=3),
+        case(x, [2, 3, 3], mrope_layout=1, num_heads=3),
+        case(heads, [8, 0, 0]),
+        case(heads, [2, 3, 3], interleaved=1),
+        case(heads, [4, 2, 2], mrope_layout=1),
+        case(x, [2, 1, 1], half, num_heads=3, rotary_embedding_dim=D // 2),
+    ]
+
+
 def grouped() -> list[Case]:
     plain = {"num_heads": N, "kv_num_heads": G}
     turned = plain | {"do_rotary": 1}
@@ -124,6 +145,6 @@ def grouped() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("case", [*rotary(), *grouped()], ids=str)
+@pytest.mark.parametrize("case", [*rotary(), *of_images(), *grouped()], ids=str)
 def test_agrees_with_onnxruntime(case: Case, tmp_path: Any) -> None:
     judge(case, tmp_path)
