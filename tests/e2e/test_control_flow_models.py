@@ -267,6 +267,34 @@ def test_scan_with_a_batch_axis(lens, directions, symbolic, tmp_path):
     judged(path, feeds)
 
 
+@pytest.mark.parametrize("opset", [8, 17])
+def test_scan_of_nothing(opset, tmp_path):
+    """onnxruntime divides by zero there; the states stay as they are, and nothing is stacked."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "x"], ["s_"]), helper.make_node("Mul", ["s", "x"], ["row"])],
+        "body",
+        [value("s", [2]), value("x", [2])],
+        [value("s_", [2]), value("row", [2])],
+    )
+    batch = ["N"] if opset == 8 else []
+    operands = ["", "s", "xs"] if opset == 8 else ["s", "xs"]
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Scan", operands, ["last", "rows"], body=body, num_scan_inputs=1)],
+        [value("s", [*batch, 2]), value("xs", [*batch, "T", 2])],
+        [value("last", [*batch, 2]), value("rows", [*batch, "T", 2])],
+        opset=opset,
+    )
+    minnow.convert(path, output=tmp_path / "m.mnn", verify=False)
+    session = minnow.load(tmp_path / "m.mnn")
+    for n, length in [(3, 0), (0, 4), (0, 0), (1, 2)] if batch else [(0, 0), (0, 3)]:
+        lead = (n,) if batch else ()
+        feed = {"s": normal(*lead, 2), "xs": normal(*lead, length, 2)}
+        got = session.run(feed)
+        assert got["rows"].shape == (*lead, length, 2)
+        np.testing.assert_allclose(got["last"], feed["s"] + feed["xs"].sum(len(lead)), rtol=1e-5, atol=1e-6)
+
+
 # ---- what can go wrong, and what must not
 
 
