@@ -40,7 +40,8 @@ def _(b, x, y, gate):
 
 @contrib("LinearAttentionGate")
 def _(b, a, bias, scale, rate=None):
-    decay = b.Mul(b.Softplus(b.Add(cast(b, a, DType.F32), bias)), scale)
+    wide, bias, scale = (cast(b, v, DType.F32) for v in (a, bias, scale))
+    decay = b.Mul(b.Softplus(b.Add(wide, bias)), scale)
     return cast(b, decay, a.type.dtype), None if rate is None else b.Sigmoid(rate)
 
 
