@@ -231,10 +231,12 @@ def legalize_clip(b: Builder, m: Match) -> Value | None:
     a = get("Clip").bind(1, m.root.attrs)
     dtype, y = m.x.type.dtype, m.x
     info = np.iinfo(dtype.numpy) if dtype.is_int else np.finfo(dtype.numpy)
+    if dtype.is_int:  # bounds beyond the type, as negative ones of unsigned numbers, are those of the type
+        a |= {"min": min(np.ceil(a["min"]), float(info.max)), "max": max(np.floor(a["max"]), float(info.min))}
     if a["min"] > float(info.min):
-        y = b.Max(y, np.asarray(np.ceil(a["min"]) if dtype.is_int else a["min"], dtype.numpy))
+        y = b.Max(y, np.asarray(a["min"], dtype.numpy))
     if a["max"] < float(info.max):
-        y = b.Min(y, np.asarray(np.floor(a["max"]) if dtype.is_int else a["max"], dtype.numpy))
+        y = b.Min(y, np.asarray(a["max"], dtype.numpy))
     return y if y is not m.x else b.Identity(m.x)
 
 

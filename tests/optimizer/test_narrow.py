@@ -215,3 +215,12 @@ def test_constants_that_several_graphs_hold_are_changed_in_each() -> None:
     apply(narrow_types, after)
     assert _dtypes(after) == {DType.I32, DType.U8, DType.BOOL}
     assert_same_numbers(before, after)
+
+
+def test_bounds_beyond_an_unsigned_type_do_not_wrap() -> None:
+    for dtype in ("u8", "u16", "u32"):
+        text = f"graph g(%x: {dtype}[3]) {{ %y: {dtype}[3] = Clip(%x) {{min=-7.0, max=-2.0}} return %y }}"
+        graph = read(text)
+        model = Model(graph, [("x", graph.params[0].type)], [("y", graph.outputs[0].type)])
+        optimize(model, 0)
+        assert_same_numbers(read(text), model.graph)
