@@ -8,20 +8,10 @@
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "kernels/relax.h"
 
 namespace minnow {
 namespace {
-
-void relax() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Kernels of one inference follow each other within microseconds: a worker spins about that long before it parks.
 constexpr int kSpinsBeforePark = 2000;

@@ -1,6 +1,6 @@
 // LSTM, GRU and RNN with the semantics of ONNX (layout 0). The products with the input are one matrix product over all
 // time steps; the recurrent weights are packed once. Directions, and parts of a large batch, run on threads of their
-// own.
+// own; a direction alone divides its units among the threads.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,9 @@
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rnn_cell.h"
+#include "kernels/cpu/rounding.h"
 #include "kernels/infer.h"
+#include "kernels/lockstep.h"
 
 namespace minnow {
 namespace {
@@ -137,8 +139,10 @@ class Recurrent final : public Kernel {
     // GRU's candidate is a product of its own unless the reset gate comes after it.
     const bool split = layer_ == Layer::kGru && !options_[0].linear_before_reset;
     input_ = {gates_of(layer_) * hidden_, features_};
-    recurrent_[0] = {split ? 2 * hidden_ : gates_of(layer_) * hidden_, hidden_};
-    recurrent_[1] = {split ? hidden_ : 0, hidden_};
+    // Each gate starts a block of its own, so that a range of units is a range of blocks.
+    stride_ = is_double_ ? hidden_ : round_up(hidden_, pack_width());
+    recurrent_[0] = {split ? 2 * stride_ : gates_of(layer_) * stride_, hidden_};
+    recurrent_[1] = {split ? stride_ : 0, hidden_};
     input_gemm_ = Gemm(steps_ * batch_, input_.n, input_.k, false, Activation(), threads);
     int64_t gemm_bytes = 0;
     for (int last = 0; last < 2; ++last) {
@@ -149,7 +153,11 @@ class Recurrent final : public Kernel {
         gemm_bytes = std::max(gemm_bytes, gemm.workspace_bytes());
       }
     }
-    pooled_ = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
+    streams_ = !is_double_ && part_rows_ <= tile_pixels(kGroup);
+    const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
+    pooled_ = pooled && !streams_;
+    const int64_t units = ceil_div(hidden_, pack_width());
+    lockstep_.reshape(pooled && streams_ ? static_cast<int>(std::min<int64_t>(threads, units)) : 1);
 
     // Constant weights are packed once.
     const Tensor *w = node.constant[kW], *r = node.constant[kR];
@@ -173,9 +181,9 @@ class Recurrent final : public Kernel {
     gates_at_ = take(directions_ * steps_ * batch_ * input_.n * size);
     gemm_at_ = take(input_gemm_.workspace_bytes());
     const int64_t before = bytes_;
-    state_at_ = take(part_rows_ * hidden_ * size) - before;
+    state_at_ = take(2 * part_rows_ * hidden_ * size) - before;
     cell_at_ = take(part_rows_ * hidden_ * size) - before;
-    recurrent_at_ = take(part_rows_ * input_.n * size) - before;
+    recurrent_at_ = take(part_rows_ * gates_of(layer_) * stride_ * size) - before;
     unit_gemm_at_ = take(gemm_bytes) - before;
     units_at_ = before;
     unit_bytes_ = bytes_ - before;
@@ -188,7 +196,8 @@ class Recurrent final : public Kernel {
   int64_t macs() const override { return steps_ * batch_ * directions_ * input_.n * (features_ + hidden_); }
 
  private:
-  static constexpr int64_t kPooledMacs = 1 << 19;
+  static constexpr int64_t kPooledMacs = 1 << 18;
+  static constexpr int kGroup = 4;  // blocks of recurrent weights that are read at once
 
   int64_t take(int64_t bytes) {
     const int64_t at = bytes_;
@@ -208,8 +217,10 @@ class Recurrent final : public Kernel {
       const float* rows = r + d * input_.n * hidden_;
       for (const Weights& part : recurrent_) {
         if (part.n == 0) continue;
-        gemm_pack_b(rows, hidden_, true, hidden_, part.n, to, nullptr);
-        rows += part.n * hidden_;
+        for (int64_t gate = 0; gate < part.n / stride_; ++gate) {
+          gemm_pack_b(rows, hidden_, true, hidden_, hidden_, to + gate * stride_ * hidden_, nullptr);
+          rows += hidden_ * hidden_;
+        }
         to += part.packed_floats();
       }
     }
@@ -298,69 +309,146 @@ class Recurrent final : public Kernel {
     return lens->type.dtype == DType::kI32 ? lens->as<int32_t>()[sequence] : lens->as<int64_t>()[sequence];
   }
 
-  // A direction of the sequences from `first` on, a part of the batch.
+  // A direction of some sequences, from step to step.
+  template <typename T>
+  struct Scan {
+    const RunContext& context;
+    const Operands<T>& operands;
+    int d;
+    int64_t first, rows;  // sequences
+    T *states, *cell;     // states: of this step and the one before, in turns
+    T* recurrent;         // products with the recurrent weights
+    void* workspace;
+    const Gemm* gemm;
+    ThreadPool* pool;
+  };
+
   template <typename T>
   void scan(const RunContext& context, const Operands<T>& operands, int d, int64_t first, char* space,
-            ThreadPool* pool) const {
+            ThreadPool* pool) {
     const int64_t rows = std::min(part_rows_, batch_ - first), h = hidden_;
     if (rows <= 0) return;
-    const Gemm* gemm = recurrent_gemm_[rows == part_rows_ ? 0 : 1];
-    T* state = reinterpret_cast<T*>(space + state_at_);
-    T* cell = reinterpret_cast<T*>(space + cell_at_);
-    T* recurrent = reinterpret_cast<T*>(space + recurrent_at_);
-    void* workspace = space + unit_gemm_at_;
+    const Scan<T> s = {context,
+                       operands,
+                       d,
+                       first,
+                       rows,
+                       reinterpret_cast<T*>(space + state_at_),
+                       reinterpret_cast<T*>(space + cell_at_),
+                       reinterpret_cast<T*>(space + recurrent_at_),
+                       space + unit_gemm_at_,
+                       recurrent_gemm_[rows == part_rows_ ? 0 : 1],
+                       pool};
     const auto start = [&](const T* from, T* to) {
       from != nullptr ? std::copy_n(from + first * h, rows * h, to) : std::fill_n(to, rows * h, T{0});
     };
-    start(operands.h0, state);
-    start(operands.c0, cell);
-    const bool backward = d == 1 || attrs_.s("direction", "forward") == "reverse";
-    const CellOptions& options = options_[d];
-    for (int64_t i = 0; i < steps_; ++i) {
-      const int64_t t = backward ? steps_ - 1 - i : i;
-      T* step = gates<T>(context, d) + (t * batch_ + first) * input_.n;
-      const auto row = [&](int64_t s) {
-        return CellRow<T>{
-            step + s * input_.n, recurrent + s * recurrent_[0].n, operands.extra, state + s * h, cell + s * h, h};
-      };
-      const auto runs = [&](int64_t s) { return t < length(context, first + s); };
-      multiply(gemm[0], state, recurrent_[0], operands.recurrent[0], static_cast<const T*>(nullptr), recurrent, rows,
-               workspace, pool);
-      if (layer_ == Layer::kGru) {
-        for (int64_t s = 0; s < rows; ++s) gru_gates(row(s), options);
-        const bool split = recurrent_[1].n > 0;
-        if (split)
-          multiply(gemm[1], cell, recurrent_[1], operands.recurrent[1], static_cast<const T*>(nullptr), recurrent, rows,
-                   workspace, pool);
-        for (int64_t s = 0; s < rows; ++s) {
-          if (!runs(s)) continue;
-          CellRow<T> one = row(s);
-          if (split) one.recurrent = recurrent + s * h;
-          gru_state(one, options);
-        }
-      } else {
-        for (int64_t s = 0; s < rows; ++s) {
-          if (!runs(s)) continue;
-          layer_ == Layer::kLstm ? lstm_cell(row(s), options) : rnn_cell(row(s), options);
-        }
-      }
-      for (int64_t s = 0; s < rows; ++s)
-        put(context, 0, (t * directions_ + d) * batch_ + first + s, 1, runs(s) ? state + s * h : nullptr);
+    start(operands.h0, s.states);
+    start(operands.c0, s.cell);
+    const int phases = recurrent_[1].n > 0 ? 2 : 1;
+    const int parts = lockstep_.parts();
+    if (parts > 1) {
+      const int64_t blocks = ceil_div(h, pack_width());
+      lockstep_.run(steps_ * phases, context.pool, [&](int64_t i, int part) {
+        const auto bound = [&](int64_t p) { return std::min(h, p * blocks / parts * pack_width()); };
+        step(s, i / phases, static_cast<int>(i % phases), bound(part), bound(part + 1));
+      });
+    } else {
+      for (int64_t i = 0; i < steps_ * phases; ++i) step(s, i / phases, static_cast<int>(i % phases), 0, h);
     }
-    put(context, 1, d * batch_ + first, rows, state);
-    put(context, 2, d * batch_ + first, rows, cell);
+    put(context, 1, d * batch_ + first, rows, 0, h, s.states + steps_ % 2 * rows * h);
+    put(context, 2, d * batch_ + first, rows, 0, h, s.cell);
   }
 
-  // Rows of an output that the node may not have; zeros where `from` is null.
+  // Step i for the units [begin, end). Phase 1 is the candidate of a GRU whose reset gate comes before the product:
+  // it needs what phase 0 has made for all units.
   template <typename T>
-  void put(const RunContext& context, size_t output, int64_t row, int64_t rows, const T* from) const {
+  void step(const Scan<T>& s, int64_t i, int phase, int64_t begin, int64_t end) const {
+    const int64_t h = hidden_;
+    const bool backward = s.d == 1 || attrs_.s("direction", "forward") == "reverse";
+    const int64_t t = backward ? steps_ - 1 - i : i;
+    T* gates_now = gates<T>(s.context, s.d) + (t * batch_ + s.first) * input_.n;
+    const T* previous = s.states + i % 2 * s.rows * h;
+    T* state = s.states + (i + 1) % 2 * s.rows * h;
+    const Weights& weights = recurrent_[phase];
+    product(s, phase, phase == 0 ? previous : s.cell, i % 2 != 0, begin, end);
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const CellRow<T> row = {gates_now + r * input_.n,
+                              s.recurrent + r * weights.n,
+                              stride_,
+                              s.operands.extra,
+                              previous + r * h,
+                              state + r * h,
+                              s.cell + r * h,
+                              h,
+                              begin,
+                              end};
+      const bool runs = t < length(s.context, s.first + r);
+      if (layer_ == Layer::kGru && phase == 0) gru_gates(row, options_[s.d]);
+      if (phase == 0 && recurrent_[1].n > 0) continue;
+      if (!runs) {
+        std::copy(row.previous + begin, row.previous + end, row.state + begin);
+      } else if (layer_ == Layer::kGru) {
+        gru_state(row, options_[s.d]);
+      } else {
+        layer_ == Layer::kLstm ? lstm_cell(row, options_[s.d]) : rnn_cell(row, options_[s.d]);
+      }
+      put(s.context, 0, (t * directions_ + s.d) * batch_ + s.first + r, 1, begin, end, runs ? row.state : nullptr);
+    }
+  }
+
+  // The products of rows with the recurrent weights of some units, for all gates.
+  void product(const Scan<double>& s, int phase, const double* from, bool, int64_t, int64_t) const {
+    multiply(s.gemm[phase], from, recurrent_[phase], s.operands.recurrent[phase], static_cast<const double*>(nullptr),
+             s.recurrent, s.rows, s.workspace, s.pool);
+  }
+  void product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
+    const Weights& weights = recurrent_[phase];
+    const float* packed = s.operands.recurrent[phase];
+    if (!streams_)
+      return multiply(s.gemm[phase], from, weights, packed, static_cast<const float*>(nullptr), s.recurrent, s.rows,
+                      s.workspace, s.pool);
+    Tile tile;
+    tile.in = from;
+    tile.in_pixel = tile.steps[0].length = hidden_;
+    tile.steps[1].outer = 0;
+    const int64_t pack = pack_width();
+    tile.w_block = hidden_ * pack;
+    tile.out_pixel = weights.n;
+    tile.out_block = pack;
+    tile.lanes = static_cast<int>(pack);
+    tile.low = -std::numeric_limits<float>::infinity();
+    tile.high = std::numeric_limits<float>::infinity();
+    const int64_t blocks = ceil_div(end - begin, pack), groups = ceil_div(blocks, kGroup);
+    const int64_t all = weights.n / stride_ * groups;
+    // Every other step reads the weights from the end: what the last step has read last is still in the cache then.
+    // From one end only, a matrix that is a little larger than the cache would come from memory as a whole each time.
+    for (int64_t i = 0; i < all; ++i) {
+      const int64_t item = odd ? all - 1 - i : i;
+      const int64_t column = item / groups * stride_ + begin + item % groups * kGroup * pack;
+      const int64_t left = std::min<int64_t>(kGroup, blocks - item % groups * kGroup);
+      for (int64_t done = 0, count = kGroup; done < left; count /= 2) {
+        if (left - done < count) continue;
+        tile.w = packed + (column + done * pack) * hidden_;
+        tile.out = s.recurrent + column + done * pack;
+        tile_function(static_cast<int>(count), static_cast<int>(s.rows))(tile);
+        done += count;
+      }
+    }
+  }
+
+  // The units [begin, end) of rows of an output that the node may not have; zeros where `from` is null.
+  template <typename T>
+  void put(const RunContext& context, size_t output, int64_t row, int64_t rows, int64_t begin, int64_t end,
+           const T* from) const {
     if (output >= context.out.size() || context.out[output] == nullptr) return;
     const size_t size = dtype_size(dtype_);
-    void* to = offset(context.out[output]->data, row * hidden_, size);
-    if (from == nullptr) {
-      std::memset(to, 0, static_cast<size_t>(rows * hidden_) * size);
-    } else {
-      store_block(compute_type(dtype_), from, dtype_, to, rows * hidden_);
+    for (int64_t r = 0; r < rows; ++r) {
+      void* to = offset(context.out[output]->data, (row + r) * hidden_ + begin, size);
+      if (from == nullptr) {
+        std::memset(to, 0, static_cast<size_t>(end - begin) * size);
+      } else {
+        store_block(compute_type(dtype_), from + r * hidden_ + begin, dtype_, to, end - begin);
+      }
     }
   }
 
@@ -375,7 +463,10 @@ class Recurrent final : public Kernel {
   CellOptions options_[2];
   Weights input_, recurrent_[2];
   Gemm input_gemm_, recurrent_gemm_[2][2];  // [last part][product]
-  bool pooled_ = false;
+  int64_t stride_ = 0;                      // of the gates in products with the recurrent weights
+  bool streams_ = false;                    // so few rows that each weight is read for all of them at once
+  bool pooled_ = false;                     // the products with the recurrent weights are
+  Lockstep lockstep_;                       // more than one part: units of a direction
   FloatBuffer packed_;  // constant weights: by direction, those of the input, then the recurrent ones
 
   // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.

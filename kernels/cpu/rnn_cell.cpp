@@ -99,16 +99,26 @@ HWY_NOINLINE void AddProduct(T* y, const T* a, const T* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] += a[i] * b[i];
 }
 
+// Numbers of one gate, from the row's first unit on.
+template <typename T>
+T* GateOf(const CellRow<T>& row, int64_t gate) {
+  return row.gates + gate * row.n + row.begin;
+}
+template <typename T>
+const T* RecurrentOf(const CellRow<T>& row, int64_t gate) {
+  return row.recurrent + gate * row.recurrent_stride + row.begin;
+}
+
 template <typename T>
 void Lstm(const CellRow<T>& row, const CellOptions& o) {
-  const int64_t n = row.n;
-  T *in = row.gates, *out = in + n, *forget = out + n, *candidate = forget + n;
-  T *c = row.cell, *h = row.state;
-  const T* p = row.extra;
-  Add(row.gates, row.recurrent, 4 * n);
+  const int64_t n = row.end - row.begin;
+  T *in = GateOf(row, 0), *out = GateOf(row, 1), *forget = GateOf(row, 2), *candidate = GateOf(row, 3);
+  T *c = row.cell + row.begin, *h = row.state + row.begin;
+  const T* p = row.extra == nullptr ? nullptr : row.extra + row.begin;
+  for (int gate = 0; gate < 4; ++gate) Add(GateOf(row, gate), RecurrentOf(row, gate), n);
   if (p != nullptr) {
     AddProduct(in, p, c, n);
-    AddProduct(forget, p + 2 * n, c, n);
+    AddProduct(forget, p + 2 * row.n, c, n);
   }
   Gate(o.functions[0], o.clip, in, n);
   if (o.input_forget) {
@@ -118,7 +128,7 @@ void Lstm(const CellRow<T>& row, const CellOptions& o) {
   }
   Gate(o.functions[1], o.clip, candidate, n);
   for (int64_t i = 0; i < n; ++i) h[i] = c[i] = forget[i] * c[i] + in[i] * candidate[i];
-  if (p != nullptr) AddProduct(out, p + n, c, n);
+  if (p != nullptr) AddProduct(out, p + row.n, c, n);
   Gate(o.functions[0], o.clip, out, n);
   Apply(o.functions[2], h, n);
   for (int64_t i = 0; i < n; ++i) h[i] *= out[i];
@@ -126,33 +136,35 @@ void Lstm(const CellRow<T>& row, const CellOptions& o) {
 
 template <typename T>
 void Rnn(const CellRow<T>& row, const CellOptions& o) {
-  for (int64_t i = 0; i < row.n; ++i) row.state[i] = row.gates[i] + row.recurrent[i];
-  Gate(o.functions[0], o.clip, row.state, row.n);
+  for (int64_t i = row.begin; i < row.end; ++i) row.state[i] = row.gates[i] + row.recurrent[i];
+  Gate(o.functions[0], o.clip, row.state + row.begin, row.end - row.begin);
 }
 
 template <typename T>
 void GruGates(const CellRow<T>& row, const CellOptions& o) {
-  const int64_t n = row.n;
-  Add(row.gates, row.recurrent, 2 * n);
-  Gate(o.functions[0], o.clip, row.gates, 2 * n);
-  const T* reset = row.gates + n;
-  for (int64_t i = 0; i < n; ++i) row.cell[i] = reset[i] * row.state[i];
+  const int64_t n = row.end - row.begin;
+  for (int gate = 0; gate < 2; ++gate) {
+    Add(GateOf(row, gate), RecurrentOf(row, gate), n);
+    Gate(o.functions[0], o.clip, GateOf(row, gate), n);
+  }
+  const T* reset = row.gates + row.n;
+  for (int64_t i = row.begin; i < row.end; ++i) row.cell[i] = reset[i] * row.previous[i];
 }
 
 template <typename T>
 void GruState(const CellRow<T>& row, const CellOptions& o) {
-  const int64_t n = row.n;
-  T *update = row.gates, *reset = update + n, *candidate = reset + n;
-  const T* inner = row.recurrent;
+  const int64_t n = row.end - row.begin;
+  const T *update = GateOf(row, 0), *reset = GateOf(row, 1), *previous = row.previous + row.begin;
+  T *candidate = GateOf(row, 2), *h = row.state + row.begin;
   if (o.linear_before_reset) {
-    inner += 2 * n;
-    for (int64_t i = 0; i < n; ++i) candidate[i] += reset[i] * (inner[i] + (row.extra != nullptr ? row.extra[i] : 0));
+    const T* inner = RecurrentOf(row, 2);
+    const T* bias = row.extra == nullptr ? nullptr : row.extra + row.begin;
+    for (int64_t i = 0; i < n; ++i) candidate[i] += reset[i] * (inner[i] + (bias != nullptr ? bias[i] : 0));
   } else {
-    Add(candidate, inner, n);
+    Add(candidate, RecurrentOf(row, 0), n);
   }
   Gate(o.functions[1], o.clip, candidate, n);
-  T* h = row.state;
-  for (int64_t i = 0; i < n; ++i) h[i] = (1 - update[i]) * candidate[i] + update[i] * h[i];
+  for (int64_t i = 0; i < n; ++i) h[i] = (1 - update[i]) * candidate[i] + update[i] * previous[i];
 }
 
 void LstmFloats(const CellRow<float>& row, const CellOptions& options) { Lstm(row, options); }

@@ -35,14 +35,18 @@ struct CellOptions {
   bool linear_before_reset = false;
 };
 
+// The units [begin, end) of one sequence; all pointers are to unit 0.
 template <typename T>
 struct CellRow {
-  T* gates;            // x W + b for all gates, [gates][n]; destroyed
-  const T* recurrent;  // h R for all gates
-  const T* extra;      // LSTM: weights of the peepholes [3][n], or null. GRU: bias of the recurrent candidate, or null
-  T* state;            // h[n], replaced
-  T* cell;             // LSTM: c[n], replaced. GRU: r * h[n], given by gru_gates
+  T* gates;            // x W + b, [gates][n]; destroyed
+  const T* recurrent;  // h R, [gates][recurrent_stride]
+  int64_t recurrent_stride;
+  const T* extra;     // LSTM: weights of the peepholes [3][n], or null. GRU: bias of the recurrent candidate, or null
+  const T* previous;  // h[n] of the step before
+  T* state;           // h[n]
+  T* cell;            // LSTM: c[n], replaced. GRU: r * h[n], given by gru_gates
   int64_t n;
+  int64_t begin, end;
 };
 
 // LSTM, gates i, o, f, c.
@@ -52,7 +56,7 @@ void lstm_cell(const CellRow<double>& row, const CellOptions& options);
 void rnn_cell(const CellRow<float>& row, const CellOptions& options);
 void rnn_cell(const CellRow<double>& row, const CellOptions& options);
 // GRU, gates z, r, h, in two halves: the first makes z and r (and r * h), the second the candidate and the state. With
-// `linear_before_reset` both see h R of all gates, else the second one sees (r * h) R of the last gate.
+// `linear_before_reset` both see h R of all gates, else the second one sees (r * h) R of the last gate as its first.
 void gru_gates(const CellRow<float>& row, const CellOptions& options);
 void gru_gates(const CellRow<double>& row, const CellOptions& options);
 void gru_state(const CellRow<float>& row, const CellOptions& options);
