@@ -212,7 +212,7 @@ class Frontend:
         except MinnowError as e:
             e.where = e.where or call.origin
             raise
-        except (ValueError, TypeError, IndexError, KeyError, AttributeError) as e:
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as e:
             # A valid node never gets here; what an invalid one breaks in a mapping is the model's fault.
             raise ModelError(f"{call.op} is invalid", where=call.origin, why=f"{type(e).__name__}: {e}") from e
         if result is NotImplemented:

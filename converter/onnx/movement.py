@@ -104,9 +104,13 @@ def _(b, x, split=None, *, axis=0, num_outputs=None, node):
 def _equally(b: Builder, x: Value, axis: int, node: Any, num_outputs: int | None = None) -> Any:
     """Where the number of parts does not divide the extent, those at the end are smaller."""
     n = num_outputs or len(node.outputs)
+    if n != len(node.outputs):
+        raise ModelError(f"Split has {len(node.outputs)} outputs, and num_outputs is {n}")
     dims = x.type.shape
     extent = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else UNKNOWN
     if isinstance(extent, int):
+        if extent % n and num_outputs is None:
+            raise ModelError(f"Split cannot cut the extent {extent} into {n} equal parts")
         chunk = -(-extent // n)
         sizes = tuple(max(min(chunk, extent - i * chunk), 0) for i in range(n))
         return b.Split(x, axis=axis, sizes=sizes, n_outputs=n)

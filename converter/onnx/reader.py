@@ -64,7 +64,25 @@ def parse(path: Path) -> onnx.ModelProto:
         raise FormatError("not an ONNX file, or damaged", where=str(path), why=str(e) or type(e).__name__) from None
     if not proto.graph.node and not proto.graph.output:
         raise FormatError("the ONNX file holds no graph", where=str(path), why="it has neither nodes nor outputs")
+    try:
+        _check_text(proto.graph.node)
+        for function in proto.functions:
+            _check_text(function.node)
+    except UnicodeError as e:
+        raise FormatError("the ONNX file is damaged: a name in it is no text", where=str(path), why=str(e)) from None
     return proto
+
+
+def _check_text(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Raises UnicodeError for a name that is not UTF-8: protobuf gives it as bytes, or raises that error itself."""
+    for node in nodes:
+        names = (node.name, node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute))
+        for name in names:
+            if not isinstance(name, str):
+                raise UnicodeError(f"{name!r}")
+        for a in node.attribute:
+            if a.type == onnx.AttributeProto.GRAPH:
+                _check_text(a.g.node)
 
 
 def _opsets(proto: onnx.ModelProto, path: Path) -> dict[str, int]:

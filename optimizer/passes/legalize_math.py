@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from minnow.optimizer.format import is_encodable
@@ -230,7 +231,7 @@ def legalize_clip(b: Builder, m: Match) -> Value | None:
         return m.no("the format has it")
     a = get("Clip").bind(1, m.root.attrs)
     dtype, y = m.x.type.dtype, m.x
-    info = np.iinfo(dtype.numpy) if dtype.is_int else np.finfo(dtype.numpy)
+    info = np.iinfo(dtype.numpy) if dtype.is_int else ml_dtypes.finfo(dtype.numpy)
     if dtype.is_int:  # bounds beyond the type, as negative ones of unsigned numbers, are those of the type
         a |= {"min": min(np.ceil(a["min"]), float(info.max)), "max": max(np.floor(a["max"]), float(info.min))}
     if a["min"] > float(info.min):

@@ -21,3 +21,7 @@ class Fault(Exception):  # noqa: N818, as it never leaves this folder
         """`Net.oplists[3].main.weight, byte 1234`."""
         path = root + "".join(reversed(self.steps))
         return path if self.offset is None else f"{path}, byte {self.offset}"
+
+
+class RangeFault(Fault):
+    """A number of the model is outside of what its field holds: nobody's mistake, but it cannot be written."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from flatbuffers.builder import BuilderSizeError
 
 from minnow.schema.errors import InternalError, UnsupportedError
-from minnow.schema.mnn.fault import Fault
+from minnow.schema.mnn.fault import Fault, RangeFault
 from minnow.schema.mnn.fbs import Field, Scalar, Schema, Table, schema
 from minnow.schema.mnn.wire_read import MAX_BYTES, MAX_DEPTH, MAX_TABLES
 
@@ -43,6 +43,8 @@ def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
             why=f"it needs about {bound / 2**30:.1f} GiB, and a FlatBuffer ends at 2 GiB",
             hint="keep the weights in a side file",
         ) from None
+    except RangeFault as fault:
+        raise UnsupportedError("the format cannot hold a number", where=fault.where(root), why=fault.why) from None
     except Fault as fault:
         raise InternalError("a value does not fit its field in .mnn", where=fault.where(root), why=fault.why) from None
     return view.toreadonly()
@@ -124,7 +126,8 @@ class _Writer:
         try:
             return field.scalar.codec.pack(self.code(field, value))
         except (struct.error, OverflowError, TypeError):
-            raise Fault(f"{value!r:.80} is not a value of type {field.scalar.name}") from None
+            kind = RangeFault if isinstance(value, int) and field.kind == "scalar" else Fault
+            raise kind(f"{value!r:.80} is not a value of type {field.scalar.name}") from None
 
     def code(self, field: Field, value: Any) -> Any:
         """The number of an enum's member; any other value as it is."""
@@ -203,5 +206,5 @@ def _array(scalar: Scalar, value: Any) -> npt.NDArray[Any]:
     finite = np.isfinite(array)
     low, high = np.min(array, where=finite, initial=0), np.max(array, where=finite, initial=0)
     if not limit.min <= low <= high <= limit.max:
-        raise Fault(f"values from {low} to {high} do not fit a vector of {scalar.name}")
+        raise RangeFault(f"values from {low} to {high} do not fit a vector of {scalar.name}")
     return array
