@@ -7,6 +7,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 
+// 1 / (1 + e^-x) with a relative error of 1e-7 (x > 0) to 1e-6 (x < -10): half the work of what unary_math has, and as
+// exact as the sum it is applied to. Below -87, where it would be denormal, 0.
+template <class D, class V>
+HWY_INLINE V QuickSigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+#if HWY_TARGET == HWY_AVX3
+  // Coefficients of 2^f, 0 <= f < 1. The instructions bring infinities where they belong.
+  static const float kCoefficients[] = {0.99999994f,   0.693153083f,   0.240153611f,
+                                        0.0558263175f, 0.00898934063f, 0.00187757669f};
+  const V t = hn::Mul(x, hn::Set(d, -1.44269504f));
+  const V f{_mm512_reduce_ps(t.raw, 1)};  // less its floor
+  const V e{_mm512_scalef_ps(Polynomial(d, f, kCoefficients).raw, t.raw)};
+  const V sum = hn::Add(e, one);
+  const V y = hn::ApproximateReciprocal(sum);  // 14 bits, doubled by one step of Newton's
+  const V exact = hn::MulAdd(hn::NegMulAdd(sum, y, one), y, y);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), exact);  // also where 0 met infinity
+#else
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x)))));
+#endif
+}
+
 void activate_floats(const Activation& a, float* x, int64_t n) {
   using Kind = Activation::Kind;
   using D = hn::ScalableTag<float>;
@@ -26,9 +47,9 @@ void activate_floats(const Activation& a, float* x, int64_t n) {
         return hn::Mul(hn::Mul(v, gate), hn::Set(tag, 1.0f / 6.0f));
       });
     case Kind::kSilu:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return hn::Mul(v, Sigmoid(tag, v)); });
+      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return hn::Mul(v, QuickSigmoid(tag, v)); });
     case Kind::kSigmoid:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return Sigmoid(tag, v); });
+      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return QuickSigmoid(tag, v); });
     case Kind::kHardSigmoid:
       return MapFloats(x, x, n,
                        [&](D, V v) HWY_ATTR { return AtMost(one, AtLeast(zero, hn::MulAdd(v, alpha, beta))); });

@@ -4,6 +4,7 @@
 //
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "kernels/cpu/conv.h"
@@ -112,7 +113,7 @@ DepthwiseFunction group_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_
 
 namespace {
 
-constexpr int64_t kBandBytes = 256 << 10;
+constexpr int64_t kBandBytes = 256 << 10, kLineBytes = 16 << 10;
 constexpr int64_t kSerialMacs = 10000;
 constexpr int64_t kMostLanes = 16;
 
@@ -140,6 +141,9 @@ class ConvDepthwise final : public ConvScheme {
     bands_ = std::max<int64_t>(1, ceil_div(bytes, kBandBytes));
     if (s_.threads > 1) bands_ = std::max(bands_, ceil_div(4 * s_.threads, std::max<int64_t>(1, s_.n * blocks_)));
     bands_ = std::max<int64_t>(1, std::min(bands_, s_.oh));
+    // What is computed in a second pass should still be in the first-level cache then.
+    if (!s_.activation.is_clamp())
+      lines_ = std::max<int64_t>(1, kLineBytes / (4 * pack_ * std::max<int64_t>(1, s_.ow)));
   }
 
   const char* name() const override { return is_depthwise() ? "depthwise" : "group"; }
@@ -160,8 +164,11 @@ class ConvDepthwise final : public ConvScheme {
   void run(const ConvCall& call) const override {
     const int64_t items = s_.n * blocks_ * bands_;
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i)
-        run_band(call, i / bands_, i % bands_ * s_.oh / bands_, (i % bands_ + 1) * s_.oh / bands_);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t y_end = (i % bands_ + 1) * s_.oh / bands_;
+        for (int64_t y = i % bands_ * s_.oh / bands_; y < y_end; y += lines_)
+          run_band(call, i / bands_, y, std::min(y + lines_, y_end));
+      }
     });
   }
 
@@ -237,6 +244,7 @@ class ConvDepthwise final : public ConvScheme {
 
   ConvShape s_;
   int64_t pack_, in_blocks_, blocks_, bands_;
+  int64_t lines_ = std::numeric_limits<int64_t>::max() / 2;  // rows computed at a time
   Inside rows_, columns_;
 };
 

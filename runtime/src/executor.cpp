@@ -167,7 +167,7 @@ void Executor::bind_arena(Stage& stage) {
   stage.base = base;
   for (Storage& storage : stage.storages)
     if (storage.kind == Storage::kArena && storage.merged == nullptr) storage.data = base + storage.offset;
-  for (Slot& slot : stage.slots) slot.tensor.data = slot.storage->root()->data;
+  for (Slot& slot : stage.slots) slot.tensor.data = slot.storage->place();
   for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->data;
 }
 
@@ -189,7 +189,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
     storage->data = static_cast<char*>(sink.memory(storage->index, stage.values[static_cast<size_t>(value)].type));
     if (storage->data == nullptr) return fail(Code::kUsage, "there is no memory for output %d", storage->index);
   }
-  for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->root()->data;
+  for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
 
   Status error;
   for (Step& step : stage.steps) {

@@ -52,12 +52,15 @@ struct Storage {
   int64_t offset = 0;
   char* data = nullptr;
   Storage* merged = nullptr;  // shares the memory of that one
+  int64_t shift = 0;          // from where that one begins
 
   Storage* root() {
     Storage* storage = this;
     while (storage->merged != nullptr) storage = storage->merged;
     return storage;
   }
+  // Where it lies, once the root has its memory. After planning, what a storage is merged into is a root.
+  char* place() const { return merged == nullptr || merged->data == nullptr ? data : merged->data + shift; }
 };
 
 // A value in one layout, at its place.

@@ -51,6 +51,7 @@ class Planner {
   // planner_memory.cpp: outputs and memory
   Status deliver_outputs();
   void find_lifetimes();
+  void place_parts();
   void share_memory();
   void assign_memory();
 

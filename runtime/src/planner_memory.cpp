@@ -1,8 +1,10 @@
 // Where the tensors of a stage lie.
 #include <algorithm>
+#include <string_view>
 
 #include "runtime/src/memory.h"
 #include "runtime/src/planner.h"
+#include "runtime/src/storage.h"
 
 namespace minnow {
 
@@ -55,6 +57,37 @@ void Planner::find_lifetimes() {
     if (delivery.slot != nullptr) delivery.slot->storage->last = end;
 }
 
+// What is concatenated is computed where the result has it, if it lies there in one piece: then nothing is to be
+// copied. What lies elsewhere already (in another result, an input, a constant) is copied there.
+void Planner::place_parts() {
+  for (size_t i = 0; i < stage_.steps.size(); ++i) {
+    Step& step = stage_.steps[i];
+    if (step.entry->op == nullptr || std::string_view(step.entry->op->name) != "Concat") continue;
+    Storage* to = step.out[0]->storage;
+    if (to->merged != nullptr || to->bytes != step.out[0]->tensor.type.bytes()) continue;
+    const Shape& y = step.out[0]->tensor.type.shape;
+    int64_t axis = step.entry->attrs->i("axis"), outer = 1;
+    if (axis < 0) axis += y.rank();
+    for (int k = 0; k < axis; ++k) outer *= y[k];
+    if (outer != 1) continue;
+    int64_t shift = 0;
+    for (Slot* in : step.in) {
+      if (in == nullptr) break;  // a constant, of which only the kernel knows the size
+      Storage* from = in->storage;
+      const int64_t bytes = in->tensor.type.bytes(), at = shift;
+      shift += bytes;
+      if (from->merged != nullptr || from == to || from->stage != &stage_ || from->kind != Storage::kArena ||
+          from->bytes != bytes || bytes == 0 || at % kAlignment != 0 || shift > to->bytes ||
+          (bytes % kAlignment != 0 && shift != to->bytes))
+        continue;
+      from->merged = to;
+      from->shift = at;
+      to->first = std::min(to->first, from->first);
+      to->last = std::max(to->last, from->last);
+    }
+  }
+}
+
 // An op that may work in place does, when its first input dies with it.
 void Planner::share_memory() {
   for (size_t i = 0; i < stage_.steps.size(); ++i) {
@@ -74,8 +107,11 @@ void Planner::share_memory() {
     to->first = std::min(to->first, from->first);
   }
   // Chains can be as long as the model; what a storage merged into is younger, so from the end each is one step.
-  for (auto storage = stage_.storages.rbegin(); storage != stage_.storages.rend(); ++storage)
-    if (storage->merged != nullptr) storage->merged = storage->merged->root();
+  for (auto storage = stage_.storages.rbegin(); storage != stage_.storages.rend(); ++storage) {
+    if (storage->merged == nullptr || storage->merged->merged == nullptr) continue;
+    storage->shift += storage->merged->shift;
+    storage->merged = storage->merged->merged;
+  }
 }
 
 void Planner::assign_memory() {

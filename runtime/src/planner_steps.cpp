@@ -75,6 +75,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
     return fail(Code::kInternal, "%s waits for something that nothing makes", stage_.pending[0].place().c_str());
   MINNOW_RETURN_IF_ERROR(deliver_outputs());
   find_lifetimes();
+  place_parts();
   share_memory();
   assign_memory();
   return ok();
