@@ -265,3 +265,79 @@ def fuse_pad_conv(b: Builder, m: Match) -> Value | None:
     both = tuple(int(own[i] + pads[2 + i % n, i // n]) for i in range(2 * n))
     bias = conv.input(2) if conv.has_input(2) else None
     return _rebuilt(b, conv, conv.input(1), bias, x=m.x, pads=both)
+
+
+def _offset(part: Value, x: Value, step: tuple[int, int]) -> tuple[int, int] | None:
+    """(row, column) of the first element that slices of the two last axes of x with these steps take, else None.
+
+    The slices must take all rows and columns that are whole steps after it.
+    """
+    at = [0, 0]
+    seen = [1, 1]
+    while part is not x:
+        node = part.producer
+        if node is None or node.op != "Slice" or not node.has_input(3):
+            return None
+        starts, axes = node.input(1).array, node.input(3).array
+        steps = node.input(4).array if node.has_input(4) else np.ones(0 if axes is None else len(axes), np.int64)
+        if starts is None or axes is None or steps is None:
+            return None
+        for start, axis, by in zip(starts, axes, steps, strict=True):
+            spatial = int(axis) % 4 - 2
+            if spatial < 0 or start < 0 or by < 1 or seen[spatial] != 1:
+                return None
+            at[spatial], seen[spatial] = int(start), int(by)
+        part = node.input(0)
+    return (at[0], at[1]) if tuple(seen) == step and at[0] < step[0] and at[1] < step[1] else None
+
+
+@rewrite(lambda p, x, w: p.Conv(p.Concat(x, ..., as_="concat"), w, ..., as_="conv"))
+def fuse_slices_conv(b: Builder, m: Match) -> Value | None:
+    """A convolution of all the shifted subsamplings of an image is one of the image, with larger kernel and stride.
+
+    Given:
+        graph g(%x: f32[1,1,2,4]) {
+          %a: f32[1,1,2,2] = Slice(%x, i64[1](0), i64[1](4), i64[1](3), i64[1](2))
+          %b: f32[1,1,2,2] = Slice(%x, i64[1](1), i64[1](4), i64[1](3), i64[1](2))
+          %c: f32[1,2,2,2] = Concat(%a, %b) {axis=1}
+          %y: f32[1,1,2,2] = Conv(%c, f32[1,2,1,1](2.0, 3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,1,2,4]) {
+          %y: f32[1,1,2,2] = Conv(%x, f32[1,1,1,2](2.0, 3.0)) {strides=(1, 2), pads=(0, 0, 0, 0), dilations=(1, 1)}
+          return %y
+        }
+    """
+    concat: Node = m.concat
+    conv: Node = m.conv
+    x = m.x
+    while x.producer is not None and x.producer.op == "Slice":
+        x = x.producer.input(0)
+    whole, part, w = x.type.shape, m.x.type.shape, conv.input(1).array
+    if whole is None or part is None or len(whole) != 4 or concat.attrs["axis"] not in (1, -3) or w is None:
+        return m.no("no channels of images are concatenated, or the weights are computed")
+    if any(v.type.shape != part for v in concat.inputs) or whole[:2] != part[:2]:
+        return m.no("the parts differ in size")
+    sizes = (*whole[1:], *part[2:])
+    if not all(isinstance(d, int) and d > 0 for d in sizes) or whole[2] % part[2] or whole[3] % part[3]:
+        return m.no("the parts do not cover the image evenly")
+    step = (whole[2] // part[2], whole[3] // part[3])
+    offsets = [_offset(v, x, step) for v in concat.inputs]
+    if sorted(offsets, key=str) != sorted(((i, j) for i in range(step[0]) for j in range(step[1])), key=str):
+        return m.no("the parts are not all the shifted subsamplings of one image")
+    if conv.attrs.get("group", 1) != 1 or any(d != 1 for d in conv.attrs["dilations"]) or conv.attrs.get("auto_pad"):
+        return m.no("the convolution has groups, dilation or automatic padding")
+    channels = whole[1]
+    rows, columns = (int(w.shape[2 + i]) * step[i] for i in range(2))
+    kernel = np.zeros((w.shape[0], channels, rows, columns), w.dtype)
+    for i, (row, column) in enumerate(o for o in offsets if o is not None):
+        kernel[:, :, row :: step[0], column :: step[1]] = w[:, i * channels : (i + 1) * channels]
+    bias = conv.input(2) if conv.has_input(2) else None
+    changes = {
+        "strides": tuple(s * by for s, by in zip(conv.attrs["strides"], step, strict=True)),
+        "pads": tuple(p * by for p, by in zip(conv.attrs["pads"], step * 2, strict=True)),
+    }
+    if "kernel_shape" in conv.attrs:
+        changes["kernel_shape"] = (rows, columns)
+    return _rebuilt(b, conv, Value.constant(kernel, conv.input(1).name), bias, x=x, **changes)

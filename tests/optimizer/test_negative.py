@@ -135,6 +135,25 @@ CASES: dict[str, list[tuple[str, str]]] = {
             ("crops", "1,1,1,2", "0, 0, 0, 0, -1, 0, 0, 0", "", "constant", "1.0"),
         )
     ],
+    "fuse_slices_conv": [
+        (why, f"graph g(%x: f32[1,1,2,{width}]) {{ "
+              f"%a: f32[1,1,2,2] = Slice(%x, i64[1](0), i64[1]({width}), i64[1](3), i64[1]({step})) "
+              f"%b: f32[1,1,2,2] = Slice(%x, i64[1]({start}), i64[1]({end}), i64[1](3), i64[1]({step})) "
+              f"%c: f32[1,2,2,2] = Concat(%a, %b) {{axis=1}} "
+              f"%y: f32[1,1,2,2] = Conv(%c, f32[1,2,1,1](2.0, 3.0)) {_W} return %y }}")
+        for why, width, step, start, end in (
+            ("shifted subsamplings", 4, 2, 0, 4),
+            ("shifted subsamplings", 6, 3, 1, 6),
+            ("cover the image", 3, 2, 0, 3),
+        )
+    ] + [
+        ("groups", "graph g(%x: f32[1,1,2,4]) { "
+                   "%a: f32[1,1,2,2] = Slice(%x, i64[1](0), i64[1](4), i64[1](3), i64[1](2)) "
+                   "%b: f32[1,1,2,2] = Slice(%x, i64[1](1), i64[1](4), i64[1](3), i64[1](2)) "
+                   "%c: f32[1,2,2,2] = Concat(%a, %b) {axis=1} "
+                   "%y: f32[1,2,2,2] = Conv(%c, f32[2,1,1,1](2.0, 3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), "
+                   "dilations=(1, 1), group=2} return %y }"),
+    ],
     # ---- identity
     "eliminate_identity": [("", _chain("%y: f32[4] = Neg(%x)"))],
     "eliminate_cast": [("types differ", _chain("%y: i32[4] = Cast(%x) {to=i32}"))],
