@@ -232,9 +232,18 @@ class ConvDirect final : public ConvScheme {
     const TilePlan::Blocks next = plan_.group((group + 1) % plan_.groups());
     const float* next_w = call.w + (g * blocks_ + next.first) * panel();
     const bool more = group + 1 < plan_.groups() || line_end < lines_;
+    // Meanwhile the weights of the next item come.
+    const int64_t tiles = (line_end - line_begin) * (flat_ ? 1 : plan_.tiles());
+    if (more) t.fetch(next_w, next.count, 0, tiles);
+    const int64_t fetched = more ? t.fetch_tile(next.count, tiles) : 0;
+    const int narrow = static_cast<int>(plan_.narrow());
+    const TileFunction narrow_tile = narrow > 0 ? tile_function(blocks.count, narrow) : nullptr;
+    const TileFunction wide_tile =
+        narrow < tile_pixels(blocks.count) ? tile_function(blocks.count, narrow + 1) : nullptr;
+    if (flat_) set_steps(source, 0, &t);
     for (int64_t line = line_begin; line < line_end; ++line) {
       const int64_t y = flat_ ? 0 : line;
-      set_steps(source, y, &t);
+      if (!flat_) set_steps(source, y, &t);
       for (int64_t tile = flat_ ? line : 0, last = flat_ ? line : plan_.tiles() - 1; tile <= last; ++tile) {
         const int64_t x = plan_.tile_begin(tile), pixels = plan_.tile_begin(tile + 1) - x;
         if (pixels == 0) continue;
@@ -242,10 +251,8 @@ class ConvDirect final : public ConvScheme {
         t.in = source.base + x * t.in_pixel;
         t.out = result + at;
         t.start = start == nullptr ? nullptr : start + at;
-        // Meanwhile the weights of the next item come.
-        const int64_t per_line = flat_ ? 1 : plan_.tiles(), nth = (line - line_begin) * per_line + (flat_ ? 0 : tile);
-        if (more) t.fetch(next_w, next.count, nth, (line_end - line_begin) * per_line);
-        tile_function(blocks.count, static_cast<int>(pixels))(t);
+        (pixels > narrow ? wide_tile : narrow_tile)(t);
+        t.prefetch += fetched;
         if (s_.activation.is_clamp()) continue;
         for (int b = 0; b < blocks.count; ++b) activate(s_.activation, t.out + b * t.out_block, pixels * pack_);
       }

@@ -80,8 +80,8 @@ void tile(const Tile& t) {
   const int64_t stride = t.in_pixel;
   const int64_t w_block = t.w_block;
   // Without anything to prefetch, the same line again and again costs nothing.
-  const char* prefetch = t.prefetch != nullptr ? t.prefetch : reinterpret_cast<const char*>(t.w);
-  const int64_t prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
+  [[maybe_unused]] const char* prefetch = t.prefetch != nullptr ? t.prefetch : reinterpret_cast<const char*>(t.w);
+  [[maybe_unused]] const int64_t prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
   for (const TileSteps& s : t.steps) {
     for (int64_t o = 0; o < s.outer; ++o) {
       for (int64_t m = 0; m < s.middle; ++m) {
@@ -92,8 +92,10 @@ void tile(const Tile& t) {
 #pragma GCC unroll 16
           for (int k = 0; k < kPointers; ++k) p[k] = row + 3 * k * stride;
           for (int64_t n = s.length; n > 0; --n) {
-            __builtin_prefetch(prefetch, 0, 2);
-            prefetch += prefetch_step;
+            if constexpr (NB > 1) {  // with one block the load units have no time left for it
+              __builtin_prefetch(prefetch, 0, 2);
+              prefetch += prefetch_step;
+            }
             V weight[NB];
 #pragma GCC unroll 4
             for (int b = 0; b < NB; ++b) {
@@ -191,6 +193,8 @@ TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps) : pixels_(pixe
       groups_ = groups;
     }
   }
+  narrow_ = pixels_ / tiles_;
+  wide_ = pixels_ % tiles_;
 }
 
 TilePlan::Blocks TilePlan::group(int i) const {

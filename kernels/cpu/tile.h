@@ -43,6 +43,8 @@ struct Tile {
     prefetch_step = (64 * blocks + tiles - 1) / tiles;
     prefetch = reinterpret_cast<const char*>(weights) + i * 4 * w_block * blocks / tiles;
   }
+  // What to add to `prefetch` from each of the tiles to the next.
+  int64_t fetch_tile(int64_t blocks, int64_t tiles) const { return 4 * w_block * blocks / tiles; }
 };
 
 using TileFunction = void (*)(const Tile&);
@@ -65,13 +67,15 @@ class TilePlan {
   TilePlan(int64_t pixels, int64_t blocks, int64_t steps);
 
   int64_t tiles() const { return tiles_; }  // along the row
-  int64_t tile_begin(int64_t tile) const { return tile * (pixels_ / tiles_) + std::min(tile, pixels_ % tiles_); }
+  int64_t tile_begin(int64_t tile) const { return tile * narrow_ + std::min(tile, wide_); }
+  int64_t narrow() const { return narrow_; }  // pixels of a tile; the first tiles have one more
   int most_blocks() const { return most_blocks_; }
   int groups() const { return groups_; }  // of output blocks: most_blocks() in each, the rest in smaller ones
   Blocks group(int i) const;
 
  private:
   int64_t pixels_ = 0, blocks_ = 0, tiles_ = 1;
+  int64_t narrow_ = 0, wide_ = 0;
   int most_blocks_ = 1, groups_ = 0;
 };
 

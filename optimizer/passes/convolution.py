@@ -311,26 +311,27 @@ def fuse_slices_conv(b: Builder, m: Match) -> Value | None:
     """
     concat: Node = m.concat
     conv: Node = m.conv
-    x = m.x
+    x: Value = m.x
     while x.producer is not None and x.producer.op == "Slice":
         x = x.producer.input(0)
     whole, part, w = x.type.shape, m.x.type.shape, conv.input(1).array
     if whole is None or part is None or len(whole) != 4 or concat.attrs["axis"] not in (1, -3) or w is None:
         return m.no("no channels of images are concatenated, or the weights are computed")
-    if any(v.type.shape != part for v in concat.inputs) or whole[:2] != part[:2]:
+    parts = [v for v in concat.inputs if v is not None]
+    if any(v.type.shape != part for v in parts) or whole[:2] != part[:2]:
         return m.no("the parts differ in size")
     sizes = (*whole[1:], *part[2:])
     if not all(isinstance(d, int) and d > 0 for d in sizes) or whole[2] % part[2] or whole[3] % part[3]:
         return m.no("the parts do not cover the image evenly")
     step = (whole[2] // part[2], whole[3] // part[3])
-    offsets = [_offset(v, x, step) for v in concat.inputs]
+    offsets = [_offset(v, x, step) for v in parts]
     if sorted(offsets, key=str) != sorted(((i, j) for i in range(step[0]) for j in range(step[1])), key=str):
         return m.no("the parts are not all the shifted subsamplings of one image")
     if conv.attrs.get("group", 1) != 1 or any(d != 1 for d in conv.attrs["dilations"]) or conv.attrs.get("auto_pad"):
         return m.no("the convolution has groups, dilation or automatic padding")
     channels = whole[1]
     rows, columns = (int(w.shape[2 + i]) * step[i] for i in range(2))
-    kernel = np.zeros((w.shape[0], channels, rows, columns), w.dtype)
+    kernel = np.zeros((w.shape[0], int(channels), rows, columns), w.dtype)
     for i, (row, column) in enumerate(o for o in offsets if o is not None):
         kernel[:, :, row :: step[0], column :: step[1]] = w[:, i * channels : (i + 1) * channels]
     bias = conv.input(2) if conv.has_input(2) else None

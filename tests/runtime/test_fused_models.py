@@ -1,0 +1,168 @@
+"""What the plan of a model puts together, against onnxruntime: parts computed where their concatenation has them,
+activations behind convolutions, and convolutions that run band by band through each other.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+import onnxruntime
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import minnow
+
+ISAS = ("avx512", "avx2", "sse4")
+
+
+class Net:
+    """An ONNX model under construction: each method adds a node and returns the name of its result."""
+
+    def __init__(self, *shape: int) -> None:
+        self.rng = np.random.default_rng(7)
+        self.shape = shape
+        self.nodes: list = []
+        self.weights: list = []
+
+    def add(self, op: str, *inputs: str, **attrs: object) -> str:
+        name = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], **attrs))
+        return name
+
+    def weight(self, *shape: int, scale: float = 1.0) -> str:
+        array = (self.rng.standard_normal(shape) * scale).astype(np.float32)
+        self.weights.append(numpy_helper.from_array(array, f"w{len(self.weights)}"))
+        return str(self.weights[-1].name)
+
+    def conv(self, x: str, inputs: int, outputs: int, kernel: int = 1, group: int = 1, **attrs: object) -> str:
+        fan = inputs // group * kernel * kernel
+        w = self.weight(outputs, inputs // group, kernel, kernel, scale=fan**-0.5)
+        return self.add("Conv", x, w, self.weight(outputs), group=group, kernel_shape=[kernel] * 2, **attrs)
+
+    def swish(self, x: str) -> str:
+        return self.add("Mul", x, self.add("Sigmoid", x))
+
+    def model(self, *outputs: str) -> ModelProto:
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
+        y = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
+        graph = helper.make_graph(self.nodes, "g", [x], y, self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def branches() -> ModelProto:
+    """Parts of whole blocks, with one that is read later, one that appears twice, and a concatenation of another."""
+    net = Net(1, 16, 9, 11)
+    a, b = net.conv("x", 16, 32), net.add("Relu", net.conv("x", 16, 48, 3, pads=[1] * 4))
+    first = net.add("Concat", a, b, a, axis=1)
+    second = net.add("Concat", net.add("Relu", first), net.conv(a, 32, 16), "x", axis=-3)
+    return net.model(net.conv(second, 144, 8), net.add("Neg", b))
+
+
+def odd_parts() -> ModelProto:
+    """Parts that end inside a block."""
+    net = Net(1, 16, 5, 7)
+    a, b, c = net.conv("x", 16, 21), net.conv("x", 16, 16), net.conv("x", 16, 3)
+    return net.model(net.conv(net.add("Concat", a, b, c, axis=1), 40, 8), net.add("Concat", b, a, axis=1))
+
+
+def batch() -> ModelProto:
+    """Parts that lie in pieces, because of a batch; and whole images one after the other."""
+    net = Net(2, 16, 5, 7)
+    a, b = net.conv("x", 16, 16), net.conv("x", 16, 32)
+    both = net.conv(net.add("Concat", a, b, axis=1), 48, 16)
+    return net.model(net.add("Concat", net.add("Relu", both), a, "x", axis=0))
+
+
+def delivered() -> ModelProto:
+    """A part and the whole are both outputs; the whole is changed in place elsewhere."""
+    net = Net(1, 16, 6, 6)
+    a, b = net.conv("x", 16, 16), net.conv("x", 16, 32)
+    whole = net.add("Concat", a, b, axis=1)
+    return net.model(whole, a, net.add("Sigmoid", whole))
+
+
+def focus() -> ModelProto:
+    """Four shifted subsamplings of an image."""
+    net = Net(1, 3, 26, 30)
+    parts = []
+    for row, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        bounds = [np.array(v, np.int64) for v in ([row, column], [26, 30], [2, 3], [2, 2])]
+        names = [f"b{len(net.weights)}_{i}" for i in range(4)]
+        net.weights += [numpy_helper.from_array(v, n) for v, n in zip(bounds, names, strict=True)]
+        parts.append(net.add("Slice", "x", *names))
+    return net.model(net.swish(net.conv(net.add("Concat", *parts, axis=1), 12, 20, 3, pads=[1] * 4)))
+
+
+def gates() -> ModelProto:
+    """Swish, sigmoid and hard swish behind pointwise, depthwise and Winograd convolutions."""
+    net = Net(1, 32, 29, 31)
+    a = net.swish(net.conv("x", 32, 40))
+    b = net.swish(net.conv(a, 40, 40, 5, 40, pads=[2] * 4, strides=[2, 2]))
+    c = net.add("HardSwish", net.conv(b, 40, 40, 3, 40, pads=[1] * 4))
+    return net.model(net.add("Sigmoid", net.conv(c, 40, 32, 3, pads=[1] * 4)))
+
+
+MODELS = {f.__name__: f for f in (branches, odd_parts, batch, delivered, focus, gates)}
+
+
+def check(name: str) -> None:
+    model = MODELS[name]()
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "m.onnx"
+        source.write_bytes(model.SerializeToString())
+        minnow.convert(source, output=Path(folder) / "m.mnn", verify=False)
+        for threads in (1, 3):
+            session = minnow.load(Path(folder) / "m.mnn", threads=threads)
+            for _ in range(2):  # the second run finds the memory of the first one
+                got = session.run({"x": x})
+                for y, (key, actual) in zip(expected, got.items(), strict=True):
+                    np.testing.assert_allclose(actual, y, rtol=0, atol=2e-5 * np.abs(y).max(), err_msg=f"{name} {key}")
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_fused_models(isa: str) -> None:
+    """All models, in a process of their own, for the instruction set is chosen once."""
+    run = subprocess.run(
+        [sys.executable, __file__], env={**os.environ, "MINNOW_ISA": isa}, capture_output=True, text=True, check=False
+    )
+    if "this machine has no such instruction set" in run.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_extreme_gates(tmp_path: Path) -> None:
+    """Swish and sigmoid behind a convolution that does nothing: large numbers, infinities, NaN."""
+    values = np.array([0, -0.0, 1, -1, 20, -20, 80, -80, 87.5, -87.5, 200, -200, 3e38, -3e38, np.inf, -np.inf, np.nan])
+    x = np.concatenate([values, np.linspace(-12, 12, 1000)]).astype(np.float32).reshape(1, 1, 1, -1)
+    one = numpy_helper.from_array(np.ones((1, 1, 1, 1), np.float32), "one")
+    for gate in ("silu", "sigmoid"):
+        nodes = [helper.make_node("Conv", ["x", "one"], ["c"]), helper.make_node("Sigmoid", ["c"], ["s"])]
+        nodes += [helper.make_node("Mul", ["c", "s"], ["y"])] if gate == "silu" else []
+        info = helper.make_tensor_value_info
+        outputs = [info("y" if gate == "silu" else "s", TensorProto.FLOAT, None)]
+        graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, x.shape)], outputs, [one])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        source = tmp_path / "m.onnx"
+        source.write_bytes(model.SerializeToString())
+        minnow.convert(source, output=tmp_path / "m.mnn", verify=False)
+        (got,) = minnow.load(tmp_path / "m.mnn").run({"x": x}).values()
+        with np.errstate(all="ignore"):
+            wide = x.astype(np.float64)
+            sigmoid = 1 / (1 + np.exp(-wide))
+            expected = wide * sigmoid if gate == "silu" else sigmoid
+        np.testing.assert_allclose(got, expected, rtol=3e-6, atol=1e-35, err_msg=gate)
+
+
+if __name__ == "__main__":
+    for each in MODELS:
+        check(each)
