@@ -274,6 +274,7 @@ nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
     d["shape"] = row.shape;
     d["ms"] = row.ms;
     d["macs"] = row.macs;
+    d["bytes"] = row.bytes;
     list.append(d);
   }
   return list;
@@ -398,6 +399,7 @@ NB_MODULE(_engine, m) {
         const SessionStats stats = s.stats();
         nb::dict d;
         d["arena_bytes"] = stats.arena_bytes;
+        d["least_arena_bytes"] = stats.least_arena_bytes;
         d["weight_bytes"] = stats.weight_bytes;
         d["threads"] = stats.threads;
         return d;

@@ -74,14 +74,18 @@ class Session:
 
         Returns:
             One row per node with `name`, `op`, `scheme` (how it is computed), `shape` (of its first output), `ms` and
-            `macs` (multiply-accumulates). What a node of control flow calls follows with its name before it.
+            `macs` (multiply-accumulates) and `bytes` (of operands and results, as tensors). What a node of control flow calls follows with its name before it.
         """
         rows: list[dict[str, Any]] = self._engine.profile(self._arrays(inputs), runs)
         return rows
 
     @property
     def stats(self) -> dict[str, int]:
-        """`arena_bytes` for intermediate tensors, `weight_bytes` of the constants as tensors, `threads`."""
+        """Memory in bytes, and `threads`.
+
+        `arena_bytes` for intermediate tensors, of which `least_arena_bytes` are needed at one time, and `weight_bytes`
+        of the constants as tensors.
+        """
         stats: dict[str, int] = self._engine.stats
         return stats
 

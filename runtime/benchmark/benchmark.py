@@ -29,7 +29,8 @@ class Timing:
 
     Attributes:
         ratio: median over the rounds of this runtime's median to Minnow's in the same round.
-        profile: a row per node: name, op, scheme, ms, macs.
+        profile: a row per node: name, op, scheme, ms, macs, bytes.
+        memory: what the runtime itself tells of its memory, in bytes by name.
         error: why there are no numbers.
     """
 
@@ -43,6 +44,7 @@ class Timing:
     peak_bytes: int = 0
     ratio: float = 1.0
     profile: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[str, int] = field(default_factory=dict)
     error: str = ""
 
 
@@ -151,6 +153,7 @@ def benchmark(
                 answer = worker.ask(do="finish", runs=profile_runs if own else 0)
                 worker.timing.peak_bytes = answer.get("peak_bytes", 0)
                 worker.timing.profile = answer.get("profile", [])
+                worker.timing.memory = answer.get("memory", {})
         finally:
             for worker in workers:
                 worker.close()

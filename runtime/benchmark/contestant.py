@@ -39,6 +39,10 @@ class Contestant(ABC):
         """A row per node, where the runtime can tell."""
         return []
 
+    def memory(self) -> dict[str, int]:
+        """Bytes by what they are for, where the runtime can tell."""
+        return {}
+
 
 class Minnow(Contestant):
     module = "minnow"
@@ -55,6 +59,9 @@ class Minnow(Contestant):
 
     def profile(self, runs: int) -> list[dict[str, Any]]:
         return self.session.profile(self.inputs, runs)
+
+    def memory(self) -> dict[str, int]:
+        return {name: size for name, size in self.session.stats.items() if name.endswith("_bytes")}
 
 
 class OnnxRuntime(Contestant):

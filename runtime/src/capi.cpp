@@ -212,7 +212,7 @@ minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs,
     MINNOW_RETURN_IF_ERROR(session->session->profile(tensors, runs, &session->profile));
     for (const minnow::ProfileRow& row : session->profile)
       session->rows.push_back(
-          {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs});
+          {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs, row.bytes});
     *rows = session->rows.data();
     *num_rows = session->rows.size();
     return ok();
@@ -223,7 +223,7 @@ minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats) {
   return answer([&]() -> Status {
     if (session == nullptr || stats == nullptr) return null_argument(session == nullptr ? "session" : "stats");
     const minnow::SessionStats now = session->session->stats();
-    *stats = {now.arena_bytes, now.weight_bytes, now.threads};
+    *stats = {now.arena_bytes, now.weight_bytes, now.threads, now.least_arena_bytes};
     return ok();
   });
 }

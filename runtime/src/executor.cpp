@@ -1,5 +1,6 @@
 #include "runtime/src/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -155,7 +156,11 @@ Status Executor::reshape(Step& step) {
 
 Status Executor::grow_arena(const Stage& stage) {
   const auto depth = static_cast<size_t>(stage.depth);
-  if (arenas_.size() <= depth) arenas_.resize(depth + 1);
+  if (arenas_.size() <= depth) {
+    arenas_.resize(depth + 1);
+    least_.resize(depth + 1);
+  }
+  least_[depth] = std::max(least_[depth], stage.least_bytes);
   if (arenas_[depth].data() != nullptr && arenas_[depth].size() >= stage.arena_bytes) return ok();
   arenas_[depth] = Buffer();  // first give back, then take
   return Buffer::make(stage.arena_bytes, &arenas_[depth]);

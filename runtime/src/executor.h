@@ -35,6 +35,7 @@ struct ProfileRow {
   std::string name, op, scheme, shape;
   double ms = 0;  // of one run, on average
   int64_t macs = 0;
+  int64_t bytes = 0;  // of all operands and results, as tensors
 };
 
 class Control;
@@ -58,6 +59,7 @@ class Executor {
   void start_profile();
   void end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows);
   int64_t arena_bytes() const;
+  int64_t least_bytes() const;  // that the arenas had needed at least, however tensors are placed
 
   const Model& model() const { return model_; }
   const Graph& graph() const { return graph_; }
@@ -86,6 +88,7 @@ class Executor {
   std::list<std::pair<std::vector<TensorType>, std::unique_ptr<Stage>>> plans_;
   std::vector<Stage*> active_;  // by depth: the stages whose kernels are in shape
   std::vector<Buffer> arenas_;  // by depth
+  std::vector<int64_t> least_;  // by depth, of all stages that have used the arena
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<KernelEntry>>> kernels_;
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
   std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout

@@ -13,8 +13,12 @@ struct Lifetime {
   int64_t bytes = 0;
 };
 
+// The most that is needed at one step: no arena is smaller.
+int64_t least_memory(const std::vector<Lifetime>& pieces);
+
 // Offsets, multiples of 64, such that no two pieces that are needed at the same time overlap. Returns the size of the
-// arena. The largest piece is placed first, each into the smallest gap that holds it (greedy by size, best fit).
+// arena. Pieces are placed one after the other, each into the smallest gap that holds it (best fit). Of some orders,
+// the largest first among them, the one that comes closest to least_memory() is taken.
 int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* offsets);
 
 }  // namespace minnow

@@ -133,6 +133,7 @@ struct Stage {
   std::vector<Storage*> outputs;  // kOutput
   std::vector<Storage*> answers;  // kDynamic, in the order of the questions that made them
   int64_t arena_bytes = 0;
+  int64_t least_bytes = 0;     // that any arena needs for this stage
   const char* base = nullptr;  // of the arena, when the slots were bound to it
 
   std::map<std::string, std::unique_ptr<Stage>> next;  // by the answers

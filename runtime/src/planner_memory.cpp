@@ -124,6 +124,7 @@ void Planner::assign_memory() {
   }
   std::vector<int64_t> offsets;
   stage_.arena_bytes = plan_memory(pieces, &offsets);
+  stage_.least_bytes = least_memory(pieces);
   for (size_t i = 0; i < owners.size(); ++i) owners[i]->offset = offsets[i];
   for (Storage& storage : stage_.storages)
     if (storage.kind == Storage::kOutput && storage.merged == nullptr) stage_.outputs.push_back(&storage);

@@ -1,8 +1,25 @@
 // What an executor tells of its runs.
+#include <numeric>
+
 #include "runtime/src/control.h"
 #include "runtime/src/executor.h"
 
 namespace minnow {
+namespace {
+
+// The sum over the executors of the bodies of control flow.
+template <typename Controls>
+int64_t of_bodies(const Controls& controls, int64_t (Executor::*bytes_of)() const) {
+  int64_t bytes = 0;
+  for (const auto& [node, control] : controls) {
+    std::vector<Executor*> executors;
+    control->executors(&executors);
+    for (const Executor* executor : executors) bytes += (executor->*bytes_of)();
+  }
+  return bytes;
+}
+
+}  // namespace
 
 void Executor::start_profile() {
   profiling_ = true;
@@ -29,6 +46,9 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
       row.scheme = step.entry->kernel->scheme();
       row.macs = step.entry->kernel->macs();
       row.ms = step.ms / runs;
+      for (const auto* slots : {&step.in, &step.out})
+        for (const Slot* slot : *slots) row.bytes += slot == nullptr ? 0 : slot->tensor.type.bytes();
+      for (const auto& constant : step.constants) row.bytes += constant == nullptr ? 0 : constant->type().bytes();
       for (const Slot* slot : step.out)
         if (slot != nullptr && row.shape.empty()) row.shape = slot->tensor.shape().str();
       rows->push_back(std::move(row));
@@ -44,12 +64,11 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
 int64_t Executor::arena_bytes() const {
   int64_t bytes = 0;
   for (const Buffer& arena : arenas_) bytes += arena.size();
-  for (const auto& [node, control] : controls_) {
-    std::vector<Executor*> executors;
-    control->executors(&executors);
-    for (const Executor* executor : executors) bytes += executor->arena_bytes();
-  }
-  return bytes;
+  return bytes + of_bodies(controls_, &Executor::arena_bytes);
+}
+
+int64_t Executor::least_bytes() const {
+  return std::accumulate(least_.begin(), least_.end(), of_bodies(controls_, &Executor::least_bytes));
 }
 
 }  // namespace minnow

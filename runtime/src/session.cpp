@@ -161,7 +161,7 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
 
 SessionStats Session::stats() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return {executor_.arena_bytes(), model_->weight_bytes, pool_.threads()};
+  return {executor_.arena_bytes(), executor_.least_bytes(), model_->weight_bytes, pool_.threads()};
 }
 
 }  // namespace minnow

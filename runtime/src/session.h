@@ -11,8 +11,9 @@
 namespace minnow {
 
 struct SessionStats {
-  int64_t arena_bytes = 0;   // for intermediate tensors
-  int64_t weight_bytes = 0;  // of the model's constants, as tensors
+  int64_t arena_bytes = 0;        // for intermediate tensors
+  int64_t least_arena_bytes = 0;  // that any placement of them needs
+  int64_t weight_bytes = 0;       // of the model's constants, as tensors
   int threads = 0;
 };
 

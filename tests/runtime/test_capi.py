@@ -47,11 +47,12 @@ class Row(c.Structure):
         *((name, c.c_char_p) for name in ("name", "op", "scheme", "shape")),
         ("ms", c.c_double),
         ("macs", c.c_int64),
+        ("bytes", c.c_int64),
     ]
 
 
 class Stats(c.Structure):
-    _fields_ = [("arena", c.c_int64), ("weights", c.c_int64), ("threads", c.c_int32)]
+    _fields_ = [("arena", c.c_int64), ("weights", c.c_int64), ("threads", c.c_int32), ("least", c.c_int64)]
 
 
 class Options(c.Structure):

@@ -244,6 +244,7 @@ def test_profile_tells_of_every_node(session):
     rows = session.profile({"in0": np.ones((7, 3), np.float32)}, runs=3)
     assert [r["op"] for r in rows] == ["MatMul", "Relu"] or [r["op"] for r in rows] == ["MatMul"]
     assert rows[0]["macs"] == 7 * 3 * 4
+    assert rows[0]["bytes"] == 4 * (7 * 3 + 3 * 4 + 7 * 4)
     assert rows[0]["shape"] == "[7,4]"
     assert all(r["ms"] >= 0 for r in rows)
     with pytest.raises(UsageError, match="0 runs"):

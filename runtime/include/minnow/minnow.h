@@ -108,12 +108,14 @@ typedef struct minnow_profile_row {
   const char* shape;  /* of its first output: "[1,3,224,224]" */
   double ms;          /* of one run, on average */
   int64_t macs;       /* multiply-accumulates; 0 where they do not matter */
+  int64_t bytes;      /* of its operands and results, as tensors */
 } minnow_profile_row;
 
 typedef struct minnow_stats {
   int64_t arena_bytes;  /* for intermediate tensors, after the runs so far */
   int64_t weight_bytes; /* of the model's constants, as tensors */
   int32_t threads;
+  int64_t least_arena_bytes; /* that intermediate tensors need at one time, wherever they lie */
 } minnow_stats;
 
 MINNOW_API const char* minnow_version(void);

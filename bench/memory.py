@@ -1,0 +1,65 @@
+"""Memory and start of models in Minnow and in onnxruntime, each in a fresh process.
+
+    python bench/memory.py MODEL.onnx ... [--against onnxruntime] [--room 1.05]
+
+`arena / least` is the size of the memory for intermediate tensors over the most of them that is needed at one time.
+Ends with 1 when a model's is above `--room`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+import numpy as np
+
+import minnow
+
+
+def inputs_of(source: Path, session: minnow.Session) -> dict[str, np.ndarray]:
+    """Those in NAME.inputs.npz beside the model, or random ones."""
+    from minnow.cli._data import random_inputs
+
+    data = source.with_suffix(".inputs.npz")
+    if not data.exists():
+        return random_inputs(session, {})
+    with np.load(data) as arrays:
+        return dict(arrays)
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--against", default="onnxruntime", show_default=True)
+@click.option("--room", default=1.05, show_default=True, help="The most that an arena may be of what is needed.")
+def main(models: tuple[Path, ...], against: str, room: float) -> None:
+    from minnow.runtime.benchmark.benchmark import benchmark
+
+    names = ["minnow", *(name for name in against.split(",") if name)]
+    columns = ["arena MB", "arena / least", *(f"{n} {what}" for n in names for what in ("peak MB", "start ms"))]
+    print(f"| model | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    above = []
+    with tempfile.TemporaryDirectory() as folder:
+        for source in models:
+            target = Path(folder) / f"{source.stem}.mnn"
+            minnow.convert(source, output=target, verify=False)
+            session = minnow.load(target, threads=1)
+            inputs, outputs = inputs_of(source, session), [o.name for o in session.outputs]
+            del session
+            timings, _ = benchmark(target, inputs, outputs, against=names[1:], source=source, runs=1)
+            arena, least = (timings[0].memory[name] for name in ("arena_bytes", "least_arena_bytes"))
+            ratio = arena / max(1, least)
+            if ratio > room:
+                above.append(source.stem)
+            cells = [f"{arena / 1e6:.2f}", f"{ratio:.3f}"]
+            for t in timings:
+                cells += [f"{t.peak_bytes / 1e6:.0f}", f"{1e3 * (t.load_s + t.first_s):.0f}"] if not t.error else ["", ""]
+            print(f"| {source.stem} | {' | '.join(cells)} |", flush=True)
+            target.unlink()
+    if above:
+        sys.exit(f"arenas above {room} of what is needed: {', '.join(above)}")
+
+
+if __name__ == "__main__":
+    main()
