@@ -54,7 +54,8 @@ def main(models: tuple[Path, ...], against: str, room: float) -> None:
                 above.append(source.stem)
             cells = [f"{arena / 1e6:.2f}", f"{ratio:.3f}"]
             for t in timings:
-                cells += [f"{t.peak_bytes / 1e6:.0f}", f"{1e3 * (t.load_s + t.first_s):.0f}"] if not t.error else ["", ""]
+                start = 1e3 * (t.load_s + t.first_s)
+                cells += ["", ""] if t.error else [f"{t.peak_bytes / 1e6:.0f}", f"{start:.0f}"]
             print(f"| {source.stem} | {' | '.join(cells)} |", flush=True)
             target.unlink()
     if above:

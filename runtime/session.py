@@ -73,8 +73,9 @@ class Session:
         """Mean times of the nodes over some runs, in order of execution.
 
         Returns:
-            One row per node with `name`, `op`, `scheme` (how it is computed), `shape` (of its first output), `ms` and
-            `macs` (multiply-accumulates) and `bytes` (of operands and results, as tensors). What a node of control flow calls follows with its name before it.
+            One row per node with `name`, `op`, `scheme` (how it is computed), `shape` (of its first output), `ms`,
+            `macs` (multiply-accumulates) and `bytes` (of operands and results, as tensors). What a node of control flow
+            calls follows with its name before it.
         """
         rows: list[dict[str, Any]] = self._engine.profile(self._arrays(inputs), runs)
         return rows

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import minnow
-from minnow.schema.ir import DType, Graph, Model, TensorType
+from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder, Op, Sample
 from minnow.schema.ops.interpreter import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -28,6 +29,23 @@ def model_of(graph: Graph) -> Model:
 
 def _plain(type: TensorType) -> TensorType:
     return TensorType(type.dtype, type.shape) if type.holds_tensors else type
+
+
+def graph_of(op: Op, sample: Sample, first_constant: int) -> tuple[Graph, list[Array]]:
+    """The sample as a graph, its operands from this one on as constants; and what the graph is given."""
+    graph = Graph()
+    operands: list[Value | None] = []
+    feeds = []
+    for i, a in enumerate(sample.inputs):
+        if a is None:
+            operands.append(None)
+        elif i >= first_constant:
+            operands.append(Value.constant(a))
+        else:
+            operands.append(graph.add_param(TensorType(DType.of(a.dtype), a.shape)))
+            feeds.append(a)
+    graph.outputs = list(Builder(graph).node(op, operands, sample.attrs, sample.n_outputs).outputs)
+    return graph, feeds
 
 
 def session_of(graph: Graph, threads: int = 1) -> minnow.Session:

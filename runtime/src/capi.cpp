@@ -15,6 +15,10 @@ struct minnow_model {
 struct minnow_session {
   std::unique_ptr<minnow::Session> session;
   std::mutex mutex;  // of what follows
+  // Of the latest run; kept, so that the next one allocates nothing.
+  std::vector<minnow::Tensor> inputs;
+  std::vector<bool> given;
+  std::vector<size_t> wanted;
   std::unique_ptr<minnow::BufferSink> outputs;
   std::vector<minnow::ProfileRow> profile;
   std::vector<minnow_profile_row> rows;
@@ -53,11 +57,12 @@ Status find(const std::vector<TensorInfo>& infos, const char* name, size_t place
   return Status(Code::kUsage, std::string("the model has no ") + what + " '" + name + "'; it has " + names);
 }
 
-Status read_inputs(const Session& session, const minnow_tensor* inputs, size_t n, std::vector<Tensor>* tensors) {
-  const std::vector<TensorInfo>& infos = session.inputs();
+Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t n) {
+  const std::vector<TensorInfo>& infos = session.session->inputs();
   if (inputs == nullptr && n > 0) return null_argument("inputs");
-  tensors->resize(infos.size());
-  std::vector<bool> given(infos.size());
+  std::vector<bool>& given = session.given;
+  session.inputs.assign(infos.size(), Tensor());
+  given.assign(infos.size(), false);
   for (size_t k = 0; k < n; ++k) {
     const minnow_tensor& in = inputs[k];
     size_t i = 0;
@@ -65,7 +70,7 @@ Status read_inputs(const Session& session, const minnow_tensor* inputs, size_t n
     if (given[i]) return fail(Code::kUsage, "input '%s' is given twice", infos[i].name.c_str());
     if (in.rank < 0 || in.rank > kMaxRank || in.dtype < MINNOW_F32 || in.dtype >= kDTypes)
       return fail(Code::kUsage, "input '%s' has rank %d and type %d", infos[i].name.c_str(), in.rank, in.dtype);
-    Tensor& tensor = (*tensors)[i];
+    Tensor& tensor = session.inputs[i];
     tensor.type.dtype = static_cast<DType>(in.dtype);
     for (int32_t d = 0; d < in.rank; ++d) {
       if (in.shape[d] < 0) return fail(Code::kUsage, "input '%s' has a negative size", infos[i].name.c_str());
@@ -180,13 +185,13 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
   return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
-    std::vector<minnow::Tensor> tensors;
-    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session->session, inputs, num_inputs, &tensors));
-    std::vector<size_t> wanted(num_outputs);
+    std::lock_guard<std::mutex> lock(session->mutex);
+    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
+    std::vector<size_t>& wanted = session->wanted;
+    wanted.resize(num_outputs);
     for (size_t k = 0; k < num_outputs; ++k)
       MINNOW_RETURN_IF_ERROR(minnow::find(session->session->outputs(), outputs[k].name, k, "output", &wanted[k]));
-    std::lock_guard<std::mutex> lock(session->mutex);
-    MINNOW_RETURN_IF_ERROR(session->session->run(tensors, *session->outputs));
+    MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, *session->outputs));
     for (size_t k = 0; k < num_outputs; ++k) {
       const minnow::Tensor& tensor = session->outputs->tensors()[wanted[k]];
       outputs[k].name = session->session->outputs()[wanted[k]].name.c_str();
@@ -204,12 +209,11 @@ minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs,
   return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (rows == nullptr || num_rows == nullptr) return null_argument("rows");
-    std::vector<minnow::Tensor> tensors;
-    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session->session, inputs, num_inputs, &tensors));
     std::lock_guard<std::mutex> lock(session->mutex);
+    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     session->profile.clear();
     session->rows.clear();
-    MINNOW_RETURN_IF_ERROR(session->session->profile(tensors, runs, &session->profile));
+    MINNOW_RETURN_IF_ERROR(session->session->profile(session->inputs, runs, &session->profile));
     for (const minnow::ProfileRow& row : session->profile)
       session->rows.push_back(
           {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs, row.bytes});

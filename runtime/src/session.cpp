@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <map>
 #include <thread>
 
 #include "kernels/cpu/simd.h"
@@ -86,10 +85,10 @@ void Session::learn_output_types() {
   }
 }
 
-Status Session::check(const std::vector<Tensor>& given) const {
+Status Session::check(const std::vector<Tensor>& given) {
   if (given.size() != inputs().size())
     return fail(Code::kUsage, "the model has %zu inputs, not %zu", inputs().size(), given.size());
-  std::map<std::string, int64_t> symbols;
+  symbols_.clear();
   for (size_t i = 0; i < given.size(); ++i) {
     const TensorInfo& info = inputs()[i];
     const Tensor& tensor = given[i];
@@ -120,23 +119,28 @@ Status Session::check(const std::vector<Tensor>& given) const {
       if (dim.size >= 0 && size != dim.size) return complain("axis " + std::to_string(k) + " is fixed");
       // "?" stands for an extent nothing is known about: two of them may differ.
       if (dim.size >= 0 || dim.symbol.empty() || dim.symbol == "?") continue;
-      const auto it = symbols.emplace(dim.symbol, size).first;
-      if (it->second != size) return complain(dim.symbol + " is " + std::to_string(it->second) + " elsewhere");
+      const auto it =
+          std::find_if(symbols_.begin(), symbols_.end(), [&](const auto& s) { return *s.first == dim.symbol; });
+      if (it == symbols_.end()) {
+        symbols_.emplace_back(&dim.symbol, size);
+      } else if (it->second != size) {
+        return complain(dim.symbol + " is " + std::to_string(it->second) + " elsewhere");
+      }
     }
   }
   return ok();
 }
 
 Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
-  std::vector<TensorType> types;
-  std::vector<const void*> data;
+  types_.clear();
+  data_.clear();
   for (const Tensor& tensor : inputs) {
-    types.push_back(tensor.type);
-    data.push_back(tensor.data);
+    types_.push_back(tensor.type);
+    data_.push_back(tensor.data);
   }
   return guarded([&]() -> Status {
-    MINNOW_RETURN_IF_ERROR(executor_.prepare(types));
-    return executor_.run(data, sink);
+    MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
+    return executor_.run(data_, sink);
   });
 }
 

@@ -36,7 +36,7 @@ class Session {
  private:
   Session(std::shared_ptr<const Model> model, int threads, Precision precision);
 
-  Status check(const std::vector<Tensor>& inputs) const;
+  Status check(const std::vector<Tensor>& inputs);
   Status run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink);
   void learn_output_types();
 
@@ -45,6 +45,10 @@ class Session {
   ThreadPool pool_;
   Executor executor_;
   std::mutex mutex_;
+  // Of the latest run; kept, so that the next one allocates nothing.
+  std::vector<TensorType> types_;
+  std::vector<const void*> data_;
+  std::vector<std::pair<const std::string*, int64_t>> symbols_;  // sizes by name
 };
 
 }  // namespace minnow

@@ -3,32 +3,14 @@ model, all but the first as constants, and all as constants, which are folded.""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from engine_oracle import assert_close, model_of, run
+from engine_oracle import assert_close, graph_of, model_of, run
 
 import minnow
 from minnow.schema.errors import UnsupportedError
-from minnow.schema.ir import DType, Graph, TensorType, Value
+from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.mnn import encode
-from minnow.schema.ops import Builder, Op, Sample, Trait, all_ops
-
-
-def graph_of(op: Op, sample: Sample, first_constant: int) -> tuple[Graph, list[np.ndarray]]:
-    graph = Graph()
-    operands: list[Value | None] = []
-    feeds = []
-    for i, a in enumerate(sample.inputs):
-        if a is None:
-            operands.append(None)
-        elif i >= first_constant:
-            operands.append(Value.constant(a))
-        else:
-            operands.append(graph.add_param(TensorType(DType.of(a.dtype), a.shape)))
-            feeds.append(a)
-    graph.outputs = list(Builder(graph).node(op, operands, sample.attrs, sample.n_outputs).outputs)
-    return graph, feeds
-
+from minnow.schema.ops import Builder, Op, Trait, all_ops
 
 OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name not in ("Raw", "Fail")]
 
