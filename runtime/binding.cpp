@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "kernels/cpu/peak.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/src/evaluate.h"
 #include "runtime/src/layout.h"
@@ -438,6 +439,18 @@ NB_MODULE(_engine, m) {
   });
   m.def("plan_memory", &plan_arena, nb::arg("lifetimes"),
         "Offsets and size of the arena, for rows of (first step, last step, bytes).");
+  m.def(
+      "measure_peak",
+      [](int threads) {
+        Peak peak;
+        {
+          nb::gil_scoped_release release;
+          ThreadPool pool(threads);
+          peak = measure_peak(pool);
+        }
+        return nb::make_tuple(peak.flops, peak.bytes);
+      },
+      nb::arg("threads"), "Floating-point operations, and bytes read from memory, per second at the most.");
   m.def("isa", [] { return std::string(isa_name()); });
   m.def("pack_width", &pack_width);
 }

@@ -1,5 +1,5 @@
-// How fast the inner loops are: a matrix product, and the layers of ResNet-50 and MobileNetV2 at batch 1, with one and
-// with two threads. All figures are the best of some runs, in GFLOP/s (a multiply-add counts as two).
+// How fast the inner loops are: the peak, a matrix product, and the layers of ResNet-50 and MobileNetV2 at batch 1,
+// with one and with two threads. All figures are the best of some runs, in GFLOP/s (a multiply-add counts as two).
 //
 //   bench_conv            all rows
 //   bench_conv 3x3        those whose name contains "3x3"
@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/peak.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/op.h"
 
@@ -47,32 +48,13 @@ void print_row(const char* name, const char* scheme, double flops, const double 
               flops / seconds[0] * 1e-9, seconds[1] * 1e3, flops / seconds[1] * 1e-9, seconds[0] / seconds[1]);
 }
 
-// The inner loop alone, on numbers in the first-level cache: what this processor can do at this moment.
-void bench_peak() {
-  const int64_t pack = minnow::pack_width(), steps = 256, pixels = minnow::tile_pixels(2);
-  FloatBuffer in, w, out;
-  fill(&in, steps * pixels);
-  fill(&w, 2 * steps * pack);
-  fill(&out, 2 * pixels * pack);
-  minnow::Tile t;
-  t.in = in.data();
-  t.in_pixel = steps;
-  t.w = w.data();
-  t.w_block = steps * pack;
-  t.out = out.data();
-  t.out_pixel = pack;
-  t.out_block = pixels * pack;
-  t.lanes = static_cast<int>(pack);
-  t.steps[0].length = steps;
-  t.steps[1].outer = 0;
-  const auto tile = minnow::tile_function(2, static_cast<int>(pixels));
-  const double flops = 2.0 * static_cast<double>(2 * pack * steps * pixels) * 100;
-  double seconds[2];
-  for (double& s : seconds)
-    s = best_seconds(flops, [&] {
-      for (int i = 0; i < 100; ++i) tile(t);
-    });
-  print_row("inner loop (1 thread)", minnow::isa_name(), flops, seconds);
+// What this processor can do at this moment.
+void bench_peak(ThreadPool* const (&pools)[2]) {
+  for (ThreadPool* pool : pools) {
+    const minnow::Peak peak = minnow::measure_peak(*pool);
+    std::printf("peak, %d thread(s), %s: %.1f GFLOP/s, %.1f GB/s\n", pool->threads(), minnow::isa_name(),
+                peak.flops * 1e-9, peak.bytes * 1e-9);
+  }
 }
 
 void bench_gemm(int64_t size, ThreadPool* const (&pools)[2]) {
@@ -175,8 +157,8 @@ int main(int argc, char** argv) {
   const char* filter = argc > 1 ? argv[1] : "";
   ThreadPool one(1), two(2);
   ThreadPool* const pools[2] = {&one, &two};
+  bench_peak(pools);
   std::printf("%-26s %-14s %18s   %18s\n", "", "scheme", "1 thread, GFLOP/s", "2 threads, GFLOP/s");
-  bench_peak();
   if (std::strstr("gemm", filter) != nullptr)
     for (int64_t size : {256, 512, 1024}) bench_gemm(size, pools);
   for (const Layer& layer : kLayers)

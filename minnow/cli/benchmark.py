@@ -18,12 +18,17 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
     "--source", type=click.Path(), help="Model file for those that do not read .mnn; by default beside MODEL."
 )
 @click.option("--profile/--no-profile", default=True, help="Show the time of each op.")
+@click.option(
+    "--roofline/--no-roofline",
+    default=True,
+    help="Compare ops with what this processor can do, measured once and kept.",
+)
 @THREADS
 @PRECISION
 @FORMAT
 def command(
-    model: str, inputs: Any, runs: int, against: str, source: str | None, profile: bool, threads: int | None,
-    precision: str, format_: str,
+    model: str, inputs: Any, runs: int, against: str, source: str | None, profile: bool, roofline: bool,
+    threads: int | None, precision: str, format_: str,
 ) -> None:  # fmt: skip
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
@@ -50,6 +55,13 @@ def command(
         )  # fmt: skip
     for note in notes:
         click.echo(f"note: {note}", err=True)
+    if roofline and timings[0].profile:
+        from minnow.runtime.benchmark.roofline import roofline as limits
+
+        limit = limits(threads or 1)
+        timings[0].limits = vars(limit)
+        for row in timings[0].profile:
+            row |= limit.rates(row)
     emit([vars(t) for t in timings], format_, lambda: _text(timings))
     if timings[0].error:
         from minnow.schema.errors import ModelError
@@ -68,20 +80,32 @@ def _text(timings: list[Any]) -> str:
             setup = [f"{1e3 * s:.1f}" for s in (t.load_s, t.first_s)]
             rows.append([t.name, t.version, *times, *setup, f"{t.peak_bytes / 1e6:.0f}", f"{t.ratio:.2f}"])
     text = table(header, rows, right=2)
-    return f"{text}\n\n{_profile(timings[0].profile)}" if timings[0].profile else text
+    return f"{text}\n\n{_profile(timings[0])}" if timings[0].profile else text
 
 
-def _profile(nodes: list[dict[str, Any]]) -> str:
+def _profile(timing: Any) -> str:
     """Nodes by op and scheme, the most expensive first."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for node in nodes:
-        g = groups.setdefault((node["op"], node.get("scheme", "")), [0.0, 0.0, 0.0])
-        g[0] += 1
-        g[1] += node["ms"]
-        g[2] += node.get("macs", 0)
-    total = sum(g[1] for g in groups.values()) or 1.0
+    groups: dict[tuple[str, str], dict[str, float]] = {}
+    for node in timing.profile:
+        group = groups.setdefault(
+            (node["op"], node["scheme"]), dict.fromkeys(("nodes", "ms", "macs", "bytes", "least"), 0)
+        )
+        for name in ("ms", "macs", "bytes"):
+            group[name] += node[name]
+        group["nodes"] += 1
+        group["least"] += node["ms"] * node.get("roofline", 0)
+    total = sum(g["ms"] for g in groups.values()) or 1.0
+    header = ["op", "scheme", "nodes", "ms", "share", "GFLOP/s", "GB/s", *(["roofline"] if timing.limits else [])]
     rows = []
-    for (op, scheme), (n, ms, macs) in sorted(groups.items(), key=lambda kv: -kv[1][1]):
-        speed = f"{2e-6 * macs / ms:.1f}" if macs and ms else ""
-        rows.append([op, scheme, f"{n:.0f}", f"{ms:.3f}", f"{ms / total:.1%}", speed])
-    return table(["op", "scheme", "nodes", "ms", "share", "GFLOP/s"], rows, right=2)
+    for (op, scheme), g in sorted(groups.items(), key=lambda kv: -kv[1]["ms"]):
+        ms = g["ms"] or 1e-9
+        rates = [f"{2e-6 * g['macs'] / ms:.1f}" if g["macs"] else "", f"{1e-6 * g['bytes'] / ms:.1f}"]
+        limit = [f"{g['least'] / ms:.0%}"] if timing.limits else []
+        rows.append([op, scheme, f"{g['nodes']:.0f}", f"{ms:.3f}", f"{ms / total:.1%}", *rates, *limit])
+    text = table(header, rows, right=2)
+    if not timing.limits:
+        return text
+    flops, size = (1e-9 * timing.limits[name] for name in ("flops", "bytes"))
+    return (
+        f"{text}\n\nroofline: {flops:.0f} GFLOP/s, {size:.1f} GB/s; above 100%: a faster algorithm, or data in a cache"
+    )

@@ -30,6 +30,7 @@ class Timing:
     Attributes:
         ratio: median over the rounds of this runtime's median to Minnow's in the same round.
         profile: a row per node: name, op, scheme, ms, macs, bytes.
+        limits: operations and bytes per second that the processor can do, where the profile is compared with them.
         memory: what the runtime itself tells of its memory, in bytes by name.
         error: why there are no numbers.
     """
@@ -44,6 +45,7 @@ class Timing:
     peak_bytes: int = 0
     ratio: float = 1.0
     profile: list[dict[str, Any]] = field(default_factory=list)
+    limits: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     error: str = ""
 

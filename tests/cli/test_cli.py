@@ -160,16 +160,31 @@ def test_inspect_shows_both_formats(digits):
 
 
 def test_benchmark_shows_times_and_schemes(digits):
-    done = run("benchmark", digits, "--runs", "5", "--format", "json")
+    done = run("benchmark", digits, "--runs", "5", "--no-roofline", "--format", "json")
     assert done.returncode == 0, done.stderr
     (timing,) = json.loads(done.stdout)
     assert 0 < timing["median_s"] <= timing["p90_s"] <= timing["p99_s"]
     assert timing["peak_bytes"] > 0
-    assert {"op", "scheme", "ms"} <= set(timing["profile"][0])
+    assert {"op", "scheme", "ms", "macs", "bytes"} <= set(timing["profile"][0])
+
+
+def test_benchmark_compares_with_the_roofline(digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = run("benchmark", digits, "--runs", "5", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (timing,) = json.loads(done.stdout)
+    assert min(timing["limits"].values()) > 0
+    assert all(row["roofline"] >= 0 for row in timing["profile"])
+    assert (tmp_path / "minnow" / "roofline.json").exists()
+    done = run("benchmark", digits, "--runs", "5")
+    assert done.returncode == 0, done.stderr
+    assert "GFLOP/s" in done.stdout
+    assert "roofline:" in done.stdout
 
 
 def test_benchmark_against_a_peer_gives_a_ratio(digits):
-    done = run("benchmark", digits, "--runs", "5", "--against", "onnxruntime", "--source", DIGITS, "--format", "json")
+    flags = ("--runs", "5", "--no-roofline", "--format", "json")
+    done = run("benchmark", digits, "--against", "onnxruntime", "--source", DIGITS, *flags)
     assert done.returncode == 0, done.stderr
     own, peer = json.loads(done.stdout)
     assert (own["name"], peer["name"]) == ("minnow", "onnxruntime")

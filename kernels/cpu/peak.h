@@ -1,0 +1,16 @@
+// What this processor can do at most at this moment: the two limits that a kernel runs against.
+#pragma once
+
+#include "kernels/thread_pool.h"
+
+namespace minnow {
+
+struct Peak {
+  double flops = 0;  // per second, in f32, a multiply-add counts as two: the inner loop on numbers in the nearest cache
+  double bytes = 0;  // per second, read from memory
+};
+
+// Takes some tens of milliseconds.
+Peak measure_peak(ThreadPool& pool);
+
+}  // namespace minnow

@@ -1,0 +1,78 @@
+"""How fast an op could be at most: by what the processor multiplies, and by what it reads from memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The limits of this machine. flops: float32 operations, bytes: read from memory; both per second."""
+
+    flops: float
+    bytes: float
+
+    def rates(self, row: Mapping[str, Any]) -> dict[str, float]:
+        """GFLOP/s, GB/s and the share of the roofline of a row of a profile, 0 where its time is none.
+
+        Operations are those of the textbook, and bytes those of operands and results: a faster algorithm or data that
+        is still in a cache go beyond a share of 1.
+        """
+        seconds = 1e-3 * row["ms"]
+        if seconds <= 0:
+            return {"gflops": 0.0, "gbytes": 0.0, "roofline": 0.0}
+        flops = 2 * row["macs"]
+        least = max(flops / self.flops, row["bytes"] / self.bytes)
+        return {
+            "gflops": 1e-9 * flops / seconds,
+            "gbytes": 1e-9 * row["bytes"] / seconds,
+            "roofline": least / seconds,
+        }
+
+
+def roofline(threads: int) -> Roofline:
+    """Measured once per processor, instruction set and version, then kept in a file of the user's cache."""
+    import minnow
+    from minnow.runtime import _engine
+
+    path = _cache()
+    key = f"{_processor()} {_engine.isa()} {threads} {minnow.__version__}"
+    try:
+        known = json.loads(path.read_text())
+        return Roofline(**known[key])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    measured = Roofline(*_engine.measure_peak(threads))
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        known = {}
+    if not isinstance(known, dict):
+        known = {}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps({**known, key: asdict(measured)}, indent=1))
+        part.replace(path)
+    except OSError:
+        pass  # no place to keep it: the next time it is measured again
+    return measured
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "minnow" / "roofline.json"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
