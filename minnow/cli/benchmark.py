@@ -58,7 +58,7 @@ def command(
     if roofline and timings[0].profile:
         from minnow.runtime.benchmark.roofline import roofline as limits
 
-        limit = limits(threads or 1)
+        limit = limits(threads or 1, timings[0].version)
         timings[0].limits = vars(limit)
         for row in timings[0].profile:
             row |= limit.rates(row)

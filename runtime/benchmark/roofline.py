@@ -36,13 +36,12 @@ class Roofline:
         }
 
 
-def roofline(threads: int) -> Roofline:
-    """Measured once per processor, instruction set and version, then kept in a file of the user's cache."""
-    import minnow
+def roofline(threads: int, version: str) -> Roofline:
+    """Measured once per processor, instruction set and version of Minnow, then kept in a file of the user's cache."""
     from minnow.runtime import _engine
 
     path = _cache()
-    key = f"{_processor()} {_engine.isa()} {threads} {minnow.__version__}"
+    key = f"{_processor()} {_engine.isa()} {threads} {version}"
     try:
         known = json.loads(path.read_text())
         return Roofline(**known[key])

@@ -35,25 +35,26 @@ def test_rates_of_a_row():
 
 
 def test_measured_once_per_number_of_threads(measured):
-    assert [roofline(1), roofline(1), roofline(2)] == [Roofline(1e11, 1e10)] * 2 + [Roofline(2e11, 1e10)]
-    assert measured == [1, 2]
+    assert [roofline(n, "1.2") for n in (1, 1, 2)] == [Roofline(1e11, 1e10)] * 2 + [Roofline(2e11, 1e10)]
+    assert roofline(1, "1.3") == Roofline(1e11, 1e10)
+    assert measured == [1, 2, 1]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"%s": 3}', '{"%s": {"flops": 1}}'])
 def test_a_damaged_file_is_measured_again(measured, tmp_path, text):
-    roofline(1)
+    roofline(1, "1.2")
     path = tmp_path / "minnow" / "roofline.json"
     (key,) = json.loads(path.read_text())
     path.write_text(text.replace("%s", key))
-    assert roofline(1) == Roofline(1e11, 1e10)
-    assert roofline(1) == Roofline(1e11, 1e10)
+    assert roofline(1, "1.2") == Roofline(1e11, 1e10)
+    assert roofline(1, "1.2") == Roofline(1e11, 1e10)
     assert measured == [1, 1]
 
 
 def test_a_cache_that_cannot_be_written_does_no_harm(measured, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert roofline(1) == Roofline(1e11, 1e10)
+    assert roofline(1, "1.2") == Roofline(1e11, 1e10)
     assert module._processor()
 
 
