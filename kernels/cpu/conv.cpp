@@ -58,35 +58,6 @@ Status infer_conv(InferContext& c) {
   return ok();
 }
 
-// Sizes of a packed f32 convolution of rank 3 or 4.
-Status read_shape(const NodeContext& node, ConvShape* s) {
-  const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
-  Window window;
-  MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
-  MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &s->activation));
-  const Window v = as_3d(window);
-  const std::array<int64_t, 3> in = spatial_3d(x), out = spatial_3d(y);
-  s->n = x[0];
-  s->ic = x[1];
-  s->oc = y[1];
-  s->ih = in[1];
-  s->iw = in[2];
-  s->oh = out[1];
-  s->ow = out[2];
-  s->group = node.attrs.i("group", 1);
-  s->kh = v.kernel[1];
-  s->kw = v.kernel[2];
-  s->sh = v.stride[1];
-  s->sw = v.stride[2];
-  s->dh = v.dilation[1];
-  s->dw = v.dilation[2];
-  s->top = v.begin[1];
-  s->left = v.begin[2];
-  s->threads = std::max(1, node.threads);
-  s->plain_input = node.in[0]->layout == Layout::kPlain;
-  return ok();
-}
-
 // Estimated cycles of one thread, in units that only compare: sums, weights that come from memory, transforms of tiles.
 constexpr double kWeightBytesPerCycle = 5;
 
@@ -124,7 +95,9 @@ class ConvPacked final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     ConvShape s;
-    MINNOW_RETURN_IF_ERROR(read_shape(node, &s));
+    MINNOW_RETURN_IF_ERROR(read_conv_shape(node.attrs, node.in[0]->shape, node.in[1]->shape, node.out[0]->shape, &s));
+    s.threads = std::max(1, node.threads);
+    s.plain_input = node.in[0]->layout == Layout::kPlain;
     macs_ = s.macs();
     out_channels_ = s.oc;
     const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
@@ -208,4 +181,30 @@ std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half
 MINNOW_OP("Conv", infer_conv, create_conv, LayoutRule::kPacked, false, layout_conv);
 
 }  // namespace
+
+Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s) {
+  Window window;
+  MINNOW_RETURN_IF_ERROR(read_window(attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
+  MINNOW_RETURN_IF_ERROR(read_activation(attrs, &s->activation));
+  const Window v = as_3d(window);
+  const std::array<int64_t, 3> in = spatial_3d(x), out = spatial_3d(y);
+  s->n = x[0];
+  s->ic = x[1];
+  s->oc = y[1];
+  s->ih = in[1];
+  s->iw = in[2];
+  s->oh = out[1];
+  s->ow = out[2];
+  s->group = attrs.i("group", 1);
+  s->kh = v.kernel[1];
+  s->kw = v.kernel[2];
+  s->sh = v.stride[1];
+  s->sw = v.stride[2];
+  s->dh = v.dilation[1];
+  s->dw = v.dilation[2];
+  s->top = v.begin[1];
+  s->left = v.begin[2];
+  return ok();
+}
+
 }  // namespace minnow

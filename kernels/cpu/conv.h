@@ -48,9 +48,19 @@ class ConvScheme {
 
 std::unique_ptr<ConvScheme> make_conv_direct(const ConvShape& shape);
 // Groups of which whole ones fill a block of output channels, and no more than a block of input channels.
-std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape);
+class DepthwiseScheme : public ConvScheme {
+ public:
+  // Rows of one block of output channels, all pointers at the beginning of their block. Only the input rows under these
+  // windows are read.
+  virtual void run_rows(const ConvCall& block, int64_t y_begin, int64_t y_end) const = 0;
+  virtual int64_t block_floats() const = 0;  // of packed weights
+};
+std::unique_ptr<DepthwiseScheme> make_conv_depthwise(const ConvShape& shape);
 // Kernel 3x3, stride and dilation 1, one group; output tiles of 2x2 or 4x4.
 std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile);
+
+// Sizes of a packed f32 convolution of rank 3 or 4, and its activation.
+Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s);
 
 // Any dtype and rank in the plain layout: correct, and not made to be fast.
 std::unique_ptr<Kernel> make_conv_plain(const NodeContext& node);

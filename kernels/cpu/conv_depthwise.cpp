@@ -128,7 +128,7 @@ Inside inside(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t d
   return {begin, std::max(begin, end)};
 }
 
-class ConvDepthwise final : public ConvScheme {
+class ConvDepthwise final : public DepthwiseScheme {
  public:
   explicit ConvDepthwise(const ConvShape& shape)
       : s_(shape),
@@ -165,22 +165,32 @@ class ConvDepthwise final : public ConvScheme {
     const int64_t items = s_.n * blocks_ * bands_;
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t y_end = (i % bands_ + 1) * s_.oh / bands_;
-        for (int64_t y = i % bands_ * s_.oh / bands_; y < y_end; y += lines_)
-          run_band(call, i / bands_, y, std::min(y + lines_, y_end));
+        const int64_t plane = i / bands_, block = plane % blocks_;
+        ConvCall part = call;
+        part.x += (plane / blocks_ * in_blocks_ + first_input(block) / pack_) * s_.ih * s_.iw * pack_;
+        part.w += block * panel();
+        if (part.bias != nullptr) part.bias += block * pack_;
+        if (part.residual != nullptr) part.residual += plane * s_.oh * s_.ow * pack_;
+        part.y += plane * s_.oh * s_.ow * pack_;
+        run_lines(part, first_input(block), i % bands_ * s_.oh / bands_, (i % bands_ + 1) * s_.oh / bands_);
       }
     });
   }
 
+  void run_rows(const ConvCall& block, int64_t y_begin, int64_t y_end) const override {
+    run_lines(block, 0, y_begin, y_end);
+  }
+  int64_t block_floats() const override { return panel(); }
+
  private:
-  void run_band(const ConvCall& call, int64_t plane, int64_t y_begin, int64_t y_end) const {
-    const int64_t block = plane % blocks_, first_input = block * pack_ / s_.ocg() * s_.icg();
-    Plane p = {call.x + (plane / blocks_ * in_blocks_ + first_input / pack_) * s_.ih * s_.iw * pack_,
-               call.w + block * panel(),
-               call.bias == nullptr ? nullptr : call.bias + block * pack_,
-               call.residual == nullptr ? nullptr : call.residual + plane * s_.oh * s_.ow * pack_,
-               call.y + plane * s_.oh * s_.ow * pack_,
-               {}};
+  int64_t first_input(int64_t block) const { return block * pack_ / s_.ocg() * s_.icg(); }
+
+  void run_lines(const ConvCall& call, int64_t first_input, int64_t y_begin, int64_t y_end) const {
+    for (int64_t y = y_begin; y < y_end; y += lines_) run_band(call, first_input, y, std::min(y + lines_, y_end));
+  }
+
+  void run_band(const ConvCall& call, int64_t first_input, int64_t y_begin, int64_t y_end) const {
+    Plane p = {call.x, call.w, call.bias, call.residual, call.y, {}};
     for (int64_t c = 0; !is_depthwise() && c < s_.icg(); ++c)
       for (int64_t l = 0; l < pack_; ++l)
         p.lanes[c * pack_ + l] = static_cast<int32_t>(first_input % pack_ + l / s_.ocg() * s_.icg() + c);
@@ -250,7 +260,7 @@ class ConvDepthwise final : public ConvScheme {
 
 }  // namespace
 
-std::unique_ptr<ConvScheme> make_conv_depthwise(const ConvShape& shape) {
+std::unique_ptr<DepthwiseScheme> make_conv_depthwise(const ConvShape& shape) {
   return std::make_unique<ConvDepthwise>(shape);
 }
 

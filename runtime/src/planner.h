@@ -35,6 +35,7 @@ class Planner {
   // planner_fuse.cpp: fewer nodes
   std::vector<std::vector<int>> readers() const;
   void fuse();
+  void pair_convolutions();
   void drop_dead();
 
   // planner_steps.cpp: kernels and layouts

@@ -152,6 +152,56 @@ void Planner::fuse() {
   nodes_ = std::move(left);
 }
 
+// A pointwise convolution is computed band by band with the depthwise one that reads it, where its result would not
+// stay in the cache: a wide image of many pixels made of a narrow one.
+void Planner::pair_convolutions() {
+  constexpr int64_t kLeastBytes = 1 << 20;
+  const std::vector<std::vector<int>> readers = this->readers();
+  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+  const auto is_weight = [&](const PlanNode& node, size_t i) {
+    return i < node.in.size() && node.in[i] >= 0 && value(node.in[i]).constant != nullptr &&
+           value(node.in[i]).type.dtype == DType::kF32;
+  };
+  const auto is_plain_conv = [&](const PlanNode& node) {  // weights and bias constant, no residual
+    const bool bias = node.in.size() < 3 || node.in[2] < 0 || is_weight(node, 2);
+    return is(node, "Conv") && is_weight(node, 1) && bias && node.in.size() <= kResidual &&
+           value(node.out[0]).type.dtype == DType::kF32 && value(node.out[0]).type.shape.rank() == 4;
+  };
+  std::vector<bool> gone(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const PlanNode& first = nodes_[i];
+    if (!is_plain_conv(first)) continue;
+    const std::vector<int>& users = readers[static_cast<size_t>(first.out[0])];
+    if (users.size() != 1 || users[0] < 0 || !is_plain_conv(nodes_[static_cast<size_t>(users[0])])) continue;
+    PlanNode& next = nodes_[static_cast<size_t>(users[0])];
+    const Shape &x = value(first.in[0]).type.shape, &wide = value(first.out[0]).type.shape;
+    const Shape &w = value(first.in[1]).type.shape, &taps = value(next.in[1]).type.shape;
+    const bool pointwise = w[1] == x[1] && w[2] == 1 && w[3] == 1 && x[2] == wide[2] && x[3] == wide[3] && x[1] > 4;
+    const bool depthwise = next.in[0] == first.out[0] && taps[0] == wide[1] && taps[1] == 1 && wide[1] > 1 &&
+                           next.attrs->i("group", 1) == wide[1];
+    const std::vector<int64_t> strides = first.attrs->ints("strides"), pads = first.attrs->ints("pads");
+    const bool moves = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s != 1; }) ||
+                       std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
+    const int64_t pixels = 4 * wide[2] * wide[3];
+    if (!pointwise || !depthwise || moves || pixels * wide[1] < kLeastBytes || 2 * x[1] > wide[1]) continue;
+    auto attrs = std::make_shared<Attrs>(*next.attrs);
+    attrs->set("first_activation", first.attrs->s("activation"));
+    for (const char* name : {"alpha", "beta"})
+      if (first.attrs->has(name)) attrs->set(std::string("first_") + name, first.attrs->f(name));
+    next.op = find_op("ConvPair");
+    next.attrs = std::move(attrs);
+    const std::vector<int> own = next.in;
+    next.in = first.in;
+    next.in.resize(kResidual + 1, -1);
+    next.in.insert(next.in.end(), own.begin() + 1, own.end());
+    gone[i] = true;
+  }
+  std::vector<PlanNode> left;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (!gone[i]) left.push_back(std::move(nodes_[i]));
+  nodes_ = std::move(left);
+}
+
 // Nodes whose results nobody reads, such as those of which only the shape was asked for.
 void Planner::drop_dead() {
   std::vector<bool> needed(stage_.values.size());

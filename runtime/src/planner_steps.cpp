@@ -60,6 +60,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
   fuse();
   drop_dead();
+  pair_convolutions();
   for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
   // What later stages ask about must be there in the plain layout.
   for (const Question& question : stage_.questions) {

@@ -109,7 +109,38 @@ def gates() -> ModelProto:
     return net.model(net.add("Sigmoid", net.conv(c, 40, 32, 3, pads=[1] * 4)))
 
 
-MODELS = {f.__name__: f for f in (branches, odd_parts, batch, delivered, focus, gates)}
+def pairs() -> ModelProto:
+    """Narrow images widened for depthwise convolutions: strides, dilation, rows that no window meets, padding only."""
+    net = Net(2, 17, 71, 73)
+    ys = []
+    for kernel, attrs in (
+        (3, {"pads": [1] * 4, "strides": [2, 2]}),
+        (5, {"pads": [2, 2, 2, 2]}),
+        (3, {"pads": [0, 1, 3, 0], "dilations": [2, 3]}),
+        (2, {"strides": [3, 3]}),
+        (3, {"pads": [5, 5, 5, 5], "strides": [4, 1]}),
+        (71, {"pads": [0, 0, 0, 0]}),
+    ):
+        wide = net.conv("x", 17, 90)
+        gate = len(ys) % 3
+        wide = net.swish(wide) if gate == 0 else net.add("Relu", wide) if gate == 1 else wide
+        y = net.conv(wide, 90, 90, kernel, 90, **attrs)
+        ys.append(net.add("HardSwish", y) if gate == 1 else y)
+    return net.model(*ys)
+
+
+def wide_parts() -> ModelProto:
+    """A pair that writes into a concatenation, one whose wide image others read, and one with an addition behind it."""
+    net = Net(1, 16, 80, 80)
+    pads = {"pads": [1] * 4}
+    a = net.conv(net.conv("x", 16, 64), 64, 64, 3, 64, **pads)
+    wide = net.conv("x", 16, 64)
+    b = net.add("Add", net.conv(wide, 64, 64, 3, 64, **pads), wide)
+    c = net.add("Add", net.conv(net.conv("x", 16, 64), 64, 64, 3, 64, **pads), b)
+    return net.model(net.conv(net.add("Concat", a, b, c, axis=1), 192, 8))
+
+
+MODELS = {f.__name__: f for f in (branches, odd_parts, batch, delivered, focus, gates, pairs, wide_parts)}
 
 
 def check(name: str) -> None:
