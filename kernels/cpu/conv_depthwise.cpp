@@ -115,6 +115,8 @@ namespace {
 
 constexpr int64_t kBandBytes = 256 << 10, kLineBytes = 16 << 10;
 constexpr int64_t kSerialMacs = 10000;
+// Where fewer of the windows than this lie inside the input, the input is copied with its padding.
+constexpr double kPaddedShare = 0.8;
 constexpr int64_t kMostLanes = 16;
 
 // Output positions whose window lies inside the input, along one axis.
@@ -144,6 +146,9 @@ class ConvDepthwise final : public DepthwiseScheme {
     // What is computed in a second pass should still be in the first-level cache then.
     if (!s_.activation.is_clamp())
       lines_ = std::max<int64_t>(1, kLineBytes / (4 * pack_ * std::max<int64_t>(1, s_.ow)));
+    const int64_t whole = (rows_.end - rows_.begin) * (columns_.end - columns_.begin);
+    padded_ = is_depthwise() && kPaddedShare * static_cast<double>(s_.oh * s_.ow) > static_cast<double>(whole) &&
+              4 * padded_floats() <= kBandBytes;
   }
 
   const char* name() const override { return is_depthwise() ? "depthwise" : "group"; }
@@ -159,14 +164,15 @@ class ConvDepthwise final : public DepthwiseScheme {
           packed[o / pack_ * panel() + (k * s_.icg() + c) * pack_ + o % pack_] = w[(o * s_.icg() + c) * taps + k];
   }
 
-  int64_t workspace_bytes() const override { return 0; }
+  int64_t workspace_bytes() const override { return padded_ ? 4 * s_.threads * padded_floats() : 0; }
 
   void run(const ConvCall& call) const override {
     const int64_t items = s_.n * blocks_ * bands_;
-    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int) {
+    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t plane = i / bands_, block = plane % blocks_;
         ConvCall part = call;
+        part.workspace = padded_ ? static_cast<float*>(call.workspace) + worker * padded_floats() : nullptr;
         part.x += (plane / blocks_ * in_blocks_ + first_input(block) / pack_) * s_.ih * s_.iw * pack_;
         part.w += block * panel();
         if (part.bias != nullptr) part.bias += block * pack_;
@@ -190,6 +196,65 @@ class ConvDepthwise final : public DepthwiseScheme {
   }
 
   void run_band(const ConvCall& call, int64_t first_input, int64_t y_begin, int64_t y_end) const {
+    if (call.workspace != nullptr) {
+      run_padded(call, y_begin, y_end);
+    } else {
+      run_in_place(call, first_input, y_begin, y_end);
+    }
+    if (!s_.activation.is_clamp())
+      activate(s_.activation, call.y + y_begin * s_.ow * pack_, (y_end - y_begin) * s_.ow * pack_);
+  }
+
+  int64_t span() const { return (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
+  int64_t input_rows(int64_t lines) const { return (lines - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1; }
+  int64_t padded_floats() const { return input_rows(std::min(lines_, ceil_div(s_.oh, bands_))) * span() * pack_; }
+
+  // With a copy of the input that has its padding: then all windows are whole.
+  void run_padded(const ConvCall& call, int64_t y_begin, int64_t y_end) const {
+    float* space = static_cast<float*>(call.workspace);
+    const int64_t rows = input_rows(y_end - y_begin), first = y_begin * s_.sh - s_.top, row = span() * pack_;
+    const int64_t left = std::min(s_.left, span()) * pack_, inside = std::min(s_.iw * pack_, row - left);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* to = space + r * row;
+      if (first + r < 0 || first + r >= s_.ih) {
+        std::fill(to, to + row, 0.0f);
+        continue;
+      }
+      const float* from = call.x + (first + r) * s_.iw * pack_;
+      std::fill(to, to + left, 0.0f);
+      std::copy(from, from + inside, to + left);
+      std::fill(to + left + inside, to + row, 0.0f);
+    }
+    DepthwiseTile t;
+    t.in_pixel = s_.sw * pack_;
+    t.in_row = s_.dh * row;
+    t.in_column = s_.dw * pack_;
+    t.w = call.w;
+    t.w_row = s_.kw * pack_;
+    t.rows = s_.kh;
+    t.columns = s_.kw;
+    t.bias = call.bias;
+    t.out_pixel = pack_;
+    t.low = s_.activation.low;
+    t.high = s_.activation.high;
+    const int64_t tiles = ceil_div(s_.ow, kDepthwisePixels), narrow = s_.ow / tiles, wide = s_.ow % tiles;
+    const DepthwiseFunction narrow_tile = depthwise_function(static_cast<int>(narrow));
+    const DepthwiseFunction wide_tile = wide == 0 ? narrow_tile : depthwise_function(static_cast<int>(narrow + 1));
+    for (int64_t y = y_begin; y < y_end; ++y) {
+      int64_t at = y * s_.ow * pack_;
+      t.in = space + (y - y_begin) * s_.sh * row;
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t pixels = narrow + (i < wide ? 1 : 0);
+        t.out = call.y + at;
+        t.start = call.residual == nullptr ? nullptr : call.residual + at;
+        (i < wide ? wide_tile : narrow_tile)(t);
+        at += pixels * pack_;
+        t.in += pixels * t.in_pixel;
+      }
+    }
+  }
+
+  void run_in_place(const ConvCall& call, int64_t first_input, int64_t y_begin, int64_t y_end) const {
     Plane p = {call.x, call.w, call.bias, call.residual, call.y, {}};
     for (int64_t c = 0; !is_depthwise() && c < s_.icg(); ++c)
       for (int64_t l = 0; l < pack_; ++l)
@@ -205,8 +270,6 @@ class ConvDepthwise final : public DepthwiseScheme {
     // Columns at the border, many rows at once.
     for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true);
     for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true);
-    if (!s_.activation.is_clamp())
-      activate(s_.activation, p.out + y_begin * s_.ow * pack_, (y_end - y_begin) * s_.ow * pack_);
   }
 
   struct Plane {
@@ -254,6 +317,7 @@ class ConvDepthwise final : public DepthwiseScheme {
 
   ConvShape s_;
   int64_t pack_, in_blocks_, blocks_, bands_;
+  bool padded_ = false;
   int64_t lines_ = std::numeric_limits<int64_t>::max() / 2;  // rows computed at a time
   Inside rows_, columns_;
 };
