@@ -84,6 +84,25 @@ void group(const DepthwiseTile& t) {
   store_sums(t, sum);
 }
 
+// `before` zeros, `pixels` pixels and `after` zeros.
+void copy_row(const float* from, int64_t before, int64_t pixels, int64_t after, float* to) {
+  const D d;
+  for (; before > 0; --before, to += kLanes) hn::StoreU(hn::Zero(d), d, to);
+  for (; pixels > 0; --pixels, from += kLanes, to += kLanes) hn::StoreU(hn::LoadU(d, from), d, to);
+  for (; after > 0; --after, to += kLanes) hn::StoreU(hn::Zero(d), d, to);
+}
+
+// Rows from `first` on; those outside the image are zeros.
+void copy_padded(const PaddedCopy& c, const float* image, int64_t first, int64_t rows, float* to) {
+  for (int64_t y = first; y < first + rows; ++y, to += c.span * kLanes) {
+    if (y < 0 || y >= c.height) {
+      copy_row(nullptr, c.span, 0, 0, to);
+    } else {
+      copy_row(image + y * c.width * kLanes, c.before, c.inside, c.span - c.before - c.inside, to);
+    }
+  }
+}
+
 template <size_t... I>
 DepthwiseFunction pick(int pixels, std::index_sequence<I...>) {
   static constexpr std::array<DepthwiseFunction, sizeof...(I)> kTable = {depthwise<static_cast<int>(I) + 1>...};
@@ -107,6 +126,7 @@ namespace minnow {
 
 HWY_EXPORT(pick_depthwise);
 HWY_EXPORT(pick_group);
+HWY_EXPORT(copy_padded);
 
 DepthwiseFunction depthwise_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_depthwise)(pixels); }
 DepthwiseFunction group_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_group)(pixels); }
@@ -213,18 +233,9 @@ class ConvDepthwise final : public DepthwiseScheme {
   void run_padded(const ConvCall& call, int64_t y_begin, int64_t y_end) const {
     float* space = static_cast<float*>(call.workspace);
     const int64_t rows = input_rows(y_end - y_begin), first = y_begin * s_.sh - s_.top, row = span() * pack_;
-    const int64_t left = std::min(s_.left, span()) * pack_, inside = std::min(s_.iw * pack_, row - left);
-    for (int64_t r = 0; r < rows; ++r) {
-      float* to = space + r * row;
-      if (first + r < 0 || first + r >= s_.ih) {
-        std::fill(to, to + row, 0.0f);
-        continue;
-      }
-      const float* from = call.x + (first + r) * s_.iw * pack_;
-      std::fill(to, to + left, 0.0f);
-      std::copy(from, from + inside, to + left);
-      std::fill(to + left + inside, to + row, 0.0f);
-    }
+    PaddedCopy copy = {s_.ih, s_.iw, span(), std::min(s_.left, span()), 0};
+    copy.inside = std::min(s_.iw, copy.span - copy.before);
+    HWY_DYNAMIC_DISPATCH(copy_padded)(copy, call.x, first, rows, space);
     DepthwiseTile t;
     t.in_pixel = s_.sw * pack_;
     t.in_row = s_.dh * row;

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu/transpose.h"
 
 namespace minnow {
 namespace {
@@ -160,11 +161,7 @@ class ConvDirect final : public ConvScheme {
     std::fill(to, to + before * channels, 0.0f);
     to += before * channels;
     if (channels == 3) {
-      for (int64_t x = 0; x < columns; ++x) {
-        to[3 * x] = row[x];
-        to[3 * x + 1] = row[plane + x];
-        to[3 * x + 2] = row[2 * plane + x];
-      }
+      interleave3(row, plane, columns, to);
     } else {
       for (int64_t c = 0; c < channels; ++c)
         for (int64_t x = 0; x < columns; ++x) to[x * channels + c] = row[c * plane + x];

@@ -25,9 +25,14 @@ struct DepthwiseTile {
   const int32_t* lanes = nullptr;
 };
 
+// An image whose rows are copied with zeros around: `span` pixels, of which `inside` from `before` on are the image's.
+struct PaddedCopy {
+  int64_t height, width, span, before, inside;
+};
+
 using DepthwiseFunction = void (*)(const DepthwiseTile&);
 
-constexpr int kDepthwisePixels = 12;
+constexpr int kDepthwisePixels = 14;  // whole rows of the usual images
 // The kernel for 1 <= pixels <= kDepthwisePixels.
 DepthwiseFunction depthwise_function(int pixels);
 // The same for groups.

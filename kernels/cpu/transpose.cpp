@@ -115,6 +115,17 @@ void transpose_any(const Transposition& t, const void* src, void* dst, size_t el
   }
 }
 
+void interleave3_floats(const float* from, int64_t plane, int64_t n, float* to) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreInterleaved3(hn::LoadU(d, from + i), hn::LoadU(d, from + plane + i), hn::LoadU(d, from + 2 * plane + i), d,
+                          to + 3 * i);
+  for (; i < n; ++i)
+    for (int64_t c = 0; c < 3; ++c) to[3 * i + c] = from[c * plane + i];
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -122,9 +133,14 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 
 HWY_EXPORT(transpose_any);
+HWY_EXPORT(interleave3_floats);
 
 void transpose(const Transposition& t, const void* src, void* dst, size_t element_size) {
   HWY_DYNAMIC_DISPATCH(transpose_any)(t, src, dst, element_size);
+}
+
+void interleave3(const float* from, int64_t plane, int64_t n, float* to) {
+  HWY_DYNAMIC_DISPATCH(interleave3_floats)(from, plane, n, to);
 }
 
 namespace {

@@ -16,4 +16,7 @@ struct Transposition {
 };
 void transpose(const Transposition& t, const void* src, void* dst, size_t element_size);
 
+// to[3 * i + c] = from[c * plane + i] for i < n: the pixels of three planes of floats.
+void interleave3(const float* from, int64_t plane, int64_t n, float* to);
+
 }  // namespace minnow
