@@ -99,11 +99,17 @@ def support() -> str:
     operators = len(frontends()["onnx"].mappings)
     newest = onnx_package.defs.onnx_opset_version()
     rows = [
-        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {operators} operators, functions, external data, If, Loop, Scan, sequences"],
+        [
+            "sources",
+            f"ONNX, opsets {OLDEST_OPSET} to {newest}: {operators} operators, functions, external data, If, Loop, Scan, sequences",
+        ],
         ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
         ["shapes", "fixed, symbolic, and known only at run time"],
-        ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time; float32 and float64 arithmetic, integers of all widths, threads"],
+        [
+            "engine",
+            "CPU: AVX-512, AVX2, SSE4, chosen at run time; float32 and float64 arithmetic, integers of all widths, threads",
+        ],
     ]
     return "\n" + _table(["what", "how much"], rows)
 

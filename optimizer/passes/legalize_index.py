@@ -12,15 +12,20 @@ from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.sign import is_nonnegative
 
+_NOWHERE = 2**31 - 1  # no extent is larger
+
 
 def _from_front(b: Builder, index: Value, extents: Any) -> Any:
-    """The index counted from the front. One beyond the end stays there, and is found when it is used."""
+    """The index counted from the front. One beyond either end is beyond the end, and is found when it is used."""
     if index.data is not None and not isinstance(extents, Value):
         numbers = index.data.numpy()
         return np.where(np.less(numbers, 0), numbers + extents, numbers).astype(index.type.dtype.numpy)
     if not isinstance(extents, Value):
         extents = np.asarray(extents, index.type.dtype.numpy)
-    return b.Max(index, b.Mod(index, extents))
+    computed = isinstance(extents, Value)
+    too_small = b.Less(index, b.Neg(extents) if computed else -extents)
+    beyond = np.asarray(_NOWHERE if computed else np.max(extents), index.type.dtype.numpy)
+    return b.Where(too_small, beyond, b.Max(index, b.Mod(index, extents)))
 
 
 def _extents(b: Builder, x: Value, axes: range, dtype: DType) -> Any:
@@ -53,9 +58,11 @@ def legalize_index(b: Builder, m: Match) -> Value | None:
         }
     Result:
         graph g(%x: f32[4], %i: i32[2]) {
-          %0: i32[2] = Mod(%i, i32[](4))
-          %1: i32[2] = Max(%i, %0)
-          %y: f32[2] = Gather(%x, %1)
+          %0: bool[2] = Less(%i, i32[](-4))
+          %1: i32[2] = Mod(%i, i32[](4))
+          %2: i32[2] = Max(%i, %1)
+          %3: i32[2] = Where(%0, i32[](4), %2)
+          %y: f32[2] = Gather(%x, %3)
           %z: f32[2] = Gather(%x, i32[2](3, 0))
           return %y, %z
         }
@@ -110,9 +117,7 @@ def legalize_one_hot(b: Builder, m: Match) -> Value | None:
         numbers = m.i.data.numpy()
         classes = np.where(numbers < -depth, depth, np.where(numbers < 0, numbers + depth, numbers))
         return b.node("OneHot", [classes.astype(numbers.dtype), m.depth, m.values], m.one.attrs).output
-    bound = np.asarray(depth, m.i.type.dtype.numpy)
-    classes = b.Where(b.Less(m.i, -bound), bound, _from_front(b, m.i, depth))
-    return b.node("OneHot", [classes, m.depth, m.values], m.one.attrs).output
+    return b.node("OneHot", [_from_front(b, m.i, depth), m.depth, m.values], m.one.attrs).output
 
 
 @rewrite(lambda p, x: p.Hardmax(x), level=0)
