@@ -99,17 +99,13 @@ def support() -> str:
     operators = len(frontends()["onnx"].mappings)
     newest = onnx_package.defs.onnx_opset_version()
     rows = [
-        [
-            "sources",
-            f"ONNX, opsets {OLDEST_OPSET} to {newest}: {operators} operators, functions, external data, If, Loop, Scan, sequences",
-        ],
+        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {operators} operators, functions, external data"],
+        ["control", "If, Loop and Scan, nested, with captures; sequences and optionals"],
         ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
         ["shapes", "fixed, symbolic, and known only at run time"],
-        [
-            "engine",
-            "CPU: AVX-512, AVX2, SSE4, chosen at run time; float32 and float64 arithmetic, integers of all widths, threads",
-        ],
+        ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
+        ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time; threads"],
     ]
     return "\n" + _table(["what", "how much"], rows)
 
