@@ -30,6 +30,11 @@ target_compile_options(minnow_flags INTERFACE
   -Wall -Wextra -Werror -ffunction-sections -fdata-sections
   # Nobody reads errno or the floating-point flags; NaN, infinity and signed zero keep their meaning.
   -fno-math-errno -fno-trapping-math)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
+  # Highway compiles for NEON with these instructions, which no kernel uses and no compiler chooses by itself: they need
+  # not be there at run time. Without the flag gcc inlines no vector into what stands outside its pragmas.
+  target_compile_options(minnow_flags INTERFACE -march=armv8-a+crypto)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # gcc 12 and older warn inside their own AVX-512 headers (gcc bug 105593).
   target_compile_options(minnow_flags INTERFACE -Wno-maybe-uninitialized)

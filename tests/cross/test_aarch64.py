@@ -1,0 +1,223 @@
+"""The engine on 64-bit Arm (NEON), cross-compiled and run under qemu, beside the numpy references of the ops.
+
+A C program (run_cases.c) runs what this writes for it through the C API of libminnow.so: that side has no Python.
+`./dev cross` installs what is needed, and runs these tests.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_oracle import Array, assert_close, check, model_of
+from graph_grower import grown
+
+import minnow
+from minnow.schema.ir import DType, Graph, Value
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder, Op, Sample, Trait, all_ops, get
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "aarch64"
+TOOLS = ("aarch64-linux-gnu-g++", "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-strip", "qemu-aarch64-static", "cmake")
+MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not found: `./dev cross` installs what is missing"),
+]
+
+OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name not in ("Raw", "Fail")]
+MOST_BYTES = 800_000  # of libminnow.so, stripped, with the kernels of all ops
+
+
+def tool(*command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+
+
+@pytest.fixture(scope="module")
+def library() -> Path:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / ".lock").open("w") as lock:  # several processes run these tests, and one build serves all
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tool(
+            "cmake",
+            "-S",
+            ROOT,
+            "-B",
+            BUILD,
+            "-G",
+            "Ninja",
+            f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64-linux-gnu.cmake",
+        )
+        tool("cmake", "--build", BUILD, "--target", "minnow", "--parallel", str(os.cpu_count()))
+    return BUILD / "libminnow.so"
+
+
+@pytest.fixture(scope="module")
+def arm(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Arm:
+    program = tmp_path_factory.mktemp("arm") / "run_cases"
+    flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "runtime/include"]
+    link = ["-L", library.parent, f"-Wl,-rpath,{library.parent}", "-lminnow"]
+    tool("aarch64-linux-gnu-gcc", *flags, Path(__file__).with_name("run_cases.c"), "-o", program, *link)
+    return Arm(program)
+
+
+class Arm:
+    """Runs models on the other processor."""
+
+    def __init__(self, program: Path) -> None:
+        self.command = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", program]
+
+    def run(self, cases: Sequence[tuple[bytes, Sequence[Array]]], threads: int = 1) -> list[list[Array] | str]:
+        """The outputs of each file for its inputs, or the message of the error."""
+        given = b"".join(_block(file) + struct.pack("<i", len(a)) + b"".join(map(_tensor, a)) for file, a in cases)
+        done = subprocess.run(self.command, input=struct.pack("<i", threads) + given, capture_output=True, check=False)
+        assert done.returncode == 0, f"exit {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}"
+        answers = Answers(done.stdout)
+        return [answers.one() for _ in cases]
+
+
+class ArmSession:
+    """What tests use of a `minnow.Session`."""
+
+    def __init__(self, arm: Arm, graph: Graph, threads: int) -> None:
+        self.arm, self.file, self.threads = arm, encode(model_of(graph)), threads
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        (out,) = self.arm.run([(self.file, list(feeds.values()))], self.threads)
+        assert not isinstance(out, str), out
+        return {f"out{i}": a for i, a in enumerate(out)}
+
+
+def _block(data: bytes) -> bytes:
+    return struct.pack("<Q", len(data)) + data
+
+
+def _tensor(a: Array) -> bytes:
+    code = list(DType).index(DType.of(a.dtype))
+    return struct.pack(f"<ii{a.ndim}q", code, a.ndim, *a.shape) + _block(np.ascontiguousarray(a).tobytes())
+
+
+class Answers:
+    """What run_cases.c writes, from its start."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, form: str) -> tuple[Any, ...]:
+        values = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return values
+
+    def block(self) -> bytes:
+        (n,) = self.take("Q")
+        self.at += n
+        return self.data[self.at - n : self.at]
+
+    def one(self) -> list[Array] | str:
+        (code,) = self.take("i")
+        return self.block().decode() if code else [self.array() for _ in range(self.take("i")[0])]
+
+    def array(self) -> Array:
+        code, rank = self.take("ii")
+        shape = self.take(f"{rank}q")
+        return np.frombuffer(self.block(), list(DType)[code].numpy).reshape(shape)
+
+
+def graph_of(op: Op, inputs: Sequence[Array | None], attrs: Mapping[str, Any], n_outputs: int, constant: int) -> Graph:
+    """One node; its operands from number `constant` on are constants."""
+    graph = Graph()
+    operands = [
+        None if a is None else Value.constant(a) if i >= constant else graph.add_param(Value.constant(a).type)
+        for i, a in enumerate(inputs)
+    ]
+    graph.outputs = list(Builder(graph).node(op, operands, attrs, n_outputs).outputs)
+    return graph
+
+
+def fed(inputs: Sequence[Array | None], constant: int) -> list[Array]:
+    return [a for a in inputs[:constant] if a is not None]
+
+
+@pytest.mark.parametrize("op", OPS, ids=str)
+def test_op(op: Op, arm: Arm) -> None:
+    """All samples of the registry: operands as inputs of the model, and all but the first as constants."""
+    samples: list[tuple[Sample, int]] = []
+    cases = []
+    for sample in op.cases():
+        n = len(sample.inputs)
+        for constant in sorted({n, min(n, 1)}):
+            graph = graph_of(op, sample.inputs, sample.attrs, sample.n_outputs, constant)
+            cases.append((encode(model_of(graph)), fed(sample.inputs, constant)))
+            samples.append((sample, constant))
+    for threads in (1, 2):
+        for (sample, constant), got in zip(samples, arm.run(cases, threads), strict=True):
+            what = f"{op.name} {sample}, constant from operand {constant}, {threads} threads"
+            assert not isinstance(got, str), f"{what}: {got}"
+            want = op.evaluate(sample.inputs, sample.attrs)[: sample.n_outputs]
+            for g, w in zip(got, want, strict=True):
+                assert_close(g, w, 2, what)
+
+
+@pytest.mark.parametrize("seed", range(0, 120, 3))
+def test_random_graph(seed: int, arm: Arm) -> None:
+    grower = grown(seed, 6 + seed % 20)
+    check(grower.graph, grower.inputs, ArmSession(arm, grower.graph, 1 + seed % 2), scale=20)
+
+
+def dense_schemes() -> Any:
+    """The module of the tests that has shapes for each scheme of convolutions and products."""
+    spec = importlib.util.spec_from_file_location("dense_schemes", ROOT / "tests/runtime/test_dense_schemes.py")
+    assert spec
+    assert spec.loader
+    module = sys.modules.setdefault(spec.name, importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_dense_schemes(threads: int, arm: Arm) -> None:
+    module = dense_schemes()
+    names, files, wants = [], [], []
+    for name, op, inputs, attrs in module.cases():
+        if op.endswith("Pool"):  # without the attributes that a file has; the samples of the registry have them
+            continue
+        for constant in (1, len(inputs)):
+            files.append((encode(model_of(graph_of(get(op), inputs, attrs, 1, constant))), fed(inputs, constant)))
+            names.append(f"{name}, weights {'constant' if constant == 1 else 'computed'}")
+            wants.append((op, inputs, {"kernel_shape" if k == "kernel" else k: v for k, v in attrs.items()}))
+    for name, want, got in zip(names, wants, arm.run(files, threads), strict=True):
+        assert not isinstance(got, str), f"{name}: {got}"
+        exact = module.onnx_answer(*want)
+        assert got[0].shape == exact.shape, name
+        assert float(np.abs(got[0] - exact).max() / np.abs(exact).max()) < 1e-5, name
+
+
+def test_a_converted_model_gives_the_same_answer_on_both_processors(arm: Arm, tmp_path: Path) -> None:
+    path = tmp_path / "digits.mnn"
+    minnow.convert(ROOT / "examples/digits/digits.onnx", output=path, verify=False)
+    session = minnow.load(path)
+    shape = [d if isinstance(d, int) else 3 for d in session.inputs[0].shape or ()]
+    x = np.random.default_rng(0).random(shape, np.float32)
+    (got,) = arm.run([(path.read_bytes(), [x])])
+    assert not isinstance(got, str), got
+    for g, w in zip(got, session.run({session.inputs[0].name: x}).values(), strict=True):
+        assert_close(g, w, 2)
+
+
+def test_the_library_is_small(library: Path, tmp_path: Path) -> None:
+    stripped = tmp_path / "libminnow.so"
+    tool("aarch64-linux-gnu-strip", library, "-o", stripped)
+    assert stripped.stat().st_size < MOST_BYTES
