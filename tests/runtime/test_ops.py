@@ -96,7 +96,7 @@ def test_matches_the_reference_on_each_instruction_set(isa):
     done = subprocess.run(
         [sys.executable, __file__], env={**os.environ, "MINNOW_ISA": isa}, capture_output=True, text=True, check=False
     )
-    if "is not available" in done.stderr:
+    if "this machine has no such instruction set" in done.stderr:
         pytest.skip(f"this processor has no {isa}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(isa)
