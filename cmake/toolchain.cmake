@@ -19,6 +19,7 @@ set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF) # also keeps gcc from contracting a * b + c, so that answers do not depend on the compiler
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_MINSIZEREL "-Os -DNDEBUG") # for phones: see what CMakeLists.txt exempts from it
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
@@ -34,6 +35,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
   # Highway compiles for NEON with these instructions, which no kernel uses and no compiler chooses by itself: they need
   # not be there at run time. Without the flag gcc inlines no vector into what stands outside its pragmas.
   target_compile_options(minnow_flags INTERFACE -march=armv8-a+crypto)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # gcc's scheduler before register allocation, which x86 goes without, moves loads up until sums of the large tiles
+    # no longer fit in the registers: 7 of the 28 were read and written back in every step.
+    target_compile_options(minnow_flags INTERFACE -fno-schedule-insns)
+  endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # gcc 12 and older warn inside their own AVX-512 headers (gcc bug 105593).

@@ -51,16 +51,8 @@ def library() -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / ".lock").open("w") as lock:  # several processes run these tests, and one build serves all
         fcntl.flock(lock, fcntl.LOCK_EX)
-        tool(
-            "cmake",
-            "-S",
-            ROOT,
-            "-B",
-            BUILD,
-            "-G",
-            "Ninja",
-            f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64-linux-gnu.cmake",
-        )
+        settings = ["-DCMAKE_BUILD_TYPE=MinSizeRel", f"-DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/aarch64-linux-gnu.cmake"]
+        tool("cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", *settings)
         tool("cmake", "--build", BUILD, "--target", "minnow", "--parallel", str(os.cpu_count()))
     return BUILD / "libminnow.so"
 
