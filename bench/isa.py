@@ -1,6 +1,6 @@
 """Times models on each instruction set of this machine, and in onnxruntime, and prints a table.
 
-    .venv/bin/python bench/isa.py MODEL.onnx ... [--isas avx512,avx2,sse4] [--runs 15]
+    ./dev bench isas MODEL.onnx ... [--isas avx512,avx2,sse4] [--runs 15]
 
 An instruction set is chosen once per process (MINNOW_ISA), so each has a process of its own; their runs take turns.
 Times are milliseconds of processor time of one run at one thread, medians; onnxruntime uses what it likes best.
