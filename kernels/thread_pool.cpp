@@ -13,9 +13,21 @@
 namespace minnow {
 namespace {
 
-// Kernels of one inference follow each other within microseconds: a worker spins about that long before it parks.
-constexpr int kSpinsBeforePark = 2000;
-constexpr int kSpinsBeforeYield = 4000;
+// Kernels of one inference follow each other within microseconds: a worker waits about that long before it parks. Most
+// of the time it lets others have the core in between: should the caller be among them, because fewer cores are free
+// than there are threads, it waits for nothing.
+constexpr int kSpinsBeforeYield = 200;
+constexpr int kWaitsBeforePark = 400;
+// The caller waits for parts that are being worked on. It yields later: on a busy machine it would lose its turn.
+constexpr int kCallerSpinsBeforeYield = 1000;
+
+void wait_a_little(int waits, int spins) {
+  if (waits < spins) {
+    relax();
+  } else {
+    std::this_thread::yield();
+  }
+}
 
 }  // namespace
 
@@ -73,19 +85,19 @@ void ThreadPool::State::work(int worker, int threads) {
 }
 
 void ThreadPool::State::serve(int worker, int threads) {
-  int spins = 0;
+  int waits = 0;
   while (!stop.load(std::memory_order_relaxed)) {
     if (has_work(ticket.load(std::memory_order_acquire))) {
       work(worker, threads);
-      spins = 0;
-    } else if (++spins < kSpinsBeforePark) {
-      relax();
+      waits = 0;
+    } else if (++waits < kWaitsBeforePark) {
+      wait_a_little(waits, kSpinsBeforeYield);
     } else {
       std::unique_lock<std::mutex> lock(mutex);
       parked.fetch_add(1);
       wake.wait(lock, [&] { return stop.load() || has_work(ticket.load()); });
       parked.fetch_sub(1);
-      spins = 0;
+      waits = 0;
     }
   }
 }
@@ -130,13 +142,8 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
     s.wake.notify_all();
   }
   s.work(0, threads_);
-  for (int spins = 0; s.done.load(std::memory_order_acquire) != blocks;) {
-    if (++spins < kSpinsBeforeYield) {
-      relax();
-    } else {
-      std::this_thread::yield();
-    }
-  }
+  for (int waits = 0; s.done.load(std::memory_order_acquire) != blocks; ++waits)
+    wait_a_little(waits, kCallerSpinsBeforeYield);
   s.busy.store(false, std::memory_order_release);
 }
 
