@@ -6,7 +6,8 @@
 namespace minnow {
 
 struct Peak {
-  double flops = 0;  // per second, in f32, a multiply-add counts as two: the inner loop on numbers in the nearest cache
+  double flops = 0;  // per second, in f32, a multiply-add counts as two: the inner loop on numbers in the nearest
+                     // cache, by one thread, times the threads
   double bytes = 0;  // per second, read from memory
 };
 
