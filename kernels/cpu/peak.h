@@ -11,7 +11,7 @@ struct Peak {
   double bytes = 0;  // per second, read from memory
 };
 
-// Takes some tens of milliseconds.
+// Takes a fraction of a second.
 Peak measure_peak(ThreadPool& pool);
 
 }  // namespace minnow
