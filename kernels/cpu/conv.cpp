@@ -91,6 +91,9 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   return make_conv_direct(s);
 }
 
+// The input with a factor for each channel of input 0, which the planner gives to pointwise convolutions of one image.
+constexpr size_t kGate = 4;
+
 class ConvPacked final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
@@ -114,8 +117,10 @@ class ConvPacked final : public Kernel {
       bias_.allocate(bias_floats());
       copy_bias(*node.constant[2], bias_.data());
     }
+    gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
+    in_channels_ = s.ic;
     own_bytes_ = round_up(scheme_->workspace_bytes(), 64);
-    *workspace = own_bytes_ + (w == nullptr ? round_up(scheme_->packed_floats() * 4, 64) : 0) +
+    *workspace = own_bytes_ + (w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0) +
                  (constant_bias_ ? 0 : round_up(bias_floats() * 4, 64));
     return ok();
   }
@@ -128,6 +133,12 @@ class ConvPacked final : public Kernel {
       float* packed = reinterpret_cast<float*>(space);
       scheme_->pack(context.in[1]->as<float>(), packed);
       call.w = packed;
+      space += round_up(scheme_->packed_floats() * 4, 64);
+    }
+    if (gated_) {
+      float* scaled = reinterpret_cast<float*>(space);
+      scale_weights(context.in[kGate]->as<float>(), scaled);
+      call.w = scaled;
       space += round_up(scheme_->packed_floats() * 4, 64);
     }
     if (constant_bias_) {
@@ -146,6 +157,15 @@ class ConvPacked final : public Kernel {
   int64_t macs() const override { return macs_; }
 
  private:
+  // A factor for each channel that a pointwise convolution reads: [output block][input channel][lane], scaled.
+  void scale_weights(const float* gate, float* to) const {
+    const int64_t lanes = pack_width(), panel = in_channels_ * lanes;
+    const float* from = weights_.data();
+    for (int64_t block = 0; block < scheme_->packed_floats(); block += panel) {
+      for (int64_t c = 0; c < in_channels_; ++c, from += lanes, to += lanes)
+        for (int64_t l = 0; l < lanes; ++l) to[l] = from[l] * gate[c];
+    }
+  }
   // One block more than the channels need: a group that begins inside a block reads over the end of its own.
   int64_t bias_floats() const { return out_channels_ + 2 * pack_width(); }
   void copy_bias(const Tensor& bias, float* to) const {
@@ -155,8 +175,8 @@ class ConvPacked final : public Kernel {
 
   std::unique_ptr<ConvScheme> scheme_;
   FloatBuffer weights_, bias_;
-  bool constant_bias_ = false;
-  int64_t macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
+  bool constant_bias_ = false, gated_ = false;
+  int64_t in_channels_ = 0, macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
 };
 
 bool is_packed(const std::vector<const TensorType*>& inputs) {

@@ -36,6 +36,8 @@ class Planner {
   std::vector<std::vector<int>> readers() const;
   void fuse();
   void pair_convolutions();
+  void fuse_gates();
+  bool is_pointwise(const PlanNode& conv) const;
   void drop_dead();
 
   // planner_steps.cpp: kernels and layouts

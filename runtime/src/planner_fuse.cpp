@@ -152,6 +152,53 @@ void Planner::fuse() {
   nodes_ = std::move(left);
 }
 
+// A factor per channel of what a pointwise convolution reads becomes one of its weights, where these are fewer: the
+// gates of squeeze and excitation.
+void Planner::fuse_gates() {
+  const std::vector<std::vector<int>> readers = this->readers();
+  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+  std::vector<int> producer(stage_.values.size(), -1);
+  std::vector<bool> gone(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    PlanNode& conv = nodes_[i];
+    for (int v : conv.out)
+      if (v >= 0) producer[static_cast<size_t>(v)] = static_cast<int>(i);
+    if (!is(conv, "Conv") || conv.in.size() > kResidual + 1 || !is_pointwise(conv)) continue;
+    const int made = producer[static_cast<size_t>(conv.in[0])];
+    if (made < 0 || !is(nodes_[static_cast<size_t>(made)], "Mul")) continue;
+    const PlanNode& mul = nodes_[static_cast<size_t>(made)];
+    const TensorType& x = value(conv.in[0]).type;
+    for (size_t k : {0, 1}) {
+      const int gate = mul.in[k], image = mul.in[1 - k];
+      if (gone[static_cast<size_t>(made)] || gate < 0 || image < 0 || !same_type(value(image).type, x)) continue;
+      if (value(gate).constant != nullptr || value(gate).type.shape != Shape{1, x.shape[1], 1, 1}) continue;
+      if (x.shape[0] != 1 || readers[static_cast<size_t>(conv.in[0])].size() != 1) continue;
+      if (value(conv.in[1]).type.shape[0] > x.shape[2] * x.shape[3]) continue;
+      conv.in[0] = image;
+      conv.in.resize(kResidual + 1, -1);
+      conv.in.push_back(gate);
+      gone[static_cast<size_t>(made)] = true;
+    }
+  }
+  std::vector<PlanNode> left;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (!gone[i]) left.push_back(std::move(nodes_[i]));
+  nodes_ = std::move(left);
+}
+
+// A convolution in f32 of each pixel alone, by constant weights.
+bool Planner::is_pointwise(const PlanNode& conv) const {
+  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+  const TensorType &x = value(conv.in[0]).type, &y = value(conv.out[0]).type, &w = value(conv.in[1]).type;
+  if (x.dtype != DType::kF32 || w.dtype != DType::kF32 || x.shape.rank() != 4 || value(conv.in[1]).constant == nullptr)
+    return false;
+  const std::vector<int64_t> strides = conv.attrs->ints("strides"), pads = conv.attrs->ints("pads");
+  const bool moves = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s != 1; }) ||
+                     std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
+  return !moves && w.shape[1] == x.shape[1] && w.shape[2] == 1 && w.shape[3] == 1 && x.shape[2] == y.shape[2] &&
+         x.shape[3] == y.shape[3] && x.shape[1] > 4;
+}
+
 // A pointwise convolution is computed band by band with the depthwise one that reads it, where its result would not
 // stay in the cache: a wide image of many pixels made of a narrow one.
 void Planner::pair_convolutions() {
@@ -175,15 +222,11 @@ void Planner::pair_convolutions() {
     if (users.size() != 1 || users[0] < 0 || !is_plain_conv(nodes_[static_cast<size_t>(users[0])])) continue;
     PlanNode& next = nodes_[static_cast<size_t>(users[0])];
     const Shape &x = value(first.in[0]).type.shape, &wide = value(first.out[0]).type.shape;
-    const Shape &w = value(first.in[1]).type.shape, &taps = value(next.in[1]).type.shape;
-    const bool pointwise = w[1] == x[1] && w[2] == 1 && w[3] == 1 && x[2] == wide[2] && x[3] == wide[3] && x[1] > 4;
+    const Shape& taps = value(next.in[1]).type.shape;
     const bool depthwise = next.in[0] == first.out[0] && taps[0] == wide[1] && taps[1] == 1 && wide[1] > 1 &&
                            next.attrs->i("group", 1) == wide[1];
-    const std::vector<int64_t> strides = first.attrs->ints("strides"), pads = first.attrs->ints("pads");
-    const bool moves = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s != 1; }) ||
-                       std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
     const int64_t pixels = 4 * wide[2] * wide[3];
-    if (!pointwise || !depthwise || moves || pixels * wide[1] < kLeastBytes || 2 * x[1] > wide[1]) continue;
+    if (!is_pointwise(first) || !depthwise || pixels * wide[1] < kLeastBytes || 2 * x[1] > wide[1]) continue;
     auto attrs = std::make_shared<Attrs>(*next.attrs);
     attrs->set("first_activation", first.attrs->s("activation"));
     for (const char* name : {"alpha", "beta"})

@@ -140,7 +140,22 @@ def wide_parts() -> ModelProto:
     return net.model(net.conv(net.add("Concat", a, b, c, axis=1), 192, 8))
 
 
-MODELS = {f.__name__: f for f in (branches, odd_parts, batch, delivered, focus, gates, pairs, wide_parts)}
+def squeezes() -> ModelProto:
+    """Gates of squeeze and excitation: few and many outputs, channels that end inside a block, with an addition."""
+    net = Net(1, 37, 13, 17)
+
+    def gated(x: str) -> str:
+        small = net.add("Relu", net.conv(net.add("GlobalAveragePool", x), 37, 8))
+        return net.add("Mul", net.add("HardSigmoid", net.conv(small, 8, 37)), x)
+
+    a = net.conv(gated("x"), 37, 37)
+    b = net.add("Add", net.conv(gated(a), 37, 37), a)
+    c = gated(b)
+    d = net.conv(net.conv(c, 37, 24), 24, 37, 3, pads=[1] * 4)
+    return net.model(net.conv(gated(d), 37, 300), net.swish(net.conv(gated(c), 37, 5)), net.conv(gated(b), 37, 4, 3))
+
+
+MODELS = {f.__name__: f for f in (branches, odd_parts, batch, delivered, focus, gates, pairs, wide_parts, squeezes)}
 
 
 def check(name: str) -> None:
