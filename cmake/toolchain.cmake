@@ -20,6 +20,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF) # also keeps gcc from contracting a * b + c, so that answers do not depend on the compiler
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_MINSIZEREL "-Os -DNDEBUG") # for phones: see what CMakeLists.txt exempts from it
+set(CMAKE_INTERPROCEDURAL_OPTIMIZATION_MINSIZEREL ON) # a tenth of the library is the same more than once
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
