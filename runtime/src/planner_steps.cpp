@@ -58,6 +58,7 @@ bool equal(const Attrs& a, const Attrs& b) { return std::equal(a.begin(), a.end(
 
 Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
+  fuse_attention();
   fuse();
   drop_dead();
   pair_convolutions();
