@@ -28,7 +28,21 @@ HWY_INLINE V QuickSigmoid(D d, V x) {
 #endif
 }
 
-void activate_floats(const Activation& a, float* x, int64_t n) {
+// x[r * stride + i] = f(x[r * stride + i]). Whole vectors take one plain loop, so that one is begun before the one
+// before it is done.
+template <class Function>
+HWY_INLINE void MapRows(float* x, int64_t rows, int64_t stride, int64_t n, const Function& f) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = rows > 1 ? n / lanes * lanes : 0;
+  for (int64_t r = 0; r < rows && whole > 0; ++r)
+    for (int64_t i = 0; i < whole; i += lanes)
+      hn::StoreU(f(d, hn::LoadU(d, x + r * stride + i)), d, x + r * stride + i);
+  for (int64_t r = 0; r < rows && whole < n; ++r)
+    MapFloats(x + r * stride + whole, x + r * stride + whole, n - whole, f);
+}
+
+void activate_floats(const Activation& a, float* x, int64_t rows, int64_t stride, int64_t n) {
   using Kind = Activation::Kind;
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
@@ -37,26 +51,27 @@ void activate_floats(const Activation& a, float* x, int64_t n) {
   switch (a.kind) {
     case Kind::kClamp: {
       const V low = hn::Set(d, a.low), high = hn::Set(d, a.high);
-      return MapFloats(x, x, n, [&](D, V v) HWY_ATTR { return AtMost(high, AtLeast(low, v)); });
+      return MapRows(x, rows, stride, n, [&](D, V v) HWY_ATTR { return AtMost(high, AtLeast(low, v)); });
     }
     case Kind::kLeakyRelu:
-      return MapFloats(x, x, n, [&](D, V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, zero), hn::Mul(v, alpha), v); });
+      return MapRows(x, rows, stride, n,
+                     [&](D, V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, zero), hn::Mul(v, alpha), v); });
     case Kind::kHardSwish:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR {
+      return MapRows(x, rows, stride, n, [&](D tag, V v) HWY_ATTR {
         const V gate = AtMost(hn::Set(tag, 6.0f), AtLeast(zero, hn::Add(v, hn::Set(tag, 3.0f))));
         return hn::Mul(hn::Mul(v, gate), hn::Set(tag, 1.0f / 6.0f));
       });
     case Kind::kSilu:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return hn::Mul(v, QuickSigmoid(tag, v)); });
+      return MapRows(x, rows, stride, n, [&](D tag, V v) HWY_ATTR { return hn::Mul(v, QuickSigmoid(tag, v)); });
     case Kind::kSigmoid:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return QuickSigmoid(tag, v); });
+      return MapRows(x, rows, stride, n, [&](D tag, V v) HWY_ATTR { return QuickSigmoid(tag, v); });
     case Kind::kHardSigmoid:
-      return MapFloats(x, x, n,
-                       [&](D, V v) HWY_ATTR { return AtMost(one, AtLeast(zero, hn::MulAdd(v, alpha, beta))); });
+      return MapRows(x, rows, stride, n,
+                     [&](D, V v) HWY_ATTR { return AtMost(one, AtLeast(zero, hn::MulAdd(v, alpha, beta))); });
     case Kind::kTanh:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return Tanh(tag, v); });
+      return MapRows(x, rows, stride, n, [&](D tag, V v) HWY_ATTR { return Tanh(tag, v); });
     case Kind::kGelu:
-      return MapFloats(x, x, n, [&](D tag, V v) HWY_ATTR { return Gelu(tag, v); });
+      return MapRows(x, rows, stride, n, [&](D tag, V v) HWY_ATTR { return Gelu(tag, v); });
   }
 }
 
@@ -114,7 +129,11 @@ Status read_activation(const Attrs& attrs, Activation* activation) {
 HWY_EXPORT(activate_floats);
 
 void activate(const Activation& activation, float* x, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(activate_floats)(activation, x, n);
+  HWY_DYNAMIC_DISPATCH(activate_floats)(activation, x, 1, n, n);
+}
+
+void activate(const Activation& activation, float* x, int64_t rows, int64_t stride, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(activate_floats)(activation, x, rows, stride, n);
 }
 
 double activate_scalar(const Activation& a, double x) {

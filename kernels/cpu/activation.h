@@ -21,6 +21,8 @@ Status read_activation(const Attrs& attrs, Activation* activation);
 
 // Applies it in place. NaN stays NaN.
 void activate(const Activation& activation, float* x, int64_t n);
+// The same for `rows` of n numbers, which follow each other every `stride`. Faster than row by row where n is small.
+void activate(const Activation& activation, float* x, int64_t rows, int64_t stride, int64_t n);
 
 // The same for one number, in double precision.
 double activate_scalar(const Activation& activation, double x);

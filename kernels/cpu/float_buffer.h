@@ -1,6 +1,8 @@
 // Memory that a kernel owns, for packed weights.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -13,8 +15,13 @@ class FloatBuffer {
  public:
   void allocate(int64_t floats) {
     const size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
-    data_.reset(static_cast<float*>(std::aligned_alloc(64, bytes + 64)));
+    const size_t huge = bytes / kHugePage * kHugePage;
+    data_.reset(static_cast<float*>(std::aligned_alloc(huge > 0 ? kHugePage : 64, bytes + 64)));
     if (data_ == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    // Fewer pages to look up while weights stream by. What does not fill one stays in small pages.
+    if (huge > 0) madvise(data_.get(), huge, MADV_HUGEPAGE);
+#endif
   }
   void clear() { data_.reset(); }
   bool empty() const { return data_ == nullptr; }
@@ -22,6 +29,7 @@ class FloatBuffer {
   const float* data() const { return data_.get(); }
 
  private:
+  static constexpr size_t kHugePage = size_t{2} << 20;
   struct Free {
     void operator()(float* p) const { std::free(p); }
   };

@@ -1,5 +1,8 @@
 #include "kernels/cpu/gemm.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/rounding.h"
@@ -9,9 +12,26 @@ namespace minnow {
 namespace {
 
 // A band of A should stay in the second-level cache while the columns of B pass over it.
-constexpr int64_t kBandBytes = 256 << 10;
+int64_t band_bytes() {
+  static const int64_t bytes = [] {
+    int64_t cache = 0;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    cache = sysconf(_SC_LEVEL2_CACHE_SIZE);  // 0 or -1 where it is not known
+#endif
+    return std::clamp<int64_t>(cache * 2 / 5, 256 << 10, 1 << 20);
+  }();
+  return bytes;
+}
 // Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
 constexpr int64_t kLongestSum = 2048;
+// Whole vectors of `kLanes` numbers: a size known here makes one load and one store of each.
+template <int kLanes>
+void copy_vectors(const float* from, int64_t stride, int64_t rows, int64_t vectors, float* to) {
+  for (int64_t v = 0; v < vectors; ++v)
+    for (int64_t r = 0; r < rows; ++r, to += kLanes)
+      std::memcpy(to, from + r * stride + v * kLanes, kLanes * sizeof(float));
+}
+
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 }  // namespace
@@ -50,7 +70,7 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
   copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && m > 4);
   if (copies_) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
   const int64_t bytes = 4 * m * ceil_div(k, k_parts_);
-  bands_ = std::max<int64_t>(1, ceil_div(bytes, kBandBytes));
+  bands_ = std::max<int64_t>(1, ceil_div(bytes, band_bytes()));
   if (threads > 1) bands_ = std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups())));
   bands_ = std::max<int64_t>(1, std::min(bands_, plan_.tiles()));
 }
@@ -89,6 +109,13 @@ void Gemm::run(const GemmCall& call) const {
 void Gemm::copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k_begin, int64_t k_end,
                      float* to) const {
   const int64_t rows = end - begin;
+  if (!call.transpose_a) {
+    const int64_t vectors = (k_end - k_begin) / pack_;
+    const auto copy = pack_ == 16 ? copy_vectors<16> : pack_ == 8 ? copy_vectors<8> : copy_vectors<4>;
+    copy(call.a + begin * call.lda + k_begin, call.lda, rows, vectors, to);
+    to += vectors * rows * pack_;
+    k_begin += vectors * pack_;
+  }
   for (int64_t k = k_begin; k < k_end; k += pack_, to += rows * pack_) {
     const int64_t lanes = std::min<int64_t>(pack_, k_end - k);
     if (call.transpose_a) {
@@ -104,30 +131,31 @@ void Gemm::copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k
 }
 
 void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group, float* space) const {
-  const int64_t row_begin = band_rows(band), row_end = band_rows(band + 1), rows = row_end - row_begin;
+  const int64_t row_begin = band_rows(band);
   const int64_t k_begin = part * k_ / k_parts_, k_end = (part + 1) * k_ / k_parts_, k = k_end - k_begin;
   const bool first = part == 0, last = part + 1 == k_parts_;
   const TilePlan::Blocks blocks = plan_.group(group);
   const int64_t columns = std::min<int64_t>(blocks.count * pack_, n_ - blocks.first * pack_);
   Tile t;
-  const float* a = call.a + row_begin * call.lda;
+  const int64_t tile_begin = band * plan_.tiles() / bands_, tile_end = (band + 1) * plan_.tiles() / bands_;
+  const int64_t row_floats = copies_ ? round_up(k, pack_) : call.transpose_a ? 1 : call.lda;
+  float* const copy = space + 16;
+  const float* a = copies_ ? copy : call.a + row_begin * row_floats;
   if (copies_) {
     int64_t* held = reinterpret_cast<int64_t*>(space);
-    float* copy = space + 16;
-    if (*held != band) copy_rows(call, row_begin, row_end, k_begin, k_end, copy);
+    for (int64_t i = tile_begin; i < tile_end && *held != band; ++i) {
+      const int64_t begin = plan_.tile_begin(i);
+      copy_rows(call, begin, plan_.tile_begin(i + 1), k_begin, k_end, copy + (begin - row_begin) * row_floats);
+    }
     *held = band;
-    a = copy;
     t.in_pixel = pack_;
-    const int64_t full = k / pack_;
-    t.steps[0].outer = full;
-    t.steps[0].in_outer = rows * pack_;
+    t.steps[0].outer = k / pack_;
     t.steps[0].w_outer = pack_ * pack_;
     t.steps[0].length = pack_;
-    t.steps[1].in = full * rows * pack_;
-    t.steps[1].w = full * pack_ * pack_;
+    t.steps[1].w = k / pack_ * pack_ * pack_;
     t.steps[1].length = k % pack_;
   } else {
-    t.in_pixel = call.transpose_a ? 1 : call.lda;  // one row of a transposed A lies as that of any other
+    t.in_pixel = row_floats;  // one row of a transposed A lies as that of any other
     t.steps[0].length = k;
     t.steps[1].outer = 0;
   }
@@ -143,17 +171,20 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   const TilePlan::Blocks next = plan_.group((group + 1) % plan_.groups());
   const float* next_w = call.packed_b + (next.first * k_ + k_begin) * pack_;
   const bool more = group + 1 < plan_.groups() || band + 1 < bands_;
-  const int64_t tile_begin = band * plan_.tiles() / bands_, tile_end = (band + 1) * plan_.tiles() / bands_;
   for (int64_t tile = tile_begin; tile < tile_end; ++tile) {
     const int64_t row = plan_.tile_begin(tile), count = plan_.tile_begin(tile + 1) - row;
     if (count == 0) continue;
-    t.in = a + (row - row_begin) * t.in_pixel;
+    t.in = a + (row - row_begin) * row_floats;
+    if (copies_) {  // each tile's rows lie together, so that reading them is one stream
+      t.steps[0].in_outer = count * pack_;
+      t.steps[1].in = k / pack_ * count * pack_;
+    }
     t.out = call.c + row * call.ldc + blocks.first * pack_;
     t.start = first ? nullptr : t.out;
     if (more) t.fetch(next_w, next.count, tile - tile_begin, tile_end - tile_begin);
     tile_function(blocks.count, static_cast<int>(count))(t);
     if (!last || activation_.is_clamp()) continue;
-    for (int64_t r = 0; r < count; ++r) activate(activation_, t.out + r * call.ldc, columns);
+    activate(activation_, t.out, count, call.ldc, columns);
   }
 }
 
