@@ -1,0 +1,263 @@
+"""Attention in the spellings of exporters: computed by one node, with the numbers of onnxruntime."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import minnow
+from minnow.runtime import _engine
+
+TYPES = {"float32": TensorProto.FLOAT, "bool": TensorProto.BOOL}
+Case = Callable[["Spelling"], str]
+
+
+class Spelling:
+    """An ONNX graph that is written op by op, and random numbers for its inputs."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(7)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.inputs: dict[str, np.ndarray] = {}
+
+    def input(self, *shape: int) -> str:
+        name = f"x{len(self.inputs)}"
+        self.inputs[name] = self.rng.standard_normal(shape).astype(np.float32)
+        return name
+
+    def constant(self, value: object, dtype: type = np.float32) -> str:
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def op(self, op: str, *inputs: str, outputs: int = 1, **attrs: object) -> list[str]:
+        names = [f"n{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, inputs, names, **attrs))
+        return names
+
+    def __getattr__(self, op: str) -> Callable[..., str]:
+        return lambda *inputs, **attrs: self.op(op, *inputs, **attrs)[0]
+
+    def reshaped(self, x: str, *shape: int) -> str:
+        return self.Reshape(x, self.constant(shape, np.int64))
+
+    def heads(self, x: str, heads: int, depth: int, perm: tuple[int, ...] = (0, 2, 1, 3)) -> str:
+        return self.Transpose(self.reshaped(x, 0, -1, heads, depth), perm=perm)
+
+    def attend(self, q: str, k: str, v: str, scale: float = 0.3) -> str:
+        scores = self.Mul(self.MatMul(q, k), self.constant(scale))
+        return self.MatMul(self.Softmax(scores, axis=-1), v)
+
+    def merged(self, y: str, width: int) -> str:
+        return self.reshaped(self.Transpose(y, perm=[0, 2, 1, 3]), 0, -1, width)
+
+    def model(self, result: str) -> bytes:
+        inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, a.shape) for n, a in self.inputs.items()]
+        outputs = [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)]
+        graph = helper.make_graph(self.nodes, "attention", inputs, outputs, self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def of_one_projection(s: Spelling) -> str:
+    qkv = s.Transpose(s.reshaped(s.input(2, 37, 3 * 3 * 20), 2, 37, 3, 3, 20), perm=[2, 0, 3, 1, 4])
+    q, k, v = (s.Gather(qkv, s.constant(i, np.int64), axis=0) for i in range(3))
+    return s.merged(s.attend(q, s.Transpose(k, perm=[0, 1, 3, 2]), v), 60)
+
+
+def of_a_split_projection(s: Spelling) -> str:
+    q, k, v = s.op("Split", s.input(1, 100, 3 * 64), outputs=3, axis=2)
+    scaled = s.Div(s.heads(q, 2, 32), s.constant(5.0))
+    return s.merged(s.attend(scaled, s.heads(k, 2, 32, (0, 2, 3, 1)), s.heads(v, 2, 32), 1.5), 64)
+
+
+def of_a_sliced_projection(s: Spelling) -> str:
+    x = s.input(1, 19, 3 * 48)
+    cut = [s.Slice(x, *(s.constant([n], np.int64) for n in (begin, begin + 48, 2, 1))) for begin in (0, 48, -48 + 144)]
+    q, k, v = (s.heads(part, 3, 16) for part in cut)
+    return s.merged(s.attend(q, s.Transpose(k, perm=[0, 1, 3, 2]), v), 48)
+
+
+def with_a_mask_of_keys(s: Spelling) -> str:
+    q, k, v = (s.heads(s.input(2, 33, 24), 3, 8) for _ in range(3))
+    mask = s.Mul(s.input(2, 1, 1, 33), s.constant(-3.0))
+    scores = s.Add(s.Div(s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2])), s.constant(2.0)), mask)
+    return s.merged(s.MatMul(s.Softmax(scores, axis=3), v), 24)
+
+
+def with_two_masks(s: Spelling) -> str:
+    q, k, v = (s.input(2, 3, n, 17) for n in (21, 65, 65))
+    scores = s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2]))
+    masked = s.Add(s.input(2, 1, 21, 1), s.Add(scores, s.input(3, 21, 65)))
+    return s.MatMul(s.Softmax(s.Mul(masked, s.constant(0.5)), axis=-1), v)
+
+
+def with_a_condition(s: Spelling) -> str:
+    q, k, v = (s.input(1, 2, 40, 16) for _ in range(3))
+    scores = s.Mul(s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2])), s.constant(0.25))
+    masked = s.Where(s.constant(np.tri(40), np.bool_), scores, s.constant(-1e9))
+    return s.MatMul(s.Softmax(masked, axis=-1), v)
+
+
+def with_a_condition_to_leave_out(s: Spelling) -> str:
+    q, k, v = (s.input(1, 2, 5, 16) for _ in range(3))
+    scores = s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2]))
+    out = s.Greater(s.input(1, 1, 1, 5), s.constant(0.4))
+    return s.MatMul(s.Softmax(s.Where(out, s.constant(-np.inf), scores), axis=-1), v)
+
+
+def across(s: Spelling) -> str:
+    q, k, v = s.heads(s.input(1, 11, 96), 4, 24), s.input(1, 4, 24, 150), s.input(1, 4, 150, 40)
+    return s.merged(s.attend(q, k, v), 160)
+
+
+def of_grouped_queries(s: Spelling) -> str:
+    q = s.input(1, 6, 9, 32)
+    k, v = (
+        s.reshaped(s.Expand(s.Unsqueeze(s.input(1, 2, 70, 32), s.constant([2], np.int64)), shape), 1, 6, 70, 32)
+        for shape in (s.constant([1, 2, 3, 70, 32], np.int64),) * 2
+    )
+    return s.merged(s.attend(q, s.Transpose(k, perm=[0, 1, 3, 2]), v), 192)
+
+
+def of_one_query_and_a_cache(s: Spelling) -> str:
+    q = s.input(1, 6, 1, 20)
+    k, v = (s.Concat(s.input(1, 2, 50, 20), s.input(1, 2, 1, 20), axis=2) for _ in range(2))
+    shape = s.constant([1, 2, 3, 51, 20], np.int64)
+    k, v = (s.reshaped(s.Expand(s.Unsqueeze(x, s.constant([2], np.int64)), shape), 1, 6, 51, 20) for x in (k, v))
+    return s.merged(s.attend(q, s.Transpose(k, perm=[0, 1, 3, 2]), v), 120)
+
+
+def of_merged_batch_and_heads(s: Spelling) -> str:
+    q, k, v = (s.reshaped(s.heads(s.input(2, 30, 32), 4, 8), 8, 30, 8) for _ in range(3))
+    y = s.attend(q, s.Transpose(k, perm=[0, 2, 1]), v)
+    return s.merged(s.reshaped(y, 2, 4, 30, 8), 32)
+
+
+def of_one_matrix(s: Spelling) -> str:
+    q, k, v = s.input(70, 7), s.input(7, 301), s.input(301, 13)
+    return s.attend(q, k, v)
+
+
+def of_many_keys(s: Spelling) -> str:
+    return s.attend(s.input(2, 15, 8), s.input(1, 8, 2500), s.input(2500, 8))
+
+
+FUSED: tuple[Case, ...] = (
+    of_one_projection,
+    of_a_split_projection,
+    of_a_sliced_projection,
+    with_a_mask_of_keys,
+    with_two_masks,
+    with_a_condition,
+    with_a_condition_to_leave_out,
+    across,
+    of_grouped_queries,
+    of_one_query_and_a_cache,
+    of_merged_batch_and_heads,
+    of_one_matrix,
+    of_many_keys,
+)
+
+
+def with_scores_that_are_read_twice(s: Spelling) -> str:
+    q, k, v = (s.input(1, 2, 12, 16) for _ in range(3))
+    weights = s.Softmax(s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2])), axis=-1)
+    return s.Add(s.MatMul(weights, v), s.ReduceMean(weights, axes=[-1], keepdims=1))
+
+
+def over_queries(s: Spelling) -> str:
+    q, k, v = (s.input(1, 2, 12, 16) for _ in range(3))
+    return s.MatMul(s.Softmax(s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2])), axis=2), v)
+
+
+def with_a_scaled_condition(s: Spelling) -> str:
+    q, k, v = (s.input(1, 2, 12, 16) for _ in range(3))
+    scores = s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2]))
+    masked = s.Where(s.constant(np.tri(12), np.bool_), scores, s.constant(-2.0))
+    return s.MatMul(s.Softmax(s.Mul(masked, s.constant(0.5)), axis=-1), v)
+
+
+def with_a_mask_that_is_not_scaled(s: Spelling) -> str:
+    q, k, v = (s.input(1, 2, 12, 16) for _ in range(3))
+    scores = s.Add(s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2])), s.input(12, 12))
+    masked = s.Add(s.Mul(scores, s.constant(0.5)), s.input(12, 12))
+    return s.MatMul(s.Softmax(masked, axis=-1), v)
+
+
+LEFT: tuple[Case, ...] = (
+    with_scores_that_are_read_twice,
+    over_queries,
+    with_a_scaled_condition,
+    with_a_mask_that_is_not_scaled,
+)
+
+
+def check(case: Case, folder: str, threads: int) -> set[str]:
+    """Compares the engine with onnxruntime; returns the ops that the engine has run."""
+    spelling = Spelling()
+    source = Path(folder) / "model.onnx"
+    source.write_bytes(spelling.model(case(spelling)))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    wanted = onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+    target = Path(folder) / "model.mnn"
+    minnow.convert(source, output=target, verify=False)
+    session = minnow.load(target, threads=threads)
+    for _ in range(2):  # the memory holds what the first run left there
+        (got,) = session.run(spelling.inputs).values()
+        (want,) = wanted.run(None, spelling.inputs)
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+    return {row["op"] for row in session.profile(spelling.inputs, 1)}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", FUSED, ids=lambda case: case.__name__)
+def test_attention_is_one_node(case: Case, threads: int, tmp_path: Path) -> None:
+    ops = check(case, str(tmp_path), threads)
+    assert "FusedAttention" in ops
+    assert not ops & {"MatMul", "Softmax", "Transpose", "Expand", "Split", "Slice", "Gather"}
+
+
+@pytest.mark.parametrize("case", LEFT, ids=lambda case: case.__name__)
+def test_what_is_not_attention_is_left(case: Case, tmp_path: Path) -> None:
+    assert "FusedAttention" not in check(case, str(tmp_path), 1)
+
+
+def test_a_row_with_no_key_left_is_not_a_number(tmp_path: Path) -> None:
+    def none_left(s: Spelling) -> str:
+        scores = s.MatMul(s.input(2, 4), s.input(4, 20))
+        condition = s.constant(np.arange(2)[:, None] > np.zeros(20), np.bool_)
+        return s.MatMul(s.Softmax(s.Where(condition, scores, s.constant(-np.inf)), axis=-1), s.input(20, 4))
+
+    assert "FusedAttention" in check(none_left, str(tmp_path), 1)
+
+
+@pytest.mark.parametrize("isa", ("avx512", "avx2", "sse4"))
+def test_every_instruction_set(isa: str) -> None:
+    environment = {**os.environ, "MINNOW_ISA": isa}
+    found = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
+    if "this machine has no such instruction set" in found.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == [isa]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        for spelled in (*FUSED, *LEFT):
+            check(spelled, scratch, 2)
+    sys.stdout.write(_engine.isa())
