@@ -86,7 +86,21 @@ int64_t Gemm::worker_floats() const {
 
 int64_t Gemm::workspace_bytes() const { return threads_ * worker_floats() * 4; }
 
+void Gemm::run_row(const GemmCall& call) const {
+  const GemvCall row = {call.a, call.packed_b,   call.bias,       call.start, call.c, n_,
+                        k_,     activation_.low, activation_.high};
+  auto run_blocks = [&](int64_t begin, int64_t end, int) {
+    gemv(row, begin, end);
+    if (activation_.is_clamp()) return;
+    activate(activation_, call.c + begin * pack_, std::min(n_, end * pack_) - begin * pack_);
+  };
+  if (call.pool == nullptr || macs() < kSerialMacs) return run_blocks(0, blocks_, 0);
+  // Long pieces, because each begins with a wait for memory.
+  call.pool->parallel_for(blocks_, std::max<int64_t>(4, round_up(ceil_div(blocks_, 4 * threads_), 4)), run_blocks);
+}
+
 void Gemm::run(const GemmCall& call) const {
+  if (m_ == 1) return run_row(call);
   float* workspace = static_cast<float*>(call.workspace);
   const int64_t items = bands_ * plan_.groups();
   for (int64_t part = 0; part < k_parts_; ++part) {
@@ -180,7 +194,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
       t.steps[1].in = k / pack_ * count * pack_;
     }
     t.out = call.c + row * call.ldc + blocks.first * pack_;
-    t.start = first ? nullptr : t.out;
+    t.start = !first ? t.out : call.start != nullptr ? call.start + (t.out - call.c) : nullptr;
     if (more) t.fetch(next_w, next.count, tile - tile_begin, tile_end - tile_begin);
     tile_function(blocks.count, static_cast<int>(count))(t);
     if (!last || activation_.is_clamp()) continue;

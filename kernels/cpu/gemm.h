@@ -1,4 +1,4 @@
-// Matrix product in f32: C[m,n] = activation(A[m,k] B[k,n] + bias[n]), B packed beforehand.
+// Matrix product in f32: C[m,n] = activation(A[m,k] B[k,n] + bias[n] + start[m,n]), B packed beforehand.
 #pragma once
 
 #include "kernels/cpu/activation.h"
@@ -20,9 +20,20 @@ struct GemmCall {
   const float* bias;  // [n] rounded up to whole blocks, or null
   float* c;
   int64_t ldc;
-  void* workspace;   // aligned to 64 bytes
-  ThreadPool* pool;  // or null: this thread alone
+  void* workspace;               // aligned to 64 bytes
+  ThreadPool* pool;              // or null: this thread alone
+  const float* start = nullptr;  // [m,n] with rows every ldc, added before the activation, or null
 };
+
+// One row of A, with everything as in GemmCall; k numbers of A lie together.
+struct GemvCall {
+  const float *a, *packed_b, *bias, *start;
+  float* c;
+  int64_t n, k;
+  float low, high;  // bounds of the result
+};
+// Computes the blocks [begin, end) of pack_width() columns.
+void gemv(const GemvCall& call, int64_t begin, int64_t end);
 
 // The plan for one set of sizes.
 class Gemm {
@@ -37,6 +48,7 @@ class Gemm {
  private:
   int64_t band_rows(int64_t band) const;
   void copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k_begin, int64_t k_end, float* to) const;
+  void run_row(const GemmCall& call) const;
   void run_item(const GemmCall& call, int64_t part, int64_t band, int group, float* space) const;
   int64_t worker_floats() const;
 

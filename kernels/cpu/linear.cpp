@@ -1,4 +1,5 @@
-// The op Linear: y = activation(x W^T + bias), with W as [outputs, inputs].
+// The op Linear: y = activation(x W^T + bias), with W as [outputs, inputs]. The planner may add a residual, of the type
+// of y, as input 3: it is added before the activation.
 #include <algorithm>
 #include <cstring>
 
@@ -11,6 +12,8 @@ namespace minnow {
 namespace {
 
 using LongLong = long long;
+
+constexpr size_t kResidual = 3;
 
 Status infer_linear(InferContext& c) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "the input and the weights are needed");
@@ -112,6 +115,7 @@ class Linear final : public Kernel {
       copy_bias(*context.in[2], space);
       call.bias = space;
     }
+    if (context.in.size() > kResidual) call.start = context.in[kResidual]->as<float>();
     gemm_.run(call);
   }
 
