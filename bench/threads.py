@@ -1,12 +1,12 @@
-"""More threads than free cores: hardly slower than one thread. Judged by processor time, which other processes on the
-machine do not change much."""
+"""What more threads than free cores cost, in processor time, which others on the machine do not change much.
+
+python bench/threads.py
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-
-import pytest
 
 PROGRAM = """
 import os, sys, time
@@ -47,10 +47,12 @@ print(*(np.median(t) / one for t in times.values()))
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pins a process to a core")
-@pytest.mark.parametrize("model", ["conv", "lstm"])
-def test_threads_that_find_no_core_cost_little(model):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, model], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    ratios = [float(word) for word in done.stdout.split()]
-    assert max(ratios) < 1.4, ratios
+def main() -> None:
+    for model in ("conv", "lstm"):
+        done = subprocess.run([sys.executable, "-c", PROGRAM, model], capture_output=True, text=True, check=True)
+        one, two, four = (float(word) for word in done.stdout.split())
+        print(f"{model}: processor time on one core, 1 thread {one:.2f}, 2 threads {two:.2f}, 4 threads {four:.2f}")
+
+
+if __name__ == "__main__":
+    main()
