@@ -105,7 +105,7 @@ def support() -> str:
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
         ["shapes", "fixed, symbolic, and known only at run time"],
         ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
-        ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time; threads"],
+        ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time, or NEON; threads"],
     ]
     return "\n" + _table(["what", "how much"], rows)
 
