@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from converter.test_onnx_contrib import convolutions, elementwise, norms, products
-from converter.test_onnx_contrib_attention import decoding, many_heads, packed
-from converter.test_onnx_contrib_rotary import grouped, rotary
 from onnx_contrib import Case, assert_same, engine_runs, onnxruntime_runs
+from test_onnx_contrib import convolutions, elementwise, norms, products
+from test_onnx_contrib_attention import decoding, many_heads, packed
+from test_onnx_contrib_rotary import grouped, rotary
 
 
 def wide(case: Case) -> Case:
