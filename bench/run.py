@@ -7,6 +7,7 @@ The numbers of a row are ratios of medians within one interleaved run: below 1 M
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -45,6 +46,9 @@ def main(models: tuple[Path, ...], threads: str, against: str, runs: int) -> Non
                     runs=runs,
                 )
                 own = timings[0]
+                if own.error:
+                    print(f"{source.stem}: {own.error.splitlines()[0]}", file=sys.stderr)
+                    continue
                 by_name = {t.name: t for t in timings if not t.error}
                 cells = [f"{1 / by_name[p].ratio:.2f}" if p in by_name else "" for p in peers]
                 print(f"| {source.stem} | {count} | {1e3 * own.median_s:.2f} | {' | '.join(cells)} |", flush=True)
