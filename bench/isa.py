@@ -19,6 +19,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from inputs import inputs_of
 
 import minnow
 
@@ -77,8 +78,6 @@ def worker(name: str, model: str, inputs: str) -> None:
 @click.option("--isas", default="avx512,avx2,sse4", show_default=True)
 @click.option("--runs", default=15, show_default=True)
 def main(models: tuple[Path, ...], isas: str, runs: int) -> None:
-    from minnow.cli._data import random_inputs
-
     names = [*isas.split(","), PEER]
     print(f"| model | {' | '.join(f'{n} ms' for n in names)} | {' | '.join(f'{n} / {PEER}' for n in names[:-1])} |")
     print("|---|" + "---|" * (2 * len(names) - 1))
@@ -86,7 +85,7 @@ def main(models: tuple[Path, ...], isas: str, runs: int) -> None:
         for source in models:
             target, inputs = Path(folder) / f"{source.stem}.mnn", Path(folder) / f"{source.stem}.npz"
             minnow.convert(source, output=target, verify=False)
-            np.savez(inputs, **random_inputs(minnow.load(target, threads=1), {}))
+            np.savez(inputs, **inputs_of(source, target))
             contestants = [Contestant(n, source if n == PEER else target, inputs) for n in names]
             for number in range(runs + 2):  # the first two warm up
                 for contestant in contestants:

@@ -13,20 +13,9 @@ import tempfile
 from pathlib import Path
 
 import click
-import numpy as np
+from inputs import inputs_of
 
 import minnow
-
-
-def inputs_of(source: Path, session: minnow.Session) -> dict[str, np.ndarray]:
-    """Those in NAME.inputs.npz beside the model, or random ones."""
-    from minnow.cli._data import random_inputs
-
-    data = source.with_suffix(".inputs.npz")
-    if not data.exists():
-        return random_inputs(session, {})
-    with np.load(data) as arrays:
-        return dict(arrays)
 
 
 @click.command()
@@ -45,7 +34,7 @@ def main(models: tuple[Path, ...], against: str, room: float) -> None:
             target = Path(folder) / f"{source.stem}.mnn"
             minnow.convert(source, output=target, verify=False)
             session = minnow.load(target, threads=1)
-            inputs, outputs = inputs_of(source, session), [o.name for o in session.outputs]
+            inputs, outputs = inputs_of(source, target), [o.name for o in session.outputs]
             del session
             timings, _ = benchmark(target, inputs, outputs, against=names[1:], source=source, runs=1)
             arena, least = (timings[0].memory[name] for name in ("arena_bytes", "least_arena_bytes"))

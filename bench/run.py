@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import click
+from inputs import inputs_of
 
 import minnow
 
@@ -22,7 +23,6 @@ import minnow
 @click.option("--against", default="onnxruntime,openvino", show_default=True)
 @click.option("--runs", default=50, show_default=True)
 def main(models: tuple[Path, ...], threads: str, against: str, runs: int) -> None:
-    from minnow.cli._data import random_inputs
     from minnow.runtime.benchmark.benchmark import benchmark
 
     models = models or (Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx",)
@@ -34,7 +34,7 @@ def main(models: tuple[Path, ...], threads: str, against: str, runs: int) -> Non
             target = Path(folder) / f"{source.stem}.mnn"
             minnow.convert(source, output=target, verify=False)
             session = minnow.load(target, threads=1)
-            inputs = random_inputs(session, {})
+            inputs = inputs_of(source, target)
             for count in map(int, threads.split(",")):
                 timings, _ = benchmark(
                     target,

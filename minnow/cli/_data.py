@@ -1,4 +1,4 @@
-"""Arrays from and to .npz files."""
+"""Arrays from and to .npz files, and random ones for a model."""
 
 from __future__ import annotations
 
@@ -51,26 +51,10 @@ def _plain(array: Any) -> Any:
     return array.view(np.dtype((np.void, array.dtype.itemsize))) if foreign else array
 
 
-def _known(given: int | str, own: int | str) -> int | str:
-    return own if given == "?" else given
+def random_inputs(path: str, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
+    """Random inputs for a .mnn file that its lookups and comparisons accept; see `samples.random_inputs`."""
+    from minnow.runtime.verify import samples
+    from minnow.schema.mnn import decode, side_path
 
-
-def random_inputs(session: Any, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
-    """Random inputs for a session; an open extent is 1, unless a shape gives the number for its name."""
-    from minnow.runtime.verify.samples import random_value
-    from minnow.schema.ir import DType
-
-    names = [i.name for i in session.inputs]
-    if unknown := sorted(set(shapes) - set(names)):
-        raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(names)}")
-    rng = np.random.default_rng(seed)
-    own = {i.name: i.shape or ("?",) * len(shapes.get(i.name, ())) for i in session.inputs}
-    pairs = [pair for name, given in shapes.items() for pair in zip(own[name], given, strict=False)]
-    numbers = {d: n for d, n in pairs if isinstance(n, int) and d != "?"}
-    out = {}
-    for info in session.inputs:
-        given = shapes.get(info.name, own[info.name])
-        known = given if len(given) != len(own[info.name]) else map(_known, given, own[info.name])
-        shape = tuple(d if isinstance(d, int) else numbers.get(d, 1) for d in known)
-        out[info.name] = random_value(rng, info.container, DType.of(np.dtype(info.dtype)), shape)
-    return out
+    file = Path(path)
+    return samples.random_inputs(decode(np.memmap(file, np.uint8, mode="r"), side_path(file)), shapes, seed)

@@ -12,6 +12,7 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
 @click.command()
 @click.argument("model", type=click.Path())
 @INPUT
+@click.option("--data", type=click.Path(), help="An .npz file with one array per input; random inputs without it.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Timed inferences per runtime.")
 @click.option("--against", default="", help="Other runtimes to time in the same run: onnxruntime,openvino,mnn,ncnn.")
 @click.option(
@@ -27,13 +28,13 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
 @PRECISION
 @FORMAT
 def command(
-    model: str, inputs: Any, runs: int, against: str, source: str | None, profile: bool, roofline: bool,
-    threads: int | None, precision: str, format_: str,
+    model: str, inputs: Any, data: str | None, runs: int, against: str, source: str | None, profile: bool,
+    roofline: bool, threads: int | None, precision: str, format_: str,
 ) -> None:  # fmt: skip
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
 
-    from minnow.cli._data import random_inputs
+    from minnow.cli._data import random_inputs, read_npz
     from minnow.cli.convert import progress_bar
     from minnow.runtime.benchmark.benchmark import benchmark
     from minnow.runtime.session import load
@@ -42,7 +43,7 @@ def command(
     session = load(model, threads=1)
     if held := next((info for info in session.inputs if info.container), None):
         raise UsageError(f"only models that take arrays are timed, input '{held.name}' is a {held.container}")
-    arrays = random_inputs(session, dict(inputs))
+    arrays = read_npz(data) if data else random_inputs(model, dict(inputs))
     names = [o.name for o in session.outputs]
     del session
     with progress_bar() as progress:

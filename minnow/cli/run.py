@@ -30,7 +30,7 @@ def command(
     from minnow.schema.mnn.container import flat, gathered
 
     session = load(model, threads=threads, precision=precision)
-    given = read_npz(data) if data else random_inputs(session, dict(inputs), seed)
+    given = read_npz(data) if data else random_inputs(model, dict(inputs), seed)
     for info in session.inputs if data else ():
         if info.container:
             given = {k: v for k, v in given.items() if not k.startswith(f"{info.name}[")} | {

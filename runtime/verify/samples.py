@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minnow.runtime.verify.source import compared_constants, looked_up
+from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
 from minnow.schema.mnn.container import opened
 
@@ -42,6 +43,59 @@ def _scaled(array: Array, factor: float) -> Array:
     return (array * np.asarray(factor, array.dtype)).astype(array.dtype) if DType.of(array.dtype).is_float else array
 
 
+@dataclass(frozen=True)
+class _Input:
+    """What is known about the numbers that an input takes."""
+
+    container: str
+    type: TensorType
+    choices: Sequence[int]
+    below: int
+
+    @classmethod
+    def of(cls, model: Model) -> dict[str, _Input]:
+        found = {}
+        for name, declared in model.inputs:
+            container, type = opened(declared, name)
+            choices = compared_constants(model.graph, name) if type.dtype.is_int else ()
+            rows = looked_up(model.graph, name) if type.dtype.is_int else None
+            found[name] = cls(container, type, choices, min(rows or _LENGTH, _LENGTH))
+        return found
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...], turn: int, given: Sequence[int] = ()) -> Any:
+        """A random array, or a list of a few where the container is, or holds, a sequence."""
+        what = (self.type.dtype, shape, given or self.choices, turn, self.below)
+        if "sequence" not in self.container:
+            return random_array(rng, *what)
+        return [random_array(rng, *what) for _ in range(_LENGTH)]
+
+
+def random_inputs(model: Model, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
+    """Random inputs for a model; an open extent is 1, unless a shape gives the number for its name.
+
+    Raises:
+        UsageError: there is a shape for an input that the model does not have.
+    """
+    inputs = _Input.of(model)
+    if unknown := sorted(set(shapes) - set(inputs)):
+        raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(inputs)}")
+    rng = np.random.default_rng(seed)
+    own = {name: i.type.shape or (UNKNOWN,) * len(shapes.get(name, ())) for name, i in inputs.items()}
+    pairs = [pair for name, given in shapes.items() for pair in zip(own[name], given, strict=False)]
+    numbers = {d: n for d, n in pairs if isinstance(n, int) and d != UNKNOWN}
+    arrays = {}
+    for name, info in inputs.items():
+        given = shapes.get(name, own[name])
+        known = given if len(given) != len(own[name]) else map(_known, given, own[name])
+        shape = tuple(d if isinstance(d, int) else numbers.get(d, 1) for d in known)
+        arrays[name] = info.random(rng, shape, seed)
+    return arrays
+
+
+def _known(given: Any, own: Any) -> Any:
+    return own if given == UNKNOWN else given
+
+
 def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
     """Inputs in the order in which to try them, without end in practice: the caller takes what the source accepts.
 
@@ -49,32 +103,21 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
         model: the source model.
         seeds: one seed per comparison wanted.
     """
-    containers = {n: opened(t, n)[0] for n, t in model.inputs}
-    types = {n: opened(t, n)[1] for n, t in model.inputs}
-    symbols = _symbols(types)
-    choices = {n: compared_constants(model.graph, n) for n, t in types.items() if t.dtype.is_int}
-    below = {n: min(looked_up(model.graph, n) or _LENGTH, _LENGTH) for n, t in types.items() if t.dtype.is_int}
+    inputs = _Input.of(model)
+    symbols = _symbols({name: info.type for name, info in inputs.items()})
     cached = _cache_symbols(symbols) is not None
     for k, extents in enumerate(_assignments(symbols)):
         for seed in seeds:
             rng = np.random.default_rng([seed, k])
-            inputs = {}
-            for name, type in types.items():
+            arrays = {}
+            for name, info in inputs.items():
                 shape = tuple(
-                    d if isinstance(d, int) else extents[_key(name, i, d)] for i, d in enumerate(type.shape or ())
+                    d if isinstance(d, int) else extents[_key(name, i, d)] for i, d in enumerate(info.type.shape or ())
                 )
                 # The mask of a decoder with a cache counts its tokens: all of them.
-                given = (1,) if cached and "mask" in name.lower() else choices.get(name, ())
-                what = (type.dtype, shape, given, seed, below.get(name, _LENGTH))
-                inputs[name] = random_value(rng, containers[name], *what)
-            yield Candidate(inputs, dict(extents))
-
-
-def random_value(rng: np.random.Generator, container: str, *what: Any) -> Any:
-    """A random array, or a list of a few where the container is, or holds, a sequence; `what` as of `random_array`."""
-    if "sequence" not in container:
-        return random_array(rng, *what)
-    return [random_array(rng, *what) for _ in range(_LENGTH)]
+                given = (1,) if cached and "mask" in name.lower() else ()
+                arrays[name] = info.random(rng, shape, seed, given)
+            yield Candidate(arrays, dict(extents))
 
 
 def random_array(

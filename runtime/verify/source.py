@@ -197,7 +197,8 @@ def _rows(value: Value) -> Iterator[int]:
             rows = table[node.attrs.get("axis", 0)] if table else None
             if isinstance(rows, int) and rows > 0:
                 yield rows
-        elif node.op in ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze"):
+        elif node.op in ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Max", "Mod", "Where"):
+            # The last three are what a file of ours says of indices that count from the end.
             yield from _rows(node.outputs[0])
 
 

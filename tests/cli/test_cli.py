@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import minnow
 
@@ -143,6 +143,23 @@ def test_run_names_a_missing_input(digits, tmp_path):
     done = run("run", digits, "--data", tmp_path / "in.npz")
     assert done.returncode == 2
     assert minnow.load(digits).inputs[0].name in done.stderr
+
+
+def test_random_inputs_stay_within_the_tables_they_are_looked_up_in(tmp_path):
+    table = numpy_helper.from_array(np.eye(2, dtype=np.float32), "table")
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+    given = [helper.make_tensor_value_info("ids", TensorProto.INT64, [64])]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [64, 2])]
+    graph = helper.make_graph(nodes, "g", given, result, [table])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    minnow.convert(tmp_path / "m.onnx", output=tmp_path / "m.mnn")
+    for command in (["run"], ["benchmark", "--runs", "2", "--no-profile"]):
+        done = run(*command, tmp_path / "m.mnn")
+        assert done.returncode == 0, done.stderr
+    np.savez(tmp_path / "in.npz", ids=np.full(64, 2))
+    done = run("benchmark", tmp_path / "m.mnn", "--data", tmp_path / "in.npz")
+    assert done.returncode != 0
+    assert "2" in done.stderr
 
 
 def test_run_refuses_a_damaged_model(digits, tmp_path):
