@@ -47,18 +47,13 @@ class ArrayBlob:
         return self._array
 
 
-class MappedBlob:
-    """Numbers in a file, mapped at the first use.
+class _Described:
+    """A blob that is told its dtype and shape, because its numbers are not there yet."""
 
-    Args:
-        path: the file; the caller has checked that it may be read.
-        offset: bytes from the start of the file.
-    """
+    __slots__ = ("_dtype", "_shape")
 
-    __slots__ = ("_dtype", "_offset", "_path", "_shape")
-
-    def __init__(self, path: Path, offset: int, dtype: DType, shape: tuple[int, ...]) -> None:
-        self._path, self._offset, self._dtype, self._shape = path, offset, dtype, shape
+    def __init__(self, dtype: DType, shape: tuple[int, ...]) -> None:
+        self._dtype, self._shape = dtype, shape
 
     @property
     def dtype(self) -> DType:
@@ -67,6 +62,21 @@ class MappedBlob:
     @property
     def shape(self) -> tuple[int, ...]:
         return self._shape
+
+
+class MappedBlob(_Described):
+    """Numbers in a file, mapped at the first use.
+
+    Args:
+        path: the file; the caller has checked that it may be read.
+        offset: bytes from the start of the file.
+    """
+
+    __slots__ = ("_offset", "_path")
+
+    def __init__(self, path: Path, offset: int, dtype: DType, shape: tuple[int, ...]) -> None:
+        super().__init__(dtype, shape)
+        self._path, self._offset = path, offset
 
     def numpy(self) -> Array:
         if 0 in self._shape:
@@ -77,28 +87,21 @@ class MappedBlob:
             raise FormatError("cannot read external weights", where=str(self._path), why=str(e)) from e
 
 
-class LazyBlob:
+class LazyBlob(_Described):
     """Numbers computed when they are asked for, for instance folded weights; nothing is kept."""
 
-    __slots__ = ("_dtype", "_function", "_shape")
+    __slots__ = ("_function",)
 
     def __init__(self, function: Callable[[], Array], dtype: DType, shape: tuple[int, ...]) -> None:
-        self._function, self._dtype, self._shape = function, dtype, shape
-
-    @property
-    def dtype(self) -> DType:
-        return self._dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
+        super().__init__(dtype, shape)
+        self._function = function
 
     def numpy(self) -> Array:
         array = np.asarray(self._function(), self._dtype.numpy)
         return array.reshape(self._shape)
 
 
-class PackedBlob:
+class PackedBlob(_Described):
     """A matrix of small integers, packed into bytes, with a scale for each block of a row: (code - zero) * scale.
 
     Args:
@@ -110,21 +113,13 @@ class PackedBlob:
         dtype: of the numbers.
     """
 
-    __slots__ = ("_dtype", "_shape", "bits", "codes", "scale", "zero")
+    __slots__ = ("bits", "codes", "scale", "zero")
 
     def __init__(
         self, codes: Blob, bits: int, scale: Array, zero: Array | None, shape: tuple[int, ...], dtype: DType = DType.F32
     ) -> None:
+        super().__init__(dtype, shape)
         self.codes, self.bits, self.scale, self.zero = codes, bits, scale, zero
-        self._shape, self._dtype = shape, dtype
-
-    @property
-    def dtype(self) -> DType:
-        return self._dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
 
     def scaled(self, factor: Array) -> PackedBlob:
         """The numbers times a factor for each row, f64[rows]: only the scales change, which are f32 then."""
