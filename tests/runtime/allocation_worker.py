@@ -10,23 +10,9 @@ import json
 import sys
 
 import numpy as np
+from capi import Options, Tensor, tensor
 
 from minnow.runtime import _engine
-from minnow.schema.ir import DType
-
-
-class Tensor(c.Structure):
-    _fields_ = [
-        ("name", c.c_char_p),
-        ("dtype", c.c_int),
-        ("rank", c.c_int32),
-        ("shape", c.c_int64 * 12),
-        ("data", c.c_void_p),
-    ]
-
-
-class Options(c.Structure):
-    _fields_ = [("threads", c.c_int32), ("precision", c.c_int)]
 
 
 def allocations(hook: c.CDLL, path: str, threads: int) -> list[int] | None:
@@ -36,13 +22,7 @@ def allocations(hook: c.CDLL, path: str, threads: int) -> list[int] | None:
     assert api.minnow_create_session(model, c.byref(Options(threads, 0)), c.byref(session)) == 0
     with np.load(path + ".npz") as data:
         arrays = dict(data)
-    codes = [t.numpy for t in DType]
-    inputs = (Tensor * len(arrays))(
-        *(
-            Tensor(name.encode(), codes.index(a.dtype), a.ndim, (c.c_int64 * 12)(*a.shape), a.ctypes.data)
-            for name, a in arrays.items()
-        )
-    )
+    inputs = (Tensor * len(arrays))(*(tensor(a, name.encode()) for name, a in arrays.items()))
     api.minnow_num_outputs.restype = c.c_size_t
     n = api.minnow_num_outputs(session)
     outputs = (Tensor * n)()

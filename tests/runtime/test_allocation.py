@@ -57,9 +57,10 @@ def hook(tmp_path_factory) -> Path:
 
 
 def count(hook: Path, threads: int, paths: list[Path]) -> list[list[int] | None]:
+    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(HERE / "allocation_worker.py"), str(hook), str(threads)], check=False,
-        input="".join(f"{p}\n" for p in paths), env={**os.environ, "LD_PRELOAD": str(hook)},
+        input="".join(f"{p}\n" for p in paths), env={**os.environ, "LD_PRELOAD": str(hook), "PYTHONPATH": path},
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capi import Options, Tensor, tensor
 from engine_oracle import f32, model_of, normal
 
 import minnow
@@ -20,16 +21,6 @@ from minnow.schema.ops import Builder
 HEADER = Path(__file__).parents[2] / "runtime" / "include" / "minnow" / "minnow.h"
 OK, USAGE, FORMAT = 0, 2, 6
 F32, I64 = 0, 10
-
-
-class Tensor(c.Structure):
-    _fields_ = [
-        ("name", c.c_char_p),
-        ("dtype", c.c_int),
-        ("rank", c.c_int32),
-        ("shape", c.c_int64 * 12),
-        ("data", c.c_void_p),
-    ]
 
 
 class Info(c.Structure):
@@ -53,10 +44,6 @@ class Row(c.Structure):
 
 class Stats(c.Structure):
     _fields_ = [("arena", c.c_int64), ("weights", c.c_int64), ("threads", c.c_int32), ("least", c.c_int64)]
-
-
-class Options(c.Structure):
-    _fields_ = [("threads", c.c_int32), ("precision", c.c_int)]
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +73,6 @@ def session(api):
     api.minnow_free_model(model)  # before the session
     yield session
     api.minnow_free_session(session)
-
-
-def tensor(array: np.ndarray, name: bytes | None = None) -> Tensor:
-    code = [t.numpy for t in DType].index(array.dtype)
-    return Tensor(name, code, array.ndim, (c.c_int64 * 12)(*array.shape), array.ctypes.data)
 
 
 def array_of(t: Tensor) -> np.ndarray:
