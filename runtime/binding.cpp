@@ -344,7 +344,7 @@ nb::list infer_op(const std::string& name, const nb::dict& attrs, const nb::list
 }
 
 nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays, int n_outputs, int threads,
-                bool packed, bool constants) {
+                bool packed, bool constants, int precision) {
   const std::unique_ptr<OpCall> call = prepare_op(name, attrs, arrays, n_outputs);
   std::vector<Buffer> buffers;
   Status status;
@@ -355,7 +355,8 @@ nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& 
     how.packed = packed;
     how.with_constants = constants;
     how.guarded = true;
-    status = evaluate(*call->op, call->attrs, call->inputs, call->types, &pool, Precision::kHigh, how, &buffers);
+    status = evaluate(*call->op, call->attrs, call->inputs, call->types, &pool, static_cast<Precision>(precision), how,
+                      &buffers);
   }
   raise_if(status.at(name));
   nb::list list;
@@ -427,7 +428,7 @@ NB_MODULE(_engine, m) {
       },
       nb::arg("bytes"), nb::arg("threads"), nb::arg("precision"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
-        nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false,
+        nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false, nb::arg("precision") = 0,
         "Runs one kernel, all buffers between guard zones. `packed`: in the packed layout, where the op's rule allows "
         "it. `constants`: all inputs but the first are told to be constant, as weights are.");
   m.def("infer_op", &infer_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rounding.h"
@@ -84,12 +85,20 @@ class Linear final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation));
     gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation, std::max(1, node.threads));
     const Tensor* w = node.constant[1];
-    if (w == nullptr) {
+    low_ = w != nullptr && Bf16Gemm::takes(s_.m, node.precision);
+    if (low_) {
+      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation, std::max(1, node.threads));
+      if (low_weights_.empty()) {
+        low_weights_.allocate(bf16_packed_floats(s_.k, s_.n));
+        bf16_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, low_weights_.data(), nullptr);
+      }
+    } else if (w == nullptr) {
       weights_.clear();
     } else if (weights_.empty()) {
       weights_.allocate(packed_floats());
       gemm_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, weights_.data(), nullptr);
     }
+    packed_ = w != nullptr;
     constant_bias_ = node.constant.size() > 2 && node.constant[2] != nullptr;
     if (constant_bias_) {
       bias_.allocate(bias_floats());
@@ -101,10 +110,16 @@ class Linear final : public Kernel {
 
   void run(const RunContext& context) override {
     float* space = static_cast<float*>(context.workspace) + gemm_floats();
-    GemmCall call = {
-        context.in[0]->as<float>(), s_.k,        false, weights_.data(), nullptr, context.out[0]->as<float>(), s_.n,
-        context.workspace,          context.pool};
-    if (weights_.empty()) {
+    GemmCall call = {context.in[0]->as<float>(),
+                     s_.k,
+                     false,
+                     low_ ? low_weights_.data() : weights_.data(),
+                     nullptr,
+                     context.out[0]->as<float>(),
+                     s_.n,
+                     context.workspace,
+                     context.pool};
+    if (!packed_) {
       gemm_pack_b(context.in[1]->as<float>(), s_.k, true, s_.k, s_.n, space, context.pool);
       call.packed_b = space;
       space += packed_floats();
@@ -116,11 +131,11 @@ class Linear final : public Kernel {
       call.bias = space;
     }
     if (context.in.size() > kResidual) call.start = context.in[kResidual]->as<float>();
-    gemm_.run(call);
+    low_ ? low_gemm_.run(call) : gemm_.run(call);
   }
 
-  bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
-  std::string scheme() const override { return "gemm_packed"; }
+  bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
+  std::string scheme() const override { return low_ ? low_gemm_.scheme() : "gemm_packed"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:
@@ -134,8 +149,9 @@ class Linear final : public Kernel {
 
   MatMulShape s_;
   Gemm gemm_;
-  FloatBuffer weights_, bias_;
-  bool constant_bias_ = false;
+  Bf16Gemm low_gemm_;
+  FloatBuffer weights_, low_weights_, bias_;  // by the number of rows one or the other form of the weights is needed
+  bool packed_ = false, low_ = false, constant_bias_ = false;
 };
 
 std::unique_ptr<Kernel> create_linear(const NodeContext& node) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rounding.h"
@@ -138,7 +139,16 @@ class MatMul final : public Kernel {
     }
     packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
     const Tensor* b = node.constant[1];
-    if (b == nullptr) {
+    low_ = b != nullptr && Bf16Gemm::takes(s_.m, node.precision) && (s_.m == 1 || !s_.transpose_a);
+    if (low_) {
+      low_packed_ = round_up(bf16_packed_floats(s_.k, s_.n), 16);
+      if (low_weights_.empty()) {
+        low_weights_.allocate(s_.b_matrices * low_packed_);
+        for (int64_t i = 0; i < s_.b_matrices; ++i)
+          bf16_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
+                      low_weights_.data() + i * low_packed_, nullptr);
+      }
+    } else if (b == nullptr) {
       weights_.clear();
     } else if (weights_.empty()) {
       weights_.allocate(s_.b_matrices * packed_);
@@ -147,9 +157,11 @@ class MatMul final : public Kernel {
                     weights_.data() + i * packed_, nullptr);
     }
     const int threads = std::max(1, node.threads);
+    constant_ = b != nullptr;
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
     spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
     gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads);
+    low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads);
     // Per thread, or for all together: B packed, and the space of the product.
     space_floats_ = few_rows_ ? 0 : round_up(gemm_.workspace_bytes() / 4, 16) + (b == nullptr ? packed_ : 0);
     *workspace = (spread_ ? threads : 1) * space_floats_ * 4;
@@ -167,9 +179,10 @@ class MatMul final : public Kernel {
     });
   }
 
-  bool reads(int i) const override { return i != 1 || weights_.empty(); }
+  bool reads(int i) const override { return i != 1 || !constant_; }
   std::string scheme() const override {
-    return few_rows_ ? "few_rows" : weights_.empty() ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed";
+    if (low_) return low_gemm_.scheme();
+    return few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed";
   }
   int64_t macs() const override { return macs_; }
 
@@ -182,7 +195,11 @@ class MatMul final : public Kernel {
     if (few_rows_) return gemm_few_rows(a, s_.k, b, s_.ldb(), s_.transpose_b, s_.m, s_.n, s_.k, c, s_.n, pool);
     float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
     GemmCall call = {a, s_.lda(), s_.transpose_a, weights_.data() + s_.b[p] * packed_, nullptr, c, s_.n, space, pool};
-    if (weights_.empty()) {
+    if (low_) {
+      call.packed_b = low_weights_.data() + s_.b[p] * low_packed_;
+      return low_gemm_.run(call);
+    }
+    if (!constant_) {
       float* packed = space + round_up(gemm_.workspace_bytes() / 4, 16);
       gemm_pack_b(b, s_.ldb(), s_.transpose_b, s_.k, s_.n, packed, pool);
       call.packed_b = packed;
@@ -192,8 +209,10 @@ class MatMul final : public Kernel {
 
   MatMulShape s_;
   Gemm gemm_;
-  FloatBuffer weights_;
-  int64_t packed_ = 0, space_floats_ = 0, macs_ = 0;
+  Bf16Gemm low_gemm_;
+  FloatBuffer weights_, low_weights_;  // by the number of rows one or the other form of the weights is needed
+  bool constant_ = false, low_ = false;
+  int64_t packed_ = 0, low_packed_ = 0, space_floats_ = 0, macs_ = 0;
   bool few_rows_ = false, spread_ = false;
 };
 

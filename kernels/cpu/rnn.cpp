@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
@@ -91,7 +92,9 @@ Status infer_recurrent(InferContext& c, Layer layer) {
 // y[m,n] = a[m,k] w[n,k]^T + bias[n]: in f32 with packed weights, in f64 as they lie.
 struct Weights {
   int64_t n = 0, k = 0;
-  int64_t packed_floats() const { return (gemm_packed_floats(k, n) + 15) / 16 * 16; }
+  int64_t packed_floats(bool low) const {
+    return round_up(low ? bf16_packed_floats(k, n) : gemm_packed_floats(k, n), 16);
+  }
 };
 
 void multiply(const Gemm& gemm, const float* a, const Weights& w, const float* packed, const float* bias, float* y,
@@ -153,19 +156,22 @@ class Recurrent final : public Kernel {
         gemm_bytes = std::max(gemm_bytes, gemm.workspace_bytes());
       }
     }
-    streams_ = !is_double_ && part_rows_ <= tile_pixels(kGroup);
+    const bool constant = node.constant[kW] != nullptr && node.constant[kR] != nullptr && dtype_ == DType::kF32;
+    const bool packed_low = low_, packed_input_low = input_low_;
+    low_ = constant && node.precision == Precision::kLow && part_rows_ <= kLowRows;
+    input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, node.precision);
+    input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads);
+    streams_ = low_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
     const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
     pooled_ = pooled && !streams_;
     const int64_t units = ceil_div(hidden_, pack_width());
     lockstep_.reshape(pooled && streams_ ? static_cast<int>(std::min<int64_t>(threads, units)) : 1);
 
-    // Constant weights are packed once.
-    const Tensor *w = node.constant[kW], *r = node.constant[kR];
-    if (w == nullptr || r == nullptr || dtype_ != DType::kF32) {
-      packed_.clear();
-    } else if (packed_.empty()) {
+    // Constant weights are packed once for each form in turn.
+    if (!constant || low_ != packed_low || input_low_ != packed_input_low) packed_.clear();
+    if (constant && packed_.empty()) {
       packed_.allocate(directions_ * direction_floats());
-      pack(w->as<float>(), r->as<float>(), packed_.data());
+      pack(node.constant[kW]->as<float>(), node.constant[kR]->as<float>(), packed_.data());
     }
 
     const int64_t size = is_double_ ? 8 : 4;
@@ -193,11 +199,13 @@ class Recurrent final : public Kernel {
 
   void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
   bool reads(int i) const override { return packed_.empty() || (i != kW && i != kR); }
+  std::string scheme() const override { return low_ ? "gemv_bf16" : streams_ ? "stream" : ""; }
   int64_t macs() const override { return steps_ * batch_ * directions_ * input_.n * (features_ + hidden_); }
 
  private:
   static constexpr int64_t kPooledMacs = 1 << 18;
-  static constexpr int kGroup = 4;  // blocks of recurrent weights that are read at once
+  static constexpr int kGroup = 4;        // blocks of recurrent weights that are read at once
+  static constexpr int64_t kLowRows = 8;  // up to which reading the recurrent weights takes the time of a step
 
   int64_t take(int64_t bytes) {
     const int64_t at = bytes_;
@@ -205,23 +213,27 @@ class Recurrent final : public Kernel {
     return at;
   }
   int64_t direction_floats() const {
-    return input_.packed_floats() + recurrent_[0].packed_floats() +
-           (recurrent_[1].n > 0 ? recurrent_[1].packed_floats() : 0);
+    return input_.packed_floats(input_low_) + recurrent_[0].packed_floats(low_) +
+           (recurrent_[1].n > 0 ? recurrent_[1].packed_floats(low_) : 0);
   }
+  // What a column of packed recurrent weights takes.
+  int64_t row_floats() const { return low_ ? ceil_div(hidden_, 2) : hidden_; }
   int64_t bias_stride() const { return (input_.n + 15) / 16 * 16; }
 
   void pack(const float* w, const float* r, float* to) const {
     for (int d = 0; d < directions_; ++d) {
-      gemm_pack_b(w + d * input_.n * features_, features_, true, features_, input_.n, to, nullptr);
-      to += input_.packed_floats();
+      (input_low_ ? bf16_pack_b : gemm_pack_b)(w + d * input_.n * features_, features_, true, features_, input_.n, to,
+                                               nullptr);
+      to += input_.packed_floats(input_low_);
       const float* rows = r + d * input_.n * hidden_;
       for (const Weights& part : recurrent_) {
         if (part.n == 0) continue;
         for (int64_t gate = 0; gate < part.n / stride_; ++gate) {
-          gemm_pack_b(rows, hidden_, true, hidden_, hidden_, to + gate * stride_ * hidden_, nullptr);
+          (low_ ? bf16_pack_b : gemm_pack_b)(rows, hidden_, true, hidden_, hidden_, to + gate * stride_ * row_floats(),
+                                             nullptr);
           rows += hidden_ * hidden_;
         }
-        to += part.packed_floats();
+        to += part.packed_floats(low_);
       }
     }
   }
@@ -266,8 +278,8 @@ class Recurrent final : public Kernel {
       Operands<T>& o = operands[d];
       if constexpr (std::is_same_v<T, float>) {
         o.weights = packed + d * direction_floats();
-        o.recurrent[0] = o.weights + input_.packed_floats();
-        o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats();
+        o.recurrent[0] = o.weights + input_.packed_floats(input_low_);
+        o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats(low_);
       } else {
         o.weights = w + d * n * features_;
         o.recurrent[0] = r + d * n * h;
@@ -286,8 +298,14 @@ class Recurrent final : public Kernel {
       }
       o.h0 = h0 != nullptr ? h0 + d * batch_ * h : nullptr;
       o.c0 = c0 != nullptr ? c0 + d * batch_ * h : nullptr;
-      multiply(input_gemm_, x, input_, o.weights, o.bias, gates<T>(context, d), steps_ * batch_, space + gemm_at_,
-               context.pool);
+      T* to = gates<T>(context, d);
+      if constexpr (std::is_same_v<T, float>) {
+        if (input_low_) {
+          input_low_gemm_.run({x, input_.k, false, o.weights, o.bias, to, input_.n, nullptr, context.pool});
+          continue;
+        }
+      }
+      multiply(input_gemm_, x, input_, o.weights, o.bias, to, steps_ * batch_, space + gemm_at_, context.pool);
     }
     const auto unit = [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i)
@@ -407,6 +425,7 @@ class Recurrent final : public Kernel {
     if (!streams_)
       return multiply(s.gemm[phase], from, weights, packed, static_cast<const float*>(nullptr), s.recurrent, s.rows,
                       s.workspace, s.pool);
+    if (low_) return low_product(s, phase, from, odd, begin, end);
     Tile tile;
     tile.in = from;
     tile.in_pixel = tile.steps[0].length = hidden_;
@@ -432,6 +451,30 @@ class Recurrent final : public Kernel {
         tile.out = s.recurrent + column + done * pack;
         tile_function(static_cast<int>(count), static_cast<int>(s.rows))(tile);
         done += count;
+      }
+    }
+  }
+
+  // The same with weights of bf16, a whole gate at a time.
+  void low_product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
+    const int64_t n = recurrent_[phase].n, pack = pack_width(), gates = n / stride_;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < gates; ++i) {
+      const int64_t gate = odd ? gates - 1 - i : i;
+      for (int64_t r = 0; r < s.rows; r += kBf16Rows) {
+        const Bf16RowsCall call = {from + r * hidden_,
+                                   hidden_,
+                                   s.operands.recurrent[phase] + gate * stride_ * row_floats(),
+                                   nullptr,
+                                   nullptr,
+                                   s.recurrent + r * n + gate * stride_,
+                                   n,
+                                   stride_,
+                                   hidden_,
+                                   -kInfinity,
+                                   kInfinity};
+        const int rows = static_cast<int>(std::min<int64_t>(kBf16Rows, s.rows - r));
+        bf16_rows(call, rows, begin / pack, ceil_div(end, pack));
       }
     }
   }
@@ -463,11 +506,13 @@ class Recurrent final : public Kernel {
   CellOptions options_[2];
   Weights input_, recurrent_[2];
   Gemm input_gemm_, recurrent_gemm_[2][2];  // [last part][product]
-  int64_t stride_ = 0;                      // of the gates in products with the recurrent weights
-  bool streams_ = false;                    // so few rows that each weight is read for all of them at once
-  bool pooled_ = false;                     // the products with the recurrent weights are
-  Lockstep lockstep_;                       // more than one part: units of a direction
-  FloatBuffer packed_;  // constant weights: by direction, those of the input, then the recurrent ones
+  Bf16Gemm input_low_gemm_;
+  bool low_ = false, input_low_ = false;  // the weights are bf16
+  int64_t stride_ = 0;                    // of the gates in products with the recurrent weights
+  bool streams_ = false;                  // so few rows that each weight is read for all of them at once
+  bool pooled_ = false;                   // the products with the recurrent weights are
+  Lockstep lockstep_;                     // more than one part: units of a direction
+  FloatBuffer packed_;                    // constant weights: by direction, those of the input, then the recurrent ones
 
   // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.
   int64_t bytes_ = 0;

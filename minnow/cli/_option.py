@@ -40,8 +40,10 @@ BATCH = click.option(
 )
 THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
 PRECISION = click.option(
-    "--precision", type=click.Choice(["high", "normal", "low"]), default="high", help="high: float32 everywhere."
-)
+    "--precision", type=click.Choice(["high", "normal", "low"]), default="high",
+    help="high: float32 everywhere; normal: as high, so far; low: weights of bfloat16 where reading them is what "
+    "takes time.",
+)  # fmt: skip
 
 
 def emit(value: Any, format_: str, text: Callable[[], str] | None = None) -> None:

@@ -20,7 +20,8 @@ from minnow.cli._option import BATCH, FORMAT, INPUT, PRECISION, THREADS, emit
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the first run.")
 @click.option(
     "--tolerance", type=click.FloatRange(0), default=None,
-    help="Largest error as a fraction of the output's scale; by default 1e-4, for float16 sources 1e-2.",
+    help="Largest error as a fraction of the output's scale; by default 1e-4, for float16 sources 1e-2, "
+    "with --precision low 5e-2.",
 )  # fmt: skip
 @THREADS
 @PRECISION

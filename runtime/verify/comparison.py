@@ -14,6 +14,9 @@ TOLERANCE = {"float16": 1e-2, "bfloat16": 2e-2}
 
 DEFAULT_TOLERANCE = 1e-4
 
+LOW_TOLERANCE = 5e-2
+"""The least that a session of precision "low" is granted: bfloat16 keeps 8 bits, and layers add up their errors."""
+
 # Two units in the last place of a float32 near 1: what any runtime's exp may be off by, however small the result.
 _FLOOR = 2.0**-22
 _SMALL = 1e-5
@@ -67,11 +70,18 @@ class OutputComparison:
         return text
 
 
-def compare(name: str, got: Array | None, want: Array, tolerance: float | None = None) -> OutputComparison:
-    """Compares an output with its reference; `tolerance` None chooses by dtype. Integers and bool must be equal."""
+def compare(
+    name: str, got: Array | None, want: Array, tolerance: float | None = None, precision: str = "high"
+) -> OutputComparison:
+    """Compares an output with its reference. Integers and bool must be equal.
+
+    `tolerance` None chooses by dtype, and by the precision of the session: for "low" at least LOW_TOLERANCE.
+    """
     exact = want.dtype.kind in "iub"
     if tolerance is None:
         tolerance = 0.0 if exact else TOLERANCE.get(want.dtype.name, DEFAULT_TOLERANCE)
+        if precision == "low" and not exact:
+            tolerance = max(tolerance, LOW_TOLERANCE)
     out = OutputComparison(name, tuple(want.shape), want.dtype.name, tolerance=tolerance)
     if got is None or got.shape != want.shape or got.dtype != want.dtype:
         have = "nothing" if got is None else f"{got.dtype}{list(got.shape)}"

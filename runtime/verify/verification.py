@@ -110,7 +110,8 @@ def verify(
         batch: takes the place of the first open extent of every input.
         data: input sets to compare on, instead of random ones.
         seeds: seeds of the random inputs; models with symbolic dims run at several sizes.
-        tolerance: largest error as a fraction of the output's scale; None chooses by dtype.
+        tolerance: largest error as a fraction of the output's scale; None chooses by dtype and
+            precision (see compare).
         threads, precision: of the session.
 
     Returns:
@@ -140,13 +141,13 @@ def verify(
     session = load(target, threads=threads, precision=precision)
     drawn, rounded = random_outputs(model), rounded_outputs(model)
     for candidate, want in runs:
-        case = _run(session, candidate.inputs, want, tolerance, drawn)
+        case = _run(session, candidate.inputs, want, tolerance, drawn, precision)
         if not case.passed and (steps := _steps(reference, candidate.inputs, case, rounded)):
-            case = _run(session, candidate.inputs, want, tolerance, drawn, steps)
+            case = _run(session, candidate.inputs, want, tolerance, drawn, precision, steps)
             out.note = "the source rounds to few bits: held to the steps it makes itself when its inputs hardly move"
         if not case.passed and not data and (noise := _noise(reference, candidate.inputs, case)):
             scaled = candidate.scaled(_PIXELS).inputs
-            case = _run(session, scaled, reference.run(scaled), tolerance, drawn)
+            case = _run(session, scaled, reference.run(scaled), tolerance, drawn, precision)
             out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
         out.cases.append(case)
     return out
@@ -247,6 +248,7 @@ def _run(
     want: dict[str, Array],
     tolerance: float | None,
     drawn: frozenset[str],
+    precision: str,
     steps: Mapping[str, float] | None = None,
 ) -> Case:
     case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
@@ -259,7 +261,7 @@ def _run(
     case.outputs = [
         compare_random(n, got.get(n), np.asarray(a))
         if n in drawn
-        else compare(n, got.get(n), np.asarray(a), (steps or {}).get(n, tolerance))
+        else compare(n, got.get(n), np.asarray(a), (steps or {}).get(n, tolerance), precision)
         for n, a in expected.items()
     ]
     return case

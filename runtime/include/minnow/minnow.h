@@ -69,6 +69,8 @@ enum {
   MINNOW_U2
 };
 
+/* MINNOW_NORMAL computes as MINNOW_HIGH so far. MINNOW_LOW rounds weights that are read faster than they are multiplied
+ * with, those of recurrent layers and of products of few rows, to bfloat16. */
 typedef int32_t minnow_precision;
 enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 

@@ -1,0 +1,181 @@
+// A few rows times a matrix of bf16 that is widened in registers.
+#define HWY_TARGET_INCLUDE "kernels/cpu/bf16_rows.cpp"
+#include "kernels/cpu/simd.h"
+//
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/bf16.h"
+#include "kernels/cpu/unary_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+constexpr int64_t kAhead = (4 << 10) / 4;  // pairs that are asked for ahead, in each of the blocks
+
+// `R` rows, `NB` blocks of columns. `next` is how far those that are read after them lie behind them.
+template <int R, int NB>
+HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t next) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  const int64_t pairs = (g.k + 1) / 2, stride = pairs * kLanes;
+  const uint32_t* HWY_RESTRICT w = reinterpret_cast<const uint32_t*>(g.packed_b) + block * stride;
+  const auto upper = hn::Set(bits, 0xffff0000u);
+  constexpr int kSums = R == 1 ? 2 : 1;  // of one row, so that several additions are under way
+  V sum[R][NB][kSums];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int b = 0; b < NB; ++b) {
+      for (int i = 0; i < kSums; ++i) sum[r][b][i] = hn::Zero(d);
+    }
+  // The last steps fetch what comes first in the next blocks.
+  const int64_t switch_at = std::max<int64_t>(0, pairs - kAhead / kLanes);
+  int64_t i = 0;
+  for (int part = 0; part < 2; ++part) {
+    const int64_t end = part == 0 ? std::min(switch_at, g.k / 2) : g.k / 2;
+    const int64_t ahead = part == 0 ? kAhead : kAhead - stride + next;
+    for (; i < end; ++i) {
+      const uint32_t* at = w + i * kLanes;
+#pragma GCC unroll 4
+      for (int b = 0; b < NB; ++b) {
+        __builtin_prefetch(at + b * stride + ahead, 0, 3);
+        const auto pair = hn::Load(bits, at + b * stride);
+        const V even = hn::BitCast(d, hn::ShiftLeft<16>(pair)), odd = hn::BitCast(d, hn::And(pair, upper));
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          const float* a = g.a + r * g.lda + 2 * i;
+          sum[r][b][0] = hn::MulAdd(hn::Set(d, a[0]), even, sum[r][b][0]);
+          sum[r][b][kSums - 1] = hn::MulAdd(hn::Set(d, a[1]), odd, sum[r][b][kSums - 1]);
+        }
+      }
+    }
+  }
+  const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
+#pragma GCC unroll 4
+  for (int b = 0; b < NB; ++b) {
+    const int64_t column = (block + b) * kLanes, lanes = std::min(kLanes, g.n - column);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      if (i < pairs) {  // the second of the pair is no weight: NaN times its 0 would be NaN
+        const auto pair = hn::Load(bits, w + b * stride + i * kLanes);
+        const V x = hn::Set(d, g.a[r * g.lda + 2 * i]);
+        sum[r][b][0] = hn::MulAdd(x, hn::BitCast(d, hn::ShiftLeft<16>(pair)), sum[r][b][0]);
+      }
+      V total = sum[r][b][0];
+      if (kSums == 2) total = hn::Add(total, sum[r][b][kSums - 1]);
+      if (g.bias != nullptr) total = hn::Add(total, hn::LoadU(d, g.bias + column));
+      HWY_ALIGN float part[kLanes] = {};
+      if (g.start != nullptr) {
+        const float* start = g.start + r * g.ldc + column;
+        if (lanes < kLanes) std::memcpy(part, start, static_cast<size_t>(lanes) * sizeof(float));
+        total = hn::Add(total, lanes < kLanes ? hn::Load(d, part) : hn::LoadU(d, start));
+      }
+      total = AtMost(high, AtLeast(low, total));
+      float* to = g.c + r * g.ldc + column;
+      if (lanes == kLanes) {
+        hn::StoreU(total, d, to);
+      } else {
+        hn::Store(total, d, part);
+        std::memcpy(to, part, static_cast<size_t>(lanes) * sizeof(float));
+      }
+    }
+  }
+}
+
+template <int R, int NB>
+void blocks_of(const Bf16RowsCall& g, int64_t begin, int64_t end) {
+  const int64_t stride = (g.k + 1) / 2 * kLanes;
+  for (; begin + NB <= end; begin += NB) rows_of_blocks<R, NB>(g, begin, NB * stride);
+  for (; begin < end; ++begin) rows_of_blocks<R, 1>(g, begin, stride);
+}
+
+// As many blocks at once as leave their sums in 8 of at least 16 registers.
+void bf16_rows_blocks(const Bf16RowsCall& g, int rows, int64_t begin, int64_t end) {
+  if (rows == 1) return blocks_of<1, 4>(g, begin, end);
+  if (rows == 2) return blocks_of<2, 4>(g, begin, end);
+  if (rows == 3) return blocks_of<3, 2>(g, begin, end);
+  return blocks_of<4, 2>(g, begin, end);
+}
+
+// The upper halves of f32, rounded: in the lower half of each number of 32 bits.
+template <class DU>
+HWY_INLINE hn::Vec<DU> rounded(DU bits, hn::Vec<DU> x) {
+  const auto half = hn::Add(hn::Set(bits, 0x7fffu), hn::And(hn::ShiftRight<16>(x), hn::Set(bits, 1u)));
+  const auto is_nan = hn::Gt(hn::And(x, hn::Set(bits, 0x7fffffffu)), hn::Set(bits, 0x7f800000u));
+  return hn::ShiftRight<16>(hn::IfThenElse(is_nan, hn::Or(x, hn::Set(bits, 0x400000u)), hn::Add(x, half)));
+}
+
+// Rows of one block, two by two: `even` and `odd` are `kLanes` numbers each.
+void bf16_pack_pairs(const float* even, const float* odd, uint32_t* to, int64_t n) {
+  const hn::ScalableTag<uint32_t> bits;
+  const hn::ScalableTag<float> d;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const auto first = rounded(bits, hn::BitCast(bits, hn::LoadU(d, even + i)));
+    const auto second = rounded(bits, hn::BitCast(bits, hn::LoadU(d, odd + i)));
+    hn::StoreU(hn::Or(first, hn::ShiftLeft<16>(second)), bits, to + i);
+  }
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/cpu/rounding.h"
+
+namespace minnow {
+
+HWY_EXPORT(bf16_rows_blocks);
+HWY_EXPORT(bf16_pack_pairs);
+
+void bf16_rows(const Bf16RowsCall& call, int rows, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(bf16_rows_blocks)(call, rows, begin, end);
+}
+
+int64_t bf16_packed_floats(int64_t k, int64_t n) { return ceil_div(k, 2) * round_up(n, pack_width()); }
+
+void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool) {
+  constexpr int64_t kPiece = 32, kMostLanes = 16;  // of k
+  const int64_t pack = pack_width();
+  auto pack_blocks = [&](int64_t first, int64_t last, int) {
+    alignas(64) float even[kPiece / 2 * kMostLanes], odd[kPiece / 2 * kMostLanes];
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t lanes = std::min(pack, n - block * pack);
+      uint32_t* to = reinterpret_cast<uint32_t*>(packed) + block * ceil_div(k, 2) * pack;
+      for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
+        const int64_t steps = std::min(kPiece, k - k0), numbers = ceil_div(steps, 2) * pack;
+        std::fill(even, even + numbers, 0.0f);
+        std::fill(odd, odd + numbers, 0.0f);
+        for (int64_t i = 0; i < steps; ++i) {
+          float* row = (i % 2 == 0 ? even : odd) + i / 2 * pack;
+          const float* from = transposed ? b + block * pack * ldb + k0 + i : b + (k0 + i) * ldb + block * pack;
+          for (int64_t l = 0; l < lanes; ++l) row[l] = from[transposed ? l * ldb : l];
+        }
+        HWY_DYNAMIC_DISPATCH(bf16_pack_pairs)(even, odd, to + k0 / 2 * pack, numbers);
+      }
+    }
+  };
+  if (pool == nullptr) return pack_blocks(0, ceil_div(n, pack), 0);
+  pool->parallel_for(ceil_div(n, pack), std::max<int64_t>(1, 65536 / (k * pack + 1)), pack_blocks);
+}
+
+void Bf16Gemm::run(const GemmCall& call) const {
+  constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
+  const Bf16RowsCall rows = {call.a, call.lda, call.packed_b,   call.bias,       call.start, call.c, call.ldc,
+                             n_,     k_,       activation_.low, activation_.high};
+  const int64_t pack = pack_width(), blocks = ceil_div(n_, pack);
+  auto run_blocks = [&](int64_t begin, int64_t end, int) {
+    bf16_rows(rows, static_cast<int>(m_), begin, end);
+    if (activation_.is_clamp()) return;
+    activate(activation_, call.c + begin * pack, m_, call.ldc, std::min(n_, end * pack) - begin * pack);
+  };
+  if (call.pool == nullptr || m_ * n_ * k_ < kSerialMacs) return run_blocks(0, blocks, 0);
+  // Long pieces, because each begins with a wait for memory.
+  call.pool->parallel_for(blocks, std::max<int64_t>(4, round_up(ceil_div(blocks, 4 * threads_), 4)), run_blocks);
+}
+
+}  // namespace minnow
+#endif

@@ -1,0 +1,196 @@
+"""Precision "low" against the numpy references, given weights that numpy has rounded to bfloat16."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import minnow
+from minnow.runtime import _engine
+from minnow.schema.ops import get
+
+ISAS = ("avx512", "avx2", "sse4")
+HIGH, NORMAL, LOW = 0, 1, 2
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def run(op: str, attrs: dict, values: list, outputs: int = 1, threads: int = 1, precision: int = LOW) -> list:
+    return _engine.run_op(op, attrs, values, outputs, threads, False, True, precision)
+
+
+def error(got: np.ndarray, want: np.ndarray) -> float:
+    """Largest error as a fraction of the scale."""
+    assert got.shape == want.shape
+    return float(np.abs(got - want).max() / max(1, np.abs(want).max())) if want.size else 0.0
+
+
+def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return (rng.standard_normal(shape) / np.sqrt(max(1, shape[-1]))).astype(np.float32)
+
+
+def products(threads: int) -> list[str]:
+    """A line for each size whose product is wrong."""
+    rng = np.random.default_rng(5)
+    wrong = []
+    for rows, inputs, outputs in itertools.product(
+        (0, 1, 2, 3, 4), (0, 1, 2, 3, 17, 32, 67, 515), (0, 1, 3, 8, 15, 16, 17, 48, 131)
+    ):
+        x, w, b = normal(rng, rows, inputs), normal(rng, outputs, inputs), normal(rng, outputs)
+        exact = x.astype(np.float64) @ rounded(w).T.astype(np.float64)
+        linear = run("Linear", {"activation": "relu"}, [x, w, b], threads=threads)[0]
+        matmul = run("MatMul", {}, [x, np.ascontiguousarray(w.T)], threads=threads)[0]
+        turned = run("MatMul", {"transpose_b": True}, [x, w], threads=threads)[0]
+        for got, want in ((linear, np.maximum(exact + b, 0)), (matmul, exact), (turned, exact)):
+            if error(got, want) > 1e-6:
+                wrong.append(f"{rows} x {inputs} x {outputs}: {error(got, want):.2g}")
+    return wrong
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_few_rows(threads: int) -> None:
+    assert not products(threads)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_products_on_each_instruction_set(isa: str) -> None:
+    done = subprocess.run(
+        [sys.executable, __file__], env={**os.environ, "MINNOW_ISA": isa}, capture_output=True, text=True, check=False
+    )
+    if "this machine has no such instruction set" in done.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(isa)
+
+
+@pytest.mark.parametrize("activation", ["Silu", "HardSwish", "Sigmoid", "Tanh", "Relu"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_activations(activation: str, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    x, w, b = normal(rng, rows, 70), 20 * normal(rng, 45, 70), normal(rng, 45)
+    want = get(activation).evaluate(get("Linear").evaluate([x, rounded(w), b], {}), {})[0]
+    assert error(run("Linear", {"activation": activation.lower()}, [x, w, b])[0], want) < 2e-6
+
+
+def test_several_matrices() -> None:
+    rng = np.random.default_rng(1)
+    a, b = normal(rng, 5, 2, 33), normal(rng, 5, 33, 19)
+    assert error(run("MatMul", {}, [a, b], threads=2)[0], a @ rounded(b)) < 1e-6
+
+
+def test_special_weights_round_as_numpy_rounds_them() -> None:
+    # One weight each: ties in both directions, the largest that does not become infinite, denormals, signed zero.
+    bits = [0x3F808000, 0x3F818000, 0x3F808001, 0x7F7F7FFF, 0x7F7F8000, 0x7F800000, 0xFF800000, 0x00000001, 0x00008000,
+            0x00400000, 0x80000000, 0x7FC00000, 0x7F800001, 0xFFFFFFFF, 0x7FFFFFFF]  # fmt: skip
+    w = np.array(bits, np.uint32).view(np.float32).reshape(-1, 1)
+    got = run("Linear", {}, [np.ones((1, 1), np.float32), w])[0][0]
+    np.testing.assert_array_equal(got, rounded(w)[:, 0])
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("place", [0, 33, 34])
+def test_infinities_and_nan_stay_in_their_column_and_row(special: float, place: int) -> None:
+    rng = np.random.default_rng(2)
+    x, w = np.abs(normal(rng, 3, 35)), normal(rng, 37, 35)
+    w[20, place] = special
+    np.testing.assert_allclose(run("Linear", {}, [x, w])[0], x @ rounded(w).T, rtol=1e-5, atol=1e-6)
+    w[20, place], x[1, place] = 1, special
+    np.testing.assert_allclose(run("Linear", {}, [x, w])[0], x @ rounded(w).T, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", [HIGH, NORMAL])
+def test_other_precisions_round_nothing(precision: int) -> None:
+    rng = np.random.default_rng(3)
+    x, w = normal(rng, 1, 333), normal(rng, 50, 333)
+    assert error(run("Linear", {}, [x, w], precision=precision)[0], x @ w.T) < 1e-6
+
+
+def test_inexact_weights_are_the_only_error() -> None:
+    rng = np.random.default_rng(4)
+    x, w = normal(rng, 1, 333), normal(rng, 50, 333)
+    assert 1e-4 < error(run("Linear", {}, [x, w])[0], x @ w.T) < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {"linear_before_reset": False}), ("RNN", {})],
+    ids=["LSTM", "GRU, reset after", "GRU, reset before", "RNN"],
+)
+@pytest.mark.parametrize(("steps", "batch"), [(7, 1), (4, 1), (1, 2), (6, 3), (5, 4), (5, 8), (5, 9), (0, 1), (3, 0)])
+@pytest.mark.parametrize(("hidden", "threads"), [(1, 1), (37, 2), (517, 2)])
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+def test_recurrent_layers(
+    op: str, attrs: dict, steps: int, batch: int, hidden: int, threads: int, direction: str
+) -> None:
+    rng = np.random.default_rng(hidden + batch)
+    attrs = {**attrs, "direction": direction, "hidden": hidden}
+    d, n, outputs = 2 if direction == "bidirectional" else 1, GATES[op] * hidden, 3 if op == "LSTM" else 2
+    x, w, r, b = normal(rng, steps, batch, 5), normal(rng, d, n, 5), normal(rng, d, n, hidden), normal(rng, d, 2 * n)
+    lens = rng.integers(0, steps + 1, batch).astype(np.int32)
+    states = [normal(rng, d, batch, hidden) for _ in range(outputs - 1)]
+    got = run(op, attrs, [x, w, r, b, lens, *states], outputs, threads)
+    # A part of the batch is a thread's own, and it is its rows that count.
+    parts = max(1, min(threads // d, batch // 4))
+    few = (batch + parts - 1) // parts <= 8
+    exact_w = rounded(w) if 0 < steps * batch <= 4 else w
+    want = get(op).evaluate([x, exact_w, rounded(r) if few else r, b, lens, *states], attrs)
+    for mine, reference in zip(got, want, strict=True):
+        assert error(mine, reference) < 3e-6
+
+
+def model_of_products(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """y = relu(x W) V, with a first extent that is open."""
+    rng = np.random.default_rng(6)
+    weights = {"w": normal(rng, 90, 131), "v": normal(rng, 131, 33)}
+    graph = oh.make_graph(
+        [oh.make_node("MatMul", ["x", "w"], ["h"]), oh.make_node("Relu", ["h"], ["r"]),
+         oh.make_node("MatMul", ["r", "v"], ["y"])],
+        "products", [oh.make_tensor_value_info("x", 1, ["rows", 90])],
+        [oh.make_tensor_value_info("y", 1, ["rows", 33])],
+        [onnx.numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )  # fmt: skip
+    onnx.save(oh.make_model(graph, opset_imports=[oh.make_opsetid("", 17)], ir_version=8), path)
+    return weights["w"], weights["v"]
+
+
+def test_a_session_takes_both_few_and_many_rows_in_turn(tmp_path: Path) -> None:
+    w, v = model_of_products(tmp_path / "m.onnx")
+    minnow.convert(tmp_path / "m.onnx", output=tmp_path / "m.mnn", verify=False)
+    session = minnow.load(tmp_path / "m.mnn", precision="low")
+    x = normal(np.random.default_rng(7), 40, 90)
+    few = np.maximum(x @ rounded(w), 0) @ rounded(v)
+    for rows in (1, 40, 1, 3, 0, 17, 4):
+        y = session.run({"x": x[:rows]})["y"]
+        assert error(y, few[:rows]) < (2e-6 if rows <= 4 else 1e-2)
+    assert {row["scheme"] for row in session.profile({"x": x[:2]}, 1)} == {"gemv_bf16"}
+
+
+def test_verify_grants_it_more(tmp_path: Path) -> None:
+    model_of_products(tmp_path / "m.onnx")
+    minnow.convert(tmp_path / "m.onnx", output=tmp_path / "m.mnn", verify=False)
+    arguments = {"inputs": {"x": [1, 90]}}
+    low = minnow.verify(tmp_path / "m.onnx", tmp_path / "m.mnn", precision="low", **arguments)
+    assert low.passed
+    assert {o.tolerance for case in low.cases for o in case.outputs} == {5e-2}
+    strict = minnow.verify(tmp_path / "m.onnx", tmp_path / "m.mnn", precision="low", tolerance=1e-4, **arguments)
+    assert not strict.passed
+    assert minnow.verify(tmp_path / "m.onnx", tmp_path / "m.mnn", precision="high", **arguments).passed
+
+
+if __name__ == "__main__":
+    lines = products(1)
+    sys.stdout.write("\n".join([_engine.isa(), *lines, ""]))
+    sys.exit(bool(lines))
