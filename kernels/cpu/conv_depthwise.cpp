@@ -84,6 +84,68 @@ void group(const DepthwiseTile& t) {
   store_sums(t, sum);
 }
 
+// R pixels of a row, with kernels of K columns and stride S: each number of the input is loaded once for all the
+// columns that read it.
+template <int K, int S, int R>
+void depthwise_row(const DepthwiseRow& t) {
+  const D d;
+  constexpr int kSpan = (R - 1) * S + K;
+  V sum[R];
+  const V bias = t.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, t.bias);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sum[r] = bias;
+  for (int64_t y = 0; y < t.rows; ++y) {
+    const float* HWY_RESTRICT w = t.w + y * K * kLanes;
+    const float* HWY_RESTRICT in = t.in + y * t.in_row;
+    V weight[K];
+#pragma GCC unroll 8
+    for (int k = 0; k < K; ++k) weight[k] = hn::Load(d, w + k * kLanes);
+#pragma GCC unroll 32
+    for (int p = 0; p < kSpan; ++p) {
+      // Padding, which only the first and the last columns can be.
+      if ((p >= K - 1 || p >= t.first) && (p <= kSpan - K || p < t.last)) {
+        const V v = hn::Load(d, in + p * kLanes);
+#pragma GCC unroll 8
+        for (int k = p % S; k < K; k += S)
+          if (p >= k && (p - k) / S < R) sum[(p - k) / S] = hn::MulAdd(v, weight[k], sum[(p - k) / S]);
+      }
+    }
+  }
+  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) hn::Store(AtMost(high, AtLeast(low, sum[r])), d, t.out + r * kLanes);
+}
+
+template <int K, int S>
+DepthwiseRowFunction pick_row_of(int pixels) {
+  switch (pixels) {
+    case 7:
+      return depthwise_row<K, S, 7>;
+    case 8:
+      return depthwise_row<K, S, 8>;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON  // 32 registers
+    case 10:
+      return depthwise_row<K, S, 10>;
+    case 12:
+      return depthwise_row<K, S, 12>;
+    case 13:
+      return depthwise_row<K, S, 13>;
+    case 14:
+      return depthwise_row<K, S, 14>;
+#endif
+    default:
+      return nullptr;
+  }
+}
+
+DepthwiseRowFunction pick_row(int kernel, int stride, int pixels) {
+  if (kernel == 3 && stride == 1) return pick_row_of<3, 1>(pixels);
+  if (kernel == 3 && stride == 2) return pick_row_of<3, 2>(pixels);
+  if (kernel == 5 && stride == 1) return pick_row_of<5, 1>(pixels);
+  if (kernel == 5 && stride == 2) return pick_row_of<5, 2>(pixels);
+  return nullptr;
+}
+
 // `before` zeros, `pixels` pixels and `after` zeros.
 void copy_row(const float* from, int64_t before, int64_t pixels, int64_t after, float* to) {
   const D d;
@@ -126,6 +188,7 @@ namespace minnow {
 
 HWY_EXPORT(pick_depthwise);
 HWY_EXPORT(pick_group);
+HWY_EXPORT(pick_row);
 HWY_EXPORT(copy_padded);
 
 DepthwiseFunction depthwise_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_depthwise)(pixels); }
@@ -166,8 +229,10 @@ class ConvDepthwise final : public DepthwiseScheme {
     // What is computed in a second pass should still be in the first-level cache then.
     if (!s_.activation.is_clamp())
       lines_ = std::max<int64_t>(1, kLineBytes / (4 * pack_ * std::max<int64_t>(1, s_.ow)));
+    choose_row_pixels();
     const int64_t whole = (rows_.end - rows_.begin) * (columns_.end - columns_.begin);
-    padded_ = is_depthwise() && kPaddedShare * static_cast<double>(s_.oh * s_.ow) > static_cast<double>(whole) &&
+    padded_ = row_ == nullptr && is_depthwise() &&
+              kPaddedShare * static_cast<double>(s_.oh * s_.ow) > static_cast<double>(whole) &&
               4 * padded_floats() <= kBandBytes;
   }
 
@@ -216,13 +281,54 @@ class ConvDepthwise final : public DepthwiseScheme {
   }
 
   void run_band(const ConvCall& call, int64_t first_input, int64_t y_begin, int64_t y_end) const {
-    if (call.workspace != nullptr) {
+    if (row_ != nullptr && call.residual == nullptr) {
+      run_whole_rows(call, y_begin, y_end);
+    } else if (call.workspace != nullptr) {
       run_padded(call, y_begin, y_end);
     } else {
       run_in_place(call, first_input, y_begin, y_end);
     }
     if (!s_.activation.is_clamp())
       activate(s_.activation, call.y + y_begin * s_.ow * pack_, (y_end - y_begin) * s_.ow * pack_);
+  }
+
+  // Pixels of a tile in a row: the last tile of a row may compute some that the one before it did.
+  void choose_row_pixels() {
+    const int64_t over =
+        (s_.ow - 1) * s_.sw + s_.kw - s_.left - s_.iw;  // columns of padding that are read on the right
+    if (!is_depthwise() || s_.kh != s_.kw || s_.sh != s_.sw || s_.dh != 1 || s_.dw != 1) return;
+    if (s_.left >= s_.kw || over >= s_.kw) return;
+    int64_t best = s_.ow + s_.ow / 4 + 1;  // more would be a waste
+    for (int64_t pixels = std::min<int64_t>(kDepthwisePixels, s_.ow); pixels > 0; --pixels) {
+      const DepthwiseRowFunction row =
+          HWY_DYNAMIC_DISPATCH(pick_row)(static_cast<int>(s_.kw), static_cast<int>(s_.sw), static_cast<int>(pixels));
+      if (row == nullptr || ceil_div(s_.ow, pixels) * pixels >= best) continue;
+      best = ceil_div(s_.ow, pixels) * pixels;
+      row_pixels_ = pixels;
+      row_ = row;
+    }
+  }
+
+  void run_whole_rows(const ConvCall& call, int64_t y_begin, int64_t y_end) const {
+    DepthwiseRow t;
+    t.in_row = s_.iw * pack_;
+    t.bias = call.bias;
+    t.low = s_.activation.low;
+    t.high = s_.activation.high;
+    for (int64_t y = y_begin; y < y_end; ++y) {
+      const int64_t top = y * s_.sh - s_.top;
+      const Taps rows = taps_inside(top, s_.ih, s_.kh, 1);
+      t.rows = rows.end - rows.begin;
+      t.w = call.w + rows.begin * s_.kw * pack_;
+      for (int64_t x = 0; x < s_.ow; x += row_pixels_) {
+        const int64_t from = std::min(x, s_.ow - row_pixels_), left = from * s_.sw - s_.left;
+        t.first = -left;
+        t.last = s_.iw - left;
+        t.in = call.x + ((top + rows.begin) * s_.iw + left) * pack_;
+        t.out = call.y + (y * s_.ow + from) * pack_;
+        row_(t);
+      }
+    }
   }
 
   int64_t span() const { return (s_.ow - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
@@ -329,6 +435,8 @@ class ConvDepthwise final : public DepthwiseScheme {
   ConvShape s_;
   int64_t pack_, in_blocks_, blocks_, bands_;
   bool padded_ = false;
+  DepthwiseRowFunction row_ = nullptr;  // for the usual kernels and strides, and images that are not too narrow
+  int64_t row_pixels_ = 0;
   int64_t lines_ = std::numeric_limits<int64_t>::max() / 2;  // rows computed at a time
   Inside rows_, columns_;
 };

@@ -25,6 +25,19 @@ struct DepthwiseTile {
   const int32_t* lanes = nullptr;
 };
 
+// Neighboring output pixels of a row, for kernels and strides that the inner loop is written out for.
+struct DepthwiseRow {
+  const float* in;  // under the first tap of the first pixel
+  int64_t in_row;
+  int64_t first, last;  // columns of the input, from `in` on, that exist: all but some of those at the borders
+  const float* w;
+  int64_t rows;       // taps
+  const float* bias;  // or null
+  float* out;
+  float low, high;
+};
+using DepthwiseRowFunction = void (*)(const DepthwiseRow&);
+
 // An image whose rows are copied with zeros around: `span` pixels, of which `inside` from `before` on are the image's.
 struct PaddedCopy {
   int64_t height, width, span, before, inside;
