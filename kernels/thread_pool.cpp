@@ -31,27 +31,47 @@ void wait_a_little(int waits, int spins) {
 
 }  // namespace
 
-// Work is handed out by one word, `ticket` = (job number << 32 | next block). A worker gets blocks by compare and swap
-// on it, which fails when the job is over, so a worker that wakes late does no harm and the caller never waits for it.
+// A part of the blocks of a job, in one word so that it changes at once: whose number, first block, end. A range of a job
+// that is over never compares equal to one of the present job, so a worker that wakes late does no harm, and the caller
+// never waits for it.
+struct BlockRange {
+  static constexpr int kBits = 20;
+  static constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
+  static constexpr int64_t kMost = static_cast<int64_t>(kMask);
+
+  static uint64_t pack(uint64_t job, int64_t begin, int64_t end) {
+    return job << (2 * kBits) | static_cast<uint64_t>(begin) << kBits | static_cast<uint64_t>(end);
+  }
+  explicit BlockRange(uint64_t word)
+      : job(word >> (2 * kBits)),
+        begin(static_cast<int64_t>(word >> kBits & kMask)),
+        end(static_cast<int64_t>(word & kMask)) {}
+  uint64_t job;
+  int64_t begin, end;
+};
+
+// Each worker has a home range of every job, the same part of it each time: what one kernel has written into a core's
+// cache, the next one finds there. A worker that is done with its own takes from the ends of the others'.
 struct ThreadPool::State {
-  std::atomic<uint64_t> ticket{0};
-  std::atomic<int64_t> blocks{0};  // of the present job, as the next three
+  explicit State(int threads) : homes(std::make_unique<Home[]>(static_cast<size_t>(threads))) {}
+
+  struct alignas(64) Home {
+    std::atomic<uint64_t> range{0};
+  };
+  // Written once per job.
+  alignas(64) std::atomic<uint64_t> job{0};
   std::atomic<int64_t> n{0};
   std::atomic<int64_t> grain{1};
   std::atomic<FunctionRef<void(int64_t, int64_t, int)>*> body{nullptr};
-  std::atomic<int64_t> done{0};
-  std::atomic<bool> busy{false};
   std::atomic<bool> stop{false};
   std::atomic<int> parked{0};
+  alignas(64) std::atomic<int64_t> done{0};  // blocks of the present job
+  alignas(64) std::atomic<bool> busy{false};
+  std::unique_ptr<Home[]> homes;
   std::mutex mutex;
   std::condition_variable wake;
   std::vector<std::thread> workers;
 
-  static constexpr uint64_t kBlockMask = 0xffffffffu;
-
-  bool has_work(uint64_t t) const {
-    return static_cast<int64_t>(t & kBlockMask) < blocks.load(std::memory_order_acquire);
-  }
   void work(int worker, int threads);
   void serve(int worker, int threads);
 };
@@ -67,42 +87,48 @@ void ThreadPool::State::work(int worker, int threads) {
   const int outer_worker = current_worker;
   current_pool = this;
   current_worker = worker;
-  uint64_t t = ticket.load(std::memory_order_acquire);
-  while (has_work(t)) {
-    const int64_t first = static_cast<int64_t>(t & kBlockMask);
-    const int64_t total = blocks.load(std::memory_order_relaxed);
-    // Large pieces first, for locality; small ones at the end, so that all threads finish together.
-    const int64_t take = std::max<int64_t>(1, (total - first) / (2 * threads));
-    if (!ticket.compare_exchange_weak(t, t + static_cast<uint64_t>(take), std::memory_order_acq_rel)) continue;
-    const int64_t g = grain.load(std::memory_order_relaxed);
-    const int64_t end = std::min((first + take) * g, n.load(std::memory_order_relaxed));
-    (*body.load(std::memory_order_relaxed))(first * g, end, worker);
-    done.fetch_add(take, std::memory_order_acq_rel);
-    t = ticket.load(std::memory_order_acquire);
+  for (int i = 0; i < threads; ++i) {
+    std::atomic<uint64_t>& home = homes[static_cast<size_t>((worker + i) % threads)].range;
+    uint64_t word = home.load(std::memory_order_acquire);
+    for (BlockRange left(word); left.begin < left.end; left = BlockRange(word)) {
+      // Large pieces first; small ones at the end, so that all threads finish together.
+      const int64_t take = std::max<int64_t>(1, (left.end - left.begin) / 4);
+      const int64_t first = i == 0 ? left.begin : left.end - take;
+      const uint64_t rest = i == 0 ? BlockRange::pack(left.job, left.begin + take, left.end)
+                                   : BlockRange::pack(left.job, left.begin, left.end - take);
+      if (!home.compare_exchange_weak(word, rest, std::memory_order_acq_rel)) continue;
+      const int64_t g = grain.load(std::memory_order_relaxed);
+      const int64_t end = std::min((first + take) * g, n.load(std::memory_order_relaxed));
+      (*body.load(std::memory_order_relaxed))(first * g, end, worker);
+      done.fetch_add(take, std::memory_order_acq_rel);
+      word = home.load(std::memory_order_acquire);
+    }
   }
   current_pool = outer_pool;
   current_worker = outer_worker;
 }
 
 void ThreadPool::State::serve(int worker, int threads) {
-  int waits = 0;
-  while (!stop.load(std::memory_order_relaxed)) {
-    if (has_work(ticket.load(std::memory_order_acquire))) {
+  uint64_t seen = 0;  // the last job this worker has done what there was to do of
+  for (int waits = 0; !stop.load(std::memory_order_relaxed);) {
+    const uint64_t now = job.load(std::memory_order_acquire);
+    if (now != seen) {
       work(worker, threads);
+      seen = now;
       waits = 0;
     } else if (++waits < kWaitsBeforePark) {
       wait_a_little(waits, kSpinsBeforeYield);
     } else {
       std::unique_lock<std::mutex> lock(mutex);
       parked.fetch_add(1);
-      wake.wait(lock, [&] { return stop.load() || has_work(ticket.load()); });
+      wake.wait(lock, [&] { return stop.load() || job.load() != seen; });
       parked.fetch_sub(1);
       waits = 0;
     }
   }
 }
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>(threads_)) {
   for (int i = 1; i < threads_; ++i) {
     try {
       state_->workers.emplace_back([this, i] { state_->serve(i, threads_); });
@@ -123,7 +149,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body) {
   if (n <= 0) return;
-  grain = std::max<int64_t>({1, grain, n / (1LL << 31) + 1});
+  grain = std::max<int64_t>({1, grain, n / BlockRange::kMost + 1});
   const int64_t blocks = (n + grain - 1) / grain;
   State& s = *state_;
   if (current_pool == &s) return body(0, n, current_worker);  // nested
@@ -133,10 +159,12 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
   s.grain.store(grain, std::memory_order_relaxed);
   s.body.store(&body, std::memory_order_relaxed);
   s.done.store(0, std::memory_order_relaxed);
-  const uint64_t job = (s.ticket.load(std::memory_order_relaxed) >> 32) + 1;
-  s.ticket.store((job << 32) | State::kBlockMask, std::memory_order_release);  // nothing to take while it is written
-  s.blocks.store(blocks, std::memory_order_release);
-  s.ticket.store(((job + 1) << 32), std::memory_order_seq_cst);
+  const uint64_t job = s.job.load(std::memory_order_relaxed) + 1;
+  const int64_t homes = std::min<int64_t>(threads_, blocks);  // the others are left empty, as all are after a job
+  for (int64_t i = 0; i < homes; ++i)
+    s.homes[static_cast<size_t>(i)].range.store(BlockRange::pack(job, i * blocks / homes, (i + 1) * blocks / homes),
+                                                std::memory_order_release);
+  s.job.store(job, std::memory_order_seq_cst);
   if (s.parked.load(std::memory_order_seq_cst) > 0) {
     { std::lock_guard<std::mutex> lock(s.mutex); }
     s.wake.notify_all();
