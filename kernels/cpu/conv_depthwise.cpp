@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/conv.h"
 #include "kernels/cpu/depthwise_tile.h"
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/unary_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -225,6 +226,8 @@ class ConvDepthwise final : public DepthwiseScheme {
     const int64_t bytes = 4 * pack_ * (s_.ih * s_.iw + s_.oh * s_.ow);
     bands_ = std::max<int64_t>(1, ceil_div(bytes, kBandBytes));
     if (s_.threads > 1) bands_ = std::max(bands_, ceil_div(4 * s_.threads, std::max<int64_t>(1, s_.n * blocks_)));
+    by_rows_ = s_.threads > 1 && s_.n == 1 && split_by_rows(s_.ic, s_.ih * s_.iw);
+    if (by_rows_) bands_ = round_up(bands_, s_.threads);
     bands_ = std::max<int64_t>(1, std::min(bands_, s_.oh));
     // What is computed in a second pass should still be in the first-level cache then.
     if (!s_.activation.is_clamp())
@@ -255,7 +258,8 @@ class ConvDepthwise final : public DepthwiseScheme {
     const int64_t items = s_.n * blocks_ * bands_;
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t plane = i / bands_, block = plane % blocks_;
+        const int64_t plane = by_rows_ ? i % blocks_ : i / bands_, block = plane % blocks_;
+        const int64_t band = by_rows_ ? i / blocks_ : i % bands_;
         ConvCall part = call;
         part.workspace = padded_ ? static_cast<float*>(call.workspace) + worker * padded_floats() : nullptr;
         part.x += (plane / blocks_ * in_blocks_ + first_input(block) / pack_) * s_.ih * s_.iw * pack_;
@@ -263,7 +267,7 @@ class ConvDepthwise final : public DepthwiseScheme {
         if (part.bias != nullptr) part.bias += block * pack_;
         if (part.residual != nullptr) part.residual += plane * s_.oh * s_.ow * pack_;
         part.y += plane * s_.oh * s_.ow * pack_;
-        run_lines(part, first_input(block), i % bands_ * s_.oh / bands_, (i % bands_ + 1) * s_.oh / bands_);
+        run_lines(part, first_input(block), band * s_.oh / bands_, (band + 1) * s_.oh / bands_);
       }
     });
   }
@@ -437,6 +441,7 @@ class ConvDepthwise final : public DepthwiseScheme {
   bool padded_ = false;
   DepthwiseRowFunction row_ = nullptr;  // for the usual kernels and strides, and images that are not too narrow
   int64_t row_pixels_ = 0;
+  bool by_rows_ = false;  // all blocks of one band, then those of the next
   int64_t lines_ = std::numeric_limits<int64_t>::max() / 2;  // rows computed at a time
   Inside rows_, columns_;
 };

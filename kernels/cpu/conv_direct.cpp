@@ -29,7 +29,8 @@ class ConvDirect final : public ConvScheme {
     flat_ = pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw;
     width_ = flat_ ? s_.oh * s_.ow : s_.ow;
     blocks_ = ceil_div(s_.ocg(), pack_);
-    plan_ = TilePlan(width_, blocks_, panel() / pack_);
+    by_rows_ = s_.threads > 1 && split_by_rows(4 * packed_floats(), 4 * s_.n * s_.ic * s_.ih * s_.iw);
+    plan_ = TilePlan(width_, blocks_, panel() / pack_, flat_ && by_rows_ ? s_.threads : 1);
     choose_band();
   }
 
@@ -65,11 +66,10 @@ class ConvDirect final : public ConvScheme {
     float* workspace = static_cast<float*>(call.workspace);
     if (copies_)  // no worker holds a band yet
       for (int i = 0; i < s_.threads; ++i) *held_band(workspace + i * worker_floats()) = -1;
-    const int64_t bands = ceil_div(lines_, band_lines_);
-    const int64_t items = s_.n * s_.group * bands * plan_.groups();
+    const int64_t items = s_.n * s_.group * bands_ * plan_.groups();
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t band = i / plan_.groups() % bands, image = i / plan_.groups() / bands;
+        const int64_t band = i / plan_.groups() % bands_, image = i / plan_.groups() / bands_;
         run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % plan_.groups()),
                  i / plan_.groups(), workspace + worker * worker_floats());
       }
@@ -95,12 +95,13 @@ class ConvDirect final : public ConvScheme {
     const int64_t line_bytes =
         4 * (flat_ ? ceil_div(width_, plan_.tiles()) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
     const int64_t limit = 4 * blocks_ * panel() > kLargeWeightBytes ? kLargeBandBytes : kBandBytes;
-    int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, limit));
+    bands_ = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, limit));
     // Several pieces of work for each thread, so that all end at the same time.
     const int64_t others = std::max<int64_t>(1, s_.n * s_.group * plan_.groups());
-    if (s_.threads > 1) bands = std::max(bands, ceil_div(4 * s_.threads, others));
-    bands = std::max<int64_t>(1, std::min(bands, lines_));
-    band_lines_ = std::max<int64_t>(1, ceil_div(lines_, bands));
+    if (s_.threads > 1) bands_ = std::max(bands_, ceil_div(4 * s_.threads, others));
+    if (by_rows_) bands_ = round_up(bands_, s_.threads);
+    bands_ = std::max<int64_t>(1, std::min(bands_, lines_));
+    band_lines_ = std::max<int64_t>(1, ceil_div(lines_, bands_));
   }
 
   // Where a tile reads: distances in floats, and the input row that lies at `base`.
@@ -196,7 +197,7 @@ class ConvDirect final : public ConvScheme {
 
   void run_item(const ConvCall& call, int64_t n, int64_t g, int64_t band, int group, int64_t band_id,
                 float* space) const {
-    const int64_t line_begin = band * band_lines_, line_end = std::min(lines_, line_begin + band_lines_);
+    const int64_t line_begin = band * lines_ / bands_, line_end = (band + 1) * lines_ / bands_;
     const TilePlan::Blocks blocks = plan_.group(group);
     const Source source = source_of(call, n, g, line_begin, line_end, band_id, space);
     const int64_t plane = s_.oh * s_.ow * pack_, first_channel = g * s_.ocg() + blocks.first * pack_;
@@ -272,10 +273,10 @@ class ConvDirect final : public ConvScheme {
 
   ConvShape s_;
   int64_t pack_;
-  bool aligned_, compact_, copies_, flat_;
+  bool aligned_, compact_, copies_, flat_, by_rows_;
   int64_t width_, blocks_;  // pixels in a row of tiles; blocks of output channels of a group
   TilePlan plan_;
-  int64_t lines_, band_lines_;  // rows of the output, or where it is one flat row, tiles
+  int64_t lines_, bands_, band_lines_;  // rows of the output, or where it is one flat row, tiles; in a band at most
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ class ConvPair final : public Kernel {
     const int threads = std::max(1, node.threads);
     groups_ = ceil_div(blocks, pair_);
     chunks_ = threads == 1 ? 1 : std::min(b_.oh, ceil_div(4 * threads, std::max<int64_t>(1, a_.n * groups_)));
-    chunks_ = std::max<int64_t>(1, chunks_);
+    chunks_ = std::max<int64_t>(1, std::min(b_.oh, round_up(chunks_, threads)));
     *workspace = threads * worker_floats() * 4;
     return ok();
   }
@@ -76,7 +76,7 @@ class ConvPair final : public Kernel {
     context.pool->parallel_for(items, 1, [&](int64_t begin, int64_t end, int worker) {
       float* space = static_cast<float*>(context.workspace) + worker * worker_floats();
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t image = i / chunks_ / groups_, block = i / chunks_ % groups_ * pair_, chunk = i % chunks_;
+        const int64_t image = i / chunks_ / groups_, block = i % groups_ * pair_, chunk = i / groups_ % chunks_;
         run_part(context, image, block, chunk * b_.oh / chunks_, (chunk + 1) * b_.oh / chunks_, space);
       }
     });

@@ -64,7 +64,8 @@ void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
 Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& activation, int threads)
     : m_(m), n_(n), k_(k), pack_(pack_width()), threads_(threads), activation_(activation) {
   blocks_ = ceil_div(n, pack_);
-  plan_ = TilePlan(m, blocks_, k);
+  const bool by_rows = threads > 1 && split_by_rows(n, m);
+  plan_ = TilePlan(m, blocks_, k, by_rows ? threads : 1);
   // Rows of A that are read many times are brought together first: at distances of a power of two, as matrices often
   // have, they would drive each other out of the first-level cache.
   copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && m > 4);
@@ -72,6 +73,7 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
   const int64_t bytes = 4 * m * ceil_div(k, k_parts_);
   bands_ = std::max<int64_t>(1, ceil_div(bytes, band_bytes()));
   if (threads > 1) bands_ = std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups())));
+  if (by_rows) bands_ = round_up(bands_, threads);
   bands_ = std::max<int64_t>(1, std::min(bands_, plan_.tiles()));
 }
 

@@ -144,6 +144,7 @@ class Pool final : public Kernel {
     packed_ = node.in[0]->layout == Layout::kPacked;
     include_pad_ = node.attrs.b("count_include_pad");
     lanes_ = packed_ ? pack_width() : 1;
+    images_ = x[0];
     channels_ = x[1];
     planes_ = x[0] * (packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
     taps_ = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
@@ -157,9 +158,16 @@ class Pool final : public Kernel {
   void run(const RunContext& context) override {
     const int64_t pixels = out_[1] * out_[2], slices = planes_ * out_[0];
     const bool small = slices * pixels * taps_ < kSerialTaps;
-    // Rows of the output, of all planes.
-    context.pool->parallel_for(slices * out_[1], small ? slices * out_[1] : 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t line = begin; line < end; ++line) run_line(context, line);
+    // Rows of the output, of all planes; of an image, each thread those of one part, as the convolutions do.
+    const int64_t threads = context.pool->threads();
+    const bool by_rows = packed_ && slices == planes_ && images_ == 1 && threads > 1;
+    const int64_t bands = by_rows ? std::min(out_[1], threads) : out_[1], items = slices * bands;
+    context.pool->parallel_for(items, small ? items : 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t slice = by_rows ? i % slices : i / bands, band = by_rows ? i / slices : i % bands;
+        for (int64_t y = band * out_[1] / bands; y < (band + 1) * out_[1] / bands; ++y)
+          run_line(context, slice * out_[1] + y);
+      }
     });
   }
 
@@ -286,7 +294,7 @@ class Pool final : public Kernel {
   Window w_;
   std::array<int64_t, 3> in_{}, out_{};
   std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis
-  int64_t lanes_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
+  int64_t lanes_ = 1, images_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
 };
 
 template <bool kMean>

@@ -167,11 +167,12 @@ constexpr double kPanelPenalty = 1.15;
 
 }  // namespace
 
-TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps) : pixels_(pixels), blocks_(blocks) {
+TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps, int64_t parts) : pixels_(pixels), blocks_(blocks) {
   double best = 0;
   for (int count : {2, 4, 1}) {  // where equal, 2 leaves the most of the cache to others
     if (count > blocks && count > 1) continue;
-    const int64_t tiles = std::max<int64_t>(1, (pixels + tile_pixels(count) - 1) / tile_pixels(count));
+    int64_t tiles = std::max<int64_t>(1, (pixels + tile_pixels(count) - 1) / tile_pixels(count));
+    tiles = std::max(tiles, std::min(pixels, (tiles + parts - 1) / parts * parts));
     const int64_t wide = pixels % tiles;  // tiles with one pixel more
     double cycles = 0;
     int groups = 0;

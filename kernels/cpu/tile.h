@@ -47,6 +47,11 @@ struct Tile {
   int64_t fetch_tile(int64_t blocks, int64_t tiles) const { return 4 * w_block * blocks / tiles; }
 };
 
+// Whether threads should divide the rows of an input of this size, rather than the weights and with them the channels of
+// the output. Then each reads all weights, but of the input only what it has itself written in the layer before: what
+// another core has written comes several times slower than weights, which are asked for ahead.
+inline bool split_by_rows(int64_t weights, int64_t input) { return weights < 8 * input; }
+
 using TileFunction = void (*)(const Tile&);
 
 // The most pixels of a tile with 1, 2 or 4 blocks on this instruction set.
@@ -64,7 +69,8 @@ class TilePlan {
   };
 
   TilePlan() = default;
-  TilePlan(int64_t pixels, int64_t blocks, int64_t steps);
+  // The number of tiles is a multiple of `parts`, where there are enough pixels.
+  TilePlan(int64_t pixels, int64_t blocks, int64_t steps, int64_t parts = 1);
 
   int64_t tiles() const { return tiles_; }  // along the row
   int64_t tile_begin(int64_t tile) const { return tile * narrow_ + std::min(tile, wide_); }
