@@ -31,9 +31,9 @@ void wait_a_little(int waits, int spins) {
 
 }  // namespace
 
-// A part of the blocks of a job, in one word so that it changes at once: whose number, first block, end. A range of a job
-// that is over never compares equal to one of the present job, so a worker that wakes late does no harm, and the caller
-// never waits for it.
+// A part of the blocks of a job, in one word so that it changes at once: whose number, first block, end. A range of a
+// job that is over never compares equal to one of the present job, so a worker that wakes late does no harm, and the
+// caller never waits for it.
 struct BlockRange {
   static constexpr int kBits = 20;
   static constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;

@@ -441,7 +441,7 @@ class ConvDepthwise final : public DepthwiseScheme {
   bool padded_ = false;
   DepthwiseRowFunction row_ = nullptr;  // for the usual kernels and strides, and images that are not too narrow
   int64_t row_pixels_ = 0;
-  bool by_rows_ = false;  // all blocks of one band, then those of the next
+  bool by_rows_ = false;                                     // all blocks of one band, then those of the next
   int64_t lines_ = std::numeric_limits<int64_t>::max() / 2;  // rows computed at a time
   Inside rows_, columns_;
 };

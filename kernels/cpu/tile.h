@@ -47,9 +47,9 @@ struct Tile {
   int64_t fetch_tile(int64_t blocks, int64_t tiles) const { return 4 * w_block * blocks / tiles; }
 };
 
-// Whether threads should divide the rows of an input of this size, rather than the weights and with them the channels of
-// the output. Then each reads all weights, but of the input only what it has itself written in the layer before: what
-// another core has written comes several times slower than weights, which are asked for ahead.
+// Whether threads should divide the rows of an input of this size, rather than the weights and with them the channels
+// of the output. Then each reads all weights, but of the input only what it has itself written in the layer before:
+// what another core has written comes several times slower than weights, which are asked for ahead.
 inline bool split_by_rows(int64_t weights, int64_t input) { return weights < 8 * input; }
 
 using TileFunction = void (*)(const Tile&);
