@@ -11,6 +11,7 @@ namespace minnow {
 // a tile of AMX or a product of pairs wants, and what a shift and a mask make two vectors of f32 of. Rounded to the
 // nearest, ties to even; NaN stays NaN. Sizes in floats because it lies where f32 weights would.
 int64_t bf16_packed_floats(int64_t k, int64_t n);
+int64_t bf16_pairs(int64_t k);  // of a column: whole tiles where the processor has tiles
 void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool);
 
 // Some rows of A at once, with everything as in GemmCall but a clamp for the activation.
@@ -30,18 +31,25 @@ void bf16_rows(const Bf16RowsCall& call, int rows, int64_t begin, int64_t end);
 // The plan for one set of sizes, in place of Gemm where takes() says so.
 class Bf16Gemm {
  public:
-  // Whether products of m rows are faster, so that it is worth rounding the weights.
-  static bool takes(int64_t m, Precision precision) { return precision == Precision::kLow && m > 0 && m <= kBf16Rows; }
+  // Whether such products are faster, so that it is worth rounding: those of few rows anywhere, others where the
+  // processor has a unit for them.
+  static bool takes(int64_t m, int64_t n, int64_t k, Precision precision);
 
   Bf16Gemm() = default;
-  Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads)
-      : m_(m), n_(n), k_(k), threads_(threads), activation_(activation) {}
+  Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads);
 
-  void run(const GemmCall& call) const;  // packed_b by bf16_pack_b
-  const char* scheme() const { return "gemv_bf16"; }
+  int64_t workspace_bytes() const { return threads_ * worker_bytes(); }
+  void run(const GemmCall& call) const;  // A not transposed, packed_b by bf16_pack_b
+  std::string scheme() const;
 
  private:
+  bool few_rows() const { return m_ <= kBf16Rows; }
+  int64_t worker_bytes() const;
+  void run_rows(const GemmCall& call) const;
+  void run_item(const GemmCall& call, int64_t band, int64_t group, char* space) const;
+
   int64_t m_ = 0, n_ = 0, k_ = 0;
+  int64_t band_rows_ = 0, bands_ = 1, groups_ = 1;  // groups of columns
   int threads_ = 1;
   Activation activation_;
 };

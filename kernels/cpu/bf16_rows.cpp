@@ -16,12 +16,11 @@ using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int64_t kAhead = (4 << 10) / 4;  // pairs that are asked for ahead, in each of the blocks
 
-// `R` rows, `NB` blocks of columns. `next` is how far those that are read after them lie behind them.
+// `R` rows, `NB` blocks of columns `stride` apart. `next` is how far those that are read after them lie behind them.
 template <int R, int NB>
-HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t next) {
+HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t stride, int64_t next) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
-  const int64_t pairs = (g.k + 1) / 2, stride = pairs * kLanes;
   const uint32_t* HWY_RESTRICT w = reinterpret_cast<const uint32_t*>(g.packed_b) + block * stride;
   const auto upper = hn::Set(bits, 0xffff0000u);
   constexpr int kSums = R == 1 ? 2 : 1;  // of one row, so that several additions are under way
@@ -33,10 +32,10 @@ HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t nex
       for (int i = 0; i < kSums; ++i) sum[r][b][i] = hn::Zero(d);
     }
   // The last steps fetch what comes first in the next blocks.
-  const int64_t switch_at = std::max<int64_t>(0, pairs - kAhead / kLanes);
+  const int64_t switch_at = std::clamp<int64_t>((stride - kAhead) / kLanes, 0, g.k / 2);
   int64_t i = 0;
   for (int part = 0; part < 2; ++part) {
-    const int64_t end = part == 0 ? std::min(switch_at, g.k / 2) : g.k / 2;
+    const int64_t end = part == 0 ? switch_at : g.k / 2;
     const int64_t ahead = part == 0 ? kAhead : kAhead - stride + next;
     for (; i < end; ++i) {
       const uint32_t* at = w + i * kLanes;
@@ -60,7 +59,7 @@ HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t nex
     const int64_t column = (block + b) * kLanes, lanes = std::min(kLanes, g.n - column);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      if (i < pairs) {  // the second of the pair is no weight: NaN times its 0 would be NaN
+      if (2 * i < g.k) {  // the second of the pair is no weight: NaN times its 0 would be NaN
         const auto pair = hn::Load(bits, w + b * stride + i * kLanes);
         const V x = hn::Set(d, g.a[r * g.lda + 2 * i]);
         sum[r][b][0] = hn::MulAdd(x, hn::BitCast(d, hn::ShiftLeft<16>(pair)), sum[r][b][0]);
@@ -87,18 +86,17 @@ HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t nex
 }
 
 template <int R, int NB>
-void blocks_of(const Bf16RowsCall& g, int64_t begin, int64_t end) {
-  const int64_t stride = (g.k + 1) / 2 * kLanes;
-  for (; begin + NB <= end; begin += NB) rows_of_blocks<R, NB>(g, begin, NB * stride);
-  for (; begin < end; ++begin) rows_of_blocks<R, 1>(g, begin, stride);
+void blocks_of(const Bf16RowsCall& g, int64_t stride, int64_t begin, int64_t end) {
+  for (; begin + NB <= end; begin += NB) rows_of_blocks<R, NB>(g, begin, stride, NB * stride);
+  for (; begin < end; ++begin) rows_of_blocks<R, 1>(g, begin, stride, stride);
 }
 
 // As many blocks at once as leave their sums in 8 of at least 16 registers.
-void bf16_rows_blocks(const Bf16RowsCall& g, int rows, int64_t begin, int64_t end) {
-  if (rows == 1) return blocks_of<1, 4>(g, begin, end);
-  if (rows == 2) return blocks_of<2, 4>(g, begin, end);
-  if (rows == 3) return blocks_of<3, 2>(g, begin, end);
-  return blocks_of<4, 2>(g, begin, end);
+void bf16_rows_blocks(const Bf16RowsCall& g, int64_t stride, int rows, int64_t begin, int64_t end) {
+  if (rows == 1) return blocks_of<1, 4>(g, stride, begin, end);
+  if (rows == 2) return blocks_of<2, 4>(g, stride, begin, end);
+  if (rows == 3) return blocks_of<3, 2>(g, stride, begin, end);
+  return blocks_of<4, 2>(g, stride, begin, end);
 }
 
 // The upper halves of f32, rounded: in the lower half of each number of 32 bits.
@@ -124,6 +122,7 @@ void bf16_pack_pairs(const float* even, const float* odd, uint32_t* to, int64_t 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kernels/cpu/bf16_tile.h"
 #include "kernels/cpu/rounding.h"
 
 namespace minnow {
@@ -132,10 +131,12 @@ HWY_EXPORT(bf16_rows_blocks);
 HWY_EXPORT(bf16_pack_pairs);
 
 void bf16_rows(const Bf16RowsCall& call, int rows, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(bf16_rows_blocks)(call, rows, begin, end);
+  HWY_DYNAMIC_DISPATCH(bf16_rows_blocks)(call, bf16_pairs(call.k) * pack_width(), rows, begin, end);
 }
 
-int64_t bf16_packed_floats(int64_t k, int64_t n) { return ceil_div(k, 2) * round_up(n, pack_width()); }
+int64_t bf16_pairs(int64_t k) { return round_up(k, bf16_unit() != nullptr ? kBf16Depth : 2) / 2; }
+
+int64_t bf16_packed_floats(int64_t k, int64_t n) { return bf16_pairs(k) * round_up(n, pack_width()); }
 
 void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool) {
   constexpr int64_t kPiece = 32, kMostLanes = 16;  // of k
@@ -144,7 +145,9 @@ void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
     alignas(64) float even[kPiece / 2 * kMostLanes], odd[kPiece / 2 * kMostLanes];
     for (int64_t block = first; block < last; ++block) {
       const int64_t lanes = std::min(pack, n - block * pack);
-      uint32_t* to = reinterpret_cast<uint32_t*>(packed) + block * ceil_div(k, 2) * pack;
+      const int64_t pairs = bf16_pairs(k);
+      uint32_t* to = reinterpret_cast<uint32_t*>(packed) + block * pairs * pack;
+      std::fill(to + k / 2 * pack, to + pairs * pack, 0u);
       for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
         const int64_t steps = std::min(kPiece, k - k0), numbers = ceil_div(steps, 2) * pack;
         std::fill(even, even + numbers, 0.0f);
@@ -160,21 +163,6 @@ void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
   };
   if (pool == nullptr) return pack_blocks(0, ceil_div(n, pack), 0);
   pool->parallel_for(ceil_div(n, pack), std::max<int64_t>(1, 65536 / (k * pack + 1)), pack_blocks);
-}
-
-void Bf16Gemm::run(const GemmCall& call) const {
-  constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
-  const Bf16RowsCall rows = {call.a, call.lda, call.packed_b,   call.bias,       call.start, call.c, call.ldc,
-                             n_,     k_,       activation_.low, activation_.high};
-  const int64_t pack = pack_width(), blocks = ceil_div(n_, pack);
-  auto run_blocks = [&](int64_t begin, int64_t end, int) {
-    bf16_rows(rows, static_cast<int>(m_), begin, end);
-    if (activation_.is_clamp()) return;
-    activate(activation_, call.c + begin * pack, m_, call.ldc, std::min(n_, end * pack) - begin * pack);
-  };
-  if (call.pool == nullptr || m_ * n_ * k_ < kSerialMacs) return run_blocks(0, blocks, 0);
-  // Long pieces, because each begins with a wait for memory.
-  call.pool->parallel_for(blocks, std::max<int64_t>(4, round_up(ceil_div(blocks, 4 * threads_), 4)), run_blocks);
 }
 
 }  // namespace minnow

@@ -85,7 +85,7 @@ class Linear final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation));
     gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation, std::max(1, node.threads));
     const Tensor* w = node.constant[1];
-    low_ = w != nullptr && Bf16Gemm::takes(s_.m, node.precision);
+    low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation, std::max(1, node.threads));
       if (low_weights_.empty()) {
@@ -139,7 +139,9 @@ class Linear final : public Kernel {
   int64_t macs() const override { return s_.macs(); }
 
  private:
-  int64_t gemm_floats() const { return round_up(gemm_.workspace_bytes() / 4, 16); }
+  int64_t gemm_floats() const {
+    return round_up((low_ ? low_gemm_.workspace_bytes() : gemm_.workspace_bytes()) / 4, 16);
+  }
   int64_t packed_floats() const { return round_up(gemm_packed_floats(s_.k, s_.n), 16); }
   int64_t bias_floats() const { return round_up(s_.n, 16); }
   void copy_bias(const Tensor& bias, float* to) const {

@@ -139,7 +139,7 @@ class MatMul final : public Kernel {
     }
     packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
     const Tensor* b = node.constant[1];
-    low_ = b != nullptr && Bf16Gemm::takes(s_.m, node.precision) && (s_.m == 1 || !s_.transpose_a);
+    low_ = b != nullptr && (s_.m == 1 || !s_.transpose_a) && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     if (low_) {
       low_packed_ = round_up(bf16_packed_floats(s_.k, s_.n), 16);
       if (low_weights_.empty()) {
@@ -161,9 +161,11 @@ class MatMul final : public Kernel {
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
     spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
     gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads);
-    low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads);
+    if (low_) low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads);
     // Per thread, or for all together: B packed, and the space of the product.
-    space_floats_ = few_rows_ ? 0 : round_up(gemm_.workspace_bytes() / 4, 16) + (b == nullptr ? packed_ : 0);
+    space_floats_ = few_rows_ ? 0
+                    : low_    ? round_up(low_gemm_.workspace_bytes() / 4, 16)
+                              : round_up(gemm_.workspace_bytes() / 4, 16) + (b == nullptr ? packed_ : 0);
     *workspace = (spread_ ? threads : 1) * space_floats_ * 4;
     return ok();
   }

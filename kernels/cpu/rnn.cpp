@@ -159,8 +159,8 @@ class Recurrent final : public Kernel {
     const bool constant = node.constant[kW] != nullptr && node.constant[kR] != nullptr && dtype_ == DType::kF32;
     const bool packed_low = low_, packed_input_low = input_low_;
     low_ = constant && node.precision == Precision::kLow && part_rows_ <= kLowRows;
-    input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, node.precision);
-    input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads);
+    input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
+    if (input_low_) input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads);
     streams_ = low_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
     const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
     pooled_ = pooled && !streams_;
@@ -185,7 +185,7 @@ class Recurrent final : public Kernel {
     packed_at_ = !is_double_ && packed_.empty() ? take(directions_ * direction_floats() * size) : -1;
     bias_at_ = take(directions_ * bias_stride() * size);
     gates_at_ = take(directions_ * steps_ * batch_ * input_.n * size);
-    gemm_at_ = take(input_gemm_.workspace_bytes());
+    gemm_at_ = take(input_low_ ? input_low_gemm_.workspace_bytes() : input_gemm_.workspace_bytes());
     const int64_t before = bytes_;
     state_at_ = take(2 * part_rows_ * hidden_ * size) - before;
     cell_at_ = take(part_rows_ * hidden_ * size) - before;
@@ -217,7 +217,7 @@ class Recurrent final : public Kernel {
            (recurrent_[1].n > 0 ? recurrent_[1].packed_floats(low_) : 0);
   }
   // What a column of packed recurrent weights takes.
-  int64_t row_floats() const { return low_ ? ceil_div(hidden_, 2) : hidden_; }
+  int64_t row_floats() const { return low_ ? bf16_pairs(hidden_) : hidden_; }
   int64_t bias_stride() const { return (input_.n + 15) / 16 * 16; }
 
   void pack(const float* w, const float* r, float* to) const {
@@ -301,7 +301,7 @@ class Recurrent final : public Kernel {
       T* to = gates<T>(context, d);
       if constexpr (std::is_same_v<T, float>) {
         if (input_low_) {
-          input_low_gemm_.run({x, input_.k, false, o.weights, o.bias, to, input_.n, nullptr, context.pool});
+          input_low_gemm_.run({x, input_.k, false, o.weights, o.bias, to, input_.n, space + gemm_at_, context.pool});
           continue;
         }
       }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "kernels/cpu/bf16_tile.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/src/control.h"
 #include "runtime/src/status_guard.h"
@@ -49,6 +50,7 @@ Session::Session(std::shared_ptr<const Model> model, int threads, Precision prec
 Status Session::create(std::shared_ptr<const Model> model, int threads, Precision precision,
                        std::unique_ptr<Session>* out) {
   MINNOW_RETURN_IF_ERROR(isa_status());
+  if (precision == Precision::kLow) MINNOW_RETURN_IF_ERROR(bf16_status());
   if (threads < 0 || threads > kMaxThreads)
     return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
   return guarded([&] {

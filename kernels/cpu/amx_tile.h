@@ -1,0 +1,110 @@
+// The eight tiles of AMX, twice: as the processor has them, and computed by us, number for number as the manual says.
+// What is written for one is tested with the other, on machines without AMX; they differ by single instructions.
+//
+// A tile is 16 rows of 64 bytes: 16 rows of 32 numbers of bf16 (or 64 of int8) of a left operand, 16 pairs of rows (or
+// rows of fours) of 16 columns of a right one, or 16 x 16 sums of 32 bits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/detect_compiler_arch.h"
+
+namespace minnow {
+
+constexpr int kAmxRows = 16, kAmxBytes = 64;
+
+#if HWY_ARCH_X86_64
+struct AmxTiles {
+  // Between these two, this thread has all tiles at their full size. Holding them makes switching threads slower.
+  static void begin() {
+    struct alignas(64) {
+      uint8_t palette = 1, start_row = 0, reserved[14] = {};
+      uint16_t bytes[16] = {};
+      uint8_t rows[16] = {};
+    } config;
+    for (int i = 0; i < 8; ++i) config.bytes[i] = kAmxBytes, config.rows[i] = kAmxRows;
+    asm volatile("ldtilecfg %0" ::"m"(config));
+  }
+  static void end() { asm volatile("tilerelease" ::: "memory"); }
+
+  template <int kTile>
+  void zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+  }
+  template <int kTile>
+  void load(const void* from, int64_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  void store(void* to, int64_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  // Adds the product of tiles of bf16 to one of f32.
+  template <int kSums, int kLeft, int kRight>
+  void add_product() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
+  }
+};
+#endif
+
+class EmulatedTiles {
+ public:
+  static void begin() {}
+  static void end() {}
+
+  template <int kTile>
+  void zero() {
+    std::memset(tiles_[kTile], 0, sizeof(tiles_[kTile]));
+  }
+  template <int kTile>
+  void load(const void* from, int64_t stride) {
+    for (int r = 0; r < kAmxRows; ++r)
+      std::memcpy(tiles_[kTile][r], static_cast<const char*>(from) + r * stride, kAmxBytes);
+  }
+  template <int kTile>
+  void store(void* to, int64_t stride) {
+    for (int r = 0; r < kAmxRows; ++r) std::memcpy(static_cast<char*>(to) + r * stride, tiles_[kTile][r], kAmxBytes);
+  }
+  template <int kSums, int kLeft, int kRight>
+  void add_product() {
+    add_product(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+  }
+
+ private:
+  using Rows = uint32_t[kAmxRows][kAmxBytes / 4];
+
+  static float as_float(uint32_t bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof(x));
+    return x;
+  }
+  // Denormal numbers are zeros, on the way in and on the way out.
+  static float flush(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof(bits));
+    return as_float((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
+  }
+  // The products of the first of each pair are summed up by themselves, and those of the second. A product of two
+  // numbers of bf16 is exact in f32.
+  static void add_product(Rows& sums, const Rows& left, const Rows& right) {
+    for (int m = 0; m < kAmxRows; ++m) {
+      float first[16] = {}, second[16] = {};
+      for (int k = 0; k < kAmxRows; ++k) {
+        const float a = flush(as_float(left[m][k] << 16)), b = flush(as_float(left[m][k] & 0xffff0000u));
+        for (int n = 0; n < 16; ++n) {
+          first[n] = flush(first[n] + a * flush(as_float(right[k][n] << 16)));
+          second[n] = flush(second[n] + b * flush(as_float(right[k][n] & 0xffff0000u)));
+        }
+      }
+      for (int n = 0; n < 16; ++n) {
+        const float sum = flush(flush(as_float(sums[m][n])) + flush(first[n] + second[n]));
+        std::memcpy(&sums[m][n], &sum, sizeof(sum));
+      }
+    }
+  }
+
+  Rows tiles_[8];
+};
+
+}  // namespace minnow
