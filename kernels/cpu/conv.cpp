@@ -78,17 +78,18 @@ double winograd_cost(const ConvShape& s, int64_t tile) {
   return sums + 9 * points * tiles * (in + out) + weights / kWeightBytesPerCycle;
 }
 
-std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights) {
+std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool low) {
   const int64_t pack = pack_width();
   if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 &&
       s.ocg() % s.icg() == 0)
     return make_conv_depthwise(s);
+  const double gain = low && constant_weights ? conv_bf16_gain(s) : 0;
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
   if (constant_weights && square3 && s.group == 1 && !s.plain_input) {
     const double direct = direct_cost(s), two = winograd_cost(s, 2), four = winograd_cost(s, 4);
-    if (std::min(two, four) < 0.95 * direct) return make_conv_winograd(s, two < four ? 2 : 4);
+    if (std::min(two, four) < 0.95 * direct / std::max(1.0, gain)) return make_conv_winograd(s, two < four ? 2 : 4);
   }
-  return make_conv_direct(s);
+  return gain > 1 ? make_conv_bf16(s) : make_conv_direct(s);
 }
 
 // The input with a factor for each channel of input 0, which the planner gives to pointwise convolutions of one image.
@@ -105,7 +106,8 @@ class ConvPacked final : public Kernel {
     out_channels_ = s.oc;
     const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
     const Tensor* w = node.constant[1];
-    scheme_ = choose_scheme(s, w != nullptr);
+    gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
+    scheme_ = choose_scheme(s, w != nullptr, node.precision == Precision::kLow && !gated_);
     if (w == nullptr) {
       weights_.clear();
     } else if (weights_.empty() || packing != scheme_->packing()) {
@@ -117,7 +119,6 @@ class ConvPacked final : public Kernel {
       bias_.allocate(bias_floats());
       copy_bias(*node.constant[2], bias_.data());
     }
-    gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
     in_channels_ = s.ic;
     own_bytes_ = round_up(scheme_->workspace_bytes(), 64);
     *workspace = own_bytes_ + (w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0) +

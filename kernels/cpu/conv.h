@@ -59,6 +59,10 @@ std::unique_ptr<DepthwiseScheme> make_conv_depthwise(const ConvShape& shape);
 // Kernel 3x3, stride and dilation 1, one group; output tiles of 2x2 or 4x4.
 std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile);
 
+// With weights and input rounded to bf16: how many times the products of f32 in a cycle, or 0 where it cannot be.
+double conv_bf16_gain(const ConvShape& shape);
+std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape);
+
 // Sizes of a packed f32 convolution of rank 3 or 4, and its activation.
 Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s);
 
