@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import ml_dtypes
@@ -47,7 +48,9 @@ def products(threads: int) -> list[str]:
     rng = np.random.default_rng(5)
     wrong = []
     for rows, inputs, outputs in itertools.product(
-        (0, 1, 2, 3, 4), (0, 1, 2, 3, 17, 32, 67, 515), (0, 1, 3, 8, 15, 16, 17, 48, 131)
+        (0, 1, 2, 3, 4),
+        (0, 1, 2, 3, 17, 32, 67, 515),
+        (0, 1, 3, 8, 15, 16, 17, 48, 131),
     ):
         x, w, b = normal(rng, rows, inputs), normal(rng, outputs, inputs), normal(rng, outputs)
         exact = x.astype(np.float64) @ rounded(w).T.astype(np.float64)
@@ -60,6 +63,108 @@ def products(threads: int) -> list[str]:
     return wrong
 
 
+def products_of_tiles(threads: int) -> list[str]:
+    """The same with rounded rows too, where there is a unit for them."""
+    rng = np.random.default_rng(8)
+    wrong = []
+    for rows, inputs, outputs in itertools.product(
+        (5, 15, 16, 17, 32, 33, 197), (31, 32, 33, 64, 515), (15, 16, 17, 31, 32, 33, 131)
+    ):
+        x, w, b = normal(rng, rows, inputs), normal(rng, outputs, inputs), normal(rng, outputs)
+        residual = normal(rng, rows, outputs)
+        tiled = inputs >= 32 and outputs >= 16
+        exact = (rounded(x) if tiled else x).astype(np.float64) @ (rounded(w) if tiled else w).T.astype(np.float64)
+        linear = run("Linear", {"activation": "relu"}, [x, w, b, residual], threads=threads)[0]
+        silu = run("Linear", {"activation": "silu"}, [x, w, b], threads=threads)[0]
+        matmul = run("MatMul", {}, [x, np.ascontiguousarray(w.T)], threads=threads)[0]
+        for got, want in (
+            (linear, np.maximum(exact + b + residual, 0)),
+            (silu, (exact + b) / (1 + np.exp(-exact - b))),
+            (matmul, exact),
+        ):
+            if error(got, want) > 2e-6:
+                wrong.append(f"{rows} x {inputs} x {outputs}: {error(got, want):.2g}")
+    return wrong
+
+
+# n, channels, height, width, outputs, kernel, stride, padding, dilation
+CONVOLUTIONS = [
+    (1, 16, 5, 5, 16, 1, 1, 0, 1), (2, 33, 9, 7, 17, 1, 1, 0, 1), (2, 67, 13, 11, 129, 1, 1, 0, 1),
+    (1, 64, 29, 31, 72, 3, 1, 1, 1), (3, 35, 18, 9, 40, 3, 1, 0, 1), (1, 48, 15, 67, 50, 3, 2, 1, 1),
+    (2, 20, 23, 19, 33, 3, 1, 2, 2), (1, 24, 3, 40, 20, 5, 1, 4, 1), (1, 130, 15, 15, 65, 1, 2, 0, 1),
+    (1, 32, 7, 7, 32, 7, 1, 3, 1), (1, 16, 2, 2, 16, 3, 1, 6, 3), (1, 40, 1, 70, 40, 3, 1, 1, 1),
+    (0, 16, 4, 4, 16, 3, 1, 1, 1),
+]  # fmt: skip
+
+
+def convolutions_of_tiles(threads: int) -> list[str]:
+    rng = np.random.default_rng(9)
+    wrong = []
+    for case in CONVOLUTIONS:
+        n, channels, height, width, outputs, kernel, stride, padding, dilation = case
+        x, w = normal(rng, n, channels, height, width), normal(rng, outputs, channels, kernel, kernel) / kernel
+        b = normal(rng, outputs)
+        attrs = {"strides": [stride] * 2, "pads": [padding] * 4, "dilations": [dilation] * 2, "group": 1}
+        exact = get("Conv").evaluate([rounded(x), rounded(w), b], attrs)[0]
+        residual = normal(rng, *exact.shape)
+        plain = _engine.run_op("Conv", attrs, [x, w, b], 1, threads, True, True, LOW)[0]
+        added = {**attrs, "activation": "silu"}
+        more = _engine.run_op("Conv", added, [x, w, b, residual], 1, threads, True, True, LOW)[0]
+        sums = exact + residual
+        for got, want in ((plain, exact), (more, sums / (1 + np.exp(-sums)))):
+            if error(got, want) > 2e-6:
+                wrong.append(f"{case}: {error(got, want):.2g}")
+    return wrong
+
+
+def specials_of_tiles() -> list[str]:
+    """NaN and infinities stay in their row, and in their column; what lies behind the last channel is never read."""
+    rng = np.random.default_rng(10)
+    wrong = []
+    for special in (np.inf, -np.inf, np.nan, np.float32(3.4e38), np.float32(1e-40)):
+        x, w = np.abs(normal(rng, 37, 45)), normal(rng, 35, 45)
+        x[20, 44] = special
+        with np.errstate(invalid="ignore", over="ignore"):
+            want = rounded(x) @ rounded(w).T
+        got = run("Linear", {}, [x, w])[0]
+        if not np.allclose(got, want, rtol=1e-5, atol=1e-6, equal_nan=True):
+            wrong.append(f"{special} in the input")
+        x[20, 44], w[20, 3] = 1, special
+        with np.errstate(invalid="ignore", over="ignore"):
+            want = rounded(x) @ rounded(w).T
+        got = run("Linear", {}, [x, w])[0]
+        if not np.allclose(got, want, rtol=1e-5, atol=1e-6, equal_nan=True):
+            wrong.append(f"{special} in the weights")
+    return wrong
+
+
+def in_process(**environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, __file__], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+# AMX in software, and where the processor has it, if only for those who know, AVX-512-BF16.
+@pytest.mark.parametrize("unit", ["emulated", "avx512"])
+def test_tiles(unit: str) -> None:
+    done = in_process(MINNOW_BF16=unit)
+    if "this machine has no such unit" in done.stderr + done.stdout:
+        pytest.skip(f"this processor has no {unit}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"emulated": "amx_emulated", "avx512": "bf16"}[unit] in done.stdout.split()[1]
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [({"MINNOW_BF16": "fp8"}, "one of amx"), ({"MINNOW_BF16": "emulated", "MINNOW_ISA": "sse4"}, "no such unit")],
+    ids=["unknown", "narrow"],
+)
+def test_refuses_what_is_not_there(environment: dict[str, str], reason: str) -> None:
+    done = in_process(**environment)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_products_of_few_rows(threads: int) -> None:
     assert not products(threads)
@@ -67,9 +172,7 @@ def test_products_of_few_rows(threads: int) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_products_on_each_instruction_set(isa: str) -> None:
-    done = subprocess.run(
-        [sys.executable, __file__], env={**os.environ, "MINNOW_ISA": isa}, capture_output=True, text=True, check=False
-    )
+    done = in_process(MINNOW_ISA=isa, MINNOW_BF16="none")
     if "this machine has no such instruction set" in done.stderr:
         pytest.skip(f"this processor has no {isa}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -192,5 +295,13 @@ def test_verify_grants_it_more(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     lines = products(1)
-    sys.stdout.write("\n".join([_engine.isa(), *lines, ""]))
+    with tempfile.TemporaryDirectory() as folder:
+        model_of_products(Path(folder, "m.onnx"))
+        minnow.convert(Path(folder, "m.onnx"), output=Path(folder, "m.mnn"), verify=False)
+        many = minnow.load(Path(folder, "m.mnn"), precision="low")
+    scheme = many.profile({"x": np.zeros((40, 90), np.float32)}, 1)[0]["scheme"]
+    if scheme != "gemm_packed":
+        lines += [line for n in (1, 3) for line in products_of_tiles(n) + convolutions_of_tiles(n)]
+        lines += specials_of_tiles()
+    sys.stdout.write("\n".join([f"{_engine.isa()} {scheme}", *lines, ""]))
     sys.exit(bool(lines))
