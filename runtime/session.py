@@ -201,9 +201,13 @@ def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, prec
     Args:
         model: path of the file, or its bytes. By path the file is mapped, so it must not change while in use.
         threads: how many to compute with; None for as many as this process may use.
-        precision: "high" computes in float32 throughout, and so does "normal" so far. "low" rounds the constant weights
-            of recurrent layers and of matrix products with up to 4 rows to bfloat16, half the bytes to read, and
-            computes in float32 with them.
+        precision: of products with constant weights; all sums, and everything else, are float32.
+            "high": float32.
+            "normal": as "high", but where the processor has AMX, convolutions and matrix products split each number in
+            two of bfloat16, which keep 16 bits of its 24. An infinity among them gives NaN.
+            "low": weights of recurrent layers and of matrix products with up to 4 rows are rounded to bfloat16, half
+            the bytes to read. Where the processor has AMX, or is AMD's with AVX-512-BF16, convolutions and larger
+            products round both operands to bfloat16; elsewhere they stay in float32.
 
     Raises:
         FormatError: the file cannot be read, or is damaged.

@@ -21,11 +21,13 @@ MINNOW_BF16_TARGET void pixels_of(const Bf16Tile& t, const char* in, float* out)
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
     for (int b = 0; b < NB; ++b) sum[r][b] = _mm512_setzero_ps();
+  const int64_t terms = t.split ? 3 : 1;
   for (int64_t o = 0; o < t.outer; ++o) {
     const char* w = t.w + o * t.w_outer;
     for (int64_t m = 0; m < t.middle; ++m) {
-      for (int64_t i = 0; i < t.inner; ++i, w += kBf16StepBytes) {
-        const char* from = in + o * t.in_outer + m * t.in_middle + i * t.in_inner;
+      for (int64_t step = 0; step < t.inner * terms; ++step) {
+        const int64_t i = step / terms, term = step % terms;
+        const char* from = in + o * t.in_outer + m * t.in_middle + i * t.in_inner + (term == 1 ? t.in_left : 0);
         for (int pair = 0; pair < 16; ++pair) {
           __m512i weight[NB];
 #pragma GCC unroll 2
@@ -41,6 +43,7 @@ MINNOW_BF16_TARGET void pixels_of(const Bf16Tile& t, const char* in, float* out)
                   _mm512_dpbf16_ps(sum[r][b], reinterpret_cast<__m512bh>(both), reinterpret_cast<__m512bh>(weight[b]));
           }
         }
+        if (term > 0 || !t.split) w += kBf16StepBytes;  // the first part of split weights is used twice
       }
     }
   }

@@ -16,14 +16,15 @@ constexpr int64_t kHeadBytes = 64 + 4 * kBf16Pixels * kTileColumns;
 }  // namespace
 
 bool Bf16Gemm::takes(int64_t m, int64_t n, int64_t k, Precision precision) {
-  if (precision != Precision::kLow || m == 0) return false;
-  return m <= kBf16Rows || (bf16_unit() != nullptr && n >= kBf16Columns && k >= kBf16Depth);
+  if (m == 0) return false;
+  if (m <= kBf16Rows) return precision == Precision::kLow;
+  return bf16_gain(precision) > 1 && n >= kBf16Columns && k >= kBf16Depth;
 }
 
-Bf16Gemm::Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads)
-    : m_(m), n_(n), k_(k), threads_(threads), activation_(activation) {
+Bf16Gemm::Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads, Precision precision)
+    : m_(m), n_(n), k_(k), threads_(threads), split_(precision == Precision::kNormal), activation_(activation) {
   if (few_rows()) return;
-  const int64_t row_bytes = 2 * round_up(k, kBf16Depth), tiles = ceil_div(m, kBf16Pixels);
+  const int64_t row_bytes = 2 * parts() * round_up(k, kBf16Depth), tiles = ceil_div(m, kBf16Pixels);
   bands_ = std::clamp<int64_t>(ceil_div(m * row_bytes, kBandBytes), 1, tiles);
   // Several pieces of work for each thread. Bands are better cut than columns, whose rows are rounded for each group.
   if (threads > 1) bands_ = std::min<int64_t>(tiles, round_up(std::max<int64_t>(bands_, 4 * threads), threads));
@@ -34,10 +35,12 @@ Bf16Gemm::Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation
 
 // Tiles read whole: rows behind the last one of a band must be there.
 int64_t Bf16Gemm::worker_bytes() const {
-  return few_rows() ? 0 : kHeadBytes + (band_rows_ + kBf16Pixels) * 2 * round_up(k_, kBf16Depth);
+  return few_rows() ? 0 : kHeadBytes + (parts() * band_rows_ + kBf16Pixels) * 2 * round_up(k_, kBf16Depth);
 }
 
-std::string Bf16Gemm::scheme() const { return few_rows() ? "gemv_bf16" : std::string("gemm_") + bf16_unit()->name; }
+std::string Bf16Gemm::scheme() const {
+  return few_rows() ? "gemv_bf16" : std::string("gemm_") + bf16_unit()->name + (split_ ? "_split" : "");
+}
 
 void Bf16Gemm::run_rows(const GemmCall& call) const {
   const Bf16RowsCall rows = {call.a, call.lda, call.packed_b,   call.bias,       call.start, call.c, call.ldc,
@@ -70,16 +73,20 @@ void Bf16Gemm::run_item(const GemmCall& call, int64_t band, int64_t group, char*
   const int64_t begin = band * band_rows_, rows = std::min(m_ - begin, band_rows_);
   const int64_t steps = ceil_div(k_, kBf16Depth), blocks = ceil_div(n_, kBf16Columns), pairs = ceil_div(blocks, 2);
   int64_t* held = reinterpret_cast<int64_t*>(space);
-  char* rounded = space + kHeadBytes;  // [step][row][32]
+  char* rounded = space + kHeadBytes;                     // [part][step][row][32]
+  const int64_t plane = steps * band_rows_ * kBf16Depth;  // numbers
   if (*held != band) {
+    uint16_t* to = reinterpret_cast<uint16_t*>(rounded);
     for (int64_t r = 0; r < rows; ++r)
-      bf16_round_row(call.a + (begin + r) * call.lda, k_, steps * kBf16Depth,
-                     reinterpret_cast<uint16_t*>(rounded) + r * kBf16Depth, band_rows_ * kBf16Depth);
+      bf16_round_row(call.a + (begin + r) * call.lda, k_, steps * kBf16Depth, to + r * kBf16Depth,
+                     split_ ? to + plane + r * kBf16Depth : nullptr, band_rows_ * kBf16Depth);
     *held = band;
   }
   Bf16Tile t;
   t.in_pixel = 2 * kBf16Depth;
-  t.w_block = steps * kBf16StepBytes;
+  t.w_block = parts() * steps * kBf16StepBytes;
+  t.split = split_;
+  t.in_left = 2 * plane;
   t.inner = steps;
   t.in_inner = band_rows_ * t.in_pixel;
   t.sums = reinterpret_cast<float*>(space + 64);

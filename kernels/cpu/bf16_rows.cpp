@@ -99,25 +99,6 @@ void bf16_rows_blocks(const Bf16RowsCall& g, int64_t stride, int rows, int64_t b
   return blocks_of<4, 2>(g, stride, begin, end);
 }
 
-// The upper halves of f32, rounded: in the lower half of each number of 32 bits.
-template <class DU>
-HWY_INLINE hn::Vec<DU> rounded(DU bits, hn::Vec<DU> x) {
-  const auto half = hn::Add(hn::Set(bits, 0x7fffu), hn::And(hn::ShiftRight<16>(x), hn::Set(bits, 1u)));
-  const auto is_nan = hn::Gt(hn::And(x, hn::Set(bits, 0x7fffffffu)), hn::Set(bits, 0x7f800000u));
-  return hn::ShiftRight<16>(hn::IfThenElse(is_nan, hn::Or(x, hn::Set(bits, 0x400000u)), hn::Add(x, half)));
-}
-
-// Rows of one block, two by two: `even` and `odd` are `kLanes` numbers each.
-void bf16_pack_pairs(const float* even, const float* odd, uint32_t* to, int64_t n) {
-  const hn::ScalableTag<uint32_t> bits;
-  const hn::ScalableTag<float> d;
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const auto first = rounded(bits, hn::BitCast(bits, hn::LoadU(d, even + i)));
-    const auto second = rounded(bits, hn::BitCast(bits, hn::LoadU(d, odd + i)));
-    hn::StoreU(hn::Or(first, hn::ShiftLeft<16>(second)), bits, to + i);
-  }
-}
-
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -128,7 +109,6 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 
 HWY_EXPORT(bf16_rows_blocks);
-HWY_EXPORT(bf16_pack_pairs);
 
 void bf16_rows(const Bf16RowsCall& call, int rows, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(bf16_rows_blocks)(call, bf16_pairs(call.k) * pack_width(), rows, begin, end);
@@ -136,28 +116,31 @@ void bf16_rows(const Bf16RowsCall& call, int rows, int64_t begin, int64_t end) {
 
 int64_t bf16_pairs(int64_t k) { return round_up(k, bf16_unit() != nullptr ? kBf16Depth : 2) / 2; }
 
-int64_t bf16_packed_floats(int64_t k, int64_t n) { return bf16_pairs(k) * round_up(n, pack_width()); }
+int64_t bf16_packed_floats(int64_t k, int64_t n, bool split) {
+  return bf16_pairs(k) * round_up(n, pack_width()) * (split ? 2 : 1);
+}
 
-void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool) {
-  constexpr int64_t kPiece = 32, kMostLanes = 16;  // of k
-  const int64_t pack = pack_width();
+void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, bool split, float* packed,
+                 ThreadPool* pool) {
+  constexpr int64_t kMostLanes = 16;
+  const int64_t pack = pack_width(), pairs = bf16_pairs(k), parts = split ? 2 : 1;
   auto pack_blocks = [&](int64_t first, int64_t last, int) {
-    alignas(64) float even[kPiece / 2 * kMostLanes], odd[kPiece / 2 * kMostLanes];
+    alignas(64) float numbers[kBf16Depth * kMostLanes];  // of a step: [pair][column][2]
+    alignas(64) uint16_t rounded[kBf16Depth * kMostLanes], left[kBf16Depth * kMostLanes];
     for (int64_t block = first; block < last; ++block) {
       const int64_t lanes = std::min(pack, n - block * pack);
-      const int64_t pairs = bf16_pairs(k);
-      uint32_t* to = reinterpret_cast<uint32_t*>(packed) + block * pairs * pack;
-      std::fill(to + k / 2 * pack, to + pairs * pack, 0u);
-      for (int64_t k0 = 0; k0 < k; k0 += kPiece) {
-        const int64_t steps = std::min(kPiece, k - k0), numbers = ceil_div(steps, 2) * pack;
-        std::fill(even, even + numbers, 0.0f);
-        std::fill(odd, odd + numbers, 0.0f);
-        for (int64_t i = 0; i < steps; ++i) {
-          float* row = (i % 2 == 0 ? even : odd) + i / 2 * pack;
-          const float* from = transposed ? b + block * pack * ldb + k0 + i : b + (k0 + i) * ldb + block * pack;
-          for (int64_t l = 0; l < lanes; ++l) row[l] = from[transposed ? l * ldb : l];
+      uint32_t* to = reinterpret_cast<uint32_t*>(packed) + block * pairs * parts * pack;
+      for (int64_t k0 = 0; k0 < 2 * pairs; k0 += kBf16Depth) {
+        std::fill(numbers, numbers + kBf16Depth * pack, 0.0f);
+        for (int64_t i = k0; i < std::min(k, k0 + kBf16Depth); ++i) {
+          float* column = numbers + (i - k0) / 2 * 2 * pack + i % 2;
+          const float* from = transposed ? b + block * pack * ldb + i : b + i * ldb + block * pack;
+          for (int64_t l = 0; l < lanes; ++l) column[2 * l] = from[transposed ? l * ldb : l];
         }
-        HWY_DYNAMIC_DISPATCH(bf16_pack_pairs)(even, odd, to + k0 / 2 * pack, numbers);
+        bf16_round_row(numbers, kBf16Depth * pack, kBf16Depth * pack, rounded, left, kBf16Depth);
+        const int64_t count = std::min(kBf16Depth / 2, pairs - k0 / 2) * pack;
+        for (int part = 0; part < parts; ++part, to += count)
+          std::memcpy(to, part == 0 ? rounded : left, static_cast<size_t>(count) * sizeof(uint32_t));
       }
     }
   };

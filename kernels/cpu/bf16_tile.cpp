@@ -14,45 +14,61 @@ namespace minnow::HWY_NAMESPACE {
 using D = hn::CappedTag<float, 16>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
-// 16 numbers, to the nearest, ties to even; NaN stays NaN.
-HWY_INLINE void round16(const float* from, uint16_t* to) {
+// What is rounded to the nearest, ties to even, in the upper halves; NaN stays NaN.
+template <class DU, class V>
+HWY_INLINE V rounded(DU bits, V x) {
+  const auto up = hn::Add(hn::Set(bits, 0x7fffu), hn::And(hn::ShiftRight<16>(x), hn::Set(bits, 1u)));
+  const auto is_nan = hn::Gt(hn::And(x, hn::Set(bits, 0x7fffffffu)), hn::Set(bits, 0x7f800000u));
+  return hn::And(hn::IfThenElse(is_nan, hn::Or(x, hn::Set(bits, 0x400000u)), hn::Add(x, up)),
+                 hn::Set(bits, 0xffff0000u));
+}
+
+// 16 numbers.
+HWY_INLINE void round16(const float* from, uint16_t* to, uint16_t* left) {
   const D d;
   const hn::RebindToUnsigned<D> bits;
   const hn::Rebind<uint16_t, D> half;
   for (int64_t i = 0; i < 16; i += kLanes) {
     const auto x = hn::BitCast(bits, hn::LoadU(d, from + i));
-    const auto up = hn::Add(hn::Set(bits, 0x7fffu), hn::And(hn::ShiftRight<16>(x), hn::Set(bits, 1u)));
-    const auto is_nan = hn::Gt(hn::And(x, hn::Set(bits, 0x7fffffffu)), hn::Set(bits, 0x7f800000u));
-    const auto y = hn::IfThenElse(is_nan, hn::Or(x, hn::Set(bits, 0x400000u)), hn::Add(x, up));
+    const auto y = rounded(bits, x);
     hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(y)), half, to + i);
+    if (left == nullptr) continue;
+    const auto rest = hn::BitCast(bits, hn::Sub(hn::BitCast(d, x), hn::BitCast(d, y)));
+    const auto exponent = hn::Set(bits, 0x7f800000u);
+    const auto finite = hn::Ne(hn::And(y, exponent), exponent);
+    hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(hn::IfThenElseZero(finite, rounded(bits, rest)))), half,
+               left + i);
   }
 }
 
-void round_row(const float* from, int64_t n, int64_t count, uint16_t* to, int64_t step) {
+void round_row(const float* from, int64_t n, int64_t count, uint16_t* to, uint16_t* left, int64_t step) {
   for (int64_t i = 0; i < count; i += 16) {
-    uint16_t* at = to + i / 32 * step + i % 32;
+    const int64_t at = i / 32 * step + i % 32;
+    uint16_t* left_at = left == nullptr ? nullptr : left + at;
     if (i + 16 <= n) {
-      round16(from + i, at);
+      round16(from + i, to + at, left_at);
     } else {
       float part[16] = {};
       if (i < n) std::memcpy(part, from + i, static_cast<size_t>(n - i) * sizeof(float));
-      round16(part, at);
+      round16(part, to + at, left_at);
     }
   }
 }
 
-void round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to) {
+void round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
+                  uint16_t* left) {
   const float* blocks[2] = {first, second};
   for (int b = 0; b < 2; ++b) {
     const int64_t lanes = std::clamp<int64_t>(channels - 16 * b, 0, 16);
     for (int64_t p = 0; p < pixels; ++p) {
-      uint16_t* at = to + 32 * p + 16 * b;
+      const int64_t at = 32 * p + 16 * b;
+      uint16_t* left_at = left == nullptr ? nullptr : left + at;
       if (lanes == 16) {
-        round16(blocks[b] + 16 * p, at);
+        round16(blocks[b] + 16 * p, to + at, left_at);
       } else {
         float part[16] = {};
         if (lanes > 0) std::memcpy(part, blocks[b] + 16 * p, static_cast<size_t>(lanes) * sizeof(float));
-        round16(part, at);
+        round16(part, to + at, left_at);
       }
     }
   }
@@ -105,11 +121,12 @@ HWY_EXPORT(round_row);
 HWY_EXPORT(round_blocks);
 HWY_EXPORT(finish);
 
-void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, int64_t step) {
-  HWY_DYNAMIC_DISPATCH(round_row)(from, n, count, to, step);
+void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, uint16_t* left, int64_t step) {
+  HWY_DYNAMIC_DISPATCH(round_row)(from, n, count, to, left, step);
 }
-void bf16_round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to) {
-  HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to);
+void bf16_round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
+                       uint16_t* left) {
+  HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to, left);
 }
 void bf16_finish(const Bf16Result& result) { HWY_DYNAMIC_DISPATCH(finish)(result); }
 
@@ -122,23 +139,30 @@ void multiply_tiles(Tiles& tiles, const Bf16Tile& t) {
   if constexpr (B > 1) tiles.template zero<1>();
   if constexpr (P > 1) tiles.template zero<2>();
   if constexpr (P > 1 && B > 1) tiles.template zero<3>();
+  const auto add = [&](const char* in, const char* w) {
+    tiles.template load<4>(in, t.in_pixel);
+    tiles.template load<6>(w, kAmxBytes);
+    tiles.template add_product<0, 4, 6>();
+    if constexpr (B > 1) {
+      tiles.template load<7>(w + t.w_block, kAmxBytes);
+      tiles.template add_product<1, 4, 7>();
+    }
+    if constexpr (P > 1) {
+      tiles.template load<5>(in + kAmxRows * t.in_pixel, t.in_pixel);
+      tiles.template add_product<2, 5, 6>();
+    }
+    if constexpr (P > 1 && B > 1) tiles.template add_product<3, 5, 7>();
+  };
   for (int64_t o = 0; o < t.outer; ++o) {
     const char* w = t.w + o * t.w_outer;
     for (int64_t m = 0; m < t.middle; ++m) {
       for (int64_t i = 0; i < t.inner; ++i, w += kBf16StepBytes) {
         const char* in = t.in + o * t.in_outer + m * t.in_middle + i * t.in_inner;
-        tiles.template load<4>(in, t.in_pixel);
-        tiles.template load<6>(w, kAmxBytes);
-        tiles.template add_product<0, 4, 6>();
-        if constexpr (B > 1) {
-          tiles.template load<7>(w + t.w_block, kAmxBytes);
-          tiles.template add_product<1, 4, 7>();
-        }
-        if constexpr (P > 1) {
-          tiles.template load<5>(in + kAmxRows * t.in_pixel, t.in_pixel);
-          tiles.template add_product<2, 5, 6>();
-        }
-        if constexpr (P > 1 && B > 1) tiles.template add_product<3, 5, 7>();
+        add(in, w);
+        if (!t.split) continue;
+        add(in + t.in_left, w);
+        w += kBf16StepBytes;
+        add(in, w);
       }
     }
   }
@@ -159,14 +183,16 @@ void multiply(const Bf16Tile& t) {
   }
 }
 
-constexpr Bf16Unit kEmulated = {"amx_emulated", 16, EmulatedTiles::begin, EmulatedTiles::end, multiply<EmulatedTiles>};
+constexpr double kAmxGain = 16;
+constexpr Bf16Unit kEmulated = {"amx_emulated", kAmxGain, EmulatedTiles::begin, EmulatedTiles::end,
+                                multiply<EmulatedTiles>};
 
 // Whether a unit multiplies as the emulation: exactly where all sums are small integers, which no order of summing
 // changes, nearly so elsewhere. All numbers of tiles, and each way through the loops, are tried.
 bool multiplies_right(const Bf16Unit& unit) {
   constexpr int kSteps = 6;
   struct Data {
-    alignas(64) uint16_t in[(kSteps + 1) * 64 * 40], w[2 * kSteps * kBf16StepBytes / 2];
+    alignas(64) uint16_t in[(kSteps + 1) * 64 * 40], w[4 * kSteps * kBf16StepBytes / 2];
     alignas(64) float sums[2][32 * 32];
   };
   const auto data = std::make_unique<Data>();
@@ -183,15 +209,18 @@ bool multiplies_right(const Bf16Unit& unit) {
     for (uint16_t& x : data->in) x = next();
     for (uint16_t& x : data->w) x = next();
     for (int pixels : {1, 16, 17, 32}) {
-      for (int blocks : {1, 2}) {
+      for (int variant = 0; variant < 4; ++variant) {
+        const int blocks = 1 + variant % 2;
         for (float& sum : data->sums[0]) sum = -1;
         std::memcpy(data->sums[1], data->sums[0], sizeof(data->sums[0]));
         Bf16Tile t;
         t.in = reinterpret_cast<const char*>(data->in);
         t.in_pixel = 128;
         t.w = reinterpret_cast<const char*>(data->w);
-        t.w_block = kSteps * kBf16StepBytes;
-        t.outer = 2, t.in_outer = 1280, t.w_outer = 3 * kBf16StepBytes;
+        t.split = variant >= 2;
+        t.in_left = 320;
+        t.w_block = 2 * kSteps * kBf16StepBytes;
+        t.outer = 2, t.in_outer = 1280, t.w_outer = (t.split ? 6 : 3) * kBf16StepBytes;
         t.inner = 3, t.in_inner = 64;
         t.pixels = pixels, t.blocks = blocks;
         t.sums = data->sums[0];
@@ -213,7 +242,7 @@ bool multiplies_right(const Bf16Unit& unit) {
 
 #if HWY_ARCH_X86_64
 
-constexpr Bf16Unit kAmx = {"amx", 16, AmxTiles::begin, AmxTiles::end, multiply<AmxTiles>};
+constexpr Bf16Unit kAmx = {"amx", kAmxGain, AmxTiles::begin, AmxTiles::end, multiply<AmxTiles>};
 
 struct Features {
   bool amx = false, avx512_bf16 = false, amd = false;
@@ -265,6 +294,7 @@ bool survives(const Bf16Unit& unit) {
 
 struct Choice {
   const Bf16Unit* unit = nullptr;
+  bool named = false;
   Status status;
 };
 
@@ -272,6 +302,7 @@ Choice choose() {
   Choice choice;
   const char* variable = std::getenv("MINNOW_BF16");
   const std::string wanted = variable == nullptr ? "" : variable;
+  choice.named = !wanted.empty();
   if (wanted == "none") return choice;
   if (wanted != "" && wanted != "emulated" && wanted != "amx" && wanted != "avx512") {
     choice.status = fail(Code::kUsage, "MINNOW_BF16=%s: it is one of amx, avx512, emulated, none", wanted.c_str());
@@ -303,6 +334,13 @@ const Choice& choice() {
 }  // namespace
 
 const Bf16Unit* bf16_unit() { return choice().unit; }
+
+double bf16_gain(Precision precision) {
+  if (precision == Precision::kHigh || bf16_unit() == nullptr) return 1;
+  const double gain = choice().named ? kAmxGain : bf16_unit()->gain;  // what is asked for by name is used
+  return std::max(1.0, precision == Precision::kNormal ? gain / 3 : gain);
+}
+
 Status bf16_status() { return choice().status; }
 
 }  // namespace minnow

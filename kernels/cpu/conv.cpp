@@ -78,16 +78,16 @@ double winograd_cost(const ConvShape& s, int64_t tile) {
   return sums + 9 * points * tiles * (in + out) + weights / kWeightBytesPerCycle;
 }
 
-std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool low) {
+std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool gated) {
   const int64_t pack = pack_width();
   if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 &&
       s.ocg() % s.icg() == 0)
     return make_conv_depthwise(s);
-  const double gain = low && constant_weights ? conv_bf16_gain(s) : 0;
+  const double gain = constant_weights && !gated ? conv_bf16_gain(s) : 1;
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
   if (constant_weights && square3 && s.group == 1 && !s.plain_input) {
     const double direct = direct_cost(s), two = winograd_cost(s, 2), four = winograd_cost(s, 4);
-    if (std::min(two, four) < 0.95 * direct / std::max(1.0, gain)) return make_conv_winograd(s, two < four ? 2 : 4);
+    if (std::min(two, four) < 0.95 * direct / gain) return make_conv_winograd(s, two < four ? 2 : 4);
   }
   return gain > 1 ? make_conv_bf16(s) : make_conv_direct(s);
 }
@@ -101,13 +101,14 @@ class ConvPacked final : public Kernel {
     ConvShape s;
     MINNOW_RETURN_IF_ERROR(read_conv_shape(node.attrs, node.in[0]->shape, node.in[1]->shape, node.out[0]->shape, &s));
     s.threads = std::max(1, node.threads);
+    s.precision = node.precision;
     s.plain_input = node.in[0]->layout == Layout::kPlain;
     macs_ = s.macs();
     out_channels_ = s.oc;
     const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
     const Tensor* w = node.constant[1];
     gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
-    scheme_ = choose_scheme(s, w != nullptr, node.precision == Precision::kLow && !gated_);
+    scheme_ = choose_scheme(s, w != nullptr, gated_);
     if (w == nullptr) {
       weights_.clear();
     } else if (weights_.empty() || packing != scheme_->packing()) {

@@ -17,6 +17,7 @@ struct ConvShape {
   int64_t top, left;               // padding before the input; what is after it follows from the output's size
   Activation activation;
   int threads = 1;
+  Precision precision = Precision::kHigh;
   bool plain_input = false;  // x is not packed: few channels, and one group
 
   int64_t icg() const { return ic / group; }
@@ -59,7 +60,8 @@ std::unique_ptr<DepthwiseScheme> make_conv_depthwise(const ConvShape& shape);
 // Kernel 3x3, stride and dilation 1, one group; output tiles of 2x2 or 4x4.
 std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile);
 
-// With weights and input rounded to bf16: how many times the products of f32 in a cycle, or 0 where it cannot be.
+// With weights and input as one or two numbers of bf16: how many times faster than in f32, by the precision; 1: f32 it
+// is.
 double conv_bf16_gain(const ConvShape& shape);
 std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape);
 

@@ -24,7 +24,7 @@ class ConvBf16 final : public ConvScheme {
     // An image that is one row of pixels is cut into lines of a tile each.
     width_ = flat_ ? kBf16Pixels : s_.ow;
     lines_ = flat_ ? ceil_div(s_.oh * s_.ow, width_) : s_.oh;
-    const int64_t line_bytes = (flat_ ? width_ : s_.sh * span()) * chunks_ * kPixelBytes;
+    const int64_t line_bytes = (flat_ ? width_ : s_.sh * span()) * parts() * chunks_ * kPixelBytes;
     int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, kBandBytes));
     // Several pieces of work for each thread. Where lines are too few, columns are cut too.
     if (s_.threads > 1) bands = std::max(bands, ceil_div(4 * s_.threads, std::max<int64_t>(1, s_.n)));
@@ -33,11 +33,11 @@ class ConvBf16 final : public ConvScheme {
     bands_ = ceil_div(lines_, band_lines_);
     const int64_t pieces = std::max<int64_t>(1, bands_ * s_.n);
     if (s_.threads > 1) groups_ = std::min(ceil_div(blocks_, kBf16Blocks), ceil_div(4 * s_.threads, pieces));
-    name_ = std::string(flat_ ? "gemm_" : "direct_") + bf16_unit()->name;
+    name_ = std::string(flat_ ? "gemm_" : "direct_") + bf16_unit()->name + (split() ? "_split" : "");
   }
 
   const char* name() const override { return name_.c_str(); }
-  const char* packing() const override { return "bf16"; }
+  const char* packing() const override { return split() ? "bf16_split" : "bf16"; }
   int64_t packed_floats() const override { return blocks_ * block_bytes() / 4; }
 
   // [output block][32 input channels][kh][kw][pairs of channels][output channel][2]
@@ -53,8 +53,10 @@ class ConvBf16 final : public ConvScheme {
               const int64_t out = o + i / 2, in = c + 2 * pair + i % 2;
               numbers[i] = out < s_.oc && in < s_.ic ? w[(out * s_.ic + in) * taps + tap] : 0.0f;
             }
-            bf16_round_row(numbers, 2 * kBf16Columns, 2 * kBf16Columns, to, 0);
+            uint16_t* left = s_.precision == Precision::kNormal ? to + kBf16StepBytes / 2 : nullptr;
+            bf16_round_row(numbers, 2 * kBf16Columns, 2 * kBf16Columns, to, left, 0);
             to += 2 * kBf16Columns;
+            if (pair + 1 == kBf16Depth / 2) to += (parts() - 1) * kBf16StepBytes / 2;
           }
   }
 
@@ -73,26 +75,35 @@ class ConvBf16 final : public ConvScheme {
   }
 
  private:
-  int64_t block_bytes() const { return chunks_ * s_.kh * s_.kw * kBf16StepBytes; }
+  bool split() const { return s_.precision == Precision::kNormal; }
+  int64_t parts() const { return split() ? 2 : 1; }
+  int64_t step_bytes() const { return parts() * kBf16StepBytes; }
+  int64_t block_bytes() const { return chunks_ * s_.kh * s_.kw * step_bytes(); }
   // Input pixels that a line of output reads, and input rows that some lines do.
   int64_t span() const { return flat_ ? width_ : (std::max<int64_t>(1, s_.ow) - 1) * s_.sw + (s_.kw - 1) * s_.dw + 1; }
   int64_t rows(int64_t lines) const { return flat_ ? lines : (lines - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1; }
   // Tiles read whole: pixels behind the last one must be there.
   int64_t worker_bytes() const {
-    return kHeadBytes + (chunks_ * rows(band_lines_) * span() + kBf16Pixels * s_.sw) * kPixelBytes;
+    return kHeadBytes + (parts() * chunks_ * rows(band_lines_) * span() + kBf16Pixels * s_.sw) * kPixelBytes;
   }
 
   // The part of the band that lies inside the image, and zeros for columns of padding. Rows of padding stay unset, for
   // no tile reads them but beyond its own pixels.
   void round_band(const float* image, int64_t line_begin, int64_t line_end, char* band) const {
     const int64_t pixels = s_.ih * s_.iw, count = rows(line_end - line_begin);
+    const int64_t part_bytes = chunks_ * count * span() * kPixelBytes;
+    const auto clear = [&](char* to, int64_t n) {
+      for (int64_t part = 0; part < parts(); ++part)
+        std::memset(to + part * part_bytes, 0, static_cast<size_t>(n * kPixelBytes));
+    };
     for (int64_t c = 0; c < chunks_; ++c, band += count * span() * kPixelBytes) {
       const float* first = image + 2 * c * pixels * kBf16Columns;
       const int64_t channels = s_.ic - c * kBf16Depth;
       const auto round = [&](int64_t from, int64_t n, char* to) {
         const float* at = first + from * kBf16Columns;
         bf16_round_blocks(at, channels > kBf16Columns ? at + pixels * kBf16Columns : nullptr, channels, n,
-                          reinterpret_cast<uint16_t*>(to));
+                          reinterpret_cast<uint16_t*>(to),
+                          split() ? reinterpret_cast<uint16_t*>(to + part_bytes) : nullptr);
       };
       if (flat_) {
         round(line_begin * width_, std::min(pixels, line_end * width_) - line_begin * width_, band);
@@ -102,10 +113,9 @@ class ConvBf16 final : public ConvScheme {
       const int64_t first_row = line_begin * s_.sh - s_.top;
       for (int64_t y = std::max<int64_t>(0, first_row); y < std::min(s_.ih, first_row + count); ++y) {
         char* to = band + (y - first_row) * span() * kPixelBytes;
-        std::memset(to, 0, static_cast<size_t>(left * kPixelBytes));
+        clear(to, left);
         round(y * s_.iw, columns, to + left * kPixelBytes);
-        const int64_t after = span() - left - columns;
-        std::memset(to + (left + columns) * kPixelBytes, 0, static_cast<size_t>(after * kPixelBytes));
+        clear(to + (left + columns) * kPixelBytes, span() - left - columns);
       }
     }
   }
@@ -127,7 +137,9 @@ class ConvBf16 final : public ConvScheme {
     t.w_block = block_bytes();
     t.outer = chunks_;
     t.in_outer = rows(line_end - line_begin) * row_bytes;
-    t.w_outer = s_.kh * s_.kw * kBf16StepBytes;
+    t.split = split();
+    t.in_left = chunks_ * t.in_outer;
+    t.w_outer = s_.kh * s_.kw * step_bytes();
     t.in_middle = s_.dh * row_bytes;
     t.inner = s_.kw;
     t.in_inner = s_.dw * kPixelBytes;
@@ -140,7 +152,7 @@ class ConvBf16 final : public ConvScheme {
                       first_row = flat_ ? line_begin : line_begin * s_.sh - s_.top;
         const Taps taps = flat_ ? Taps{0, 1} : taps_inside(row, s_.ih, s_.kh, s_.dh);
         t.middle = taps.end - taps.begin;
-        t.w = reinterpret_cast<const char*>(call.w) + block * block_bytes() + taps.begin * s_.kw * kBf16StepBytes;
+        t.w = reinterpret_cast<const char*>(call.w) + block * block_bytes() + taps.begin * s_.kw * step_bytes();
         const char* in = band + (row - first_row + taps.begin * s_.dh) * row_bytes;
         const int64_t width = flat_ ? std::min(width_, s_.oh * s_.ow - line * width_) : width_;
         for (int64_t x = 0; x < width; x += kBf16Pixels) {
@@ -170,7 +182,7 @@ class ConvBf16 final : public ConvScheme {
 
 double conv_bf16_gain(const ConvShape& s) {
   const bool fits = s.group == 1 && !s.plain_input && s.ic >= kBf16Columns && s.oc >= kBf16Columns && s.oh * s.ow >= 4;
-  return fits && bf16_unit() != nullptr ? bf16_unit()->gain : 0;
+  return fits ? bf16_gain(s.precision) : 1;
 }
 
 std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape) { return std::make_unique<ConvBf16>(shape); }

@@ -87,10 +87,10 @@ class Linear final : public Kernel {
     const Tensor* w = node.constant[1];
     low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     if (low_) {
-      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation, std::max(1, node.threads));
+      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation, std::max(1, node.threads), node.precision);
       if (low_weights_.empty()) {
-        low_weights_.allocate(bf16_packed_floats(s_.k, s_.n));
-        bf16_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, low_weights_.data(), nullptr);
+        low_weights_.allocate(low_gemm_.packed_floats());
+        low_gemm_.pack_b(w->as<float>(), s_.k, true, low_weights_.data(), nullptr);
       }
     } else if (w == nullptr) {
       weights_.clear();

@@ -140,13 +140,16 @@ class MatMul final : public Kernel {
     packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
     const Tensor* b = node.constant[1];
     low_ = b != nullptr && (s_.m == 1 || !s_.transpose_a) && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
+    const int threads = std::max(1, node.threads);
+    spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
     if (low_) {
-      low_packed_ = round_up(bf16_packed_floats(s_.k, s_.n), 16);
+      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads, node.precision);
+      low_packed_ = round_up(low_gemm_.packed_floats(), 16);
       if (low_weights_.empty()) {
         low_weights_.allocate(s_.b_matrices * low_packed_);
         for (int64_t i = 0; i < s_.b_matrices; ++i)
-          bf16_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
-                      low_weights_.data() + i * low_packed_, nullptr);
+          low_gemm_.pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b,
+                           low_weights_.data() + i * low_packed_, nullptr);
       }
     } else if (b == nullptr) {
       weights_.clear();
@@ -156,12 +159,9 @@ class MatMul final : public Kernel {
         gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
                     weights_.data() + i * packed_, nullptr);
     }
-    const int threads = std::max(1, node.threads);
     constant_ = b != nullptr;
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
-    spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
     gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads);
-    if (low_) low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads);
     // Per thread, or for all together: B packed, and the space of the product.
     space_floats_ = few_rows_ ? 0
                     : low_    ? round_up(low_gemm_.workspace_bytes() / 4, 16)

@@ -93,7 +93,7 @@ Status infer_recurrent(InferContext& c, Layer layer) {
 struct Weights {
   int64_t n = 0, k = 0;
   int64_t packed_floats(bool low) const {
-    return round_up(low ? bf16_packed_floats(k, n) : gemm_packed_floats(k, n), 16);
+    return round_up(low ? bf16_packed_floats(k, n, false) : gemm_packed_floats(k, n), 16);
   }
 };
 
@@ -160,7 +160,8 @@ class Recurrent final : public Kernel {
     const bool packed_low = low_, packed_input_low = input_low_;
     low_ = constant && node.precision == Precision::kLow && part_rows_ <= kLowRows;
     input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
-    if (input_low_) input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads);
+    if (input_low_)
+      input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads, node.precision);
     streams_ = low_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
     const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
     pooled_ = pooled && !streams_;
@@ -213,8 +214,11 @@ class Recurrent final : public Kernel {
     return at;
   }
   int64_t direction_floats() const {
-    return input_.packed_floats(input_low_) + recurrent_[0].packed_floats(low_) +
+    return input_floats() + recurrent_[0].packed_floats(low_) +
            (recurrent_[1].n > 0 ? recurrent_[1].packed_floats(low_) : 0);
+  }
+  int64_t input_floats() const {
+    return input_low_ ? round_up(input_low_gemm_.packed_floats(), 16) : input_.packed_floats(false);
   }
   // What a column of packed recurrent weights takes.
   int64_t row_floats() const { return low_ ? bf16_pairs(hidden_) : hidden_; }
@@ -222,15 +226,23 @@ class Recurrent final : public Kernel {
 
   void pack(const float* w, const float* r, float* to) const {
     for (int d = 0; d < directions_; ++d) {
-      (input_low_ ? bf16_pack_b : gemm_pack_b)(w + d * input_.n * features_, features_, true, features_, input_.n, to,
-                                               nullptr);
-      to += input_.packed_floats(input_low_);
+      const float* rows_of_input = w + d * input_.n * features_;
+      if (input_low_) {
+        input_low_gemm_.pack_b(rows_of_input, features_, true, to, nullptr);
+      } else {
+        gemm_pack_b(rows_of_input, features_, true, features_, input_.n, to, nullptr);
+      }
+      to += input_floats();
       const float* rows = r + d * input_.n * hidden_;
       for (const Weights& part : recurrent_) {
         if (part.n == 0) continue;
         for (int64_t gate = 0; gate < part.n / stride_; ++gate) {
-          (low_ ? bf16_pack_b : gemm_pack_b)(rows, hidden_, true, hidden_, hidden_, to + gate * stride_ * row_floats(),
-                                             nullptr);
+          float* gate_at = to + gate * stride_ * row_floats();
+          if (low_) {
+            bf16_pack_b(rows, hidden_, true, hidden_, hidden_, false, gate_at, nullptr);
+          } else {
+            gemm_pack_b(rows, hidden_, true, hidden_, hidden_, gate_at, nullptr);
+          }
           rows += hidden_ * hidden_;
         }
         to += part.packed_floats(low_);
@@ -278,7 +290,7 @@ class Recurrent final : public Kernel {
       Operands<T>& o = operands[d];
       if constexpr (std::is_same_v<T, float>) {
         o.weights = packed + d * direction_floats();
-        o.recurrent[0] = o.weights + input_.packed_floats(input_low_);
+        o.recurrent[0] = o.weights + input_floats();
         o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats(low_);
       } else {
         o.weights = w + d * n * features_;

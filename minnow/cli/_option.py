@@ -41,8 +41,8 @@ BATCH = click.option(
 THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
 PRECISION = click.option(
     "--precision", type=click.Choice(["high", "normal", "low"]), default="high",
-    help="high: float32 everywhere; normal: as high, so far; low: weights of bfloat16 where reading them is what "
-    "takes time.",
+    help="high: float32 everywhere; normal: 16 bits of each factor, where that is faster (AMX); low: 8 bits, bfloat16, "
+    "where that is faster.",
 )  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Precision "low" against the numpy references, given weights that numpy has rounded to bfloat16."""
+"""Precisions "low" and "normal" against the numpy references.
+
+"low" is given operands that numpy has rounded to bfloat16, so that it has to be as exact as "high" is."""
 
 from __future__ import annotations
 
@@ -63,8 +65,15 @@ def products(threads: int) -> list[str]:
     return wrong
 
 
-def products_of_tiles(threads: int) -> list[str]:
-    """The same with rounded rows too, where there is a unit for them."""
+def factor(x: np.ndarray, precision: int) -> np.ndarray:
+    return rounded(x) if precision == LOW else x
+
+
+ROOM = {LOW: 2e-6, NORMAL: 2e-5}
+
+
+def products_of_tiles(threads: int, precision: int) -> list[str]:
+    """The same with rounded, or split, rows too, where there is a unit for them."""
     rng = np.random.default_rng(8)
     wrong = []
     for rows, inputs, outputs in itertools.product(
@@ -73,16 +82,17 @@ def products_of_tiles(threads: int) -> list[str]:
         x, w, b = normal(rng, rows, inputs), normal(rng, outputs, inputs), normal(rng, outputs)
         residual = normal(rng, rows, outputs)
         tiled = inputs >= 32 and outputs >= 16
-        exact = (rounded(x) if tiled else x).astype(np.float64) @ (rounded(w) if tiled else w).T.astype(np.float64)
-        linear = run("Linear", {"activation": "relu"}, [x, w, b, residual], threads=threads)[0]
-        silu = run("Linear", {"activation": "silu"}, [x, w, b], threads=threads)[0]
-        matmul = run("MatMul", {}, [x, np.ascontiguousarray(w.T)], threads=threads)[0]
+        kind = precision if tiled else HIGH
+        exact = factor(x, kind).astype(np.float64) @ factor(w, kind).T.astype(np.float64)
+        linear = run("Linear", {"activation": "relu"}, [x, w, b, residual], threads=threads, precision=precision)[0]
+        silu = run("Linear", {"activation": "silu"}, [x, w, b], threads=threads, precision=precision)[0]
+        matmul = run("MatMul", {}, [x, np.ascontiguousarray(w.T)], threads=threads, precision=precision)[0]
         for got, want in (
             (linear, np.maximum(exact + b + residual, 0)),
             (silu, (exact + b) / (1 + np.exp(-exact - b))),
             (matmul, exact),
         ):
-            if error(got, want) > 2e-6:
+            if error(got, want) > ROOM[precision]:
                 wrong.append(f"{rows} x {inputs} x {outputs}: {error(got, want):.2g}")
     return wrong
 
@@ -97,7 +107,7 @@ CONVOLUTIONS = [
 ]  # fmt: skip
 
 
-def convolutions_of_tiles(threads: int) -> list[str]:
+def convolutions_of_tiles(threads: int, precision: int) -> list[str]:
     rng = np.random.default_rng(9)
     wrong = []
     for case in CONVOLUTIONS:
@@ -105,14 +115,14 @@ def convolutions_of_tiles(threads: int) -> list[str]:
         x, w = normal(rng, n, channels, height, width), normal(rng, outputs, channels, kernel, kernel) / kernel
         b = normal(rng, outputs)
         attrs = {"strides": [stride] * 2, "pads": [padding] * 4, "dilations": [dilation] * 2, "group": 1}
-        exact = get("Conv").evaluate([rounded(x), rounded(w), b], attrs)[0]
+        exact = get("Conv").evaluate([factor(x, precision), factor(w, precision), b], attrs)[0]
         residual = normal(rng, *exact.shape)
-        plain = _engine.run_op("Conv", attrs, [x, w, b], 1, threads, True, True, LOW)[0]
+        plain = _engine.run_op("Conv", attrs, [x, w, b], 1, threads, True, True, precision)[0]
         added = {**attrs, "activation": "silu"}
-        more = _engine.run_op("Conv", added, [x, w, b, residual], 1, threads, True, True, LOW)[0]
+        more = _engine.run_op("Conv", added, [x, w, b, residual], 1, threads, True, True, precision)[0]
         sums = exact + residual
         for got, want in ((plain, exact), (more, sums / (1 + np.exp(-sums)))):
-            if error(got, want) > 2e-6:
+            if error(got, want) > ROOM[precision]:
                 wrong.append(f"{case}: {error(got, want):.2g}")
     return wrong
 
@@ -301,7 +311,8 @@ if __name__ == "__main__":
         many = minnow.load(Path(folder, "m.mnn"), precision="low")
     scheme = many.profile({"x": np.zeros((40, 90), np.float32)}, 1)[0]["scheme"]
     if scheme != "gemm_packed":
-        lines += [line for n in (1, 3) for line in products_of_tiles(n) + convolutions_of_tiles(n)]
+        for n, level in itertools.product((1, 3), (LOW, NORMAL)):
+            lines += products_of_tiles(n, level) + convolutions_of_tiles(n, level)
         lines += specials_of_tiles()
     sys.stdout.write("\n".join([f"{_engine.isa()} {scheme}", *lines, ""]))
     sys.exit(bool(lines))

@@ -69,8 +69,10 @@ enum {
   MINNOW_U2
 };
 
-/* MINNOW_NORMAL computes as MINNOW_HIGH so far. MINNOW_LOW rounds weights that are read faster than they are multiplied
- * with, those of recurrent layers and of products of few rows, to bfloat16. */
+/* Of products with constant weights; sums, and everything else, are float32. MINNOW_HIGH: float32. MINNOW_NORMAL: the
+ * same, but 16 bits of each number where the processor has AMX. MINNOW_LOW: bfloat16 where the processor has
+ * instructions for it, and where weights take longer to read than to multiply with: recurrent layers, products of few
+ * rows. */
 typedef int32_t minnow_precision;
 enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 
