@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/half_operands.h"
+#include "kernels/cpu/tile_half.h"
 
 namespace minnow {
 namespace {
@@ -65,7 +66,8 @@ double direct_cost(const ConvShape& s) {
   const double blocks = static_cast<double>(ceil_div(s.oc, pack_width()));
   const double macs = static_cast<double>(s.n * s.oh * s.ow * s.icg() * s.kh * s.kw);
   const double weights = 4.0 * static_cast<double>(s.oc * s.icg() * s.kh * s.kw);
-  return 0.55 * macs * blocks + weights / kWeightBytesPerCycle;
+  const double each = takes_half(s.precision, s.oh * s.ow) ? 0.35 : 0.55;
+  return each * macs * blocks + weights / kWeightBytesPerCycle;
 }
 
 double winograd_cost(const ConvShape& s, int64_t tile) {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/conv.h"
-#include "kernels/cpu/tile.h"
+#include "kernels/cpu/tile_half.h"
 #include "kernels/cpu/transpose.h"
 
 namespace minnow {
@@ -20,6 +20,7 @@ constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 class ConvDirect final : public ConvScheme {
  public:
   explicit ConvDirect(const ConvShape& shape) : s_(shape), pack_(pack_width()) {
+    half_ = takes_half(s_.precision, s_.oh * s_.ow);
     aligned_ = s_.group == 1 || (s_.icg() % pack_ == 0 && s_.ocg() % pack_ == 0);
     const bool pointwise = s_.kh == 1 && s_.kw == 1;
     const bool reads_padding = s_.left > 0 || span() > s_.iw;
@@ -34,7 +35,10 @@ class ConvDirect final : public ConvScheme {
     choose_band();
   }
 
-  const char* name() const override { return flat_ ? "direct_1x1" : copies_ ? "direct_band" : "direct"; }
+  const char* name() const override {
+    if (half_) return flat_ ? "direct_1x1_f16" : "direct_f16";
+    return flat_ ? "direct_1x1" : copies_ ? "direct_band" : "direct";
+  }
   const char* packing() const override { return "direct"; }
 
   // [group][output block][input channel block][kh][kw][channel in block][output channel in block]
@@ -85,9 +89,10 @@ class ConvDirect final : public ConvScheme {
     return copies_ ? band_rows(band_lines_) * span() * (compact_ ? s_.icg() : round_up(s_.icg(), pack_)) : 0;
   }
   int64_t result_floats() const { return aligned_ ? 0 : plan_.most_blocks() * band_lines_ * width_ * pack_; }
-  int64_t worker_floats() const {
+  int64_t copied_floats() const {
     return copies_ ? 16 + round_up(band_floats(), 16) + round_up(result_floats(), 16) : 0;
   }
+  int64_t worker_floats() const { return copied_floats() + (half_ ? half_panel_floats(panel() / pack_) : 0); }
   static int64_t* held_band(float* space) { return reinterpret_cast<int64_t*>(space); }
 
   void choose_band() {
@@ -234,10 +239,11 @@ class ConvDirect final : public ConvScheme {
     const int64_t tiles = (line_end - line_begin) * (flat_ ? 1 : plan_.tiles());
     if (more) t.fetch(next_w, next.count, 0, tiles);
     const int64_t fetched = more ? t.fetch_tile(next.count, tiles) : 0;
+    if (half_) make_half_panel(&t, blocks.count, panel() / pack_, space + copied_floats());
+    const auto function = half_ ? half_tile_function : tile_function;
     const int narrow = static_cast<int>(plan_.narrow());
-    const TileFunction narrow_tile = narrow > 0 ? tile_function(blocks.count, narrow) : nullptr;
-    const TileFunction wide_tile =
-        narrow < tile_pixels(blocks.count) ? tile_function(blocks.count, narrow + 1) : nullptr;
+    const TileFunction narrow_tile = narrow > 0 ? function(blocks.count, narrow) : nullptr;
+    const TileFunction wide_tile = narrow < tile_pixels(blocks.count) ? function(blocks.count, narrow + 1) : nullptr;
     if (flat_) set_steps(source, 0, &t);
     for (int64_t line = line_begin; line < line_end; ++line) {
       const int64_t y = flat_ ? 0 : line;
@@ -273,7 +279,7 @@ class ConvDirect final : public ConvScheme {
 
   ConvShape s_;
   int64_t pack_;
-  bool aligned_, compact_, copies_, flat_, by_rows_;
+  bool half_, aligned_, compact_, copies_, flat_, by_rows_;
   int64_t width_, blocks_;  // pixels in a row of tiles; blocks of output channels of a group
   TilePlan plan_;
   int64_t lines_, bands_, band_lines_;  // rows of the output, or where it is one flat row, tiles; in a band at most

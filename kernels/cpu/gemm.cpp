@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/tile_half.h"
 
 namespace minnow {
 namespace {
@@ -61,8 +62,10 @@ void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
   pool->parallel_for(blocks, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, k)), pack_blocks);
 }
 
-Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& activation, int threads)
+Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& activation, int threads,
+           Precision precision)
     : m_(m), n_(n), k_(k), pack_(pack_width()), threads_(threads), activation_(activation) {
+  half_ = takes_half(precision, m);
   blocks_ = ceil_div(n, pack_);
   const bool by_rows = threads > 1 && split_by_rows(n, m);
   plan_ = TilePlan(m, blocks_, k, by_rows ? threads : 1);
@@ -80,11 +83,13 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
 // First row of a band; bands are made of whole tiles.
 int64_t Gemm::band_rows(int64_t band) const { return plan_.tile_begin(band * plan_.tiles() / bands_); }
 
-int64_t Gemm::worker_floats() const {
+int64_t Gemm::band_floats() const {
   if (!copies_) return 0;
   const int64_t rows = plan_.tile_begin(std::min(plan_.tiles(), ceil_div(plan_.tiles(), bands_)));
   return 16 + round_up(rows * round_up(ceil_div(k_, k_parts_), pack_), 16);
 }
+
+int64_t Gemm::worker_floats() const { return band_floats() + (half_ ? half_panel_floats(ceil_div(k_, k_parts_)) : 0); }
 
 int64_t Gemm::workspace_bytes() const { return threads_ * worker_floats() * 4; }
 
@@ -177,6 +182,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   }
   t.w = call.packed_b + (blocks.first * k_ + k_begin) * pack_;
   t.w_block = k_ * pack_;
+  if (half_) make_half_panel(&t, blocks.count, k, space + band_floats());
   t.bias = first && call.bias != nullptr ? call.bias + blocks.first * pack_ : nullptr;
   t.out_pixel = call.ldc;
   t.out_block = pack_;
@@ -198,7 +204,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
     t.out = call.c + row * call.ldc + blocks.first * pack_;
     t.start = !first ? t.out : call.start != nullptr ? call.start + (t.out - call.c) : nullptr;
     if (more) t.fetch(next_w, next.count, tile - tile_begin, tile_end - tile_begin);
-    tile_function(blocks.count, static_cast<int>(count))(t);
+    (half_ ? half_tile_function : tile_function)(blocks.count, static_cast<int>(count))(t);
     if (!last || activation_.is_clamp()) continue;
     activate(activation_, t.out, count, call.ldc, columns);
   }

@@ -39,7 +39,8 @@ void gemv(const GemvCall& call, int64_t begin, int64_t end);
 class Gemm {
  public:
   Gemm() = default;
-  Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& activation, int threads);
+  Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& activation, int threads,
+       Precision precision = Precision::kHigh);
 
   int64_t workspace_bytes() const;
   void run(const GemmCall& call) const;
@@ -51,11 +52,12 @@ class Gemm {
   void run_row(const GemmCall& call) const;
   void run_item(const GemmCall& call, int64_t part, int64_t band, int group, float* space) const;
   int64_t worker_floats() const;
+  int64_t band_floats() const;
 
   int64_t m_ = 0, n_ = 0, k_ = 0, blocks_ = 0;
   int64_t bands_ = 1, k_parts_ = 1;
   int pack_ = 1, threads_ = 1;
-  bool copies_ = false;
+  bool copies_ = false, half_ = false;
   Activation activation_;
   TilePlan plan_;
 };

@@ -83,7 +83,7 @@ class Linear final : public Kernel {
     s_ = product_shape(node);
     Activation activation;
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation));
-    gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation, std::max(1, node.threads));
+    gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation, std::max(1, node.threads), node.precision);
     const Tensor* w = node.constant[1];
     low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     if (low_) {

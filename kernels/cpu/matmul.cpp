@@ -161,7 +161,7 @@ class MatMul final : public Kernel {
     }
     constant_ = b != nullptr;
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
-    gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads);
+    gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads, node.precision);
     // Per thread, or for all together: B packed, and the space of the product.
     space_floats_ = few_rows_ ? 0
                     : low_    ? round_up(low_gemm_.workspace_bytes() / 4, 16)

@@ -14,6 +14,10 @@ HWY_AFTER_NAMESPACE();
 #include <cstdlib>
 #include <string>
 
+#if HWY_ARCH_ARM_A64 && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace minnow {
 namespace {
 
@@ -83,6 +87,23 @@ int pack_width() {
 const char* isa_name() { return choice().isa == nullptr ? "none" : choice().isa->name; }
 
 Status isa_status() { return choice().status; }
+
+#if HWY_ARCH_ARM_A64 && defined(__linux__)
+bool has_half() {  // FPHP and ASIMDHP: single numbers and vectors
+  static const bool has = (getauxval(AT_HWCAP) >> 9 & 3) == 3;
+  return has;
+}
+bool has_dot() {  // ASIMDDP
+  static const bool has = (getauxval(AT_HWCAP) >> 20 & 1) != 0;
+  return has;
+}
+#elif HWY_ARCH_ARM_A64 && defined(__APPLE__)
+bool has_half() { return true; }
+bool has_dot() { return true; }
+#else
+bool has_half() { return false; }
+bool has_dot() { return false; }
+#endif
 
 }  // namespace minnow
 

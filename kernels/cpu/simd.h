@@ -45,6 +45,11 @@ namespace minnow {
 // that the environment variable MINNOW_ISA names at first use.
 const char* isa_name();
 
+// Whether the processor has more than that: vectors of f16 to compute with, and sums of 4 products of bytes. For files
+// that are written by hand for them; each is false where there is no such file.
+bool has_half();
+bool has_dot();
+
 // An error when MINNOW_ISA names an instruction set that this machine or build does not have (another is used then),
 // or when the machine has none of those we can run on. To be asked before the first kernel runs.
 Status isa_status();

@@ -21,6 +21,13 @@ struct TileSteps {
   int64_t length = 0;
 };
 
+// Weights of a tile that are rounded for products in f16: see tile_half.h.
+struct HalfWeights {
+  const void* w = nullptr;
+  float scale = 1;  // of the sums
+  int blocks = 0;
+};
+
 struct Tile {
   const float* in = nullptr;
   int64_t in_pixel = 0;
@@ -36,6 +43,7 @@ struct Tile {
   // Memory to bring into the second-level cache meanwhile, so many bytes each step: weights that later tiles need.
   const char* prefetch = nullptr;
   int64_t prefetch_step = 0;
+  HalfWeights half = {};
 
   // Spreads fetching the `blocks` blocks of weights from `w` on over `tiles` tiles, of which this one is number `i`.
   // Evenly, because more requests than memory can serve would hold up the loads of the tile itself.

@@ -1,6 +1,6 @@
 /* Runs models through the C API where there is no Python: reads cases from stdin, writes what comes out to stdout.
  *
- * In:  i32 threads, then for each case: u64 size, the .mnn file, i32 number of inputs, the inputs.
+ * In:  i32 threads, i32 precision, then for each case: u64 size, the .mnn file, i32 number of inputs, the inputs.
  * Out: for each case: i32 code; if it is not 0, u64 length and the message, else i32 number of outputs, the outputs.
  * A tensor is: i32 dtype, i32 rank, i64 shape[rank], u64 bytes, the data. Byte order is that of the processor.
  */
@@ -40,14 +40,14 @@ static void give_tensor(const minnow_tensor* t) {
   give(t->data, bytes);
 }
 
-static minnow_code run(const void* file, uint64_t size, int32_t threads, const minnow_tensor* inputs, int32_t count) {
-  const minnow_options options = {threads, MINNOW_HIGH};
+static minnow_code run(const void* file, uint64_t size, const minnow_options* options, const minnow_tensor* inputs,
+                       int32_t count) {
   minnow_tensor outputs[kMost];
   minnow_model* model = NULL;
   minnow_session* session = NULL;
   int32_t number = 0;
   minnow_code code = minnow_load_memory(file, size, &model);
-  if (code == MINNOW_OK) code = minnow_create_session(model, &options, &session);
+  if (code == MINNOW_OK) code = minnow_create_session(model, options, &session);
   if (code == MINNOW_OK) {
     number = (int32_t)minnow_num_outputs(session);
     if (number > kMost) exit(3);
@@ -69,9 +69,10 @@ static minnow_code run(const void* file, uint64_t size, int32_t threads, const m
 }
 
 int main(void) {
-  int32_t threads;
+  minnow_options options;
   uint64_t size;
-  take(&threads, sizeof(threads));
+  take(&options.threads, sizeof(options.threads));
+  take(&options.precision, sizeof(options.precision));
   while (fread(&size, 1, sizeof(size), stdin) == sizeof(size)) {
     minnow_tensor inputs[kMost];
     int32_t count;
@@ -88,7 +89,7 @@ int main(void) {
       take(inputs[i].shape, sizeof(inputs[i].shape[0]) * (size_t)inputs[i].rank);
       inputs[i].data = take_block(&bytes);
     }
-    run(file, size, threads, inputs, count);
+    run(file, size, &options, inputs, count);
     for (int32_t i = 0; i < count; ++i) free(inputs[i].data);
     free(file);
   }
