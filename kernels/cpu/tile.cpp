@@ -87,6 +87,11 @@ void tile(const Tile& t) {
       for (int64_t m = 0; m < s.middle; ++m) {
         const float* HWY_RESTRICT w = t.w + s.w + o * s.w_outer + m * s.w_middle;
         const float* row = t.in + s.in + o * s.in_outer + m * s.in_middle;
+        if constexpr (kLanes < 16) {  // longer vectors have the more time for it, the more numbers a run of steps has
+          const float* next = row + (m + 1 < s.middle ? s.in_middle : s.in_outer - m * s.in_middle);
+#pragma GCC unroll 8
+          for (int i = 0; i <= R * kLanes / 16; ++i) __builtin_prefetch(next + 16 * i, 0, 3);
+        }
         for (int64_t i = 0; i < s.inner; ++i, row += s.in_inner) {
           const float* HWY_RESTRICT p[kPointers];
 #pragma GCC unroll 16

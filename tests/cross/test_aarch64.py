@@ -204,15 +204,38 @@ def test_dense_schemes(precision: int, cpu: str, threads: int, arm: Arm) -> None
             names.append(f"{name}, weights {'constant' if constant == 1 else 'computed'}")
             wants.append((op, inputs, {"kernel_shape" if k == "kernel" else k: v for k, v in attrs.items()}))
     most = 1e-5 if precision == HIGH else 1e-2
-    worst = []
     for name, want, got in zip(names, wants, arm.run(files, threads, precision), strict=True):
         assert not isinstance(got, str), f"{name}: {got}"
         exact = module.onnx_answer(*want)
         assert got[0].shape == exact.shape, name
-        worst.append(float(np.abs(got[0] - exact).max() / np.abs(exact).max()))
-        print(name, worst[-1])
-        assert worst[-1] < most, name
+        assert float(np.abs(got[0] - exact).max() / np.abs(exact).max()) < most, name
         assert precision == HIGH or cosine(got[0], exact) > 0.99999, name
+
+
+def test_low_precision_is_that_of_f16_where_there_is_f16(arm: Arm) -> None:
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((40, 300)).astype(np.float32), rng.standard_normal((300, 70)).astype(np.float32)
+    case = (encode(model_of(graph_of(get("MatMul"), [x, w], {}, 1, 1))), [x])
+    error = {}
+    for cpu in (NEWEST, OLDEST):
+        (got,) = Arm(arm.program, cpu).run([case], precision=LOW)
+        assert not isinstance(got, str), got
+        error[cpu] = float(np.abs(got[0] - x.astype(np.float64) @ w).max())
+    assert error[OLDEST] < 1e-3 < error[NEWEST]
+
+
+@pytest.mark.parametrize("size", [6e4, 1.0, 1e-3])
+@pytest.mark.parametrize("weight", [1e6, 1.0, 1e-9])
+def test_sums_of_f16_neither_overflow_nor_vanish(size: float, weight: float, arm: Arm) -> None:
+    """The worst case for sums: as large as numbers of f16 can be, all of one sign."""
+    rng = np.random.default_rng(2)
+    x = np.float32(size) * rng.uniform(0.5, 1, (33, 515)).astype(np.float32)
+    w = np.float32(weight) * rng.uniform(0.5, 1, (515, 29)).astype(np.float32)
+    case = (encode(model_of(graph_of(get("MatMul"), [x, w], {}, 1, 1))), [x])
+    (got,) = arm.run([case], precision=LOW)
+    assert not isinstance(got, str), got
+    exact = x.astype(np.float64) @ w
+    assert np.abs(got[0] / exact - 1).max() < 1e-2
 
 
 def test_a_converted_model_gives_the_same_answer_on_both_processors(arm: Arm, tmp_path: Path) -> None:
