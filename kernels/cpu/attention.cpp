@@ -136,6 +136,7 @@ HWY_AFTER_NAMESPACE();
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/transpose.h"
@@ -154,6 +155,7 @@ namespace {
 constexpr int64_t kFewRows = 4;            // K and V are then used as they lie: packing would not pay
 constexpr int64_t kScoreBytes = 24 << 10;  // of a block of rows: about what is left of the first-level cache
 constexpr int64_t kMostRows = 56;
+constexpr int64_t kLowRows = 64;        // whole tiles of bf16
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 // Where an operand lies.
@@ -199,8 +201,12 @@ class Attention final : public Kernel {
     pack_ = pack_width();
     padded_ = round_up(keys_, pack_);
     direct_ = rows_ <= kFewRows && k_.column == 1 && v_.column == 1;
+    low_ = !direct_ && k_.column == 1 && v_.column == 1 && Bf16Gemm::takes(rows_, keys_, depth_, node.precision) &&
+           Bf16Gemm::takes(rows_, width_, keys_, node.precision);
     if (direct_) {
       block_ = rows_;
+    } else if (low_) {
+      block_ = std::min<int64_t>(rows_, kLowRows);
     } else {
       const int64_t tile = tile_pixels(2);
       block_ = std::clamp(kScoreBytes / (4 * padded_) / tile * tile, tile, kMostRows);
@@ -214,6 +220,9 @@ class Attention final : public Kernel {
       const int64_t rows = last == 0 ? block_ : rows_ - (blocks_ - 1) * block_;
       scores_plan_[last] = TilePlan(rows, padded_ / pack_, depth_);
       values_plan_[last] = TilePlan(rows, ceil_div(width_, pack_), keys_);
+      if (!low_) continue;
+      low_scores_[last] = Bf16Gemm(rows, keys_, depth_, Activation(), 1, node.precision);
+      low_values_[last] = Bf16Gemm(rows, width_, keys_, Activation(), 1, node.precision);
     }
     *workspace = threads_ * worker_floats() * 4;
     return ok();
@@ -229,18 +238,26 @@ class Attention final : public Kernel {
     });
   }
 
-  std::string scheme() const override { return direct_ ? "direct" : "tiled"; }
+  std::string scheme() const override { return low_ ? low_scores_[0].scheme() : direct_ ? "direct" : "tiled"; }
   int64_t macs() const override { return batches_ * rows_ * keys_ * (depth_ + width_); }
 
  private:
   static constexpr int64_t kHeld = 16;  // floats in front of a worker's space, which tell whose K and V it has packed
 
-  int64_t k_floats() const { return direct_ ? 0 : padded_ * depth_; }
-  int64_t v_floats() const { return direct_ ? 0 : keys_ * round_up(width_, pack_); }
+  int64_t k_floats() const { return direct_ ? 0 : low_ ? low_scores_[0].packed_floats() : padded_ * depth_; }
+  int64_t v_floats() const {
+    return direct_ ? 0 : low_ ? low_values_[0].packed_floats() : keys_ * round_up(width_, pack_);
+  }
+  int64_t gemm_floats() const {
+    int64_t bytes = 0;
+    for (int last = 0; low_ && last < 2; ++last)
+      bytes = std::max({bytes, low_scores_[last].workspace_bytes(), low_values_[last].workspace_bytes()});
+    return bytes / 4;
+  }
   int64_t q_floats() const { return round_up(block_ * depth_, 16); }
   int64_t worker_floats() const {
     return kHeld + round_up(k_floats() + v_floats(), 16) + q_floats() +
-           round_up(block_ * padded_ + block_ + padded_, 16);
+           round_up(block_ * padded_ + block_ + padded_, 16) + gemm_floats();
   }
 
   void run_item(const RunContext& context, int64_t batch, int64_t part, float* space) const {
@@ -254,11 +271,17 @@ class Attention final : public Kernel {
     float* sums = scores + block_ * padded_;
     const int64_t places[2] = {k_.at(batch, batch_), v_.at(batch, batch_)};
     if (!direct_ && (held[0] != places[0] || held[1] != places[1])) {
-      pack_k(k, packed_k);
-      pack_v(v, packed_v);
+      if (low_) {
+        low_scores_[0].pack_b(k, k_.row, true, packed_k, nullptr);
+        low_values_[0].pack_b(v, v_.row, false, packed_v, nullptr);
+      } else {
+        pack_k(k, packed_k);
+        pack_v(v, packed_v);
+      }
       held[0] = places[0];
       held[1] = places[1];
     }
+    float* gemm_space = space + worker_floats() - gemm_floats();
     for (int64_t b = part * blocks_ / parts_; b < (part + 1) * blocks_ / parts_; ++b) {
       const int64_t first = b * block_, rows = std::min(block_, rows_ - first);
       const int last = b + 1 == blocks_ ? 1 : 0;
@@ -267,6 +290,8 @@ class Attention final : public Kernel {
       if (direct_) {
         for (int64_t r = 0; r < rows; ++r)
           HWY_DYNAMIC_DISPATCH(dots)(q + r * depth_, depth_, k, k_.row, keys_, scores + r * padded_);
+      } else if (low_) {
+        low_scores_[last].run({q, depth_, false, packed_k, nullptr, scores, padded_, gemm_space, nullptr});
       } else {
         product(scores_plan_[last], q, depth_, depth_, packed_k, padded_, scores, padded_);
       }
@@ -279,7 +304,11 @@ class Attention final : public Kernel {
         for (int64_t r = 0; r < rows; ++r) HWY_DYNAMIC_DISPATCH(weighted_sum)
         (scores + r * padded_, keys_, v, v_.row, width_, 1 / sums[r], out + r * out_.row);
       } else {
-        product(values_plan_[last], scores, padded_, keys_, packed_v, width_, out, out_.row);
+        if (low_) {
+          low_values_[last].run({scores, padded_, false, packed_v, nullptr, out, out_.row, gemm_space, nullptr});
+        } else {
+          product(values_plan_[last], scores, padded_, keys_, packed_v, width_, out, out_.row);
+        }
         for (int64_t r = 0; r < rows; ++r) HWY_DYNAMIC_DISPATCH(multiply)(out + r * out_.row, width_, 1 / sums[r]);
       }
     }
@@ -376,6 +405,8 @@ class Attention final : public Kernel {
   int64_t pack_ = 1, padded_ = 0;               // keys up to whole vectors
   int64_t block_ = 1, blocks_ = 1, parts_ = 1;  // rows of a block, blocks, units of work of one head
   TilePlan scores_plan_[2], values_plan_[2];    // of a block of rows, and of the last one
+  Bf16Gemm low_scores_[2], low_values_[2];      // in their place
+  bool low_ = false;
 };
 
 std::unique_ptr<Kernel> create_attention(const NodeContext&) { return std::make_unique<Attention>(); }

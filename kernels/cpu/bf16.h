@@ -50,7 +50,7 @@ class Bf16Gemm {
   std::string scheme() const;
 
  private:
-  bool few_rows() const { return m_ <= kBf16Rows; }
+  bool few_rows() const { return m_ <= kBf16Rows && !split_; }
   int64_t parts() const { return split_ ? 2 : 1; }
   int64_t worker_bytes() const;
   void run_rows(const GemmCall& call) const;

@@ -105,6 +105,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/cpu/bf16_tile.h"
 #include "kernels/cpu/rounding.h"
+#include "kernels/cpu/transpose.h"
 
 namespace minnow {
 
@@ -125,22 +126,32 @@ void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
   constexpr int64_t kMostLanes = 16;
   const int64_t pack = pack_width(), pairs = bf16_pairs(k), parts = split ? 2 : 1;
   auto pack_blocks = [&](int64_t first, int64_t last, int) {
-    alignas(64) float numbers[kBf16Depth * kMostLanes];  // of a step: [pair][column][2]
-    alignas(64) uint16_t rounded[kBf16Depth * kMostLanes], left[kBf16Depth * kMostLanes];
+    // Of a step, B^T or B, and what is left of it: [column][k], or [k][column].
+    alignas(64) uint16_t rounded[2][kBf16Depth * kMostLanes], part_rows[2][2 * kMostLanes];
     for (int64_t block = first; block < last; ++block) {
       const int64_t lanes = std::min(pack, n - block * pack);
       uint32_t* to = reinterpret_cast<uint32_t*>(packed) + block * pairs * parts * pack;
       for (int64_t k0 = 0; k0 < 2 * pairs; k0 += kBf16Depth) {
-        std::fill(numbers, numbers + kBf16Depth * pack, 0.0f);
-        for (int64_t i = k0; i < std::min(k, k0 + kBf16Depth); ++i) {
-          float* column = numbers + (i - k0) / 2 * 2 * pack + i % 2;
-          const float* from = transposed ? b + block * pack * ldb + i : b + i * ldb + block * pack;
-          for (int64_t l = 0; l < lanes; ++l) column[2 * l] = from[transposed ? l * ldb : l];
+        const int64_t steps = std::min(kBf16Depth, k - k0), count = std::min(kBf16Depth / 2, pairs - k0 / 2);
+        std::memset(rounded, 0, sizeof(rounded));
+        if (transposed) {
+          for (int64_t l = 0; l < lanes; ++l)
+            bf16_round_row(b + (block * pack + l) * ldb + k0, steps, kBf16Depth, rounded[0] + l * kBf16Depth,
+                           rounded[1] + l * kBf16Depth, kBf16Depth);
+        } else {
+          for (int64_t i = 0; i < steps; ++i) {
+            bf16_round_row(b + (k0 + i) * ldb + block * pack, lanes, kBf16Depth, part_rows[0], part_rows[1], 0);
+            for (int part = 0; part < parts; ++part)
+              for (int64_t l = 0; l < pack; ++l) rounded[part][i / 2 * 2 * pack + 2 * l + i % 2] = part_rows[part][l];
+          }
         }
-        bf16_round_row(numbers, kBf16Depth * pack, kBf16Depth * pack, rounded, left, kBf16Depth);
-        const int64_t count = std::min(kBf16Depth / 2, pairs - k0 / 2) * pack;
-        for (int part = 0; part < parts; ++part, to += count)
-          std::memcpy(to, part == 0 ? rounded : left, static_cast<size_t>(count) * sizeof(uint32_t));
+        for (int part = 0; part < parts; ++part, to += count * pack) {
+          if (transposed) {
+            transpose({count, pack, kBf16Depth / 2, pack, pack, kBf16Depth / 2}, rounded[part], to, sizeof(uint32_t));
+          } else {
+            std::memcpy(to, rounded[part], static_cast<size_t>(count * pack) * sizeof(uint32_t));
+          }
+        }
       }
     }
   };

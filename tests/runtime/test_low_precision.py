@@ -17,6 +17,10 @@ import onnx
 import onnx.helper as oh
 import pytest
 
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+from onnx_spelling import Spelling
+
 import minnow
 from minnow.runtime import _engine
 from minnow.schema.ops import get
@@ -70,6 +74,7 @@ def factor(x: np.ndarray, precision: int) -> np.ndarray:
 
 
 ROOM = {LOW: 2e-6, NORMAL: 2e-5}
+LEVELS = {"high": 0, "normal": 3e-5, "low": 2e-2}
 
 
 def products_of_tiles(threads: int, precision: int) -> list[str]:
@@ -124,6 +129,25 @@ def convolutions_of_tiles(threads: int, precision: int) -> list[str]:
         for got, want in ((plain, exact), (more, sums / (1 + np.exp(-sums)))):
             if error(got, want) > ROOM[precision]:
                 wrong.append(f"{case}: {error(got, want):.2g}")
+    return wrong
+
+
+def attention_of_tiles(folder: Path, threads: int) -> list[str]:
+    """Rows that do not fill their blocks, keys that do not fill their tiles, heads of a batch in turn."""
+    wrong = []
+    for rows, keys, depth, width in ((100, 100, 32, 32), (131, 45, 40, 17), (66, 197, 64, 64), (7, 33, 65, 48)):
+        s = Spelling()
+        q, k, v = s.input(2, 3, rows, depth), s.input(2, 3, keys, depth), s.input(2, 3, keys, width)
+        model = s.model(s.attend(q, s.Transpose(k, perm=[0, 1, 3, 2]), v, 0.2))
+        (folder / "a.onnx").write_bytes(model)
+        minnow.convert(folder / "a.onnx", output=folder / "a.mnn", verify=False)
+        session = {level: minnow.load(folder / "a.mnn", threads=threads, precision=level) for level in LEVELS}
+        got = {level: next(iter(one.run(s.inputs).values())) for level, one in session.items()}
+        for level, room in LEVELS.items():
+            if session[level].profile(s.inputs, 1)[0]["scheme"].startswith("gemm_") != (level != "high"):
+                wrong.append(f"{level} is not computed as it should be")
+            if not error(got[level], got["high"]) <= room:
+                wrong.append(f"attention {rows} {keys} {depth} {width} {level}: {error(got[level], got['high']):.2g}")
     return wrong
 
 
@@ -309,7 +333,9 @@ if __name__ == "__main__":
         model_of_products(Path(folder, "m.onnx"))
         minnow.convert(Path(folder, "m.onnx"), output=Path(folder, "m.mnn"), verify=False)
         many = minnow.load(Path(folder, "m.mnn"), precision="low")
-    scheme = many.profile({"x": np.zeros((40, 90), np.float32)}, 1)[0]["scheme"]
+        scheme = many.profile({"x": np.zeros((40, 90), np.float32)}, 1)[0]["scheme"]
+        if scheme != "gemm_packed":
+            lines += attention_of_tiles(Path(folder), 1) + attention_of_tiles(Path(folder), 2)
     if scheme != "gemm_packed":
         for n, level in itertools.product((1, 3), (LOW, NORMAL)):
             lines += products_of_tiles(n, level) + convolutions_of_tiles(n, level)
