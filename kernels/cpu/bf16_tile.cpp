@@ -187,6 +187,7 @@ constexpr double kAmxGain = 16;
 constexpr Bf16Unit kEmulated = {"amx_emulated", kAmxGain, EmulatedTiles::begin, EmulatedTiles::end,
                                 multiply<EmulatedTiles>};
 
+#if HWY_ARCH_X86_64
 // Whether a unit multiplies as the emulation: exactly where all sums are small integers, which no order of summing
 // changes, nearly so elsewhere. All numbers of tiles, and each way through the loops, are tried.
 bool multiplies_right(const Bf16Unit& unit) {
@@ -239,8 +240,6 @@ bool multiplies_right(const Bf16Unit& unit) {
   }
   return true;
 }
-
-#if HWY_ARCH_X86_64
 
 constexpr Bf16Unit kAmx = {"amx", kAmxGain, AmxTiles::begin, AmxTiles::end, multiply<AmxTiles>};
 
