@@ -141,7 +141,7 @@ class ConvPacked final : public Kernel {
     }
     if (gated_) {
       float* scaled = reinterpret_cast<float*>(space);
-      scale_weights(context.in[kGate]->as<float>(), scaled);
+      scale_weights(*context.pool, context.in[kGate]->as<float>(), scaled);
       call.w = scaled;
       space += round_up(scheme_->packed_floats() * 4, 64);
     }
@@ -162,13 +162,28 @@ class ConvPacked final : public Kernel {
 
  private:
   // A factor for each channel that a pointwise convolution reads: [output block][input channel][lane], scaled.
-  void scale_weights(const float* gate, float* to) const {
-    const int64_t lanes = pack_width(), panel = in_channels_ * lanes;
-    const float* from = weights_.data();
-    for (int64_t block = 0; block < scheme_->packed_floats(); block += panel) {
-      for (int64_t c = 0; c < in_channels_; ++c, from += lanes, to += lanes)
-        for (int64_t l = 0; l < lanes; ++l) to[l] = from[l] * gate[c];
-    }
+  void scale_weights(ThreadPool& pool, const float* gate, float* to) const {
+    const int64_t panel = in_channels_ * pack_width();
+    pool.parallel_for(scheme_->packed_floats() / panel, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t block = begin; block < end; ++block) {
+        const float* from = weights_.data() + block * panel;
+        switch (pack_width()) {
+          case 16:
+            scale_panel<16>(from, gate, in_channels_, to + block * panel);
+            break;
+          case 8:
+            scale_panel<8>(from, gate, in_channels_, to + block * panel);
+            break;
+          default:
+            scale_panel<4>(from, gate, in_channels_, to + block * panel);
+        }
+      }
+    });
+  }
+  template <int kLanes>
+  static void scale_panel(const float* from, const float* gate, int64_t channels, float* to) {
+    for (int64_t c = 0; c < channels; ++c, from += kLanes, to += kLanes)
+      for (int l = 0; l < kLanes; ++l) to[l] = from[l] * gate[c];
   }
   // One block more than the channels need: a group that begins inside a block reads over the end of its own.
   int64_t bias_floats() const { return out_channels_ + 2 * pack_width(); }

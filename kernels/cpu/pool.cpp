@@ -50,6 +50,17 @@ void pool_line(const PoolPlace* places, int64_t n, const float* in, int64_t rows
   }
 }
 
+// The maxima of the columns of a window, for `n` pixels side by side.
+void pool_columns(const float* in, int64_t n, int64_t rows, int64_t row, float* out) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t x = 0; x < n * lanes; x += lanes) {
+    V most = hn::Set(d, -std::numeric_limits<float>::infinity());
+    for (int64_t i = 0; i < rows; ++i) most = max_or_nan(most, hn::LoadU(d, in + i * row + x));
+    hn::StoreU(most, d, out + x);
+  }
+}
+
 // All `n` pixels of a block of channels. Sums are made of short partial sums, so that their error stays small.
 void pool_all(const float* in, int64_t n, bool mean, float* out) {
   const D d;
@@ -90,6 +101,7 @@ namespace {
 
 HWY_EXPORT(pool_line);
 HWY_EXPORT(pool_all);
+HWY_EXPORT(pool_columns);
 
 constexpr int64_t kSerialTaps = 20000;  // less work is not worth waking a thread
 
@@ -152,6 +164,10 @@ class Pool final : public Kernel {
       places_[i].clear();
       for (int64_t o = 0; o < out_[i]; ++o) places_[i].push_back(place(i, o));
     }
+    // Large windows that overlap: first the maxima of columns, which the windows of a row then share.
+    const int64_t apart = in_[2] * (w_.kernel[1] + 1) + out_[2] * w_.kernel[2];
+    by_columns_ = packed_ && !mean_ && apart < out_[2] * w_.kernel[1] * w_.kernel[2];
+    if (by_columns_) *workspace = std::max(1, node.threads) * line_floats() * 4;
     return ok();
   }
 
@@ -162,16 +178,17 @@ class Pool final : public Kernel {
     const int64_t threads = context.pool->threads();
     const bool by_rows = packed_ && slices == planes_ && images_ == 1 && threads > 1;
     const int64_t bands = by_rows ? std::min(out_[1], threads) : out_[1], items = slices * bands;
-    context.pool->parallel_for(items, small ? items : 1, [&](int64_t begin, int64_t end, int) {
+    context.pool->parallel_for(items, small ? items : 1, [&](int64_t begin, int64_t end, int worker) {
+      float* columns = by_columns_ ? static_cast<float*>(context.workspace) + worker * line_floats() : nullptr;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t slice = by_rows ? i % slices : i / bands, band = by_rows ? i / slices : i % bands;
         for (int64_t y = band * out_[1] / bands; y < (band + 1) * out_[1] / bands; ++y)
-          run_line(context, slice * out_[1] + y);
+          run_line(context, slice * out_[1] + y, columns);
       }
     });
   }
 
-  std::string scheme() const override { return packed_ ? "packed" : "plain"; }
+  std::string scheme() const override { return by_columns_ ? "packed_by_columns" : packed_ ? "packed" : "plain"; }
 
  private:
   PoolPlace place(size_t axis, int64_t at) const {
@@ -191,16 +208,25 @@ class Pool final : public Kernel {
     int64_t divisor() const { return z.counted * y.counted * x.counted; }
   };
 
-  void run_line(const RunContext& context, int64_t line) const {
+  int64_t line_floats() const { return in_[2] * lanes_; }
+
+  // `columns` has room for a row of the input where maxima of columns come first.
+  void run_line(const RunContext& context, int64_t line, float* columns) const {
     const int64_t plane = line / out_[1] / out_[0];
     const PoolPlace& y = places_[1][static_cast<size_t>(line % out_[1])];
     const PoolPlace& z = places_[0][static_cast<size_t>(line / out_[1] % out_[0])];
     if (packed_) {
       const float* in = context.in[0]->as<float>() + (plane * in_[1] + y.first) * in_[2] * lanes_;
       float* out = context.out[0]->as<float>() + line * out_[2] * lanes_;
+      int64_t rows = y.taps, row = w_.dilation[1] * in_[2] * lanes_;
+      if (columns != nullptr) {
+        HWY_DYNAMIC_DISPATCH(pool_columns)(in, in_[2], rows, row, columns);
+        in = columns;
+        rows = 1;
+        row = 0;
+      }
       HWY_DYNAMIC_DISPATCH(pool_line)
-      (places_[2].data(), out_[2], in, y.taps, w_.dilation[1] * in_[2] * lanes_, w_.dilation[2] * lanes_, y.counted,
-       mean_, out);
+      (places_[2].data(), out_[2], in, rows, row, w_.dilation[2] * lanes_, y.counted, mean_, out);
     }
     const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
     if (packed_ && !indices) return;
@@ -290,7 +316,7 @@ class Pool final : public Kernel {
     }
   }
 
-  bool mean_, packed_ = false, include_pad_ = false;
+  bool mean_, packed_ = false, include_pad_ = false, by_columns_ = false;
   Window w_;
   std::array<int64_t, 3> in_{}, out_{};
   std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis

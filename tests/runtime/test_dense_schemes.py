@@ -100,6 +100,8 @@ def cases():
     for op in ("MaxPool", "AveragePool"):
         attrs = {"kernel": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1), "ceil_mode": True}
         yield op, op, [filled(rng, 2, 67, 30, 41)], attrs
+    attrs = {"kernel": (7, 9), "strides": (1, 2), "pads": (3, 4, 3, 4), "dilations": (2, 1)}
+    yield "MaxPool of large windows", "MaxPool", [filled(rng, 1, 35, 21, 26)], attrs
 
 
 def failures(threads: int) -> list[str]:
