@@ -106,6 +106,8 @@ class Kernel {
   }
   // How this node is computed, for the profile: "winograd_f4", "gemm_1x1", "direct", ...
   virtual std::string scheme() const { return ""; }
+  // Where there was a choice: the schemes, with the milliseconds that each was estimated to take one thread.
+  virtual std::string considered() const { return ""; }
   // Multiply-accumulates of one run, for the profile; 0 where they do not matter.
   virtual int64_t macs() const { return 0; }
 };

@@ -273,6 +273,7 @@ nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
     d["op"] = row.op;
     d["scheme"] = row.scheme;
     d["shape"] = row.shape;
+    d["considered"] = row.considered;
     d["ms"] = row.ms;
     d["macs"] = row.macs;
     d["bytes"] = row.bytes;

@@ -2,10 +2,10 @@
 #include "kernels/cpu/conv.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "kernels/cpu/half_operands.h"
-#include "kernels/cpu/tile_half.h"
 
 namespace minnow {
 namespace {
@@ -59,39 +59,40 @@ Status infer_conv(InferContext& c) {
   return ok();
 }
 
-// Estimated cycles of one thread, in units that only compare: sums, weights that come from memory, transforms of tiles.
-constexpr double kWeightBytesPerCycle = 5;
+// A scheme that is not as simple must be faster than the estimate's error: its weights are larger, too.
+constexpr double kWorthIt = 0.95;
 
-double direct_cost(const ConvShape& s) {
-  const double blocks = static_cast<double>(ceil_div(s.oc, pack_width()));
-  const double macs = static_cast<double>(s.n * s.oh * s.ow * s.icg() * s.kh * s.kw);
-  const double weights = 4.0 * static_cast<double>(s.oc * s.icg() * s.kh * s.kw);
-  const double each = takes_half(s.precision, s.oh * s.ow) ? 0.35 : 0.55;
-  return each * macs * blocks + weights / kWeightBytesPerCycle;
+std::string milliseconds(const ConvScheme& scheme, double seconds) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%s %.3f", scheme.name(), 1e3 * seconds);
+  return text;
 }
 
-double winograd_cost(const ConvShape& s, int64_t tile) {
-  const double points = static_cast<double>((tile + 2) * (tile + 2));
-  const double tiles = static_cast<double>(s.n * ceil_div(s.oh, tile) * ceil_div(s.ow, tile));
-  const double in = static_cast<double>(ceil_div(s.ic, pack_width())),
-               out = static_cast<double>(ceil_div(s.oc, pack_width()));
-  const double weights = 4.0 * points * static_cast<double>(s.ic * s.oc);
-  const double sums = points * tiles * out * (0.55 * static_cast<double>(s.ic) + 2);
-  return sums + 9 * points * tiles * (in + out) + weights / kWeightBytesPerCycle;
-}
-
-std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool gated) {
+// `considered`: the schemes between which there was a choice, with the milliseconds one thread would take.
+std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool gated,
+                                          std::string* considered) {
   const int64_t pack = pack_width();
+  considered->clear();
   if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 &&
       s.ocg() % s.icg() == 0)
     return make_conv_depthwise(s);
   const double gain = constant_weights && !gated ? conv_bf16_gain(s) : 1;
+  std::unique_ptr<ConvScheme> best = make_conv_direct(s);
+  double least = estimate_seconds(best->work()) / gain;
+  if (gain > 1) best = make_conv_bf16(s);
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
-  if (constant_weights && square3 && s.group == 1 && !s.plain_input) {
-    const double direct = direct_cost(s), two = winograd_cost(s, 2), four = winograd_cost(s, 4);
-    if (std::min(two, four) < 0.95 * direct / gain) return make_conv_winograd(s, two < four ? 2 : 4);
+  if (!constant_weights || !square3 || s.group != 1 || s.plain_input) return best;
+  *considered = milliseconds(*best, least);
+  least *= kWorthIt;
+  for (int tile : {4, 2}) {
+    std::unique_ptr<ConvScheme> scheme = make_conv_winograd(s, tile);
+    const double seconds = estimate_seconds(scheme->work());
+    *considered += ", " + milliseconds(*scheme, seconds);
+    if (seconds >= least) continue;
+    least = seconds;
+    best = std::move(scheme);
   }
-  return gain > 1 ? make_conv_bf16(s) : make_conv_direct(s);
+  return best;
 }
 
 // The input with a factor for each channel of input 0, which the planner gives to pointwise convolutions of one image.
@@ -110,7 +111,7 @@ class ConvPacked final : public Kernel {
     const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
     const Tensor* w = node.constant[1];
     gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
-    scheme_ = choose_scheme(s, w != nullptr, gated_);
+    scheme_ = choose_scheme(s, w != nullptr, gated_, &considered_);
     if (w == nullptr) {
       weights_.clear();
     } else if (weights_.empty() || packing != scheme_->packing()) {
@@ -158,6 +159,7 @@ class ConvPacked final : public Kernel {
 
   bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
   std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
+  std::string considered() const override { return considered_; }
   int64_t macs() const override { return macs_; }
 
  private:
@@ -193,6 +195,7 @@ class ConvPacked final : public Kernel {
   }
 
   std::unique_ptr<ConvScheme> scheme_;
+  std::string considered_;
   FloatBuffer weights_, bias_;
   bool constant_bias_ = false, gated_ = false;
   int64_t in_channels_ = 0, macs_ = 0, out_channels_ = 0, own_bytes_ = 0;

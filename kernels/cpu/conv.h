@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "kernels/cpu/activation.h"
+#include "kernels/cpu/cost.h"
 #include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/window.h"
@@ -45,6 +46,8 @@ class ConvScheme {
   virtual void pack(const float* w, float* packed) const = 0;
   virtual int64_t workspace_bytes() const = 0;
   virtual void run(const ConvCall& call) const = 0;
+  // For the choice between schemes; nothing where there is no choice.
+  virtual Work work() const { return {}; }
 };
 
 std::unique_ptr<ConvScheme> make_conv_direct(const ConvShape& shape);

@@ -15,6 +15,7 @@ namespace {
 // channels pass over it. Weights that do not fit there themselves are read anew for each band, so bands are larger
 // then.
 constexpr int64_t kBandBytes = 256 << 10, kLargeBandBytes = 1 << 20, kLargeWeightBytes = 512 << 10;
+constexpr double kHalfTime = 0.64;  // that a product in f16 takes, of one in f32
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 class ConvDirect final : public ConvScheme {
@@ -64,6 +65,11 @@ class ConvDirect final : public ConvScheme {
   }
 
   int64_t workspace_bytes() const override { return s_.threads * worker_floats() * 4; }
+
+  Work work() const override {
+    const double pixels = static_cast<double>(s_.n * s_.oh * s_.ow), weights = static_cast<double>(packed_floats());
+    return {(half_ ? kHalfTime : 1) * pixels * weights / static_cast<double>(pack_), 0, 4 * weights};
+  }
 
   void run(const ConvCall& call) const override {
     if (s_.oh == 0 || s_.ow == 0) return;

@@ -155,6 +155,9 @@ HWY_EXPORT(output_tile_4);
 // What a thread works on at a time should stay in its second-level cache: transformed input and transformed output.
 constexpr int64_t kInputBytes = 512 << 10, kResultBytes = 256 << 10;
 
+// For the estimate: a second-level cache, and steps that take as long as beginning and ending a tile.
+constexpr double kCacheBytes = 2 << 20, kStepsBeside = 4;
+
 // 1-D transforms of the kernel; the scales of B and A, which have no fractions, are in them.
 constexpr double kRoot = 1.4142135623730951;
 constexpr double kKernel2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
@@ -215,6 +218,14 @@ class ConvWinograd final : public ConvScheme {
   }
 
   int64_t workspace_bytes() const override { return s_.threads * worker_floats() * 4; }
+
+  Work work() const override {
+    const double places = static_cast<double>(points_ * tiles_), weights = 4.0 * static_cast<double>(packed_floats());
+    const double in = static_cast<double>(in_blocks_), out = static_cast<double>(out_blocks_);
+    // Each piece of work reads all weights: again from memory, where they are more than the cache holds.
+    const double reads = weights > kCacheBytes ? static_cast<double>(chunks_) : 1;
+    return {places * out * (static_cast<double>(s_.ic) + kStepsBeside), places * (in + out), reads * weights};
+  }
 
   void run(const ConvCall& call) const override {
     float* workspace = static_cast<float*>(call.workspace);

@@ -32,7 +32,7 @@ class OutputSink {
 };
 
 struct ProfileRow {
-  std::string name, op, scheme, shape;
+  std::string name, op, scheme, shape, considered;
   double ms = 0;  // of one run, on average
   int64_t macs = 0;
   int64_t bytes = 0;  // of all operands and results, as tensors

@@ -44,6 +44,7 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
       row.name = prefix + step.name;
       row.op = step.op;
       row.scheme = step.entry->kernel->scheme();
+      row.considered = step.entry->kernel->considered();
       row.macs = step.entry->kernel->macs();
       row.ms = step.ms / runs;
       for (const auto* slots : {&step.in, &step.out})

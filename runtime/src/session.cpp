@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/bf16_tile.h"
 #include "kernels/cpu/simd.h"
+#include "runtime/src/calibration.h"
 #include "runtime/src/control.h"
 #include "runtime/src/status_guard.h"
 
@@ -54,6 +55,7 @@ Status Session::create(std::shared_ptr<const Model> model, int threads, Precisio
   if (threads < 0 || threads > kMaxThreads)
     return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
   return guarded([&] {
+    calibrate_once();
     const int count = threads == 0 ? std::min(available_threads(), kMaxThreads) : threads;
     out->reset(new Session(std::move(model), count, precision));
     (*out)->learn_output_types();

@@ -1,0 +1,28 @@
+#include "kernels/cpu/cost.h"
+
+#include "kernels/tensor.h"
+
+namespace minnow {
+namespace {
+
+// Schemes reach this share of what a loop without any cache misses does.
+constexpr double kShareOfPeak = 0.88;
+// Products that take as long as the share of one vector in a transform: additions, and stores far apart.
+constexpr double kProductsPerTransform = 16;
+
+Machine current;
+
+}  // namespace
+
+const Machine& machine() { return current; }
+
+void calibrate_machine(double flops, double bytes) {
+  current.products = kShareOfPeak * flops / (2.0 * pack_width());
+  current.bytes = bytes;
+}
+
+double estimate_seconds(const Work& work) {
+  return (work.products + kProductsPerTransform * work.transforms) / current.products + work.bytes / current.bytes;
+}
+
+}  // namespace minnow
