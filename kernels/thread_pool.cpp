@@ -1,8 +1,12 @@
 #include "kernels/thread_pool.h"
 
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -13,23 +17,12 @@
 namespace minnow {
 namespace {
 
-// Kernels of one inference follow each other within microseconds: a worker waits about that long before it parks. Most
-// of the time it lets others have the core in between: should the caller be among them, because fewer cores are free
-// than there are threads, it waits for nothing.
-constexpr int kSpinsBeforeYield = 200;
-constexpr int kWaitsBeforePark = 400;
-// The caller waits for parts that are being worked on. It yields later: on a busy machine it would lose its turn.
+// A worker that yields between two kernels may be away for milliseconds when another process wants its core: it does so
+// only after some tens of microseconds, which is more than there is between kernels.
+constexpr int kSpinsBeforeYield = 1500;
+constexpr int kYieldsBeforePark = 100;
+// The caller waits for parts that are being worked on.
 constexpr int kCallerSpinsBeforeYield = 1000;
-
-void wait_a_little(int waits, int spins) {
-  if (waits < spins) {
-    relax();
-  } else {
-    std::this_thread::yield();
-  }
-}
-
-}  // namespace
 
 // A part of the blocks of a job, in one word so that it changes at once: whose number, first block, end. A range of a
 // job that is over never compares equal to one of the present job, so a worker that wakes late does no harm, and the
@@ -50,30 +43,32 @@ struct BlockRange {
   int64_t begin, end;
 };
 
+}  // namespace
+
 // Each worker has a home range of every job, the same part of it each time: what one kernel has written into a core's
 // cache, the next one finds there. A worker that is done with its own takes from the ends of the others'.
 struct ThreadPool::State {
-  explicit State(int threads) : homes(std::make_unique<Home[]>(static_cast<size_t>(threads))) {}
+  explicit State(int threads) : threads(threads), homes(static_cast<size_t>(threads)), taken(homes.size()) {}
 
   struct alignas(64) Home {
     std::atomic<uint64_t> range{0};
   };
+  const int threads;
   // Written once per job.
   alignas(64) std::atomic<uint64_t> job{0};
   std::atomic<int64_t> n{0};
   std::atomic<int64_t> grain{1};
   std::atomic<FunctionRef<void(int64_t, int64_t, int)>*> body{nullptr};
-  std::atomic<bool> stop{false};
-  std::atomic<int> parked{0};
+  std::atomic<bool> closing{false};
+  std::atomic<int> seated{0};                // workers of the crew that wait for this pool's jobs
   alignas(64) std::atomic<int64_t> done{0};  // blocks of the present job
   alignas(64) std::atomic<bool> busy{false};
-  std::unique_ptr<Home[]> homes;
-  std::mutex mutex;
-  std::condition_variable wake;
-  std::vector<std::thread> workers;
+  std::vector<Home> homes;
+  std::vector<bool> taken;  // by worker; guarded by the crew
 
-  void work(int worker, int threads);
-  void serve(int worker, int threads);
+  bool has_blocks() const;
+  void work(int worker);
+  void serve(int worker);
 };
 
 namespace {
@@ -82,7 +77,15 @@ thread_local const void* current_pool = nullptr;
 thread_local int current_worker = 0;
 }  // namespace
 
-void ThreadPool::State::work(int worker, int threads) {
+bool ThreadPool::State::has_blocks() const {
+  job.load(std::memory_order_seq_cst);
+  return std::any_of(homes.begin(), homes.end(), [](const Home& home) {
+    const BlockRange left(home.range.load(std::memory_order_relaxed));
+    return left.begin < left.end;
+  });
+}
+
+void ThreadPool::State::work(int worker) {
   const void* outer_pool = current_pool;
   const int outer_worker = current_worker;
   current_pool = this;
@@ -108,43 +111,162 @@ void ThreadPool::State::work(int worker, int threads) {
   current_worker = outer_worker;
 }
 
-void ThreadPool::State::serve(int worker, int threads) {
-  uint64_t seen = 0;  // the last job this worker has done what there was to do of
-  for (int waits = 0; !stop.load(std::memory_order_relaxed);) {
+// Kernels of one inference follow each other within microseconds: a worker waits about that long for the next one, for
+// coming back from sleep takes longer. Then it lets others have the core, should the caller be among them because fewer
+// cores are free than there are threads; and goes.
+void ThreadPool::State::serve(int worker) {
+  uint64_t seen = 0;  // the last job of which this worker has done what there was to do
+  for (int waits = 0; !closing.load(std::memory_order_relaxed) && waits < kSpinsBeforeYield + kYieldsBeforePark;) {
     const uint64_t now = job.load(std::memory_order_acquire);
     if (now != seen) {
-      work(worker, threads);
+      work(worker);
       seen = now;
       waits = 0;
-    } else if (++waits < kWaitsBeforePark) {
-      wait_a_little(waits, kSpinsBeforeYield);
+    } else if (waits++ < kSpinsBeforeYield) {
+      relax();
     } else {
-      std::unique_lock<std::mutex> lock(mutex);
-      parked.fetch_add(1);
-      wake.wait(lock, [&] { return stop.load() || job.load() != seen; });
-      parked.fetch_sub(1);
-      waits = 0;
+      std::this_thread::yield();
     }
   }
 }
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>(threads_)) {
-  for (int i = 1; i < threads_; ++i) {
-    try {
-      state_->workers.emplace_back([this, i] { state_->serve(i, threads_); });
-    } catch (const std::system_error&) {
-      break;  // The system gives no more threads: those that run do the work.
+// The threads that all pools of the process share. A worker takes a seat at a pool that has work, and leaves when it
+// has had none for a while. Callers never wait for a worker to come, nor take a lock: the locks are between workers,
+// and those who make and end pools.
+class ThreadPool::Crew {
+ public:
+  static Crew& instance() {
+    static Crew* const crew = [] {
+      pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork(); },
+                     [] { instance().after_fork_in_child(); });
+      return new Crew;  // never destroyed: it may be asked for by what ends later
+    }();
+    return *crew;
+  }
+
+  void add(State* pool) {
+    std::lock_guard<std::mutex> lifecycle(lifecycle_);
+    size_t sum = 0, most = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      pools_.push_back(pool);
+      for (const State* each : pools_) {
+        const auto helpers = static_cast<size_t>(each->threads - 1);
+        sum += helpers;
+        most = std::max(most, helpers);
+      }
+    }
+    const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    for (const size_t wanted = std::min(sum, std::max(cores - 1, most)); workers_->size() < wanted;) {
+      try {
+        const int name = static_cast<int>(workers_->size()) + 1;
+        workers_->emplace_back([this, name] { live(name); });
+      } catch (const std::system_error&) {
+        return;  // The system gives no more threads: those that run do the work.
+      }
     }
   }
+
+  void remove(State* pool) {
+    std::lock_guard<std::mutex> lifecycle(lifecycle_);
+    bool last = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      pools_.erase(std::find(pools_.begin(), pools_.end(), pool));
+      last = pools_.empty();
+      stop_ = last;
+    }
+    pool->closing.store(true, std::memory_order_relaxed);
+    while (pool->seated.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+    if (!last) return;
+    wake(static_cast<int>(workers_->size()));
+    for (std::thread& worker : *workers_) worker.join();
+    workers_->clear();
+    stop_ = false;
+  }
+
+  // Tells of a job with work for so many workers more.
+  void call(int workers) {
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake(workers);
+  }
+
+ private:
+  void wake(int workers) {
+    bell_.fetch_add(1, std::memory_order_seq_cst);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell_), FUTEX_WAKE_PRIVATE, workers, nullptr, nullptr, 0);
+  }
+
+  void live(int name) {
+    for (;;) {
+      const uint32_t rung = bell_.load(std::memory_order_seq_cst);
+      sleepers_.fetch_add(1, std::memory_order_seq_cst);
+      State* pool = nullptr;
+      int seat = 0;
+      const bool stays = take_seat(name, &pool, &seat);
+      if (stays && pool == nullptr)
+        syscall(SYS_futex, reinterpret_cast<uint32_t*>(&bell_), FUTEX_WAIT_PRIVATE, rung, nullptr, nullptr, 0);
+      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+      if (!stays) return;
+      if (pool == nullptr) continue;
+      pool->serve(seat);
+      std::lock_guard<std::mutex> lock(mutex_);
+      pool->taken[static_cast<size_t>(seat)] = false;
+      pool->seated.fetch_sub(1, std::memory_order_seq_cst);
+    }
+  }
+
+  // False when the crew is to go home.
+  bool take_seat(int name, State** pool, int* seat) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < pools_.size() && *pool == nullptr; ++i) {
+      State* each = pools_[(i + static_cast<size_t>(name)) % pools_.size()];
+      if (!each->has_blocks()) continue;
+      for (int k = 0; k < each->threads - 1 && *pool == nullptr; ++k) {
+        *seat = 1 + (name - 1 + k) % (each->threads - 1);  // the same worker at the same seat, if possible
+        if (!each->taken[static_cast<size_t>(*seat)]) *pool = each;
+      }
+    }
+    if (*pool != nullptr) {
+      (*pool)->taken[static_cast<size_t>(*seat)] = true;
+      (*pool)->seated.fetch_add(1, std::memory_order_seq_cst);
+    }
+    return !stop_;
+  }
+
+  void before_fork() {
+    lifecycle_.lock();
+    mutex_.lock();
+  }
+  void after_fork() {
+    mutex_.unlock();
+    lifecycle_.unlock();
+  }
+  // Threads do not come along. Pools work without them, and with those of pools made later.
+  void after_fork_in_child() {
+    workers_ = new std::vector<std::thread>;  // the old ones can be neither joined nor destroyed
+    sleepers_.store(0);
+    for (State* pool : pools_) {
+      pool->taken.assign(pool->taken.size(), false);
+      pool->seated.store(0);
+    }
+    after_fork();
+  }
+
+  alignas(64) std::atomic<uint32_t> bell_{0};
+  std::atomic<int> sleepers_{0};
+  std::mutex lifecycle_;  // pools are made and ended one after the other
+  std::vector<std::thread>* workers_ = new std::vector<std::thread>;
+  std::mutex mutex_;  // for what follows, and who sits where
+  std::vector<State*> pools_;
+  bool stop_ = false;
+};
+
+ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>(threads_)) {
+  if (threads_ > 1) Crew::instance().add(state_.get());
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->stop.store(true);
-  }
-  state_->wake.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
+  if (threads_ > 1) Crew::instance().remove(state_.get());
 }
 
 void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body) {
@@ -153,7 +275,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
   const int64_t blocks = (n + grain - 1) / grain;
   State& s = *state_;
   if (current_pool == &s) return body(0, n, current_worker);  // nested
-  if (blocks == 1 || s.workers.empty() || s.busy.exchange(true, std::memory_order_acquire)) return body(0, n, 0);
+  if (blocks == 1 || threads_ == 1 || s.busy.exchange(true, std::memory_order_acquire)) return body(0, n, 0);
 
   s.n.store(n, std::memory_order_relaxed);
   s.grain.store(grain, std::memory_order_relaxed);
@@ -165,13 +287,16 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
     s.homes[static_cast<size_t>(i)].range.store(BlockRange::pack(job, i * blocks / homes, (i + 1) * blocks / homes),
                                                 std::memory_order_release);
   s.job.store(job, std::memory_order_seq_cst);
-  if (s.parked.load(std::memory_order_seq_cst) > 0) {
-    { std::lock_guard<std::mutex> lock(s.mutex); }
-    s.wake.notify_all();
+  const int missing = static_cast<int>(homes) - 1 - s.seated.load(std::memory_order_seq_cst);
+  if (missing > 0) Crew::instance().call(missing);
+  s.work(0);
+  for (int waits = 0; s.done.load(std::memory_order_acquire) != blocks; ++waits) {
+    if (waits < kCallerSpinsBeforeYield) {
+      relax();
+    } else {
+      std::this_thread::yield();
+    }
   }
-  s.work(0, threads_);
-  for (int waits = 0; s.done.load(std::memory_order_acquire) != blocks; ++waits)
-    wait_a_little(waits, kCallerSpinsBeforeYield);
   s.busy.store(false, std::memory_order_release);
 }
 

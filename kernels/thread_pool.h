@@ -25,9 +25,10 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
+// What one session's work is split by. The threads behind all pools of the process are the same.
 class ThreadPool {
  public:
-  // `threads` counts the caller: 1 starts no thread.
+  // `threads` counts the caller: 1 needs no other.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -37,12 +38,14 @@ class ThreadPool {
 
   // Calls body(begin, end, worker) for consecutive ranges that cover [0, n), each a multiple of `grain` long but the
   // last one. `worker` is in [0, threads()) and no two ranges with the same worker run at the same time, so it may
-  // index scratch memory. Returns when all are done. Ranges are handed out dynamically: keep n / grain at several
-  // per thread when the work is uneven.
+  // index scratch memory. Returns when all are done. Of T threads, the first begins with the first T-th of n, and so
+  // on, and takes from the others' parts when done: what is near in n is likely to be done by one thread, and what is
+  // at the same place in the loops of two kernels too. Keep n / grain at several per thread when the work is uneven.
   void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body);
 
  private:
   struct State;
+  class Crew;
   int threads_;
   std::unique_ptr<State> state_;
 };
