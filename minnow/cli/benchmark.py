@@ -84,6 +84,14 @@ def _text(timings: list[Any]) -> str:
     return f"{text}\n\n{_profile(timings[0])}" if timings[0].profile else text
 
 
+def _choices(timing: Any) -> str:
+    """Nodes that had a choice between schemes, the most expensive first, and what one thread was estimated to take."""
+    nodes = {n["considered"]: n for n in sorted(timing.profile, key=lambda n: n["ms"]) if n.get("considered")}
+    rows = [[n["name"][-40:], n["scheme"], f"{n['ms']:.3f}", text] for text, n in list(nodes.items())[::-1][:5]]
+    header = ["node with a choice", "scheme", "ms", "estimated ms of one thread"]
+    return f"\n\n{table(header, rows, right=2)}" if rows else ""
+
+
 def _profile(timing: Any) -> str:
     """Nodes by op and scheme, the most expensive first."""
     groups: dict[tuple[str, str], dict[str, float]] = {}
@@ -104,9 +112,8 @@ def _profile(timing: Any) -> str:
         limit = [f"{g['least'] / ms:.0%}"] if timing.limits else []
         rows.append([op, scheme, f"{g['nodes']:.0f}", f"{ms:.3f}", f"{ms / total:.1%}", *rates, *limit])
     text = table(header, rows, right=2)
-    if not timing.limits:
-        return text
-    flops, size = (1e-9 * timing.limits[name] for name in ("flops", "bytes"))
-    return (
-        f"{text}\n\nroofline: {flops:.0f} GFLOP/s, {size:.1f} GB/s; above 100%: a faster algorithm, or data in a cache"
-    )
+    if timing.limits:
+        flops, size = (1e-9 * timing.limits[name] for name in ("flops", "bytes"))
+        text += f"\n\nroofline: {flops:.0f} GFLOP/s, {size:.1f} GB/s"
+        text += "; above 100%: a faster algorithm, or data in a cache"
+    return text + _choices(timing)
