@@ -207,7 +207,8 @@ def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, prec
             two of bfloat16, which keep 16 bits of its 24. An infinity among them gives NaN.
             "low": weights of recurrent layers and of matrix products with up to 4 rows are rounded to bfloat16, half
             the bytes to read. Where the processor has AMX, or is AMD's with AVX-512-BF16, convolutions and larger
-            products round both operands to bfloat16; elsewhere they stay in float32.
+            products round both operands to bfloat16, on Arm with vectors of float16 to that; elsewhere they stay in
+            float32. The operands of attention are rounded as well, where there are AMX tiles.
 
     Raises:
         FormatError: the file cannot be read, or is damaged.

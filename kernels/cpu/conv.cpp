@@ -76,6 +76,7 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 &&
       s.ocg() % s.icg() == 0)
     return make_conv_depthwise(s);
+  if (constant_weights && !gated && conv_is_rows(s)) return make_conv_rows(s);
   const double gain = constant_weights && !gated ? conv_bf16_gain(s) : 1;
   std::unique_ptr<ConvScheme> best = make_conv_direct(s);
   double least = estimate_seconds(best->work()) / gain;

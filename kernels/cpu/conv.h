@@ -67,6 +67,9 @@ std::unique_ptr<ConvScheme> make_conv_winograd(const ConvShape& shape, int tile)
 // is.
 double conv_bf16_gain(const ConvShape& shape);
 std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape);
+// Images of one pixel with precision "low": weights of bf16, half the bytes to read.
+bool conv_is_rows(const ConvShape& shape);
+std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape);
 
 // Sizes of a packed f32 convolution of rank 3 or 4, and its activation.
 Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/bf16.h"
 #include "kernels/cpu/bf16_tile.h"
 #include "kernels/cpu/conv.h"
 
@@ -178,7 +179,40 @@ class ConvBf16 final : public ConvScheme {
   std::string name_;
 };
 
+// Images of one pixel, as after a global pooling: rows of channels, of which only the weights take time.
+class ConvRows final : public ConvScheme {
+ public:
+  explicit ConvRows(const ConvShape& s)
+      : inputs_(s.ic),
+        outputs_(s.oc),
+        in_(round_up(s.ic, pack_width())),
+        out_(round_up(s.oc, pack_width())),
+        gemm_(s.n, out_, s.ic, s.activation, s.threads, Precision::kLow) {}
+
+  const char* name() const override { return "gemv_bf16"; }
+  const char* packing() const override { return "bf16_rows"; }
+  int64_t packed_floats() const override { return gemm_.packed_floats(); }
+  void pack(const float* w, float* packed) const override {
+    bf16_pack_b(w, inputs_, true, inputs_, outputs_, false, packed, nullptr);
+  }
+  int64_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  void run(const ConvCall& call) const override {
+    gemm_.run({call.x, in_, false, call.w, call.bias, call.y, out_, call.workspace, call.pool, call.residual});
+  }
+
+ private:
+  int64_t inputs_, outputs_, in_, out_;  // channels, and whole blocks of them
+  Bf16Gemm gemm_;
+};
+
 }  // namespace
+
+bool conv_is_rows(const ConvShape& s) {
+  return s.ih * s.iw * s.oh * s.ow * s.kh * s.kw == 1 && s.group == 1 && !s.plain_input && s.top == 0 && s.left == 0 &&
+         Bf16Gemm::takes(s.n, s.oc, s.ic, s.precision) && s.n <= kBf16Rows;
+}
+
+std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape) { return std::make_unique<ConvRows>(shape); }
 
 double conv_bf16_gain(const ConvShape& s) {
   const bool fits = s.group == 1 && !s.plain_input && s.ic >= kBf16Columns && s.oc >= kBf16Columns && s.oh * s.ow >= 4;

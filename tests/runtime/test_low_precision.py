@@ -237,6 +237,21 @@ def test_special_weights_round_as_numpy_rounds_them() -> None:
     np.testing.assert_array_equal(got, rounded(w)[:, 0])
 
 
+@pytest.mark.parametrize("activation", ["", "HardSwish"])
+@pytest.mark.parametrize(("images", "channels", "outputs"), [(1, 960, 1280), (1, 35, 17), (3, 72, 40), (4, 5, 3)])
+def test_convolutions_of_one_pixel(images: int, channels: int, outputs: int, activation: str) -> None:
+    rng = np.random.default_rng(11)
+    x, w, b = normal(rng, images, channels, 1, 1), normal(rng, outputs, channels, 1, 1), normal(rng, outputs)
+    residual = normal(rng, images, outputs, 1, 1)
+    attrs = {"strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1], "group": 1}
+    want = get("Conv").evaluate([x, rounded(w), b], attrs)[0] + residual
+    want = get(activation).evaluate([want], {})[0] if activation else want
+    attrs["activation"] = activation.lower()
+    for threads in (1, 2):
+        got = _engine.run_op("Conv", attrs, [x, w, b, residual], 1, threads, True, True, LOW)[0]
+        assert error(got, want) < 1e-6
+
+
 @pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("place", [0, 33, 34])
 def test_infinities_and_nan_stay_in_their_column_and_row(special: float, place: int) -> None:
