@@ -8,6 +8,7 @@
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/tile_half.h"
+#include "kernels/cpu/transpose.h"
 
 namespace minnow {
 namespace {
@@ -24,14 +25,19 @@ int64_t band_bytes() {
   return bytes;
 }
 // Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
-constexpr int64_t kLongestSum = 2048;
-// Whole vectors of `kLanes` numbers: a size known here makes one load and one store of each.
-template <int kLanes>
-void copy_vectors(const float* from, int64_t stride, int64_t rows, int64_t vectors, float* to) {
-  for (int64_t v = 0; v < vectors; ++v)
-    for (int64_t r = 0; r < rows; ++r, to += kLanes)
-      std::memcpy(to, from + r * stride + v * kLanes, kLanes * sizeof(float));
+constexpr int64_t kLongestSum = 4096;
+
+// Whether rows of A at this distance would drive each other out of the first-level cache while a tile walks along them:
+// whether many begin in the same of its sets, which lie 4 KiB apart.
+bool rows_collide(int64_t stride, int64_t rows) {
+  constexpr int64_t kSets = 64, kLine = 64, kWays = 7;  // ways of a set that we may fill
+  int count[kSets] = {};
+  for (int64_t r = 0; r < rows; ++r)
+    if (++count[r * stride * 4 / kLine % kSets] > kWays) return true;
+  return false;
 }
+// A distance of at least `k` floats at which they do not.
+int64_t spread_rows(int64_t k) { return 16 * (ceil_div(k, 16) | 1); }
 
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
@@ -69,10 +75,9 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
   blocks_ = ceil_div(n, pack_);
   const bool by_rows = threads > 1 && split_by_rows(n, m);
   plan_ = TilePlan(m, blocks_, k, by_rows ? threads : 1);
-  // Rows of A that are read many times are brought together first: at distances of a power of two, as matrices often
-  // have, they would drive each other out of the first-level cache.
-  copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && m > 4);
-  if (copies_) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
+  // Rows of A that would be in each other's way are brought together first.
+  copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && rows_collide(k, std::min<int64_t>(m, tile_pixels(2))));
+  if (plan_.groups() > 2 && m > 4) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
   const int64_t bytes = 4 * m * ceil_div(k, k_parts_);
   bands_ = std::max<int64_t>(1, ceil_div(bytes, band_bytes()));
   if (threads > 1) bands_ = std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups())));
@@ -86,7 +91,7 @@ int64_t Gemm::band_rows(int64_t band) const { return plan_.tile_begin(band * pla
 int64_t Gemm::band_floats() const {
   if (!copies_) return 0;
   const int64_t rows = plan_.tile_begin(std::min(plan_.tiles(), ceil_div(plan_.tiles(), bands_)));
-  return 16 + round_up(rows * round_up(ceil_div(k_, k_parts_), pack_), 16);
+  return 16 + round_up(rows * spread_rows(ceil_div(k_, k_parts_)), 16);
 }
 
 int64_t Gemm::worker_floats() const { return band_floats() + (half_ ? half_panel_floats(ceil_div(k_, k_parts_)) : 0); }
@@ -126,28 +131,16 @@ void Gemm::run(const GemmCall& call) const {
   }
 }
 
-// A[begin..end, k_begin..k_end] as [blocks of k][row][k in the block].
+// A[begin..end, k_begin..k_end] as rows at a distance of spread_rows(k_end - k_begin).
 void Gemm::copy_rows(const GemmCall& call, int64_t begin, int64_t end, int64_t k_begin, int64_t k_end,
                      float* to) const {
-  const int64_t rows = end - begin;
-  if (!call.transpose_a) {
-    const int64_t vectors = (k_end - k_begin) / pack_;
-    const auto copy = pack_ == 16 ? copy_vectors<16> : pack_ == 8 ? copy_vectors<8> : copy_vectors<4>;
-    copy(call.a + begin * call.lda + k_begin, call.lda, rows, vectors, to);
-    to += vectors * rows * pack_;
-    k_begin += vectors * pack_;
-  }
-  for (int64_t k = k_begin; k < k_end; k += pack_, to += rows * pack_) {
-    const int64_t lanes = std::min<int64_t>(pack_, k_end - k);
-    if (call.transpose_a) {
-      for (int64_t l = 0; l < lanes; ++l) {
-        const float* from = call.a + (k + l) * call.lda + begin;
-        for (int64_t r = 0; r < rows; ++r) to[r * pack_ + l] = from[r];
-      }
-    } else {
-      for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(to + r * pack_, call.a + (begin + r) * call.lda + k, static_cast<size_t>(lanes) * sizeof(float));
-    }
+  const int64_t rows = end - begin, k = k_end - k_begin, stride = spread_rows(k);
+  if (call.transpose_a) {
+    const Transposition t = {rows, k, call.lda, stride, k, rows};
+    transpose(t, call.a + k_begin * call.lda + begin, to, sizeof(float));
+  } else {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(to + r * stride, call.a + (begin + r) * call.lda + k_begin, static_cast<size_t>(k) * sizeof(float));
   }
 }
 
@@ -159,27 +152,17 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   const int64_t columns = std::min<int64_t>(blocks.count * pack_, n_ - blocks.first * pack_);
   Tile t;
   const int64_t tile_begin = band * plan_.tiles() / bands_, tile_end = (band + 1) * plan_.tiles() / bands_;
-  const int64_t row_floats = copies_ ? round_up(k, pack_) : call.transpose_a ? 1 : call.lda;
+  const int64_t row_floats = copies_ ? spread_rows(k) : call.transpose_a ? 1 : call.lda;
   float* const copy = space + 16;
-  const float* a = copies_ ? copy : call.a + row_begin * row_floats;
+  const float* a = copies_ ? copy : call.a + row_begin * row_floats + k_begin;
   if (copies_) {
     int64_t* held = reinterpret_cast<int64_t*>(space);
-    for (int64_t i = tile_begin; i < tile_end && *held != band; ++i) {
-      const int64_t begin = plan_.tile_begin(i);
-      copy_rows(call, begin, plan_.tile_begin(i + 1), k_begin, k_end, copy + (begin - row_begin) * row_floats);
-    }
+    if (*held != band) copy_rows(call, row_begin, plan_.tile_begin(tile_end), k_begin, k_end, copy);
     *held = band;
-    t.in_pixel = pack_;
-    t.steps[0].outer = k / pack_;
-    t.steps[0].w_outer = pack_ * pack_;
-    t.steps[0].length = pack_;
-    t.steps[1].w = k / pack_ * pack_ * pack_;
-    t.steps[1].length = k % pack_;
-  } else {
-    t.in_pixel = row_floats;  // one row of a transposed A lies as that of any other
-    t.steps[0].length = k;
-    t.steps[1].outer = 0;
   }
+  t.in_pixel = row_floats;  // one row of a transposed A lies as that of any other
+  t.steps[0].length = k;
+  t.steps[1].outer = 0;
   t.w = call.packed_b + (blocks.first * k_ + k_begin) * pack_;
   t.w_block = k_ * pack_;
   if (half_) make_half_panel(&t, blocks.count, k, space + band_floats());
@@ -197,10 +180,6 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
     const int64_t row = plan_.tile_begin(tile), count = plan_.tile_begin(tile + 1) - row;
     if (count == 0) continue;
     t.in = a + (row - row_begin) * row_floats;
-    if (copies_) {  // each tile's rows lie together, so that reading them is one stream
-      t.steps[0].in_outer = count * pack_;
-      t.steps[1].in = k / pack_ * count * pack_;
-    }
     t.out = call.c + row * call.ldc + blocks.first * pack_;
     t.start = !first ? t.out : call.start != nullptr ? call.start + (t.out - call.c) : nullptr;
     if (more) t.fetch(next_w, next.count, tile - tile_begin, tile_end - tile_begin);

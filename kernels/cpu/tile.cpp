@@ -42,6 +42,15 @@ HWY_INLINE void keep_in_register(V& v) {
   (void)v;
 }
 
+// Keeps gcc from computing the addresses of all rows beforehand, for which there are not registers enough.
+template <typename T>
+HWY_INLINE void keep_pointer(T*& p) {
+  asm("" : "+r"(p));
+}
+
+// The part of the weights that comes to the first-level cache meanwhile: so many floats ahead.
+constexpr int kAhead = 128;
+
 template <int NB, int R>
 void tile(const Tile& t) {
   const D d;
@@ -65,13 +74,24 @@ void tile(const Tile& t) {
   float* out = partial ? copy : t.out;
   const int64_t out_pixel = partial ? NB * kLanes : t.out_pixel;
   const int64_t out_block = partial ? kLanes : t.out_block;
+  if (!partial) {  // where the sums go to should be there when they are ready
+    float* line = out;
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r, line += out_pixel) {
+      keep_pointer(line);
+#pragma GCC unroll 4
+      for (int b = 0; b < NB; ++b) __builtin_prefetch(line + b * out_block, 1, 3);
+    }
+  }
   if (t.start != nullptr) {
     if (partial) copy_lanes(t.start, t.out_pixel, t.out_block, copy, out_pixel, out_block, R, NB, t.lanes);
     const float* start = partial ? copy : t.start;
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
+    for (int r = 0; r < R; ++r, start += out_pixel) {
+      keep_pointer(start);
 #pragma GCC unroll 4
-      for (int b = 0; b < NB; ++b) sum[r][b] = hn::Add(sum[r][b], hn::LoadU(d, start + r * out_pixel + b * out_block));
+      for (int b = 0; b < NB; ++b) sum[r][b] = hn::Add(sum[r][b], hn::LoadU(d, start + b * out_block));
+    }
   }
 
   // Three pixels per pointer: x86 adds 1 or 2 times the stride inside the address of a load.
@@ -104,6 +124,7 @@ void tile(const Tile& t) {
             V weight[NB];
 #pragma GCC unroll 4
             for (int b = 0; b < NB; ++b) {
+              if constexpr (NB > 1) __builtin_prefetch(w + b * w_block + kAhead, 0, 3);
               weight[b] = hn::Load(d, w + b * w_block);
               keep_in_register<kFits>(weight[b]);
             }
@@ -124,10 +145,11 @@ void tile(const Tile& t) {
 
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
+  for (int r = 0; r < R; ++r, out += out_pixel) {
+    keep_pointer(out);
 #pragma GCC unroll 4
-    for (int b = 0; b < NB; ++b)
-      hn::StoreU(AtMost(high, AtLeast(low, sum[r][b])), d, out + r * out_pixel + b * out_block);
+    for (int b = 0; b < NB; ++b) hn::StoreU(AtMost(high, AtLeast(low, sum[r][b])), d, out + b * out_block);
+  }
   if (partial) copy_lanes(copy, out_pixel, out_block, t.out, t.out_pixel, t.out_block, R, NB, t.lanes);
 }
 
