@@ -30,48 +30,78 @@ void add_mask(float* x, const float* mask, int64_t n, float factor) {
   for (; i < n; ++i) x[i] += factor * mask[i];
 }
 
-// x = e^(x - max x) for the first n of x, 0 in the rest up to a whole vector; returns their sum.
-float exponentials(float* x, int64_t n) {
+// e^x for x <= 0 or NaN: 2^n times 2^r, as one polynomial of r with a relative error of 2e-7. Where e^x is no more than
+// the least positive number it is 0.
+template <class D, class V>
+HWY_INLINE V ExpOfNegative(D d, V x) {
+  static const float kCoefficients[] = {1.0f, 0.693147f, 0.24022242f, 0.055507336f, 0.009671513f, 0.0013264727f};
+  const V magic = hn::Set(d, 12582912.0f);  // adding it rounds to an integer
+  x = AtLeast(hn::Set(d, -152.0f), hn::Mul(x, hn::Set(d, 1.44269504f)));
+  const V n = hn::Sub(hn::Add(x, magic), magic);
+  return Scale2(d, Polynomial(d, hn::Sub(x, n), kCoefficients), n);
+}
+
+// x = e^(x - max x) for the first n of each row of x, 0 in the rest up to a whole vector; gives their sums.
+void exponentials(float* x, int64_t stride, int64_t rows, int64_t n, float* sums) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = n / lanes * lanes;
   const auto lowest = hn::Set(d, -__builtin_inff());
-  // NaN may get lost here; it comes back with the exponentials.
-  auto most = lowest;
-  for (int64_t i = 0; i < whole; i += lanes) most = hn::Max(most, hn::LoadU(d, x + i));
-  if (whole < n) {
-    const auto valid = hn::FirstN(d, static_cast<size_t>(n - whole));
-    const auto last = hn::IfThenElse(valid, hn::LoadU(d, x + whole), lowest);
-    hn::StoreU(last, d, x + whole);
-    most = hn::Max(most, last);
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    // NaN may get lost here; it comes back with the exponentials.
+    auto most = lowest;
+    for (int64_t i = 0; i < whole; i += lanes) most = hn::Max(most, hn::LoadU(d, x + i));
+    if (whole < n) {
+      const auto valid = hn::FirstN(d, static_cast<size_t>(n - whole));
+      const auto last = hn::IfThenElse(valid, hn::LoadU(d, x + whole), lowest);
+      hn::StoreU(last, d, x + whole);
+      most = hn::Max(most, last);
+    }
+    const auto shift = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, most)));
+    auto sum = hn::Zero(d), sum2 = sum;
+    int64_t i = 0;
+    for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+      const auto e = ExpOfNegative(d, hn::Sub(hn::LoadU(d, x + i), shift));
+      const auto e2 = ExpOfNegative(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
+      hn::StoreU(e, d, x + i);
+      hn::StoreU(e2, d, x + i + lanes);
+      sum = hn::Add(sum, e);
+      sum2 = hn::Add(sum2, e2);
+    }
+    for (; i < n; i += lanes) {
+      auto e = ExpOfNegative(d, hn::Sub(hn::LoadU(d, x + i), shift));
+      if (i >= whole) e = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), e);
+      hn::StoreU(e, d, x + i);
+      sum = hn::Add(sum, e);
+    }
+    sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, sum2)));
   }
-  const auto shift = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, most)));
-  auto sum = hn::Zero(d), sum2 = sum;
-  int64_t i = 0;
-  for (; i + 2 * lanes <= whole; i += 2 * lanes) {
-    const auto e = Exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
-    const auto e2 = Exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
-    hn::StoreU(e, d, x + i);
-    hn::StoreU(e2, d, x + i + lanes);
-    sum = hn::Add(sum, e);
-    sum2 = hn::Add(sum2, e2);
-  }
-  for (; i < n; i += lanes) {
-    auto e = Exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
-    if (i >= whole) e = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), e);
-    hn::StoreU(e, d, x + i);
-    sum = hn::Add(sum, e);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, sum2)));
 }
 
-void multiply(float* x, int64_t n, float factor) {
+// to[i] = factor * from[i], where `to` and `from` may be the same.
+void multiply(const float* from, int64_t n, float factor, float* to) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto f = hn::Set(d, factor);
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(f, hn::LoadU(d, x + i)), d, x + i);
-  for (; i < n; ++i) x[i] *= factor;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(f, hn::LoadU(d, from + i)), d, to + i);
+  for (; i < n; ++i) to[i] = factor * from[i];
+}
+
+// to = factor * from, rows of n numbers.
+void scale_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n, float factor, float* to) {
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += n) multiply(from, n, factor, to);
+}
+
+// x /= sums, row by row.
+void divide_rows(float* x, int64_t stride, int64_t rows, int64_t n, const float* sums) {
+  for (int64_t r = 0; r < rows; ++r, x += stride) multiply(x, n, 1 / sums[r], x);
+}
+
+// to = from, rows of as many numbers as a vector has.
+void copy_vectors(const float* from, int64_t stride, int64_t rows, float* to) {
+  const hn::ScalableTag<float> d;
+  for (int64_t r = 0; r < rows; ++r, from += stride, to += hn::Lanes(d)) hn::StoreU(hn::LoadU(d, from), d, to);
 }
 
 // out[j] = sum over i of x[i] * rows[j * stride + i]
@@ -146,7 +176,9 @@ namespace minnow {
 
 HWY_EXPORT(add_mask);
 HWY_EXPORT(exponentials);
-HWY_EXPORT(multiply);
+HWY_EXPORT(scale_rows);
+HWY_EXPORT(divide_rows);
+HWY_EXPORT(copy_vectors);
 HWY_EXPORT(dots);
 HWY_EXPORT(weighted_sum);
 
@@ -298,8 +330,8 @@ class Attention final : public Kernel {
       for (int64_t r = 0; r < rows; ++r) {
         float* row = scores + r * padded_;
         for (size_t m = 0; m < masks_.size(); ++m) mask(context, m, batch, first + r, row, sums + block_);
-        sums[r] = HWY_DYNAMIC_DISPATCH(exponentials)(row, keys_);
       }
+      HWY_DYNAMIC_DISPATCH(exponentials)(scores, padded_, rows, keys_, sums);
       if (direct_) {
         for (int64_t r = 0; r < rows; ++r) HWY_DYNAMIC_DISPATCH(weighted_sum)
         (scores + r * padded_, keys_, v, v_.row, width_, 1 / sums[r], out + r * out_.row);
@@ -309,7 +341,7 @@ class Attention final : public Kernel {
         } else {
           product(values_plan_[last], scores, padded_, keys_, packed_v, width_, out, out_.row);
         }
-        for (int64_t r = 0; r < rows; ++r) HWY_DYNAMIC_DISPATCH(multiply)(out + r * out_.row, width_, 1 / sums[r]);
+        HWY_DYNAMIC_DISPATCH(divide_rows)(out, out_.row, rows, width_, sums);
       }
     }
   }
@@ -334,6 +366,10 @@ class Attention final : public Kernel {
     for (int64_t first = 0; first < width_; first += pack_, to += keys_ * pack_) {
       const int64_t n = std::min<int64_t>(pack_, width_ - first);
       const float* from = v + first * v_.column;
+      if (n == pack_ && v_.column == 1) {
+        HWY_DYNAMIC_DISPATCH(copy_vectors)(from, v_.row, keys_, to);
+        continue;
+      }
       if (n < pack_) std::fill(to, to + keys_ * pack_, 0.0f);
       for (int64_t j = 0; j < keys_; ++j, from += v_.row) {
         if (v_.column == 1) {
@@ -347,6 +383,7 @@ class Attention final : public Kernel {
 
   // Rows of Q brought together: where they lie they may drive each other out of the first-level cache.
   void copy_q(const float* q, int64_t rows, float* to) const {
+    if (q_.column == 1) return HWY_DYNAMIC_DISPATCH(scale_rows)(q, q_.row, rows, depth_, scale_, to);
     for (int64_t r = 0; r < rows; ++r, q += q_.row, to += depth_)
       for (int64_t d = 0; d < depth_; ++d) to[d] = scale_ * q[d * q_.column];
   }
