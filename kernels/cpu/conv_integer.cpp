@@ -1,5 +1,5 @@
-// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32. The pixels of a panel are gathered
-// as the columns of a matrix, in which padding is zero: it stands for the zero point.
+// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32. The image is copied once, with its
+// padding (which stands for zero points), so that what lies under one tap of all windows is a part of it as it lies.
 #include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/window.h"
 #include "kernels/infer.h"
@@ -57,158 +57,256 @@ class ConvInteger final : public Kernel {
     outs_ = w[0];
     threads_ = std::max(1, node.threads);
     macs_ = node.out[0]->count() * channels_ * taps_;
+    planes_ = is_depthwise() ? x[1] : (channels_ + integer_group() - 1) / integer_group() * group_;
+    lay_out();
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
     if (node.constant[1] != nullptr && zero_known && weights_.empty()) {
-      weights_.resize(static_cast<size_t>(outs_ * row()));
+      weights_.resize(static_cast<size_t>(weights_size()));
       pack(*node.constant[1], operand(node.constant, 3), weights_.data());
     }
-    *workspace = threads_ * panel_bytes() + (weights_.empty() ? outs_ * row() * 2 : 0);
+    *workspace =
+        4 * (x[0] * planes_ * plane_ + kRoom + outs_ + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
     return ok();
   }
 
   void run(const RunContext& context) override {
-    int16_t* space = static_cast<int16_t*>(context.workspace);
-    const int16_t* weights = weights_.data();
+    if (context.out[0]->count() == 0) return;
+    const Tensor &x = *context.in[0], *zeros = operand(context.in, 2);
+    uint32_t* image = static_cast<uint32_t*>(context.workspace);
+    uint32_t* starts = image + x.dim(0) * planes_ * plane_ + kRoom;
+    uint32_t* scratch_space = starts + outs_;
+    const uint32_t* weights = weights_.data();
     if (weights_.empty()) {
-      int16_t* packed = space + threads_ * panel_bytes() / 2;
+      uint32_t* packed = scratch_space + threads_ * scratch();
       pack(*context.in[1], operand(context.in, 3), packed);
       weights = packed;
     }
-    if (context.in[0]->type.dtype == DType::kU8) {
-      convolve<uint8_t>(context, weights, space);
-    } else {
-      convolve<int8_t>(context, weights, space);
-    }
+    const int32_t zero = (zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(x.type.dtype, false);
+    const int64_t grain = 1 + 20000 / (plane_ + 1);
+    context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
+    });
+    if (is_depthwise()) return convolve_planes(context, image, weights);
+    const uint32_t* sums = weights + outs_ * steps();
+    for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
+    convolve(context, image, weights, starts, zero, scratch_space);
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
-  std::string scheme() const override { return channels_ == 1 ? "depthwise" : "im2col"; }
+  std::string scheme() const override {
+    return is_depthwise() ? "depthwise" : integer_group() == 4 ? "bytes" : "pairs";
+  }
   int64_t macs() const override { return macs_; }
 
  private:
+  static constexpr int64_t kRoom = 64;  // lanes that are read beyond the last pixel
+
+  bool is_depthwise() const { return channels_ == 1 && group_ > 1; }
   int64_t depth() const { return channels_ * taps_; }
-  int64_t row() const { return 2 * integer_pairs(depth()); }
-  int64_t panel_bytes() const { return (integer_panel_size(depth()) * 2 + 63) / 64 * 64; }
+  int64_t steps() const { return integer_steps(channels_) * taps_; }
+  // Rows of lanes; then, for each row, the sum and the zero point; then a row of ones, and whether a zero point is not
+  // 0.
+  int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : (outs_ + 1) * steps() + 2 * outs_ + 1; }
+  int64_t scratch() const { return (outs_ / group_ + 1) * integer_panel(); }
 
-  // [outs][taps][channels], so that the places of a tap are found once for all channels.
-  void pack(const Tensor& w, const Tensor* zeros, int16_t* to) const {
-    for (int64_t o = 0; o < outs_; ++o, to += row()) {
-      const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o);
-      for (int64_t c = 0; c < channels_; ++c)
-        for (int64_t k = 0; k < taps_; ++k)
-          to[k * channels_ + c] = static_cast<int16_t>(byte_at(w, (o * channels_ + c) * taps_ + k) - zero);
-      std::fill(to + depth(), to + row(), int16_t{0});
-    }
-  }
-
-  template <typename B>
-  void convolve(const RunContext& context, const int16_t* weights, int16_t* space) const {
-    const Tensor& x = *context.in[0];
-    const Tensor* x_zero = operand(context.in, 2);
-    const int32_t zero = x_zero == nullptr ? 0 : byte_at(*x_zero, 0);
-    if (channels_ == 1) return convolve_planes<B>(context, weights, zero);
-    int32_t* y = context.out[0]->as<int32_t>();
-    const int64_t in_size = in_[0] * in_[1] * in_[2], out_size = out_[0] * out_[1] * out_[2];
-    const int64_t width = integer_panel(), panels = (out_size + width - 1) / width, rows = outs_ / group_;
-    const auto range = [&](int64_t begin, int64_t end, int worker) {
-      int16_t* panel = space + worker * panel_bytes() / 2;
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t first = task % panels * width, plane = task / panels, g = plane % group_;
-        const int64_t columns = std::min(width, out_size - first);
-        gather(x.as<B>() + plane * channels_ * in_size, zero, first, columns, panel);
-        gemm_integer(weights + g * rows * row(), rows, row() / 2, panel, y + plane * rows * out_size + first, out_size,
-                     columns);
-      }
-    };
-    const int64_t tasks = x.dim(0) * group_ * panels;
-    const int64_t grain = std::max<int64_t>(1, 20000 / (depth() * width * (rows + 4) + 1));
-    if (context.pool->threads() > threads_) return range(0, tasks, 0);
-    context.pool->parallel_for(tasks, grain, range);
-  }
-
-  // One channel makes each result: nothing is shared that gathering would pay for.
-  template <typename B>
-  void convolve_planes(const RunContext& context, const int16_t* weights, int32_t zero) const {
-    const Tensor& x = *context.in[0];
-    const int64_t in_size = in_[0] * in_[1] * in_[2], out_size = out_[0] * out_[1] * out_[2];
-    const auto range = [&](int64_t begin, int64_t end, int) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const int64_t o = plane % outs_, channel = plane / outs_ * group_ + o / (outs_ / group_);
-        const B* image = x.as<B>() + channel * in_size;
-        uint32_t* y = reinterpret_cast<uint32_t*>(context.out[0]->as<int32_t>()) + plane * out_size;
-        std::fill(y, y + out_size, 0u);
-        for (int64_t k = 0; k < taps_; ++k) add_tap(image, static_cast<int32_t>(weights[o * row() + k]), zero, k, y);
-      }
-    };
-    context.pool->parallel_for(x.dim(0) * outs_, 1 + 20000 / (out_size * taps_ + 1), range);
-  }
-
-  // Adds the multiple of the image that lies under one place of the kernel.
-  template <typename B>
-  void add_tap(const B* image, int32_t weight, int32_t zero, int64_t k, uint32_t* y) const {
-    const int64_t tap[3] = {k / (window_.kernel[1] * window_.kernel[2]), k / window_.kernel[2] % window_.kernel[1],
-                            k % window_.kernel[2]};
-    int64_t shift[3], first[3], end[3];
+  // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
+  // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
+  void lay_out() {
+    int64_t phases = 1;
     for (size_t i = 0; i < 3; ++i) {
-      shift[i] = tap[i] * window_.dilation[i] - window_.begin[i];
-      const int64_t stride = window_.stride[i], room = in_[i] - shift[i];
-      first[i] = shift[i] >= 0 ? 0 : (stride - 1 - shift[i]) / stride;
-      end[i] = room <= 0 ? 0 : std::min(out_[i], (room + stride - 1) / stride);
+      const int64_t extent = (window_.kernel[i] - 1) * window_.dilation[i] + 1;
+      phase_[i] = (std::max<int64_t>(out_[i] - 1, 0) * window_.stride[i] + extent - 1) / window_.stride[i] + 1;
+      // Phases that no tap looks at are left out.
+      used_[i] = std::min(window_.stride[i], extent);
+      phases *= used_[i];
     }
-    const int64_t stride = window_.stride[2];
-    for (int64_t a = first[0]; a < end[0]; ++a)
-      for (int64_t b = first[1]; b < end[1]; ++b) {
-        const int64_t line = (a * window_.stride[0] + shift[0]) * in_[1] + b * window_.stride[1] + shift[1];
-        const B* from = image + line * in_[2] + shift[2];
-        uint32_t* to = y + (a * out_[1] + b) * out_[2];  // unsigned, where sums may wrap
-        const auto term = [&](int64_t j) {
-          return static_cast<uint32_t>(weight * (static_cast<int32_t>(from[j]) - zero));
-        };
-        if (stride == 1) {
-          for (int64_t j = first[2]; j < end[2]; ++j) to[j] += term(j);
-        } else {
-          for (int64_t j = first[2]; j < end[2]; ++j) to[j] += term(j * stride);
-        }
+    plane_ = phases * phase_[0] * phase_[1] * phase_[2];
+    const int64_t own = is_depthwise() ? 1 : integer_steps(channels_);
+    offset_.resize(static_cast<size_t>(taps_ * own));
+    for (int64_t k = 0; k < taps_; ++k) {
+      const int64_t tap[3] = {k / (window_.kernel[1] * window_.kernel[2]), k / window_.kernel[2] % window_.kernel[1],
+                              k % window_.kernel[2]};
+      int64_t phase = 0, at = 0;
+      for (size_t i = 0; i < 3; ++i) {
+        const int64_t shift = tap[i] * window_.dilation[i];
+        phase = phase * used_[i] + shift % window_.stride[i];
+        at = at * phase_[i] + shift / window_.stride[i];
       }
+      for (int64_t c = 0; c < own; ++c)
+        offset_[static_cast<size_t>(k * own + c)] = c * plane_ + phase * (phase_[0] * phase_[1] * phase_[2]) + at;
+    }
   }
 
-  // What lies under the windows of pixels [first, first + columns), one column each.
-  template <typename B>
-  void gather(const B* image, int32_t zero, int64_t first, int64_t columns, int16_t* panel) const {
-    constexpr int64_t kMost = 64;
-    const int64_t width = integer_panel(), in_size = in_[0] * in_[1] * in_[2];
-    int64_t origin[kMost][3], place[kMost];
-    for (int64_t j = 0; j < columns; ++j) {
-      const int64_t p = first + j;
-      const int64_t at[3] = {p / (out_[1] * out_[2]), p / out_[2] % out_[1], p % out_[2]};
-      for (size_t i = 0; i < 3; ++i) origin[j][i] = at[i] * window_.stride[i] - window_.begin[i];
+  // The phases of some channels that share lanes (of one channel for depthwise), padding being zero points.
+  void fill_plane(const Tensor& x, int64_t plane, int32_t zero, uint32_t* to) const {
+    constexpr int64_t kPart = 256;
+    const int64_t own = integer_steps(channels_), size = in_[0] * in_[1] * in_[2];
+    const uint8_t flip = flip_for(x.type.dtype, false);
+    int64_t first = plane, channels = 1;
+    if (!is_depthwise()) {
+      first = plane / own * channels_ + plane % own * integer_group();
+      channels = std::min(integer_group(), channels_ - plane % own * integer_group());
     }
-    const int64_t size = integer_panel_size(depth());
-    std::fill(panel + std::max<int64_t>(0, size - 2 * width), panel + size, int16_t{0});  // what an odd depth lacks
-    for (int64_t k = 0, n = 0; k < taps_; ++k) {
-      const int64_t tap[3] = {k / (window_.kernel[1] * window_.kernel[2]) * window_.dilation[0],
-                              k / window_.kernel[2] % window_.kernel[1] * window_.dilation[1],
-                              k % window_.kernel[2] * window_.dilation[2]};
-      for (int64_t j = 0; j < columns; ++j) {
-        place[j] = 0;
-        for (size_t i = 0; i < 3; ++i) {
-          const int64_t at = origin[j][i] + tap[i];
-          place[j] = place[j] < 0 || at < 0 || at >= in_[i] ? -1 : place[j] * in_[i] + at;
+    const uint8_t* from = x.as<uint8_t>() + first * size;
+    uint32_t padding =
+        is_depthwise() ? 0 : static_cast<uint32_t>(zero) * (integer_group() == 4 ? 0x01010101u : 0x10001u);
+    std::fill(to, to + plane_, padding);
+    uint32_t part[kPart];
+    const int64_t stride = window_.stride[2];
+    for (int64_t z = 0; z < in_[0]; ++z) {
+      for (int64_t y = 0; y < in_[1]; ++y) {
+        const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
+        int64_t phase = 0, line = 0;
+        bool used = true;
+        for (size_t i = 0; i < 2; ++i) {
+          const int64_t s = window_.stride[i];
+          used = used && at[i] % s < used_[i] && at[i] / s < phase_[i];
+          phase = phase * used_[i] + at[i] % s;
+          line = line * phase_[i] + at[i] / s;
+        }
+        if (!used) continue;
+        uint32_t* row = to + phase * used_[2] * (phase_[0] * phase_[1] * phase_[2]) + line * phase_[2];
+        for (int64_t i = 0; i < in_[2]; i += kPart) {
+          const int64_t n = std::min({kPart, in_[2] - i, phase_[2] * stride - window_.begin[2] - i});
+          if (n <= 0) break;
+          uint32_t* lanes = stride == 1 ? row + window_.begin[2] + i : part;
+          const uint8_t* pixels = from + (z * in_[1] + y) * in_[2] + i;
+          if (is_depthwise()) {
+            widen_lanes(pixels, n, flip, zero, reinterpret_cast<int32_t*>(lanes));
+          } else {
+            const uint8_t* rows[4] = {};
+            for (int64_t c = 0; c < channels; ++c) rows[c] = pixels + c * size;
+            pack_right(rows, n, flip, lanes);
+          }
+          if (stride != 1) scatter(part, n, window_.begin[2] + i, row);
         }
       }
-      for (int64_t c = 0; c < channels_; ++c, ++n) {
-        const B* from = image + c * in_size;
-        int16_t* to = panel + n / 2 * width * 2 + n % 2;
-        for (int64_t j = 0; j < columns; ++j)
-          to[2 * j] = place[j] < 0 ? int16_t{0} : static_cast<int16_t>(static_cast<int32_t>(from[place[j]]) - zero);
-      }
     }
+  }
+
+  // Pixels of a row from column `at` on into the phases of that row.
+  void scatter(const uint32_t* lanes, int64_t n, int64_t at, uint32_t* row) const {
+    const int64_t stride = window_.stride[2], size = phase_[0] * phase_[1] * phase_[2];
+    for (int64_t p = 0; p < used_[2]; ++p) {
+      int64_t i = ((p - at) % stride + stride) % stride;
+      uint32_t* to = row + p * size + (at + i) / stride;
+      for (; i < n; i += stride) *to++ = lanes[i];
+    }
+  }
+
+  void pack(const Tensor& w, const Tensor* zeros, uint32_t* to) const {
+    const uint8_t* from = w.as<uint8_t>();
+    const auto zero_of = [&](int64_t o) { return zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o); };
+    if (is_depthwise()) {
+      for (int64_t i = 0; i < outs_ * taps_; ++i) to[i] = static_cast<uint32_t>(byte_at(w, i) - zero_of(i / taps_));
+      return;
+    }
+    const int64_t own = integer_steps(channels_);
+    uint32_t *sums = to + outs_ * steps(), *factors = sums + outs_, *ones = factors + outs_, *any = ones + steps();
+    *any = 0;
+    for (int64_t o = 0; o < outs_; ++o) {
+      sums[o] = 0;
+      for (int64_t k = 0; k < taps_; ++k)
+        sums[o] += pack_left(from + o * depth() + k, channels_, taps_, flip_for(w.type.dtype, true),
+                             to + (o * taps_ + k) * own);
+      factors[o] = static_cast<uint32_t>(zero_of(o) + shift_for(w.type.dtype, true));
+      *any |= factors[o];
+    }
+    const std::vector<uint8_t> one(static_cast<size_t>(*any == 0 ? 0 : channels_), uint8_t{1});
+    for (int64_t k = 0; *any != 0 && k < taps_; ++k) pack_left(one.data(), channels_, 1, 0, ones + k * own);
+  }
+
+  // Calls body(image, plane of results, first column, columns) for parts of the planes of results that follow each
+  // other in a phase: rows as wide as the phase's, of which out_[2] columns count.
+  template <typename Body>
+  void for_columns(int64_t planes, int64_t work, ThreadPool* pool, Body body) const {
+    const int64_t length = (out_[1] - 1) * phase_[2] + out_[2];
+    const int64_t width = integer_panel(), parts = (length + width - 1) / width;
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task % parts * width;
+        body(task / parts / out_[0], task / parts % out_[0], first, std::min(width, length - first), worker);
+      }
+    };
+    const int64_t grain = std::max<int64_t>(1, 200000 / (work * width + 1));
+    if (pool->threads() > threads_) return range(0, planes * out_[0] * parts, 0);
+    pool->parallel_for(planes * out_[0] * parts, grain, range);
+  }
+
+  void convolve(const RunContext& context, const uint32_t* image, const uint32_t* weights, const uint32_t* starts,
+                int32_t zero, uint32_t* scratch_space) const {
+    const int64_t rows = outs_ / group_, own = integer_steps(channels_), out_size = out_[0] * out_[1] * out_[2];
+    const uint32_t *factors = weights + outs_ * (steps() + 1), *ones = factors + outs_;
+    const bool corrected = ones[steps()] != 0;
+    uint32_t* y = reinterpret_cast<uint32_t*>(context.out[0]->as<int32_t>());
+    const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
+    const auto body = [&](int64_t plane, int64_t z, int64_t first, int64_t columns, int worker) {
+      const int64_t g = plane % group_;
+      uint32_t *column = scratch_space + worker * scratch(), *tile = column + integer_panel();
+      IntegerProduct p;
+      p.right = image + plane * own * plane_ + z * phase_[1] * phase_[2] + first;
+      p.offset = offset_.data();
+      p.steps = steps();
+      p.columns = columns;
+      if (corrected) {
+        p.left = ones;
+        p.rows = 1;
+        p.start = &start_of_ones;
+        p.c = column;
+        gemm_integer(p);
+        p.factor = factors + g * rows;
+        p.column = column;
+      }
+      p.left = weights + g * rows * steps();
+      p.rows = rows;
+      p.start = starts + g * rows;
+      uint32_t* to = y + plane * rows * out_size + z * out_[1] * out_[2];
+      const bool direct = phase_[2] == out_[2];
+      p.c = direct ? to + first : tile;
+      p.ldc = direct ? out_size : integer_panel();
+      gemm_integer(p);
+      if (!direct)
+        for_segments(first, columns, [&](int64_t at, int64_t n, int64_t pixel) {
+          for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * integer_panel() + at, n, to + r * out_size + pixel);
+        });
+    };
+    for_columns(context.in[0]->dim(0) * group_, rows * depth(), context.pool, body);
+  }
+
+  // The parts of columns that are pixels: body(column less `first`, how many, pixel).
+  template <typename Body>
+  void for_segments(int64_t first, int64_t columns, Body body) const {
+    for (int64_t at = 0; at < columns;) {
+      const int64_t y = (first + at) / phase_[2], x = (first + at) % phase_[2];
+      const int64_t n = std::min(columns - at, out_[2] - x);
+      if (n > 0) body(at, n, y * out_[2] + x);
+      at += std::min(columns - at, phase_[2] - x);
+    }
+  }
+
+  // One channel makes each result: its pixels lie one in a lane.
+  void convolve_planes(const RunContext& context, const uint32_t* image, const uint32_t* weights) const {
+    int32_t* y = context.out[0]->as<int32_t>();
+    const int64_t rows = outs_ / group_, lines = out_[0] * out_[1];
+    context.pool->parallel_for(context.in[0]->dim(0) * outs_ * lines, 1 + 100000 / (out_[2] * taps_ + 1),
+                               [&](int64_t begin, int64_t end, int) {
+                                 for (int64_t line = begin; line < end; ++line) {
+                                   const int64_t plane = line / lines, z = line % lines / out_[1], row = line % out_[1];
+                                   const int32_t* from =
+                                       reinterpret_cast<const int32_t*>(image) + plane / rows * plane_;
+                                   convolve_lanes(from + (z * phase_[1] + row) * phase_[2], offset_.data(),
+                                                  reinterpret_cast<const int32_t*>(weights) + plane % outs_ * taps_,
+                                                  taps_, out_[2], y + line * out_[2]);
+                                 }
+                               });
   }
 
   Window window_;
-  std::array<int64_t, 3> in_{}, out_{};
-  std::vector<int16_t> weights_;
+  std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
+  std::vector<int64_t> offset_;
+  std::vector<uint32_t> weights_;
   int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
+  int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one
   int threads_ = 1;
 };
 

@@ -18,8 +18,42 @@ inline uint32_t as_bits(float value) {
   return bits;
 }
 
+// With the instructions for it, as far as no NaN is met, whose bits they would change. Returns how many were converted.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+namespace hn = hwy::HWY_NAMESPACE;
+using Floats = hn::ScalableTag<float>;
+using Halves = hn::Rebind<hwy::float16_t, Floats>;
+
+int64_t widen_halves(const uint16_t* in, float* out, int64_t n) {
+  const Floats d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::PromoteTo(d, hn::LoadU(Halves(), reinterpret_cast<const hwy::float16_t*>(in + i)));
+    if (!hn::AllFalse(d, hn::IsNaN(x))) break;
+    hn::StoreU(x, d, out + i);
+  }
+  return i;
+}
+
+int64_t narrow_floats(const float* in, uint16_t* out, int64_t n) {
+  const Floats d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto x = hn::LoadU(d, in + i);
+    if (!hn::AllFalse(d, hn::IsNaN(x))) break;
+    hn::StoreU(hn::DemoteTo(Halves(), x), Halves(), reinterpret_cast<hwy::float16_t*>(out + i));
+  }
+  return i;
+}
+#else
+int64_t widen_halves(const uint16_t*, float*, int64_t) { return 0; }
+int64_t narrow_floats(const float*, uint16_t*, int64_t) { return 0; }
+#endif
+
 void f16_to_f32(const uint16_t* in, float* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = widen_halves(in, out, n); i < n; ++i) {
     const uint32_t h = in[i];
     const uint32_t special = (h & 0x7C00u) == 0x7C00u ? 0x7F800000u : 0u;  // infinity and NaN
     // The exponent is off by 112; a multiplication corrects it for denormals too.
@@ -29,7 +63,7 @@ void f16_to_f32(const uint16_t* in, float* out, int64_t n) {
 }
 
 void f32_to_f16(const float* in, uint16_t* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = narrow_floats(in, out, n); i < n; ++i) {
     const uint32_t bits = as_bits(in[i]);
     const uint32_t x = bits & 0x7FFFFFFFu;
     const uint32_t normal = (x - 0x38000000u + 0xFFFu + (x >> 13 & 1u)) >> 13;
@@ -56,6 +90,25 @@ void f32_to_bf16(const float* in, uint16_t* out, int64_t n) {
   }
 }
 
+// The conversions that others are made of.
+#define MINNOW_PAIR(Name, From, To, Expression)      \
+  void Name(const void* in, void* out, int64_t n) {  \
+    const From* from = static_cast<const From*>(in); \
+    To* to = static_cast<To*>(out);                  \
+    for (int64_t i = 0; i < n; ++i) {                \
+      const From x = from[i];                        \
+      to[i] = static_cast<To>(Expression);           \
+    }                                                \
+  }
+MINNOW_PAIR(u8_to_i32, uint8_t, int32_t, x)
+MINNOW_PAIR(i8_to_i32, int8_t, int32_t, x)
+MINNOW_PAIR(i32_to_u8, int32_t, uint8_t, x)
+MINNOW_PAIR(i32_to_f32, int32_t, float, x)
+MINNOW_PAIR(i32_to_i64, int32_t, int64_t, x)
+MINNOW_PAIR(f32_to_i32, float, int32_t, x >= -2147483648.0f && x < 2147483648.0f ? static_cast<int32_t>(x) : INT32_MIN)
+MINNOW_PAIR(f32_to_bool, float, uint8_t, x != 0)
+#undef MINNOW_PAIR
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -73,6 +126,13 @@ HWY_EXPORT(f16_to_f32);
 HWY_EXPORT(f32_to_f16);
 HWY_EXPORT(bf16_to_f32);
 HWY_EXPORT(f32_to_bf16);
+HWY_EXPORT(u8_to_i32);
+HWY_EXPORT(i8_to_i32);
+HWY_EXPORT(i32_to_u8);
+HWY_EXPORT(i32_to_f32);
+HWY_EXPORT(i32_to_i64);
+HWY_EXPORT(f32_to_i32);
+HWY_EXPORT(f32_to_bool);
 
 // Truncates; what does not fit, NaN included, becomes the least Int. That is what the instruction of x86 does, where a
 // cast of C++ is undefined.
@@ -171,6 +231,11 @@ void from_storage(DType from, const void* data, int64_t n, void* buffer) {
 
 template <typename From>
 void store_int(const void* in, DType to, void* out, int64_t n) {
+  if constexpr (std::is_same_v<From, int32_t>) {  // what all small integers are seen as
+    if (to == DType::kF32) return HWY_DYNAMIC_DISPATCH(i32_to_f32)(in, out, n);
+    if (to == DType::kU8 || to == DType::kI8) return HWY_DYNAMIC_DISPATCH(i32_to_u8)(in, out, n);
+    if (to == DType::kI64 || to == DType::kU64) return HWY_DYNAMIC_DISPATCH(i32_to_i64)(in, out, n);
+  }
   switch (to) {
     case DType::kF32:
       return widen<From, float>(in, out, n);
@@ -198,6 +263,19 @@ void store_int(const void* in, DType to, void* out, int64_t n) {
 
 template <typename From>
 void store_float(const void* in, DType to, void* out, int64_t n) {
+  if constexpr (std::is_same_v<From, float>) {
+    if (to == DType::kI32) return HWY_DYNAMIC_DISPATCH(f32_to_i32)(in, out, n);
+    if (to == DType::kBool) return HWY_DYNAMIC_DISPATCH(f32_to_bool)(in, out, n);
+    if (to == DType::kU8 || to == DType::kI8) {
+      int32_t whole[kBlock];
+      for (int64_t i = 0; i < n; i += kBlock) {
+        const int64_t m = std::min(kBlock, n - i);
+        HWY_DYNAMIC_DISPATCH(f32_to_i32)(static_cast<const float*>(in) + i, whole, m);
+        HWY_DYNAMIC_DISPATCH(i32_to_u8)(whole, static_cast<uint8_t*>(out) + i, m);
+      }
+      return;
+    }
+  }
   switch (to) {
     case DType::kF32:
       return widen<From, float>(in, out, n);
@@ -251,11 +329,11 @@ const void* load_block(DType from, const void* data, int64_t n, void* buffer) {
       HWY_DYNAMIC_DISPATCH(bf16_to_f32)(static_cast<const uint16_t*>(data), static_cast<float*>(buffer), n);
       return buffer;
     case DType::kI8:
-      widen<int8_t, int32_t>(data, buffer, n);
+      HWY_DYNAMIC_DISPATCH(i8_to_i32)(data, buffer, n);
       return buffer;
     case DType::kU8:
     case DType::kBool:
-      widen<uint8_t, int32_t>(data, buffer, n);
+      HWY_DYNAMIC_DISPATCH(u8_to_i32)(data, buffer, n);
       return buffer;
     case DType::kI16:
       widen<int16_t, int32_t>(data, buffer, n);

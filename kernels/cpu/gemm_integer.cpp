@@ -11,24 +11,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D32 = hn::ScalableTag<int32_t>;
 using D16 = hn::ScalableTag<int16_t>;
 using V32 = hn::Vec<D32>;
-using V16 = hn::Vec<D16>;
 
-// Rows of the left matrix times all columns of a panel.
+// Rows of the left matrix times two vectors of columns, which hold pairs of 16 bits.
 template <int kRows>
-HWY_INLINE void integer_tile(const int16_t* a, int64_t pairs, const int16_t* panel, int32_t* c, int64_t ldc) {
+HWY_INLINE void pair_tile(const IntegerProduct& p, int64_t row, int64_t column, int32_t* c, int64_t ldc) {
   const D32 d32;
   const D16 d16;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32));
   // Each sum is in two parts, as instruction sets differ in where the products of a pair go.
   V32 left[kRows][2], right[kRows][2];
   for (int r = 0; r < kRows; ++r) left[r][0] = left[r][1] = right[r][0] = right[r][1] = hn::Zero(d32);
-  for (int64_t p = 0; p < pairs; ++p, panel += 4 * lanes) {
-    const V16 b0 = hn::LoadU(d16, panel), b1 = hn::LoadU(d16, panel + 2 * lanes);
+  const uint32_t* a = p.left + row * p.steps;
+  for (int64_t s = 0; s < p.steps; ++s) {
+    const int32_t* b = reinterpret_cast<const int32_t*>(p.right) + p.offset[s] + column;
+    const auto b0 = hn::BitCast(d16, hn::LoadU(d32, b)), b1 = hn::BitCast(d16, hn::LoadU(d32, b + lanes));
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      int32_t pair;
-      std::memcpy(&pair, a + 2 * (r * pairs + p), sizeof(pair));
-      const V16 factor = hn::BitCast(d16, hn::Set(d32, pair));
+      const auto factor = hn::BitCast(d16, hn::Set(d32, static_cast<int32_t>(a[r * p.steps + s])));
       left[r][0] = hn::ReorderWidenMulAccumulate(d32, factor, b0, left[r][0], left[r][1]);
       right[r][0] = hn::ReorderWidenMulAccumulate(d32, factor, b1, right[r][0], right[r][1]);
     }
@@ -39,38 +38,236 @@ HWY_INLINE void integer_tile(const int16_t* a, int64_t pairs, const int16_t* pan
   }
 }
 
-void integer_panel_product(const int16_t* a, int64_t m, int64_t pairs, const int16_t* panel, int32_t* c, int64_t ldc,
-                           int64_t columns) {
+void multiply_pairs(const IntegerProduct& p) {
   constexpr int kRows = 4, kMost = 64;
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D32()));
-  int32_t spare[kRows * kMost];
-  for (int64_t i = 0; i < m;) {
-    const int64_t rows = m - i >= kRows ? kRows : 1;
-    int32_t* to = columns == width ? c + i * ldc : spare;
-    const int64_t step = columns == width ? ldc : kMost;
-    if (rows == kRows) {
-      integer_tile<kRows>(a + i * 2 * pairs, pairs, panel, to, step);
-    } else {
-      integer_tile<1>(a + i * 2 * pairs, pairs, panel, to, step);
+  int32_t tile[kRows * kMost];
+  for (int64_t j = 0; j < p.columns; j += width) {
+    const int64_t columns = HWY_MIN(width, p.columns - j);
+    for (int64_t i = 0; i < p.rows;) {
+      const int64_t rows = p.rows - i >= kRows ? kRows : 1;
+      rows == kRows ? pair_tile<kRows>(p, i, j, tile, width) : pair_tile<1>(p, i, j, tile, width);
+      for (int64_t r = 0; r < rows; ++r, ++i) {
+        const uint32_t* from = reinterpret_cast<uint32_t*>(tile) + r * width;
+        uint32_t* to = p.c + i * p.ldc + j;
+        const uint32_t start = p.start[i];
+        if (p.column == nullptr) {
+          for (int64_t k = 0; k < columns; ++k) to[k] = from[k] + start;
+        } else {
+          for (int64_t k = 0; k < columns; ++k) to[k] = from[k] + start - p.factor[i] * p.column[j + k];
+        }
+      }
     }
-    if (columns != width)
-      for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(c + (i + r) * ldc, spare + r * kMost, static_cast<size_t>(columns) * sizeof(int32_t));
-    i += rows;
   }
 }
+
+// The loops from here on are plain ones, which the compiler vectorizes for each instruction set.
+void pack_bytes(const uint8_t* const* rows, int64_t n, uint32_t flip, uint32_t* lanes) {
+  const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *e = rows[3];
+  const uint32_t all = flip * 0x01010101u;
+  for (int64_t i = 0; i < n; ++i)
+    lanes[i] = (static_cast<uint32_t>(a[i]) | static_cast<uint32_t>(b[i]) << 8 | static_cast<uint32_t>(c[i]) << 16 |
+                static_cast<uint32_t>(e[i]) << 24) ^
+               all;
+}
+
+void pack_pairs(const uint8_t* const* rows, int64_t n, uint32_t flip, uint32_t* lanes) {
+  const uint8_t *a = rows[0], *b = rows[1];
+  const uint32_t both = flip * 0x10001u;
+  for (int64_t i = 0; i < n; ++i) lanes[i] = (static_cast<uint32_t>(a[i]) | static_cast<uint32_t>(b[i]) << 16) ^ both;
+}
+
+void widen_bytes(const uint8_t* from, int64_t n, int32_t flip, int32_t zero, int32_t* lanes) {
+  for (int64_t i = 0; i < n; ++i) lanes[i] = (static_cast<int32_t>(from[i]) ^ flip) - zero;
+}
+
+uint32_t flip_bytes(const uint8_t* from, int64_t n, uint8_t flip, int8_t* to) {
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = static_cast<int8_t>(from[i] ^ flip);
+    sum += static_cast<uint32_t>(static_cast<int32_t>(to[i]));
+  }
+  return sum;
+}
+
+void widen_signed(const int8_t* from, int64_t n, int16_t* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+void convolve_taps(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
+                   int32_t* out) {
+  const D32 d32;
+  const D16 d16;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d32));
+  HWY_ALIGN int32_t rest[hn::MaxLanes(D32())];
+  for (int64_t i = 0; i < n; i += width) {
+    auto sum = hn::Zero(d32), other = hn::Zero(d32);
+    for (int64_t t = 0; t < taps; ++t) {
+      // The upper halves are signs, which the upper half of a weight, zero, leaves out.
+      const auto x = hn::BitCast(d16, hn::LoadU(d32, lanes + offset[t] + i));
+      const auto w = hn::BitCast(d16, hn::Set(d32, weight[t] & 0xFFFF));
+      sum = hn::ReorderWidenMulAccumulate(d32, x, w, sum, other);
+    }
+    sum = hn::RearrangeToOddPlusEven(sum, other);
+    if (i + width <= n) {
+      hn::StoreU(sum, d32, out + i);
+    } else {
+      hn::Store(sum, d32, rest);
+      std::memcpy(out + i, rest, static_cast<size_t>(n - i) * sizeof(int32_t));
+    }
+  }
+}
+
+int64_t pair_panel() { return 2 * static_cast<int64_t>(hn::Lanes(D32())); }
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#if HWY_ARCH_X86_64
+#include <immintrin.h>
+#endif
+
 namespace minnow {
+namespace {
 
-HWY_EXPORT(integer_panel_product);
+HWY_EXPORT(multiply_pairs);
+HWY_EXPORT(pair_panel);
+HWY_EXPORT(pack_bytes);
+HWY_EXPORT(pack_pairs);
+HWY_EXPORT(widen_bytes);
+HWY_EXPORT(flip_bytes);
+HWY_EXPORT(widen_signed);
+HWY_EXPORT(convolve_taps);
 
-void gemm_integer(const int16_t* a, int64_t m, int64_t pairs, const int16_t* panel, int32_t* c, int64_t ldc,
-                  int64_t columns) {
-  HWY_DYNAMIC_DISPATCH(integer_panel_product)(a, m, pairs, panel, c, ldc, columns);
+#if HWY_ARCH_X86_64
+#define MINNOW_VNNI __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
+
+// With AVX-512 in use, as MINNOW_ISA may say otherwise.
+bool has_vnni() {
+  static const bool has = pack_width() == 16 && __builtin_cpu_supports("avx512vnni");
+  return has;
+}
+
+// Rows of the left matrix times vectors of columns, which hold four bytes a lane.
+template <int kRows, int kVectors>
+MINNOW_VNNI void byte_tile(const IntegerProduct& p, int64_t row, int64_t column) {
+  __m512i sum[kRows][kVectors];
+  for (auto& line : sum)
+    for (__m512i& v : line) v = _mm512_setzero_si512();
+  const uint32_t* a = p.left + row * p.steps;
+  for (int64_t s = 0; s < p.steps; ++s) {
+    const uint32_t* b = p.right + p.offset[s] + column;
+    __m512i x[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) x[v] = _mm512_loadu_si512(b + 16 * v);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i w = _mm512_set1_epi32(static_cast<int>(a[r * p.steps + s]));
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x[v], w);
+    }
+  }
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t left = p.columns - column - 16 * v;
+    const __mmask16 mask = left >= 16 ? 0xFFFF : static_cast<__mmask16>((1 << left) - 1);
+    const bool corrected = p.column != nullptr;
+    const __m512i at_column =
+        corrected ? _mm512_maskz_loadu_epi32(mask, p.column + column + 16 * v) : _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      __m512i y = _mm512_add_epi32(sum[r][v], _mm512_set1_epi32(static_cast<int>(p.start[row + r])));
+      if (corrected)
+        y = _mm512_sub_epi32(y, _mm512_mullo_epi32(at_column, _mm512_set1_epi32(static_cast<int>(p.factor[row + r]))));
+      _mm512_mask_storeu_epi32(p.c + (row + r) * p.ldc + column + 16 * v, mask, y);
+    }
+  }
+}
+
+template <int kVectors>
+void multiply_columns(const IntegerProduct& p, int64_t column) {
+  constexpr int kRows = 8;
+  int64_t i = 0;
+  for (; i + kRows <= p.rows; i += kRows) byte_tile<kRows, kVectors>(p, i, column);
+  for (; i < p.rows; ++i) byte_tile<1, kVectors>(p, i, column);
+}
+
+constexpr int64_t kBytePanel = 48;
+
+void multiply_bytes(const IntegerProduct& p) {
+  int64_t j = 0;
+  for (; j + 32 < p.columns; j += kBytePanel) multiply_columns<3>(p, j);
+  if (j + 16 < p.columns) {
+    multiply_columns<2>(p, j);
+  } else if (j < p.columns) {
+    multiply_columns<1>(p, j);
+  }
+}
+#endif
+
+}  // namespace
+
+int64_t integer_group() {
+#if HWY_ARCH_X86_64
+  if (has_vnni()) return 4;
+#endif
+  return 2;
+}
+
+int64_t integer_panel() {
+#if HWY_ARCH_X86_64
+  if (has_vnni()) return kBytePanel;
+#endif
+  return HWY_DYNAMIC_DISPATCH(pair_panel)();
+}
+
+void gemm_integer(const IntegerProduct& p) {
+#if HWY_ARCH_X86_64
+  if (has_vnni()) return multiply_bytes(p);
+#endif
+  HWY_DYNAMIC_DISPATCH(multiply_pairs)(p);
+}
+
+uint32_t pack_left(const uint8_t* from, int64_t k, int64_t stride, uint8_t flip, uint32_t* lanes) {
+  constexpr int64_t kPart = 1024;
+  uint8_t gathered[kPart];
+  int8_t part[kPart];
+  const int64_t group = integer_group();
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < k; i += kPart) {
+    const int64_t n = std::min(kPart, k - i), room = (n + group - 1) / group * group;
+    const uint8_t* x = from + i * stride;
+    if (stride != 1) {
+      for (int64_t j = 0; j < n; ++j) gathered[j] = x[j * stride];
+      x = gathered;
+    }
+    sum += HWY_DYNAMIC_DISPATCH(flip_bytes)(x, n, flip, part);
+    std::fill(part + n, part + room, int8_t{0});
+    if (group == 4) {
+      std::memcpy(lanes + i / group, part, static_cast<size_t>(room));
+    } else {
+      HWY_DYNAMIC_DISPATCH(widen_signed)(part, room, reinterpret_cast<int16_t*>(lanes + i / group));
+    }
+  }
+  return sum;
+}
+
+void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* lanes) {
+  const int64_t group = integer_group();
+  const uint8_t* each[4];
+  for (int64_t g = 0; g < group; ++g) each[g] = rows[g] != nullptr ? rows[g] : rows[0];  // meets zeros on the left
+  group == 4 ? HWY_DYNAMIC_DISPATCH(pack_bytes)(each, n, flip, lanes)
+             : HWY_DYNAMIC_DISPATCH(pack_pairs)(each, n, flip, lanes);
+}
+
+void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes) {
+  HWY_DYNAMIC_DISPATCH(widen_bytes)(from, n, flip, zero, lanes);
+}
+
+void convolve_lanes(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
+                    int32_t* out) {
+  HWY_DYNAMIC_DISPATCH(convolve_taps)(lanes, offset, weight, taps, n, out);
 }
 
 }  // namespace minnow

@@ -1,4 +1,6 @@
 // The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32.
+#include <atomic>
+
 #include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/matmul.h"
 
@@ -39,86 +41,134 @@ class MatMulInteger final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
+    steps_ = integer_steps(s_.k);
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
     if (node.constant[1] != nullptr && zero_known && packed_.empty()) {
       packed_.resize(static_cast<size_t>(right_size()));
-      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i)
-        pack_panel(*node.constant[1], node.in.size() < 4 ? nullptr : node.constant[3], i, packed_.data());
+      const Tensor* zeros = node.in.size() < 4 ? nullptr : node.constant[3];
+      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i) pack_panel(*node.constant[1], zeros, i, packed_.data());
     }
-    *workspace = 2 * (left_size() + (packed_.empty() ? right_size() : 0));
+    offset_.resize(static_cast<size_t>(steps_));
+    for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
+    *workspace = 4 * (left_size() + (packed_.empty() ? right_size() : 0));
     return ok();
   }
 
   void run(const RunContext& context) override {
     const Tensor &a = *context.in[0], &b = *context.in[1];
     const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
-    int16_t* left = static_cast<int16_t*>(context.workspace);
-    const int64_t rows = s_.a_matrices * s_.m, row_grain = 20000 / (s_.k + 1) + 1;
-    context.pool->parallel_for(rows, row_grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m);
-        if (a.type.dtype == DType::kU8) {
-          widen_bytes(a.as<uint8_t>() + i * s_.k, s_.k, zero, left + i * row(), row());
-        } else {
-          widen_bytes(a.as<int8_t>() + i * s_.k, s_.k, zero, left + i * row(), row());
-        }
-      }
-    });
-    const int16_t* right = packed_.data();
+    if (context.out[0]->count() == 0) return;
+    uint32_t* left = static_cast<uint32_t*>(context.workspace);
+    const uint32_t* right = packed_.data();
     if (packed_.empty()) {
-      int16_t* packed = left + left_size();
-      context.pool->parallel_for(s_.b_matrices * panels(), 1 + 20000 / (integer_panel_size(s_.k) + 1),
+      uint32_t* packed = left + left_size();
+      context.pool->parallel_for(s_.b_matrices * panels(), 1 + 20000 / (panel_size() + 1),
                                  [&](int64_t begin, int64_t end, int) {
                                    for (int64_t i = begin; i < end; ++i) pack_panel(b, b_zeros, i, packed);
                                  });
       right = packed;
     }
+    // Lanes, sums and zero points of the rows.
+    const int64_t rows = s_.a_matrices * s_.m, row_grain = 20000 / (s_.k + 1) + 1;
+    uint32_t *sums = left + rows * steps_, *zeros = sums + rows, *starts = zeros + rows;
+    const uint8_t flip = flip_for(a.type.dtype, true);
+    const int32_t shift = shift_for(a.type.dtype, true);
+    std::atomic<bool> centered{true};
+    context.pool->parallel_for(rows, row_grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m) + shift;
+        sums[i] = pack_left(a.as<uint8_t>() + i * s_.k, s_.k, 1, flip, left + i * steps_);
+        zeros[i] = static_cast<uint32_t>(zero);
+        if (zero != 0) centered.store(false, std::memory_order_relaxed);
+      }
+    });
+    // The zero point of a right matrix's first column goes into what a row starts with.
+    const auto matrix = [&](int64_t i) { return right + i * panels() * panel_size(); };
+    for (int64_t p = 0; p < s_.products(); ++p) {
+      const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m, from_b = s_.b[static_cast<size_t>(p)];
+      const uint32_t zero = matrix(from_b)[steps_ * integer_panel() + integer_panel()];
+      for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
+    }
     // A task is a block of rows times a panel of columns.
-    constexpr int64_t kBlock = 64;
-    const int64_t blocks = (s_.m + kBlock - 1) / kBlock, width = integer_panel(), size = integer_panel_size(s_.k);
-    const int64_t work = std::min(s_.m, kBlock) * width * s_.k;
-    int32_t* c = context.out[0]->as<int32_t>();
+    constexpr int64_t kRows = 64;
+    const int64_t blocks = (s_.m + kRows - 1) / kRows, width = integer_panel();
+    const int64_t work = std::min(s_.m, kRows) * width * s_.k;
+    uint32_t* c = reinterpret_cast<uint32_t*>(context.out[0]->as<int32_t>());
     context.pool->parallel_for(
-        s_.products() * blocks * panels(), 1 + 100000 / (work + 1), [&](int64_t begin, int64_t end, int) {
+        s_.products() * blocks * panels(), 1 + 200000 / (work + 1), [&](int64_t begin, int64_t end, int) {
           for (int64_t task = begin; task < end; ++task) {
-            const int64_t panel = task % panels(), first = task / panels() % blocks * kBlock;
+            const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
             const int64_t p = task / panels() / blocks;
             const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m + first;
-            const int64_t from_b = s_.b[static_cast<size_t>(p)] * panels() + panel;
-            gemm_integer(left + from_a * row(), std::min(kBlock, s_.m - first), row() / 2, right + from_b * size,
-                         c + (p * s_.m + first) * s_.n + panel * width, s_.n, std::min(width, s_.n - panel * width));
+            const uint32_t* from_b = matrix(s_.b[static_cast<size_t>(p)]);
+            IntegerProduct product;
+            product.left = left + from_a * steps_;
+            product.right = from_b + panel * panel_size();
+            product.offset = offset_.data();
+            product.steps = steps_;
+            product.rows = std::min(kRows, s_.m - first);
+            product.columns = std::min(width, s_.n - panel * width);
+            product.start = starts + p * s_.m + first;
+            const uint32_t* columns = product.right + steps_ * width;
+            if (!centered.load(std::memory_order_relaxed)) {
+              product.factor = zeros + from_a;
+              product.column = columns;
+            }
+            product.c = c + (p * s_.m + first) * s_.n + panel * width;
+            product.ldc = s_.n;
+            gemm_integer(product);
+            if (columns[2 * width] == 0) continue;
+            for (int64_t i = 0; i < product.rows; ++i)  // columns whose zero points differ from the first one's
+              for (int64_t j = 0; j < product.columns; ++j)
+                product.c[i * s_.n + j] -= sums[from_a + i] * (columns[width + j] - from_b[steps_ * width + width]);
           }
         });
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
-  std::string scheme() const override { return "panels"; }
+  std::string scheme() const override { return integer_group() == 4 ? "bytes" : "pairs"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:
   static const Tensor* input(const RunContext& context, size_t i) {
     return i < context.in.size() ? context.in[i] : nullptr;
   }
-  int64_t row() const { return 2 * integer_pairs(s_.k); }
   int64_t panels() const { return (s_.n + integer_panel() - 1) / integer_panel(); }
-  int64_t left_size() const { return (s_.a_matrices * s_.m * row() + 31) / 32 * 32; }
-  int64_t right_size() const { return s_.b_matrices * panels() * integer_panel_size(s_.k); }
+  // Lanes, then for each column its sum less K times its zero point, then the zero points, then whether they differ
+  // from the matrix's first one; room to read beyond the end.
+  int64_t panel_size() const { return (steps_ + 2) * integer_panel() + 64; }
+  int64_t left_size() const { return (s_.a_matrices * s_.m * (steps_ + 2) + s_.products() * s_.m + 15) / 16 * 16; }
+  int64_t right_size() const { return s_.b_matrices * panels() * panel_size(); }
 
   // Panel `i` of all panels of all right matrices.
-  void pack_panel(const Tensor& b, const Tensor* zeros, int64_t i, int16_t* packed) const {
+  void pack_panel(const Tensor& b, const Tensor* zeros, int64_t i, uint32_t* packed) const {
     const int64_t which = i / panels(), width = integer_panel(), first = i % panels() * width;
-    int16_t* to = packed + i * integer_panel_size(s_.k);
-    std::fill(to, to + integer_panel_size(s_.k), int16_t{0});
-    for (int64_t j = 0; j < std::min(width, s_.n - first); ++j) {
-      const int32_t zero = zero_at(zeros, which, s_.n, first + j);
-      for (int64_t k = 0; k < s_.k; ++k)
-        to[(k / 2 * width + j) * 2 + k % 2] =
-            static_cast<int16_t>(byte_at(b, (which * s_.k + k) * s_.n + first + j) - zero);
+    const int64_t columns = std::min(width, s_.n - first), group = integer_group();
+    const uint8_t flip = flip_for(b.type.dtype, false);
+    const int32_t shift = shift_for(b.type.dtype, false);
+    uint32_t *to = packed + i * panel_size(), *sums = to + steps_ * width, *zero = sums + width;
+    std::fill(to, to + panel_size(), 0u);
+    const uint8_t* from = b.as<uint8_t>() + which * s_.k * s_.n + first;
+    for (int64_t k = 0; k < s_.k; k += group, to += width) {
+      const uint8_t* rows[4] = {};
+      for (int64_t g = 0; g < std::min(group, s_.k - k); ++g) rows[g] = from + (k + g) * s_.n;
+      pack_right(rows, columns, flip, to);
+      for (int64_t g = 0; g < std::min(group, s_.k - k); ++g)
+        for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<uint32_t>(rows[g][j] ^ flip);
+    }
+    const int32_t zero_of_all = zero_at(zeros, which, s_.n, 0) + shift;
+    for (int64_t j = 0; j < columns; ++j) {
+      const int32_t z = zero_at(zeros, which, s_.n, first + j) + shift;
+      zero[j] = static_cast<uint32_t>(z);
+      sums[j] -= static_cast<uint32_t>(s_.k) * zero[j];
+      if (z != zero_of_all) zero[width] = 1;
     }
   }
 
   MatMulShape s_;
-  std::vector<int16_t> packed_;
+  int64_t steps_ = 0;
+  std::vector<int64_t> offset_;
+  std::vector<uint32_t> packed_;
 };
 
 std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }

@@ -34,6 +34,27 @@ void QuantizeFloats(const float* x, const float* scale, const float* zero, int s
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto least = hn::Set(d, low), most = hn::Set(d, high);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+  // Division by one number: a product with its reciprocal, corrected twice by what the quotient leaves over, is the
+  // rounded quotient (Markstein), but for divisors near the ends of the range and those of all ones.
+  const float magnitude = *scale < 0 ? -*scale : *scale;
+  uint32_t bits;
+  std::memcpy(&bits, scale, sizeof bits);
+  if (step == 0 && !quotients && magnitude > 1e-18f && magnitude < 1e18f && (bits & 0x7FFFFF) != 0x7FFFFF) {
+    const auto s = hn::Set(d, *scale), r = hn::Set(d, 1.0f / *scale), z = hn::Set(d, *zero);
+    const auto bound = hn::Set(d, 1e6f);
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; n >= lanes; n -= lanes, x += lanes, y += lanes) {
+      const auto v = hn::LoadU(d, x);
+      // An infinite quotient could not be corrected; numbers this large are cut anyway.
+      auto q = AtMost(bound, AtLeast(hn::Neg(bound), hn::Mul(v, r)));
+      q = hn::MulAdd(hn::NegMulAdd(q, s, v), r, q);
+      q = hn::MulAdd(hn::NegMulAdd(AtMost(bound, AtLeast(hn::Neg(bound), q)), s, v), r, q);
+      hn::StoreU(hn::ConvertTo(di, AtMost(most, AtLeast(least, hn::Add(hn::Round(q), z)))), di, y);
+    }
+    if (n == 0) return;
+  }
+#endif
   WithParameters(scale, zero, step, n, [&](int64_t i, int64_t m, auto s, auto z) HWY_ATTR {
     HWY_ALIGN float in[hn::MaxLanes(d)] = {};
     HWY_ALIGN int32_t out[hn::MaxLanes(d)];

@@ -1,0 +1,156 @@
+"""Convolutions and matrix products of bytes, on each instruction set, against sums in numpy's widest integers.
+
+The samples of the registry are small; these shapes reach panels that are not full, strides that cut the image in
+phases, padding beyond the image, and zero points of all kinds: they must be exact, so nothing is compared loosely.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minnow.runtime import _engine
+
+ISAS = ("avx512", "avx2", "sse4")
+Array = np.ndarray[Any, Any]
+
+# n, channels, spatial, outputs, kernel, strides, pads, dilations, group
+CONVOLUTIONS = {
+    "3x3": (1, 64, (15, 17), 40, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    "3x3 of odd channels": (2, 33, (17, 19), 7, (3, 3), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    "pointwise": (2, 30, (9, 11), 19, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    "pointwise with stride": (1, 16, (9, 11), 8, (1, 1), (2, 3), (0, 0, 0, 0), (1, 1), 1),
+    "first layer": (1, 3, (31, 33), 10, (7, 7), (2, 2), (3, 3, 3, 3), (1, 1), 1),
+    "uneven padding": (1, 5, (8, 9), 9, (3, 5), (2, 1), (0, 4, 1, 3), (1, 1), 1),
+    "dilation and stride": (1, 6, (19, 23), 5, (3, 2), (2, 3), (2, 1, 2, 1), (3, 2), 1),
+    "stride above the kernel": (1, 4, (20, 21), 3, (2, 2), (5, 4), (0, 0, 0, 0), (1, 1), 1),
+    "groups": (2, 12, (10, 9), 18, (3, 3), (1, 2), (1, 1, 1, 1), (1, 1), 3),
+    "depthwise": (1, 35, (13, 50), 35, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 35),
+    "depthwise with stride": (2, 9, (14, 15), 18, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1), 9),
+    "one channel": (1, 1, (12, 300), 4, (2, 9), (1, 1), (1, 4, 0, 4), (1, 1), 1),
+    "long rows with stride": (1, 2, (3, 701), 4, (1, 4), (1, 3), (0, 2, 0, 2), (1, 1), 1),
+    "1-D": (1, 7, (65,), 6, (3,), (2,), (1, 1), (1,), 1),
+    "3-D": (1, 6, (5, 6, 7), 4, (3, 2, 3), (2, 1, 2), (1, 0, 1, 1, 1, 1), (1, 2, 1), 2),
+    "mostly padding": (1, 3, (2, 2), 4, (3, 3), (1, 1), (3, 3, 3, 3), (2, 2), 1),
+}
+PRODUCTS = {
+    "square": ((67, 131), (131, 203)),
+    "one row": ((1, 70), (70, 103)),
+    "long sums": ((9, 5001), (5001, 49)),
+    "narrow": ((33, 65), (65, 17)),
+    "batches": ((2, 3, 33, 20), (2, 3, 20, 41)),
+    "broadcasting": ((2, 1, 9, 16), (1, 4, 16, 31)),
+    "one matrix for all": ((5, 7, 64), (64, 50)),
+    "no sum": ((3, 0), (0, 4)),
+    "no rows": ((0, 5), (5, 4)),
+}
+
+
+def convolved(x: Array, w: Array, strides: Any, pads: Any, dilations: Any, group: int) -> Array:
+    """The convolution of integers, tap by tap; x is padded with zeros."""
+    rank = x.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0), *((pads[i], pads[i + rank]) for i in range(rank))])
+    size = [(x.shape[i + 2] - (w.shape[i + 2] - 1) * dilations[i] - 1) // strides[i] + 1 for i in range(rank)]
+    y = np.zeros((x.shape[0], w.shape[0], *size), np.int64)
+    ins, outs = w.shape[1], w.shape[0] // group
+    for tap in np.ndindex(*w.shape[2:]):
+        at = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, dilations, size, strides, strict=True)
+        )
+        for g in range(group):
+            part = x[(slice(None), slice(g * ins, (g + 1) * ins), *at)]
+            y[:, g * outs : (g + 1) * outs] += np.einsum(
+                "nc...,oc->no...", part, w[(slice(g * outs, (g + 1) * outs), slice(None), *tap)]
+            )
+    return y
+
+
+def zero_points(rng: np.random.Generator, dtype: Any, one_each: tuple[int, ...]) -> Iterator[Array | None]:
+    info = np.iinfo(dtype)
+    yield None
+    yield np.asarray((info.min + info.max + 1) // 2, dtype)
+    yield np.asarray(info.max - 5, dtype)
+    if one_each:
+        yield rng.integers(info.min, info.max + 1, one_each).astype(dtype)
+
+
+def number(zero: Array | None, extra: int = 0) -> Array:
+    """The zero point as it broadcasts, with so many dims of size 1 behind."""
+    return (
+        np.zeros((), np.int64)
+        if zero is None
+        else zero.astype(np.int64).reshape(zero.shape + (1,) * extra * (zero.ndim > 0))
+    )
+
+
+def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Array]]:
+    rng = np.random.default_rng(3)
+
+    def drawn(dtype: Any, *shape: int) -> Array:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+    for x_type, w_type in ((np.uint8, np.int8), (np.uint8, np.uint8), (np.int8, np.int8)):
+        types = f"{np.dtype(x_type)} {np.dtype(w_type)}"
+        for name, (n, c, spatial, o, kernel, strides, pads, dilations, group) in CONVOLUTIONS.items():
+            x, w = drawn(x_type, n, c, *spatial), drawn(w_type, o, c // group, *kernel)
+            attrs = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
+            x_zeros = [*zero_points(rng, x_type, ()), drawn(x_type)]
+            for x_zero, w_zero in zip(x_zeros, zero_points(rng, w_type, (o,)), strict=True):
+                whole = w.astype(np.int64) - number(w_zero, len(kernel) + 1)
+                want = convolved(x.astype(np.int64) - number(x_zero), whole, strides, pads, dilations, group)
+                yield (
+                    f"ConvInteger, {name}, {types}, {x_zero}, {w_zero}",
+                    "ConvInteger",
+                    [x, w, x_zero, w_zero],
+                    attrs,
+                    want,
+                )
+        for name, (a, b) in PRODUCTS.items():
+            x, y = drawn(x_type, *a), drawn(w_type, *b)
+            pairs = zip(zero_points(rng, x_type, (a[-2],)), zero_points(rng, w_type, (b[-1],)), strict=True)
+            for x_zero, y_zero in pairs:
+                if len(a) > 2 and x_zero is not None and x_zero.ndim:
+                    continue  # one for each row would have to be given for each matrix
+                want = (x.astype(np.int64) - number(x_zero, 1)) @ (y.astype(np.int64) - number(y_zero))
+                yield (
+                    f"MatMulInteger, {name}, {types}, {x_zero}, {y_zero}",
+                    "MatMulInteger",
+                    [x, y, x_zero, y_zero],
+                    {},
+                    want,
+                )
+
+
+def failures(threads: int) -> list[str]:
+    lines = []
+    for name, op, inputs, attrs, want in cases():
+        for constant in (True, False):
+            got = np.asarray(_engine.run_op(op, attrs, inputs, threads=threads, constants=constant)[0])
+            if got.dtype != np.int32 or not np.array_equal(got, want):
+                lines.append(f"{name}, weights {'constant' if constant else 'computed'}")
+    return lines
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("isa", ISAS)
+def test_is_exact(isa: str, threads: int) -> None:
+    # The instruction set is chosen once per process.
+    command = [sys.executable, __file__, str(threads)]
+    done = subprocess.run(command, env={**os.environ, "MINNOW_ISA": isa}, capture_output=True, text=True, check=False)
+    if "this machine has no such instruction set" in done.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.startswith(isa)
+
+
+if __name__ == "__main__":
+    found = failures(int(sys.argv[1]))
+    sys.stdout.write("\n".join([_engine.isa(), *found, ""]))
+    sys.exit(bool(found))
