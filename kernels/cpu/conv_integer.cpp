@@ -1,5 +1,7 @@
-// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32. The image is copied once, with its
-// padding (which stands for zero points), so that what lies under one tap of all windows is a part of it as it lies.
+// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32. The planner adds three inputs where
+// the sums are brought to 8 bits at once: what is added to them, a factor, and the zero point of the results. The image
+// is copied once, with its padding (which stands for zero points), so that what lies under one tap of all windows is a
+// part of it as it lies.
 #include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/window.h"
 #include "kernels/infer.h"
@@ -86,10 +88,11 @@ class ConvInteger final : public Kernel {
     context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
     });
-    if (is_depthwise()) return convolve_planes(context, image, weights);
+    const Requantization quantized = read_requantization(context);
+    if (is_depthwise()) return convolve_planes(context, image, weights, quantized, scratch_space);
     const uint32_t* sums = weights + outs_ * steps();
     for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
-    convolve(context, image, weights, starts, zero, scratch_space);
+    convolve(context, image, weights, starts, zero, quantized, scratch_space);
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
@@ -107,7 +110,7 @@ class ConvInteger final : public Kernel {
   // Rows of lanes; then, for each row, the sum and the zero point; then a row of ones, and whether a zero point is not
   // 0.
   int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : (outs_ + 1) * steps() + 2 * outs_ + 1; }
-  int64_t scratch() const { return (outs_ / group_ + 1) * integer_panel(); }
+  int64_t scratch() const { return is_depthwise() ? out_[2] : (outs_ / group_ + 1) * integer_panel(); }
 
   // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
   // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
@@ -234,11 +237,11 @@ class ConvInteger final : public Kernel {
   }
 
   void convolve(const RunContext& context, const uint32_t* image, const uint32_t* weights, const uint32_t* starts,
-                int32_t zero, uint32_t* scratch_space) const {
+                int32_t zero, const Requantization& quantized, uint32_t* scratch_space) const {
     const int64_t rows = outs_ / group_, own = integer_steps(channels_), out_size = out_[0] * out_[1] * out_[2];
     const uint32_t *factors = weights + outs_ * (steps() + 1), *ones = factors + outs_;
     const bool corrected = ones[steps()] != 0;
-    uint32_t* y = reinterpret_cast<uint32_t*>(context.out[0]->as<int32_t>());
+    void* y = context.out[0]->data;
     const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
     const auto body = [&](int64_t plane, int64_t z, int64_t first, int64_t columns, int worker) {
       const int64_t g = plane % group_;
@@ -260,15 +263,20 @@ class ConvInteger final : public Kernel {
       p.left = weights + g * rows * steps();
       p.rows = rows;
       p.start = starts + g * rows;
-      uint32_t* to = y + plane * rows * out_size + z * out_[1] * out_[2];
-      const bool direct = phase_[2] == out_[2];
+      const int64_t out = plane * rows * out_size + z * out_[1] * out_[2], width = integer_panel();
+      uint32_t* to = static_cast<uint32_t*>(y) + out;
+      const bool gapless = phase_[2] == out_[2], direct = gapless && quantized.scale == nullptr;
       p.c = direct ? to + first : tile;
-      p.ldc = direct ? out_size : integer_panel();
+      p.ldc = direct ? out_size : width;
       gemm_integer(p);
-      if (!direct)
-        for_segments(first, columns, [&](int64_t at, int64_t n, int64_t pixel) {
-          for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * integer_panel() + at, n, to + r * out_size + pixel);
-        });
+      if (direct) return;
+      const auto put = [&](int64_t at, int64_t n, int64_t pixel) {
+        if (quantized.scale != nullptr)
+          return requantize(quantized, g * rows, rows, reinterpret_cast<int32_t*>(tile) + at, width, n,
+                            static_cast<uint8_t*>(y) + out + pixel, out_size);
+        for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * width + at, n, to + r * out_size + pixel);
+      };
+      gapless ? put(0, columns, first) : for_segments(first, columns, put);
     };
     for_columns(context.in[0]->dim(0) * group_, rows * depth(), context.pool, body);
   }
@@ -285,20 +293,40 @@ class ConvInteger final : public Kernel {
   }
 
   // One channel makes each result: its pixels lie one in a lane.
-  void convolve_planes(const RunContext& context, const uint32_t* image, const uint32_t* weights) const {
-    int32_t* y = context.out[0]->as<int32_t>();
-    const int64_t rows = outs_ / group_, lines = out_[0] * out_[1];
-    context.pool->parallel_for(context.in[0]->dim(0) * outs_ * lines, 1 + 100000 / (out_[2] * taps_ + 1),
-                               [&](int64_t begin, int64_t end, int) {
-                                 for (int64_t line = begin; line < end; ++line) {
-                                   const int64_t plane = line / lines, z = line % lines / out_[1], row = line % out_[1];
-                                   const int32_t* from =
-                                       reinterpret_cast<const int32_t*>(image) + plane / rows * plane_;
-                                   convolve_lanes(from + (z * phase_[1] + row) * phase_[2], offset_.data(),
-                                                  reinterpret_cast<const int32_t*>(weights) + plane % outs_ * taps_,
-                                                  taps_, out_[2], y + line * out_[2]);
-                                 }
-                               });
+  void convolve_planes(const RunContext& context, const uint32_t* image, const uint32_t* weights,
+                       const Requantization& quantized, uint32_t* scratch_space) const {
+    void* y = context.out[0]->data;
+    const int64_t rows = outs_ / group_, lines = out_[0] * out_[1], n = out_[2];
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t line = begin; line < end; ++line) {
+        const int64_t plane = line / lines, z = line % lines / out_[1], row = line % out_[1], o = plane % outs_;
+        const int32_t* from = reinterpret_cast<const int32_t*>(image) + plane / rows * plane_;
+        const bool direct = quantized.scale == nullptr;
+        int32_t* to = direct ? static_cast<int32_t*>(y) + line * n
+                             : reinterpret_cast<int32_t*>(scratch_space) + worker * scratch();
+        convolve_lanes(from + (z * phase_[1] + row) * phase_[2], offset_.data(),
+                       reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, n, to);
+        if (!direct) requantize(quantized, o, 1, to, n, n, static_cast<uint8_t*>(y) + line * n, n);
+      }
+    };
+    const int64_t all = context.in[0]->dim(0) * outs_ * lines;
+    if (context.pool->threads() > threads_) return range(0, all, 0);
+    context.pool->parallel_for(all, 1 + 100000 / (n * taps_ + 1), range);
+  }
+
+  static Requantization read_requantization(const RunContext& context) {
+    Requantization q;
+    const Tensor *bias = operand(context.in, 4), *scale = operand(context.in, 5), *zero = operand(context.in, 6);
+    if (scale == nullptr) return q;
+    q.scale = scale->as<float>();
+    q.scale_step = scale->count() > 1;
+    if (bias != nullptr) {
+      q.bias = bias->as<int32_t>();
+      q.bias_step = bias->count() > 1;
+    }
+    q.zero = zero == nullptr ? 0 : byte_at(*zero, 0);
+    q.to_signed = context.out[0]->type.dtype == DType::kI8;
+    return q;
   }
 
   Window window_;

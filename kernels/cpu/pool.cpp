@@ -90,6 +90,35 @@ void pool_all(const float* in, int64_t n, bool mean, float* out) {
   hn::StoreU(mean ? hn::Div(total, hn::Set(d, static_cast<float>(n))) : total, d, out);
 }
 
+// The same of the n pixels of one channel that lie beside each other.
+float pool_row(const float* in, int64_t n, bool mean) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V empty = mean ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+  double sum = 0;
+  V most = empty;
+  for (int64_t begin = 0; begin < n; begin += 256 * lanes) {
+    const int64_t end = std::min(n, begin + 256 * lanes);
+    V a = empty, b = empty;
+    for (int64_t i = begin; i < end; i += lanes) {
+      V p = hn::Zero(d);
+      if (i + lanes <= end) {
+        p = hn::LoadU(d, in + i);
+      } else {
+        p = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(end - i)), LoadPart(d, in + i, end - i), empty);
+      }
+      const V next = mean ? hn::Add(a, p) : max_or_nan(a, p);
+      a = b;
+      b = next;
+    }
+    if (mean) sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+    most = max_or_nan(most, max_or_nan(a, b));
+  }
+  if (mean) return static_cast<float>(sum / static_cast<double>(n));
+  if (!hn::AllFalse(d, hn::IsNaN(most))) return std::numeric_limits<float>::quiet_NaN();
+  return hn::GetLane(hn::MaxOfLanes(d, most));
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -102,6 +131,7 @@ namespace {
 HWY_EXPORT(pool_line);
 HWY_EXPORT(pool_all);
 HWY_EXPORT(pool_columns);
+HWY_EXPORT(pool_row);
 
 constexpr int64_t kSerialTaps = 20000;  // less work is not worth waking a thread
 
@@ -342,7 +372,7 @@ Status infer_global_average(InferContext& c) { return infer_global(c, true); }
 Status infer_global_max(InferContext& c) { return infer_global(c, false); }
 
 LayoutRule layout_global(const std::vector<const TensorType*>& inputs) {
-  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 ? LayoutRule::kPacked : LayoutRule::kPlain;
+  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 ? LayoutRule::kFollow : LayoutRule::kPlain;
 }
 
 template <typename T>
@@ -350,9 +380,14 @@ void run_global_as(const RunContext& context, bool mean) {
   const Tensor& x = *context.in[0];
   const int64_t n = x.shape().count(2, x.rank());
   T* out = context.out[0]->as<T>();
-  context.pool->parallel_for(x.shape().count(0, 2), 1, [&](int64_t begin, int64_t end, int) {
+  const int64_t grain = std::max<int64_t>(1, kSerialTaps / (n + 1));
+  context.pool->parallel_for(x.shape().count(0, 2), grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t plane = begin; plane < end; ++plane) {
       const T* in = x.as<T>() + plane * n;
+      if constexpr (std::is_same_v<T, float>) {
+        out[plane] = HWY_DYNAMIC_DISPATCH(pool_row)(in, n, mean);
+        continue;
+      }
       if constexpr (std::is_floating_point_v<T>) {
         if (mean) {
           double sum = 0;

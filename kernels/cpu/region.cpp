@@ -87,7 +87,14 @@ void widen(Region* r, int64_t* element_size) {
 CopyPlane choose(Region* r, int64_t element_size) {
   const size_t last = static_cast<size_t>(r->rank - 1);
   if (r->dst_stride[last] != 1) return copy_strided;
-  if (r->src_stride[last] == 1) return copy_runs;
+  if (r->src_stride[last] == 1) {
+    // Short runs: as many as there are one after the other, in any order.
+    size_t most = last - 1;
+    for (size_t k = 0; k < last - 1; ++k)
+      if (r->size[most] < 8 && r->size[k] > r->size[most]) most = k;
+    for (auto* list : {&r->size, &r->src_stride, &r->dst_stride}) std::swap((*list)[most], (*list)[last - 1]);
+    return copy_runs;
+  }
   const int64_t least = 16 / element_size;  // a smaller matrix has no whole tile
   if (element_size == 16 || r->size[last] < least) return copy_strided;
   for (size_t k = 0; k < last; ++k) {

@@ -8,20 +8,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 
-template <class D>
-HWY_INLINE hn::Vec<D> LoadPart(D d, const float* x, int64_t n) {
-  HWY_ALIGN float lane[hn::MaxLanes(d)] = {};
-  std::memcpy(lane, x, static_cast<size_t>(n) * sizeof(float));
-  return hn::Load(d, lane);
-}
-
-template <class D>
-HWY_INLINE void StorePart(D d, hn::Vec<D> v, float* y, int64_t n) {
-  HWY_ALIGN float lane[hn::MaxLanes(d)];
-  hn::Store(v, d, lane);
-  std::memcpy(y, lane, static_cast<size_t>(n) * sizeof(float));
-}
-
 // A row, in three passes over memory that is in the cache by then. y may be x.
 template <bool log>
 HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
@@ -38,7 +24,11 @@ HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
   }
   if (i < whole) most = hn::Max(most, hn::LoadU(d, x + i));
   float greatest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most, most2)));
-  for (i = whole; i < n; ++i) greatest = x[i] > greatest ? x[i] : greatest;
+  if (whole < n) {
+    const auto rest = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - whole)), LoadPart(d, x + whole, n - whole),
+                                     hn::Set(d, greatest));
+    greatest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Set(d, greatest), rest)));
+  }
 
   const auto shift = hn::Set(d, greatest);
   auto sums = hn::Zero(d);
@@ -56,13 +46,12 @@ HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
     if (!log) hn::StoreU(e, d, y + i);
     sums = hn::Add(sums, e);
   }
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums, sums2)));
   if (whole < n) {
-    HWY_ALIGN float lane[hn::MaxLanes(d)];
-    hn::Store(Exp(d, hn::Sub(LoadPart(d, x + whole, n - whole), shift)), d, lane);
-    for (i = 0; i < n - whole; ++i) sum += lane[i];
-    if (!log) std::memcpy(y + whole, lane, static_cast<size_t>(n - whole) * sizeof(float));
+    const auto e = Exp(d, hn::Sub(LoadPart(d, x + whole, n - whole), shift));
+    if (!log) StorePart(d, e, y + whole, n - whole);
+    sums2 = hn::Add(sums2, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - whole)), e));
   }
+  const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums, sums2)));
   if (log) {
     const auto total = Log(d, hn::Set(d, sum));
     MapFloats(x, y, n, [&](auto, auto v) HWY_ATTR { return hn::Sub(hn::Sub(v, shift), total); });

@@ -244,6 +244,29 @@ HWY_INLINE V SinCos(D d, V x) {
   return hn::Xor(y, cosine ? sign : hn::Xor(sign, hn::Xor(x, size)));
 }
 
+// The first n floats of a vector, less than there are lanes; nothing else in memory is touched. The other lanes are 0.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const float* x, int64_t n) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, x);
+#else
+  HWY_ALIGN float lane[hn::MaxLanes(d)] = {};
+  std::memcpy(lane, x, static_cast<size_t>(n) * sizeof(float));
+  return hn::Load(d, lane);
+#endif
+}
+
+template <class D>
+HWY_INLINE void StorePart(D d, hn::Vec<D> v, float* y, int64_t n) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, y);
+#else
+  HWY_ALIGN float lane[hn::MaxLanes(d)];
+  hn::Store(v, d, lane);
+  std::memcpy(y, lane, static_cast<size_t>(n) * sizeof(float));
+#endif
+}
+
 // y[i] = f(x[i]), where `f` maps vectors of `D`. What does not fill a vector is put into a buffer, and takes a second
 // turn of the same loop: `f` may be long, and is there only once.
 template <class Function>
@@ -251,9 +274,8 @@ HWY_INLINE void MapFloats(const float* x, float* y, int64_t n, const Function& f
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = n / lanes * lanes;
-  const size_t rest_bytes = static_cast<size_t>(n - whole) * sizeof(float);
-  HWY_ALIGN float rest[hn::MaxLanes(d)] = {};
-  std::memcpy(rest, x + whole, rest_bytes);
+  HWY_ALIGN float rest[hn::MaxLanes(d)];
+  if (whole < n) hn::Store(LoadPart(d, x + whole, n - whole), d, rest);
   const float* from = x;
   float* to = y;
   int64_t count = whole;
@@ -263,7 +285,7 @@ HWY_INLINE void MapFloats(const float* x, float* y, int64_t n, const Function& f
     from = to = rest;
     count = lanes;
   }
-  std::memcpy(y + whole, rest, rest_bytes);
+  if (whole < n) StorePart(d, hn::Load(d, rest), y + whole, n - whole);
 }
 
 }  // namespace minnow::HWY_NAMESPACE

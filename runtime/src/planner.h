@@ -38,6 +38,7 @@ class Planner {
   void pair_convolutions();
   void fuse_gates();
   bool is_pointwise(const PlanNode& conv) const;
+  void fuse_requantization();  // planner_quantized.cpp
   void fuse_attention();  // planner_attention.cpp
   void drop_dead();
 

@@ -60,6 +60,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
   fuse_attention();
   fuse();
+  fuse_requantization();
   drop_dead();
   pair_convolutions();
   fuse_gates();

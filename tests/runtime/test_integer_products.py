@@ -15,7 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import minnow
 from minnow.runtime import _engine
+from minnow.schema.ir import DType, Graph, Model, TensorType
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder
 
 ISAS = ("avx512", "avx2", "sse4")
 Array = np.ndarray[Any, Any]
@@ -148,6 +152,38 @@ def test_is_exact(isa: str, threads: int) -> None:
         pytest.skip(f"this processor has no {isa}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.startswith(isa)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("to", [np.uint8, np.int8])
+@pytest.mark.parametrize("name", ["3x3 of odd channels", "pointwise", "first layer", "groups", "depthwise", "1-D"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_brings_sums_to_8_bits(name: str, to: Any, bias: bool, threads: int) -> None:
+    """QLinearConv is one node: what its convolution, addition, factor and rounding would give one after the other."""
+    n, c, spatial, o, kernel, strides, pads, dilations, group = CONVOLUTIONS[name]
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 256, (n, c, *spatial)).astype(np.uint8)
+    w = rng.integers(-128, 128, (o, c // group, *kernel)).astype(np.int8)
+    scale, zero = rng.uniform(1e-4, 1e-3, o).astype(np.float32), to(rng.integers(3, 90))
+    added = rng.integers(-9000, 9000, o).astype(np.int32)
+    per_channel = (-1, *[1] * len(kernel))
+
+    graph = Graph()
+    b = Builder(graph)
+    attrs = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
+    total = b.ConvInteger(graph.add_param(TensorType(DType.U8, x.shape)), w, np.uint8(117), np.int8(0), **attrs)
+    total = b.Add(total, added.reshape(per_channel)) if bias else total
+    product = b.Mul(b.Cast(total, to=DType.F32), scale.reshape(per_channel))
+    graph.outputs = [b.QuantizeLinear(product, np.float32(1), zero, to=DType.of(np.dtype(to)))]
+    model = Model(graph, [("x", graph.params[0].type)], [("y", graph.outputs[0].type)])
+    session = minnow.load(encode(model), threads=threads)
+
+    sums = convolved(x.astype(np.int64) - 117, w.astype(np.int64), strides, pads, dilations, group)
+    sums = (sums + added.reshape(per_channel) * bias).astype(np.float32)
+    info = np.iinfo(to)
+    want = np.clip(np.rint(sums * scale.reshape(per_channel)) + zero, info.min, info.max).astype(to)
+    assert np.array_equal(session.run({"x": x})["y"], want)
+    assert [row["op"] for row in session.profile({"x": x}, 1)] == ["ConvInteger"]
 
 
 if __name__ == "__main__":
