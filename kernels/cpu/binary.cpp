@@ -122,6 +122,7 @@ T floor_divide(T x, T y) {
 }
 template <typename T>
 T mod_int(T x, T y) {
+  if (y > 0 && static_cast<Unsigned<T>>(x) < static_cast<Unsigned<T>>(y)) return x;  // most indices, without a division
   const T rest = fmod_int(x, y);
   return rest != 0 && (rest < 0) != (y < 0) ? static_cast<T>(rest + y) : rest;
 }

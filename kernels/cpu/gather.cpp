@@ -70,14 +70,19 @@ void run_gather_elements(const Attrs& attrs, const RunContext& c) {
   const int64_t dim = x.dim(axis), size = static_cast<int64_t>(dtype_size(x.type.dtype)), n = lines.length();
   const char* from = x.as<char>();
   char* to = c.out[0]->as<char>();
+  const int64_t step = lines.step(), along = lines.along();
   c.pool->parallel_for(lines.lines(), grain_of(n * 16), [&](int64_t begin, int64_t end, int) {
+    constexpr int64_t kPart = 256;
+    int64_t at[kPart];
     with_size(size, [&](auto constant) {
       for (int64_t line = begin; line < end; ++line) {
         const char* base = from + lines.base(line) * constant;
-        char* y = to + line * n * constant;
-        for (int64_t j = 0; j < n; ++j, base += lines.step() * constant, y += constant) {
-          const int64_t k = indices.at(line * n + j, dim);
-          if (k >= 0) std::memcpy(y, base + k * lines.along() * constant, constant);
+        for (int64_t first = 0; first < n; first += kPart) {
+          const int64_t m = std::min(kPart, n - first), *k = at;
+          indices.at(line * n + first, m, dim, at);
+          char* y = to + (line * n + first) * constant;
+          for (int64_t j = first; j < first + m; ++j, ++k, y += constant)
+            if (*k >= 0) std::memcpy(y, base + (j * step + *k * along) * constant, constant);
         }
       }
     });

@@ -23,6 +23,15 @@ class IndexReader {
     return -1;
   }
 
+  // The same for n neighboring indices.
+  void at(int64_t first, int64_t n, int64_t dim, int64_t* out) {
+    const IntView view = view_;  // known not to change meanwhile
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t k = view[first + i], from_start = k < 0 ? k + dim : k;
+      out[i] = from_start >= 0 && from_start < dim ? from_start : at(first + i, dim);
+    }
+  }
+
   // Called after the work. True when there was a wrong index, which is then the run's error.
   bool report(const RunContext& c) const {
     const int64_t wrong = wrong_.load();

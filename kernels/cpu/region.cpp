@@ -62,6 +62,15 @@ void copy_transposed(const Plane& p, const char* src, char* dst, int64_t size) {
   transpose(t, src, dst, static_cast<size_t>(size));
 }
 
+// Planes of colors from pixels of three, and pixels from planes.
+void copy_separated(const Plane& p, const char* src, char* dst, int64_t size) {
+  separate3(src, p.cols, dst, p.dst_row / size, static_cast<size_t>(size));
+}
+
+void copy_interleaved(const Plane& p, const char* src, char* dst, int64_t size) {
+  interleave3(reinterpret_cast<const float*>(src), p.src_col / size, p.rows, reinterpret_cast<float*>(dst));
+}
+
 using CopyPlane = void (*)(const Plane&, const char*, char*, int64_t);
 
 // Takes short runs as one larger element: the transposition of [.., 2] pairs of f32 moves 8-byte elements.
@@ -90,18 +99,28 @@ CopyPlane choose(Region* r, int64_t element_size) {
   if (r->src_stride[last] == 1) {
     // Short runs: as many as there are one after the other, in any order.
     size_t most = last - 1;
-    for (size_t k = 0; k < last - 1; ++k)
-      if (r->size[most] < 8 && r->size[k] > r->size[most]) most = k;
+    for (size_t k = most; k-- > 0 && r->size[most] < 8;)
+      if (r->size[k] > r->size[most]) most = k;
     for (auto* list : {&r->size, &r->src_stride, &r->dst_stride}) std::swap((*list)[most], (*list)[last - 1]);
     return copy_runs;
+  }
+  const auto move_before_last = [&](size_t k) {
+    for (auto* list : {&r->size, &r->src_stride, &r->dst_stride})
+      std::rotate(list->begin() + static_cast<int64_t>(k), list->begin() + static_cast<int64_t>(k) + 1,
+                  list->begin() + static_cast<int64_t>(last));
+  };
+  for (size_t k = 0; k < last; ++k) {
+    const bool pixels = r->size[k] == 3 && r->src_stride[k] == 1 && r->src_stride[last] == 3;
+    const bool planes = r->size[last] == 3 && r->src_stride[k] == 1 && r->dst_stride[k] == 3;
+    if (!(pixels && (element_size == 1 || element_size == 4)) && !(planes && element_size == 4)) continue;
+    move_before_last(k);
+    return pixels ? copy_separated : copy_interleaved;
   }
   const int64_t least = 16 / element_size;  // a smaller matrix has no whole tile
   if (element_size == 16 || r->size[last] < least) return copy_strided;
   for (size_t k = 0; k < last; ++k) {
     if (r->src_stride[k] != 1 || r->size[k] < least) continue;
-    for (auto* list : {&r->size, &r->src_stride, &r->dst_stride})
-      std::rotate(list->begin() + static_cast<int64_t>(k), list->begin() + static_cast<int64_t>(k) + 1,
-                  list->begin() + static_cast<int64_t>(last));
+    move_before_last(k);
     return copy_transposed;
   }
   return copy_strided;
@@ -204,6 +223,7 @@ void copy_region(const Region& region, const void* src, void* dst, size_t elemen
   if (copy != copy_transposed) {
     block_cols = std::min(cols, kBytesPerTask / size);
     block_rows = std::max<int64_t>(1, kBytesPerTask / size / block_cols);
+    if (copy == copy_separated) block_rows = rows;
   }
   Odometer outer;
   for (size_t k = 0; k < row; ++k) outer.add(r.size[k], r.src_stride[k] * size, r.dst_stride[k] * size);

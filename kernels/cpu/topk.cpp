@@ -66,6 +66,17 @@ void select(Item* items, int64_t n, int64_t k) {
     }
     return;
   }
+  if (k < n / 8) {  // a heap of the least so far, which most of them do not enter
+    std::make_heap(items, items + k);
+    for (int64_t i = k; i < n; ++i) {
+      if (!(items[i] < items[0])) continue;
+      std::pop_heap(items, items + k);
+      items[k - 1] = items[i];
+      std::push_heap(items, items + k);
+    }
+    std::sort_heap(items, items + k);
+    return;
+  }
   if (k < n) std::nth_element(items, items + k, items + n);
   std::sort(items, items + k);
 }

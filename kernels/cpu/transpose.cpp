@@ -126,6 +126,27 @@ void interleave3_floats(const float* from, int64_t plane, int64_t n, float* to) 
     for (int64_t c = 0; c < 3; ++c) to[3 * i + c] = from[c * plane + i];
 }
 
+template <typename T>
+void separate(const T* from, int64_t n, T* to, int64_t plane) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<decltype(d)> a, b, c;
+    hn::LoadInterleaved3(d, from + 3 * i, a, b, c);
+    hn::StoreU(a, d, to + i);
+    hn::StoreU(b, d, to + plane + i);
+    hn::StoreU(c, d, to + 2 * plane + i);
+  }
+  for (; i < n; ++i)
+    for (int64_t c = 0; c < 3; ++c) to[c * plane + i] = from[3 * i + c];
+}
+
+void separate3_any(const void* from, int64_t n, void* to, int64_t plane, size_t element_size) {
+  if (element_size == 1) return separate(static_cast<const uint8_t*>(from), n, static_cast<uint8_t*>(to), plane);
+  separate(static_cast<const uint32_t*>(from), n, static_cast<uint32_t*>(to), plane);
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -134,6 +155,7 @@ namespace minnow {
 
 HWY_EXPORT(transpose_any);
 HWY_EXPORT(interleave3_floats);
+HWY_EXPORT(separate3_any);
 
 void transpose(const Transposition& t, const void* src, void* dst, size_t element_size) {
   HWY_DYNAMIC_DISPATCH(transpose_any)(t, src, dst, element_size);
@@ -141,6 +163,10 @@ void transpose(const Transposition& t, const void* src, void* dst, size_t elemen
 
 void interleave3(const float* from, int64_t plane, int64_t n, float* to) {
   HWY_DYNAMIC_DISPATCH(interleave3_floats)(from, plane, n, to);
+}
+
+void separate3(const void* from, int64_t n, void* to, int64_t plane, size_t element_size) {
+  HWY_DYNAMIC_DISPATCH(separate3_any)(from, n, to, plane, element_size);
 }
 
 namespace {

@@ -18,5 +18,7 @@ void transpose(const Transposition& t, const void* src, void* dst, size_t elemen
 
 // to[3 * i + c] = from[c * plane + i] for i < n: the pixels of three planes of floats.
 void interleave3(const float* from, int64_t plane, int64_t n, float* to);
+// The way back, of elements of 1 or 4 bytes: to[c * plane + i] = from[3 * i + c].
+void separate3(const void* from, int64_t n, void* to, int64_t plane, size_t element_size);
 
 }  // namespace minnow
