@@ -32,6 +32,12 @@ MINNOW_ROWS(Or, (x != 0) | (y != 0))
 MINNOW_ROWS(Xor, (x != 0) != (y != 0))
 #undef MINNOW_ROWS
 
+// Tokens are compared with the one for padding.
+void EqualLongs(const void* const* in, const int*, void* out, int64_t n) {
+  const int64_t *a = static_cast<const int64_t*>(in[0]), *b = static_cast<const int64_t*>(in[1]);
+  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(out)[i] = a[i] == b[i];
+}
+
 // out[i] = f(x[i])
 template <typename T, class Function>
 HWY_INLINE void Test(const void* in, void* out, int64_t n, const Function& f) {
@@ -50,6 +56,7 @@ RowFunction XorBools() { return Xor<uint8_t>; }
 RowFunction LessFloats() { return Less<float>; }
 RowFunction LessOrEqualFloats() { return LessOrEqual<float>; }
 RowFunction EqualFloats() { return Equal<float>; }
+
 RowFunction NotEqualFloats() { return NotEqual<float>; }
 
 }  // namespace minnow::HWY_NAMESPACE
@@ -99,6 +106,7 @@ HWY_EXPORT(LessFloats);
 HWY_EXPORT(LessOrEqualFloats);
 HWY_EXPORT(EqualFloats);
 HWY_EXPORT(NotEqualFloats);
+HWY_EXPORT(EqualLongs);
 MINNOW_COMPARISON(Equal, Equal, false)
 MINNOW_COMPARISON(NotEqual, NotEqual, false)
 MINNOW_COMPARISON(Less, Less, false)
@@ -106,7 +114,12 @@ MINNOW_COMPARISON(LessOrEqual, LessOrEqual, false)
 MINNOW_COMPARISON(Greater, Less, true)
 MINNOW_COMPARISON(GreaterOrEqual, LessOrEqual, true)
 
-MINNOW_OP("Equal", infer_any, create_rows<choose_Equal>, LayoutRule::kElementwise);
+RowKernel choose_equal(const NodeContext& node) {
+  RowKernel kernel = choose_Equal(node);
+  if (kernel.compute == Compute::kI64) kernel.function = &HWY_DYNAMIC_DISPATCH(EqualLongs);
+  return kernel;
+}
+MINNOW_OP("Equal", infer_any, create_rows<choose_equal>, LayoutRule::kElementwise);
 MINNOW_OP("NotEqual", infer_any, create_rows<choose_NotEqual>, LayoutRule::kElementwise);
 MINNOW_OP("Less", infer_ordered, create_rows<choose_Less>, LayoutRule::kElementwise);
 MINNOW_OP("LessOrEqual", infer_ordered, create_rows<choose_LessOrEqual>, LayoutRule::kElementwise);

@@ -121,6 +121,7 @@ void convolve_taps(const int32_t* lanes, const int64_t* offset, const int32_t* w
   const int64_t width = static_cast<int64_t>(hn::Lanes(D32()));
   int64_t i = 0;
   for (; i + 4 * width <= n; i += 4 * width) convolve_some<4>(lanes + i, offset, weight, taps, out + i);
+  for (; i + 2 * width <= n; i += 2 * width) convolve_some<2>(lanes + i, offset, weight, taps, out + i);
   for (; i + width <= n; i += width) convolve_some<1>(lanes + i, offset, weight, taps, out + i);
   if (i == n) return;
   if (n >= width) return convolve_some<1>(lanes + n - width, offset, weight, taps, out + n - width);  // some once more

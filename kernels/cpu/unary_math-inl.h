@@ -136,7 +136,9 @@ template <class D, class V>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   const V e = Exp(d, hn::Neg(hn::Abs(x)));
-  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+  const V sum = hn::Add(one, e), extra = hn::Sub(hn::Sub(sum, one), e);  // what rounding has added to the sum
+  const V y = hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), sum);
+  return hn::MulAdd(y, extra, y);
 }
 
 template <class D, class V>
