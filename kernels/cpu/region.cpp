@@ -53,8 +53,17 @@ void copy_strided(const Plane& p, const char* src, char* dst, int64_t size) {
 }
 
 void copy_runs(const Plane& p, const char* src, char* dst, int64_t size) {
-  for (int64_t i = 0; i < p.rows; ++i, src += p.src_row, dst += p.dst_row)
-    std::memcpy(dst, src, static_cast<size_t>(p.cols * size));
+  constexpr int64_t kPiece = 16, kShort = 256;  // short runs are not worth a call each
+  const int64_t bytes = p.cols * size;
+  const bool is_short = bytes >= kPiece && bytes <= kShort;
+  for (int64_t i = 0; i < p.rows; ++i, src += p.src_row, dst += p.dst_row) {
+    if (!is_short) {
+      std::memcpy(dst, src, static_cast<size_t>(bytes));
+      continue;
+    }
+    for (int64_t at = 0; at + kPiece <= bytes; at += kPiece) std::memcpy(dst + at, src + at, kPiece);
+    std::memcpy(dst + bytes - kPiece, src + bytes - kPiece, kPiece);  // the rest, and some once more
+  }
 }
 
 void copy_transposed(const Plane& p, const char* src, char* dst, int64_t size) {

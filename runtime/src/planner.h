@@ -39,7 +39,8 @@ class Planner {
   void fuse_gates();
   bool is_pointwise(const PlanNode& conv) const;
   void fuse_requantization();  // planner_quantized.cpp
-  void fuse_attention();  // planner_attention.cpp
+  void fuse_log_softmax();     // planner_softmax.cpp
+  void fuse_attention();       // planner_attention.cpp
   void drop_dead();
 
   // planner_steps.cpp: kernels and layouts

@@ -61,6 +61,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   fuse_attention();
   fuse();
   fuse_requantization();
+  fuse_log_softmax();
   drop_dead();
   pair_convolutions();
   fuse_gates();
