@@ -34,7 +34,9 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
 
-@pytest.mark.parametrize("shape, axis", [((3, 37), -1), ((3, 37), 1), ((2, 5, 7, 19), 1), ((2, 5, 33), 0), ((1, 1), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((3, 37), -1), ((3, 37), 1), ((2, 5, 7, 19), 1), ((2, 5, 33), 0), ((1, 1), 1)]
+)
 def test_is_one_node(shape: tuple[int, ...], axis: int) -> None:
     x = np.random.default_rng(2).normal(0, 20, shape).astype(np.float32)
     got, ops = answers(lambda b, v: spelled(b, v, axis, axis % len(shape)), x)
