@@ -32,31 +32,9 @@ MINNOW_ROWS(Or, (x != 0) | (y != 0))
 MINNOW_ROWS(Xor, (x != 0) != (y != 0))
 #undef MINNOW_ROWS
 
-// Tokens are compared with the one for padding.
-void EqualLongs(const void* const* in, const int*, void* out, int64_t n) {
-  const int64_t *a = static_cast<const int64_t*>(in[0]), *b = static_cast<const int64_t*>(in[1]);
-  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(out)[i] = a[i] == b[i];
-}
-
-// out[i] = f(x[i])
-template <typename T, class Function>
-HWY_INLINE void Test(const void* in, void* out, int64_t n, const Function& f) {
-  for (int64_t i = 0; i < n; ++i) static_cast<uint8_t*>(out)[i] = f(static_cast<const T*>(in)[i]);
-}
-void IsNaNFloats(const void* in, void* out, int64_t n) {
-  Test<float>(in, out, n, [](float x) HWY_ATTR { return x != x; });
-}
-void NotBools(const void* in, void* out, int64_t n) {
-  Test<uint8_t>(in, out, n, [](uint8_t x) HWY_ATTR { return x == 0; });
-}
-
-RowFunction AndBools() { return And<uint8_t>; }
-RowFunction OrBools() { return Or<uint8_t>; }
-RowFunction XorBools() { return Xor<uint8_t>; }
 RowFunction LessFloats() { return Less<float>; }
 RowFunction LessOrEqualFloats() { return LessOrEqual<float>; }
 RowFunction EqualFloats() { return Equal<float>; }
-
 RowFunction NotEqualFloats() { return NotEqual<float>; }
 
 }  // namespace minnow::HWY_NAMESPACE
@@ -106,7 +84,6 @@ HWY_EXPORT(LessFloats);
 HWY_EXPORT(LessOrEqualFloats);
 HWY_EXPORT(EqualFloats);
 HWY_EXPORT(NotEqualFloats);
-HWY_EXPORT(EqualLongs);
 MINNOW_COMPARISON(Equal, Equal, false)
 MINNOW_COMPARISON(NotEqual, NotEqual, false)
 MINNOW_COMPARISON(Less, Less, false)
@@ -114,34 +91,23 @@ MINNOW_COMPARISON(LessOrEqual, LessOrEqual, false)
 MINNOW_COMPARISON(Greater, Less, true)
 MINNOW_COMPARISON(GreaterOrEqual, LessOrEqual, true)
 
-RowKernel choose_equal(const NodeContext& node) {
-  RowKernel kernel = choose_Equal(node);
-  if (kernel.compute == Compute::kI64) kernel.function = &HWY_DYNAMIC_DISPATCH(EqualLongs);
-  return kernel;
-}
-MINNOW_OP("Equal", infer_any, create_rows<choose_equal>, LayoutRule::kElementwise);
+MINNOW_OP("Equal", infer_any, create_rows<choose_Equal>, LayoutRule::kElementwise);
 MINNOW_OP("NotEqual", infer_any, create_rows<choose_NotEqual>, LayoutRule::kElementwise);
 MINNOW_OP("Less", infer_ordered, create_rows<choose_Less>, LayoutRule::kElementwise);
 MINNOW_OP("LessOrEqual", infer_ordered, create_rows<choose_LessOrEqual>, LayoutRule::kElementwise);
 MINNOW_OP("Greater", infer_ordered, create_rows<choose_Greater>, LayoutRule::kElementwise);
 MINNOW_OP("GreaterOrEqual", infer_ordered, create_rows<choose_GreaterOrEqual>, LayoutRule::kElementwise);
 
-HWY_EXPORT(AndBools);
-HWY_EXPORT(OrBools);
-HWY_EXPORT(XorBools);
-#define MINNOW_LOGIC(Name)                                                        \
-  RowKernel choose_##Name(const NodeContext&) {                                   \
-    return {HWY_DYNAMIC_DISPATCH(Name##Bools)(), Compute::kI32, /*native=*/true}; \
-  }                                                                               \
+#define MINNOW_LOGIC(Name)                                                 \
+  RowKernel choose_##Name(const NodeContext&) {                            \
+    return {HWY_NAMESPACE::Name<uint8_t>, Compute::kI32, /*native=*/true}; \
+  }                                                                        \
   MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/true)
 MINNOW_LOGIC(And);
 MINNOW_LOGIC(Or);
 MINNOW_LOGIC(Xor);
 
 // ---- one operand
-
-HWY_EXPORT(IsNaNFloats);
-HWY_EXPORT(NotBools);
 
 Status infer_predicate(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(infer_float(c));
@@ -189,8 +155,7 @@ void test_floats(const RunContext& context, Predicate predicate) {
 }
 
 void run_is_nan(const Attrs&, const RunContext& context) {
-  if (context.in[0]->type.dtype == DType::kF64) return test_floats(context, [](auto x) { return x != x; });
-  for_pieces(context, true, HWY_DYNAMIC_DISPATCH(IsNaNFloats));
+  test_floats(context, [](auto x) { return x != x; });
 }
 
 void run_is_inf(const Attrs& attrs, const RunContext& context) {
@@ -199,7 +164,10 @@ void run_is_inf(const Attrs& attrs, const RunContext& context) {
   test_floats(context, [=](auto x) { return std::isinf(x) && (x < 0 ? negative : positive); });
 }
 
-void run_not(const Attrs&, const RunContext& context) { for_pieces(context, false, HWY_DYNAMIC_DISPATCH(NotBools)); }
+void run_not(const Attrs&, const RunContext& context) {
+  for_pieces(context, false,
+             [](const void* in, void* out, int64_t n) { test<uint8_t>(in, out, n, [](uint8_t x) { return x == 0; }); });
+}
 
 void run_flip(const Attrs&, const RunContext& context) {
   const int64_t size = static_cast<int64_t>(dtype_size(context.in[0]->type.dtype));

@@ -5,6 +5,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 // Plain loops without branches, which the compiler vectorizes for each instruction set.
 inline float as_float(uint32_t bits) {
@@ -20,7 +21,6 @@ inline uint32_t as_bits(float value) {
 
 // With the instructions for it, as far as no NaN is met, whose bits they would change. Returns how many were converted.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using Halves = hn::Rebind<hwy::float16_t, Floats>;
 
@@ -90,24 +90,40 @@ void f32_to_bf16(const float* in, uint16_t* out, int64_t n) {
   }
 }
 
-// The conversions that others are made of.
-#define MINNOW_PAIR(Name, From, To, Expression)      \
-  void Name(const void* in, void* out, int64_t n) {  \
-    const From* from = static_cast<const From*>(in); \
-    To* to = static_cast<To*>(out);                  \
-    for (int64_t i = 0; i < n; ++i) {                \
-      const From x = from[i];                        \
-      to[i] = static_cast<To>(Expression);           \
-    }                                                \
+// The conversions that others are made of; `f` converts a vector.
+template <typename From, typename To, class Function>
+HWY_INLINE void each_vector(const void* in, void* out, int64_t n, const Function& f) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<From, decltype(d)> from;
+  const hn::Rebind<To, decltype(d)> to;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const From* x = static_cast<const From*>(in);
+  To* y = static_cast<To*>(out);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(f(to, hn::LoadU(from, x + i)), to, y + i);
+  for (; i < n; ++i) {
+    keep_scalar();
+    y[i] = static_cast<To>(x[i]);
   }
-MINNOW_PAIR(u8_to_i32, uint8_t, int32_t, x)
-MINNOW_PAIR(i8_to_i32, int8_t, int32_t, x)
-MINNOW_PAIR(i32_to_u8, int32_t, uint8_t, x)
-MINNOW_PAIR(i32_to_f32, int32_t, float, x)
-MINNOW_PAIR(i32_to_i64, int32_t, int64_t, x)
-MINNOW_PAIR(f32_to_i32, float, int32_t, x >= -2147483648.0f && x < 2147483648.0f ? static_cast<int32_t>(x) : INT32_MIN)
-MINNOW_PAIR(f32_to_bool, float, uint8_t, x != 0)
-#undef MINNOW_PAIR
+}
+void u8_to_i32(const void* in, void* out, int64_t n) {
+  each_vector<uint8_t, int32_t>(in, out, n, [](auto d, auto x) HWY_ATTR { return hn::PromoteTo(d, x); });
+}
+void i8_to_i32(const void* in, void* out, int64_t n) {
+  each_vector<int8_t, int32_t>(in, out, n, [](auto d, auto x) HWY_ATTR { return hn::PromoteTo(d, x); });
+}
+void i32_to_u8(const void* in, void* out, int64_t n) {
+  each_vector<uint32_t, uint8_t>(in, out, n, [](auto d, auto x) HWY_ATTR { return hn::TruncateTo(d, x); });
+}
+void i32_to_f32(const void* in, void* out, int64_t n) {
+  each_vector<int32_t, float>(in, out, n, [](auto d, auto x) HWY_ATTR { return hn::ConvertTo(d, x); });
+}
+void f32_to_i32(const void* in, void* out, int64_t n) {
+  const float* from = static_cast<const float*>(in);
+  int32_t* to = static_cast<int32_t*>(out);
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = from[i] >= -2147483648.0f && from[i] < 2147483648.0f ? static_cast<int32_t>(from[i]) : INT32_MIN;
+}
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -130,9 +146,7 @@ HWY_EXPORT(u8_to_i32);
 HWY_EXPORT(i8_to_i32);
 HWY_EXPORT(i32_to_u8);
 HWY_EXPORT(i32_to_f32);
-HWY_EXPORT(i32_to_i64);
 HWY_EXPORT(f32_to_i32);
-HWY_EXPORT(f32_to_bool);
 
 // Truncates; what does not fit, NaN included, becomes the least Int. That is what the instruction of x86 does, where a
 // cast of C++ is undefined.
@@ -234,7 +248,6 @@ void store_int(const void* in, DType to, void* out, int64_t n) {
   if constexpr (std::is_same_v<From, int32_t>) {  // what all small integers are seen as
     if (to == DType::kF32) return HWY_DYNAMIC_DISPATCH(i32_to_f32)(in, out, n);
     if (to == DType::kU8 || to == DType::kI8) return HWY_DYNAMIC_DISPATCH(i32_to_u8)(in, out, n);
-    if (to == DType::kI64 || to == DType::kU64) return HWY_DYNAMIC_DISPATCH(i32_to_i64)(in, out, n);
   }
   switch (to) {
     case DType::kF32:
@@ -265,7 +278,6 @@ template <typename From>
 void store_float(const void* in, DType to, void* out, int64_t n) {
   if constexpr (std::is_same_v<From, float>) {
     if (to == DType::kI32) return HWY_DYNAMIC_DISPATCH(f32_to_i32)(in, out, n);
-    if (to == DType::kBool) return HWY_DYNAMIC_DISPATCH(f32_to_bool)(in, out, n);
     if (to == DType::kU8 || to == DType::kI8) {
       int32_t whole[kBlock];
       for (int64_t i = 0; i < n; i += kBlock) {

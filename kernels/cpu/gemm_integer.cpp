@@ -3,6 +3,7 @@
 //
 #include <cstring>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_integer.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,7 +41,8 @@ HWY_INLINE void pair_tile(const IntegerProduct& p, int64_t row, int64_t column, 
 
 void multiply_pairs(const IntegerProduct& p) {
   constexpr int kRows = 4, kMost = 64;
-  const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D32()));
+  const D32 d32;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32)), width = 2 * lanes;
   int32_t tile[kRows * kMost];
   for (int64_t j = 0; j < p.columns; j += width) {
     const int64_t columns = HWY_MIN(width, p.columns - j);
@@ -48,50 +50,86 @@ void multiply_pairs(const IntegerProduct& p) {
       const int64_t rows = p.rows - i >= kRows ? kRows : 1;
       rows == kRows ? pair_tile<kRows>(p, i, j, tile, width) : pair_tile<1>(p, i, j, tile, width);
       for (int64_t r = 0; r < rows; ++r, ++i) {
-        const uint32_t* from = reinterpret_cast<uint32_t*>(tile) + r * width;
-        uint32_t* to = p.c + i * p.ldc + j;
-        const uint32_t start = p.start[i];
-        if (p.column == nullptr) {
-          for (int64_t k = 0; k < columns; ++k) to[k] = from[k] + start;
-        } else {
-          for (int64_t k = 0; k < columns; ++k) to[k] = from[k] + start - p.factor[i] * p.column[j + k];
+        const auto start = hn::Set(d32, static_cast<int32_t>(p.start[i]));
+        for (int64_t k = 0; k < width; k += lanes) {
+          int32_t* at = tile + r * width + k;
+          auto sum = hn::Add(hn::LoadU(d32, at), start);
+          if (p.column != nullptr) {
+            const auto column = hn::LoadU(d32, reinterpret_cast<const int32_t*>(p.column) + j + k);
+            sum = hn::Sub(sum, hn::Mul(column, hn::Set(d32, static_cast<int32_t>(p.factor[i]))));
+          }
+          hn::StoreU(sum, d32, at);
         }
+        std::memcpy(p.c + i * p.ldc + j, tile + r * width, static_cast<size_t>(columns) * sizeof(int32_t));
       }
     }
   }
 }
 
-// The loops from here on are plain ones, which the compiler vectorizes for each instruction set.
-void pack_bytes(const uint8_t* const* rows, int64_t n, uint32_t flip, uint32_t* lanes) {
-  const uint8_t *a = rows[0], *b = rows[1], *c = rows[2], *e = rows[3];
-  const uint32_t all = flip * 0x01010101u;
-  for (int64_t i = 0; i < n; ++i)
-    lanes[i] = (static_cast<uint32_t>(a[i]) | static_cast<uint32_t>(b[i]) << 8 | static_cast<uint32_t>(c[i]) << 16 |
-                static_cast<uint32_t>(e[i]) << 24) ^
-               all;
-}
-
-void pack_pairs(const uint8_t* const* rows, int64_t n, uint32_t flip, uint32_t* lanes) {
-  const uint8_t *a = rows[0], *b = rows[1];
-  const uint32_t both = flip * 0x10001u;
-  for (int64_t i = 0; i < n; ++i) lanes[i] = (static_cast<uint32_t>(a[i]) | static_cast<uint32_t>(b[i]) << 16) ^ both;
+void pack_lanes(const uint8_t* const* rows, int64_t group, int64_t n, uint8_t flip, uint32_t* lanes) {
+  const hn::ScalableTag<uint32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  const uint8_t *a = rows[0], *b = rows[1], *c = rows[group - 2], *e = rows[group - 1];
+  const uint32_t flips = flip * (group == 4 ? 0x01010101u : 0x10001u);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    auto x = hn::PromoteTo(d, hn::LoadU(d8, a + i));
+    const auto second = hn::PromoteTo(d, hn::LoadU(d8, b + i));
+    if (group == 4) {
+      const auto third = hn::PromoteTo(d, hn::LoadU(d8, c + i)), fourth = hn::PromoteTo(d, hn::LoadU(d8, e + i));
+      x = hn::Or(hn::Or(x, hn::ShiftLeft<8>(second)), hn::Or(hn::ShiftLeft<16>(third), hn::ShiftLeft<24>(fourth)));
+    } else {
+      x = hn::Or(x, hn::ShiftLeft<16>(second));
+    }
+    hn::StoreU(hn::Xor(x, hn::Set(d, flips)), d, lanes + i);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    const uint32_t second = b[i], third = c[i], fourth = e[i];
+    lanes[i] = (a[i] | (group == 4 ? second << 8 | third << 16 | fourth << 24 : second << 16)) ^ flips;
+  }
 }
 
 void widen_bytes(const uint8_t* from, int64_t n, int32_t flip, int32_t zero, int32_t* lanes) {
-  for (int64_t i = 0; i < n; ++i) lanes[i] = (static_cast<int32_t>(from[i]) ^ flip) - zero;
+  const D32 d;
+  const hn::Rebind<uint8_t, D32> d8;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const auto x = hn::Xor(hn::PromoteTo(d, hn::LoadU(d8, from + i)), hn::Set(d, flip));
+    hn::StoreU(hn::Sub(x, hn::Set(d, zero)), d, lanes + i);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    lanes[i] = (static_cast<int32_t>(from[i]) ^ flip) - zero;
+  }
 }
 
-uint32_t flip_bytes(const uint8_t* from, int64_t n, uint8_t flip, int8_t* to) {
-  uint32_t sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    to[i] = static_cast<int8_t>(from[i] ^ flip);
-    sum += static_cast<uint32_t>(static_cast<int32_t>(to[i]));
+// Bytes with flipped signs, 1 or 2 bytes each in the result. Returns their sum.
+uint32_t pack_signed(const uint8_t* from, int64_t n, uint8_t flip, bool wide, void* to) {
+  const D32 d;
+  const hn::Rebind<int8_t, D32> d8;
+  const hn::Rebind<int16_t, D32> d16;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int8_t* narrow_to = static_cast<int8_t*>(to);
+  int16_t* wide_to = static_cast<int16_t*>(to);
+  auto sums = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const auto x =
+        hn::Xor(hn::LoadU(d8, reinterpret_cast<const int8_t*>(from) + i), hn::Set(d8, static_cast<int8_t>(flip)));
+    sums = hn::Add(sums, hn::PromoteTo(d, x));
+    wide ? hn::StoreU(hn::PromoteTo(d16, x), d16, wide_to + i) : hn::StoreU(x, d8, narrow_to + i);
+  }
+  uint32_t sum = static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d, sums)));
+  for (; i < n; ++i) {
+    keep_scalar();
+    const int8_t x = static_cast<int8_t>(from[i] ^ flip);
+    sum += static_cast<uint32_t>(static_cast<int32_t>(x));
+    wide ? wide_to[i] = x : narrow_to[i] = x;
   }
   return sum;
-}
-
-void widen_signed(const int8_t* from, int64_t n, int16_t* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
 // Vectors of neighboring results.
@@ -178,11 +216,9 @@ namespace {
 
 HWY_EXPORT(multiply_pairs);
 HWY_EXPORT(pair_panel);
-HWY_EXPORT(pack_bytes);
-HWY_EXPORT(pack_pairs);
+HWY_EXPORT(pack_lanes);
 HWY_EXPORT(widen_bytes);
-HWY_EXPORT(flip_bytes);
-HWY_EXPORT(widen_signed);
+HWY_EXPORT(pack_signed);
 HWY_EXPORT(convolve_taps);
 HWY_EXPORT(requantize_rows);
 
@@ -216,8 +252,8 @@ MINNOW_VNNI void byte_tile(const IntegerProduct& p, int64_t row, int64_t column)
   }
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
-    const int64_t left = p.columns - column - 16 * v;
-    const __mmask16 mask = left >= 16 ? 0xFFFF : static_cast<__mmask16>((1 << left) - 1);
+    const int64_t left = std::clamp<int64_t>(p.columns - column - 16 * v, 0, 16);
+    const __mmask16 mask = static_cast<__mmask16>((1u << left) - 1);
     const bool corrected = p.column != nullptr;
     const __m512i at_column =
         corrected ? _mm512_maskz_loadu_epi32(mask, p.column + column + 16 * v) : _mm512_setzero_si512();
@@ -243,12 +279,8 @@ constexpr int64_t kBytePanel = 48;
 
 void multiply_bytes(const IntegerProduct& p) {
   int64_t j = 0;
-  for (; j + 32 < p.columns; j += kBytePanel) multiply_columns<3>(p, j);
-  if (j + 16 < p.columns) {
-    multiply_columns<2>(p, j);
-  } else if (j < p.columns) {
-    multiply_columns<1>(p, j);
-  }
+  for (; j + 16 < p.columns; j += kBytePanel) multiply_columns<3>(p, j);
+  if (j < p.columns) multiply_columns<1>(p, j);
 }
 #endif
 
@@ -278,23 +310,22 @@ void gemm_integer(const IntegerProduct& p) {
 uint32_t pack_left(const uint8_t* from, int64_t k, int64_t stride, uint8_t flip, uint32_t* lanes) {
   constexpr int64_t kPart = 1024;
   uint8_t gathered[kPart];
-  int8_t part[kPart];
   const int64_t group = integer_group();
+  const bool wide = group == 2;
+  if (k == 0) return 0;
+  lanes[integer_steps(k) - 1] = 0;  // what the last one lacks
   uint32_t sum = 0;
   for (int64_t i = 0; i < k; i += kPart) {
-    const int64_t n = std::min(kPart, k - i), room = (n + group - 1) / group * group;
+    const int64_t n = std::min(kPart, k - i);
     const uint8_t* x = from + i * stride;
     if (stride != 1) {
-      for (int64_t j = 0; j < n; ++j) gathered[j] = x[j * stride];
+      for (int64_t j = 0; j < n; ++j) {
+        keep_scalar();
+        gathered[j] = x[j * stride];
+      }
       x = gathered;
     }
-    sum += HWY_DYNAMIC_DISPATCH(flip_bytes)(x, n, flip, part);
-    std::fill(part + n, part + room, int8_t{0});
-    if (group == 4) {
-      std::memcpy(lanes + i / group, part, static_cast<size_t>(room));
-    } else {
-      HWY_DYNAMIC_DISPATCH(widen_signed)(part, room, reinterpret_cast<int16_t*>(lanes + i / group));
-    }
+    sum += HWY_DYNAMIC_DISPATCH(pack_signed)(x, n, flip, wide, lanes + i / group);
   }
   return sum;
 }
@@ -303,8 +334,7 @@ void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* l
   const int64_t group = integer_group();
   const uint8_t* each[4];
   for (int64_t g = 0; g < group; ++g) each[g] = rows[g] != nullptr ? rows[g] : rows[0];  // meets zeros on the left
-  group == 4 ? HWY_DYNAMIC_DISPATCH(pack_bytes)(each, n, flip, lanes)
-             : HWY_DYNAMIC_DISPATCH(pack_pairs)(each, n, flip, lanes);
+  HWY_DYNAMIC_DISPATCH(pack_lanes)(each, group, n, flip, lanes);
 }
 
 void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes) {

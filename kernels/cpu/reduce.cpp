@@ -65,19 +65,7 @@ struct MinSteps : MaxSteps {
 // Takes n floats into n totals, or all into one.
 template <class Steps>
 HWY_NOINLINE void MergeAll(const float* x, int64_t n, bool into_one, double* total) {
-  int64_t i = 0;
-  if (into_one && n >= 8) {  // in four chains, which do not wait for each other
-    double part[4];
-    for (int k = 0; k < 4; ++k) part[k] = Steps::Element(x[k]);
-    for (i = 4; i + 4 <= n; i += 4) {
-      for (int k = 0; k < 4; ++k) {
-        keep_scalar();
-        part[k] = Steps::Merge(part[k], Steps::Element(x[i + k]));
-      }
-    }
-    *total = Steps::Merge(*total, Steps::Merge(Steps::Merge(part[0], part[1]), Steps::Merge(part[2], part[3])));
-  }
-  for (; i < n; ++i) {
+  for (int64_t i = 0; i < n; ++i) {
     keep_scalar();
     double& to = total[into_one ? 0 : i];
     to = Steps::Merge(to, Steps::Element(x[i]));

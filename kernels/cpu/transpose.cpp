@@ -128,8 +128,8 @@ void interleave3_floats(const float* from, int64_t plane, int64_t n, float* to) 
 
 template <typename T>
 void separate(const T* from, int64_t n, T* to, int64_t plane) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const hn::FixedTag<T, kBlock<T>> d;  // longer vectors take much more code for it
+  const int64_t lanes = kBlock<T>;
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     hn::Vec<decltype(d)> a, b, c;
@@ -155,7 +155,6 @@ namespace minnow {
 
 HWY_EXPORT(transpose_any);
 HWY_EXPORT(interleave3_floats);
-HWY_EXPORT(separate3_any);
 
 void transpose(const Transposition& t, const void* src, void* dst, size_t element_size) {
   HWY_DYNAMIC_DISPATCH(transpose_any)(t, src, dst, element_size);
@@ -166,7 +165,7 @@ void interleave3(const float* from, int64_t plane, int64_t n, float* to) {
 }
 
 void separate3(const void* from, int64_t n, void* to, int64_t plane, size_t element_size) {
-  HWY_DYNAMIC_DISPATCH(separate3_any)(from, n, to, plane, element_size);
+  HWY_STATIC_DISPATCH(separate3_any)(from, n, to, plane, element_size);  // the same on all instruction sets
 }
 
 namespace {
