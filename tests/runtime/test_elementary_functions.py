@@ -85,9 +85,7 @@ def failures() -> list[str]:
             off[(np.abs(want) < LEAST_SILU) & (np.abs(got) < LEAST_SILU)] = 0
         worst = int(np.argmax(off))
         if not off[worst] <= most + 0.01:
-            lines.append(
-                f"{op}({x[worst]!r}) = {got[worst]!r}, not {want[worst]!r}: {off[worst]:.3g} units"
-            )
+            lines.append(f"{op}({x[worst]!r}) = {got[worst]!r}, not {want[worst]!r}: {off[worst]:.3g} units")
     return lines
 
 
