@@ -215,8 +215,11 @@ class ConvInteger final : public Kernel {
       factors[o] = static_cast<uint32_t>(zero_of(o) + shift_for(w.type.dtype, true));
       *any |= factors[o];
     }
-    const std::vector<uint8_t> one(static_cast<size_t>(*any == 0 ? 0 : channels_), uint8_t{1});
-    for (int64_t k = 0; *any != 0 && k < taps_; ++k) pack_left(one.data(), channels_, 1, 0, ones + k * own);
+    const int64_t group = integer_group();
+    for (int64_t i = 0; i < steps(); ++i) {
+      const int64_t bits = 32 / group * std::min(group, channels_ - i % own * group);
+      ones[i] = (group == 4 ? 0x01010101u : 0x10001u) & (~0u >> (32 - bits));
+    }
   }
 
   // Calls body(image, plane of results, first column, columns) for parts of the planes of results that follow each
