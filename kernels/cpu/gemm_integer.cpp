@@ -290,19 +290,22 @@ int64_t integer_group() {
 #if HWY_ARCH_X86_64
   if (has_vnni()) return 4;
 #endif
-  return 2;
+  return has_dot() ? 4 : 2;
 }
 
 int64_t integer_panel() {
 #if HWY_ARCH_X86_64
   if (has_vnni()) return kBytePanel;
 #endif
+  if (has_dot()) return kDotPanel;
   return HWY_DYNAMIC_DISPATCH(pair_panel)();
 }
 
 void gemm_integer(const IntegerProduct& p) {
 #if HWY_ARCH_X86_64
   if (has_vnni()) return multiply_bytes(p);
+#elif HWY_ARCH_ARM_A64
+  if (has_dot()) return gemm_integer_dot(p);
 #endif
   HWY_DYNAMIC_DISPATCH(multiply_pairs)(p);
 }

@@ -31,6 +31,9 @@ struct IntegerProduct {
   int64_t ldc = 0;
 };
 void gemm_integer(const IntegerProduct& p);
+// The same on 64-bit Arm where has_dot(), for groups of 4 and panels of kDotPanel columns.
+void gemm_integer_dot(const IntegerProduct& p);
+constexpr int64_t kDotPanel = 16;
 
 inline bool is_byte(DType t) { return t == DType::kU8 || t == DType::kI8; }
 

@@ -175,9 +175,9 @@ def test_random_graph(seed: int, arm: Arm) -> None:
     check(grower.graph, grower.inputs, ArmSession(arm, grower.graph, 1 + seed % 2), scale=20)
 
 
-def dense_schemes() -> Any:
-    """The module of the tests that has shapes for each scheme of convolutions and products."""
-    spec = importlib.util.spec_from_file_location("dense_schemes", ROOT / "tests/runtime/test_dense_schemes.py")
+def cases_of(name: str) -> Any:
+    """A module of the tests of the engine, for the cases it has."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"tests/runtime/test_{name}.py")
     assert spec
     assert spec.loader
     module = sys.modules.setdefault(spec.name, importlib.util.module_from_spec(spec))
@@ -194,7 +194,7 @@ def cosine(a: Array, b: Array) -> float:
 @pytest.mark.parametrize("cpu", [NEWEST, OLDEST])
 @pytest.mark.parametrize("precision", [HIGH, LOW], ids=["high", "low"])
 def test_dense_schemes(precision: int, cpu: str, threads: int, arm: Arm) -> None:
-    arm, module = Arm(arm.program, cpu), dense_schemes()
+    arm, module = Arm(arm.program, cpu), cases_of("dense_schemes")
     names, files, wants = [], [], []
     for name, op, inputs, attrs in module.cases():
         if op.endswith("Pool"):  # without the attributes that a file has; the samples of the registry have them
@@ -210,6 +210,20 @@ def test_dense_schemes(precision: int, cpu: str, threads: int, arm: Arm) -> None
         assert got[0].shape == exact.shape, name
         assert float(np.abs(got[0] - exact).max() / np.abs(exact).max()) < most, name
         assert precision == HIGH or cosine(got[0], exact) > 0.99999, name
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("cpu", [NEWEST, OLDEST])
+def test_integer_products(cpu: str, threads: int, arm: Arm) -> None:
+    names, files, wants = [], [], []
+    for name, op, inputs, attrs, want in cases_of("integer_products").cases():
+        for constant in (1, len(inputs)):
+            files.append((encode(model_of(graph_of(get(op), inputs, attrs, 1, constant))), fed(inputs, constant)))
+            names.append(f"{name}, {'constants' if constant == 1 else 'computed'}")
+            wants.append(want)
+    for name, want, got in zip(names, wants, Arm(arm.program, cpu).run(files, threads), strict=True):
+        assert not isinstance(got, str), f"{name}: {got}"
+        assert np.array_equal(got[0], want), name
 
 
 def test_low_precision_is_that_of_f16_where_there_is_f16(arm: Arm) -> None:
