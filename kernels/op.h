@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/attrs.h"
+#include "kernels/packed.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
 #include "kernels/thread_pool.h"
@@ -69,6 +70,11 @@ struct NodeContext {
   std::vector<const TensorType*> out;
   int threads = 1;
   Precision precision = Precision::kHigh;
+  // Where packed weights are kept, and what the constants are called there (-1: nothing): see Packed. Null for a node
+  // that is computed without a model.
+  PackedStore* store = nullptr;
+  std::vector<int64_t> constant_ids = {};
+  ThreadPool* pool = nullptr;  // to pack with; null: this thread alone
 };
 
 struct RunContext {

@@ -3,6 +3,8 @@
 // half the bytes take half of it.
 #pragma once
 
+#include <string>
+
 #include "kernels/cpu/gemm.h"
 
 namespace minnow {
@@ -40,7 +42,10 @@ class Bf16Gemm {
   Bf16Gemm() = default;
   Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads, Precision precision);
 
-  // B in the form that run() reads.
+  // B in the form that run() reads, and what it is called.
+  std::string packing(bool transposed) const {
+    return std::string(split_ ? "bf16_split" : "bf16") + (transposed ? "_t" : "");
+  }
   int64_t packed_floats() const { return bf16_packed_floats(k_, n_, split_); }
   void pack_b(const float* b, int64_t ldb, bool transposed, float* packed, ThreadPool* pool) const {
     bf16_pack_b(b, ldb, transposed, k_, n_, split_, packed, pool);

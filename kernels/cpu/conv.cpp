@@ -109,20 +109,18 @@ class ConvPacked final : public Kernel {
     s.plain_input = node.in[0]->layout == Layout::kPlain;
     macs_ = s.macs();
     out_channels_ = s.oc;
-    const std::string packing = scheme_ == nullptr ? "" : scheme_->packing();
     const Tensor* w = node.constant[1];
     gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
     scheme_ = choose_scheme(s, w != nullptr, gated_, &considered_);
     if (w == nullptr) {
       weights_.clear();
-    } else if (weights_.empty() || packing != scheme_->packing()) {
-      weights_.allocate(scheme_->packed_floats());
-      scheme_->pack(w->as<float>(), weights_.data());
+    } else {
+      pack_weights(node, 1, *scheme_, s.group, &weights_);
     }
     constant_bias_ = node.constant.size() > 2 && node.constant[2] != nullptr;
     if (constant_bias_) {
-      bias_.allocate(bias_floats());
-      copy_bias(*node.constant[2], bias_.data());
+      bias_.make(node, {2}, "padded", 4 * bias_floats(),
+                 [&](void* to) { copy_bias(*node.constant[2], static_cast<float*>(to)); });
     }
     in_channels_ = s.ic;
     own_bytes_ = round_up(scheme_->workspace_bytes(), 64);
@@ -137,7 +135,7 @@ class ConvPacked final : public Kernel {
                      context.out[0]->as<float>(), context.workspace, context.pool};
     if (weights_.empty()) {
       float* packed = reinterpret_cast<float*>(space);
-      scheme_->pack(context.in[1]->as<float>(), packed);
+      scheme_->pack(context.in[1]->as<float>(), packed, context.pool);
       call.w = packed;
       space += round_up(scheme_->packed_floats() * 4, 64);
     }
@@ -197,7 +195,7 @@ class ConvPacked final : public Kernel {
 
   std::unique_ptr<ConvScheme> scheme_;
   std::string considered_;
-  FloatBuffer weights_, bias_;
+  Packed weights_, bias_;
   bool constant_bias_ = false, gated_ = false;
   int64_t in_channels_ = 0, macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
 };
@@ -224,6 +222,12 @@ std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half
 MINNOW_OP("Conv", infer_conv, create_conv, LayoutRule::kPacked, false, layout_conv);
 
 }  // namespace
+
+void pack_weights(const NodeContext& node, size_t input, const ConvScheme& scheme, int64_t group, Packed* packed) {
+  const std::string packing = scheme.packing() + ("," + std::to_string(group));
+  packed->make(node, {input}, packing, 4 * scheme.packed_floats(),
+               [&](void* to) { scheme.pack(node.constant[input]->as<float>(), static_cast<float*>(to), node.pool); });
+}
 
 Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s) {
   Window window;

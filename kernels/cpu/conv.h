@@ -5,7 +5,6 @@
 
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/cost.h"
-#include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/window.h"
 
@@ -40,10 +39,11 @@ class ConvScheme {
  public:
   virtual ~ConvScheme() = default;
   virtual const char* name() const = 0;
-  // Weights packed for one scheme serve all schemes of equal `packing` (and equal kernel), whatever the input's size.
+  // Weights packed for one scheme serve all schemes of equal `packing` (and equal kernel and groups), whatever the
+  // input's size.
   virtual const char* packing() const = 0;
   virtual int64_t packed_floats() const = 0;
-  virtual void pack(const float* w, float* packed) const = 0;
+  virtual void pack(const float* w, float* packed, ThreadPool* pool) const = 0;  // the pool may be null
   virtual int64_t workspace_bytes() const = 0;
   virtual void run(const ConvCall& call) const = 0;
   // For the choice between schemes; nothing where there is no choice.
@@ -70,6 +70,9 @@ std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape);
 // Images of one pixel with precision "low": weights of bf16, half the bytes to read.
 bool conv_is_rows(const ConvShape& shape);
 std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape);
+
+// Constant weights, input `input` of the node, as the scheme wants them.
+void pack_weights(const NodeContext& node, size_t input, const ConvScheme& scheme, int64_t group, Packed* packed);
 
 // Sizes of a packed f32 convolution of rank 3 or 4, and its activation.
 Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s);

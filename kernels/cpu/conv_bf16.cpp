@@ -42,7 +42,7 @@ class ConvBf16 final : public ConvScheme {
   int64_t packed_floats() const override { return blocks_ * block_bytes() / 4; }
 
   // [output block][32 input channels][kh][kw][pairs of channels][output channel][2]
-  void pack(const float* w, float* packed) const override {
+  void pack(const float* w, float* packed, ThreadPool*) const override {
     const int64_t taps = s_.kh * s_.kw;
     uint16_t* to = reinterpret_cast<uint16_t*>(packed);
     for (int64_t o = 0; o < blocks_ * kBf16Columns; o += kBf16Columns)

@@ -243,7 +243,7 @@ class ConvDepthwise final : public DepthwiseScheme {
   const char* packing() const override { return name(); }
   int64_t packed_floats() const override { return blocks_ * panel(); }  // [block][kh][kw][channel of the group][lane]
 
-  void pack(const float* w, float* packed) const override {
+  void pack(const float* w, float* packed, ThreadPool*) const override {
     const int64_t taps = s_.kh * s_.kw;
     std::fill(packed, packed + packed_floats(), 0.0f);
     for (int64_t o = 0; o < s_.oc; ++o)

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/conv.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/tile_half.h"
 #include "kernels/cpu/transpose.h"
 
@@ -16,6 +17,7 @@ namespace {
 // then.
 constexpr int64_t kBandBytes = 256 << 10, kLargeBandBytes = 1 << 20, kLargeWeightBytes = 512 << 10;
 constexpr double kHalfTime = 0.64;  // that a product in f16 takes, of one in f32
+constexpr int64_t kSome = 128, kMaxLanes = 16;
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 class ConvDirect final : public ConvScheme {
@@ -45,23 +47,12 @@ class ConvDirect final : public ConvScheme {
   // [group][output block][input channel block][kh][kw][channel in block][output channel in block]
   int64_t packed_floats() const override { return s_.group * blocks_ * panel(); }
 
-  void pack(const float* w, float* packed) const override {
-    const int64_t taps = s_.kh * s_.kw;
-    for (int64_t g = 0; g < s_.group; ++g) {
-      for (int64_t b = 0; b < blocks_; ++b) {
-        const int64_t lanes = std::min<int64_t>(pack_, s_.ocg() - b * pack_);
-        const float* from = w + (g * s_.ocg() + b * pack_) * s_.icg() * taps;
-        for (int64_t first = 0; first < s_.icg(); first += pack_) {
-          const int64_t last = std::min(first + pack_, s_.icg());
-          for (int64_t t = 0; t < taps; ++t) {
-            for (int64_t c = first; c < last; ++c, packed += pack_) {
-              for (int64_t l = 0; l < lanes; ++l) packed[l] = from[(l * s_.icg() + c) * taps + t];
-              std::fill(packed + lanes, packed + pack_, 0.0f);
-            }
-          }
-        }
-      }
-    }
+  void pack(const float* w, float* packed, ThreadPool* pool) const override {
+    const auto blocks = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) pack_block(w, i / blocks_, i % blocks_, packed + i * panel());
+    };
+    if (pool == nullptr) return blocks(0, s_.group * blocks_, 0);
+    pool->parallel_for(s_.group * blocks_, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, panel())), blocks);
   }
 
   int64_t workspace_bytes() const override { return s_.threads * worker_floats() * 4; }
@@ -100,6 +91,28 @@ class ConvDirect final : public ConvScheme {
   }
   int64_t worker_floats() const { return copied_floats() + (half_ ? half_panel_floats(panel() / pack_) : 0); }
   static int64_t* held_band(float* space) { return reinterpret_cast<int64_t*>(space); }
+
+  // The weights of an output block of a group.
+  void pack_block(const float* w, int64_t g, int64_t b, float* to) const {
+    const int64_t taps = s_.kh * s_.kw, lanes = std::min<int64_t>(pack_, s_.ocg() - b * pack_), row = s_.icg() * taps;
+    const float* from = w + (g * s_.ocg() + b * pack_) * row;
+    if (taps == 1) return pack_columns(from, row, row, lanes, to);
+    // As they come, [channel][tap], some channels at a time; then with the channels of a block side by side.
+    alignas(64) float some[kSome * kMaxLanes];
+    for (int64_t first = 0; first < s_.icg(); first += pack_) {
+      const int64_t channels = std::min(pack_, s_.icg() - first);
+      for (int64_t at = 0; at < channels * taps; at += kSome) {
+        const int64_t count = std::min(kSome, channels * taps - at);
+        pack_columns(from + first * taps + at, row, count, lanes, some);
+        int64_t c = at / taps, t = at % taps;
+        for (int64_t i = 0; i < count; ++i) {
+          std::memcpy(to + (t * channels + c) * pack_, some + i * pack_, static_cast<size_t>(pack_) * sizeof(float));
+          if (++t == taps) t = 0, ++c;
+        }
+      }
+      to += channels * taps * pack_;
+    }
+  }
 
   void choose_band() {
     lines_ = flat_ ? plan_.tiles() : s_.oh;

@@ -10,7 +10,7 @@ namespace minnow {
 namespace {
 
 constexpr int64_t kBandBytes = 256 << 10;
-constexpr int64_t kWeights = 1, kBias = 2, kNextWeights = 4, kNextBias = 5;  // inputs; 3 would be a residual
+constexpr size_t kWeights = 1, kBias = 2, kNextWeights = 4, kNextBias = 5;  // inputs; 3 would be a residual
 
 // The attributes of the depthwise convolution, and the activation of the pointwise one.
 Attrs first_attrs(const Attrs& both) {
@@ -50,12 +50,10 @@ class ConvPair final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_conv_shape(node.attrs, wide, node.in[kNextWeights]->shape, node.out[0]->shape, &b_));
     const auto first = make_conv_direct(a_);
     depthwise_ = make_conv_depthwise(b_);
-    if (weights_.empty()) {
-      pack_weights(*first, *node.constant[kWeights], &weights_);
-      pack_weights(*depthwise_, *node.constant[kNextWeights], &next_weights_);
-      copy_bias(node, kBias, &bias_);
-      copy_bias(node, kNextBias, &next_bias_);
-    }
+    pack_weights(node, kWeights, *first, a_.group, &weights_);
+    pack_weights(node, kNextWeights, *depthwise_, b_.group, &next_weights_);
+    copy_bias(node, kBias, &bias_);
+    copy_bias(node, kNextBias, &next_bias_);
     const int64_t blocks = ceil_div(a_.oc, pack_);
     plan_ = TilePlan(a_.iw * b_.sh, std::min<int64_t>(blocks, 2), a_.ic);
     pair_ = plan_.most_blocks();
@@ -90,17 +88,13 @@ class ConvPair final : public Kernel {
   int64_t reach() const { return (b_.kh - 1) * b_.dh + 1; }  // rows under a window
   int64_t worker_floats() const { return pair_ * rows_ * a_.iw * pack_; }
 
-  static void pack_weights(const ConvScheme& scheme, const Tensor& w, FloatBuffer* to) {
-    to->allocate(scheme.packed_floats());
-    scheme.pack(w.as<float>(), to->data());
-  }
-  void copy_bias(const NodeContext& node, int64_t input, FloatBuffer* to) const {
+  void copy_bias(const NodeContext& node, size_t input, Packed* packed) const {
     const int64_t floats = round_up(a_.oc, pack_);
-    to->allocate(floats);
-    std::fill(to->data(), to->data() + floats, 0.0f);
-    const size_t i = static_cast<size_t>(input);
-    if (i < node.constant.size() && node.constant[i] != nullptr)
-      std::memcpy(to->data(), node.constant[i]->data, static_cast<size_t>(a_.oc) * sizeof(float));
+    packed->make(node, {input}, "padded", 4 * floats, [&](void* to) {
+      std::fill_n(static_cast<float*>(to), floats, 0.0f);
+      if (input < node.constant.size() && node.constant[input] != nullptr)
+        std::memcpy(to, node.constant[input]->data, static_cast<size_t>(a_.oc) * sizeof(float));
+    });
   }
 
   // Output rows from y_begin to y_end of some blocks.
@@ -172,7 +166,7 @@ class ConvPair final : public Kernel {
   const int64_t pack_ = pack_width();
   ConvShape a_, b_;
   std::unique_ptr<DepthwiseScheme> depthwise_;
-  FloatBuffer weights_, bias_, next_weights_, next_bias_;
+  Packed weights_, bias_, next_weights_, next_bias_;
   TilePlan plan_;
   int64_t pair_ = 1, groups_ = 1, chunks_ = 1;
   int64_t lines_ = 1, rows_ = 1;  // of the output in a band, and of the wide image under them

@@ -157,6 +157,7 @@ constexpr int64_t kInputBytes = 512 << 10, kResultBytes = 256 << 10;
 
 // For the estimate: a second-level cache, and steps that take as long as beginning and ending a tile.
 constexpr double kCacheBytes = 2 << 20, kStepsBeside = 4;
+constexpr int kMaxLanes = 16;
 
 // 1-D transforms of the kernel; the scales of B and A, which have no fractions, are in them.
 constexpr double kRoot = 1.4142135623730951;
@@ -199,22 +200,12 @@ class ConvWinograd final : public ConvScheme {
   // [point][output block][input channel][output channel in block]
   int64_t packed_floats() const override { return points_ * out_blocks_ * panel(); }
 
-  void pack(const float* w, float* packed) const override {
-    const int n = m_ + 2;
-    const double(*g)[3] = m_ == 2 ? kKernel2 : kKernel4;
-    std::fill(packed, packed + packed_floats(), 0.0f);
-    for (int64_t o = 0; o < s_.oc; ++o)
-      for (int64_t c = 0; c < s_.ic; ++c) {
-        const float* k = w + (o * s_.ic + c) * 9;
-        float* to = packed + (o / pack_ * s_.ic + c) * pack_ + o % pack_;
-        for (int i = 0; i < n; ++i) {
-          double row[3];
-          for (int x = 0; x < 3; ++x) row[x] = g[i][0] * k[x] + g[i][1] * k[3 + x] + g[i][2] * k[6 + x];
-          for (int j = 0; j < n; ++j)
-            to[(i * n + j) * out_blocks_ * panel()] =
-                static_cast<float>(row[0] * g[j][0] + row[1] * g[j][1] + row[2] * g[j][2]);
-        }
-      }
+  void pack(const float* w, float* packed, ThreadPool* pool) const override {
+    const auto blocks = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) pack_block(w, i, packed + i * panel());
+    };
+    if (pool == nullptr) return blocks(0, out_blocks_, 0);
+    pool->parallel_for(out_blocks_, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, panel())), blocks);
   }
 
   int64_t workspace_bytes() const override { return s_.threads * worker_floats() * 4; }
@@ -254,6 +245,29 @@ class ConvWinograd final : public ConvScheme {
   Place place(int64_t tile) const {
     const int64_t tiles_y = ceil_div(s_.oh, m_);
     return {tile / tiles_x_ / tiles_y, tile / tiles_x_ % tiles_y * m_, tile % tiles_x_ * m_};
+  }
+
+  // The weights of an output block; the next point's are out_blocks_ * panel() further on.
+  void pack_block(const float* w, int64_t block, float* to) const {
+    const int n = m_ + 2;
+    const double(*g)[3] = m_ == 2 ? kKernel2 : kKernel4;
+    const int64_t lanes = std::min(pack_, s_.oc - block * pack_), row = s_.ic * 9;
+    alignas(64) float k[9][kMaxLanes] = {};
+    for (int64_t c = 0; c < s_.ic; ++c, to += pack_) {
+      for (int64_t l = 0; l < lanes; ++l)
+        for (int x = 0; x < 9; ++x) k[x][l] = w[(block * pack_ + l) * row + c * 9 + x];
+      for (int i = 0; i < n; ++i) {
+        double rows[3][kMaxLanes];
+        for (int x = 0; x < 3; ++x)
+          for (int l = 0; l < kMaxLanes; ++l)
+            rows[x][l] = g[i][0] * k[x][l] + g[i][1] * k[3 + x][l] + g[i][2] * k[6 + x][l];
+        for (int j = 0; j < n; ++j) {
+          float* point = to + (i * n + j) * out_blocks_ * panel();
+          for (int64_t l = 0; l < pack_; ++l)
+            point[l] = static_cast<float>(rows[0][l] * g[j][0] + rows[1][l] * g[j][1] + rows[2][l] * g[j][2]);
+        }
+      }
+    }
   }
 
   // [point][input block][tile][lane]

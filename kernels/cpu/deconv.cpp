@@ -142,10 +142,12 @@ class DeconvPacked final : public Kernel {
     const Tensor* weights = node.constant[1];
     if (weights == nullptr) {
       weights_.clear();
-    } else if (weights_.empty() || packed_begin_ != w_.begin) {
-      weights_.allocate(packed_floats());
-      pack(weights->as<float>(), weights_.data());
-      packed_begin_ = w_.begin;
+    } else {
+      std::string packing = "phases";
+      for (int64_t n : {group_, w_.stride[1], w_.stride[2], w_.dilation[1], w_.dilation[2], w_.begin[1], w_.begin[2]})
+        packing += "," + std::to_string(n);
+      weights_.make(node, {1}, packing, 4 * packed_floats(),
+                    [&](void* to) { pack(weights->as<float>(), static_cast<float*>(to)); });
     }
     image_floats_ = round_up(icg_, pack_) * in_[1] * in_[2];
     result_floats_ = round_up(ocg_, pack_) * out_[1] * out_[2];
@@ -374,12 +376,12 @@ class DeconvPacked final : public Kernel {
 
   Window w_;
   Activation activation_;
-  std::array<int64_t, 3> in_{}, out_{}, packed_begin_{};
+  std::array<int64_t, 3> in_{}, out_{};
   int64_t n_ = 0, group_ = 1, ic_ = 0, oc_ = 0, icg_ = 0, ocg_ = 0, pack_ = 1, blocks_ = 0;
   int64_t image_floats_ = 0, result_floats_ = 0;
   int threads_ = 1;
   bool depthwise_ = false, own_blocks_ = false;
-  FloatBuffer weights_;
+  Packed weights_;
 };
 
 bool is_packed(const std::vector<const TensorType*>& inputs) {

@@ -39,11 +39,22 @@ bool rows_collide(int64_t stride, int64_t rows) {
 // A distance of at least `k` floats at which they do not.
 int64_t spread_rows(int64_t k) { return 16 * (ceil_div(k, 16) | 1); }
 
+constexpr int64_t kPackedRows = 128;
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 }  // namespace
 
 int64_t gemm_packed_floats(int64_t k, int64_t n) { return k * round_up(n, pack_width()); }
+
+void pack_columns(const float* rows, int64_t stride, int64_t k, int64_t lanes, float* packed) {
+  const int64_t pack = pack_width();
+  if (lanes < pack) std::fill(packed, packed + k * pack, 0.0f);
+  // Pieces short enough for what they are written to to stay in the first-level cache.
+  for (int64_t i = 0; i < k; i += kPackedRows) {
+    const int64_t count = std::min(kPackedRows, k - i);
+    transpose({count, lanes, stride, pack, lanes, count}, rows + i, packed + i * pack, sizeof(float));
+  }
+}
 
 void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool) {
   const int64_t pack = pack_width(), blocks = ceil_div(n, pack);
@@ -51,14 +62,10 @@ void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
     for (int64_t block = first; block < last; ++block) {
       const int64_t lanes = std::min(pack, n - block * pack);
       float* to = packed + block * k * pack;
-      if (lanes < pack) std::fill(to, to + k * pack, 0.0f);
       if (transposed) {
-        // Pieces of a row of B^T short enough for what they are written to to stay in the first-level cache.
-        const float* from = b + block * pack * ldb;
-        for (int64_t k0 = 0; k0 < k; k0 += 64)
-          for (int64_t l = 0; l < lanes; ++l)
-            for (int64_t i = k0; i < std::min(k, k0 + 64); ++i) to[i * pack + l] = from[l * ldb + i];
+        pack_columns(b + block * pack * ldb, ldb, k, lanes, to);
       } else {
+        if (lanes < pack) std::fill(to, to + k * pack, 0.0f);
         for (int64_t i = 0; i < k; ++i)
           std::memcpy(to + i * pack, b + i * ldb + block * pack, static_cast<size_t>(lanes) * sizeof(float));
       }

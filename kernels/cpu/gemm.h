@@ -8,6 +8,8 @@ namespace minnow {
 
 // B as the inner loop wants it: [blocks of pack_width() columns][k][column]; the last block is filled up with zeros.
 int64_t gemm_packed_floats(int64_t k, int64_t n);
+// packed[i * pack_width() + l] = rows[l * stride + i] for i < k and l < lanes <= pack_width(); the other lanes are 0.
+void pack_columns(const float* rows, int64_t stride, int64_t k, int64_t lanes, float* packed);
 // Packs B[k,n], or with `transposed` its transpose, whose rows of length k follow each other every `ldb` floats, as
 // those of B every `ldb`. `packed` is aligned to 64 bytes. The pool may be null.
 void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool);

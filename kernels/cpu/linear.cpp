@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "kernels/cpu/bf16.h"
-#include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/matmul.h"
@@ -88,21 +87,21 @@ class Linear final : public Kernel {
     low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation, std::max(1, node.threads), node.precision);
-      if (low_weights_.empty()) {
-        low_weights_.allocate(low_gemm_.packed_floats());
-        low_gemm_.pack_b(w->as<float>(), s_.k, true, low_weights_.data(), nullptr);
-      }
+      low_weights_.make(node, {1}, low_gemm_.packing(true), 4 * low_gemm_.packed_floats(), [&](void* to) {
+        low_gemm_.pack_b(w->as<float>(), s_.k, true, static_cast<float*>(to), node.pool);
+      });
     } else if (w == nullptr) {
       weights_.clear();
-    } else if (weights_.empty()) {
-      weights_.allocate(packed_floats());
-      gemm_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, weights_.data(), nullptr);
+    } else {
+      weights_.make(node, {1}, "gemm_t", 4 * packed_floats(), [&](void* to) {
+        gemm_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, static_cast<float*>(to), node.pool);
+      });
     }
     packed_ = w != nullptr;
     constant_bias_ = node.constant.size() > 2 && node.constant[2] != nullptr;
     if (constant_bias_) {
-      bias_.allocate(bias_floats());
-      copy_bias(*node.constant[2], bias_.data());
+      bias_.make(node, {2}, "padded", 4 * bias_floats(),
+                 [&](void* to) { copy_bias(*node.constant[2], static_cast<float*>(to)); });
     }
     *workspace = 4 * (gemm_floats() + (w == nullptr ? packed_floats() : 0) + (constant_bias_ ? 0 : bias_floats()));
     return ok();
@@ -152,7 +151,7 @@ class Linear final : public Kernel {
   MatMulShape s_;
   Gemm gemm_;
   Bf16Gemm low_gemm_;
-  FloatBuffer weights_, low_weights_, bias_;  // by the number of rows one or the other form of the weights is needed
+  Packed weights_, low_weights_, bias_;  // by the number of rows one or the other form of the weights is needed
   bool packed_ = false, low_ = false, constant_bias_ = false;
 };
 

@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "kernels/cpu/bf16.h"
-#include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/infer.h"
@@ -145,19 +144,19 @@ class MatMul final : public Kernel {
     if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads, node.precision);
       low_packed_ = round_up(low_gemm_.packed_floats(), 16);
-      if (low_weights_.empty()) {
-        low_weights_.allocate(s_.b_matrices * low_packed_);
+      low_weights_.make(node, {1}, low_gemm_.packing(s_.transpose_b), 4 * s_.b_matrices * low_packed_, [&](void* to) {
         for (int64_t i = 0; i < s_.b_matrices; ++i)
           low_gemm_.pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b,
-                           low_weights_.data() + i * low_packed_, nullptr);
-      }
+                           static_cast<float*>(to) + i * low_packed_, node.pool);
+      });
     } else if (b == nullptr) {
       weights_.clear();
-    } else if (weights_.empty()) {
-      weights_.allocate(s_.b_matrices * packed_);
-      for (int64_t i = 0; i < s_.b_matrices; ++i)
-        gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
-                    weights_.data() + i * packed_, nullptr);
+    } else {
+      weights_.make(node, {1}, s_.transpose_b ? "gemm_t" : "gemm", 4 * s_.b_matrices * packed_, [&](void* to) {
+        for (int64_t i = 0; i < s_.b_matrices; ++i)
+          gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
+                      static_cast<float*>(to) + i * packed_, node.pool);
+      });
     }
     constant_ = b != nullptr;
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
@@ -212,7 +211,7 @@ class MatMul final : public Kernel {
   MatMulShape s_;
   Gemm gemm_;
   Bf16Gemm low_gemm_;
-  FloatBuffer weights_, low_weights_;  // by the number of rows one or the other form of the weights is needed
+  Packed weights_, low_weights_;  // by the number of rows one or the other form of the weights is needed
   bool constant_ = false, low_ = false;
   int64_t packed_ = 0, low_packed_ = 0, space_floats_ = 0, macs_ = 0;
   bool few_rows_ = false, spread_ = false;

@@ -6,7 +6,6 @@
 
 #include "kernels/cpu/bf16.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/float_buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rnn_cell.h"
 #include "kernels/cpu/rounding.h"
@@ -157,7 +156,6 @@ class Recurrent final : public Kernel {
       }
     }
     const bool constant = node.constant[kW] != nullptr && node.constant[kR] != nullptr && dtype_ == DType::kF32;
-    const bool packed_low = low_, packed_input_low = input_low_;
     low_ = constant && node.precision == Precision::kLow && part_rows_ <= kLowRows;
     input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
     if (input_low_)
@@ -168,11 +166,15 @@ class Recurrent final : public Kernel {
     const int64_t units = ceil_div(hidden_, pack_width());
     lockstep_.reshape(pooled && streams_ ? static_cast<int>(std::min<int64_t>(threads, units)) : 1);
 
-    // Constant weights are packed once for each form in turn.
-    if (!constant || low_ != packed_low || input_low_ != packed_input_low) packed_.clear();
-    if (constant && packed_.empty()) {
-      packed_.allocate(directions_ * direction_floats());
-      pack(node.constant[kW]->as<float>(), node.constant[kR]->as<float>(), packed_.data());
+    // Constant weights are packed once for each form.
+    if (constant) {
+      const std::string form = std::string("recurrent") + (split ? ",split" : "") + (low_ ? ",bf16" : "") +
+                               (input_low_ ? "," + input_low_gemm_.packing(true) : "");
+      packed_.make(node, {kW, kR}, form, 4 * directions_ * direction_floats(), [&](void* to) {
+        pack(node.constant[kW]->as<float>(), node.constant[kR]->as<float>(), static_cast<float*>(to), node.pool);
+      });
+    } else {
+      packed_.clear();
     }
 
     const int64_t size = is_double_ ? 8 : 4;
@@ -224,13 +226,13 @@ class Recurrent final : public Kernel {
   int64_t row_floats() const { return low_ ? bf16_pairs(hidden_) : hidden_; }
   int64_t bias_stride() const { return (input_.n + 15) / 16 * 16; }
 
-  void pack(const float* w, const float* r, float* to) const {
+  void pack(const float* w, const float* r, float* to, ThreadPool* pool) const {
     for (int d = 0; d < directions_; ++d) {
       const float* rows_of_input = w + d * input_.n * features_;
       if (input_low_) {
-        input_low_gemm_.pack_b(rows_of_input, features_, true, to, nullptr);
+        input_low_gemm_.pack_b(rows_of_input, features_, true, to, pool);
       } else {
-        gemm_pack_b(rows_of_input, features_, true, features_, input_.n, to, nullptr);
+        gemm_pack_b(rows_of_input, features_, true, features_, input_.n, to, pool);
       }
       to += input_floats();
       const float* rows = r + d * input_.n * hidden_;
@@ -239,9 +241,9 @@ class Recurrent final : public Kernel {
         for (int64_t gate = 0; gate < part.n / stride_; ++gate) {
           float* gate_at = to + gate * stride_ * row_floats();
           if (low_) {
-            bf16_pack_b(rows, hidden_, true, hidden_, hidden_, false, gate_at, nullptr);
+            bf16_pack_b(rows, hidden_, true, hidden_, hidden_, false, gate_at, pool);
           } else {
-            gemm_pack_b(rows, hidden_, true, hidden_, hidden_, gate_at, nullptr);
+            gemm_pack_b(rows, hidden_, true, hidden_, hidden_, gate_at, pool);
           }
           rows += hidden_ * hidden_;
         }
@@ -280,7 +282,7 @@ class Recurrent final : public Kernel {
     if constexpr (std::is_same_v<T, float>) {
       if (packed_at_ >= 0) {
         float* to = reinterpret_cast<float*>(space + packed_at_);
-        pack(w, r, to);
+        pack(w, r, to, context.pool);
         packed = to;
       }
     }
@@ -524,7 +526,7 @@ class Recurrent final : public Kernel {
   bool streams_ = false;                  // so few rows that each weight is read for all of them at once
   bool pooled_ = false;                   // the products with the recurrent weights are
   Lockstep lockstep_;                     // more than one part: units of a direction
-  FloatBuffer packed_;                    // constant weights: by direction, those of the input, then the recurrent ones
+  Packed packed_;                         // constant weights: by direction, those of the input, then the recurrent ones
 
   // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.
   int64_t bytes_ = 0;

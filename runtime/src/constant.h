@@ -34,6 +34,10 @@ class Constant {
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
 
   const TensorType& type() const { return type_; }
+  // What it is called among the constants of its model, the same each time the file is loaded; -1 for one that is not
+  // in the file.
+  int64_t id() const { return id_; }
+  void set_id(int64_t id) { id_ = id; }
   // Whether acquire() costs time and memory.
   bool is_lazy() const { return static_cast<bool>(decode_); }
 
@@ -50,6 +54,7 @@ class Constant {
   };
 
   TensorType type_;
+  int64_t id_ = -1;
   Decode decode_;
   FileBytes source_;
   std::shared_ptr<const Tensor> tensor_;  // null when decoded on demand

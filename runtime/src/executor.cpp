@@ -112,8 +112,15 @@ Status Executor::reshape(Step& step) {
   KernelEntry& entry = *step.entry;
   const size_t n = step.in.size();
   std::vector<TensorType> types;
-  NodeContext node{*entry.attrs,          {}, std::vector<const Tensor*>(n), {}, environment_.pool->threads(),
-                   environment_.precision};
+  NodeContext node{*entry.attrs,
+                   {},
+                   std::vector<const Tensor*>(n),
+                   {},
+                   environment_.pool->threads(),
+                   environment_.precision,
+                   model_.store.get(),
+                   std::vector<int64_t>(n, -1),
+                   environment_.pool};
   for (size_t i = 0; i < n; ++i) {
     node.in.push_back(step.context.in[i] == nullptr ? nullptr : &step.context.in[i]->type);
     types.push_back(node.in[i] == nullptr ? TensorType() : *node.in[i]);
@@ -128,7 +135,9 @@ Status Executor::reshape(Step& step) {
   for (size_t i = 0; i < n; ++i) {
     if (step.constants[i] == nullptr) continue;
     MINNOW_RETURN_IF_ERROR(step.constants[i]->acquire(&held[i]));
-    if (step.is_static[i]) node.constant[i] = held[i].get();
+    if (!step.is_static[i]) continue;
+    node.constant[i] = held[i].get();
+    node.constant_ids[i] = step.constants[i]->id();
   }
   if (entry.kernel == nullptr) {
     entry.kernel = entry.op->create(node);
@@ -163,7 +172,9 @@ Status Executor::grow_arena(const Stage& stage) {
   least_[depth] = std::max(least_[depth], stage.least_bytes);
   if (arenas_[depth].data() != nullptr && arenas_[depth].size() >= stage.arena_bytes) return ok();
   arenas_[depth] = Buffer();  // first give back, then take
-  return Buffer::make(stage.arena_bytes, &arenas_[depth]);
+  MINNOW_RETURN_IF_ERROR(Buffer::make(stage.arena_bytes, &arenas_[depth]));
+  arenas_[depth].prefer_large_pages();
+  return ok();
 }
 
 void Executor::bind_arena(Stage& stage) {

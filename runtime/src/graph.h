@@ -8,6 +8,7 @@
 
 #include "kernels/attrs.h"
 #include "runtime/src/constant.h"
+#include "runtime/src/weight_store.h"
 
 namespace minnow {
 
@@ -70,6 +71,7 @@ struct Model {
   std::vector<std::shared_ptr<const MappedFile>> files;  // what constants point into
   Buffer copy;                                           // the same, when loaded from memory
   int64_t weight_bytes = 0;                              // of all constants, as tensors
+  std::unique_ptr<WeightStore> store;                    // shared by all sessions
 };
 
 // Exactly one of the two is given. `path` also tells where the side file with weights is.

@@ -113,6 +113,8 @@ class Loader {
     hand_down_constants(model_.main);
     // Callers stand behind those they call.
     for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i]);
+    number_constants();
+    model_.store = std::make_unique<WeightStore>();
     return ok();
   }
 
@@ -297,6 +299,16 @@ class Loader {
     for (Node& node : graph->nodes)
       for (int& v : node.out)
         if (!node.calls.empty() && !read[static_cast<size_t>(v)]) v = -1;
+  }
+
+  void number_constants() {
+    int64_t next = 0;
+    const auto number = [&](const Graph& graph) {
+      for (const Value& value : graph.values)
+        if (value.constant != nullptr && value.constant->id() < 0) value.constant->set_id(next++);
+    };
+    number(model_.main);
+    for (const Graph& graph : model_.graphs) number(graph);
   }
 
   // A weight that is handed to the body of control flow is constant there, too, if nobody else calls that body.

@@ -13,11 +13,7 @@
 namespace minnow {
 namespace {
 
-// A malloc beyond this may succeed, and kill the process when the memory is touched.
-int64_t physical_memory() {
-  static const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  return bytes;
-}
+constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
 
 struct FileHandle {
   int fd;
@@ -27,6 +23,11 @@ struct FileHandle {
 };
 
 }  // namespace
+
+int64_t physical_memory() {
+  static const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return bytes;
+}
 
 void Buffer::Free::operator()(char* p) const { std::free(p); }
 
@@ -40,6 +41,14 @@ Status Buffer::make(int64_t bytes, Buffer* out) {
   out->memory_.reset(static_cast<char*>(memory));
   out->size_ = bytes;
   return ok();
+}
+
+void Buffer::prefer_large_pages() const {
+#ifdef MADV_HUGEPAGE
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data()) + kLargePage - 1) / kLargePage * kLargePage;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data()) + static_cast<uintptr_t>(size_)) / kLargePage * kLargePage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
 }
 
 Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out) {

@@ -13,12 +13,18 @@ constexpr int64_t kAlignment = 64;
 
 inline int64_t align_up(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
+// A malloc beyond this may succeed, and kill the process when the memory is touched.
+int64_t physical_memory();
+
 // 64-byte aligned memory, not initialized. Never null when made, even for 0 bytes.
 class Buffer {
  public:
   Buffer() = default;
   // An error when the machine has less memory than that, or gives no more.
   static Status make(int64_t bytes, Buffer* out);
+
+  // Asks for large pages where whole ones lie inside: the system is asked less often when memory is first used.
+  void prefer_large_pages() const;
 
   char* data() const { return memory_.get(); }
   int64_t size() const { return size_; }

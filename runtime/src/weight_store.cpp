@@ -1,0 +1,66 @@
+#include "runtime/src/weight_store.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+#include "runtime/src/storage.h"
+
+namespace minnow {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{64} << 20, kHugePage = int64_t{2} << 20;
+
+}  // namespace
+
+WeightStore::~WeightStore() {
+  for (const Piece& piece : pieces_) munmap(piece.begin, static_cast<size_t>(piece.size));
+}
+
+char* WeightStore::take(int64_t bytes) {
+  bytes = align_up(std::max<int64_t>(bytes, 1));
+  if (bytes > physical_memory()) throw std::bad_alloc();
+  if (pieces_.empty() || pieces_.back().size - pieces_.back().used < bytes) {
+    // What is not used of a piece costs no memory, only a place in the address space.
+    Piece piece;
+    piece.size = std::max(bytes, kPieceBytes) + kHugePage;
+    void* memory =
+        mmap(nullptr, static_cast<size_t>(piece.size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    piece.begin = static_cast<char*>(memory);
+    piece.used = -reinterpret_cast<intptr_t>(memory) & (kHugePage - 1);
+#ifdef MADV_HUGEPAGE
+    madvise(memory, static_cast<size_t>(piece.size), MADV_HUGEPAGE);
+#endif
+    pieces_.push_back(piece);
+  }
+  Piece& piece = pieces_.back();
+  char* result = piece.begin + piece.used;
+  piece.used += bytes;
+  return result;
+}
+
+const void* WeightStore::find(const std::string& key, int64_t bytes, Fill fill) {
+  Entry* entry = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<Entry>& place = entries_[key];
+    if (place == nullptr) place = std::make_unique<Entry>();
+    entry = place.get();
+  }
+  if (const void* data = entry->data) return data;
+  std::lock_guard<std::mutex> lock(entry->filling);
+  if (const void* data = entry->data) return data;
+  char* memory = nullptr;
+  {
+    std::lock_guard<std::mutex> taking(mutex_);
+    memory = take(bytes);
+  }
+  fill(memory);
+  entry->data = memory;
+  bytes_ += bytes;
+  return memory;
+}
+
+}  // namespace minnow
