@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from minnow import errors
     from minnow.check import Check, check
     from minnow.convert import Report, convert
-    from minnow.runtime.session import Session, TensorInfo, load
+    from minnow.runtime.session import Model, Session, TensorInfo, load
     from minnow.runtime.verify import verify
 
 __version__ = "0.1.0"
 
-__all__ = ["Check", "Report", "Session", "TensorInfo", "__version__", "check", "convert", "errors", "load", "verify"]
+__all__ = ["Check", "Model", "Report", "Session", "TensorInfo", "__version__", "check", "convert", "errors", "load", "verify"]
 
 _HOME = {
     "Check": "minnow.check",
+    "Model": "minnow.runtime.session",
     "Report": "minnow.convert",
     "Session": "minnow.runtime.session",
     "TensorInfo": "minnow.runtime.session",

@@ -80,6 +80,7 @@ def convert(
     explain: str = "",
     biz_code: str = "",
     side_file: bool | None = None,
+    prepack: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Converts a model file to `.mnn`.
@@ -102,6 +103,8 @@ def convert(
         biz_code: free text kept in the file.
         side_file: True: big weights go to a file of their own, `output` + ".weight"; False: never; None: where the
             model would be larger than one file may be, 2 GiB.
+        prepack: also write `output` + ".packed": the weights in the form that this kind of processor computes with, so
+            that loading maps them instead of packing them. Other processors, and other runtimes, ignore it.
         progress: called with the name of each step when it begins.
 
     Returns:
@@ -162,17 +165,46 @@ def convert(
                     why=str(report.verification),
                     hint="`--no-verify` writes the file all the same; `-O0` tells whether an optimization is the cause",
                 )
+        if prepack:
+            with step("prepack"):
+                written = _prepack(temporary, dict(inputs or {}), report.verification)
+            report.notices.append(f"packed weights, {_size(written)}, are in {packed_path(target).name}")
         # The weights first: a model never stands there without them.
         if side_path(temporary).exists():
             report.notices.append(f"the weights are in {side_path(target).name}: ship both files together")
             os.replace(side_path(temporary), side_path(target))
+        if prepack:
+            os.replace(packed_path(temporary), packed_path(target))
         os.replace(temporary, target)
     except OSError as e:
         raise UsageError("cannot write the output", where=str(target), why=e.strerror or str(e)) from None
     finally:
         temporary.unlink(missing_ok=True)
         side_path(temporary).unlink(missing_ok=True)
+        packed_path(temporary).unlink(missing_ok=True)
     return report
+
+
+def packed_path(path: Path) -> Path:
+    """Where the packed weights of a model are."""
+    return path.with_name(path.name + ".packed")
+
+
+def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: Verification | None) -> int:
+    """Writes the packed weights of a model beside it; gives their bytes.
+
+    What a weight is packed for can depend on the sizes of the inputs, and is not decided before they are known. Open
+    ones are those of the last comparison with the source, or else 1.
+    """
+    from minnow.cli._data import random_inputs
+    from minnow.runtime.session import load
+
+    session = load(path)
+    known = {} if verification is None or not verification.cases else verification.cases[-1].shapes
+    names = {info.name for info in session.inputs if not info.container}
+    session.run(random_inputs(session, {k: v for k, v in (known or shapes).items() if k in names}))
+    session.write_packed(packed_path(path))
+    return packed_path(path).stat().st_size
 
 
 def _temporary(target: Path) -> Path:

@@ -365,12 +365,33 @@ nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& 
   return list;
 }
 
-std::unique_ptr<Session> make_session(const std::shared_ptr<const Model>& model, int threads, int precision) {
+struct LoadedModel {
+  std::shared_ptr<const Model> model;
+};
+
+std::unique_ptr<LoadedModel> load_file(const std::string& path) {
+  auto loaded = std::make_unique<LoadedModel>();
+  Status status;
+  {
+    nb::gil_scoped_release release;
+    status = load_model(path, &loaded->model);
+  }
+  raise_if(status, "FormatError");
+  return loaded;
+}
+
+std::unique_ptr<LoadedModel> load_bytes(const nb::bytes& bytes) {
+  auto loaded = std::make_unique<LoadedModel>();
+  raise_if(load_model(bytes.c_str(), bytes.size(), &loaded->model), "FormatError");
+  return loaded;
+}
+
+std::unique_ptr<Session> make_session(const LoadedModel& loaded, int threads, int precision) {
   std::unique_ptr<Session> session;
   Status status;
   {
     nb::gil_scoped_release release;
-    status = Session::create(model, threads, static_cast<Precision>(precision), &session);
+    status = Session::create(loaded.model, threads, static_cast<Precision>(precision), &session);
   }
   raise_if(status);
   return session;
@@ -398,36 +419,33 @@ NB_MODULE(_engine, m) {
           "outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape, container).")
       .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
-      .def_prop_ro("stats", [](Session& s) {
-        const SessionStats stats = s.stats();
-        nb::dict d;
-        d["arena_bytes"] = stats.arena_bytes;
-        d["least_arena_bytes"] = stats.least_arena_bytes;
-        d["weight_bytes"] = stats.weight_bytes;
-        d["threads"] = stats.threads;
-        return d;
-      });
-  m.def(
-      "load_file",
-      [](const std::string& path, int threads, int precision) {
-        std::shared_ptr<const Model> model;
-        Status status;
-        {
-          nb::gil_scoped_release release;
-          status = load_model(path, &model);
-        }
-        raise_if(status, "FormatError");
-        return make_session(model, threads, precision);
-      },
-      nb::arg("path"), nb::arg("threads"), nb::arg("precision"));
-  m.def(
-      "load_bytes",
-      [](const nb::bytes& bytes, int threads, int precision) {
-        std::shared_ptr<const Model> model;
-        raise_if(load_model(bytes.c_str(), bytes.size(), &model), "FormatError");
-        return make_session(model, threads, precision);
-      },
-      nb::arg("bytes"), nb::arg("threads"), nb::arg("precision"));
+      .def_prop_ro("stats",
+                   [](Session& s) {
+                     const SessionStats stats = s.stats();
+                     nb::dict d;
+                     d["arena_bytes"] = stats.arena_bytes;
+                     d["least_arena_bytes"] = stats.least_arena_bytes;
+                     d["weight_bytes"] = stats.weight_bytes;
+                     d["packed_bytes"] = stats.packed_bytes;
+                     d["mapped_bytes"] = stats.mapped_bytes;
+                     d["threads"] = stats.threads;
+                     return d;
+                   })
+      .def(
+          "write_packed",
+          [](Session& s, const std::string& path) {
+            Status status;
+            {
+              nb::gil_scoped_release release;
+              status = s.write_packed(path);
+            }
+            raise_if(status);
+          },
+          nb::arg("path"), "Writes the weights packed so far; an empty path is that of the file beside the model.");
+  nb::class_<LoadedModel>(m, "Model")
+      .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), "A session; all share the weights.");
+  m.def("load_file", &load_file, nb::arg("path"));
+  m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
         nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false, nb::arg("precision") = 0,
         "Runs one kernel, all buffers between guard zones. `packed`: in the packed layout, where the op's rule allows "

@@ -1,4 +1,4 @@
-"""Runs `.mnn` models on numpy arrays: `load`, `Session`, `TensorInfo`."""
+"""Runs `.mnn` models on numpy arrays: `load`, `Model`, `Session`, `TensorInfo`."""
 
 from __future__ import annotations
 
@@ -42,8 +42,42 @@ class TensorInfo:
         return f"{self.name}: {text}"
 
 
+class Model:
+    """A `.mnn` model, mapped and checked, of which any number of sessions can be made: all share its weights.
+
+    A file that is loaded again while it is in use, unchanged, is the same model.
+
+    Args:
+        model: path of the file, or its bytes. By path the file is mapped, so it must not change while in use. Weights
+            that `mnnconvert convert --prepack` has packed for this kind of processor are mapped, too.
+
+    Raises:
+        FormatError: the file cannot be read, or is damaged.
+        UnsupportedError: the engine cannot run some of its ops; all of them are listed.
+    """
+
+    def __init__(self, model: str | os.PathLike[str] | bytes) -> None:
+        if isinstance(model, (bytes, bytearray, memoryview)):
+            self._engine = _engine.load_bytes(bytes(model))
+        else:
+            self._engine = _engine.load_file(os.fspath(model))
+
+    def session(self, threads: int | None = None, precision: str = "high") -> Session:
+        """A session of its own, which may run beside the others.
+
+        Args:
+            threads: how many to compute with; None for as many as this process may use.
+            precision: "high" computes in float32 throughout; "normal" and "low" allow faster, less exact arithmetic.
+
+        Raises:
+            UsageError: an argument is wrong.
+        """
+        _check_options(threads, precision)
+        return Session(self._engine.session(threads or 0, _PRECISIONS.index(precision)))
+
+
 class Session:
-    """A model ready to run; made by `load`.
+    """A model ready to run; made by `load`, or by a `Model`.
 
     Plans are kept for the latest input shapes. Runs of one session wait for each other; the interpreter lock is
     released while they compute.
@@ -85,10 +119,22 @@ class Session:
         """Memory in bytes, and `threads`.
 
         `arena_bytes` for intermediate tensors, of which `least_arena_bytes` are needed at one time, and `weight_bytes`
-        of the constants as tensors.
+        of the constants as tensors. Of all sessions of the model together: `packed_bytes` of weights in the form that
+        is computed with, and `mapped_bytes` of those that a file beside the model holds in that form.
         """
         stats: dict[str, int] = self._engine.stats
         return stats
+
+    def write_packed(self, path: str | os.PathLike[str] = "") -> None:
+        """Writes the weights that the model's sessions have packed so far, for this kind of processor.
+
+        Args:
+            path: the file; by default the model's path with ".packed" behind it, where `load` looks for it.
+
+        Raises:
+            UsageError: it cannot be written, or the model was not loaded from a file.
+        """
+        self._engine.write_packed(os.fspath(path))
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
         names = [info.name for info in self.inputs]
@@ -215,11 +261,12 @@ def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, prec
         UnsupportedError: the engine cannot run some of its ops; all of them are listed.
         UsageError: an argument is wrong.
     """
+    _check_options(threads, precision)
+    return Model(model).session(threads, precision)
+
+
+def _check_options(threads: int | None, precision: str) -> None:
     if precision not in _PRECISIONS:
         raise UsageError(f"there is no precision '{precision}'", hint=f"one of {', '.join(_PRECISIONS)}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise UsageError(f"threads is {threads!r}", hint="a number of at least 1, or None for all")
-    level = _PRECISIONS.index(precision)
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return Session(_engine.load_bytes(bytes(model), threads or 0, level))
-    return Session(_engine.load_file(os.fspath(model), threads or 0, level))

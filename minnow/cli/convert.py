@@ -34,12 +34,16 @@ from minnow.cli._option import BATCH, FORMAT, INPUT, emit
     "--side-file/--no-side-file", default=None,
     help="Put the big weights into a file of their own, OUTPUT.weight; by default only where one cannot hold them.",
 )  # fmt: skip
+@click.option(
+    "--prepack", is_flag=True,
+    help="Also write OUTPUT.packed: the weights as this kind of processor wants them, mapped at load, not packed.",
+)  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
     source: str, output: str | None, framework: str | None, inputs: Any, batch: int | None, level: int, verify: bool,
-    passes: str, int64: Any, explain: str, stats: bool, biz_code: str, side_file: bool | None, quiet: bool,
-    format_: str,
+    passes: str, int64: Any, explain: str, stats: bool, biz_code: str, side_file: bool | None, prepack: bool,
+    quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -61,6 +65,7 @@ def command(
             explain=explain,
             biz_code=biz_code,
             side_file=side_file,
+            prepack=prepack,
             progress=progress,
         )
     if not quiet:

@@ -231,3 +231,10 @@ minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats) {
     return ok();
   });
 }
+
+minnow_code minnow_write_packed(minnow_session* session) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return session->session->write_packed("");
+  });
+}

@@ -1,7 +1,9 @@
 // From the bytes of a file to a Model.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "runtime/src/decode.h"
@@ -114,7 +116,9 @@ class Loader {
     // Callers stand behind those they call.
     for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i]);
     number_constants();
+    for (const auto& [name, file] : side_files_.opened()) model_.files.push_back(file);
     model_.store = std::make_unique<WeightStore>();
+    if (!model_.path.empty()) model_.store->use(PackedFile::open(model_.path + PackedFile::kSuffix, model_.files));
     return ok();
   }
 
@@ -353,9 +357,38 @@ class Loader {
   std::vector<std::string> unsupported_;
 };
 
+// Models in use, by path: who loads a file again gets the same, with the weights that are packed already.
+class LoadedModels {
+ public:
+  std::shared_ptr<const Model> find(const std::string& path) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = models_.find(path);
+    std::shared_ptr<const Model> model = it == models_.end() ? nullptr : it->second.lock();
+    if (model == nullptr) return nullptr;
+    const auto current = [](const auto& file) { return file->is_current(); };
+    return std::all_of(model->files.begin(), model->files.end(), current) ? model : nullptr;
+  }
+  void add(const std::shared_ptr<const Model>& model) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto it = models_.begin(); it != models_.end();) it = it->second.expired() ? models_.erase(it) : std::next(it);
+    models_[model->path] = model;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const Model>> models_;
+};
+
+LoadedModels& loaded_models() {
+  static LoadedModels& models = *new LoadedModels;  // outlives whoever loads while the process ends
+  return models;
+}
+
 }  // namespace
 
 Status load_model(const std::string& path, std::shared_ptr<const Model>* out) {
+  *out = loaded_models().find(path);
+  if (*out != nullptr) return ok();
   auto model = std::make_shared<Model>();
   model->path = path;
   std::shared_ptr<const MappedFile> file;
@@ -363,6 +396,7 @@ Status load_model(const std::string& path, std::shared_ptr<const Model>* out) {
   model->files.push_back(file);
   Loader loader(reinterpret_cast<const uint8_t*>(file->data()), file->size(), model.get());
   MINNOW_RETURN_IF_ERROR(guarded([&] { return loader.load(); }).at(path));
+  loaded_models().add(model);
   *out = std::move(model);
   return ok();
 }

@@ -169,7 +169,17 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
 
 SessionStats Session::stats() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return {executor_.arena_bytes(), executor_.least_bytes(), model_->weight_bytes, pool_.threads()};
+  return {executor_.arena_bytes(),       executor_.least_bytes(),       model_->weight_bytes,
+          model_->store->packed_bytes(), model_->store->mapped_bytes(), pool_.threads()};
+}
+
+Status Session::write_packed(const std::string& path) {
+  if (model_->path.empty())
+    return fail(Code::kUsage, "the model was loaded from memory: packed weights belong to a model in a file");
+  return guarded([&] {
+    const std::string target = path.empty() ? model_->path + PackedFile::kSuffix : path;
+    return PackedFile::write(target, model_->files, model_->store->rows());
+  });
 }
 
 }  // namespace minnow

@@ -14,6 +14,8 @@ struct SessionStats {
   int64_t arena_bytes = 0;        // for intermediate tensors
   int64_t least_arena_bytes = 0;  // that any placement of them needs
   int64_t weight_bytes = 0;       // of the model's constants, as tensors
+  int64_t packed_bytes = 0;       // of weights packed in memory, for all sessions of the model
+  int64_t mapped_bytes = 0;       // of weights that the file beside the model has packed
   int threads = 0;
 };
 
@@ -32,6 +34,8 @@ class Session {
   // Mean times of each node over some runs, in order of execution.
   Status profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows);
   SessionStats stats();
+  // Writes all weights packed so far to the file that is looked for beside the model, or to another.
+  Status write_packed(const std::string& path);
 
  private:
   Session(std::shared_ptr<const Model> model, int threads, Precision precision);

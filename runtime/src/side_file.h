@@ -17,6 +17,7 @@ class SideFiles {
   // The bytes [offset, offset + bytes) of the file `name`, or of the model's own side file when the name is empty.
   Status read(const std::string& name, int64_t offset, int64_t bytes, const char** data,
               std::shared_ptr<const MappedFile>* file);
+  const std::map<std::string, std::shared_ptr<const MappedFile>>& opened() const { return files_; }
 
  private:
   Status open(const std::string& name, std::shared_ptr<const MappedFile>* file);

@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 namespace minnow {
 namespace {
 
+constexpr time_t kCoarseSeconds = 2;  // some file systems keep times no better
 constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
 
 struct FileHandle {
@@ -60,11 +62,32 @@ Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFil
   if (info.st_size == 0) return fail(Code::kFormat, "%s: the file is empty", path.c_str());
   void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
-  out->reset(new MappedFile(path, static_cast<const char*>(data), info.st_size));
+  const bool settled = time(nullptr) - info.st_mtim.tv_sec > kCoarseSeconds;
+  out->reset(new MappedFile(path, static_cast<const char*>(data), stamp_of(info), settled));
   return ok();
 }
 
+MappedFile::Stamp MappedFile::stamp_of(const struct stat& info) {
+  return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+}
+
+bool MappedFile::is_current() const {
+  struct stat now;
+  return settled_ && stat(path_.c_str(), &now) == 0 && stamp_of(now) == stamp_;
+}
+
 MappedFile::~MappedFile() { munmap(const_cast<char*>(data_), static_cast<size_t>(size_)); }
+
+void MappedFile::prefetch(const void* begin, int64_t bytes) const {
+#ifdef MADV_POPULATE_READ
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);  // an older system refuses: no harm
+#else
+  (void)begin, (void)bytes;
+#endif
+}
 
 void MappedFile::release(const void* begin, int64_t bytes) const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

@@ -46,12 +46,21 @@ const void* WeightStore::find(const std::string& key, int64_t bytes, Fill fill) 
   {
     std::lock_guard<std::mutex> lock(mutex_);
     std::unique_ptr<Entry>& place = entries_[key];
-    if (place == nullptr) place = std::make_unique<Entry>();
+    if (place == nullptr) {
+      place = std::make_unique<Entry>();
+      place->bytes = bytes;
+      place->place = entries_.size();
+    }
     entry = place.get();
   }
   if (const void* data = entry->data) return data;
   std::lock_guard<std::mutex> lock(entry->filling);
   if (const void* data = entry->data) return data;
+  if (const void* data = file_ == nullptr ? nullptr : file_->find(key, bytes)) {
+    entry->data = data;
+    mapped_ += bytes;
+    return data;
+  }
   char* memory = nullptr;
   {
     std::lock_guard<std::mutex> taking(mutex_);
@@ -59,8 +68,17 @@ const void* WeightStore::find(const std::string& key, int64_t bytes, Fill fill) 
   }
   fill(memory);
   entry->data = memory;
-  bytes_ += bytes;
+  packed_ += bytes;
   return memory;
+}
+
+std::vector<PackedFile::Row> WeightStore::rows() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<PackedFile::Row> rows(entries_.size());
+  for (const auto& [key, entry] : entries_) rows[entry->place - 1] = {key, entry->data, entry->bytes};
+  // Without what somebody is about to make, or could not.
+  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return row.data == nullptr; }), rows.end());
+  return rows;
 }
 
 }  // namespace minnow

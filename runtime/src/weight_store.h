@@ -6,9 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/packed.h"
+#include "runtime/src/packed_file.h"
 
 namespace minnow {
 
@@ -20,12 +22,20 @@ class WeightStore final : public PackedStore {
   WeightStore& operator=(const WeightStore&) = delete;
 
   const void* find(const std::string& key, int64_t bytes, Fill fill) override;
-  int64_t bytes() const { return bytes_; }  // packed so far
+  // From now on, what the file has is not packed.
+  void use(std::unique_ptr<const PackedFile> file) { file_ = std::move(file); }
+  // Everything so far, in the order in which it was asked for.
+  std::vector<PackedFile::Row> rows();
+
+  int64_t packed_bytes() const { return packed_; }  // in memory of our own
+  int64_t mapped_bytes() const { return mapped_; }  // that lie in the file
 
  private:
   struct Entry {
     std::mutex filling;
     std::atomic<const void*> data{nullptr};
+    int64_t bytes = 0;
+    size_t place = 0;
   };
   // Memory is taken in large pieces, so that it can come in large pages: less to look up while weights stream by, and
   // less to ask the system for.
@@ -39,7 +49,8 @@ class WeightStore final : public PackedStore {
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
   std::vector<Piece> pieces_;
-  std::atomic<int64_t> bytes_{0};
+  std::atomic<int64_t> packed_{0}, mapped_{0};
+  std::unique_ptr<const PackedFile> file_;
 };
 
 }  // namespace minnow

@@ -155,6 +155,11 @@ MINNOW_API minnow_code minnow_profile(minnow_session* session, const minnow_tens
                                       int32_t runs, const minnow_profile_row** rows, size_t* num_rows);
 MINNOW_API minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats);
 
+/* Writes the weights packed by this model's sessions so far, for this kind of processor, to a file beside the model:
+ * the model's path with ".packed" behind it. Whoever loads the model later maps them instead of packing them; where the
+ * file fits neither the model nor the processor, it is not used. Run once before, if sizes of the inputs are open. */
+MINNOW_API minnow_code minnow_write_packed(minnow_session* session);
+
 #ifdef __cplusplus
 }
 #endif
