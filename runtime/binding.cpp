@@ -457,6 +457,10 @@ NB_MODULE(_engine, m) {
     for (const Op* op : all_ops()) names.emplace_back(op->name);
     return names;
   });
+  m.def(
+      "hash_bytes",
+      [](const nb::bytes& bytes) { return hash_bytes(bytes.c_str(), static_cast<int64_t>(bytes.size())); },
+      nb::arg("bytes"), "What files of packed weights hold of their parts.");
   m.def("plan_memory", &plan_arena, nb::arg("lifetimes"),
         "Offsets and size of the arena, for rows of (first step, last step, bytes).");
   m.def(
