@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Check", "Model", "Report", "Session", "TensorInfo", "__version__", "check", "convert", "errors", "load", "verify"]
+__all__ = [
+    "Check",
+    "Model",
+    "Report",
+    "Session",
+    "TensorInfo",
+    "__version__",
+    "check",
+    "convert",
+    "errors",
+    "load",
+    "verify",
+]
 
 _HOME = {
     "Check": "minnow.check",

@@ -202,7 +202,7 @@ def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: V
     session = load(path)
     known = {} if verification is None or not verification.cases else verification.cases[-1].shapes
     names = {info.name for info in session.inputs if not info.container}
-    session.run(random_inputs(session, {k: v for k, v in (known or shapes).items() if k in names}))
+    session.run(random_inputs(str(path), {k: v for k, v in (known or shapes).items() if k in names}))
     session.write_packed(packed_path(path))
     return packed_path(path).stat().st_size
 
