@@ -37,7 +37,9 @@ def layers(seed: int = 0) -> Graph:
     y = b.Relu(b.Conv(y, weights(64, 64, 3, 3), weights(64), pads=(1,) * 4, **CONV))
     y = b.Conv(y, weights(64, 1, 3, 3), weights(64), pads=(1,) * 4, group=64, **CONV)
     y = b.Conv(y, weights(33, 64, 5, 5), pads=(2,) * 4, **CONV)
-    up = b.ConvTranspose(y, weights(33, 21, 3, 3), pads=(1,) * 4, strides=(2, 2), dilations=(1, 1), output_padding=(0, 0))
+    up = b.ConvTranspose(
+        y, weights(33, 21, 3, 3), pads=(1,) * 4, strides=(2, 2), dilations=(1, 1), output_padding=(0, 0)
+    )
     z = b.MatMul(rows, weights(37, 51))
     z = b.Linear(z, weights(29, 51), weights(29))
     steps = b.Reshape(z, np.array([-1, 1, 29]))
@@ -261,5 +263,3 @@ def test_it_is_written_as_a_whole_or_not(path):
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     with pytest.raises(UsageError, match="from memory"):
         minnow.load(path.read_bytes()).write_packed()
-
-
