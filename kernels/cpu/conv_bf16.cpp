@@ -192,8 +192,8 @@ class ConvRows final : public ConvScheme {
   const char* name() const override { return "gemv_bf16"; }
   const char* packing() const override { return "bf16_rows"; }
   int64_t packed_floats() const override { return gemm_.packed_floats(); }
-  void pack(const float* w, float* packed) const override {
-    bf16_pack_b(w, inputs_, true, inputs_, outputs_, false, packed, nullptr);
+  void pack(const float* w, float* packed, ThreadPool* pool) const override {
+    bf16_pack_b(w, inputs_, true, inputs_, outputs_, false, packed, pool);
   }
   int64_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
   void run(const ConvCall& call) const override {
