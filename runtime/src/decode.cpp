@@ -223,34 +223,32 @@ Status Decoder::ints(const std::vector<int64_t>& values, int* value) {
   return ok();
 }
 
-Node& Decoder::add_node(const char* op, std::vector<int> inputs, std::vector<int> outputs, Attrs attrs) {
-  while (!inputs.empty() && inputs.back() < 0) inputs.pop_back();
+Node& Decoder::add_node(const char* op, Values inputs, Values outputs, Attrs attrs) {
   Node node;
   node.op = op;
   node.name = op_->name() == nullptr ? "" : op_->name()->str();
   node.attrs = std::move(attrs);
-  node.in = std::move(inputs);
-  node.out = std::move(outputs);
+  node.in.assign(inputs.begin(), inputs.end());
+  while (!node.in.empty() && node.in.back() < 0) node.in.pop_back();
+  node.out.assign(outputs.begin(), outputs.end());
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back();
 }
 
-int Decoder::add(const char* op, std::vector<int> inputs, AttrList attrs) {
+int Decoder::add(const char* op, Values inputs, AttrList attrs) {
   const int value = new_value();
-  const Format first = inputs.empty() ? Format::NCHW : format(inputs[0]);
+  const Format first = inputs.begin() == inputs.end() ? Format::NCHW : format(*inputs.begin());
   set_format(value, first);
-  add_node(op, std::move(inputs), {value}, make_attrs(attrs));
+  add_node(op, inputs, {value}, make_attrs(attrs));
   return value;
 }
 
-Node& Decoder::finish(const char* op, std::vector<int> inputs, Attrs attrs) {
-  return add_node(op, std::move(inputs), {op_->outputIndexes()->begin(), op_->outputIndexes()->end()},
+Node& Decoder::finish(const char* op, Values inputs, Attrs attrs) {
+  return add_node(op, inputs, std::vector<int>(op_->outputIndexes()->begin(), op_->outputIndexes()->end()),
                   std::move(attrs));
 }
 
-Node& Decoder::finish(const char* op, std::vector<int> inputs, AttrList attrs) {
-  return finish(op, std::move(inputs), make_attrs(attrs));
-}
+Node& Decoder::finish(const char* op, Values inputs, AttrList attrs) { return finish(op, inputs, make_attrs(attrs)); }
 
 Status Decoder::external_bytes(const flatbuffers::Vector<int64_t>& external, size_t part, const char** data,
                                int64_t* bytes, std::shared_ptr<const MappedFile>* file) {

@@ -86,12 +86,12 @@ class Decoder {
   Status floats(const std::vector<float>& values, const Shape& shape, int* value);
   Status ints(const std::vector<int64_t>& values, int* value);  // i64, rank 1
 
-  Node& add_node(const char* op, std::vector<int> inputs, std::vector<int> outputs, Attrs attrs);
+  Node& add_node(const char* op, Values inputs, Values outputs, Attrs attrs);
   // Adds a node, returns its output.
-  int add(const char* op, std::vector<int> inputs, AttrList attrs = {});
+  int add(const char* op, Values inputs, AttrList attrs = {});
   // Adds a node whose outputs are those of the op in the file.
-  Node& finish(const char* op, std::vector<int> inputs, AttrList attrs = {});
-  Node& finish(const char* op, std::vector<int> inputs, Attrs attrs);
+  Node& finish(const char* op, Values inputs, AttrList attrs = {});
+  Node& finish(const char* op, Values inputs, Attrs attrs);
 
   // Floats in the file or, when there are none, part number `part` of what `external` (offset, bytes...) names.
   Status weights(const flatbuffers::Vector<float>* values, const flatbuffers::Vector<int64_t>* external, size_t part,

@@ -14,13 +14,13 @@ void finish_with_ints(Decoder& d, const char* op, std::vector<int> inputs, Attrs
       attrs.set(attr, values);
     else
       attrs.set(attr, values[0]);
-    d.finish(op, std::move(inputs), std::move(attrs));
+    d.finish(op, inputs, std::move(attrs));
     return;
   }
   attrs.set("mnn.op", std::string(op));
   attrs.set("mnn.attr", std::string(attr));
   inputs.push_back(d.in(operand));
-  d.finish("mnn.WithInts", std::move(inputs), std::move(attrs));
+  d.finish("mnn.WithInts", inputs, std::move(attrs));
 }
 
 Status decode_reduction(Decoder& d) {

@@ -170,7 +170,7 @@ Status decode_same(Decoder& d) {
     MINNOW_RETURN_IF_ERROR(d.need_inputs(row.inputs));
     std::vector<int> inputs = d.inputs();
     inputs.resize(static_cast<size_t>(row.inputs));
-    d.finish(row.op, std::move(inputs));
+    d.finish(row.op, inputs);
   }
   return ok();
 }
@@ -246,7 +246,7 @@ Status decode_space_batch(Decoder& d) {
   }
   if (inputs[1] < 0 || inputs[2] < 0) return fail(Code::kFormat, "block sizes or paddings are missing");
   const bool to_batch = d.op().type() == wire::OpType::SpaceToBatchND;
-  d.finish(to_batch ? "mnn.SpaceToBatch" : "mnn.BatchToSpace", std::move(inputs),
+  d.finish(to_batch ? "mnn.SpaceToBatch" : "mnn.BatchToSpace", inputs,
            {{"first", int64_t{d.format(d.in(0)) == Format::NHWC ? 1 : 2}}});
   return ok();
 }

@@ -22,8 +22,25 @@ const Late* find_late(const std::string& name) {
 
 Attrs make_attrs(AttrList list) {
   Attrs attrs;
-  for (const auto& [name, value] : list) attrs.set(name, value);
+  for (const AttrArgument& attr : list) attrs.set(attr.name, attr.value());
   return attrs;
+}
+
+Attr AttrArgument::value() const {
+  switch (kind_) {
+    case kInt:
+      return at_.i;
+    case kFloat:
+      return at_.f;
+    case kBool:
+      return at_.b;
+    case kDType:
+      return at_.dtype;
+    case kText:
+      return std::string(at_.text);
+    default:
+      return *at_.ints;
+  }
 }
 
 Status Expansion::ints(int i, std::vector<int64_t>* out) {
@@ -68,7 +85,7 @@ int Expansion::ints(const std::vector<int64_t>& values) {
                       [&](char* to) { std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(to)); });
 }
 
-PlanNode& Expansion::append(const char* op, std::vector<int> inputs, Attrs attrs) {
+PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
   PlanNode node;
   node.op = find_op(op);
   node.late = node.op == nullptr ? find_late(op) : nullptr;
@@ -78,32 +95,28 @@ PlanNode& Expansion::append(const char* op, std::vector<int> inputs, Attrs attrs
   node.source = node_.source;
   // Parts of parts: the numbers only have to differ within one source.
   node.part = node_.part * (1 << 16) + static_cast<int64_t>(nodes_.size()) + 1;
-  node.in = std::move(inputs);
+  node.in.assign(inputs.begin(), inputs.end());
   nodes_.push_back(std::move(node));
   return nodes_.back();
 }
 
-int Expansion::add(const char* op, std::vector<int> inputs, Attrs attrs) {
-  PlanNode& node = append(op, std::move(inputs), std::move(attrs));
+int Expansion::add(const char* op, Values inputs, Attrs attrs) {
+  PlanNode& node = append(op, inputs, std::move(attrs));
   stage_.values.emplace_back();
   node.out.push_back(static_cast<int>(stage_.values.size()) - 1);
   return node.out[0];
 }
 
-int Expansion::add(const char* op, std::vector<int> inputs, AttrList attrs) {
-  return add(op, std::move(inputs), make_attrs(attrs));
+int Expansion::add(const char* op, Values inputs, AttrList attrs) { return add(op, inputs, make_attrs(attrs)); }
+
+void Expansion::finish(const char* op, Values inputs, Attrs attrs) {
+  append(op, inputs, std::move(attrs)).out = node_.out;
 }
 
-void Expansion::finish(const char* op, std::vector<int> inputs, Attrs attrs) {
-  append(op, std::move(inputs), std::move(attrs)).out = node_.out;
-}
+void Expansion::finish(const char* op, Values inputs, AttrList attrs) { finish(op, inputs, make_attrs(attrs)); }
 
-void Expansion::finish(const char* op, std::vector<int> inputs, AttrList attrs) {
-  finish(op, std::move(inputs), make_attrs(attrs));
-}
-
-void Expansion::finish(int output, const char* op, std::vector<int> inputs, Attrs attrs) {
-  append(op, std::move(inputs), std::move(attrs)).out = {out(output)};
+void Expansion::finish(int output, const char* op, Values inputs, Attrs attrs) {
+  append(op, inputs, std::move(attrs)).out = {out(output)};
 }
 
 }  // namespace minnow

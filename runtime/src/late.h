@@ -12,8 +12,45 @@
 
 namespace minnow {
 
-using AttrList = std::initializer_list<std::pair<const char*, Attr>>;
+// An attribute as it is handed to a function: a reference, so that a hundred callers do not each make and drop an Attr.
+class AttrArgument {
+ public:
+  AttrArgument(const char* name, int64_t i) : name(name), kind_(kInt) { at_.i = i; }
+  AttrArgument(const char* name, double f) : name(name), kind_(kFloat) { at_.f = f; }
+  AttrArgument(const char* name, bool b) : name(name), kind_(kBool) { at_.b = b; }
+  AttrArgument(const char* name, DType dtype) : name(name), kind_(kDType) { at_.dtype = dtype; }
+  AttrArgument(const char* name, const char* text) : name(name), kind_(kText) { at_.text = text; }
+  AttrArgument(const char* name, const std::string& text) : AttrArgument(name, text.c_str()) {}
+  AttrArgument(const char* name, const std::vector<int64_t>& ints) : name(name), kind_(kInts) { at_.ints = &ints; }
+  Attr value() const;
+
+  const char* name;
+
+ private:
+  enum : uint8_t { kInt, kFloat, kBool, kDType, kText, kInts } kind_;
+  union {
+    int64_t i;
+    double f;
+    bool b;
+    DType dtype;
+    const char* text;
+    const std::vector<int64_t>* ints;
+  } at_;
+};
+using AttrList = std::initializer_list<AttrArgument>;
 Attrs make_attrs(AttrList list);
+
+// Numbers of values as they are handed to a function, in braces or in a vector.
+class Values {
+ public:
+  Values(std::initializer_list<int> list) : begin_(std::data(list)), end_(begin_ + list.size()) {}
+  Values(const std::vector<int>& list) : begin_(list.data()), end_(begin_ + list.size()) {}  // NOLINT: implicit
+  const int* begin() const { return begin_; }
+  const int* end() const { return end_; }
+
+ private:
+  const int *begin_, *end_;
+};
 
 // Turns one node into others. Values are numbers of the stage.
 class Expansion {
@@ -39,19 +76,19 @@ class Expansion {
   int floats(const std::vector<float>& values);
   int ints(const std::vector<int64_t>& values);
   // Adds a node and returns its output.
-  int add(const char* op, std::vector<int> inputs, AttrList attrs = {});
-  int add(const char* op, std::vector<int> inputs, Attrs attrs);
+  int add(const char* op, Values inputs, AttrList attrs = {});
+  int add(const char* op, Values inputs, Attrs attrs);
   // Adds a node that makes the outputs of the expanded one.
-  void finish(const char* op, std::vector<int> inputs, AttrList attrs = {});
-  void finish(const char* op, std::vector<int> inputs, Attrs attrs);
-  void finish(int output, const char* op, std::vector<int> inputs, Attrs attrs);
+  void finish(const char* op, Values inputs, AttrList attrs = {});
+  void finish(const char* op, Values inputs, Attrs attrs);
+  void finish(int output, const char* op, Values inputs, Attrs attrs);
 
   std::vector<PlanNode>& nodes() { return nodes_; }
   Status status;  // the first error of add() and finish(): an op that the table does not have
 
  private:
   int add_constant(const TensorType& type, const std::function<void(char*)>& fill);
-  PlanNode& append(const char* op, std::vector<int> inputs, Attrs attrs);
+  PlanNode& append(const char* op, Values inputs, Attrs attrs);
 
   const PlanNode& node_;
   Stage& stage_;

@@ -97,7 +97,7 @@ Status expand_with_ints(Expansion& e) {
   }
   std::vector<int> inputs;
   for (int i = 0; i < last; ++i) inputs.push_back(e.in(i));
-  e.finish(e.attrs().s("mnn.op").c_str(), std::move(inputs), std::move(attrs));
+  e.finish(e.attrs().s("mnn.op").c_str(), inputs, std::move(attrs));
   return ok();
 }
 MINNOW_LATE("mnn.WithInts", expand_with_ints);
