@@ -1,5 +1,6 @@
 // Col2Im: the columns of a matrix are blocks of an image, which are added up where they overlap.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/operand.h"
 
@@ -55,6 +56,29 @@ Status read_blocks(const Attrs& attrs, const std::vector<int64_t>& image, const 
   return ok();
 }
 
+// image[j * stride] += column[j]
+using AddStrided = void (*)(void* image, int64_t stride, const void* column, int64_t n);
+template <typename T>
+void add_strided(void* image, int64_t stride, const void* column, int64_t n) {
+  T* to = static_cast<T*>(image);
+  const T* from = static_cast<const T*>(column);
+  for (int64_t j = 0; j < n; ++j) to[j * stride] = static_cast<T>(to[j * stride] + from[j]);
+}
+
+// Null for types that are not added here.
+AddStrided add_of(DType t) {
+  AddStrided add = nullptr;
+  // Signs make no difference to a sum that wraps.
+  with_number(t, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      add = add_strided<std::make_unsigned_t<T>>;
+    else
+      add = add_strided<T>;
+  });
+  return add;
+}
+
 Status infer_col2im(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
   MINNOW_RETURN_IF_ERROR(require_rank(c, 0, 3, 3));
@@ -64,8 +88,7 @@ Status infer_col2im(InferContext& c) {
     if (c.value(i) == nullptr) return c.needs_value(i);
     MINNOW_RETURN_IF_ERROR(c.ints(i, i == 1 ? &image : &block));
   }
-  if (!with_number(c.in(0).dtype, [](auto) {}))
-    return fail(Code::kUnsupported, "blocks of %s", dtype_name(c.in(0).dtype));
+  if (add_of(c.in(0).dtype) == nullptr) return fail(Code::kUnsupported, "blocks of %s", dtype_name(c.in(0).dtype));
   Blocks b;
   MINNOW_RETURN_IF_ERROR(read_blocks(c.attrs, image, block, &b));
   const Shape& x = c.shape(0);
@@ -89,9 +112,8 @@ bool advance(const std::array<int64_t, kMostAxes>& sizes, int axes, std::array<i
   return false;
 }
 
-template <typename T>
-void add_blocks(const Blocks& b, const T* column, T* image) {
-  std::fill(image, image + b.pixels, T{0});
+void add_blocks(const Blocks& b, AddStrided add, int64_t size, const char* column, char* image) {
+  std::memset(image, 0, static_cast<size_t>(b.pixels * size));
   if (b.blocks == 0 || b.pixels == 0) return;
   const size_t last = static_cast<size_t>(b.axes - 1);
   std::array<int64_t, kMostAxes> rows = b.count;
@@ -113,10 +135,10 @@ void add_blocks(const Blocks& b, const T* column, T* image) {
         place = place * b.image[i] + p;
       }
       if (inside) {
-        T* to = image + place * b.image[last] + shift;
-        for (int64_t j = first; j < end; ++j) to[j * stride] = static_cast<T>(to[j * stride] + column[j]);
+        char* to = image + (place * b.image[last] + shift + first * stride) * size;
+        add(to, stride, column + first * size, end - first);
       }
-      column += b.count[last];
+      column += b.count[last] * size;
     } while (advance(rows, b.axes, &at));
   } while (advance(b.block, b.axes, &tap));
 }
@@ -130,12 +152,12 @@ void run_col2im(const Attrs& attrs, const RunContext& c) {
   Blocks b;
   if (Status s = read_blocks(attrs, image, block, &b); !s.ok()) return c.report(std::move(s));
   const int64_t planes = c.out[0]->dim(0) * c.out[0]->dim(1);
-  with_number(c.in[0]->type.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    c.pool->parallel_for(planes, 1 + 20000 / (b.taps * b.blocks + 1), [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i)
-        add_blocks(b, c.in[0]->as<T>() + i * b.taps * b.blocks, c.out[0]->as<T>() + i * b.pixels);
-    });
+  const int64_t size = static_cast<int64_t>(dtype_size(c.in[0]->type.dtype));
+  const AddStrided add = add_of(c.in[0]->type.dtype);
+  c.pool->parallel_for(planes, 1 + 20000 / (b.taps * b.blocks + 1), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      add_blocks(b, add, size, c.in[0]->as<char>() + i * b.taps * b.blocks * size,
+                 c.out[0]->as<char>() + i * b.pixels * size);
   });
 }
 

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -16,8 +15,8 @@ class FloatBuffer {
   void allocate(int64_t floats) {
     const size_t bytes = (static_cast<size_t>(floats) * sizeof(float) + 63) / 64 * 64;
     const size_t huge = bytes / kHugePage * kHugePage;
-    data_.reset(static_cast<float*>(std::aligned_alloc(huge > 0 ? kHugePage : 64, bytes + 64)));
-    if (data_ == nullptr) throw std::bad_alloc();
+    const std::align_val_t alignment{huge > 0 ? kHugePage : 64};
+    data_ = {static_cast<float*>(::operator new(bytes + 64, alignment)), Free{alignment}};
 #ifdef MADV_HUGEPAGE
     // Fewer pages to look up while weights stream by. What does not fill one stays in small pages.
     if (huge > 0) madvise(data_.get(), huge, MADV_HUGEPAGE);
@@ -31,9 +30,10 @@ class FloatBuffer {
  private:
   static constexpr size_t kHugePage = size_t{2} << 20;
   struct Free {
-    void operator()(float* p) const { std::free(p); }
+    std::align_val_t alignment;
+    void operator()(float* p) const { ::operator delete(p, alignment); }
   };
-  std::unique_ptr<float, Free> data_;
+  std::unique_ptr<float, Free> data_{nullptr, Free{}};
 };
 
 }  // namespace minnow

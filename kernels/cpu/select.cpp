@@ -139,21 +139,29 @@ Status unique_items(const Attrs& attrs, const Shape& x, Items* items) {
   return ok();
 }
 
-// -1, 0 or 1. NaNs are equal and come last.
+// Elements a and b of an array: -1, 0 or 1. NaNs are equal and come last.
+using Compare = int (*)(const void* x, int64_t a, int64_t b);
 template <typename T>
-int compare(T a, T b) {
+int compare(const void* x, int64_t at_a, int64_t at_b) {
+  const T a = static_cast<const T*>(x)[at_a], b = static_cast<const T*>(x)[at_b];
   if (a < b) return -1;
   if (b < a) return 1;
   if (a == b) return 0;
   return static_cast<int>(a != a) - static_cast<int>(b != b);
 }
 
-template <typename T>
-int compare_items(const T* x, const Items& items, int64_t a, int64_t b) {
+// Null for types whose elements have no order here.
+Compare compare_of(DType t) {
+  Compare function = nullptr;
+  with_number(t == DType::kBool ? DType::kU8 : t, [&](auto zero) { function = compare<decltype(zero)>; });
+  return function;
+}
+
+int compare_items(Compare compare, const void* x, const Items& items, int64_t a, int64_t b) {
   for (int64_t o = 0; o < items.outer; ++o)
     for (int64_t i = 0; i < items.inner; ++i) {
-      const T* line = x + o * items.n * items.inner + i;
-      const int order = compare(line[a * items.inner], line[b * items.inner]);
+      const int64_t line = o * items.n * items.inner + i;
+      const int order = compare(x, line + a * items.inner, line + b * items.inner);
       if (order != 0) return order;
     }
   return 0;
@@ -161,48 +169,47 @@ int compare_items(const T* x, const Items& items, int64_t a, int64_t b) {
 
 // Fills `first` with the first occurrence of each distinct item, in ascending order of the items (`sorted`) or of the
 // occurrences, and `group` with each item's place among them. All three arrays have n elements. Returns how many.
-template <typename T>
-int64_t find_unique(const T* x, const Items& items, bool sorted, int64_t* order, int64_t* first, int64_t* group) {
+int64_t find_unique(const Tensor& tensor, const Items& items, bool sorted, int64_t* order, int64_t* first,
+                    int64_t* group) {
+  const void* x = tensor.data;
+  const Compare compare = compare_of(tensor.type.dtype);
   for (int64_t i = 0; i < items.n; ++i) order[i] = i;
   std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
-    const int c = compare_items(x, items, a, b);
+    const int c = compare_items(compare, x, items, a, b);
     return c != 0 ? c < 0 : a < b;
   });
   int64_t found = 0;
   for (int64_t i = 0; i < items.n; ++i) {
-    if (i == 0 || compare_items(x, items, order[i - 1], order[i]) != 0) first[found++] = order[i];
+    if (i == 0 || compare_items(compare, x, items, order[i - 1], order[i]) != 0) first[found++] = order[i];
     group[order[i]] = found - 1;
   }
   if (!sorted) {
-    for (int64_t g = 0; g < found; ++g) order[g] = g;
-    std::sort(order, order + found, [&](int64_t a, int64_t b) { return first[a] < first[b]; });
-    for (int64_t r = 0; r < found; ++r) first[order[r]] = r;  // for the moment, the new place of each group
-    for (int64_t i = items.n - 1; i >= 0; --i) group[i] = first[group[i]];
-    for (int64_t i = items.n - 1; i >= 0; --i) first[group[i]] = i;
+    // Each group's number becomes the rank of its first occurrence: the occurrences in order meet new groups in order.
+    std::fill(order, order + found, -1);
+    int64_t seen = 0;
+    for (int64_t i = 0; i < items.n; ++i) {
+      int64_t& place = order[group[i]];
+      if (place < 0) {
+        place = seen;
+        first[seen++] = i;
+      }
+      group[i] = place;
+    }
   }
   return found;
-}
-
-// Calls body with the C++ type whose order is that of the elements; false for types that have none here.
-template <typename Body>
-bool with_order(DType t, Body body) {
-  return with_number(t == DType::kBool ? DType::kU8 : t, body);
 }
 
 Status infer_unique(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   Items items;
   MINNOW_RETURN_IF_ERROR(unique_items(c.attrs, c.shape(0), &items));
-  if (!with_order(c.in(0).dtype, [](auto) {}))
+  if (compare_of(c.in(0).dtype) == nullptr)
     return fail(Code::kUnsupported, "the unique elements of %s", dtype_name(c.in(0).dtype));
   const Tensor* x = c.value(0);
   if (x == nullptr) return c.needs_value(0);
   std::vector<int64_t> work(static_cast<size_t>(3 * items.n));
-  int64_t found = 0;
-  with_order(c.in(0).dtype, [&](auto type) {
-    int64_t* w = work.data();
-    found = find_unique(x->as<decltype(type)>(), items, false, w, w + items.n, w + 2 * items.n);
-  });
+  int64_t* w = work.data();
+  const int64_t found = find_unique(*x, items, false, w, w + items.n, w + 2 * items.n);
   Shape y{found};
   if (items.axis >= 0) {
     y = c.shape(0);
@@ -228,12 +235,10 @@ class UniqueKernel final : public Kernel {
 
   void run(const RunContext& c) override {
     int64_t* order = static_cast<int64_t*>(c.workspace);
-    int64_t *first = order + items_.n, *group = first + items_.n, found = 0;
+    int64_t *first = order + items_.n, *group = first + items_.n;
     const Tensor& x = *c.in[0];
-    with_order(x.type.dtype, [&](auto type) {
-      found = find_unique(x.as<decltype(type)>(), items_, attrs_.b("sorted", attrs_.i("sorted", 1) != 0), order, first,
-                          group);
-    });
+    const bool sorted = attrs_.b("sorted", attrs_.i("sorted", 1) != 0);
+    const int64_t found = find_unique(x, items_, sorted, order, first, group);
     const auto output = [&](size_t i) {
       return i < c.out.size() && c.out[i] != nullptr ? c.out[i]->as<int64_t>() : nullptr;
     };
