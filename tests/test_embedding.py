@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sysconfig
@@ -13,6 +14,7 @@ import pytest
 import minnow
 
 ROOT = Path(__file__).parents[1]
+MOST_BYTES = 2_000_000  # of libminnow.so for x86-64, stripped, with the kernels of all ops for three instruction sets
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -21,13 +23,18 @@ def run(*command: str | Path, **environment: str) -> str:
     return done.stdout
 
 
+def build() -> Path:
+    """Where pip has built the engine."""
+    python = "cp" + sysconfig.get_config_var("py_version_nodot")
+    (folder,) = (ROOT / "build").glob(f"{python}-*/")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `cmake --install` puts below a prefix."""
-    python = "cp" + sysconfig.get_config_var("py_version_nodot")
-    (build,) = (ROOT / "build").glob(f"{python}-*/")
     prefix = tmp_path_factory.mktemp("minnow")
-    run("cmake", "--install", build, "--component", "library", "--prefix", prefix)
+    run("cmake", "--install", build(), "--component", "library", "--prefix", prefix)
     return prefix
 
 
@@ -47,6 +54,14 @@ def test_exports_the_c_api_and_nothing_else(library: Path) -> None:
 def test_needs_the_system_libraries_only(library: Path) -> None:
     needed = set(re.findall(r"NEEDED.*\[(.*?)\.so", run("readelf", "-d", library)))
     assert needed <= {"libc", "libm", "libstdc++", "libgcc_s", "libpthread", "ld-linux-x86-64", "ld-linux-aarch64"}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the bound is for the three instruction sets of x86-64")
+def test_is_small(library: Path, tmp_path: Path) -> None:
+    if "CMAKE_BUILD_TYPE:STRING=Release" not in (build() / "CMakeCache.txt").read_text():
+        pytest.skip("only a Release build has the size of one")
+    run("strip", library, "-o", tmp_path / "libminnow.so")
+    assert (tmp_path / "libminnow.so").stat().st_size < MOST_BYTES
 
 
 def test_a_c_program_builds_against_it_and_reads_a_digit(installed: Path, library: Path, tmp_path: Path) -> None:
