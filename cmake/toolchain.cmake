@@ -20,11 +20,9 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF) # also keeps gcc from contracting a * b + c, so that answers do not depend on the compiler
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_MINSIZEREL "-Os -DNDEBUG") # for phones: see what CMakeLists.txt exempts from it
-# What unwinds the stack is a sixth of such a library.
-set(CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL "-fno-exceptions -fno-unwind-tables -fno-asynchronous-unwind-tables")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
   # Phones have pages of 4 or 16 kB. Room for the 64 kB of some servers is up to as much of nothing in the file.
-  string(APPEND CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL " -Wl,-z,max-page-size=16384")
+  set(CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL "-Wl,-z,max-page-size=16384")
 endif()
 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION_MINSIZEREL ON) # a tenth of the library is the same more than once
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)

@@ -10,7 +10,6 @@ namespace minnow {
 
 template <typename Function>
 Status guarded(Function function) {
-#ifdef __cpp_exceptions
   try {
     return function();
   } catch (const std::bad_alloc&) {
@@ -20,9 +19,6 @@ Status guarded(Function function) {
   } catch (...) {
     return fail(Code::kInternal, "an unknown exception");
   }
-#else  // the small library, which ends where there is no memory even for a small thing
-  return function();
-#endif
 }
 
 }  // namespace minnow
