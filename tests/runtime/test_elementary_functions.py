@@ -50,6 +50,14 @@ FUNCTIONS = {
     "Acos": (np.arccos, 2),
 }
 
+# What each activation of a matrix product computes, and the most it may be off, relative to the larger of |x| and 1.
+ACTIVATIONS = {
+    "gelu": (lambda x: np.where(np.isneginf(x), np.nan, x * erfc(-x / math.sqrt(2)) / 2), 2e-7),
+    "silu": (FUNCTIONS["Silu"][0], 2e-7),
+    "sigmoid": (sigmoid, 2e-7),
+    "tanh": (np.tanh, 2e-7),
+}
+
 
 def sweep(rng: np.random.Generator) -> Array:
     mantissas = np.concatenate([[0, 1, 2, 0x7FFFFE, 0x7FFFFF], rng.integers(0, 1 << 23, 250)])
@@ -89,6 +97,27 @@ def failures() -> list[str]:
     return lines
 
 
+def activation_failures() -> list[str]:
+    everything = sweep(np.random.default_rng(12))
+    lines = []
+    # One row, and two whose end fills no vector; the product is x itself.
+    for rows, x in ((1, everything), (2, everything[5:])):
+        product = [np.ones((rows, 1), np.float32), x[:, None]]
+        for name, (function, most) in ACTIVATIONS.items():
+            with np.errstate(all="ignore"):
+                want = function(x.astype(np.float64))
+                got = np.asarray(_engine.run_op("Linear", {"activation": name}, product, 1, 1, True)[0])
+                off = np.abs(got - want) / np.maximum(np.abs(x), 1)
+            off = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0, np.where(np.isnan(off), np.inf, off))
+            row, worst = np.unravel_index(np.argmax(off), off.shape)
+            if not off[row, worst] <= most:
+                lines.append(f"{name}({x[worst]!r}) = {got[row, worst]!r}, not {want[worst]!r}")
+            far = np.isfinite(x) & (np.abs(x) > 5.6)
+            if name == "gelu" and not np.array_equal(got[:, far], np.tile(np.maximum(x[far], 0), (rows, 1))):
+                lines.append("gelu(x) is neither x nor 0 far from 0")
+    return lines
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_is_accurate(isa: str) -> None:
     # The instruction set is chosen once per process.
@@ -101,6 +130,6 @@ def test_is_accurate(isa: str) -> None:
 
 
 if __name__ == "__main__":
-    found = failures()
+    found = failures() + activation_failures()
     sys.stdout.write("\n".join([_engine.isa(), *found, ""]))
     sys.exit(bool(found))
