@@ -31,16 +31,18 @@ int64_t physical_memory() {
   return bytes;
 }
 
-void Buffer::Free::operator()(char* p) const { std::free(p); }
+void Buffer::Free::operator()(char*) const { std::free(begin); }
 
 Status Buffer::make(int64_t bytes, Buffer* out) {
   const int64_t size = align_up(std::max<int64_t>(bytes, 1));
-  void* memory =
-      bytes < 0 || size > physical_memory() ? nullptr : std::aligned_alloc(kAlignment, static_cast<size_t>(size));
+  // Aligned by hand: what aligned_alloc() cuts off at both ends, glibc does not join again before it looks for the next
+  // piece of the same size, so that the outputs of each run, freed after the next, would lie in new memory.
+  void* memory = bytes < 0 || size > physical_memory() ? nullptr : std::malloc(static_cast<size_t>(size + kAlignment));
   if (memory == nullptr)
     return fail(Code::kUsage, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
                 static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));
-  out->memory_.reset(static_cast<char*>(memory));
+  const auto place = reinterpret_cast<uintptr_t>(memory);
+  out->memory_ = {static_cast<char*>(memory) + (-place & (kAlignment - 1)), Free{memory}};
   out->size_ = bytes;
   return ok();
 }

@@ -33,7 +33,10 @@ class Buffer {
 
  private:
   struct Free {
-    void operator()(char* p) const;
+    Free() : begin(nullptr) {}
+    explicit Free(void* memory) : begin(memory) {}
+    void operator()(char*) const;
+    void* begin;  // what malloc gave
   };
   std::unique_ptr<char, Free> memory_;
   int64_t size_ = 0;
