@@ -62,6 +62,14 @@ Status infer_conv(InferContext& c) {
 // A scheme that is not as simple must be faster than the estimate's error: its weights are larger, too.
 constexpr double kWorthIt = 0.95;
 
+// Many weights cost memory and the time to make them, beside what reading them takes: as if they were read once more.
+constexpr double kFewBytes = 1 << 20;
+
+double price(const ConvScheme& scheme) {
+  const double bytes = 4.0 * static_cast<double>(scheme.packed_floats());
+  return estimate_seconds(scheme.work()) + std::max(0.0, bytes - kFewBytes) / machine().bytes;
+}
+
 std::string milliseconds(const ConvScheme& scheme, double seconds) {
   char text[64];
   std::snprintf(text, sizeof text, "%s %.3f", scheme.name(), 1e3 * seconds);
@@ -79,7 +87,7 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   if (constant_weights && !gated && conv_is_rows(s)) return make_conv_rows(s);
   const double gain = constant_weights && !gated ? conv_bf16_gain(s) : 1;
   std::unique_ptr<ConvScheme> best = make_conv_direct(s);
-  double least = estimate_seconds(best->work()) / gain;
+  double least = price(*best) / gain;
   if (gain > 1) best = make_conv_bf16(s);
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
   if (!constant_weights || !square3 || s.group != 1 || s.plain_input) return best;
@@ -87,7 +95,7 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   least *= kWorthIt;
   for (int tile : {4, 2}) {
     std::unique_ptr<ConvScheme> scheme = make_conv_winograd(s, tile);
-    const double seconds = estimate_seconds(scheme->work());
+    const double seconds = price(*scheme);
     *considered += ", " + milliseconds(*scheme, seconds);
     if (seconds >= least) continue;
     least = seconds;

@@ -140,6 +140,61 @@ void output_tile_4(const float* from, int64_t from_step, const float* bias, cons
   output_tile<4>(from, from_step, bias, residual, low, high, out, row, rows, columns);
 }
 
+// 1-D transforms of the kernel; the scales of B and A, which have no fractions, are in them.
+constexpr double kRoot = 1.4142135623730951;
+constexpr double kKernel2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+constexpr double kKernel4[6][3] = {{1, 0, 0},
+                                   {-2.0 / 3, -kRoot / 3, -1.0 / 3},
+                                   {-2.0 / 3, kRoot / 3, -1.0 / 3},
+                                   {1.0 / 6, kRoot / 6, 1.0 / 3},
+                                   {1.0 / 6, -kRoot / 6, 1.0 / 3},
+                                   {0, 0, 1}};
+
+// The kernels of up to kLanes output channels, [lane][channel][9], to [point][channel][lane]. In double precision:
+// what is rounded here is rounded for good. By some channels at a time: places of one channel are far apart, and all
+// in the same set of the cache.
+template <int N>
+HWY_INLINE void kernel_block(const double (&g)[N][3], const float* w, int64_t lanes, int64_t channels, float* to,
+                             int64_t to_step) {
+  constexpr int64_t kGroup = 8;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> half;
+  using Double = hn::Vec<decltype(d)>;
+  HWY_ALIGN float from[kGroup * 9 * kLanes] = {};
+  HWY_ALIGN float points[N * N][kGroup * kLanes];
+  for (int64_t first = 0; first < channels; first += kGroup) {
+    const int64_t count = std::min(kGroup, channels - first);
+    for (int64_t l = 0; l < lanes; ++l)
+      for (int64_t i = 0; i < count * 9; ++i) from[i * kLanes + l] = w[(l * channels + first) * 9 + i];
+    for (int64_t at = 0; at < count * kLanes; at += static_cast<int64_t>(hn::Lanes(d))) {
+      const float* k = from + at / kLanes * 9 * kLanes + at % kLanes;
+      Double rows[N][3];
+      for (int x = 0; x < 3; ++x) {
+        const auto load = [&](int y) { return hn::PromoteTo(d, hn::LoadU(half, k + (3 * y + x) * kLanes)); };
+        const Double top = load(0), middle = load(1), bottom = load(2);
+        for (int i = 0; i < N; ++i)
+          rows[i][x] = hn::MulAdd(hn::Set(d, g[i][0]), top,
+                                  hn::MulAdd(hn::Set(d, g[i][1]), middle, hn::Mul(hn::Set(d, g[i][2]), bottom)));
+      }
+      for (int i = 0; i < N; ++i)
+        for (int j = 0; j < N; ++j) {
+          const Double sum =
+              hn::MulAdd(hn::Set(d, g[j][0]), rows[i][0],
+                         hn::MulAdd(hn::Set(d, g[j][1]), rows[i][1], hn::Mul(hn::Set(d, g[j][2]), rows[i][2])));
+          hn::StoreU(hn::DemoteTo(half, sum), half, points[i * N + j] + at);
+        }
+    }
+    for (int64_t p = 0; p < N * N; ++p) std::copy_n(points[p], count * kLanes, to + p * to_step + first * kLanes);
+  }
+}
+
+void kernel_block_2(const float* w, int64_t lanes, int64_t channels, float* to, int64_t to_step) {
+  kernel_block(kKernel2, w, lanes, channels, to, to_step);
+}
+void kernel_block_4(const float* w, int64_t lanes, int64_t channels, float* to, int64_t to_step) {
+  kernel_block(kKernel4, w, lanes, channels, to, to_step);
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -151,24 +206,14 @@ HWY_EXPORT(input_tile_2);
 HWY_EXPORT(input_tile_4);
 HWY_EXPORT(output_tile_2);
 HWY_EXPORT(output_tile_4);
+HWY_EXPORT(kernel_block_2);
+HWY_EXPORT(kernel_block_4);
 
 // What a thread works on at a time should stay in its second-level cache: transformed input and transformed output.
 constexpr int64_t kInputBytes = 512 << 10, kResultBytes = 256 << 10;
 
 // For the estimate: a second-level cache, and steps that take as long as beginning and ending a tile.
 constexpr double kCacheBytes = 2 << 20, kStepsBeside = 4;
-constexpr int kMaxLanes = 16;
-
-// 1-D transforms of the kernel; the scales of B and A, which have no fractions, are in them.
-constexpr double kRoot = 1.4142135623730951;
-constexpr double kKernel2[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-constexpr double kKernel4[6][3] = {{1, 0, 0},
-                                   {-2.0 / 3, -kRoot / 3, -1.0 / 3},
-                                   {-2.0 / 3, kRoot / 3, -1.0 / 3},
-                                   {1.0 / 6, kRoot / 6, 1.0 / 3},
-                                   {1.0 / 6, -kRoot / 6, 1.0 / 3},
-                                   {0, 0, 1}};
-
 class ConvWinograd final : public ConvScheme {
  public:
   ConvWinograd(const ConvShape& shape, int tile)
@@ -249,25 +294,9 @@ class ConvWinograd final : public ConvScheme {
 
   // The weights of an output block; the next point's are out_blocks_ * panel() further on.
   void pack_block(const float* w, int64_t block, float* to) const {
-    const int n = m_ + 2;
-    const double(*g)[3] = m_ == 2 ? kKernel2 : kKernel4;
-    const int64_t lanes = std::min(pack_, s_.oc - block * pack_), row = s_.ic * 9;
-    alignas(64) float k[9][kMaxLanes] = {};
-    for (int64_t c = 0; c < s_.ic; ++c, to += pack_) {
-      for (int64_t l = 0; l < lanes; ++l)
-        for (int x = 0; x < 9; ++x) k[x][l] = w[(block * pack_ + l) * row + c * 9 + x];
-      for (int i = 0; i < n; ++i) {
-        double rows[3][kMaxLanes];
-        for (int x = 0; x < 3; ++x)
-          for (int l = 0; l < kMaxLanes; ++l)
-            rows[x][l] = g[i][0] * k[x][l] + g[i][1] * k[3 + x][l] + g[i][2] * k[6 + x][l];
-        for (int j = 0; j < n; ++j) {
-          float* point = to + (i * n + j) * out_blocks_ * panel();
-          for (int64_t l = 0; l < pack_; ++l)
-            point[l] = static_cast<float>(rows[0][l] * g[j][0] + rows[1][l] * g[j][1] + rows[2][l] * g[j][2]);
-        }
-      }
-    }
+    const auto transform = m_ == 2 ? HWY_DYNAMIC_DISPATCH(kernel_block_2) : HWY_DYNAMIC_DISPATCH(kernel_block_4);
+    const int64_t first = block * pack_;
+    transform(w + first * s_.ic * 9, std::min(pack_, s_.oc - first), s_.ic, to, out_blocks_ * panel());
   }
 
   // [point][input block][tile][lane]
