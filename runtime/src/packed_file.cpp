@@ -12,8 +12,9 @@
 namespace minnow {
 namespace {
 
-// To be raised whenever any kernel packs in another way under the same name; a test holds what they write against it.
-constexpr int kFormat = 1;
+// To be raised whenever any kernel packs in another way under the same name; tests/runtime/test_packed_weights.py
+// holds what they write against it.
+constexpr int kFormat = 2;
 constexpr uint64_t kPrime = 0x9E3779B97F4A7C15u;
 constexpr int64_t kChunk = int64_t{4} << 20;
 constexpr char kMagic[9] = "minnowpk";

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -23,14 +25,19 @@ SUFFIX = ".packed"
 CONV = {"strides": (1, 1), "dilations": (1, 1)}
 
 
-def layers(seed: int = 0) -> Graph:
-    """Every kernel that packs: convolutions of each scheme, a transposed one, products, a recurrent layer."""
+def layers(seed: int | None = 0) -> Graph:
+    """Every kernel that packs: convolutions of each scheme, a transposed one, products, a recurrent layer.
+
+    Without a seed, the weights are the same wherever they are made.
+    """
     rng = np.random.default_rng(seed)
     graph = Graph()
     x, rows = graph.add_param(f32(1, 19, 14, 14)), graph.add_param(f32("n", 37))
     b = Builder(graph)
 
     def weights(*shape: int) -> np.ndarray:
+        if seed is None:
+            return ((np.arange(np.prod(shape)) * 7919 % 251 - 125) / 1024).astype(np.float32).reshape(shape)
         return (normal(rng, *shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
     y = b.Relu(b.Conv(x, weights(64, 19, 1, 1), weights(64), pads=(0,) * 4, **CONV))
@@ -253,6 +260,41 @@ def test_another_instruction_set_ignores_it(path, packed):
             assert done.stdout == "0 True\n"
             ran += 1
     assert ran > 0
+
+
+# By kFormat of runtime/src/packed_file.cpp and instruction set: what `layers(None)` is packed to.
+DIGESTS = {
+    (2, "avx512"): "f9e591d4512fca45",
+    (2, "avx2"): "394db3591051af91",
+    (2, "sse4"): "a62b23f22ac4dd3d",
+}
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2", "sse4"])
+def test_another_packing_is_another_format(isa, tmp_path):
+    """A file from before a kernel packs differently must not be taken for one of today."""
+    path = tmp_path / "m.mnn"
+    path.write_bytes(encode(model_of(layers(None))))
+    np.savez(tmp_path / "in.npz", **inputs())
+    source = (
+        "import sys, numpy as np, minnow\n"
+        "s = minnow.load(sys.argv[1], threads=1)\ns.run(dict(np.load(sys.argv[2])))\ns.write_packed()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source, path, tmp_path / "in.npz"],
+        capture_output=True, text=True, env=os.environ | {"MINNOW_ISA": isa, "MINNOW_CALIBRATION": "off"},
+    )  # fmt: skip
+    if "MINNOW_ISA" in done.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert done.returncode == 0, done.stderr
+    data = path.with_name(path.name + SUFFIX).read_bytes()
+    payload = -(-(64 + int.from_bytes(data[40:48], "little")) // 64) * 64
+    digest = hashlib.sha256(data[payload:]).hexdigest()[:16]
+    kernels = (Path(__file__).parents[2] / "runtime/src/packed_file.cpp").read_text()
+    number = int(re.search(r"kFormat = (\d+);", kernels)[1])
+    assert DIGESTS.get((number, isa)) == digest, (
+        f"kernels pack in another way than format {number}: raise kFormat, and record {digest} for it and {isa}"
+    )
 
 
 def test_it_is_written_as_a_whole_or_not(path):
