@@ -1,5 +1,6 @@
 #include "kernels/op.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 
@@ -12,7 +13,21 @@ std::map<std::string, Op>& registry() {
   return ops;
 }
 
+class SimpleKernel final : public Kernel {
+ public:
+  SimpleKernel(SimpleFunction run, const Attrs& attrs) : run_(run), attrs_(attrs) {}
+  void run(const RunContext& context) override { run_(attrs_, context); }
+
+ private:
+  SimpleFunction run_;
+  const Attrs& attrs_;
+};
+
 }  // namespace
+
+std::unique_ptr<Kernel> simple_kernel(SimpleFunction run, const NodeContext& node) {
+  return std::make_unique<SimpleKernel>(run, node.attrs);
+}
 
 OpRegistrar::OpRegistrar(const Op& op) {
   if (!registry().emplace(op.name, op).second) {

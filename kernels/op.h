@@ -162,17 +162,11 @@ std::vector<const Op*> all_ops();  // sorted by name
   }
 
 // Wraps a plain function as a kernel without state: MINNOW_OP("Abs", infer_same, create_simple<run_abs>).
-template <void (*Run)(const Attrs&, const RunContext&)>
+using SimpleFunction = void (*)(const Attrs&, const RunContext&);
+std::unique_ptr<Kernel> simple_kernel(SimpleFunction run, const NodeContext& node);
+template <SimpleFunction Run>
 std::unique_ptr<Kernel> create_simple(const NodeContext& node) {
-  class Simple final : public Kernel {
-   public:
-    explicit Simple(const Attrs& attrs) : attrs_(attrs) {}
-    void run(const RunContext& context) override { Run(attrs_, context); }
-
-   private:
-    const Attrs& attrs_;
-  };
-  return std::make_unique<Simple>(node.attrs);
+  return simple_kernel(Run, node);
 }
 
 }  // namespace minnow

@@ -1,8 +1,6 @@
 // Result of a fallible step: a code, and where it is not ok a message for the user.
 #pragma once
 
-#include <cstdarg>
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -19,19 +17,33 @@ enum class Code : int {
   kNeedsValue = 100
 };
 
+// One pointer, null when all is well: every step of the engine returns one, and nearly always that. What an error takes
+// beyond that is out of line, in status.cpp.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  Status(Code code, std::string message);
+  Status(Status&& o) noexcept : error_(o.error_) { o.error_ = nullptr; }
+  Status& operator=(Status&& o) noexcept {
+    std::swap(error_, o.error_);
+    return *this;
+  }
+  Status(const Status& o) : error_(o.error_ == nullptr ? nullptr : copy(*o.error_)) {}
+  Status& operator=(const Status& o) { return *this = Status(o); }
+  ~Status() {
+    if (error_ != nullptr) drop(error_);
+  }
+  bool ok() const { return error_ == nullptr; }
+  Code code() const;
+  const std::string& message() const;
   // Adds the place in front of the message, e.g. the node's name: "Conv '/layer1/Conv_3': ...".
-  Status at(const std::string& where) const { return ok() ? *this : Status(code_, where + ": " + message_); }
+  Status at(const std::string& where) const;
 
  private:
-  Code code_ = Code::kOk;
-  std::string message_;
+  struct Error;
+  static Error* copy(const Error& error);
+  static void drop(Error* error);
+  Error* error_ = nullptr;
 };
 
 inline Status ok() { return Status(); }
@@ -39,15 +51,7 @@ inline Status ok() { return Status(); }
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-inline Status
-fail(Code code, const char* format, ...) {
-  char text[512];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  return Status(code, text);
-}
+Status fail(Code code, const char* format, ...);
 
 #define MINNOW_RETURN_IF_ERROR(expression)   \
   do {                                       \
