@@ -196,13 +196,13 @@ def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: V
     What a weight is packed for can depend on the sizes of the inputs, and is not decided before they are known. Open
     ones are those of the last comparison with the source, or else 1.
     """
-    from minnow.cli._data import random_inputs
     from minnow.runtime.session import load
+    from minnow.runtime.verify.samples import random_inputs
 
     session = load(path)
     known = {} if verification is None or not verification.cases else verification.cases[-1].shapes
     names = {info.name for info in session.inputs if not info.container}
-    session.run(random_inputs(str(path), {k: v for k, v in (known or shapes).items() if k in names}))
+    session.run(random_inputs(path, {k: v for k, v in (known or shapes).items() if k in names}))
     session.write_packed(packed_path(path))
     return packed_path(path).stat().st_size
 

@@ -1,4 +1,4 @@
-"""Arrays from and to .npz files, and random ones for a model."""
+"""Arrays from and to .npz files."""
 
 from __future__ import annotations
 
@@ -49,12 +49,3 @@ def _plain(array: Any) -> Any:
     """Bytes without a type, where numpy itself does not have it: some of them it writes, but does not read."""
     foreign = isinstance(array, np.ndarray) and array.dtype.isbuiltin == 2
     return array.view(np.dtype((np.void, array.dtype.itemsize))) if foreign else array
-
-
-def random_inputs(path: str, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
-    """Random inputs for a .mnn file that its lookups and comparisons accept; see `samples.random_inputs`."""
-    from minnow.runtime.verify import samples
-    from minnow.schema.mnn import decode, side_path
-
-    file = Path(path)
-    return samples.random_inputs(decode(np.memmap(file, np.uint8, mode="r"), side_path(file)), shapes, seed)

@@ -34,16 +34,17 @@ def command(
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
 
-    from minnow.cli._data import random_inputs, read_npz
+    from minnow.cli._data import read_npz
     from minnow.cli.convert import progress_bar
     from minnow.runtime.benchmark.benchmark import benchmark
     from minnow.runtime.session import load
+    from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.errors import UsageError
 
     session = load(model, threads=1)
     if held := next((info for info in session.inputs if info.container), None):
         raise UsageError(f"only models that take arrays are timed, input '{held.name}' is a {held.container}")
-    arrays = read_npz(data) if data else random_inputs(model, dict(inputs))
+    arrays = read_npz(data) if data else random_inputs(Path(model), dict(inputs))
     names = [o.name for o in session.outputs]
     del session
     with progress_bar() as progress:

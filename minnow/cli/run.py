@@ -23,14 +23,17 @@ def command(
     format_: str,
 ) -> None:  # fmt: skip
     """Run a .mnn file once: arrays in, arrays out."""
+    from pathlib import Path
+
     import numpy as np
 
-    from minnow.cli._data import random_inputs, read_npz, write_npz
+    from minnow.cli._data import read_npz, write_npz
     from minnow.runtime.session import load
+    from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.mnn.container import flat, gathered
 
     session = load(model, threads=threads, precision=precision)
-    given = read_npz(data) if data else random_inputs(model, dict(inputs), seed)
+    given = read_npz(data) if data else random_inputs(Path(model), dict(inputs), seed)
     for info in session.inputs if data else ():
         if info.container:
             given = {k: v for k, v in given.items() if not k.startswith(f"{info.name}[")} | {

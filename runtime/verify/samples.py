@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
+from minnow.schema.mnn import decode, side_path
 from minnow.schema.mnn.container import opened
 
 Array = np.ndarray[Any, Any]
@@ -70,13 +72,18 @@ class _Input:
         return [random_array(rng, *what) for _ in range(_LENGTH)]
 
 
-def random_inputs(model: Model, shapes: Mapping[str, tuple[int | str, ...]], seed: int = 0) -> dict[str, Any]:
-    """Random inputs for a model; an open extent is 1, unless a shape gives the number for its name.
+def random_inputs(path: Path, shapes: Mapping[str, Sequence[int | str]], seed: int = 0) -> dict[str, Any]:
+    """Random inputs for a .mnn file, which its lookups and comparisons accept.
+
+    Args:
+        path: the file.
+        shapes: of some inputs. An open extent is 1, unless one of them gives the number for its name.
+        seed: of the random numbers.
 
     Raises:
         UsageError: there is a shape for an input that the model does not have.
     """
-    inputs = _Input.of(model)
+    inputs = _Input.of(decode(np.memmap(path, np.uint8, mode="r"), side_path(path)))
     if unknown := sorted(set(shapes) - set(inputs)):
         raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(inputs)}")
     rng = np.random.default_rng(seed)
