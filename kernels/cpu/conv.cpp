@@ -62,12 +62,13 @@ Status infer_conv(InferContext& c) {
 // A scheme that is not as simple must be faster than the estimate's error: its weights are larger, too.
 constexpr double kWorthIt = 0.95;
 
-// Many weights cost memory and the time to make them, beside what reading them takes: as if they were read once more.
-constexpr double kFewBytes = 1 << 20;
+// Many weights cost memory and the time to make them, beside what reading them takes: a small share of the time
+// that making them takes once is added to each run. It decides between schemes that are about as fast.
+constexpr double kFewBytes = 1 << 20, kSecondsPerByte = 0.07e-9;
 
 double price(const ConvScheme& scheme) {
   const double bytes = 4.0 * static_cast<double>(scheme.packed_floats());
-  return estimate_seconds(scheme.work()) + std::max(0.0, bytes - kFewBytes) / machine().bytes;
+  return estimate_seconds(scheme.work()) + std::max(0.0, bytes - kFewBytes) * kSecondsPerByte;
 }
 
 std::string milliseconds(const ConvScheme& scheme, double seconds) {
