@@ -51,7 +51,8 @@ inline Status ok() { return Status(); }
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-Status fail(Code code, const char* format, ...);
+Status
+fail(Code code, const char* format, ...);
 
 #define MINNOW_RETURN_IF_ERROR(expression)   \
   do {                                       \
