@@ -112,7 +112,8 @@ class ConvPacked final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     ConvShape s;
-    MINNOW_RETURN_IF_ERROR(read_conv_shape(node.attrs, node.in[0]->shape, node.in[1]->shape, node.out[0]->shape, &s));
+    MINNOW_RETURN_IF_ERROR(
+        read_conv_shape(node.attrs, node.in[0]->shape, node.in[1]->shape, node.out[0]->shape, true, &s));
     s.threads = std::max(1, node.threads);
     s.precision = node.precision;
     s.plain_input = node.in[0]->layout == Layout::kPlain;
@@ -238,12 +239,13 @@ void pack_weights(const NodeContext& node, size_t input, const ConvScheme& schem
                [&](void* to) { scheme.pack(node.constant[input]->as<float>(), static_cast<float*>(to), node.pool); });
 }
 
-Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s) {
+Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, bool as_row, ConvShape* s) {
   Window window;
   MINNOW_RETURN_IF_ERROR(read_window(attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
   MINNOW_RETURN_IF_ERROR(read_activation(attrs, &s->activation));
-  const Window v = as_3d(window);
-  const std::array<int64_t, 3> in = spatial_3d(x), out = spatial_3d(y);
+  Window v = as_3d(window);
+  std::array<int64_t, 3> in = spatial_3d(x), out = spatial_3d(y);
+  if (as_row) lay_down(&v, &in, &out);
   s->n = x[0];
   s->ic = x[1];
   s->oc = y[1];

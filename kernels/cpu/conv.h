@@ -74,8 +74,8 @@ std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape);
 // Constant weights, input `input` of the node, as the scheme wants them.
 void pack_weights(const NodeContext& node, size_t input, const ConvScheme& scheme, int64_t group, Packed* packed);
 
-// Sizes of a packed f32 convolution of rank 3 or 4, and its activation.
-Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, ConvShape* s);
+// Sizes of a packed f32 convolution of rank 3 or 4, and its activation. `as_row`: an image one pixel wide is laid down.
+Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y, bool as_row, ConvShape* s);
 
 // Any dtype and rank in the plain layout: correct, and not made to be fast.
 std::unique_ptr<Kernel> make_conv_plain(const NodeContext& node);

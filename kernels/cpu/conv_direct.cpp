@@ -30,7 +30,9 @@ class ConvDirect final : public ConvScheme {
     // Few channels, side by side, make the kernel's row one long run of steps.
     compact_ = s_.plain_input || (s_.icg() < pack_ && !(pointwise && aligned_));
     copies_ = !aligned_ || compact_ || reads_padding;
-    flat_ = pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw;
+    const bool is_row = aligned_ && s_.oh == 1 && s_.ih == 1 && s_.kh == 1 && s_.top == 0;
+    flat_ = is_row ||
+            (pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw);
     width_ = flat_ ? s_.oh * s_.ow : s_.ow;
     blocks_ = ceil_div(s_.ocg(), pack_);
     by_rows_ = s_.threads > 1 && split_by_rows(4 * packed_floats(), 4 * s_.n * s_.ic * s_.ih * s_.iw);
@@ -39,8 +41,9 @@ class ConvDirect final : public ConvScheme {
   }
 
   const char* name() const override {
-    if (half_) return flat_ ? "direct_1x1_f16" : "direct_f16";
-    return flat_ ? "direct_1x1" : copies_ ? "direct_band" : "direct";
+    const bool pointwise = flat_ && !copies_ && s_.kw == 1;
+    if (half_) return pointwise ? "direct_1x1_f16" : "direct_f16";
+    return pointwise ? "direct_1x1" : copies_ ? "direct_band" : "direct";
   }
   const char* packing() const override { return "direct"; }
 
@@ -72,7 +75,7 @@ class ConvDirect final : public ConvScheme {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t band = i / plan_.groups() % bands_, image = i / plan_.groups() / bands_;
         run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % plan_.groups()),
-                 i / plan_.groups(), workspace + worker * worker_floats());
+                 flat_ ? image : i / plan_.groups(), workspace + worker * worker_floats());
       }
     });
   }
@@ -83,7 +86,8 @@ class ConvDirect final : public ConvScheme {
   int64_t panel() const { return s_.icg() * s_.kh * s_.kw * pack_; }
   int64_t band_rows(int64_t lines) const { return (lines - 1) * s_.sh + (s_.kh - 1) * s_.dh + 1; }
   int64_t band_floats() const {
-    return copies_ ? band_rows(band_lines_) * span() * (compact_ ? s_.icg() : round_up(s_.icg(), pack_)) : 0;
+    return copies_ ? band_rows(flat_ ? 1 : band_lines_) * span() * (compact_ ? s_.icg() : round_up(s_.icg(), pack_))
+                   : 0;
   }
   int64_t result_floats() const { return aligned_ ? 0 : plan_.most_blocks() * band_lines_ * width_ * pack_; }
   int64_t copied_floats() const {
@@ -117,7 +121,7 @@ class ConvDirect final : public ConvScheme {
   void choose_band() {
     lines_ = flat_ ? plan_.tiles() : s_.oh;
     const int64_t line_bytes =
-        4 * (flat_ ? ceil_div(width_, plan_.tiles()) : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
+        4 * (flat_ ? ceil_div(width_, plan_.tiles()) * s_.sw : s_.sh * s_.iw) * std::max<int64_t>(1, s_.icg());
     const int64_t limit = 4 * blocks_ * panel() > kLargeWeightBytes ? kLargeBandBytes : kBandBytes;
     bands_ = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, limit));
     // Several pieces of work for each thread, so that all end at the same time.
@@ -223,7 +227,8 @@ class ConvDirect final : public ConvScheme {
                 float* space) const {
     const int64_t line_begin = band * lines_ / bands_, line_end = (band + 1) * lines_ / bands_;
     const TilePlan::Blocks blocks = plan_.group(group);
-    const Source source = source_of(call, n, g, line_begin, line_end, band_id, space);
+    // A single row is copied whole.
+    const Source source = source_of(call, n, g, flat_ ? 0 : line_begin, flat_ ? 1 : line_end, band_id, space);
     const int64_t plane = s_.oh * s_.ow * pack_, first_channel = g * s_.ocg() + blocks.first * pack_;
     const int64_t image = n * ceil_div(s_.oc, pack_) * plane;
 

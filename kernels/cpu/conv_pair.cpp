@@ -46,8 +46,9 @@ class ConvPair final : public Kernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[kWeights]->shape;
     const Shape wide = wide_shape(x, w);
-    MINNOW_RETURN_IF_ERROR(read_conv_shape(first_attrs(node.attrs), x, w, wide, &a_));
-    MINNOW_RETURN_IF_ERROR(read_conv_shape(node.attrs, wide, node.in[kNextWeights]->shape, node.out[0]->shape, &b_));
+    MINNOW_RETURN_IF_ERROR(read_conv_shape(first_attrs(node.attrs), x, w, wide, false, &a_));
+    MINNOW_RETURN_IF_ERROR(
+        read_conv_shape(node.attrs, wide, node.in[kNextWeights]->shape, node.out[0]->shape, false, &b_));
     const auto first = make_conv_direct(a_);
     depthwise_ = make_conv_depthwise(b_);
     pack_weights(node, kWeights, *first, a_.group, &weights_);

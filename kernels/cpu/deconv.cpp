@@ -128,6 +128,7 @@ class DeconvPacked final : public Kernel {
     w_ = as_3d(w_);
     in_ = spatial_3d(x);
     out_ = spatial_3d(y);
+    lay_down(&w_, &in_, &out_);
     n_ = x[0];
     group_ = node.attrs.i("group", 1);
     ic_ = x[1];

@@ -1,6 +1,7 @@
 #include "kernels/cpu/window.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace minnow {
 namespace {
@@ -98,6 +99,12 @@ std::array<int64_t, 3> spatial_3d(const Shape& shape) {
   std::array<int64_t, 3> size{1, 1, 1};
   for (int i = 2; i < shape.rank(); ++i) size[Window::at(5 - shape.rank() + i - 2)] = shape[i];
   return size;
+}
+
+void lay_down(Window* w, std::array<int64_t, 3>* in, std::array<int64_t, 3>* out) {
+  if ((*in)[2] != 1 || (*out)[2] != 1 || w->kernel[2] != 1 || w->begin[2] != 0) return;
+  for (std::array<int64_t, 3>* sizes : {in, out, &w->kernel, &w->stride, &w->dilation, &w->begin, &w->end})
+    std::swap((*sizes)[1], (*sizes)[2]);
 }
 
 }  // namespace minnow

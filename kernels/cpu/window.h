@@ -28,6 +28,10 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
 Window as_3d(const Window& window);
 std::array<int64_t, 3> spatial_3d(const Shape& shape);
 
+// An image one pixel wide under a kernel of that width (as files write 1-D signals), seen as one of one row: the same
+// memory, and rows are what kernels walk along. Nothing happens to others.
+void lay_down(Window* window, std::array<int64_t, 3>* in, std::array<int64_t, 3>* out);
+
 // Positions of a window's taps along one axis that lie inside [0, size), when its first tap is at `start`.
 struct Taps {
   int64_t begin, end;

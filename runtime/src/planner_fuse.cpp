@@ -227,7 +227,8 @@ void Planner::pair_convolutions() {
     const bool depthwise = next.in[0] == first.out[0] && taps[0] == wide[1] && taps[1] == 1 && wide[1] > 1 &&
                            next.attrs->i("group", 1) == wide[1];
     const int64_t pixels = 4 * wide[2] * wide[3];
-    if (!is_pointwise(first) || !depthwise || pixels * wide[1] < kLeastBytes || 2 * x[1] > wide[1]) continue;
+    if (!is_pointwise(first) || !depthwise || wide[3] == 1 || pixels * wide[1] < kLeastBytes || 2 * x[1] > wide[1])
+      continue;
     auto attrs = std::make_shared<Attrs>(*next.attrs);
     attrs->set("first_activation", first.attrs->s("activation"));
     for (const char* name : {"alpha", "beta"})
