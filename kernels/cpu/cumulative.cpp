@@ -17,15 +17,20 @@ T join(T a, T b) {
   }
 }
 
+constexpr int64_t kLines = 8, kPart = kBlock / kLines;
+
 // Takes `rows` rows of `columns` elements in place, in the order given; `total` has one running result per column.
-template <typename T, bool product>
+// Columns are side by side, or for lines along the last axis each a part of the block: a sum waits for the one before,
+// so several lines take turns.
+template <typename T, bool product, bool is_lines>
 void run_rows(T* x, int64_t rows, int64_t columns, bool exclusive, bool reverse, T* total) {
   for (int64_t i = 0; i < rows; ++i) {
-    T* row = x + (reverse ? rows - 1 - i : i) * columns;
+    T* row = x + (reverse ? rows - 1 - i : i) * (is_lines ? 1 : columns);
     for (int64_t c = 0; c < columns; ++c) {
+      T& at = row[c * (is_lines ? kPart : 1)];
       const T before = total[c];
-      total[c] = join<T, product>(before, row[c]);
-      row[c] = exclusive ? before : total[c];
+      total[c] = join<T, product>(before, at);
+      at = exclusive ? before : total[c];
     }
   }
 }
@@ -46,13 +51,44 @@ class Cumulative final : public Kernel {
   void run(const RunContext& context) override {
     const Status status = view_.set(IntView(*context.in[1])[0], context.in[0]->type.shape);
     if (!status.ok()) return context.report(status);
-    is_float(dtype_) ? run_as<double>(context, DType::kF64) : run_as<int64_t>(context, DType::kI64);
+    if (view_.inner == 1) {
+      is_float(dtype_) ? run_lines<double>(context, DType::kF64) : run_lines<int64_t>(context, DType::kI64);
+    } else {
+      is_float(dtype_) ? run_as<double>(context, DType::kF64) : run_as<int64_t>(context, DType::kI64);
+    }
   }
 
  private:
+  // Along the last axis.
+  template <typename T>
+  void run_lines(const RunContext& context, DType wide) {
+    const int64_t n = view_.rows, size = static_cast<int64_t>(dtype_size(dtype_));
+    const char* in = static_cast<const char*>(context.in[0]->data);
+    char* out = static_cast<char*>(context.out[0]->data);
+    const int64_t work = std::max<int64_t>(1, n * kLines);
+    const auto some = [&](int64_t begin, int64_t end, int) {
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t first = unit * kLines, lines = std::min(kLines, view_.outer - first);
+        const int64_t parts = (n + kPart - 1) / kPart;
+        T total[kLines];
+        std::fill_n(total, kLines, T{product});
+        for (int64_t i = 0; i < parts; ++i) {
+          const int64_t at = (reverse_ ? parts - 1 - i : i) * kPart, m = std::min(kPart, n - at);
+          alignas(64) T block[kBlock];
+          for (int64_t l = 0; l < lines; ++l)
+            convert(dtype_, in + ((first + l) * n + at) * size, wide, block + l * kPart, m);
+          run_rows<T, product, true>(block, m, lines, exclusive_, reverse_, total);
+          for (int64_t l = 0; l < lines; ++l)
+            convert(wide, block + l * kPart, dtype_, out + ((first + l) * n + at) * size, m);
+        }
+      }
+    };
+    context.pool->parallel_for((view_.outer + kLines - 1) / kLines, std::max<int64_t>(1, 8192 / work), some);
+  }
+
   template <typename T>
   void run_as(const RunContext& context, DType wide) {
-    constexpr int64_t kColumns = 64;
+    constexpr int64_t kColumns = 256;
     const int64_t pieces = (view_.inner + kColumns - 1) / kColumns;
     const int64_t work = std::max<int64_t>(1, view_.rows * std::min(view_.inner, kColumns));
     context.pool->parallel_for(
@@ -62,17 +98,13 @@ class Cumulative final : public Kernel {
             const int64_t columns = std::min(kColumns, view_.inner - first);
             T total[kColumns];
             std::fill_n(total, columns, T{product});
-            // Blocks of the axis; a row that is not contiguous with the next one is a block of its own.
-            const int64_t length = view_.inner == 1 ? kBlock : 1;
-            const int64_t blocks = (view_.rows + length - 1) / length;
-            for (int64_t i = 0; i < blocks; ++i) {
-              const int64_t row = (reverse_ ? blocks - 1 - i : i) * length;
-              const int64_t rows = std::min(length, view_.rows - row);
+            for (int64_t i = 0; i < view_.rows; ++i) {
+              const int64_t row = reverse_ ? view_.rows - 1 - i : i;
               const int64_t at = (unit / pieces * view_.rows + row) * view_.inner + first;
               Block block;
-              convert(dtype_, offset(context.in[0]->data, at, dtype_size(dtype_)), wide, block.bytes, rows * columns);
-              run_rows<T, product>(reinterpret_cast<T*>(block.bytes), rows, columns, exclusive_, reverse_, total);
-              convert(wide, block.bytes, dtype_, offset(context.out[0]->data, at, dtype_size(dtype_)), rows * columns);
+              convert(dtype_, offset(context.in[0]->data, at, dtype_size(dtype_)), wide, block.bytes, columns);
+              run_rows<T, product, false>(reinterpret_cast<T*>(block.bytes), 1, columns, exclusive_, reverse_, total);
+              convert(wide, block.bytes, dtype_, offset(context.out[0]->data, at, dtype_size(dtype_)), columns);
             }
           }
         });

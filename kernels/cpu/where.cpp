@@ -1,5 +1,8 @@
 // Where: a choice between two operands, element by element. Elements are moved, not computed, so only their size
 // counts.
+#include <algorithm>
+#include <cstring>
+
 #include "kernels/cpu/elementwise.h"
 #include "kernels/infer.h"
 
@@ -44,8 +47,11 @@ void rows(const void* const* in, const int* step, void* out, int64_t n) {
   T* y = static_cast<T*>(out);
   if (step[0] == 0) {
     const T* source = *cond != 0 ? a : b;
-    const int source_step = *cond != 0 ? step[1] : step[2];
-    for (int64_t i = 0; i < n; ++i) y[i] = source[source_step * i];
+    if ((*cond != 0 ? step[1] : step[2]) == 0) {
+      std::fill_n(y, n, *source);
+    } else {
+      std::memcpy(y, source, static_cast<size_t>(n) * sizeof(T));
+    }
   } else if (step[1] != 0) {
     step[2] != 0 ? choose<T, 1, 1>(cond, a, b, y, n) : choose<T, 1, 0>(cond, a, b, y, n);
   } else {

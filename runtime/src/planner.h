@@ -40,6 +40,7 @@ class Planner {
   bool is_pointwise(const PlanNode& conv) const;
   void fuse_requantization();  // planner_quantized.cpp
   void fuse_log_softmax();     // planner_softmax.cpp
+  void fuse_spelled();         // planner_spelled.cpp
   void fuse_attention();       // planner_attention.cpp
   void drop_dead();
 

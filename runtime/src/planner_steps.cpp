@@ -62,6 +62,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   fuse();
   fuse_requantization();
   fuse_log_softmax();
+  fuse_spelled();
   drop_dead();
   pair_convolutions();
   fuse_gates();
