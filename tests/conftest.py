@@ -2,7 +2,7 @@
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"
@@ -10,6 +10,7 @@ os.environ["MINNOW_CALIBRATION"] = "off"
 
 # The same examples in every run, so that a change is judged by what it changes. To search further than that:
 # ./dev test tests/optimizer --hypothesis-profile=search
-settings.register_profile("repeatable", derandomize=True)
+# How fast examples are made says something of the machine only, which others may be using.
+settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.register_profile("search", print_blob=True)
 settings.load_profile("repeatable")
