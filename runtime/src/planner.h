@@ -33,7 +33,8 @@ class Planner {
   void set_types(const PlanNode& node, const std::vector<TensorType>& types);
 
   // planner_fuse.cpp: fewer nodes
-  std::vector<std::vector<int>> readers() const;
+  std::vector<std::vector<int>> readers() const;  // of each value, as indices of nodes_; -1 for others
+  std::vector<int> producers() const;             // of each value; -1 where none of nodes_ makes it
   void fuse();
   void pair_convolutions();
   void fuse_gates();

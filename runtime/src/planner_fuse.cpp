@@ -75,6 +75,14 @@ std::vector<std::vector<int>> Planner::readers() const {
   return readers;
 }
 
+std::vector<int> Planner::producers() const {
+  std::vector<int> producers(stage_.values.size(), -1);
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    for (int v : nodes_[i].out)
+      if (v >= 0) producers[static_cast<size_t>(v)] = static_cast<int>(i);
+  return producers;
+}
+
 void Planner::fuse() {
   std::vector<std::vector<int>> readers = this->readers();
   std::vector<bool> gone(nodes_.size());
@@ -158,12 +166,10 @@ void Planner::fuse() {
 void Planner::fuse_gates() {
   const std::vector<std::vector<int>> readers = this->readers();
   const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
-  std::vector<int> producer(stage_.values.size(), -1);
+  const std::vector<int> producer = producers();
   std::vector<bool> gone(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
     PlanNode& conv = nodes_[i];
-    for (int v : conv.out)
-      if (v >= 0) producer[static_cast<size_t>(v)] = static_cast<int>(i);
     if (!is(conv, "Conv") || conv.in.size() > kResidual + 1 || !is_pointwise(conv)) continue;
     const int made = producer[static_cast<size_t>(conv.in[0])];
     if (made < 0 || !is(nodes_[static_cast<size_t>(made)], "Mul")) continue;

@@ -5,10 +5,7 @@ namespace minnow {
 
 void Planner::fuse_log_softmax() {
   const std::vector<std::vector<int>> readers = this->readers();
-  std::vector<int> producer(stage_.values.size(), -1);
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    for (int v : nodes_[i].out)
-      if (v >= 0) producer[static_cast<size_t>(v)] = static_cast<int>(i);
+  const std::vector<int> producer = producers();
   // The node that makes `v` for so many readers, if it is of this op.
   const auto made_by = [&](int v, std::string_view op, size_t uses) -> const PlanNode* {
     const int i = v < 0 ? -1 : producer[static_cast<size_t>(v)];

@@ -7,10 +7,7 @@ namespace minnow {
 
 // Nodes that become needless are left for drop_dead().
 void Planner::fuse_spelled() {
-  std::vector<int> producer(stage_.values.size(), -1);
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    for (int v : nodes_[i].out)
-      if (v >= 0) producer[static_cast<size_t>(v)] = static_cast<int>(i);
+  const std::vector<int> producer = producers();
   const auto type = [&](int v) -> const TensorType& { return stage_.values[static_cast<size_t>(v)].type; };
   // The node that makes an operand, if it is of this op.
   const auto made_by = [&](const PlanNode* of, size_t operand, std::string_view op) -> const PlanNode* {
