@@ -10,13 +10,6 @@ struct Work {
   double bytes = 0;       // weights that come from memory
 };
 
-// What the processor does per second, one thread. The defaults are those of a server core of 2023.
-struct Machine {
-  double products = 5.1e9;
-  double bytes = 14e9;
-};
-
-const Machine& machine();
 // From what was measured: floating-point operations, and bytes read, per second at the most. To be called before the
 // first kernel is put in shape; the choices of a process do not change while it runs.
 void calibrate_machine(double flops, double bytes);
