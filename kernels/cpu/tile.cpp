@@ -51,6 +51,11 @@ HWY_INLINE void keep_pointer(T*& p) {
 // The part of the weights that comes to the first-level cache meanwhile: so many floats ahead.
 constexpr int kAhead = 128;
 
+// What the next run of steps reads comes to the first-level cache meanwhile: it lies elsewhere, and another core may
+// have it. Runs of many steps ask for a little at each, so that the caches can follow; the others when they begin.
+template <int NB>
+constexpr bool kAsksSteadily = kLanes >= 16 && NB > 1;
+
 template <int NB, int R>
 void tile(const Tile& t) {
   const D d;
@@ -103,12 +108,15 @@ void tile(const Tile& t) {
   [[maybe_unused]] const char* prefetch = t.prefetch != nullptr ? t.prefetch : reinterpret_cast<const char*>(t.w);
   [[maybe_unused]] const int64_t prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
   for (const TileSteps& s : t.steps) {
+    const int64_t next_step = kAsksSteadily<NB> && s.length > 0 && s.length <= 8 * kLanes ? R * stride / s.length : 0;
     for (int64_t o = 0; o < s.outer; ++o) {
       for (int64_t m = 0; m < s.middle; ++m) {
         const float* HWY_RESTRICT w = t.w + s.w + o * s.w_outer + m * s.w_middle;
         const float* row = t.in + s.in + o * s.in_outer + m * s.in_middle;
-        if constexpr (kLanes < 16) {  // longer vectors have the more time for it, the more numbers a run of steps has
-          const float* next = row + (m + 1 < s.middle ? s.in_middle : s.in_outer - m * s.in_middle);
+        const float* next = m + 1 < s.middle  ? row + s.in_middle
+                            : o + 1 < s.outer ? row + s.in_outer - m * s.in_middle
+                                              : t.in + s.in + R * stride;
+        if constexpr (!kAsksSteadily<NB>) {
 #pragma GCC unroll 8
           for (int i = 0; i <= R * kLanes / 16; ++i) __builtin_prefetch(next + 16 * i, 0, 3);
         }
@@ -120,6 +128,10 @@ void tile(const Tile& t) {
             if constexpr (NB > 1) {  // with one block the load units have no time left for it
               __builtin_prefetch(prefetch, 0, 2);
               prefetch += prefetch_step;
+            }
+            if constexpr (kAsksSteadily<NB>) {
+              __builtin_prefetch(next, 0, 3);
+              next += next_step;
             }
             V weight[NB];
 #pragma GCC unroll 4
