@@ -152,7 +152,7 @@ class Frontend:
         """Registers the translation of operators; several ranges of versions may stand side by side."""
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
-            mapping = _inspect(function, since, until)
+            mapping = inspect_mapping(function, since, until)
             for name in names:
                 self.mappings.setdefault(name, []).append(mapping)
             return function
@@ -220,7 +220,8 @@ class Frontend:
         return result if isinstance(result, tuple) else (result,)
 
 
-def _inspect(function: Callable[..., Any], since: int, until: int | None) -> Mapping_:
+def inspect_mapping(function: Callable[..., Any], since: int = 1, until: int | None = None) -> Mapping_:
+    """A translation function and what its signature says."""
     names, attrs, variadic, required, wants_node = [], {}, False, 0, False
     for p in list(inspect.signature(function).parameters.values())[1:]:
         if p.name == "node":

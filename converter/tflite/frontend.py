@@ -1,0 +1,110 @@
+"""The TFLite frontend object, to which the families register, and the test for the format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minnow.converter.base import Call, Description, Frontend, Mapping_, inspect_mapping
+from minnow.schema.ir import Model, TensorType
+
+if TYPE_CHECKING:
+    from minnow.converter.tflite.document import Operator, Tensor
+    from minnow.converter.tflite.quantization import Quantization
+
+Function = Callable[..., Any]
+
+
+@dataclass
+class Operation(Call):
+    """An operator while it is translated.
+
+    Attributes:
+        operator: as it stands in the file.
+        tensors_in, tensors_out: what the file says of its operands (None: left out) and results.
+    """
+
+    operator: Operator = field(kw_only=True)
+    tensors_in: list[Tensor | None] = field(kw_only=True)
+    tensors_out: list[Tensor] = field(kw_only=True)
+
+    def quant(self, i: int) -> Quantization | None:
+        """How the numbers of operand `i` stand for real ones; None: they are the numbers."""
+        tensor = self.tensors_in[i] if i < len(self.tensors_in) else None
+        return None if tensor is None else tensor.quant
+
+    def quant_out(self, i: int = 0) -> Quantization | None:
+        """How the numbers of result `i` stand for real ones; None: they are the numbers."""
+        return self.tensors_out[i].quant if i < len(self.tensors_out) else None
+
+    def type_out(self, i: int = 0) -> TensorType:
+        """The type that the file declares for result `i`. Raises UnsupportedError where we have none like it."""
+        return self.tensors_out[i].type
+
+
+class TFLiteFrontend(Frontend):
+    """Mappings by the schema's name of the operator ("CONV_2D"), or by the code of a custom one.
+
+    Attributes:
+        quantized_mappings: translations for operands that are quantized; NotImplemented leaves the call to the others.
+        moving: operators that only move numbers, so that quanta pass as they are.
+        raw: operators that read and write the numbers as they are stored, whatever these stand for.
+        complex: operators that know complex numbers, which are pairs along a new last axis.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.quantized_mappings: dict[str, Mapping_] = {}
+        self.moving: set[str] = set()
+        self.raw: set[str] = set()
+        self.complex: set[str] = set()
+
+    def op(self, *names: str, since: int = 1, until: int | None = None, moves: bool = False, raw: bool = False,
+           complex: bool = False) -> Callable[[Function], Function]:  # fmt: skip
+        """Registers the translation of operators in float, or of what only moves numbers.
+
+        Args:
+            moves: the results hold numbers of the operands only: the function is called with quanta, too, all of one
+                quantization, which is that of the results.
+            raw: the function gets and gives the numbers as they are stored.
+            complex: the function looks after complex operands itself: pairs of numbers along a last axis.
+        """
+        for which, table in ((moves, self.moving), (raw, self.raw), (complex, self.complex)):
+            if which:
+                table.update(names)
+        return super().op(*names, since=since, until=until)
+
+    def quantized(self, *names: str) -> Callable[[Function], Function]:
+        """Registers the translation of operators for quantized operands.
+
+        It is asked first where any operand or result is quantized, and gets the quanta; `node.quant(i)` and
+        `node.quant_out(i)` say what they mean. NotImplemented leaves the call to the float mapping.
+        """
+
+        def add(function: Function) -> Function:
+            self.quantized_mappings.update(dict.fromkeys(names, inspect_mapping(function)))
+            return function
+
+        return add
+
+
+def _sniff(path: Path, head: bytes) -> bool:
+    """A FlatBuffer has its identifier behind the offset of the root."""
+    return head[4:8] == b"TFL3" or (path.suffix.lower() in (".tflite", ".lite") and len(head) < 8)
+
+
+def _read(path: Path, **options: Any) -> Model:
+    from minnow.converter.tflite.reader import read
+
+    return read(path, **options)
+
+
+def _describe(path: Path) -> Description:
+    from minnow.converter.tflite.description import describe
+
+    return describe(path)
+
+
+frontend = TFLiteFrontend("tflite", _sniff, _read, _describe, (".tflite", ".lite"))
