@@ -406,6 +406,26 @@ nb::tuple plan_arena(const std::vector<std::vector<int64_t>>& lifetimes) {
   return nb::make_tuple(offsets, size);
 }
 
+// The numbers that the session remembers, copied.
+nb::list states_of(Session& session) {
+  const std::vector<Tensor>* tensors = nullptr;
+  raise_if(session.states(&tensors));
+  nb::list list;
+  for (const Tensor& tensor : *tensors) {
+    Buffer copy;
+    raise_if(Buffer::make(tensor.type.bytes(), &copy));
+    if (tensor.type.bytes() > 0) std::memcpy(copy.data(), tensor.data, static_cast<size_t>(tensor.type.bytes()));
+    list.append(to_array(tensor.type, std::move(copy)));
+  }
+  return list;
+}
+
+void reset_session(Session& session, const nb::object& arrays) {
+  if (arrays.is_none()) return raise_if(session.reset());
+  const std::vector<Tensor> tensors = to_tensors(nb::cast<nb::list>(arrays));
+  raise_if(session.reset(&tensors));
+}
+
 }  // namespace
 }  // namespace minnow
 
@@ -417,6 +437,17 @@ NB_MODULE(_engine, m) {
           "inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape, container).")
       .def_prop_ro(
           "outputs", [](Session& s) { return info_rows(s.outputs()); }, "List of (name, dtype, shape, container).")
+      .def_prop_ro(
+          "state_infos",
+          [](Session& s) {
+            std::vector<TensorInfo> infos;
+            for (const State& state : s.model().states) infos.push_back(state.info);
+            return info_rows(infos);
+          },
+          "List of (name, dtype, shape, container).")
+      .def("states", &states_of, "Arrays of what is remembered from run to run.")
+      .def("reset", &reset_session, nb::arg("arrays").none(),
+           "Back to the numbers of the file, or to these, in order.")
       .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
       .def_prop_ro("stats",

@@ -87,6 +87,7 @@ class Session:
         self._engine = engine
         self.inputs = [TensorInfo(*row) for row in engine.inputs]
         self.outputs = [TensorInfo(*row) for row in engine.outputs]
+        self._states = [TensorInfo(*row) for row in engine.state_infos]
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The model's outputs by name.
@@ -102,6 +103,29 @@ class Session:
         """
         results = self._engine.run(self._arrays(inputs))
         return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
+
+    @property
+    def states(self) -> dict[str, Array]:
+        """What the model remembers from run to run, by name: copies of the numbers that the next run begins with."""
+        return {info.name: array for info, array in zip(self._states, self._engine.states(), strict=True)}
+
+    def reset(self, states: Mapping[str, Any] | None = None) -> None:
+        """Forgets what the runs so far have changed, so that the next run is like the first one.
+
+        Args:
+            states: instead of the numbers of the file those to go on with, as `states` gave them.
+
+        Raises:
+            UsageError: a state is unknown, or has a wrong shape or type.
+        """
+        if states is None:
+            self._engine.reset(None)
+            return
+        names = [info.name for info in self._states]
+        if unknown := [name for name in states if name not in names]:
+            raise UsageError(f"the model has no state '{unknown[0]}'", hint=f"its states: {', '.join(names) or 'none'}")
+        merged = {**self.states, **states}
+        self._engine.reset([_to_array(merged[info.name], info) for info in self._states])
 
     def profile(self, inputs: Mapping[str, Any], runs: int = 10) -> list[dict[str, Any]]:
         """Mean times of the nodes over some runs, in order of execution.

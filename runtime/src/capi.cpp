@@ -204,6 +204,13 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
   });
 }
 
+minnow_code minnow_reset(minnow_session* session) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return session->session->reset();
+  });
+}
+
 minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, int32_t runs,
                            const minnow_profile_row** rows, size_t* num_rows) {
   return answer([&]() -> Status {

@@ -14,4 +14,10 @@ std::vector<int> output_sources(const Graph& graph) {
   return values;
 }
 
+TensorType State::type() const {
+  TensorType type{info.dtype, Layout::kPlain, Shape()};
+  for (const Dim& dim : info.dims) type.shape.push_back(dim.size);
+  return type;
+}
+
 }  // namespace minnow

@@ -63,11 +63,20 @@ struct TensorInfo {
   bool is_narrowed = false;  // an i64 that the file holds as i32: numbers must fit
 };
 
+// What the model remembers from run to run: the last inputs and outputs of the main graph, which the session connects.
+struct State {
+  TensorInfo info;  // of the input; all extents are numbers
+  std::string initial;  // the bytes it begins with; "": zeros
+
+  TensorType type() const;
+};
+
 struct Model {
   std::string path;  // "" when loaded from memory
   Graph main;
   std::vector<Graph> graphs;
-  std::vector<TensorInfo> inputs, outputs;
+  std::vector<TensorInfo> inputs, outputs;  // without those of states
+  std::vector<State> states;
   std::vector<std::shared_ptr<const MappedFile>> files;  // what constants point into
   Buffer copy;                                           // the same, when loaded from memory
   int64_t weight_bytes = 0;                              // of all constants, as tensors

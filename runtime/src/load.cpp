@@ -85,6 +85,25 @@ bool read_types(const std::string& text, std::map<std::string, DType>* types) {
   return true;
 }
 
+// Two hexadecimal digits per byte; false when the text is something else.
+bool read_bytes(const std::string& text, std::string* bytes) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  if (text.size() % 2 != 0) return false;
+  for (size_t i = 0; i < text.size(); i += 2) {
+    const int high = digit(text[i]), low = digit(text[i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes->push_back(static_cast<char>(high * 16 + low));
+  }
+  return true;
+}
+
+// The element becomes the last one.
+template <typename T>
+void move_to_end(std::vector<T>* list, size_t i) {
+  std::rotate(list->begin() + static_cast<std::ptrdiff_t>(i), list->begin() + static_cast<std::ptrdiff_t>(i) + 1,
+              list->end());
+}
+
 class Loader {
  public:
   Loader(const uint8_t* data, int64_t size, Model* model)
@@ -288,7 +307,45 @@ class Loader {
       }
       graph.outputs[i] = decoder.finish_output(graph.outputs[i], std::move(attrs));
     }
+    const auto states = pairs.find("minnow.states");
+    if (states != pairs.end() && !connect_states(states->second))
+      return fail(Code::kFormat, "its metadata 'minnow.states' is damaged");
     return ok();
+  }
+
+  // `[{"input", "output", "value"}...]`: takes those inputs and outputs from the caller's view. False when that is
+  // something else, or does not fit the graph.
+  bool connect_states(const std::string& text) {
+    Json json;
+    if (!parse_json(text, &json) || json.kind != Json::kArray) return false;
+    Graph& graph = model_.main;
+    for (const Json& row : json.items) {
+      const Json *input = row.find("input"), *output = row.find("output"), *value = row.find("value");
+      if (input == nullptr || output == nullptr) return false;
+      const auto place = [](const std::vector<TensorInfo>& infos, const std::string& name) {
+        return static_cast<size_t>(
+            std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; }) -
+            infos.begin());
+      };
+      const size_t i = place(model_.inputs, input->text), o = place(model_.outputs, output->text);
+      if (i == model_.inputs.size() || o == model_.outputs.size()) return false;
+      State state{model_.inputs[i], ""};
+      const auto is_open = [](const Dim& d) { return d.size < 0; };
+      if (!state.info.has_rank || !state.info.container.empty() || state.info.dims.size() > kMaxRank ||
+          std::any_of(state.info.dims.begin(), state.info.dims.end(), is_open))
+        return false;
+      if (value != nullptr && !read_bytes(value->text, &state.initial)) return false;
+      const auto bytes = static_cast<int64_t>(state.initial.size());
+      if (value != nullptr && bytes != state.type().bytes()) return false;
+      model_.inputs.erase(model_.inputs.begin() + static_cast<std::ptrdiff_t>(i));
+      model_.outputs.erase(model_.outputs.begin() + static_cast<std::ptrdiff_t>(o));
+      move_to_end(&graph.inputs, i);
+      move_to_end(&graph.input_types, i);
+      if (!graph.input_ranks.empty()) move_to_end(&graph.input_ranks, i);
+      move_to_end(&graph.outputs, o);
+      model_.states.push_back(std::move(state));
+    }
+    return true;
   }
 
   // Loops hand through what they only read; mostly nobody wants it back.

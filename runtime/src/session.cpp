@@ -40,13 +40,39 @@ const int64_t* first_wide(const Tensor& tensor) {
   return found == end ? nullptr : found;
 }
 
+// Outputs of the model go to the caller's sink, those behind them to the states.
+class StatefulSink final : public OutputSink {
+ public:
+  StatefulSink(OutputSink& outputs, size_t num_outputs, States& states)
+      : outputs_(outputs), num_outputs_(num_outputs), states_(states) {}
+  void* memory(int index, const TensorType& type) override {
+    const auto i = static_cast<size_t>(index);
+    if (i < num_outputs_) return outputs_.memory(index, type);
+    void* next = states_.next(i - num_outputs_, type);
+    if (next == nullptr) misfit_ = static_cast<int>(i - num_outputs_);
+    return next;
+  }
+  bool wants(int index) const override {
+    return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index);
+  }
+  // A state whose next numbers were of another type; -1: none.
+  int misfit() const { return misfit_; }
+
+ private:
+  OutputSink& outputs_;
+  size_t num_outputs_;
+  States& states_;
+  int misfit_ = -1;
+};
+
 }  // namespace
 
 Session::Session(std::shared_ptr<const Model> model, int threads, Precision precision)
     : model_(std::move(model)),
       outputs_(model_->outputs),
       pool_(threads),
-      executor_(*model_, model_->main, Environment{&pool_, precision}) {}
+      executor_(*model_, model_->main, Environment{&pool_, precision}),
+      states_(*model_) {}
 
 Status Session::create(std::shared_ptr<const Model> model, int threads, Precision precision,
                        std::unique_ptr<Session>* out) {
@@ -77,9 +103,10 @@ void Session::learn_output_types() {
     }
     types.push_back(type);
   }
+  for (const State& state : model_->states) types.push_back(state.type());
   std::vector<TensorType> results;
   if (!executor_.prepare(types).ok() || !executor_.output_types(&results)) return;  // run() will tell
-  for (size_t i = 0; i < results.size(); ++i) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
     TensorInfo& info = outputs_[i];
     if (!info.container.empty()) continue;
     info.dtype = results[i].dtype;
@@ -136,22 +163,44 @@ Status Session::check(const std::vector<Tensor>& given) {
 }
 
 Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
-  types_.clear();
-  data_.clear();
-  for (const Tensor& tensor : inputs) {
-    types_.push_back(tensor.type);
-    data_.push_back(tensor.data);
-  }
   return guarded([&]() -> Status {
+    MINNOW_RETURN_IF_ERROR(states_.begin());
+    types_.clear();
+    data_.clear();
+    for (const std::vector<Tensor>* tensors : {&inputs, &states_.current()}) {
+      for (const Tensor& tensor : *tensors) {
+        types_.push_back(tensor.type);
+        data_.push_back(tensor.data);
+      }
+    }
     MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
-    return executor_.run(data_, sink);
+    StatefulSink all(sink, outputs_.size(), states_);
+    const Status status = executor_.run(data_, all);
+    if (all.misfit() < 0) return status;
+    const State& state = model_->states[static_cast<size_t>(all.misfit())];
+    return fail(Code::kFormat, "the state '%s' gets another type or shape than it has", state.info.name.c_str());
   });
 }
 
 Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink) {
   std::lock_guard<std::mutex> lock(mutex_);
   MINNOW_RETURN_IF_ERROR(check(inputs));
-  return run_unlocked(inputs, sink);
+  MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
+  states_.advance();
+  return ok();
+}
+
+Status Session::states(const std::vector<Tensor>** tensors) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return guarded([&] {
+    *tensors = &states_.current();
+    return states_.begin();
+  });
+}
+
+Status Session::reset(const std::vector<Tensor>* states) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return guarded([&] { return states == nullptr ? states_.reset() : states_.set(*states); });
 }
 
 Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/src/executor.h"
+#include "runtime/src/state.h"
 
 namespace minnow {
 
@@ -31,7 +32,11 @@ class Session {
 
   // One plain, contiguous tensor per input, in the order of inputs(). One run at a time; others wait.
   Status run(const std::vector<Tensor>& inputs, OutputSink& sink);
-  // Mean times of each node over some runs, in order of execution.
+  // What the model remembers: the numbers of Model::states, in their order, to look at while nothing runs.
+  Status states(const std::vector<Tensor>** tensors);
+  // Forgets what runs have changed: back to the numbers of the file, or to others.
+  Status reset(const std::vector<Tensor>* states = nullptr);
+  // Mean times of each node over some runs, in order of execution. They leave the states as they are.
   Status profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows);
   SessionStats stats();
   // Writes all weights packed so far to the file that is looked for beside the model, or to another.
@@ -48,6 +53,7 @@ class Session {
   std::vector<TensorInfo> outputs_;
   ThreadPool pool_;
   Executor executor_;
+  States states_;
   std::mutex mutex_;
   // Of the latest run; kept, so that the next one allocates nothing.
   std::vector<TensorType> types_;

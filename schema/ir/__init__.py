@@ -5,7 +5,7 @@ Everything a pass needs is here by name: `Graph`, `Node`, `Value`, `TensorType`,
 
 from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob, PackedBlob, unpack_codes
 from minnow.schema.ir.dtype import DType
-from minnow.schema.ir.graph import Graph, Model, Node, Value
+from minnow.schema.ir.graph import Graph, Model, Node, State, Value
 from minnow.schema.ir.type import UNKNOWN, Dim, TensorType
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Model",
     "Node",
     "PackedBlob",
+    "State",
     "TensorType",
     "Value",
     "unpack_codes",

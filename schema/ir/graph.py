@@ -435,6 +435,20 @@ class Graph:
         return f"<Graph {self.name}: {len(self.params)} inputs, {self._len} nodes, {len(self.outputs)} outputs>"
 
 
+@dataclass(frozen=True)
+class State:
+    """What a model remembers: an output that is the input of the next run.
+
+    Attributes:
+        input, output: names of the two, of one type, whose extents are numbers.
+        value: what the first run gets.
+    """
+
+    input: str
+    output: str
+    value: Array
+
+
 @dataclass
 class Model:
     """A graph and what the file says besides.
@@ -442,6 +456,7 @@ class Model:
     Attributes:
         graph: the main graph.
         inputs, outputs: names and types as the source model declares them; the session shows these to the user.
+        states: what a run hands on to the next one: a session feeds it back, and does not show it to the user.
         source: format it came from ("onnx", "mnn", ...).
         metadata: free key/value pairs of the source file.
         notices: what the user should know about the conversion, one sentence each.
@@ -453,9 +468,28 @@ class Model:
     source: str = "onnx"
     metadata: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+
+    @property
+    def user_inputs(self) -> list[tuple[str, TensorType]]:
+        """The inputs that the user gives: all but the states."""
+        remembered = {s.input for s in self.states}
+        return [(n, t) for n, t in self.inputs if n not in remembered]
+
+    @property
+    def user_outputs(self) -> list[tuple[str, TensorType]]:
+        """The outputs that the user gets: all but the next states."""
+        remembered = {s.output for s in self.states}
+        return [(n, t) for n, t in self.outputs if n not in remembered]
 
     def clone(self) -> Model:
         """A copy with its own graph; the blobs are shared."""
         return Model(
-            self.graph.clone(), [*self.inputs], [*self.outputs], self.source, {**self.metadata}, [*self.notices]
+            self.graph.clone(),
+            [*self.inputs],
+            [*self.outputs],
+            self.source,
+            {**self.metadata},
+            [*self.notices],
+            [*self.states],
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from minnow.schema.errors import FormatError, MinnowError, ModelError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
-from minnow.schema.mnn import wire
+from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_if, decode_loop
@@ -79,6 +79,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     model.inputs = [(p.name, declared["minnow.inputs"].get(p.name, p.type)) for p in graph.params]
     types = [v.type for v in graph.outputs]
     model.outputs = [(n, declared["minnow.outputs"].get(n, t)) for n, t in zip(results, types, strict=True)]
+    model.states = state.parse(model.metadata.pop("minnow.states", "[]"), model)
     return model
 
 

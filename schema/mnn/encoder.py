@@ -16,7 +16,7 @@ from minnow.schema.errors import InternalError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.graph import RET
-from minnow.schema.mnn import wire
+from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.mnn.container import row
 from minnow.schema.mnn.control import CONTROL
@@ -131,6 +131,8 @@ def _metadata(model: Model, file: FileWriter) -> bytes:
         return json.dumps([row(n, t) for n, t in values], separators=(",", ":"))
 
     meta = {**model.metadata, "minnow.inputs": rows(model.inputs), "minnow.outputs": rows(model.outputs)}
+    if model.states:
+        meta["minnow.states"] = json.dumps([state.row(s) for s in model.states], separators=(",", ":"))
     if file.scanned:
         meta["minnow.scanned"] = rows(file.scanned)
     if file.types:

@@ -150,6 +150,9 @@ MINNOW_API minnow_code minnow_output_info(const minnow_session* session, size_t 
 MINNOW_API minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                   minnow_tensor* outputs, size_t num_outputs);
 
+/* Forgets what a streaming model remembers from run to run: the next run is like the first one. */
+MINNOW_API minnow_code minnow_reset(minnow_session* session);
+
 /* Times each node over some runs. The rows belong to the session, until the next call of this function for it. */
 MINNOW_API minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                       int32_t runs, const minnow_profile_row** rows, size_t* num_rows);
