@@ -65,7 +65,7 @@ struct TensorInfo {
 
 // What the model remembers from run to run: the last inputs and outputs of the main graph, which the session connects.
 struct State {
-  TensorInfo info;  // of the input; all extents are numbers
+  TensorInfo info;      // of the input; all extents are numbers
   std::string initial;  // the bytes it begins with; "": zeros
 
   TensorType type() const;

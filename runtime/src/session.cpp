@@ -52,9 +52,7 @@ class StatefulSink final : public OutputSink {
     if (next == nullptr) misfit_ = static_cast<int>(i - num_outputs_);
     return next;
   }
-  bool wants(int index) const override {
-    return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index);
-  }
+  bool wants(int index) const override { return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index); }
   // A state whose next numbers were of another type; -1: none.
   int misfit() const { return misfit_; }
 

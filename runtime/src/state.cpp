@@ -12,9 +12,7 @@ bool same(const TensorType& a, const TensorType& b) {
 
 }  // namespace
 
-Status States::begin() {
-  return current_.size() == model_.states.size() ? ok() : reset();
-}
+Status States::begin() { return current_.size() == model_.states.size() ? ok() : reset(); }
 
 Status States::reset() {
   const size_t n = model_.states.size();

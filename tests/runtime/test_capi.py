@@ -14,7 +14,7 @@ from engine_oracle import f32, model_of, normal
 
 import minnow
 from minnow.runtime import _engine
-from minnow.schema.ir import DType, Graph, TensorType
+from minnow.schema.ir import DType, Graph, Model, State, TensorType
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
@@ -209,3 +209,30 @@ def test_the_header_is_plain_c_and_cpp(compiler, standard, tmp_path):
     source.write_text('#include "minnow/minnow.h"\nint main(void) { return (int)minnow_num_inputs(0); }\n')
     flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
     subprocess.run([compiler, *flags, "-I", HEADER.parents[1], source], check=True)
+
+
+def test_reset_forgets_what_runs_have_changed(api, tmp_path):
+    graph = Graph()
+    x, total = (graph.add_param(TensorType(DType.F32, (2,)), name) for name in ("x", "total"))
+    graph.outputs = [Builder(graph).Add(x, total)] * 2
+    model = Model(graph, [("x", x.type), ("total", x.type)], [("y", x.type), ("next", x.type)])
+    model.states = [State("total", "next", np.ones(2, np.float32))]
+    path = tmp_path / "m.mnn"
+    path.write_bytes(encode(model))
+    handle, s = c.c_void_p(), c.c_void_p()
+    assert api.minnow_load_file(str(path).encode(), c.byref(handle)) == OK
+    assert api.minnow_create_session(handle, None, c.byref(s)) == OK
+    api.minnow_free_model(handle)
+    assert api.minnow_num_inputs(s) == 1
+    one = c.c_size_t(1)
+
+    def run():
+        out = Tensor()
+        assert api.minnow_run(s, c.byref(tensor(np.ones(2, np.float32))), one, c.byref(out), one) == OK
+        return array_of(out).tolist()
+
+    assert [run(), run()] == [[2, 2], [3, 3]]
+    assert api.minnow_reset(s) == OK
+    assert run() == [2, 2]
+    assert api.minnow_reset(None) == USAGE
+    api.minnow_free_session(s)
