@@ -1,8 +1,10 @@
 // The op ConvInteger: convolution of 8-bit integers less their zero points, in i32. The planner adds three inputs where
-// the sums are brought to 8 bits at once: what is added to them, a factor, and the zero point of the results. The image
+// the sums are requantized at once (requantize.h). The image
 // is copied once, with its padding (which stands for zero points), so that what lies under one tap of all windows is a
 // part of it as it lies.
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_integer.h"
+#include "kernels/cpu/requantize.h"
 #include "kernels/cpu/window.h"
 #include "kernels/infer.h"
 
@@ -49,6 +51,7 @@ class ConvInteger final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
+    attrs_ = &node.attrs;
     group_ = node.attrs.i("group", 1);
     MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window_));
     window_ = as_3d(window_);
@@ -88,7 +91,7 @@ class ConvInteger final : public Kernel {
     context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
     });
-    const Requantization quantized = read_requantization(context);
+    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     if (is_depthwise()) return convolve_planes(context, image, weights, quantized, scratch_space);
     const uint32_t* sums = weights + outs_ * steps();
     for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
@@ -268,15 +271,15 @@ class ConvInteger final : public Kernel {
       p.start = starts + g * rows;
       const int64_t out = plane * rows * out_size + z * out_[1] * out_[2], width = integer_panel();
       uint32_t* to = static_cast<uint32_t*>(y) + out;
-      const bool gapless = phase_[2] == out_[2], direct = gapless && quantized.scale == nullptr;
+      const bool gapless = phase_[2] == out_[2], direct = gapless && !quantized.active();
       p.c = direct ? to + first : tile;
       p.ldc = direct ? out_size : width;
       gemm_integer(p);
       if (direct) return;
       const auto put = [&](int64_t at, int64_t n, int64_t pixel) {
-        if (quantized.scale != nullptr)
+        if (quantized.active())
           return requantize(quantized, g * rows, rows, reinterpret_cast<int32_t*>(tile) + at, width, n,
-                            static_cast<uint8_t*>(y) + out + pixel, out_size);
+                            offset(y, out + pixel, dtype_size(quantized.to)), out_size);
         for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * width + at, n, to + r * out_size + pixel);
       };
       gapless ? put(0, columns, first) : for_segments(first, columns, put);
@@ -304,12 +307,12 @@ class ConvInteger final : public Kernel {
       for (int64_t line = begin; line < end; ++line) {
         const int64_t plane = line / lines, z = line % lines / out_[1], row = line % out_[1], o = plane % outs_;
         const int32_t* from = reinterpret_cast<const int32_t*>(image) + plane / rows * plane_;
-        const bool direct = quantized.scale == nullptr;
+        const bool direct = !quantized.active();
         int32_t* to = direct ? static_cast<int32_t*>(y) + line * n
                              : reinterpret_cast<int32_t*>(scratch_space) + worker * scratch();
         convolve_lanes(from + (z * phase_[1] + row) * phase_[2], offset_.data(),
                        reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, n, to);
-        if (!direct) requantize(quantized, o, 1, to, n, n, static_cast<uint8_t*>(y) + line * n, n);
+        if (!direct) requantize(quantized, o, 1, to, n, n, offset(y, line * n, dtype_size(quantized.to)), n);
       }
     };
     const int64_t all = context.in[0]->dim(0) * outs_ * lines;
@@ -317,21 +320,7 @@ class ConvInteger final : public Kernel {
     context.pool->parallel_for(all, 1 + 100000 / (n * taps_ + 1), range);
   }
 
-  static Requantization read_requantization(const RunContext& context) {
-    Requantization q;
-    const Tensor *bias = operand(context.in, 4), *scale = operand(context.in, 5), *zero = operand(context.in, 6);
-    if (scale == nullptr) return q;
-    q.scale = scale->as<float>();
-    q.scale_step = scale->count() > 1;
-    if (bias != nullptr) {
-      q.bias = bias->as<int32_t>();
-      q.bias_step = bias->count() > 1;
-    }
-    q.zero = zero == nullptr ? 0 : byte_at(*zero, 0);
-    q.to_signed = context.out[0]->type.dtype == DType::kI8;
-    return q;
-  }
-
+  const Attrs* attrs_ = nullptr;
   Window window_;
   std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
   std::vector<int64_t> offset_;

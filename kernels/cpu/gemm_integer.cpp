@@ -168,39 +168,6 @@ void convolve_taps(const int32_t* lanes, const int64_t* offset, const int32_t* w
   std::memcpy(out, rest, static_cast<size_t>(n) * sizeof(int32_t));
 }
 
-void requantize_rows(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
-                     uint8_t* y, int64_t ldy) {
-  const D32 d32;
-  const hn::Rebind<float, D32> d;
-  const hn::Rebind<uint8_t, D32> d8;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32));
-  // Signed results are computed as unsigned ones, 128 above.
-  const auto zero = hn::Set(d, static_cast<float>(q.zero + (q.to_signed ? 128 : 0))), most = hn::Set(d, 255.0f);
-  const auto flip = hn::Set(d8, static_cast<uint8_t>(q.to_signed ? 0x80 : 0));
-  HWY_ALIGN int32_t rest[hn::MaxLanes(D32())] = {};
-  HWY_ALIGN uint8_t bytes[hn::MaxLanes(D32())];
-  for (int64_t r = 0; r < rows; ++r, x += ldx, y += ldy) {
-    const int64_t row = first_row + r;
-    const auto bias = hn::Set(d32, q.bias == nullptr ? 0 : q.bias[row * q.bias_step]);
-    const auto scale = hn::Set(d, q.scale[row * q.scale_step]);
-    const auto result = [&](auto v) HWY_ATTR {
-      const auto scaled = hn::Mul(hn::ConvertTo(d, hn::Add(v, bias)), scale);
-      const auto whole = hn::Add(hn::Round(scaled), zero);
-      return hn::Xor(hn::DemoteTo(d8, hn::ConvertTo(d32, hn::Min(hn::Max(whole, hn::Zero(d)), most))), flip);
-    };
-    int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) hn::StoreU(result(hn::LoadU(d32, x + i)), d8, y + i);
-    if (i == n) continue;
-    if (n >= lanes) {  // some once more
-      hn::StoreU(result(hn::LoadU(d32, x + n - lanes)), d8, y + n - lanes);
-      continue;
-    }
-    std::memcpy(rest, x, static_cast<size_t>(n) * sizeof(int32_t));
-    hn::Store(result(hn::Load(d32, rest)), d8, bytes);
-    std::memcpy(y, bytes, static_cast<size_t>(n));
-  }
-}
-
 int64_t pair_panel() { return 2 * static_cast<int64_t>(hn::Lanes(D32())); }
 
 }  // namespace minnow::HWY_NAMESPACE
@@ -220,7 +187,6 @@ HWY_EXPORT(pack_lanes);
 HWY_EXPORT(widen_bytes);
 HWY_EXPORT(pack_signed);
 HWY_EXPORT(convolve_taps);
-HWY_EXPORT(requantize_rows);
 
 #if HWY_ARCH_X86_64
 #define MINNOW_VNNI __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
@@ -347,11 +313,6 @@ void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int
 void convolve_lanes(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
                     int32_t* out) {
   HWY_DYNAMIC_DISPATCH(convolve_taps)(lanes, offset, weight, taps, n, out);
-}
-
-void requantize(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
-                uint8_t* y, int64_t ldy) {
-  HWY_DYNAMIC_DISPATCH(requantize_rows)(q, first_row, rows, x, ldx, n, y, ldy);
 }
 
 }  // namespace minnow

@@ -57,16 +57,4 @@ void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int
 void convolve_lanes(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
                     int32_t* out);
 
-// Rows of sums as 8-bit results: saturate(round(float(x + bias) * scale) + zero), halves to even. Row i takes bias[i]
-// and scale[i] where their step is 1, else the first.
-struct Requantization {
-  const int32_t* bias = nullptr;  // may be null
-  const float* scale = nullptr;
-  int bias_step = 0, scale_step = 0;
-  int32_t zero = 0;
-  bool to_signed = false;
-};
-void requantize(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
-                uint8_t* y, int64_t ldy);
-
 }  // namespace minnow

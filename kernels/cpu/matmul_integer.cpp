@@ -1,8 +1,11 @@
-// The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32.
+// The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32. The planner adds three inputs where the
+// sums are requantized at once (requantize.h).
 #include <atomic>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/requantize.h"
 
 namespace minnow {
 namespace {
@@ -50,7 +53,10 @@ class MatMulInteger final : public Kernel {
     }
     offset_.resize(static_cast<size_t>(steps_));
     for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
-    *workspace = 4 * (left_size() + (packed_.empty() ? right_size() : 0));
+    attrs_ = &node.attrs;
+    threads_ = std::max(1, node.threads);
+    tile_ = node.in.size() > 5 ? kRows * integer_panel() : 0;
+    *workspace = 4 * (left_size() + (packed_.empty() ? right_size() : 0) + threads_ * tile_);
     return ok();
   }
 
@@ -90,39 +96,52 @@ class MatMulInteger final : public Kernel {
       for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
     }
     // A task is a block of rows times a panel of columns.
-    constexpr int64_t kRows = 64;
     const int64_t blocks = (s_.m + kRows - 1) / kRows, width = integer_panel();
     const int64_t work = std::min(s_.m, kRows) * width * s_.k;
-    uint32_t* c = reinterpret_cast<uint32_t*>(context.out[0]->as<int32_t>());
-    context.pool->parallel_for(
-        s_.products() * blocks * panels(), 1 + 200000 / (work + 1), [&](int64_t begin, int64_t end, int) {
-          for (int64_t task = begin; task < end; ++task) {
-            const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
-            const int64_t p = task / panels() / blocks;
-            const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m + first;
-            const uint32_t* from_b = matrix(s_.b[static_cast<size_t>(p)]);
-            IntegerProduct product;
-            product.left = left + from_a * steps_;
-            product.right = from_b + panel * panel_size();
-            product.offset = offset_.data();
-            product.steps = steps_;
-            product.rows = std::min(kRows, s_.m - first);
-            product.columns = std::min(width, s_.n - panel * width);
-            product.start = starts + p * s_.m + first;
-            const uint32_t* columns = product.right + steps_ * width;
-            if (!centered.load(std::memory_order_relaxed)) {
-              product.factor = zeros + from_a;
-              product.column = columns;
-            }
-            product.c = c + (p * s_.m + first) * s_.n + panel * width;
-            product.ldc = s_.n;
-            gemm_integer(product);
-            if (columns[2 * width] == 0) continue;
-            for (int64_t i = 0; i < product.rows; ++i)  // columns whose zero points differ from the first one's
-              for (int64_t j = 0; j < product.columns; ++j)
-                product.c[i * s_.n + j] -= sums[from_a + i] * (columns[width + j] - from_b[steps_ * width + width]);
-          }
-        });
+    const Requantization quantized = read_requantization(*attrs_, context, 4, true);
+    uint32_t *c = static_cast<uint32_t*>(context.out[0]->data),
+             *tiles = left + left_size() + (packed_.empty() ? right_size() : 0);
+    const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
+        const int64_t p = task / panels() / blocks;
+        const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m + first;
+        const uint32_t* from_b = matrix(s_.b[static_cast<size_t>(p)]);
+        IntegerProduct product;
+        product.left = left + from_a * steps_;
+        product.right = from_b + panel * panel_size();
+        product.offset = offset_.data();
+        product.steps = steps_;
+        product.rows = std::min(kRows, s_.m - first);
+        product.columns = std::min(width, s_.n - panel * width);
+        product.start = starts + p * s_.m + first;
+        const uint32_t* columns = product.right + steps_ * width;
+        if (!centered.load(std::memory_order_relaxed)) {
+          product.factor = zeros + from_a;
+          product.column = columns;
+        }
+        const int64_t at = (p * s_.m + first) * s_.n + panel * width;
+        product.c = quantized.active() ? tiles + worker * tile_ : c + at;
+        product.ldc = quantized.active() ? width : s_.n;
+        gemm_integer(product);
+        if (columns[2 * width] != 0)  // columns whose zero points differ from the first one's
+          for (int64_t i = 0; i < product.rows; ++i)
+            for (int64_t j = 0; j < product.columns; ++j)
+              product.c[i * product.ldc + j] -=
+                  sums[from_a + i] * (columns[width + j] - from_b[steps_ * width + width]);
+        if (!quantized.active()) continue;
+        Requantization own = quantized;
+        own.bias = quantized.bias == nullptr ? nullptr : quantized.bias + panel * width * quantized.bias_step;
+        own.multiplier = quantized.multiplier + panel * width * quantized.factor_step;
+        own.shift = quantized.shift + panel * width * quantized.factor_step;
+        requantize(own, 0, product.rows, reinterpret_cast<int32_t*>(product.c), width, product.columns,
+                   offset(context.out[0]->data, at, dtype_size(own.to)), s_.n);
+      }
+    };
+    const int64_t tasks = s_.products() * blocks * panels();
+    if (alone) return range(0, tasks, 0);
+    context.pool->parallel_for(tasks, 1 + 200000 / (work + 1), range);
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
@@ -165,8 +184,12 @@ class MatMulInteger final : public Kernel {
     }
   }
 
+  static constexpr int64_t kRows = 64;  // of a block
+
+  const Attrs* attrs_ = nullptr;
   MatMulShape s_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, tile_ = 0;
+  int threads_ = 1;
   std::vector<int64_t> offset_;
   std::vector<uint32_t> packed_;
 };

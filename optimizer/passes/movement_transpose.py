@@ -142,6 +142,8 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
         return Turned(node.attrs) if fits else None
     if operands[0].type.rank != rank:
         return None
+    if node.op in _POINTWISE and all(v.type.rank == 0 or node.op == "LookUp" for v in operands[1:]):
+        return Turned(node.attrs, only_first=True)
     if node.op in _ALONG:
         axis = perm[node.attrs.get("axis", _ALONG[node.op])]
         return Turned({**node.attrs, "axis": axis}, only_first=node.op == "Split")
@@ -161,6 +163,9 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
         return Turned(node.attrs, only_first=True, operands={3: axes})
     return None
 
+
+_POINTWISE = frozenset({"LookUp", "QuantizeLinear", "DequantizeLinear"})
+"""Ops of each element of the first operand, where the others say what is done to all of them alike."""
 
 _ALONG = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "Hardmax": -1}
 """Ops that work along one axis, by the default of their attribute `axis`, and keep the others where they are."""

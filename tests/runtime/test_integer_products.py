@@ -19,7 +19,7 @@ import minnow
 from minnow.runtime import _engine
 from minnow.schema.ir import DType, Graph, Model, TensorType
 from minnow.schema.mnn import encode
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, get
 
 ISAS = ("avx512", "avx2", "sse4")
 Array = np.ndarray[Any, Any]
@@ -184,6 +184,49 @@ def test_brings_sums_to_8_bits(name: str, to: Any, bias: bool, threads: int) -> 
     want = np.clip(np.rint(sums * scale.reshape(per_channel)) + zero, info.min, info.max).astype(to)
     assert np.array_equal(session.run({"x": x})["y"], want)
     assert [row["op"] for row in session.profile({"x": x}, 1)] == ["ConvInteger"]
+
+
+def _sums(b: Any, name: str, x: Any, rng: np.random.Generator) -> Any:
+    """A product or sum in i32, and the shape of what goes with its channels."""
+    weights = rng.integers(-128, 128, (130, 50)).astype(np.int8)
+    if name == "matrix":
+        return b.MatMulInteger(x, weights.T, np.int8(3)), (130,)
+    if name == "sum":
+        tables = rng.integers(-(2**16), 2**16, (2, 256)).astype(np.int32)
+        return b.Add(b.LookUp(x, tables[0]), b.LookUp(x, tables[1])), ()
+    group = 50 if name == "depthwise" else 1
+    w = weights[: 2 * 50, :9].reshape(100, 1, 3, 3) if group > 1 else weights.reshape(130, 50, 1, 1)
+    window = {"strides": (1, 1), "dilations": (1, 1), "pads": (w.shape[2] // 2,) * 4}
+    return b.ConvInteger(x, w, np.int8(3), **window, group=group), (w.shape[0], 1, 1)
+
+
+@pytest.mark.parametrize("to", [DType.I8, DType.U8, DType.I16])
+@pytest.mark.parametrize("each", [True, False])
+@pytest.mark.parametrize("name", ["matrix", "pointwise", "depthwise", "sum"])
+def test_requantizes_sums(name: str, each: bool, to: DType) -> None:
+    """A product with its bias and Requantize is one node, and so is the sum of two functions."""
+    x = np.random.default_rng(3).integers(-128, 128, (3, 70, 50) if name == "matrix" else (2, 50, 9, 7)).astype(np.int8)
+
+    def build(b: Any, x: Any) -> Any:
+        rng = np.random.default_rng(4)
+        total, channels = _sums(b, name, x, rng)
+        shape = channels if each else (1,) * len(channels)
+        factor, shift = rng.integers(2**30, 2**31, shape), rng.integers(-9, -6, shape)
+        if name != "sum":
+            total = b.Add(total, rng.integers(-9000, 9000, channels).astype(np.int32))
+        limits = {"zero": 5, "to": to, "min": 0, "max": 120}
+        return b.Requantize(total, factor.astype(np.int32), shift.astype(np.int32), **limits)
+
+    class Reference:
+        def __getattr__(self, op: str) -> Any:
+            return lambda *operands, **attrs: get(op).evaluate([np.asarray(v) for v in operands], attrs)[0]
+
+    graph = Graph()
+    graph.outputs = [build(Builder(graph), graph.add_param(TensorType(DType.I8, x.shape)))]
+    model = Model(graph, [("x", graph.params[0].type)], [("y", graph.outputs[0].type)])
+    session = minnow.load(encode(model), threads=2)
+    assert np.array_equal(session.run({"x": x})["y"], build(Reference(), x))
+    assert len(session.profile({"x": x}, 1)) == 1
 
 
 if __name__ == "__main__":
