@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.contrib import contrib, extent, listed, positions
-from minnow.converter.onnx.operand import rank, static_dim
+from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.contrib import activated, cast, contrib, standard
-from minnow.converter.onnx.operand import rank, static_dim
+from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

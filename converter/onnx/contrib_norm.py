@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter.onnx.contrib import cast, contrib, extent, positions
 from minnow.converter.onnx.contrib_fused import channels_first, channels_last
-from minnow.converter.onnx.operand import rank, static_dim
+from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

@@ -9,7 +9,7 @@ import numpy as np
 
 from minnow.converter.onnx.contrib import cast, contrib, extent, listed, positions
 from minnow.converter.onnx.contrib_attention import lowest, merge_heads, scaled, softmax, split_heads
-from minnow.converter.onnx.operand import rank, static_dim
+from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

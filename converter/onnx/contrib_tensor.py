@@ -9,7 +9,7 @@ import numpy as np
 
 from minnow.converter.onnx.contrib import alias, contrib, extent, listed, positions, standard
 from minnow.converter.onnx.contrib_attention import split_heads
-from minnow.converter.onnx.operand import ints, static_dim
+from minnow.converter.operand import ints, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

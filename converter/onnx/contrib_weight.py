@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.contrib import cast, contrib, reshaped
-from minnow.converter.onnx.operand import constant, rank, static_dim
+from minnow.converter.operand import constant, rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Blob, DType, LazyBlob, PackedBlob, Value, unpack_codes
 from minnow.schema.ops import Builder

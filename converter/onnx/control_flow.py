@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from minnow.converter.loop import settle
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.sequence import at, wrap_optionals
-from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
@@ -85,23 +86,9 @@ def stable_body(
 
     Its parameters are `lead`, the carried values and `tail`; from output `first` on it gives the new carried values.
     """
-    for _ in range(8):
-        graph, captured = node.context.subgraph(body, [*lead, *carried, *tail])
-        results = graph.outputs[first : first + len(carried)]
-        widened = [_widen(t, r.type) for t, r in zip(carried, results, strict=True)]
-        if widened == carried:
-            return graph, captured
-        carried = widened
-    raise UnsupportedError("the shapes carried by a loop do not settle")
 
+    def translate(types: list[TensorType]) -> tuple[tuple[Graph, list[Value]], list[TensorType]]:
+        graph, captured = node.context.subgraph(body, [*lead, *types, *tail])
+        return (graph, captured), [v.type for v in graph.outputs[first : first + len(types)]]
 
-def _widen(a: TensorType, b: TensorType) -> TensorType:
-    from minnow.schema.ir.type import UNKNOWN, join_types, optional
-
-    if a.layout == "optional" and b.layout != "optional":
-        b = optional(b)  # it will be wrapped
-    if a.holds_tensors:
-        return join_types(a, b)
-    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-        return a.with_shape(None)
-    return a.with_shape(x if x == y else UNKNOWN for x, y in zip(a.shape, b.shape, strict=True))
+    return settle(carried, translate)[0]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import rank, static_dim
+from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Value
 from minnow.schema.ir.type import merge

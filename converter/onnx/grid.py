@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import static_dim
+from minnow.converter.operand import static_dim
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
 

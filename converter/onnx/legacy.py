@@ -9,8 +9,8 @@ import onnx as package
 
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.neural import batch_norm_of_batch
-from minnow.converter.onnx.operand import constant, ints, rank
 from minnow.converter.onnx.tensor import dtype_of
+from minnow.converter.operand import constant, ints, rank
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder

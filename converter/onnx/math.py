@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import count, ints
 from minnow.converter.onnx.tensor import dtype_of
+from minnow.converter.operand import count, ints
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 

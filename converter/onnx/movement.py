@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import constant, count, ints, is_known, rank
 from minnow.converter.onnx.tensor import dtype_of, no_strings, string_constant
+from minnow.converter.operand import constant, count, ints, is_known, rank
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ops import Builder

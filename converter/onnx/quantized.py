@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter.onnx.convolution import kernel_of, window_of
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import rank
+from minnow.converter.operand import rank
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

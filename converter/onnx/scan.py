@@ -10,7 +10,7 @@ import numpy as np
 
 from minnow.converter.onnx.control_flow import stable_body
 from minnow.converter.onnx.frontend import frontend as onnx
-from minnow.converter.onnx.operand import rank
+from minnow.converter.operand import rank
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder

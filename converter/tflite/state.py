@@ -14,7 +14,7 @@ import numpy as np
 
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import DType, Graph, Model, TensorType, Value
+from minnow.schema.ir import DType, Graph, Model, State, TensorType, Value
 
 if TYPE_CHECKING:
     from minnow.converter.tflite.document import Tensor
@@ -95,7 +95,6 @@ class Variables:
         Raises:
             UnsupportedError: a variable has no shape that is known.
         """
-        model.states = []
         taken = {name for name, _ in (*model.inputs, *model.outputs)}
         outputs = model.graph.outputs
         for key, param in frame.params.items():
@@ -122,7 +121,7 @@ class Variables:
             model.inputs.append((names[0], param.type))
             model.outputs.append((names[1], param.type))
             outputs.append(after)
-            model.states.append((names[0], names[1], start))
+            model.states.append(State(names[0], names[1], start))
         model.graph.outputs = outputs
 
 

@@ -1,0 +1,101 @@
+"""Operands that a mapping needs to know at conversion time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.ir import LazyBlob, TensorType, Value
+from minnow.schema.ops import Builder
+
+
+def is_known(value: Value) -> bool:
+    """The numbers of the operand are constant, or there are none."""
+    return value.is_const or count(value) == 0
+
+
+def constant(value: Value, what: str = "an operand") -> np.ndarray[Any, Any]:
+    """The numbers of a constant operand. Raises UnsupportedError when it is computed."""
+    if value.data is None:
+        raise UnsupportedError(
+            f"{what} must be constant",
+            why=f"it is computed from the inputs, as '{value.name}'",
+            hint="fix the input shapes with `--input NAME=1x3x...` if it depends on them only",
+        )
+    return value.data.numpy()
+
+
+def ints(value: Value | None, what: str = "an operand") -> tuple[int, ...]:
+    """The numbers of a constant operand, of one without elements, or of a missing one, which has none."""
+    return () if value is None or count(value) == 0 else tuple(int(v) for v in constant(value, what).reshape(-1))
+
+
+def count(value: Value | None) -> int | None:
+    """How many elements an operand has, a missing one 0; None when only the run can tell."""
+    return 0 if value is None else value.type.count
+
+
+def rank(value: Value, what: str) -> int:
+    """The rank of an operand, which must be known."""
+    if value.type.rank is None:
+        raise UnsupportedError(f"the rank of {what} must be known", hint="give the input shapes with `--input`")
+    return value.type.rank
+
+
+def static_dim(type: TensorType, axis: int, what: str) -> int:
+    """An extent that must be a number."""
+    d = None if type.shape is None else type.shape[axis]
+    if not isinstance(d, int):
+        raise UnsupportedError(f"{what} must have a fixed extent", why=f"its type is {type}")
+    return d
+
+
+def turned(b: Builder, x: Value, perm: Sequence[int]) -> Value:
+    """The operand with its axes in another order; a constant is turned when its numbers are asked for."""
+    if tuple(perm) == tuple(range(len(perm))):
+        return x
+    if x.data is None:
+        return b.Transpose(x, perm=tuple(perm))
+    data = x.data
+    if len(data.shape) != len(perm):
+        raise ModelError(f"'{x.name}' is {x.type}, its rank is not {len(perm)}")
+    shape = tuple(data.shape[p] for p in perm)
+    return Value.constant(LazyBlob(lambda: np.transpose(data.numpy(), perm), data.dtype, shape), x.name)
+
+
+def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+    """The operand in another shape without open extents; a constant stays one."""
+    if x.data is None:
+        return b.Reshape(x, np.asarray(shape, np.int64))
+    data = x.data
+    if math.prod(data.shape) != math.prod(shape):
+        raise ModelError(f"'{x.name}' is {x.type}, which does not fit the shape {tuple(shape)}")
+    return Value.constant(LazyBlob(lambda: data.numpy().reshape(shape), data.dtype, tuple(shape)), x.name)
+
+
+def extents(b: Builder, x: Value, what: str = "an operand") -> list[int | Value]:
+    """The extents of an operand: numbers where they are known, computed int64[1] where not."""
+    sizes: list[int | Value] = []
+    for axis in range(rank(x, what)):
+        d = (x.type.shape or ())[axis]
+        sizes.append(d if isinstance(d, int) else b.Shape(x, start=axis, end=axis + 1))
+    return sizes
+
+
+def vector(b: Builder, parts: Sequence[int | Value]) -> Value:
+    """Numbers and computed int64[1] as one int64 vector."""
+    if all(isinstance(p, int) for p in parts):
+        return b.const(np.array(parts, np.int64))
+    return b.Concat(*(b.const(np.array([p], np.int64)) if isinstance(p, int) else p for p in parts), axis=0)
+
+
+def regroup(b: Builder, x: Value, parts: Sequence[int | Value]) -> Value:
+    """The elements of x in a shape with computed extents; where there is only one of these, it follows."""
+    open_ = [i for i, p in enumerate(parts) if not isinstance(p, int)]
+    if len(open_) == 1 and 0 not in parts:
+        return b.Reshape(x, np.array([p if isinstance(p, int) else -1 for p in parts], np.int64))
+    return b.Reshape(x, vector(b, parts), allowzero=True)
