@@ -133,7 +133,8 @@ HWY_EXPORT(pool_all);
 HWY_EXPORT(pool_columns);
 HWY_EXPORT(pool_row);
 
-constexpr int64_t kSerialTaps = 20000;  // less work is not worth waking a thread
+constexpr int64_t kSerialTaps = 20000;    // less work is not worth waking a thread
+constexpr int64_t kSerialVectors = 1500;  // the same of whole vectors that are added up
 
 bool is_packed(const std::vector<const TensorType*>& inputs) {
   return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 && inputs[0]->shape.rank() <= 4;
@@ -413,7 +414,7 @@ void run_global(const Attrs&, const RunContext& context) {
     const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
     const int64_t planes = x.dim(0) * ((x.dim(1) + lanes - 1) / lanes);
     context.pool->parallel_for(
-        planes, std::max<int64_t>(1, kSerialTaps / (n + 1)), [&](int64_t begin, int64_t end, int) {
+        planes, std::max<int64_t>(1, kSerialVectors / (n + 1)), [&](int64_t begin, int64_t end, int) {
           for (int64_t plane = begin; plane < end; ++plane) HWY_DYNAMIC_DISPATCH(pool_all)
           (x.as<float>() + plane * n * lanes, n, kMean, context.out[0]->as<float>() + plane * lanes);
         });
