@@ -18,9 +18,10 @@ namespace minnow {
 namespace {
 
 // A worker that yields between two kernels may be away for milliseconds when another process wants its core: it does so
-// only after some tens of microseconds, which is more than there is between kernels.
+// only after some tens of microseconds, which is more than there is between kernels. It goes to sleep only after more
+// than there is between inferences that follow each other: what sleeps comes late, and on a core that has slowed down.
 constexpr int kSpinsBeforeYield = 1500;
-constexpr int kYieldsBeforePark = 100;
+constexpr int kYieldsBeforePark = 500;
 // The caller waits for parts that are being worked on.
 constexpr int kCallerSpinsBeforeYield = 1000;
 
