@@ -209,7 +209,7 @@ bool Planner::is_pointwise(const PlanNode& conv) const {
 // A pointwise convolution is computed band by band with the depthwise one that reads it, where its result would not
 // stay in the cache: a wide image of many pixels made of a narrow one.
 void Planner::pair_convolutions() {
-  constexpr int64_t kLeastBytes = 1 << 20;
+  constexpr int64_t kLeastBytes = 1 << 20, kFewPixels = 1024;
   const std::vector<std::vector<int>> readers = this->readers();
   const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
   const auto is_weight = [&](const PlanNode& node, size_t i) {
@@ -223,7 +223,7 @@ void Planner::pair_convolutions() {
   };
   std::vector<bool> gone(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const PlanNode& first = nodes_[i];
+    PlanNode& first = nodes_[i];
     if (!is_plain_conv(first)) continue;
     const std::vector<int>& users = readers[static_cast<size_t>(first.out[0])];
     if (users.size() != 1 || users[0] < 0 || !is_plain_conv(nodes_[static_cast<size_t>(users[0])])) continue;
@@ -233,8 +233,18 @@ void Planner::pair_convolutions() {
     const bool depthwise = next.in[0] == first.out[0] && taps[0] == wide[1] && taps[1] == 1 && wide[1] > 1 &&
                            next.attrs->i("group", 1) == wide[1];
     const int64_t pixels = 4 * wide[2] * wide[3];
-    if (!is_pointwise(first) || !depthwise || wide[3] == 1 || pixels * wide[1] < kLeastBytes || 2 * x[1] > wide[1])
+    if (!is_pointwise(first) || !depthwise || wide[3] == 1 || 2 * x[1] > wide[1]) continue;
+    if (pixels * wide[1] < kLeastBytes) {
+      if (wide[2] * wide[3] > kFewPixels) continue;
+      // Each thread makes the channels that it reads next, which lie together: rows of channels are so short that what
+      // processors fetch ahead would take them from each other all the time.
+      for (PlanNode* node : {&first, &next}) {
+        auto attrs = std::make_shared<Attrs>(*node->attrs);
+        attrs->set("by_channels", true);
+        node->attrs = std::move(attrs);
+      }
       continue;
+    }
     auto attrs = std::make_shared<Attrs>(*next.attrs);
     attrs->set("first_activation", first.attrs->s("activation"));
     for (const char* name : {"alpha", "beta"})
