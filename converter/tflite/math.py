@@ -1,37 +1,49 @@
-"""Arithmetic, comparison and logic, element by element."""
+"""Arithmetic, comparison and logic, element by element; conversions between types."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 import numpy as np
 
+from minnow.converter.tflite.activation import activate
 from minnow.converter.tflite.frontend import frontend as tflite
+from minnow.converter.tflite.quantization import dequantize, quantize, requantize
 from minnow.schema.errors import UnsupportedError
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import DType, LazyBlob, Value
 from minnow.schema.ops import Builder
 
-tflite.same(ABS="Abs", CEIL="Ceil", COS="Cos", EXP="Exp", FLOOR="Floor", LOG="Log", LOGISTIC="Sigmoid", NEG="Neg",
-            ROUND="Round", RSQRT="Rsqrt", SIGN="Sign", SIN="Sin", SQRT="Sqrt", SQUARE="Square", TANH="Tanh",
-            ELU="Elu", RELU="Relu", LOGICAL_NOT="Not", LOGICAL_AND="And", LOGICAL_OR="Or", MAXIMUM="Max", MINIMUM="Min",
-            SQUARED_DIFFERENCE="SquaredDifference", EQUAL="Equal", NOT_EQUAL="NotEqual", GREATER="Greater",
-            GREATER_EQUAL="GreaterOrEqual", LESS="Less", LESS_EQUAL="LessOrEqual", POW="Pow", ATAN2="Atan2",
-            BITWISE_XOR="BitwiseXor", FLOOR_DIV="FloorDiv", FLOOR_MOD="Mod", HARD_SWISH="HardSwish")  # fmt: skip
-
-
-def activate(b: Builder, x: Value, function: str) -> Value:
-    """The value after a fused activation. Raises UnsupportedError for SIGN_BIT."""
-    match function:
-        case "NONE":
-            return x
-        case "RELU":
-            return b.Relu(x) if x.type.dtype.is_float else b.Max(x, 0)
-        case "RELU6" | "RELU_N1_TO_1":
-            low, high = (0, 6) if function == "RELU6" else (-1, 1)
-            return b.Clip(x, min=float(low), max=float(high)) if x.type.dtype.is_float else b.Min(b.Max(x, low), high)
-        case "TANH":
-            return b.Tanh(x)
-    raise UnsupportedError(f"the fused activation {function} is not supported")
+tflite.same(
+    ABS="Abs",
+    ATAN2="Atan2",
+    BITWISE_XOR="BitwiseXor",
+    CEIL="Ceil",
+    COS="Cos",
+    EQUAL="Equal",
+    EXP="Exp",
+    FLOOR="Floor",
+    FLOOR_DIV="FloorDiv",
+    GREATER="Greater",
+    GREATER_EQUAL="GreaterOrEqual",
+    LESS="Less",
+    LESS_EQUAL="LessOrEqual",
+    LOG="Log",
+    LOGICAL_AND="And",
+    LOGICAL_NOT="Not",
+    LOGICAL_OR="Or",
+    MAXIMUM="Max",
+    MINIMUM="Min",
+    NEG="Neg",
+    NOT_EQUAL="NotEqual",
+    POW="Pow",
+    ROUND="Round",
+    RSQRT="Rsqrt",
+    SIGN="Sign",
+    SIN="Sin",
+    SQRT="Sqrt",
+    SQUARE="Square",
+    SQUARED_DIFFERENCE="SquaredDifference",
+)
 
 
 def _binary(name: str, op: str) -> None:
@@ -44,14 +56,24 @@ for _name, _op in (("ADD", "Add"), ("SUB", "Sub"), ("MUL", "Mul"), ("DIV", "Div"
     _binary(_name, _op)
 
 
-@tflite.op("RELU6")
-def _(b, x):
-    return activate(b, x, "RELU6")
+@tflite.op("ADD_N")
+def _(b, *xs):
+    return functools.reduce(b.Add, xs)
 
 
-@tflite.op("RELU_N1_TO_1")
-def _(b, x):
-    return activate(b, x, "RELU_N1_TO_1")
+@tflite.op("FLOOR_MOD")
+def _(b, x, y):
+    return b.Mod(x, y)
+
+
+@tflite.op("RIGHT_SHIFT")
+def _(b, x, y):
+    # A shift beyond the width takes the last bit away, too; a negative one none.
+    most = x.type.dtype.bits - 1
+    signed = x.type.dtype in (DType.I8, DType.I16, DType.I32, DType.I64)
+    if signed:
+        y = b.Min(b.Max(y, 0), most)
+    return b.BitShift(x, y, direction="RIGHT")
 
 
 @tflite.op("CAST", raw=True)
@@ -60,33 +82,47 @@ def _(b, x, *, in_data_type=None, out_data_type=None, node):
     return x if x.type.dtype is to else b.Cast(x, to=to)
 
 
+@tflite.op("BITCAST", raw=True)
+def _(b, x, *, node):
+    to, old = node.type_out().dtype, x.type.dtype
+    if old.bits != to.bits:
+        raise UnsupportedError(f"BITCAST from {old} to {to}", why="the widths differ")
+    return x if old is to else b.BitCast(x, to=to)
+
+
 @tflite.op("DEQUANTIZE", raw=True)
 def _(b, x, *, node):
-    from minnow.converter.tflite.quantization import dequantize
-
     q = node.quant(0)
-    if q is not None and x.type.dtype.is_int:
-        return dequantize(b, x, q)
-    return widened(b, x)
+    return dequantize(b, x, q) if q is not None and x.type.dtype.is_int else widened(b, x)
 
 
 @tflite.op("QUANTIZE", raw=True)
 def _(b, x, *, node):
-    from minnow.converter.tflite.quantization import quantize, requantize
-
     old, new = node.quant(0), node.quant_out()
     if new is None:
         raise UnsupportedError("QUANTIZE without a scale")
     return quantize(b, x, new) if x.type.dtype.is_float else requantize(b, x, old or new, new)
 
 
+@tflite.op("FAKE_QUANT")
+def _(b, x, *, min=0.0, max=0.0, num_bits=0, narrow_range=False):
+    least, most = 1.0 if narrow_range else 0.0, float((1 << num_bits) - 1)
+    scale = (np.float64(max) - min) / (most - least) if max > min else 0.0
+    if not scale:
+        return b.Identity(x)
+    exact = least - min / scale
+    zero = least if exact < least else most if exact > most else float(np.floor(exact + 0.5))
+    low, high = np.float32((least - zero) * scale), np.float32((most - zero) * scale)
+    shifted = b.Sub(b.Clip(x, min=float(low), max=float(high)), low)
+    steps = b.Floor(b.Add(b.Mul(shifted, np.float32(1 / np.float32(scale))), np.float32(0.5)))
+    return b.Add(b.Mul(steps, np.float32(scale)), low)
+
+
 def widened(b: Builder, x: Value) -> Value:
     """Half precision as f32; constants are widened when they are asked for."""
-    from minnow.schema.ir import LazyBlob
-
     if x.type.dtype is DType.F32:
         return x
     if x.data is not None:
-        data: Any = x.data
+        data = x.data
         return Value.constant(LazyBlob(lambda: data.numpy().astype(np.float32), DType.F32, tuple(data.shape)), x.name)
     return b.Cast(x, to=DType.F32)

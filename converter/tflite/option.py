@@ -43,7 +43,7 @@ def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
 
 @cache
 def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 @cache

@@ -1,0 +1,79 @@
+"""Activation functions: those that stand alone, and those fused with the operator in front of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minnow.converter.tflite.frontend import frontend as tflite
+from minnow.schema.errors import UnsupportedError
+from minnow.schema.ir import Value
+from minnow.schema.ops import Builder
+
+tflite.same(LOGISTIC="Sigmoid", TANH="Tanh", RELU="Relu", ELU="Elu", HARD_SWISH="HardSwish")
+
+
+def activate(b: Builder, x: Value, function: str) -> Value:
+    """The value after a fused activation. Raises UnsupportedError for SIGN_BIT."""
+    match function:
+        case "NONE":
+            return x
+        case "RELU":
+            return b.Relu(x) if x.type.dtype.is_float else b.Max(x, 0)
+        case "RELU6":
+            return limited(b, x, 0, 6)
+        case "RELU_N1_TO_1":
+            return limited(b, x, -1, 1)
+        case "TANH":
+            return b.Tanh(x)
+    raise UnsupportedError(f"the fused activation {function} is not supported")
+
+
+def limited(b: Builder, x: Value, low: int, high: int) -> Value:
+    """The value, not below one number and not above the other."""
+    return b.Clip(x, min=float(low), max=float(high)) if x.type.dtype.is_float else b.Min(b.Max(x, low), high)
+
+
+@tflite.op("RELU6")
+def _(b, x):
+    return limited(b, x, 0, 6)
+
+
+@tflite.op("RELU_N1_TO_1")
+def _(b, x):
+    return limited(b, x, -1, 1)
+
+
+@tflite.op("RELU_0_TO_1")
+def _(b, x):
+    return limited(b, x, 0, 1)
+
+
+@tflite.op("LEAKY_RELU")
+def _(b, x, *, alpha=0.0):
+    return b.LeakyRelu(x, alpha=alpha)
+
+
+@tflite.op("PRELU")
+def _(b, x, slope):
+    return b.PRelu(x, slope)
+
+
+@tflite.op("GELU")
+def _(b, x, *, approximate=False):
+    return b.Gelu(x, approximate="tanh" if approximate else "none")
+
+
+@tflite.op("SOFTMAX")
+def _(b, x, *, beta=1.0):
+    return b.Softmax(x if beta == 1.0 else b.Mul(x, beta), axis=-1)
+
+
+@tflite.op("LOG_SOFTMAX")
+def _(b, x):
+    return b.LogSoftmax(x, axis=-1)
+
+
+@tflite.op("L2_NORMALIZATION")
+def _(b, x, *, fused_activation_function="NONE"):
+    length = b.Max(b.ReduceL2(x, axes=(-1,)), np.float32(1e-6))
+    return activate(b, b.Div(x, length), fused_activation_function)
