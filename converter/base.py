@@ -28,6 +28,14 @@ from minnow.schema.ops import Builder
 
 _SNIFF_BYTES = 4096
 
+OPTIONS = {
+    "signature": "signatures",
+    "dequantize": "integers to compute in float",
+    "cut_inputs": "inputs to be chosen",
+    "cut_outputs": "outputs to be chosen",
+}
+"""What some formats can be asked for when they are read: the option, and what a format without it does not have."""
+
 # Attributes that never mean anything for inference: hints to memory planners, and what exporters leave behind.
 _HARMLESS = frozenset({"consumed_inputs", "momentum", "seed", "stash_type", "definition"})
 
@@ -121,11 +129,12 @@ class Frontend:
 
     Args:
         name: as in `--framework`.
-        sniff: (path, first bytes) -> the file looks like this format.
+        sniff: (path, first bytes) -> the file looks like this format; a folder has no bytes.
         read: (path, **options) -> Model.
         describe: path -> what the file says of itself, known even where it cannot be converted.
         suffixes: usual file name endings, which decide where the content does not.
         bodies: () -> first version by name, of the operators that the format itself explains by others.
+        options: what `read` takes besides `inputs` and `batch`, of the names in `OPTIONS`.
     """
 
     def __init__(
@@ -136,15 +145,24 @@ class Frontend:
         describe: Callable[[Path], Description],
         suffixes: Iterable[str] = (),
         bodies: Callable[[], Mapping[str, int]] = dict,
+        options: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.sniff = sniff
-        self.read = read
+        self._read = read
+        self.options = frozenset(options)
         self.describe = describe
         self.suffixes = tuple(suffixes)
         self.bodies = bodies
         self.mappings: dict[str, list[Mapping_]] = {}
         self.refusals: dict[str, list[Refusal]] = {}
+
+    def read(self, path: Path, **options: Any) -> Model:
+        """The model in a file. Raises UsageError when an option is given that the format has no use for."""
+        given = {k: v for k, v in options.items() if v or k in ("inputs", "batch")}
+        if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
+            raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))
+        return self._read(path, **given)
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None
@@ -283,21 +301,19 @@ def detect(path: Path) -> Frontend:
     Raises:
         FormatError: no such file, an empty one, or no known format.
     """
-    try:
+    detect_readable(path)
+    head = b""
+    if not path.is_dir():
         with path.open("rb") as file:
             head = file.read(_SNIFF_BYTES)
-    except OSError as e:
-        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
-    if not head:
-        raise FormatError("the file is empty", where=str(path))
     candidates = [f for f in frontends().values() if f.sniff(path, head)]
     by_suffix = [f for f in candidates if path.suffix.lower() in f.suffixes]
     if by_suffix or candidates:
         return (by_suffix or candidates)[0]
     raise FormatError(
-        "the file is of no format that Minnow reads",
+        f"the {'folder' if path.is_dir() else 'file'} is of no format that Minnow reads",
         where=str(path),
-        why=f"its first bytes are {head[:8]!r}",
+        why=f"its first bytes are {head[:8]!r}" if head else "",
         hint=f"known formats: {', '.join(sorted(frontends()))}; `--framework` chooses one by name",
     )
 
@@ -309,7 +325,8 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         path: the file.
         framework: name of the format; None finds it by content.
         options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
-            is), `batch` = a number for the first open extent of every input.
+            is), `batch` = a number for the first open extent of every input, and those in `OPTIONS`, where the format
+            has a use for them.
 
     Raises:
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
@@ -334,8 +351,12 @@ def find_frontend(path: Path, framework: str | None) -> Frontend:
 
 
 def detect_readable(path: Path) -> None:
-    """Raises FormatError unless the file exists, can be read and is not empty."""
+    """Raises FormatError unless the file exists, can be read and is not empty; a folder may be a model, too."""
     try:
+        if path.is_dir():
+            if not any(path.iterdir()):
+                raise FormatError("the folder is empty", where=str(path))
+            return
         if path.stat().st_size == 0:
             raise FormatError("the file is empty", where=str(path))
         path.open("rb").close()

@@ -69,12 +69,13 @@ def check(
     framework: str | None = None,
     inputs: Mapping[str, Sequence[int | str]] | None = None,
     batch: int | None = None,
+    **options: Any,
 ) -> Check:
     """Looks at a model file: whether it can be converted, and if not, everything that stands in the way.
 
     Args:
         source: the model file.
-        framework, inputs, batch: as in `minnow.convert`.
+        framework, inputs, batch, options: as in `minnow.convert`.
 
     Raises:
         FormatError, ModelError: the file cannot be read or is invalid. UsageError: the call is wrong.
@@ -86,7 +87,7 @@ def check(
     symbols = _symbols(port.shape for port in description.inputs)
     count, note = None, ""
     try:
-        model = frontend.read(path, inputs=dict(inputs or {}), batch=batch)
+        model = frontend.read(path, inputs=dict(inputs or {}), batch=batch, **options)
     except UnsupportedError as e:
         refused = list(e.refused) or [Refused(e.message + (f" ({e.why})" if e.why else ""), (e.where,), e.hint)]
     else:

@@ -73,6 +73,10 @@ def convert(
     framework: str | None = None,
     inputs: Mapping[str, Sequence[int | str]] | None = None,
     batch: int | None = None,
+    signature: str = "",
+    cut_inputs: Sequence[str] = (),
+    cut_outputs: Sequence[str] = (),
+    dequantize: bool = False,
     optimize: int = 2,
     verify: bool = True,
     passes: Sequence[str] = (),
@@ -93,6 +97,10 @@ def convert(
         inputs: shapes that fix or replace those in the file, by input name: {"x": (1, 3, 224, 224)}; "?" leaves an
             extent as it is. A symbol that becomes a number does so in every input.
         batch: takes the place of the first open extent of every input.
+        signature: entry point of a source that has several ("serving_default"); by default the only or first one.
+        cut_inputs, cut_outputs: names of tensors to begin and end at, instead of the source's inputs and outputs: what
+            is outside stays out of the file.
+        dequantize: compute in float what the source computes with integers; inputs and outputs keep their types.
         optimize: level 0 (none) to 3 (also what may change the last bits).
         verify: run the written file and compare its outputs with those of the source.
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
@@ -123,6 +131,8 @@ def convert(
         raise UsageError("the output is the source itself", where=str(target))
     if not target.parent.is_dir():
         raise UsageError("the folder of the output does not exist", where=str(target.parent))
+    reading: dict[str, Any] = {"inputs": dict(inputs or {}), "batch": batch, "signature": signature}
+    reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
     step = _Clock(progress or (lambda name: None))
 
     from minnow.converter import read
@@ -131,7 +141,7 @@ def convert(
     from minnow.schema.mnn import save, side_path
 
     with step("read"):
-        model = read(source, framework, inputs=dict(inputs or {}), batch=batch)
+        model = read(source, framework, **reading)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
     with step("optimize"):
         summary = run_optimizer(model, optimize, passes=passes, int64=int64, log=log)
@@ -143,7 +153,7 @@ def convert(
             source=str(source),
             output=str(target),
             framework=model.source,
-            source_bytes=source.stat().st_size,
+            source_bytes=_bytes(source),
             output_bytes=written,
             nodes_before=summary.before,
             nodes_after=summary.after,
@@ -156,7 +166,7 @@ def convert(
             from minnow.runtime.verify import verify as compare
 
             with step("verify"):
-                report.verification = compare(source, temporary, framework=framework, inputs=inputs, batch=batch)
+                report.verification = compare(source, temporary, framework=framework, **reading)
             report.verification.target = str(target)
             if not report.verification.passed:
                 raise VerifyError(
@@ -205,6 +215,11 @@ def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: V
     session.run(random_inputs(path, {k: v for k, v in (known or shapes).items() if k in names}))
     session.write_packed(packed_path(path))
     return packed_path(path).stat().st_size
+
+
+def _bytes(path: Path) -> int:
+    """Size of a file, or of all in a folder."""
+    return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
 
 
 def _temporary(target: Path) -> Path:

@@ -54,8 +54,8 @@ class TFLiteFrontend(Frontend):
         complex: operators that know complex numbers, which are pairs along a new last axis.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
         self.quantized_mappings: dict[str, Mapping_] = {}
         self.moving: set[str] = set()
         self.raw: set[str] = set()
@@ -107,4 +107,4 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = TFLiteFrontend("tflite", _sniff, _read, _describe, (".tflite", ".lite"))
+frontend = TFLiteFrontend("tflite", _sniff, _read, _describe, (".tflite", ".lite"), options=("signature", "dequantize"))

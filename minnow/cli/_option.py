@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -32,12 +33,46 @@ class ShapeOption(click.ParamType):
 FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
 )
-INPUT = click.option(
-    "--input", "inputs", type=ShapeOption(), multiple=True, help="Shape of an input, where the model leaves it open."
-)
-BATCH = click.option(
-    "--batch", type=click.IntRange(0), help="Number for the first extent that each input leaves open, as N."
-)
+_READING = (
+    click.option("-f", "--framework", help="Format of the source; found by content when left out."),
+    click.option(
+        "--input", "inputs", type=ShapeOption(), multiple=True,
+        help="Shape of an input, where the model leaves it open.",
+    ),
+    click.option(
+        "--batch", type=click.IntRange(0), help="Number for the first extent that each input leaves open, as N."
+    ),
+    click.option("--signature", default="", help="Entry point of a source that has several."),
+    click.option(
+        "--inputs", "cut_inputs", default="", metavar="NAME,...",
+        help="Tensors to begin at, instead of the source's inputs.",
+    ),
+    click.option(
+        "--outputs", "cut_outputs", default="", metavar="NAME,...",
+        help="Tensors to end at, instead of the source's outputs.",
+    ),
+    click.option("--dequantize", is_flag=True, help="Compute in float what the source computes with integers."),
+)  # fmt: skip
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how a source is to be read; the command gets them together, as `reading`."""
+
+    @functools.wraps(command)
+    def gathered(
+        *args: Any, framework: str | None, inputs: Any, batch: int | None, signature: str, cut_inputs: str,
+        cut_outputs: str, dequantize: bool, **others: Any,
+    ) -> Any:  # fmt: skip
+        cut = {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs}
+        names = {key: [n for n in text.split(",") if n] for key, text in cut.items()}
+        options = {"framework": framework, "inputs": dict(inputs), "batch": batch, "signature": signature, **names}
+        return command(*args, reading={**options, "dequantize": dequantize}, **others)
+
+    for option in reversed(_READING):
+        gathered = option(gathered)
+    return gathered
+
+
 THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
 PRECISION = click.option(
     "--precision", type=click.Choice(["high", "normal", "low"]), default="high",

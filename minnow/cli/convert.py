@@ -8,15 +8,13 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import BATCH, FORMAT, INPUT, emit
+from minnow.cli._option import FORMAT, emit, reading
 
 
 @click.command()
 @click.argument("source", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
-@click.option("-f", "--framework", help="Format of the source; found by content when left out.")
-@INPUT
-@BATCH
+@reading
 @click.option(
     "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
     help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
@@ -41,9 +39,8 @@ from minnow.cli._option import BATCH, FORMAT, INPUT, emit
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
-    source: str, output: str | None, framework: str | None, inputs: Any, batch: int | None, level: int, verify: bool,
-    passes: str, int64: Any, explain: str, stats: bool, biz_code: str, side_file: bool | None, prepack: bool,
-    quiet: bool, format_: str,
+    source: str, output: str | None, reading: dict[str, Any], level: int, verify: bool, passes: str, int64: Any,
+    explain: str, stats: bool, biz_code: str, side_file: bool | None, prepack: bool, quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -55,9 +52,7 @@ def command(
         report = convert(
             source,
             output=output,
-            framework=framework,
-            inputs=dict(inputs),
-            batch=batch,
+            **reading,
             optimize=level,
             verify=verify,
             passes=[p for p in passes.split(",") if p],

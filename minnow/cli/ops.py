@@ -20,7 +20,7 @@ def command(framework: str | None, passes: bool, format_: str) -> None:
         header = ["pass", "level", "what it does"]
     elif framework:
         rows = operator_rows(framework)
-        header = ["operator", "opsets", "note"]
+        header = ["operator", "versions", "note"]
     else:
         rows = op_rows()
         header = ["op", "inputs", "attributes", "in MNN's runtime"]

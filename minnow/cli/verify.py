@@ -6,15 +6,13 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import BATCH, FORMAT, INPUT, PRECISION, THREADS, emit
+from minnow.cli._option import FORMAT, PRECISION, THREADS, emit, reading
 
 
 @click.command()
 @click.argument("source", type=click.Path())
 @click.argument("model", type=click.Path())
-@click.option("-f", "--framework", help="Format of the source; found by content when left out.")
-@INPUT
-@BATCH
+@reading
 @click.option("--data", type=click.Path(), multiple=True, help="An .npz file with one array per input, to compare on.")
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="Random inputs to compare on.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the first run.")
@@ -27,8 +25,8 @@ from minnow.cli._option import BATCH, FORMAT, INPUT, PRECISION, THREADS, emit
 @PRECISION
 @FORMAT
 def command(
-    source: str, model: str, framework: str | None, inputs: Any, batch: int | None, data: tuple[str, ...], runs: int,
-    seed: int, tolerance: float | None, threads: int | None, precision: str, format_: str,
+    source: str, model: str, reading: dict[str, Any], data: tuple[str, ...], runs: int, seed: int,
+    tolerance: float | None, threads: int | None, precision: str, format_: str,
 ) -> int:  # fmt: skip
     """Compare a .mnn file with the model it was made from."""
     from minnow.cli._data import read_npz
@@ -38,9 +36,7 @@ def command(
     result = verify(
         source,
         model,
-        framework=framework,
-        inputs=dict(inputs),
-        batch=batch,
+        **reading,
         data=[read_npz(path) for path in data],
         seeds=range(seed, seed + runs),
         tolerance=tolerance,

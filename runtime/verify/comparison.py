@@ -62,7 +62,7 @@ class OutputComparison:
             f"{verdict}  {self.name} {list(self.shape)}: max abs error {self.max_abs:.3g}, max rel {self.max_rel:.3g}, "
             f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g}, {self.needed:.3g} would pass"
         )
-        if self.passed and self.needed > self.tolerance:
+        if self.passed and self.needed > self.tolerance and self.max_abs <= _FLOOR:
             text += f"; passes because the error is below {_FLOOR:.1e}, the rounding of float32 near 1"
         text += f"; {self.reason}" if self.reason else ""
         if not self.passed and self.worst is not None:
@@ -71,11 +71,17 @@ class OutputComparison:
 
 
 def compare(
-    name: str, got: Array | None, want: Array, tolerance: float | None = None, precision: str = "high"
+    name: str,
+    got: Array | None,
+    want: Array,
+    tolerance: float | None = None,
+    precision: str = "high",
+    quanta: float = 0,
 ) -> OutputComparison:
     """Compares an output with its reference. Integers and bool must be equal.
 
-    `tolerance` None chooses by dtype, and by the precision of the session: for "low" at least LOW_TOLERANCE.
+    `tolerance` None chooses by dtype, and by the precision of the session: for "low" at least LOW_TOLERANCE. An
+    absolute error of up to `quanta` passes whatever the tolerance.
     """
     exact = want.dtype.kind in "iub"
     if tolerance is None:
@@ -106,7 +112,9 @@ def compare(
     # An output of zeros has no scale; then the absolute error counts.
     out.needed = out.max_abs / out.scale if out.scale > 0 else out.max_abs
     out.worst = (tuple(int(i) for i in np.unravel_index(at, want.shape)), float(a[at]), float(b[at]))
-    out.passed = out.needed <= tolerance or (not exact and out.max_abs <= _FLOOR)
+    out.passed = out.needed <= tolerance or out.max_abs <= (quanta if exact else max(quanta, _FLOOR))
+    if exact and 0 < out.max_abs <= quanta:
+        out.reason = f"integers that stand for real numbers: {quanta:g} apart passes"
     if out.scale < _SMALL and not exact:
         out.reason = (
             f"its scale is only {out.scale:.2g}: these inputs hardly excite it, compare on real data with --data"

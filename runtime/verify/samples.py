@@ -57,7 +57,7 @@ class _Input:
     @classmethod
     def of(cls, model: Model) -> dict[str, _Input]:
         found = {}
-        for name, declared in model.inputs:
+        for name, declared in model.user_inputs:
             container, type = opened(declared, name)
             choices = compared_constants(model.graph, name) if type.dtype.is_int else ()
             rows = looked_up(model.graph, name) if type.dtype.is_int else None
@@ -135,11 +135,14 @@ def random_array(
     turn: int = 0,
     below: int = _LENGTH,
 ) -> Array:
-    """Uniform floats in [0, 1), integers from 0 to `below` (or one of `choices` in turn), coin flips."""
+    """Uniform floats in [0, 1), bytes, integers from 0 to `below` (or one of `choices` in turn), coin flips."""
     if dtype is DType.BOOL:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
     if dtype.is_float:
         return np.asarray(rng.random(shape)).astype(dtype.numpy)
+    if dtype in (DType.I8, DType.U8) and not choices:
+        info = np.iinfo(dtype.numpy)  # pixels, or numbers that stand for others: no places
+        return np.asarray(rng.integers(info.min, info.max + 1, shape)).astype(dtype.numpy)
     if choices:
         return np.full(shape, choices[turn % len(choices)], dtype.numpy)
     return np.asarray(rng.integers(0, below, shape)).astype(dtype.numpy)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,86 +23,13 @@ class Source(Protocol):
     def close(self) -> None:
         """Gives back the memory; another run takes it again."""
 
+    def reset(self) -> None:
+        """Forgets what runs have left behind for the next one."""
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
         """The same outputs computed in another order, to see the noise in them; None where there is only one way."""
-
-
-class OnnxRuntime:
-    """onnxruntime with all its optimizations off, so that it computes what the file says."""
-
-    def __init__(self, path: Path, outputs: Mapping[str, DType], foreign: bool = False) -> None:
-        """
-        Args:
-            path: the model.
-            outputs: their types.
-            foreign: some input or output is of a type that numpy itself does not have.
-        """
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        import onnxruntime
-
-        onnxruntime.disable_telemetry_events()
-        levels = onnxruntime.GraphOptimizationLevel
-
-        def session(level: Any) -> Any:
-            options = onnxruntime.SessionOptions()
-            options.graph_optimization_level = level
-            options.log_severity_level = 4
-            return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-
-        self.name = f"onnxruntime {onnxruntime.__version__}"
-        self._outputs = dict(outputs)
-        self._foreign = foreign
-        self._plain = partial(session, levels.ORT_DISABLE_ALL)
-        self._optimized = partial(session, levels.ORT_ENABLE_ALL)
-        self._session = self._plain()
-
-    def close(self) -> None:
-        self._session = None
-
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        self._session = self._session or self._plain()
-        return self._run(self._session, inputs)
-
-    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
-        return self._run(self._optimized(), inputs)
-
-    def _run(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        try:
-            if self._foreign:
-                return self._run_foreign(session, inputs)
-            results = session.run(list(self._outputs), dict(inputs))
-        except Exception as e:  # onnxruntime raises a class per status code, none of them public
-            raise RuntimeError(str(e)) from e
-        return dict(zip(self._outputs, results, strict=True))
-
-    def _run_foreign(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """By way of onnxruntime's own values: it takes and gives no arrays of types that numpy itself does not have."""
-        from onnxruntime import OrtValue
-
-        from minnow.converter.onnx.tensor import code_of
-
-        given = {}
-        for name, array in inputs.items():
-            dtype = DType.of(array.dtype)
-            bits = np.ascontiguousarray(array).view(f"u{dtype.size}") if dtype in FOREIGN else array
-            given[name] = OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code_of(dtype))
-        results = {}
-        for (name, dtype), value in zip(
-            self._outputs.items(), session.run_with_ort_values(list(self._outputs), given), strict=True
-        ):
-            if dtype not in FOREIGN:
-                results[name] = value.numpy()
-                continue
-            shape = tuple(value.shape())
-            data = ctypes.string_at(value.data_ptr(), int(np.prod(shape)) * dtype.size)
-            results[name] = np.frombuffer(data, dtype.numpy).reshape(shape)
-        return results
-
-
-FOREIGN = frozenset({DType.BF16, DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ})
-"""Types of a whole byte and more that onnxruntime computes with, and numpy does not know by itself."""
 
 
 class Reference:
@@ -115,18 +39,25 @@ class Reference:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.reset()
 
     def close(self) -> None:
         pass
 
+    def reset(self) -> None:
+        self._states = {s.input: s.value for s in self._model.states}
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         from minnow.schema.ops.interpreter import evaluate
 
+        given = {**inputs, **self._states}
         try:
-            results = evaluate(self._model.graph, [_closed(inputs[n], n, t) for n, t in self._model.inputs])
+            results = evaluate(self._model.graph, [_closed(given[n], n, t) for n, t in self._model.inputs])
         except (MinnowError, ValueError, IndexError) as e:
             raise RuntimeError(str(e)) from e
-        return {n: _opened(a, n, t) for (n, t), a in zip(self._model.outputs, results, strict=True)}
+        got = {n: _opened(a, n, t) for (n, t), a in zip(self._model.outputs, results, strict=True)}
+        self._states = {s.input: got[s.output] for s in self._model.states}
+        return {n: got[n] for n, _ in self._model.user_outputs}
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
         return None
@@ -145,24 +76,78 @@ def _opened(array: Array, name: str, type: TensorType) -> Any:
     return of_bytes(array, container) if container else array
 
 
-def open_source(path: Path, model: Model) -> tuple[Source, str]:
-    """The best available reference, and a note when it is not the source's own runtime."""
-    if model.source != "onnx":
+class TwoRuns:
+    """A model that remembers, run twice from the beginning: what the first run leaves behind shows in the second."""
+
+    SECOND = ", second run"
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.name = getattr(source, "name", "")
+
+    def close(self) -> None:
+        self._source.close()
+
+    def reset(self) -> None:
+        self._source.reset()
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._source.reset()
+        first = self._source.run(inputs)
+        return {**first, **{n + self.SECOND: array for n, array in self._source.run(inputs).items()}}
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        return None
+
+
+def open_source(path: Path, model: Model, **options: Any) -> tuple[Source, str]:
+    """The best available reference, and a note when it is not the source's own runtime.
+
+    Args:
+        path: the source.
+        model: as the frontend reads it.
+        options: how it was read.
+    """
+    name, open_runtime = _RUNTIMES.get(model.source, ("", None))
+    if open_runtime is None:
         return Reference(model), ""
+    try:
+        return open_runtime(path, model, **options), ""
+    except ImportError:
+        return Reference(model), f"{name} is not installed: compared with the numpy reference"
+    except Exception as e:  # noqa: BLE001  (each runtime has classes of its own, few of them public)
+        # It refuses operators and types of some valid files; the reference has all that were converted.
+        reason = (str(e).splitlines() or [type(e).__name__])[0][:200]
+        return Reference(model), f"{name} cannot load the source ({reason}): compared with the numpy reference"
+
+
+def _onnx_runtime(path: Path, model: Model, **_: Any) -> Source:
+    from minnow.runtime.verify.onnx_runtime import FOREIGN, OnnxRuntime
+
     types = {t.dtype for _, t in (*model.inputs, *model.outputs)}
     if unknown := sorted(t for t in types - FOREIGN if t.is_storage):
-        names = ", ".join(map(str, unknown))
-        return Reference(
-            model
-        ), f"onnxruntime takes no arrays of {names} from Python: compared with the numpy reference"
-    try:
-        return OnnxRuntime(path, {n: t.dtype for n, t in model.outputs}, bool(types & FOREIGN)), ""
-    except ImportError:
-        return Reference(model), "onnxruntime is not installed: compared with the numpy reference"
-    except Exception as e:  # noqa: BLE001  (a class per status code, none of them public)
-        # It refuses operators and types of some valid files; the reference has all that were converted.
-        reason = str(e).splitlines()[0][:200]
-        return Reference(model), f"onnxruntime cannot load the source ({reason}): compared with the numpy reference"
+        raise TypeError(f"it takes no arrays of {', '.join(map(str, unknown))} from Python")
+    return OnnxRuntime(path, {n: t.dtype for n, t in model.outputs}, bool(types & FOREIGN))
+
+
+def _lite_rt(path: Path, model: Model, signature: str = "", **_: Any) -> Source:
+    from minnow.runtime.verify.lite_rt import LiteRT
+
+    return LiteRT(path, model, signature)
+
+
+def _tensorflow(path: Path, model: Model, signature: str = "", **_: Any) -> Source:
+    from minnow.runtime.verify.tensorflow_graph import open_tensorflow
+
+    return open_tensorflow(path, model, signature)
+
+
+_RUNTIMES: dict[str, tuple[str, Callable[..., Source]]] = {
+    "onnx": ("onnxruntime", _onnx_runtime),
+    "tflite": ("LiteRT", _lite_rt),
+    "tensorflow": ("tensorflow", _tensorflow),
+}
+"""By the format of the source: what it is called, and how it is opened."""
 
 
 def compared_constants(graph: Graph, name: str) -> list[int]:
@@ -211,7 +196,10 @@ def random_outputs(model: Model) -> frozenset[str]:
 
 def rounded_outputs(model: Model) -> frozenset[str]:
     """The outputs behind a rounding to few bits, which makes a whole step of the last bit of a float."""
-    return _behind(model, lambda node: node.op in ("QuantizeLinear", "DynamicQuantizeLinear"))
+    return _behind(model, lambda node: node.op in _ROUNDING)
+
+
+_ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear", "Requantize", "LookUp")
 
 
 def _behind(model: Model, is_source: Callable[[Node], bool]) -> frozenset[str]:
@@ -221,4 +209,5 @@ def _behind(model: Model, is_source: Callable[[Node], bool]) -> frozenset[str]:
         inner = (n for body in node.subgraphs.values() for g in body.walk() for n in g)
         if any(map(is_source, (node, *inner))) or any(v in tainted for v in node.inputs):
             tainted.update(node.outputs)
-    return frozenset(n for (n, _), v in zip(model.outputs, model.graph.outputs, strict=True) if v in tainted)
+    found = [n for (n, _), v in zip(model.outputs, model.graph.outputs, strict=True) if v in tainted]
+    return frozenset([*found, *(n + TwoRuns.SECOND for n in found)])

@@ -12,7 +12,7 @@ import numpy as np
 
 from minnow.runtime.verify.comparison import OutputComparison, compare, compare_random
 from minnow.runtime.verify.samples import Candidate, candidates
-from minnow.runtime.verify.source import Source, open_source, random_outputs, rounded_outputs
+from minnow.runtime.verify.source import Source, TwoRuns, open_source, random_outputs, rounded_outputs
 from minnow.schema.errors import MinnowError, UsageError
 from minnow.schema.ir import TensorType
 from minnow.schema.mnn.container import flat, gathered, opened
@@ -100,6 +100,7 @@ def verify(
     tolerance: float | None = None,
     threads: int | None = None,
     precision: str = "high",
+    **options: Any,
 ) -> Verification:
     """Compares a converted file with its source.
 
@@ -113,6 +114,8 @@ def verify(
         tolerance: largest error as a fraction of the output's scale; None chooses by dtype and
             precision (see compare).
         threads, precision: of the session.
+        options: how the source was read besides, as in `minnow.convert`: signature, cut_inputs, cut_outputs,
+            dequantize.
 
     Returns:
         The verification; look at `passed`.
@@ -124,24 +127,27 @@ def verify(
     from minnow.runtime.session import load
 
     source, target = Path(source), Path(target)
-    model = read(source, framework, inputs=dict(inputs or {}), batch=batch)
-    reference, note = open_source(source, model)
+    model = read(source, framework, inputs=dict(inputs or {}), batch=batch, **options)
+    reference, note = open_source(source, model, **options)
+    if model.states:
+        reference = TwoRuns(reference)
     out = Verification(str(source), str(target), reference.name, note=note)
     if data:
         runs = []
         for arrays in data:
-            if missing := [n for n, t in model.inputs if not t.holds_tensors and n not in arrays]:
+            if missing := [n for n, t in model.user_inputs if not t.holds_tensors and n not in arrays]:
                 raise UsageError(f"the data lacks the input '{missing[0]}'")
-            given = Candidate({n: _given(arrays, n, t) for n, t in model.inputs}, {})
+            given = Candidate({n: _given(arrays, n, t) for n, t in model.user_inputs}, {})
             runs.append((given, reference.run(given.inputs)))
     else:
         runs = _random_runs(out, model, reference, seeds)
     # One after the other, so that the weights are never in memory twice.
     reference.close()
-    session = load(target, threads=threads, precision=precision)
+    loaded = load(target, threads=threads, precision=precision)
+    session = TwoRuns(loaded) if model.states else loaded
     drawn, rounded = random_outputs(model), rounded_outputs(model)
     for candidate, want in runs:
-        case = _run(session, candidate.inputs, want, tolerance, drawn, precision)
+        case = _run(session, candidate.inputs, want, tolerance, drawn, precision, quanta=rounded)
         if not case.passed and (steps := _steps(reference, candidate.inputs, case, rounded)):
             case = _run(session, candidate.inputs, want, tolerance, drawn, precision, steps)
             out.note = "the source rounds to few bits: held to the steps it makes itself when its inputs hardly move"
@@ -242,6 +248,11 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Array]:
     return lengths | {key: np.asarray(array) for name, value in values.items() for key, array in flat(name, value)}
 
 
+def _quanta(array: Array, rounded: bool) -> float:
+    """How far apart numbers may be that stand for real ones: what is rounded to few bits may be rounded otherwise."""
+    return 1.0 if rounded and array.dtype.kind in "iu" and array.dtype.itemsize <= 2 else 0.0
+
+
 def _run(
     session: Any,
     inputs: dict[str, Array],
@@ -250,6 +261,7 @@ def _run(
     drawn: frozenset[str],
     precision: str,
     steps: Mapping[str, float] | None = None,
+    quanta: frozenset[str] = frozenset(),
 ) -> Case:
     case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
     try:
@@ -261,7 +273,7 @@ def _run(
     case.outputs = [
         compare_random(n, got.get(n), np.asarray(a))
         if n in drawn
-        else compare(n, got.get(n), np.asarray(a), (steps or {}).get(n, tolerance), precision)
+        else compare(n, got.get(n), a, (steps or {}).get(n, tolerance), precision, _quanta(a, n in quanta))
         for n, a in expected.items()
     ]
     return case

@@ -1,0 +1,77 @@
+"""TFLite models as LiteRT runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.ir import Model
+
+Array = np.ndarray[Any, Any]
+
+
+class LiteRT:
+    """LiteRT with its own kernels; those of XNNPACK, which round integers otherwise, are the other way to compute."""
+
+    def __init__(self, path: Path, model: Model, signature: str = "") -> None:
+        import ai_edge_litert
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+        def made(resolver: Any) -> Any:
+            interpreter = Interpreter(str(path), num_threads=1, experimental_op_resolver_type=resolver)
+            interpreter.allocate_tensors()
+            return interpreter
+
+        self.name = f"LiteRT {getattr(ai_edge_litert, '__version__', '')}".rstrip()
+        self._inputs = [n for n, _ in model.user_inputs]
+        self._outputs = [n for n, _ in model.user_outputs]
+        self._signature = signature
+        self._make = made
+        self._own, self._others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.AUTO
+        self._interpreter = made(self._own)
+
+    def close(self) -> None:
+        self._interpreter = None
+
+    def reset(self) -> None:
+        # Variables of resources live as long as the interpreter.
+        self._interpreter = self._make(self._own)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._interpreter = self._interpreter or self._make(self._own)
+        return self._run(self._interpreter, inputs)
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        try:
+            return self._run(self._make(self._others), inputs)
+        except RuntimeError:
+            return None  # XNNPACK refuses some models
+
+    def _run(self, interpreter: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            if self._signature:
+                return self._run_signature(interpreter, inputs)
+            details = interpreter.get_input_details()
+            for name, detail in zip(self._inputs, details, strict=True):
+                array = np.asarray(inputs[name])
+                if tuple(detail["shape"]) != array.shape:
+                    interpreter.resize_tensor_input(detail["index"], array.shape)
+            interpreter.allocate_tensors()
+            for name, detail in zip(self._inputs, details, strict=True):
+                interpreter.set_tensor(detail["index"], np.asarray(inputs[name]))
+            interpreter.invoke()
+            found = [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+        except ValueError as e:
+            raise RuntimeError(str(e)) from e
+        return dict(zip(self._outputs, found, strict=True))
+
+    def _run_signature(self, interpreter: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        runner = interpreter.get_signature_runner(self._signature)
+        # The runner knows the arguments by the names of the signature, the model by those of the tensors.
+        arguments = {detail["name"]: key for key, detail in runner.get_input_details().items()}
+        results = runner(**{arguments[name]: np.asarray(inputs[name]) for name in self._inputs})
+        keys = {detail["name"]: key for key, detail in runner.get_output_details().items()}
+        return {name: results[keys[name]] for name in self._outputs}

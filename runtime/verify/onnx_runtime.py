@@ -1,0 +1,94 @@
+"""ONNX models as onnxruntime runs them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.ir import DType
+
+Array = np.ndarray[Any, Any]
+
+FOREIGN = frozenset({DType.BF16, DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ})
+"""Types of a whole byte and more that onnxruntime computes with, and numpy does not know by itself."""
+
+
+class OnnxRuntime:
+    """onnxruntime with all its optimizations off, so that it computes what the file says."""
+
+    def __init__(self, path: Path, outputs: Mapping[str, DType], foreign: bool = False) -> None:
+        """
+        Args:
+            path: the model.
+            outputs: their types.
+            foreign: some input or output is of a type that numpy itself does not have.
+        """
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import onnxruntime
+
+        onnxruntime.disable_telemetry_events()
+        levels = onnxruntime.GraphOptimizationLevel
+
+        def session(level: Any) -> Any:
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = level
+            options.log_severity_level = 4
+            return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+        self.name = f"onnxruntime {onnxruntime.__version__}"
+        self._outputs = dict(outputs)
+        self._foreign = foreign
+        self._plain = partial(session, levels.ORT_DISABLE_ALL)
+        self._optimized = partial(session, levels.ORT_ENABLE_ALL)
+        self._session = self._plain()
+
+    def close(self) -> None:
+        self._session = None
+
+    def reset(self) -> None:
+        pass
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self._session = self._session or self._plain()
+        return self._run(self._session, inputs)
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        return self._run(self._optimized(), inputs)
+
+    def _run(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            if self._foreign:
+                return self._run_foreign(session, inputs)
+            results = session.run(list(self._outputs), dict(inputs))
+        except Exception as e:  # onnxruntime raises a class per status code, none of them public
+            raise RuntimeError(str(e)) from e
+        return dict(zip(self._outputs, results, strict=True))
+
+    def _run_foreign(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """By way of onnxruntime's own values: it takes and gives no arrays of types that numpy itself does not have."""
+        from onnxruntime import OrtValue
+
+        from minnow.converter.onnx.tensor import code_of
+
+        given = {}
+        for name, array in inputs.items():
+            dtype = DType.of(array.dtype)
+            bits = np.ascontiguousarray(array).view(f"u{dtype.size}") if dtype in FOREIGN else array
+            given[name] = OrtValue.ortvalue_from_numpy_with_onnx_type(bits, code_of(dtype))
+        results = {}
+        for (name, dtype), value in zip(
+            self._outputs.items(), session.run_with_ort_values(list(self._outputs), given), strict=True
+        ):
+            if dtype not in FOREIGN:
+                results[name] = value.numpy()
+                continue
+            shape = tuple(value.shape())
+            data = ctypes.string_at(value.data_ptr(), int(np.prod(shape)) * dtype.size)
+            results[name] = np.frombuffer(data, dtype.numpy).reshape(shape)
+        return results
