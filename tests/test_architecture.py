@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "minnow.runtime": {"minnow.schema.errors", "minnow.schema.mnn", "numpy", "ml_dtypes"},
     "minnow.runtime.verify": {
         *("minnow.schema", "minnow.converter", "minnow.runtime"),
-        *("numpy", "ml_dtypes", "onnx", "onnxruntime"),
+        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "tensorflow"),
     },
     "minnow.runtime.benchmark": {
         "minnow.runtime",

@@ -33,12 +33,13 @@ class ShapeOption(click.ParamType):
 FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
 )
+INPUT = click.option(
+    "--input", "inputs", type=ShapeOption(), multiple=True, help="Shape of an input, where the model leaves it open."
+)
+
 _READING = (
     click.option("-f", "--framework", help="Format of the source; found by content when left out."),
-    click.option(
-        "--input", "inputs", type=ShapeOption(), multiple=True,
-        help="Shape of an input, where the model leaves it open.",
-    ),
+    INPUT,
     click.option(
         "--batch", type=click.IntRange(0), help="Number for the first extent that each input leaves open, as N."
     ),

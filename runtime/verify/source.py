@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from minnow.schema.errors import MinnowError
-from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
+from minnow.schema.ir import Graph, Model, Node, TensorType, Value
 from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
 Array = np.ndarray[Any, Any]

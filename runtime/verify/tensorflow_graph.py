@@ -59,7 +59,9 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
 
     def saved_model() -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
         loaded = tf.saved_model.load(str(path))
-        chosen = signature or ("serving_default" if "serving_default" in loaded.signatures else [*loaded.signatures][0])
+        chosen = signature or (
+            "serving_default" if "serving_default" in loaded.signatures else next(iter(loaded.signatures))
+        )
         entry = loaded.signatures[chosen]
 
         def call(given: Mapping[str, Any]) -> Mapping[str, Any]:
