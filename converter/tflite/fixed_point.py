@@ -64,7 +64,9 @@ def limits_of(q: Quantization, activation: str = "NONE") -> tuple[int, int]:
     ends = {"NONE": (None, None), "RELU": (0, None), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1)}
     if activation not in ends:
         raise UnsupportedError(f"the fused activation {activation} of quantized numbers is not supported")
-    low, high = (None if v is None else zero_of(q) + int(rounded(np.float32(v) / scale_of(q))) for v in ends[activation])
+    low, high = (
+        None if v is None else zero_of(q) + int(rounded(np.float32(v) / scale_of(q))) for v in ends[activation]
+    )
     return max(q.lowest, q.lowest if low is None else low), min(q.highest, q.highest if high is None else high)
 
 
@@ -131,7 +133,7 @@ def lines(low: Any, high: Any, least: Any, most: Any, function: Function, kind: 
     """A function of [low, high] to [least, most], by 512 pieces of lines through 16-bit numbers, for all of these."""
     step = kind((high - low) / 512)
     factor = kind(65536 / (most - least))
-    at = np.array([kind(low + kind(i * step)) for i in range(512)], kind)
+    at: Array = np.array([kind(low + kind(i * step)) for i in range(512)], kind)
 
     def real(x: Array) -> Array:
         return np.asarray(kind(function(x.astype(np.float64)).astype(kind) * factor))

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tflite.fixed_point import (
-    INT32,
     Function,
     fitted,
     function_table,
-    limits_of,
     look_up,
     multiplier_of,
     quanta_of,
@@ -21,7 +19,6 @@ from minnow.converter.tflite.fixed_point import (
     rounded,
     scale_of,
     times,
-    times_value,
     wide,
     zero_of,
 )
@@ -226,5 +223,3 @@ def _hard_swish(old: Quantization, new: Quantization) -> Array:
     product = gate * result
     y = np.where(product < 0, -(-product >> 15), product >> 15)
     return fitted(divided(y, max(-exponent, 0)) + zero_of(new), new)
-
-

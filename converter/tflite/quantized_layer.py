@@ -152,8 +152,7 @@ def _spread(b: Builder, x: Value, strides: Sequence[int], zero: Any) -> Value:
     """Zero points between neighbors of [N, C, H, W], so that these are `strides` apart."""
     if tuple(strides) == (1, 1):
         return x
-    n, c, h, w = x.type.shape or ("?",) * 4
-    sh, sw = strides
+    (h, w), (sh, sw) = (x.type.shape or ("?",) * 4)[2:], strides
     apart = b.Reshape(x, np.array([0, 0, h, 1, w, 1]))
     apart = b.Pad(apart, np.array([0, 0, 0, 0, 0, 0, 0, sh - 1, 0, 0, 0, sw - 1]), zero)
     full = b.Reshape(apart, np.array([0, 0, int(h) * sh, int(w) * sw]))
@@ -169,7 +168,7 @@ def _(b, x, w, bias=None, *, fused_activation_function="NONE", weights_format="D
         return NotImplemented
     if weights_format != "DEFAULT":
         raise UnsupportedError(f"weights in the format {weights_format} are not supported")
-    o, k = shape_of(w)
+    _, k = shape_of(w)
     rows = x if keep_num_dims and x.type.rank and x.type.rank > 1 else b.Reshape(x, np.array([-1, k]))
     columns = b.Transpose(w, perm=(1, 0))
     sums = total(b, rows, qx, bias, lambda v, z: b.MatMulInteger(v, columns, z, zero_operand(qw)))

@@ -1,4 +1,4 @@
-"""Arithmetic and comparison of quantized tensors, element by element, on whole numbers as TFLite's reference does it."""
+"""Arithmetic and comparison of quantized tensors on whole numbers, as TFLite's reference kernels compute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from minnow.converter.tflite.fixed_point import (
     INT32,
     limits_of,
     look_up,
-    multiplier_of,
     quanta_of,
     requantized,
     scale_of,
@@ -53,9 +52,9 @@ def _sum(name: str, sign: int) -> None:
         if not alike(qx, qy, q):
             return NotImplemented
         limits = limits_of(q, fused_activation_function)
-        powers = [_power(scale_of(v)) for v in (qx, qy, q)]
-        if q.dtype is DType.I16 and pot_scale_int16 and None not in powers:
-            return _sum_of_powers(b, x, y, *powers, sign, limits)
+        powers = [p for v in (qx, qy, q) if (p := _power(scale_of(v))) is not None]
+        if q.dtype is DType.I16 and pot_scale_int16 and len(powers) == 3:
+            return _sum_of_powers(b, (x, y), powers, sign, limits)
         left = 15 if q.dtype is DType.I16 else 20
         sx, sy, s = (float(scale_of(v)) for v in (qx, qy, q))
         twice = 2 * max(sx, sy)
@@ -67,13 +66,15 @@ _sum("ADD", 1)
 _sum("SUB", -1)
 
 
-def _sum_of_powers(b: Builder, x: Value, y: Value, px: int, py: int, p: int, sign: int, limits: Any) -> Value:
+def _sum_of_powers(b: Builder, xs: tuple[Value, Value], powers: list[int], sign: int, limits: Any) -> Value:
     """The sum of 16-bit numbers whose scales are powers of two: one is shifted, the sum saturates."""
     terms = []
-    for v, shift in ((x, px - p), (y, py - p)):
-        v = b.Cast(v, to=DType.I32)
+    for x, power in zip(xs, powers, strict=False):
+        v, shift = b.Cast(x, to=DType.I32), power - powers[2]
         if shift:
-            v = b.Requantize(b.Mul(v, 2), np.int32(1 << 30), np.int32(shift), to=DType.I32, min=INT32.min, max=INT32.max)
+            v = b.Requantize(
+                b.Mul(v, 2), np.int32(1 << 30), np.int32(shift), to=DType.I32, min=INT32.min, max=INT32.max
+            )
         terms.append(v)
     total = b.Add(*terms) if sign > 0 else b.Sub(*terms)
     return b.Cast(b.Max(b.Min(total, np.int32(limits[1])), np.int32(limits[0])), to=DType.I16)
@@ -99,11 +100,6 @@ def _(b, x, y, *, node):
     twice = 2 * max(sx, sy)
     difference = b.Add(_addend(b, x, qx, left, sx / twice), _addend(b, y, qy, left, sy / twice, -1))
     return requantized(b, b.Mul(difference, difference), twice * twice / ((1 << 2 * left) * s), q)
-
-
-@tflite.quantized("DIV")
-def _(b, x, y, *, fused_activation_function="NONE", node):
-    return NotImplemented
 
 
 def _comparison(name: str, op: str) -> None:
@@ -151,5 +147,3 @@ def _(b, x, *, node):
     if old.dtype is DType.I32 and zero_of(old):
         return NotImplemented
     return rescaled(b, x, old, new)
-
-

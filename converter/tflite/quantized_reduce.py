@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from minnow.converter.tflite.fixed_point import (
     lines,
     look_up,
     multiplier_of,
-    quanta_of,
     scale_of,
-    times_value,
     wide,
     zero_of,
 )
@@ -113,7 +110,7 @@ _reduced("SUM", mean=False)
 
 
 def _product(x: Array, y: Any) -> Array:
-    return scaled(np.asarray(x, np.int64), np.int64(y) if np.isscalar(y) else y, np.int64(0))
+    return scaled(np.asarray(x, np.int64), np.asarray(y, np.int64), np.int64(0))
 
 
 def _negative_exps(x: Array) -> Array:
@@ -220,5 +217,3 @@ def _softmax_words(b: Builder, x: Value, old: Quantization, q: Quantization, bet
     right = b.Sub(bits, np.int32(1))
     whole = b.Add(b.Mul(each, inverse), _power(b, b.Sub(right, np.int32(1))))
     return clipped(b, b.Div(whole, _power(b, right)), (0, 32767), q)
-
-

@@ -32,6 +32,10 @@ def Requantize(x: Sum, multiplier: Int32, shift: Int32, *, zero: int = 0, to: DT
     return np.clip(wrapped(y + zero), min, max).astype(to.numpy)
 
 
+def _limits(dtype: DType) -> Any:
+    return np.iinfo(dtype.numpy)  # type: ignore[type-var]
+
+
 def wrapped(x: Array) -> Array:
     """The lower 32 bits, as i64 numbers."""
     return x.astype(np.int32).astype(np.int64)
@@ -61,7 +65,7 @@ def _scaled_long(x: Array, multiplier: Array, shift: Array) -> Array:
 def _(x: Arg, multiplier: Arg, shift: Arg, *, zero: int, to: DType, min: int, max: int) -> TensorType:
     if to not in RESULTS:
         raise ModelError(f"Requantize to {to}")
-    limits = np.iinfo(to.numpy)
+    limits = _limits(to)
     if not limits.min <= min <= max <= limits.max or not -(2**31) <= zero < 2**31:
         raise ModelError(f"Requantize between {min} and {max} with a zero point of {zero}, to {to}")
     if multiplier.shape != shift.shape:
@@ -104,44 +108,45 @@ def _(rng):
     def factors(shape, low=-12, high=2):
         return rng.integers(2**30, 2**31, shape).astype(np.int32), rng.integers(low, high, shape).astype(np.int32)
 
-    def case(x, factor, shift, to=DType.I8, zero=0, min=None, max=None):
-        info = np.iinfo(to.numpy)
+    def case(x, factor, to=DType.I8, zero=0, min=None, max=None):
+        info = _limits(to)
         limits = {"min": info.min if min is None else min, "max": info.max if max is None else max}
-        return (x, factor, shift), {"to": to, "zero": zero, **limits}
+        return (x, *factor), {"to": to, "zero": zero, **limits}
 
     for shape in (), (0,), (1,), (17,), (2, 3, 5, 7), (1, 19, 3, 3), (3, 131):
-        yield case(sums(shape, 15), *factors(()), zero=-3)
+        yield case(sums(shape, 15), factors(()), zero=-3)
     for to in sorted(RESULTS):
-        yield case(sums((5, 33), 20), *factors((), -7, -3), to=to, zero=7)
-        yield case(sums((3, 67)), *factors((), -31, 3), to=to)
-    yield case(sums((2, 5, 7, 3), 16), *factors((5, 1, 1)), to=DType.U8, zero=128, min=128, max=210)
-    yield case(sums((2, 5, 1, 3), 16), *factors((1, 5, 1, 1)), min=-128, max=0)
-    yield case(sums((7, 35), 16), *factors((35,)), zero=4)
-    yield case(sums((3, 1, 33), 16), *factors((1, 33)), zero=4)
-    yield case(sums((4, 3, 6), 16), *factors((4, 1, 1)))
-    yield case(sums((1, 1), 16), *factors((1, 1)))
+        yield case(sums((5, 33), 20), factors((), -7, -3), to=to, zero=7)
+        yield case(sums((3, 67)), factors((), -31, 3), to=to)
+    yield case(sums((2, 5, 7, 3), 16), factors((5, 1, 1)), to=DType.U8, zero=128, min=128, max=210)
+    yield case(sums((2, 5, 1, 3), 16), factors((1, 5, 1, 1)), min=-128, max=0)
+    yield case(sums((7, 35), 16), factors((35,)), zero=4)
+    yield case(sums((3, 1, 33), 16), factors((1, 33)), zero=4)
+    yield case(sums((4, 3, 6), 16), factors((4, 1, 1)))
+    yield case(sums((1, 1), 16), factors((1, 1)))
     extremes = np.array([-(2**31), 2**31 - 1, -1, 0, 1, -(2**30), 2**30, 3, -3, 5, -5], np.int32)
     for factor in 2**31 - 1, 2**30, -(2**31), -(2**30) - 7:
         for shift in 0, 1, 5, -1, -2, -30, -31:
-            yield case(extremes, np.int32(factor), np.int32(shift), DType.I32)
+            yield case(extremes, (np.int32(factor), np.int32(shift)), DType.I32)
     ties = np.arange(-65, 66, dtype=np.int32)
     for shift in -1, -2, -4:
-        yield case(ties, np.int32(2**30), np.int32(shift))
+        yield case(ties, (np.int32(2**30), np.int32(shift)))
     for to in DType.I16, DType.I8, DType.I32:
-        yield case(sums((3, 65), 40, np.int64), *factors((), -31, -20), to=to)
-        yield case(sums((3, 5, 11), 46, np.int64), *factors((5, 1), -31, 7), to=to, zero=2)
-        yield case(sums((2, 33), 24, np.int64), *factors((33,), -16, -6), to=to)
-    yield case(ties.astype(np.int64), np.int32(2**31 - 1), np.int32(14), DType.I32)
+        yield case(sums((3, 65), 40, np.int64), factors((), -31, -20), to=to)
+        yield case(sums((3, 5, 11), 46, np.int64), factors((5, 1), -31, 7), to=to, zero=2)
+        yield case(sums((2, 33), 24, np.int64), factors((33,), -16, -6), to=to)
+    yield case(ties.astype(np.int64), (np.int32(2**31 - 1), np.int32(14)), DType.I32)
 
 
 @LookUp.samples
 def _(rng):
     for x in DType.I8, DType.U8, DType.I16, DType.U16:
-        info = np.iinfo(x.numpy)
+        info = _limits(x)
         for y in (DType.I8, DType.U8, DType.I16, DType.I32, DType.I64, DType.F32, DType.BOOL, DType.F64):
             table = converted(rng.integers(-9999, 9999, 1 << x.bits), y)
-            for shape in ((2, 3, 5, 7), (131,)) if x.bits == 8 else ((3, 7),):
+            shapes: tuple[tuple[int, ...], ...] = ((2, 3, 5, 7), (131,)) if x.bits == 8 else ((3, 7),)
+            for shape in shapes:
                 yield (rng.integers(info.min, info.max + 1, shape).astype(x.numpy), table), {}
     bytes_ = np.arange(-128, 128).astype(np.int8)
-    for shape in (), (0, 3), (256,), (1, 1):
-        yield (np.resize(bytes_, shape), bytes_[::-1].copy()), {}
+    for size in (), (0, 3), (256,), (1, 1):
+        yield (np.resize(bytes_, size), bytes_[::-1].copy()), {}
