@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
 
 from minnow.optimizer.cut import Sides, bytes_of
-from minnow.optimizer.rewrite import erase_dead, graph_pass
+from minnow.optimizer.pattern import Match
+from minnow.optimizer.rewrite import erase_dead, graph_pass, rewrite
 from minnow.schema.ir import Graph, Node, Value
-from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.ops import Builder, Trait, all_ops, get
 
 Perm = tuple[int, ...]
 
@@ -38,6 +41,43 @@ def sink_transposes(graph: Graph) -> int:
     """
     perms = dict.fromkeys(node.attrs["perm"] for node in graph if node.op == "Transpose")
     return sum(_turn(graph, perm) for perm in perms)
+
+
+def _reduction(p: Any, x: Any) -> Any:
+    named = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["ArgMax", "ArgMin"]
+    return reduce(or_, (getattr(p, name)(x) for name in named))
+
+
+@rewrite(lambda p, x: _reduction(p, p.Transpose(x, as_="transpose")), shared=True)
+def reduce_before_transpose(b: Builder, m: Match) -> Value | None:
+    """What is reduced needs not be moved first; what is left is less, and often in order.
+
+    Given:
+        graph g(%x: f32[1,3,4,5]) {
+          %a: f32[1,4,5,3] = Transpose(%x) {perm=(0, 2, 3, 1)}
+          %y: f32[1,3] = ReduceMean(%a) {axes=(1, 2), keepdims=False}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[1,3,4,5]) {
+          %y: f32[1,3] = ReduceMean(%x) {axes=(2, 3), keepdims=False}
+          return %y
+        }
+    """
+    perm, attrs = m.transpose.attrs["perm"], m.root.attrs
+    if attrs.get("keepdims", True):
+        return m.no("sink_transposes moves what keeps its axes")
+    if "axis" in get(m.root.op).attrs:
+        axes = (perm[attrs.get("axis", 0)],)
+        changed = {"axis": axes[0]}
+    else:
+        listed = attrs.get("axes")
+        axes = tuple(sorted(perm[a] for a in (range(len(perm)) if listed is None else listed)))
+        changed = {"axes": axes}
+    y = b.node(m.root.op, [m.x], {**attrs, **changed}).output
+    kept = [p for p in perm if p not in axes]
+    order = tuple(sorted(kept).index(p) for p in kept)
+    return y if order == tuple(sorted(order)) else b.Transpose(y, perm=order)
 
 
 def inverse(perm: Perm) -> Perm:
@@ -136,6 +176,14 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
     operands = [v for v in node.inputs if v is not None]
     if any(v.type.rank != rank for v in node.outputs) or all(v.is_const for v in operands):
         return None
+    if node.op == "PRelu":
+        slope = operands[1].array
+        if slope is None or slope.ndim > rank:
+            return None
+        # Its file form wants the slope without axes in front.
+        turned = slope.reshape((1,) * (rank - slope.ndim) + slope.shape).transpose(inverse(perm))
+        leading = next((i for i, d in enumerate(turned.shape) if d != 1), rank)
+        return Turned(node.attrs, only_first=True, operands={1: turned.reshape(turned.shape[leading:])})
     if Trait.ELEMENTWISE in traits and Trait.SPATIAL not in traits:
         # Of lower rank, constants can be given ones in front; what is computed would need a reshape.
         fits = all(v.type.rank == rank or (v.is_const and (v.type.rank or 0) <= rank) for v in operands)

@@ -502,6 +502,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "eliminate_common": [("", _chain("%a: f32[4] = LeakyRelu(%x) {alpha=0.5}", "%y: f32[4] = LeakyRelu(%x)",
                                      result="%a, %y"))],
     "fold_constants": [("", _chain("%a: i64[1] = Shape(%x)", "%y: i64[1] = Mul(%a, i64[](2))", params="%x: f32[N]"))],
+    "reduce_before_transpose": [("keeps its axes", _chain(
+        "%a: f32[3,2] = Transpose(%x) {perm=(1, 0)}", "%y: f32[1,2] = ReduceMax(%a) {axes=(0,)}",
+        params="%x: f32[2,3]"))],
     # The transposes stand at the small values: moving them costs more.
     "sink_transposes": [("", _chain(
         "%a: f32[3,2] = Transpose(%x) {perm=(1, 0)}", "%b: f32[3,2] = Exp(%a)",
