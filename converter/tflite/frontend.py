@@ -51,7 +51,8 @@ class TFLiteFrontend(Frontend):
         quantized_mappings: translations for operands that are quantized; NotImplemented leaves the call to the others.
         moving: operators that only move numbers, so that quanta pass as they are.
         raw: operators that read and write the numbers as they are stored, whatever these stand for.
-        complex: operators that know complex numbers, which are pairs along a new last axis.
+        flow: operators that hand tensors on, in the form that the translation has them.
+        complex_mappings: translations where an operand or result is complex: pairs of numbers along a new last axis.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -59,19 +60,20 @@ class TFLiteFrontend(Frontend):
         self.quantized_mappings: dict[str, Mapping_] = {}
         self.moving: set[str] = set()
         self.raw: set[str] = set()
-        self.complex: set[str] = set()
+        self.flow: set[str] = set()
+        self.complex_mappings: dict[str, Mapping_] = {}
 
     def op(self, *names: str, since: int = 1, until: int | None = None, moves: bool = False, raw: bool = False,
-           complex: bool = False) -> Callable[[Function], Function]:  # fmt: skip
+           flow: bool = False) -> Callable[[Function], Function]:  # fmt: skip
         """Registers the translation of operators in float, or of what only moves numbers.
 
         Args:
             moves: the results hold numbers of the operands only: the function is called with quanta, too, all of one
                 quantization, which is that of the results.
             raw: the function gets and gives the numbers as they are stored.
-            complex: the function looks after complex operands itself: pairs of numbers along a last axis.
+            flow: the function gets and gives the values as the translation has them, quanta or real numbers.
         """
-        for which, table in ((moves, self.moving), (raw, self.raw), (complex, self.complex)):
+        for which, table in ((moves, self.moving), (raw, self.raw), (flow, self.flow)):
             if which:
                 table.update(names)
         return super().op(*names, since=since, until=until)
@@ -83,11 +85,23 @@ class TFLiteFrontend(Frontend):
         `node.quant_out(i)` say what they mean. NotImplemented leaves the call to the float mapping.
         """
 
-        def add(function: Function) -> Function:
-            self.quantized_mappings.update(dict.fromkeys(names, inspect_mapping(function)))
-            return function
+        return _into(self.quantized_mappings, names)
 
-        return add
+    def complex(self, *names: str) -> Callable[[Function], Function]:
+        """Registers the translation of operators where an operand or a result is complex."""
+        return _into(self.complex_mappings, names)
+
+    def knows(self, name: str, version: int) -> bool:
+        """Some mapping is for this operator."""
+        return bool(self.find(name, version)) or name in self.quantized_mappings or name in self.complex_mappings
+
+
+def _into(table: dict[str, Mapping_], names: tuple[str, ...]) -> Callable[[Function], Function]:
+    def add(function: Function) -> Function:
+        table.update(dict.fromkeys(names, inspect_mapping(function)))
+        return function
+
+    return add
 
 
 def _sniff(path: Path, head: bytes) -> bool:

@@ -78,7 +78,7 @@ def _check(document: Document, index: int, unsupported: Unsupported) -> None:
     while todo:
         graph = document.subgraphs[todo.pop()]
         for operator in graph.operators:
-            if frontend.find(operator.op, operator.version) is None and operator.op not in frontend.quantized_mappings:
+            if not frontend.knows(operator.op, operator.version):
                 refusal = frontend.refusal(operator.op, operator.version) or _flex(operator.op)
                 reason = f"{operator.op} ({refusal.why})" if refusal else operator.op
                 unsupported.add(reason, _name(graph, operator), refusal.hint if refusal else "")
@@ -259,13 +259,15 @@ class Translator:
             inputs.pop()
         outs = [tensors[i] for i in operator.outputs if i >= 0]
         ins = [tensors[i] if i >= 0 else None for i in operator.inputs]
-        if operator.op not in frontend.complex and any(t is not None and t.is_complex for t in [*ins, *outs]):
-            raise UnsupportedError(f"{operator.op} of complex numbers is not supported", where=origin)
         call = Operation(operator.op, name, origin, operator.version, len(operator.outputs), [t.name for t in outs],
                          self, operator=operator, tensors_in=ins, tensors_out=outs)  # fmt: skip
-        mapping = frontend.find(operator.op, operator.version)
-        if mapping is None and operator.op not in frontend.quantized_mappings:
+        if not frontend.knows(operator.op, operator.version):
             raise _MissingError  # `_check` has put it on the list
+        mapping = frontend.find(operator.op, operator.version)
+        if any(t is not None and t.is_complex for t in [*ins, *outs]) and operator.op not in frontend.flow:
+            mapping = frontend.complex_mappings.get(operator.op)
+            if mapping is None:
+                raise UnsupportedError(f"{operator.op} of complex numbers is not supported", where=origin)
         b = Builder(scope.graph, origin=origin)
         made = fold(scope.graph, b.made, self._translated(b, call, mapping, inputs))
         fresh = {v for n in b.made for v in n.outputs}
@@ -275,7 +277,7 @@ class Translator:
             if i < 0:
                 continue
             if value is None:
-                raise UnsupportedError(f"output '{tensors[i].name}' of {operator.op} is not supported", where=origin)
+                continue  # scratch space that old files list
             if i in scope.values:
                 raise ModelError(f"the tensor '{tensors[i].name}' is computed twice", where=origin)
             if value in fresh or (value.data is not None and not value.name):
@@ -304,6 +306,8 @@ class Translator:
         """The results of an operator: with quanta where a mapping knows them, in float otherwise."""
         quants = [call.quant(i) if v is not None else None for i, v in enumerate(inputs)]
         outs = [t.quant for t in call.tensors_out]
+        if call.op in frontend.flow:
+            return self._call(mapping, b, call, inputs)
         if self.float_only:
             return self._in_float(b, call, mapping, inputs, quants, outs)
         if not any(q is not None and q.is_activation for q in [*quants, *outs]):

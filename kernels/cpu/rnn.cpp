@@ -128,6 +128,7 @@ class Recurrent final : public Kernel {
     for (int d = 0; d < directions_; ++d) {
       std::copy_n(functions.begin() + d * functions_of(layer_), functions_of(layer_), options_[d].functions);
       options_[d].clip = attrs_.f("clip");
+      options_[d].cell_clip = attrs_.f("cell_clip");
       options_[d].input_forget = attrs_.b("input_forget");
       options_[d].linear_before_reset = attrs_.b("linear_before_reset");
     }

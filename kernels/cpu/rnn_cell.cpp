@@ -79,13 +79,18 @@ void Apply(const GateFunction& f, double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = Value(f, x[i]);
 }
 
+// Numbers between -clip and clip; 0: they stay as they are.
+template <typename T>
+HWY_NOINLINE void Bound(double clip, T* x, int64_t n) {
+  if (clip == 0) return;
+  const T high = static_cast<T>(clip), low = -high;
+  for (int64_t i = 0; i < n; ++i) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+}
+
 // A gate: bounded, then its function.
 template <typename T>
 HWY_NOINLINE void Gate(const GateFunction& f, double clip, T* x, int64_t n) {
-  if (clip != 0) {
-    const T high = static_cast<T>(clip), low = -high;
-    for (int64_t i = 0; i < n; ++i) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
-  }
+  Bound(clip, x, n);
   Apply(f, x, n);
 }
 
@@ -127,7 +132,9 @@ void Lstm(const CellRow<T>& row, const CellOptions& o) {
     Gate(o.functions[0], o.clip, forget, n);
   }
   Gate(o.functions[1], o.clip, candidate, n);
-  for (int64_t i = 0; i < n; ++i) h[i] = c[i] = forget[i] * c[i] + in[i] * candidate[i];
+  for (int64_t i = 0; i < n; ++i) c[i] = forget[i] * c[i] + in[i] * candidate[i];
+  Bound(o.cell_clip, c, n);
+  for (int64_t i = 0; i < n; ++i) h[i] = c[i];
   if (p != nullptr) AddProduct(out, p + row.n, c, n);
   Gate(o.functions[0], o.clip, out, n);
   Apply(o.functions[2], h, n);

@@ -31,6 +31,7 @@ bool find_gate_function(const std::string& name, GateFunction* function, int* pa
 struct CellOptions {
   GateFunction functions[3];  // f, g, h of ONNX
   double clip = 0;            // bounds what f and g are given; 0: no bound
+  double cell_clip = 0;       // bounds the new c of an LSTM; 0: no bound
   bool input_forget = false;
   bool linear_before_reset = false;
 };

@@ -109,17 +109,18 @@ def LSTM(
     activation_beta: tuple[float, ...] = (),
     clip: float = 0.0,
     input_forget: bool = False,
+    cell_clip: float = 0.0,
 ):
     """Long short-term memory: x[T,B,I], w[D,4H,I], r[D,4H,H], b[D,8H], lens[B], h0 and c0[D,B,H], p[D,3H].
 
     i, o, f = f(x w + h r + b + p * c), the gates in the order i, o, f, c; c' = f * c + i * g(...); h' = o * h(c').
-    `o` looks at the new c'. `activations` are f, g, h of each direction, `clip` bounds what f and g are given, and
-    `input_forget` makes f = 1 - i. Gives Y[T,D,B,H], Y_h[D,B,H], Y_c[D,B,H].
+    `o` looks at the new c'. `activations` are f, g, h of each direction, `clip` bounds what f and g are given,
+    `cell_clip` the new c', and `input_forget` makes f = 1 - i. Gives Y[T,D,B,H], Y_h[D,B,H], Y_c[D,B,H].
     """
     backward = _directions(direction)
     names = activations or ("sigmoid", "tanh", "tanh") * len(backward)
     functions = activation_functions(names, activation_alpha, activation_beta)
-    bounded = _clipped(clip)
+    bounded, cell_bounded = _clipped(clip), _clipped(cell_clip)
     batch = x.shape[1]
 
     def cell(d):
@@ -132,7 +133,7 @@ def LSTM(
             i, o, forget, c = np.split(xt @ kernel + ht @ recurrent + offset, 4, axis=1)
             i = f(bounded(i + pi * ct))
             forget = 1 - i if input_forget else f(bounded(forget + pf * ct))
-            c = forget * ct + i * g(bounded(c))
+            c = cell_bounded(forget * ct + i * g(bounded(c)))
             return f(bounded(o + po * c)) * h(c), c
 
         states = [_part(s, d, (batch, hidden)) for s in (h0, c0)]
@@ -317,6 +318,7 @@ def _samples(gates: int, states: int, functions: tuple[str, ...], flag: str) -> 
         if gates == 4:
             yield case(upto=8)
             yield case(upto=8, direction="bidirectional", clip=0.5)
+            yield case(upto=8, cell_clip=0.2)
             # A bias that is one sum, the form that files have.
             operands, attrs, n = case(upto=full, direction="bidirectional")
             operands[3][:, 4 * attrs["hidden"] :] = 0
@@ -343,6 +345,7 @@ def _is_plain(node: Node, activations: tuple[str, ...]) -> bool:
         and a["activations"] in ((), activations * count)
         and not a["clip"]
         and not a.get("input_forget")
+        and not a.get("cell_clip")
         and not node.has_input(4)
         and not node.has_input(7)
     )
