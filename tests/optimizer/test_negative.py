@@ -27,6 +27,25 @@ def _split(*lines: str, params: str = "%x: f32[3,2]") -> str:
     return _chain("%s: sequence(f32[*]) = SplitToSequence(%x) {keepdims=False}", *lines, params=params)
 
 
+def _dilated(strides: str = "(1, 1)", pads: str = "(0, 0, 0, 0)", block: str = "(2, 4, 0, 1, 3, 5)", w: int = 2,
+             step: str = "Relu(%f)") -> str:  # fmt: skip
+    """A convolution of two channels between blocks that are images of the batch."""
+    return _chain(
+        "%a: f32[1,2,2,3,2,1] = Reshape(%x, i64[6](1, 2, 2, 3, 2, 1))",
+        f"%b: f32[2,2,1,{'3,2' if '3, 1' in block else '2,3'},1] = Transpose(%a) {{perm={block}}}",
+        "%c: f32[4,2,3,1] = Reshape(%b, i64[4](4, 2, 3, 1))",
+        "%d: f32[4,1,2,3] = Transpose(%c) {perm=(0, 3, 1, 2)}",
+        f"%e: f32[4,2,1,{w}] = Conv(%d, f32[2,1,2,2](1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)) "
+        f"{{strides={strides}, pads={pads}, dilations=(1, 1)}}",
+        f"%f: f32[4,1,{w},2] = Transpose(%e) {{perm=(0, 2, 3, 1)}}",
+        f"%g: f32[4,1,{w},2] = {step}",
+        f"%h: f32[2,2,1,1,{w},2] = Reshape(%g, i64[6](2, 2, 1, 1, {w}, 2))",
+        f"%i: f32[1,1,2,{w},2,2] = Transpose(%h) {{perm=(2, 3, 0, 4, 1, 5)}}",
+        f"%y: f32[1,2,{2 * w},2] = Reshape(%i, i64[4](1, 2, {2 * w}, 2))",
+        params="%x: f32[1,4,6,1]",
+    )
+
+
 # name -> (part of the reason, or "" where the root op is another one; graph)
 CASES: dict[str, list[tuple[str, str]]] = {
     # ---- activation
@@ -502,6 +521,19 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "eliminate_common": [("", _chain("%a: f32[4] = LeakyRelu(%x) {alpha=0.5}", "%y: f32[4] = LeakyRelu(%x)",
                                      result="%a, %y"))],
     "fold_constants": [("", _chain("%a: i64[1] = Shape(%x)", "%y: i64[1] = Mul(%a, i64[](2))", params="%x: f32[N]"))],
+    "fuse_dilation": [
+        ("strides", _dilated(strides="(1, 2)", w=1)),
+        ("padding", _dilated(pads="(0, 1, 0, 0)", w=3)),
+        ("reads no blocks", _dilated(block="(2, 4, 0, 3, 1, 5)")),
+        ("Softmax stands between", _dilated(step="Softmax(%f) {axis=1}")),
+        ("Add stands between", _dilated(step="Add(%f, f32[2,1](0.5, 1.5))")),
+        ("no convolution", _chain("%b: f32[1,2,2,1,1,1] = Reshape(%x, i64[6](1, 2, 2, 1, 1, 1))",
+                                  "%c: f32[2,1,1,1,2,1] = Transpose(%b) {perm=(2, 3, 0, 4, 1, 5)}",
+                                  "%y: f32[2,1,2,1] = Reshape(%c, i64[4](2, 1, 2, 1))")),
+        ("put the blocks together", _chain("%b: f32[2,2,1,1,1,1] = Reshape(%x, i64[6](2, 2, 1, 1, 1, 1))",
+                                           "%c: f32[1,1,2,1,2,1] = Transpose(%b) {perm=(2, 3, 0, 4, 1, 5)}",
+                                           "%y: f32[2,2,1,1] = Reshape(%c, i64[4](2, 2, 1, 1))")),
+    ],
     "reduce_before_transpose": [("keeps its axes", _chain(
         "%a: f32[3,2] = Transpose(%x) {perm=(1, 0)}", "%y: f32[1,2] = ReduceMax(%a) {axes=(0,)}",
         params="%x: f32[2,3]"))],
