@@ -84,7 +84,7 @@ def batch_to_space(b: Builder, x: Value, block: Value | Sequence[int], crops: Va
             raise ModelError(f"the crops are {cut.tolist()} for {m} axes")
         if not cut.any():
             return y
-        big = np.iinfo(np.int64).max
+        big = np.iinfo(np.int32).max
         return b.Slice(y, cut[:, 0], np.where(cut[:, 1] > 0, -cut[:, 1], big), axes)
     wide = b.Cast(crops, to=DType.I64)
     begins, ends = (b.Reshape(b.Gather(wide, np.array([k]), axis=1), np.array([-1])) for k in (0, 1))

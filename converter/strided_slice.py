@@ -9,7 +9,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
-_BIG = np.iinfo(np.int64).max
+_BIG = np.iinfo(np.int32).max
 _SMALL = -_BIG
 
 

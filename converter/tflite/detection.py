@@ -39,10 +39,8 @@ def _count(b: Builder, limit: Value) -> int | Value:
 
 def _suppressed(b: Builder, boxes: Value, scores: Value, limit: Value, iou: Value, score: Value) -> Value:
     """Places of the boxes that stay, best first."""
-    most = b.Reshape(b.Cast(limit, to=DType.I64), _SCALAR)
-    rows = b.NonMaxSuppression(
-        b.Unsqueeze(boxes, axes=(0,)), b.Unsqueeze(scores, axes=(0, 1)), most, b.Reshape(iou, _SCALAR), b.Reshape(score, _SCALAR),
-    )  # fmt: skip
+    most, iou, score = (b.Reshape(v, _SCALAR) for v in (b.Cast(limit, to=DType.I64), iou, score))
+    rows = b.NonMaxSuppression(b.Unsqueeze(boxes, axes=(0,)), b.Unsqueeze(scores, axes=(0, 1)), most, iou, score)
     return b.Gather(rows, np.array(2), axis=1)
 
 

@@ -90,7 +90,7 @@ def _(b, indices, depth, on, off, *, axis=-1):
     values = b.Concat(*(b.Reshape(v, np.array([1])) for v in (off, on)), axis=0)
     # A negative index is none at all here.
     index = wide(b, indices)
-    index = b.Where(b.Less(index, 0), b.const(np.array(np.iinfo(np.int64).max)), index)
+    index = b.Where(b.Less(index, 0), b.const(np.array(np.iinfo(np.int32).max)), index)
     return b.OneHot(index, b.Reshape(wide(b, depth), np.zeros(0, np.int64)), values, axis=axis)
 
 

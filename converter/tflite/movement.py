@@ -124,7 +124,7 @@ def _(b, x, sizes, axis, *, num_splits=0, node):
 
 @tflite.op("SLICE", moves=True)
 def _(b, x, begin, size):
-    big = np.iinfo(np.int64).max
+    big = np.iinfo(np.int32).max
     if begin.data is not None and size.data is not None:
         starts, sizes = (constant(v).astype(np.int64).reshape(-1) for v in (begin, size))
         if np.any(sizes < -1) or np.any(starts < 0):
@@ -182,7 +182,7 @@ def mirrored(b: Builder, x: Value, ends: np.ndarray[Any, Any], mode: str) -> Val
     """x with its mirror image at both ends of the axes, with ("SYMMETRIC") or without the outermost element."""
     if mode == "REFLECT":
         return b.Pad(x, ends.reshape(-1), mode="reflect")
-    big = np.iinfo(np.int64).max
+    big = np.iinfo(np.int32).max
     for axis, (before, after) in enumerate(ends.tolist()):
         parts = [x]
         if before:

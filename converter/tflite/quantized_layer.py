@@ -142,7 +142,7 @@ def _(b, output_shape, w, x, bias=None, *, padding="SAME", stride_w=1, stride_h=
     bias = None if bias is None else b.Reshape(bias, np.array([-1, 1, 1]))
     sums = total(b, spread_x, qx, bias, lambda v, z: b.ConvInteger(v, weights, z, zero_operand(qw), **attrs))
     if any(any(c) for c in crops):
-        ends = [np.iinfo(np.int64).max if not c[1] else -c[1] for c in crops]
+        ends = [np.iinfo(np.int32).max if not c[1] else -c[1] for c in crops]
         sums = b.Slice(sums, np.array([c[0] for c in crops]), np.array(ends), np.array([2, 3]))
     factor = _columns(factors(qx, qw, q, rounds=qx.dtype is DType.U8))
     return channels_last(b, requantized(b, sums, factor, q, limits_of(q, fused_activation_function)), 2)
