@@ -46,7 +46,7 @@ def zero_operand(q: Quantization) -> Any:
 
 
 def factors(qx: Quantization, qw: Quantization, q: Quantization, rounds: bool) -> Any:
-    """From sums to quanta of the result; f64. `rounds`: the scales' product rounds to f32, as TFLite has it for some."""
+    """From sums to quanta of the result (f64). With `rounds` the product of the scales is rounded to f32."""
     x, y, w = scale_of(qx), float(scale_of(q)), qw.scale.astype(np.float32)
     product = (x * w).astype(np.float64) if rounds else float(x) * w.astype(np.float64)
     factor = product / y
