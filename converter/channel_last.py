@@ -129,9 +129,10 @@ def transposed_conv(
     padding: Padding,
     strides: Sequence[int],
     dilations: Sequence[int] | None = None,
+    group: int = 1,
     then: Then = _same,
 ) -> Value:
-    """The gradient of a convolution: x[N, spatial..., C] with w[C, O, kernel...] and bias[O], to [N, out..., O].
+    """The gradient of a convolution: x[N, spatial..., C] with w[C, O / group, kernel...] and bias[O], to [N, out..., O].
 
     Args:
         out: spatial extents of the result; None or open ones: those which the padding gives.
@@ -163,7 +164,7 @@ def transposed_conv(
         begins.append(begin)
         ends.append(max(over, 0))
         extra.append(max(-over, 0))
-    y = b.ConvTranspose(image, w, bias, strides=tuple(strides), pads=(*begins, *ends), dilations=dilations,
+    y = b.ConvTranspose(image, w, bias, group=group, strides=tuple(strides), pads=(*begins, *ends), dilations=dilations,
                         output_padding=tuple(extra))  # fmt: skip
     return channels_last(b, then(y), n)
 

@@ -1,0 +1,106 @@
+"""The TensorFlow frontend object, to which the families register, and the test for the format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from minnow.converter.base import Description, Frontend, Mapping_, inspect_mapping
+from minnow.schema.ir import Model
+
+_TEXT = re.compile(rb"\s*(#[^\n]*\n\s*)*(node|library|versions)\s*:?\s*\{")
+
+
+class TensorFlow(Frontend):
+    """A frontend whose operators name their outputs: the bodies of functions refer to these names.
+
+    Attributes:
+        results: names of the outputs, of operators that have several.
+        handles: operators that take and give what is no tensor (variables, lists of tensors, text).
+        effects: operators that run although nobody reads what they give.
+        silent: operators that give nothing that a model could be run for.
+        pairs: mappings of operators on complex numbers: tensors with a last axis of real and imaginary part.
+    """
+
+    results: dict[str, tuple[str, ...]]
+    handles: set[str]
+    effects: set[str]
+    silent: set[str]
+    pairs: dict[str, Mapping_]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.results, self.handles, self.effects, self.silent, self.pairs = {}, set(), set(), set(), {}
+
+    def op(
+        self,
+        *names: str,
+        since: int = 1,
+        until: int | None = None,
+        outputs: tuple[str, ...] = (),
+        handles: bool = False,
+        complex: bool = False,
+        effect: bool = False,
+        silent: bool = False,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Registers the translation of operators.
+
+        Args:
+            outputs: their names where there are several, as TensorFlow's registry has them.
+            handles: whether operands or results may be a `Handle`; all other operators get tensors only.
+            complex: whether it translates complex numbers, too.
+            effect: whether it runs although nobody reads what it gives.
+            silent: whether it gives nothing that a model could be run for.
+        """
+        for name in names:
+            if outputs:
+                self.results[name] = outputs
+            for wanted, known in ((handles, self.handles), (effect, self.effects), (silent, self.silent)):
+                if wanted:
+                    known.add(name)
+
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            if complex:
+                self.complex(*names)(function)
+            return super(TensorFlow, self).op(*names, since=since, until=until)(function)
+
+        return add
+
+    def complex(self, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Registers the translation of operators on complex numbers, where it is another than that on real ones."""
+
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            self.pairs.update(dict.fromkeys(names, inspect_mapping(function)))
+            return function
+
+        return add
+
+
+def _sniff(path: Path, head: bytes) -> bool:
+    """A GraphDef starts with its first node, which starts with its name or operator; so it does in text form."""
+    if _TEXT.match(head):
+        return True
+    if head[:1] != b"\x0a":
+        return False
+    at = 1
+    while at < len(head) and head[at] & 0x80:
+        at += 1
+    return at < 6 and head[at + 1 : at + 2] in (b"\x0a", b"\x12") and len(head) > at + 3
+
+
+def _read(path: Path, **options: Any) -> Model:
+    from minnow.converter.tensorflow.reader import read
+
+    return read(path, **options)
+
+
+def _describe(path: Path) -> Description:
+    from minnow.converter.tensorflow.description import describe
+
+    return describe(path)
+
+
+frontend = TensorFlow("tensorflow", _sniff, _read, _describe, (".pb", ".pbtxt"))
+"""Mappings register with `@frontend.op(...)`, under the names of TensorFlow's own operators."""

@@ -1,0 +1,19 @@
+"""What edges of TensorFlow's graphs carry that is no tensor of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Handle:
+    """Known when the model is converted, and gone when it runs. `kind` names it in messages."""
+
+    kind = "a resource"
+
+
+@dataclass(frozen=True)
+class Text(Handle):
+    """A constant of text: nobody may read more of it than its shape."""
+
+    shape: tuple[int, ...] = ()
+    kind = "text"
