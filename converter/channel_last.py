@@ -132,7 +132,7 @@ def transposed_conv(
     group: int = 1,
     then: Then = _same,
 ) -> Value:
-    """The gradient of a convolution: x[N, spatial..., C] with w[C, O / group, kernel...] and bias[O], to [N, out..., O].
+    """The gradient of a convolution: x[N, spatial..., C], w[C, O / group, kernel...] and bias[O], to [N, out..., O].
 
     Args:
         out: spatial extents of the result; None or open ones: those which the padding gives.

@@ -14,10 +14,10 @@ class Port(NamedTuple):
     """An output of a node. An argument of a function is output 0 of a node of its name."""
 
     node: str
-    index: int = 0
+    output: int = 0
 
     def __str__(self) -> str:
-        return self.node if self.index == 0 else f"{self.node}:{self.index}"
+        return self.node if self.output == 0 else f"{self.node}:{self.output}"
 
 
 @dataclass

@@ -79,7 +79,7 @@ def _oihw(b: Builder, w: Value, n: int) -> Value:
 def _conv(b: Builder, x: Value, w: Value, bias: Value | None, layout: Layout, *, strides: Any, padding: str,
           explicit_paddings: Any, dilations: Any, then: Any) -> Value:  # fmt: skip
     n = layout.spatial
-    attrs = {
+    attrs: dict[str, Any] = {
         "padding": layout.padding(padding, explicit_paddings),
         "strides": layout.inner(strides, "strides"),
         "dilations": layout.inner(dilations or (1,) * (n + 2), "dilations"),
@@ -92,7 +92,7 @@ def _conv(b: Builder, x: Value, w: Value, bias: Value | None, layout: Layout, *,
             group = groups(image, weights, 1)
         return conv(b, image, weights, bias, group=group, then=then, **attrs)
 
-    return layout.apply(b, x, made)  # type: ignore[no-any-return]
+    return layout.apply(b, x, made)
 
 
 @tf.op("Conv2D")
@@ -124,14 +124,16 @@ def _same(x: Value) -> Value:
 
 def _depthwise(b: Builder, x: Value, w: Value, bias: Value | None, layout: Layout, *, strides: Any, padding: str,
                explicit_paddings: Any, dilations: Any, then: Any) -> Value:  # fmt: skip
-    height, width, channels, multiple = (static_dim(w.type, i, "the weights of a depthwise convolution") for i in range(4))
+    height, width, channels, multiple = (
+        static_dim(w.type, i, "the weights of a depthwise convolution") for i in range(4)
+    )
     weights = turned(b, reshaped(b, w, (height, width, 1, channels * multiple)), (3, 2, 0, 1))
-    attrs = {
+    attrs: dict[str, Any] = {
         "padding": layout.padding(padding, explicit_paddings),
         "strides": layout.inner(strides, "strides"),
         "dilations": layout.inner(dilations, "dilations"),
     }
-    return layout.apply(b, x, lambda image: conv(b, image, weights, bias, group=channels, then=then, **attrs))  # type: ignore[no-any-return]
+    return layout.apply(b, x, lambda image: conv(b, image, weights, bias, group=channels, then=then, **attrs))
 
 
 @tf.op("DepthwiseConv2dNative")
@@ -165,12 +167,12 @@ def _backprop(b: Builder, size: Value, w: Value, y: Value, layout: Layout, *, st
     if len(asked) != n:
         raise UnsupportedError("the size that a transposed convolution gives must be known")
     out: list[Dim] = [UNKNOWN if v is None else v for v in asked]
-    attrs = {
+    attrs: dict[str, Any] = {
         "padding": layout.padding(padding, explicit_paddings),
         "strides": layout.inner(strides, "strides"),
         "dilations": layout.inner(dilations, "dilations"),
     }
-    return layout.apply(b, y, lambda image: transposed_conv(b, image, w, None, out, group=group, **attrs))  # type: ignore[no-any-return]
+    return layout.apply(b, y, lambda image: transposed_conv(b, image, w, None, out, group=group, **attrs))
 
 
 @tf.op("Conv2DBackpropInput")
@@ -187,7 +189,9 @@ def _(b, size, w, y, *, strides, padding, data_format="NDHWC", dilations=(1, 1, 
 
 @tf.op("DepthwiseConv2dNativeBackpropInput")
 def _(b, size, w, y, *, strides, padding, explicit_paddings=(), data_format="NHWC", dilations=(1, 1, 1, 1)):
-    height, width, channels, multiple = (static_dim(w.type, i, "the weights of a depthwise convolution") for i in range(4))
+    height, width, channels, multiple = (
+        static_dim(w.type, i, "the weights of a depthwise convolution") for i in range(4)
+    )
     weights = turned(b, reshaped(b, w, (height, width, 1, channels * multiple)), (3, 2, 0, 1))
     return _backprop(b, size, weights, y, Layout(data_format, 2), strides=strides, padding=padding,
                      explicit_paddings=explicit_paddings, dilations=dilations, group=channels)  # fmt: skip
@@ -198,7 +202,7 @@ def _(b, size, w, y, *, strides, padding, explicit_paddings=(), data_format="NHW
 
 def _pool(b: Builder, kind: str, x: Value, layout: Layout, ksize: Any, strides: Any, padding: Any) -> Value:
     attrs = {"kernel": layout.inner(ksize, "a window"), "strides": layout.inner(strides, "strides"), "padding": padding}
-    return layout.apply(b, x, lambda image: pool(b, kind, image, **attrs))  # type: ignore[no-any-return]
+    return layout.apply(b, x, lambda image: pool(b, kind, image, **attrs))
 
 
 @tf.op("MaxPool")
@@ -272,9 +276,11 @@ def _(b, x, w, *, strides, rates, padding):
 
 # ---- normalization
 
+_NORMALIZED = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3")
+
 
 @tf.op("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3",
-       outputs=("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3"))  # fmt: skip
+       outputs=_NORMALIZED)  # fmt: skip
 def _(b, x, scale, offset, mean, variance, *, epsilon=0.0001, exponential_avg_factor=1.0, data_format="NHWC",
       is_training=True):  # fmt: skip
     return (*batch_norm(b, x, scale, offset, mean, variance, epsilon, data_format, is_training), None, None, None)
@@ -375,7 +381,7 @@ def _(b, x, y, *args, num_args, transpose_a=False, transpose_b=False, fused_ops=
 
 
 @tf.op("_FusedBatchNormEx",
-       outputs=("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3"))  # fmt: skip
+       outputs=_NORMALIZED)  # fmt: skip
 def _(b, x, scale, offset, mean, variance, *side, epsilon=0.0001, exponential_avg_factor=1.0, num_side_inputs=0,
       activation_mode="Identity", data_format="NHWC", is_training=True):  # fmt: skip
     y, mean, variance = batch_norm(b, x, scale, offset, mean, variance, epsilon, data_format, is_training)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tensorflow.frontend import frontend as tf
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
 
-tf.same("Abs", "Neg", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin",
-        "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "Sigmoid", "Sign",
+tf.same("Abs", "Neg", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan",
+        "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "Sigmoid", "Sign",
         "Atan2", "SquaredDifference", "FloorDiv", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
         ATan="Atan", Inv="Reciprocal", Invert="BitwiseNot")  # fmt: skip
 tf.same("Add", "Sub", "Mul", "Greater", "Less",

@@ -127,9 +127,9 @@ def split_evenly(b: Builder, x: Value, axis: int, n: int) -> Sequence[Value]:
     if isinstance(extent, int):
         if extent % n:
             raise ModelError(f"the extent {extent} cannot be cut into {n} equal parts")
-        return b.Split(x, axis=axis, sizes=(extent // n,) * n, n_outputs=n)  # type: ignore[no-any-return]
+        return b.Split(x, axis=axis, sizes=(extent // n,) * n, n_outputs=n)
     part = b.Div(b.Shape(x, start=axis, end=axis + 1 or None), np.array([n]))
-    return b.Split(x, b.Expand(part, np.array([n])), axis=axis, n_outputs=n)  # type: ignore[no-any-return]
+    return b.Split(x, b.Expand(part, np.array([n])), axis=axis, n_outputs=n)
 
 
 @tf.op("Split")
@@ -268,10 +268,10 @@ def _(b, x, lengths, *, seq_dim, batch_dim=0):
 def reverse_sequence(b: Builder, x: Value, lengths: Value, batch: int, time: int, n: int) -> Value:
     """The first elements along `time` turned around, as many as `lengths` has for each place along `batch`."""
     if {batch, time} == {0, 1}:
-        return b.ReverseSequence(x, wide(b, lengths), batch_axis=batch, time_axis=time)  # type: ignore[no-any-return]
+        return b.ReverseSequence(x, wide(b, lengths), batch_axis=batch, time_axis=time)
     order = (batch, time, *(i for i in range(n) if i not in (batch, time)))
     y = b.ReverseSequence(b.Transpose(x, perm=order), wide(b, lengths), batch_axis=0, time_axis=1)
-    return b.Transpose(y, perm=tuple(np.argsort(order).tolist()))  # type: ignore[no-any-return]
+    return b.Transpose(y, perm=tuple(np.argsort(order).tolist()))
 
 
 @tf.op("Roll")
@@ -294,10 +294,10 @@ def _(b, x, shift, axis):
 
 def _by_block(b: Builder, x: Value, block: int, data_format: str, op: str) -> Value:
     if data_format == "NCHW":
-        return getattr(b, op)(x, blocksize=block)  # type: ignore[no-any-return]
+        return getattr(b, op)(x, blocksize=block)
     if data_format != "NHWC":
         raise UnsupportedError(f"{op} of the layout {data_format}")
-    return b.Transpose(getattr(b, op)(b.Transpose(x, perm=(0, 3, 1, 2)), blocksize=block), perm=(0, 2, 3, 1))  # type: ignore[no-any-return]
+    return b.Transpose(getattr(b, op)(b.Transpose(x, perm=(0, 3, 1, 2)), blocksize=block), perm=(0, 2, 3, 1))
 
 
 @tf.op("DepthToSpace")

@@ -159,7 +159,7 @@ def _type_of_cut(port: Port, body: Body, translator: Translator) -> TensorType:
         return type
     attrs = translator.attributes(operation, body)
     shapes = attrs.get("_output_shapes") or ()
-    shape = shapes[port.index] if port.index < len(shapes) else None
+    shape = shapes[port.output] if port.output < len(shapes) else None
     for reader in body.operations.values():
         if port in reader.inputs:
             kinds = {k: attribute_of(reader.attrs[k], {}, port.node) for k in _READS if k in reader.attrs}

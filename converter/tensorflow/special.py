@@ -33,7 +33,7 @@ def erfinv(b: Builder, x: Value) -> Value:
     tails = _polynomial(b, b.Sub(b.Sqrt(w), 3.0), _TAILS)
     y = b.Mul(b.Where(b.Less(w, 5.0), middle, tails), x)
     infinite = b.Mul(b.Sign(x), float("inf"))
-    return b.Where(b.Equal(b.Abs(x), 1.0), infinite, y)  # type: ignore[no-any-return]
+    return b.Where(b.Equal(b.Abs(x), 1.0), infinite, y)
 
 
 @tf.op("Erfinv")

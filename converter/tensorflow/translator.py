@@ -20,8 +20,9 @@ _MAX_DEPTH = 60
 _MAX_NODES = 2_000_000
 
 # Hints for TensorFlow's own run time, and what repeats the number of operands.
-_HARMLESS = frozenset({"N", "use_cudnn_on_gpu", "validate_indices", "validate_shape", "seed", "seed2", "parallel_iterations",
-                       "executor_type", "config", "config_proto", "explicit_paddings"})  # fmt: skip
+_HARMLESS = frozenset({"N", "use_cudnn_on_gpu", "validate_indices", "validate_shape", "seed", "seed2",
+                       "parallel_iterations", "executor_type", "config", "config_proto",
+                       "explicit_paddings"})  # fmt: skip
 
 
 class Library:
@@ -122,7 +123,7 @@ class Translator:
             for port in body.results:
                 ports = [port]
                 if widen:
-                    ports += sorted(p for p in scope.values if p.node == port.node and p.index > port.index)
+                    ports += sorted(p for p in scope.values if p.node == port.node and p.output > port.output)
                 try:
                     results += [(str(p), self._value(p, scope)) for p in ports]
                 except MissingError:
@@ -206,14 +207,14 @@ class Translator:
         used: dict[str, int] = {}
         order = body.order(set(scope.values))
         for port in [*body.results, *(p for operation in order for p in operation.inputs)]:
-            used[port.node] = max(used.get(port.node, 0), port.index + 1)
+            used[port.node] = max(used.get(port.node, 0), port.output + 1)
         for operation in order:
             if Port(operation.name) not in scope.values or used.get(operation.name, 1) > 1:
                 self._node(operation, scope, used.get(operation.name, 0))
 
     def _value(self, port: Port, scope: Scope, origin: str = "") -> Value | Handle:
         if port not in scope.values:
-            raise ModelError(f"there is no output {port.index} of '{port.node}'", where=origin or self.where)
+            raise ModelError(f"there is no output {port.output} of '{port.node}'", where=origin or self.where)
         value = scope.values[port]
         if value is None:
             raise MissingError
@@ -242,7 +243,7 @@ class Translator:
         mapping = self._mapping(operation, attrs)
         if mapping is None:
             raise MissingError  # `check` has put it on the list
-        inputs = [self._value(port, scope, origin) for port in operation.inputs]
+        inputs: list[Any] = [self._value(port, scope, origin) for port in operation.inputs]
         if operation.op not in frontend.handles:
             for value in inputs:
                 if isinstance(value, Handle):
@@ -251,18 +252,18 @@ class Translator:
         n = len(frontend.results.get(operation.op, ())) if used == 0 else used
         call = Call(operation.op, name, origin, 1, max(n, 1), (), self)
         b = Builder(graph, origin=origin)
-        known = {k: v for k, v in attrs.items() if k in mapping.attrs or not _is_harmless(k, v)}
-        made = frontend.translate(mapping, b, call, inputs, known)  # type: ignore[arg-type]
+        asked = {k: v for k, v in attrs.items() if k in mapping.attrs or not _is_harmless(k, v)}
+        made = frontend.translate(mapping, b, call, inputs, asked)
         if len(made) < used:
             raise ModelError(f"{operation.op} has {len(made)} outputs, not {used}", where=origin)
         results: list[Any] = list(made)
         values = [i for i, v in enumerate(results) if isinstance(v, Value)]
         fresh = {v for node in b.made for v in node.outputs}
         folded = fold(graph, b.made, [results[i] for i in values])
-        for i, value in zip(values, folded, strict=True):
-            if results[i] in fresh and value is not None:
-                value.name = str(Port(name, i))
-            results[i] = value
+        for i, known in zip(values, folded, strict=True):
+            if results[i] in fresh and known is not None:
+                known.name = str(Port(name, i))
+            results[i] = known
         for i in range(used):
             if results[i] is None:
                 raise UnsupportedError(f"output {i} of {operation.op} is not supported", where=origin)
@@ -294,7 +295,9 @@ class Translator:
             if operation.op in self.library and frontend.find(operation.op, 1) is None:
                 functions = [operation.op]
             else:
-                functions = [f for v in attrs.values() for f in (v if isinstance(v, tuple) else (v,)) if _is_function(f)]
+                functions = [
+                    f for v in attrs.values() for f in (v if isinstance(v, tuple) else (v,)) if _is_function(f)
+                ]
                 if self._mapping(operation, attrs) is None:
                     self._refuse(operation.op, where, _is_complex(attrs))
             for function in functions:

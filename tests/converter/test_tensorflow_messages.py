@@ -1,4 +1,4 @@
-"""The messages that we read TensorFlow's files with: they are the format's, and the build puts them where they belong."""
+"""The messages that we read TensorFlow's files with: they are the format's, and the build installs them."""
 
 import importlib
 import shutil
