@@ -172,9 +172,7 @@ Status Executor::grow_arena(const Stage& stage) {
   least_[depth] = std::max(least_[depth], stage.least_bytes);
   if (arenas_[depth].data() != nullptr && arenas_[depth].size() >= stage.arena_bytes) return ok();
   arenas_[depth] = Buffer();  // first give back, then take
-  MINNOW_RETURN_IF_ERROR(Buffer::make(stage.arena_bytes, &arenas_[depth]));
-  arenas_[depth].prefer_large_pages();
-  return ok();
+  return Buffer::make_paged(stage.arena_bytes, &arenas_[depth]);
 }
 
 void Executor::bind_arena(Stage& stage) {

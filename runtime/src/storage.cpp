@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +16,13 @@ namespace minnow {
 namespace {
 
 constexpr time_t kCoarseSeconds = 2;  // some file systems keep times no better
-constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
+constexpr int64_t kSmallBytes = 64 << 10;
+// A large page is cleared in 0.2 ms. It takes ten times as long where the system has to put it together first, or is a
+// guest whose host has taken back what lay idle; of small pages there are always some that were in use just before.
+constexpr int64_t kSlowNanoseconds = 1000000;
+// Where one has come slowly, small pages stand for so many of the next, and for twice as many each time.
+constexpr int kMostSmallOnes = 64;
+std::atomic<int> small_ones{1}, small_ones_left{0};
 
 struct FileHandle {
   int fd;
@@ -24,7 +31,51 @@ struct FileHandle {
   }
 };
 
+// That this thread has computed: what others do on its processor meanwhile does not count.
+int64_t nanoseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
+// A hint: an older system refuses, and no harm is done.
+void advise(uintptr_t begin, uintptr_t end, int advice) {
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
 }  // namespace
+
+void populate(char* begin, int64_t bytes, bool filled_later, bool* small) {
+#if defined(MADV_HUGEPAGE) && defined(MADV_POPULATE_WRITE)
+  constexpr auto kLarge = static_cast<uintptr_t>(kLargePage);
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
+  const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
+  uintptr_t large = (at + kLarge - 1) / kLarge * kLarge;
+  // A last one that is filled for the most part is worth what it wastes.
+  const uintptr_t large_end = (end + (filled_later ? kLarge - 1 : kLarge / 4)) / kLarge * kLarge;
+  if (*small) advise(at / page * page, std::min(end, large), MADV_POPULATE_WRITE);
+  for (; large < large_end; large += kLarge) {
+    *small = small_ones_left > 0 && small_ones_left.fetch_sub(1) > 0;
+    if (*small) {
+      advise(large, std::min(end, large + kLarge), MADV_POPULATE_WRITE);
+      continue;
+    }
+    advise(large, large + kLarge, MADV_HUGEPAGE);
+    const int64_t start = nanoseconds();
+    *reinterpret_cast<volatile char*>(large) = 0;
+    if (nanoseconds() - start < kSlowNanoseconds) {
+      small_ones = 1;
+      // The others come when they are written to, by as many threads as write.
+      return advise(large, large_end, MADV_HUGEPAGE);
+    }
+    small_ones_left = small_ones.load();
+    small_ones = std::min(2 * small_ones, kMostSmallOnes);
+  }
+#else
+  (void)begin, (void)bytes, (void)filled_later, (void)small;
+#endif
+}
 
 int64_t physical_memory() {
   static const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -33,26 +84,29 @@ int64_t physical_memory() {
 
 void Buffer::Free::operator()(char*) const { std::free(begin); }
 
-Status Buffer::make(int64_t bytes, Buffer* out) {
-  const int64_t size = align_up(std::max<int64_t>(bytes, 1));
+Status Buffer::make(int64_t bytes, Buffer* out) { return make(bytes, kAlignment, out); }
+
+Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out) {
+  const int64_t size = (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   // Aligned by hand: what aligned_alloc() cuts off at both ends, glibc does not join again before it looks for the next
   // piece of the same size, so that the outputs of each run, freed after the next, would lie in new memory.
-  void* memory = bytes < 0 || size > physical_memory() ? nullptr : std::malloc(static_cast<size_t>(size + kAlignment));
+  void* memory = bytes < 0 || bytes > physical_memory() ? nullptr : std::malloc(static_cast<size_t>(size + alignment));
   if (memory == nullptr)
     return fail(Code::kUsage, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
                 static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));
-  const auto place = reinterpret_cast<uintptr_t>(memory);
-  out->memory_ = {static_cast<char*>(memory) + (-place & (kAlignment - 1)), Free{memory}};
+  const auto place = reinterpret_cast<intptr_t>(memory);
+  out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory}};
   out->size_ = bytes;
   return ok();
 }
 
-void Buffer::prefer_large_pages() const {
-#ifdef MADV_HUGEPAGE
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data()) + kLargePage - 1) / kLargePage * kLargePage;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(data()) + static_cast<uintptr_t>(size_)) / kLargePage * kLargePage;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#endif
+Status Buffer::make_paged(int64_t bytes, Buffer* out) {
+  if (bytes < kSmallBytes) return make(bytes, out);
+  // What is not used around the large pages costs no memory, only a place in the address space.
+  MINNOW_RETURN_IF_ERROR(make(bytes, kLargePage, out));
+  bool small = false;  // not known: what is not in large pages comes as it is written to
+  populate(out->data(), bytes, false, &small);
+  return ok();
 }
 
 Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out) {

@@ -18,6 +18,13 @@ inline int64_t align_up(int64_t n) { return (n + kAlignment - 1) / kAlignment * 
 // A malloc beyond this may succeed, and kill the process when the memory is touched.
 int64_t physical_memory();
 
+constexpr int64_t kLargePage = int64_t{2} << 20;
+
+// For memory that nobody has used, and is about to be written from its first byte to its last: it shall come in large
+// pages where whole ones lie inside, and where one begins that is `filled_later`. Where these come slowly, small pages
+// come at once. `small`: whether the place of a large page in which `begin` lies, then that of the end, has small ones.
+void populate(char* begin, int64_t bytes, bool filled_later, bool* small);
+
 // 64-byte aligned memory, not initialized. Never null when made, even for 0 bytes.
 class Buffer {
  public:
@@ -25,13 +32,15 @@ class Buffer {
   // An error when the machine has less memory than that, or gives no more.
   static Status make(int64_t bytes, Buffer* out);
 
-  // Asks for large pages where whole ones lie inside: the system is asked less often when memory is first used.
-  void prefer_large_pages() const;
+  // For memory that is soon used to its last byte: it begins with a large page.
+  static Status make_paged(int64_t bytes, Buffer* out);
 
   char* data() const { return memory_.get(); }
   int64_t size() const { return size_; }
 
  private:
+  static Status make(int64_t bytes, int64_t alignment, Buffer* out);
+
   struct Free {
     Free() : begin(nullptr) {}
     explicit Free(void* memory) : begin(memory) {}

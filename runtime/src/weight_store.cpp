@@ -10,7 +10,7 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{64} << 20, kHugePage = int64_t{2} << 20;
+constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
 }  // namespace
 
@@ -21,23 +21,23 @@ WeightStore::~WeightStore() {
 char* WeightStore::take(int64_t bytes) {
   bytes = align_up(std::max<int64_t>(bytes, 1));
   if (bytes > physical_memory()) throw std::bad_alloc();
-  if (pieces_.empty() || pieces_.back().size - pieces_.back().used < bytes) {
-    // What is not used of a piece costs no memory, only a place in the address space.
+  if (pieces_.empty() || pieces_.back().end - pieces_.back().used < bytes) {
+    // What is not used of a piece costs no memory, only a place in the address space. It begins and ends with a
+    // whole large page.
     Piece piece;
-    piece.size = std::max(bytes, kPieceBytes) + kHugePage;
+    piece.size = (std::max(bytes, kPieceBytes) / kLargePage + 2) * kLargePage;
     void* memory =
         mmap(nullptr, static_cast<size_t>(piece.size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     piece.begin = static_cast<char*>(memory);
-    piece.used = -reinterpret_cast<intptr_t>(memory) & (kHugePage - 1);
-#ifdef MADV_HUGEPAGE
-    madvise(memory, static_cast<size_t>(piece.size), MADV_HUGEPAGE);
-#endif
+    piece.used = -reinterpret_cast<intptr_t>(memory) & (kLargePage - 1);
+    piece.end = piece.used + piece.size - kLargePage;
     pieces_.push_back(piece);
   }
   Piece& piece = pieces_.back();
   char* result = piece.begin + piece.used;
   piece.used += bytes;
+  populate(result, bytes, true, &piece.small);
   return result;
 }
 

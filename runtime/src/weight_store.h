@@ -41,7 +41,8 @@ class WeightStore final : public PackedStore {
   // less to ask the system for.
   struct Piece {
     char* begin = nullptr;
-    int64_t size = 0, used = 0;
+    int64_t size = 0, used = 0, end = 0;
+    bool small = false;  // large pages come slowly
   };
 
   char* take(int64_t bytes);
