@@ -11,9 +11,7 @@ class Minnow(Worker):
     name = "minnow"
 
     def load(self, spec):
-        self.session = _load(
-            spec["files"]["model"], threads=spec["threads"], precision=spec["config"]["precision"]
-        )
+        self.session = _load(spec["files"]["model"], threads=spec["threads"], precision=spec["config"]["precision"])
         return {"version": minnow.__version__}
 
     def step(self):
