@@ -320,10 +320,9 @@ class Translator:
             return self._call(mapping, b, call, inputs)
         if call.op in frontend.moving and (made := self._moved(b, call, mapping, inputs, quants, outs)):
             return made
-        names = () if mapping is None else mapping.parameters
         floats = []
         for i, (v, q) in enumerate(zip(inputs, quants, strict=True)):
-            of_reals = q is not None and (q.is_activation or (i < len(names) and "bias" in names[i]))
+            of_reals = q is not None and v is not None and (q.is_activation or _is_bias(mapping, i, v))
             floats.append(dequantize(b, v, q) if v is not None and q is not None and of_reals else v)
         made = self._call(mapping, b, call, floats)
         return [_fitted(b, v, q) for v, q in zip(made, outs, strict=False)]
@@ -363,13 +362,12 @@ class Translator:
         """Activations are real numbers already; biases, and numbers read as they are stored, are not."""
         if call.op in ("QUANTIZE", "DEQUANTIZE") and inputs[0] is not None and inputs[0].type.dtype is DType.F32:
             return [inputs[0]]
-        names = () if mapping is None else mapping.parameters
         raw = call.op in frontend.raw
         args = []
         for i, (v, q) in enumerate(zip(inputs, quants, strict=True)):
             if v is not None and q is not None and raw and q.is_activation:
                 v = quantize(b, v, q)
-            elif v is not None and q is not None and i < len(names) and "bias" in names[i] and v.type.dtype.is_int:
+            elif v is not None and q is not None and v.type.dtype.is_int and _is_bias(mapping, i, v):
                 v = dequantize(b, v, q)
             args.append(v)
         made = self._call(mapping, b, call, args)
@@ -410,7 +408,9 @@ class Translator:
         blob = tensor.blob
         if blob is None:
             if tensor.variable:
-                return self.variables.tensor(tensor)
+                value = self.variables.tensor(tensor)
+                real = self.float_only and tensor.quant is not None and tensor.quant.is_activation
+                return dequantize(Builder(scope.graph), value, tensor.quant) if real and tensor.quant else value
             if tensor.kind != "resource" and prod(d for d in tensor.shape if isinstance(d, int)) == 0:
                 shape = tuple(d if isinstance(d, int) else 0 for d in tensor.shape)
                 return Value.constant(np.zeros(shape, tensor.type.dtype.numpy), tensor.name)
@@ -420,6 +420,13 @@ class Translator:
         if self.float_only and q is not None and q.is_activation:
             return dequantize(Builder(scope.graph), value, q)
         return value
+
+
+def _is_bias(mapping: Mapping_ | None, i: int, value: Value) -> bool:
+    """Sums of quanta, which have a scale too: by the name of the operand, and where there are only numbers constant."""
+    if mapping is None or mapping.variadic:
+        return value.data is not None
+    return i < len(mapping.parameters) and "bias" in mapping.parameters[i]
 
 
 def _fitted(b: Builder, value: Value | None, q: Quantization | None) -> Value | None:

@@ -11,6 +11,7 @@ import numpy as np
 from minnow.converter.operand import static_dim
 from minnow.converter.tflite.activation import activate
 from minnow.converter.tflite.frontend import frontend as tflite
+from minnow.converter.tflite.quantization import quantize
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, LazyBlob, TensorType, Value
 from minnow.schema.ops import Builder
@@ -31,10 +32,12 @@ def stacked(b: Builder, parts: Sequence[Value]) -> Value:
     return Value.constant(LazyBlob(lambda: np.concatenate([x.numpy() for x in blobs]), blobs[0].dtype, shape))
 
 
-def keep(node: Any, i: int, value: Value) -> None:
+def keep(b: Builder, node: Any, i: int, value: Value) -> None:
     """Makes the value what the variable tensor at operand `i` is in the next run."""
     tensor = node.tensors_in[i] if i < len(node.tensors_in) else None
     if tensor is not None and tensor.variable:
+        if tensor.quant is not None and value.type.dtype.is_float:
+            value = quantize(b, value, tensor.quant)
         node.context.variables.assign(node.context.variables.key(tensor), value)
 
 
@@ -192,8 +195,8 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ti
     cell = _cell(xs, fused_activation_function, cell_clip, proj_clip)
     x = time_first(b, needed(xs, 0, "the input"), time_major)
     y, h, c = run_cell(b, cell, x, needed(xs, 18, "the output state"), needed(xs, 19, "the cell state"))
-    keep(node, 18, h)
-    keep(node, 19, c)
+    keep(b, node, 18, h)
+    keep(b, node, 19, c)
     return time_first(b, y, time_major)
 
 
@@ -212,8 +215,8 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ke
     cell = _cell(xs, fused_activation_function, cell_clip, proj_clip)
     x = b.Unsqueeze(needed(xs, 0, "the input"), axes=(0,))
     y, h, c = run_cell(b, cell, x, needed(xs, 18, "the output state"), needed(xs, 19, "the cell state"))
-    keep(node, 18, h)
-    keep(node, 19, c)
+    keep(b, node, 18, h)
+    keep(b, node, 19, c)
     y = b.Squeeze(y, axes=(0,))
     # Old files have scratch space, and the states, among the outputs.
     n = len(node.tensors_out)
@@ -248,8 +251,8 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, me
         source = second if d and not linked else x
         y, h, c = run_cell(b, cell, source, needed(xs, state, "a state"), needed(xs, state + 1, "a state"),
                            backward=bool(d), aux=second if linked else None)  # fmt: skip
-        keep(node, state, h)
-        keep(node, state + 1, c)
+        keep(b, node, state, h)
+        keep(b, node, state + 1, c)
         ys.append(time_first(b, y, time_major))
     return b.Concat(*ys, axis=-1) if merge_outputs else tuple(ys)
 
@@ -276,14 +279,14 @@ def run_plain(
 def _(b, x, w, r, bias, h, *, time_major=False, fused_activation_function="NONE", asymmetric_quantize_inputs=False,
       node):  # fmt: skip
     y, last = run_plain(b, time_first(b, x, time_major), w, r, bias, h, fused_activation_function)
-    keep(node, 4, last)
+    keep(b, node, 4, last)
     return time_first(b, y, time_major)
 
 
 @tflite.op("RNN")
 def _(b, x, w, r, bias, h, *, fused_activation_function="NONE", asymmetric_quantize_inputs=False, node):
     _, last = run_plain(b, b.Unsqueeze(x, axes=(0,)), w, r, bias, h, fused_activation_function)
-    keep(node, 4, last)
+    keep(b, node, 4, last)
     return last
 
 
@@ -301,7 +304,7 @@ def _(b, x, fw, fr, fbias, fh, bw, br, bbias, bh, aux=None, faux=None, baux=None
         elif d and aux is not None:
             source = second
         y, last = run_plain(b, source, w, r, bias, h, fused_activation_function, bool(d))
-        keep(node, at, last)
+        keep(b, node, at, last)
         ys.append(time_first(b, y, time_major))
     return b.Concat(*ys, axis=-1) if merge_outputs else tuple(ys)
 
@@ -317,5 +320,5 @@ def _(b, x, features, time, bias, state, *, rank=0, fused_activation_function="N
     kept = b.Concat(b.Slice(past, np.array([1]), np.array([memory]), np.array([2])), now, axis=2)
     sums = b.ReduceSum(b.Mul(kept, time), axes=(2,), keepdims=False)
     units = b.ReduceSum(b.Reshape(sums, np.array([-1, filters // rank, rank])), axes=(2,), keepdims=False)
-    keep(node, 4, b.Reshape(kept, np.array([-1, filters * memory])))
+    keep(b, node, 4, b.Reshape(kept, np.array([-1, filters * memory])))
     return activate(b, units if bias is None else b.Add(units, bias), fused_activation_function)
