@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/half_operands.h"
+#include "kernels/cpu/scale.h"
 
 namespace minnow {
 namespace {
@@ -176,25 +177,9 @@ class ConvPacked final : public Kernel {
   void scale_weights(ThreadPool& pool, const float* gate, float* to) const {
     const int64_t panel = in_channels_ * pack_width();
     pool.parallel_for(scheme_->packed_floats() / panel, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t block = begin; block < end; ++block) {
-        const float* from = weights_.data() + block * panel;
-        switch (pack_width()) {
-          case 16:
-            scale_panel<16>(from, gate, in_channels_, to + block * panel);
-            break;
-          case 8:
-            scale_panel<8>(from, gate, in_channels_, to + block * panel);
-            break;
-          default:
-            scale_panel<4>(from, gate, in_channels_, to + block * panel);
-        }
-      }
+      for (int64_t block = begin; block < end; ++block)
+        scale_vectors(weights_.data() + block * panel, gate, in_channels_, to + block * panel);
     });
-  }
-  template <int kLanes>
-  static void scale_panel(const float* from, const float* gate, int64_t channels, float* to) {
-    for (int64_t c = 0; c < channels; ++c, from += kLanes, to += kLanes)
-      for (int l = 0; l < kLanes; ++l) to[l] = from[l] * gate[c];
   }
   // One block more than the channels need: a group that begins inside a block reads over the end of its own.
   int64_t bias_floats() const { return out_channels_ + 2 * pack_width(); }

@@ -25,6 +25,17 @@ void ScaleBlock(const float* x, float* y, int64_t n, const float* factor, const 
   for (int64_t i = 0; i < n * lanes; i += lanes) hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), f, o), d, y + i);
 }
 
+// A factor for each vector of pack_width() numbers.
+void ScaleVectors(const float* x, const float* factor, int64_t n, float* y) {
+  constexpr int64_t kAhead = 1024;  // floats: they come from memory
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; ++i, x += lanes, y += lanes) {
+    __builtin_prefetch(x + kAhead, 0, 3);
+    hn::StoreU(hn::Mul(hn::LoadU(d, x), hn::Set(d, factor[i])), d, y);
+  }
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -32,6 +43,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/scale.h"
 #include "kernels/infer.h"
 
 namespace minnow {
@@ -39,6 +51,7 @@ namespace {
 
 HWY_EXPORT(ScaleRow);
 HWY_EXPORT(ScaleBlock);
+HWY_EXPORT(ScaleVectors);
 
 void scale_row(const float* x, float* y, int64_t n, const float* factor, const float* offset) {
   HWY_DYNAMIC_DISPATCH(ScaleRow)(x, y, n, *factor, *offset);
@@ -162,5 +175,10 @@ MINNOW_OP("Scale", infer_scale<3>, create<false>, LayoutRule::kFollow, /*in_plac
 MINNOW_OP("BatchNorm", infer_scale<5>, create<true>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
+
+void scale_vectors(const float* from, const float* factor, int64_t rows, float* to) {
+  HWY_DYNAMIC_DISPATCH(ScaleVectors)(from, factor, rows, to);
+}
+
 }  // namespace minnow
 #endif  // HWY_ONCE
