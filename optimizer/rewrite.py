@@ -220,7 +220,10 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
             log.failed(rule.name, node, f"a value inside the pattern is also read by {reader}")
             return None
         b = Builder(graph, node, f"{node.origin} > {rule.name}".removeprefix(" > "))
-        result = rule.apply(b, m)
+        try:
+            result = rule.apply(b, m)
+        except OverflowError as e:  # an attribute too large for a list of int32; whoever has to write it refuses it
+            result = m.no(str(e))
         values = [] if result is None else [result] if isinstance(result, Value) else list(result)
         reason = m.reason or "the rule does not apply" if not values else _misfit(node, values)
         if reason:

@@ -1,10 +1,43 @@
 // Running sums and products along an axis. Floats are accumulated in doubles, integers wrap.
+#define HWY_TARGET_INCLUDE "kernels/cpu/cumulative.cpp"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Adds a row of floats to the sums of the rows before it. y may be x.
+void AddRow(const float* x, float* y, double* total, int64_t n, bool exclusive) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto before = hn::LoadU(d, total + i);
+    const auto after = hn::Add(before, hn::PromoteTo(d, hn::LoadU(narrow, x + i)));
+    hn::StoreU(after, d, total + i);
+    hn::StoreU(hn::DemoteTo(narrow, exclusive ? before : after), narrow, y + i);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    const double before = total[i];
+    total[i] += static_cast<double>(x[i]);
+    y[i] = static_cast<float>(exclusive ? before : total[i]);
+  }
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 #include <algorithm>
 
 #include "kernels/cpu/axis.h"
 #include "kernels/cpu/operand.h"
 
 namespace minnow {
+HWY_EXPORT(AddRow);
 namespace {
 
 template <typename T, bool product>
@@ -101,6 +134,11 @@ class Cumulative final : public Kernel {
             for (int64_t i = 0; i < view_.rows; ++i) {
               const int64_t row = reverse_ ? view_.rows - 1 - i : i;
               const int64_t at = (unit / pieces * view_.rows + row) * view_.inner + first;
+              if (dtype_ == DType::kF32 && !product) {
+                if constexpr (std::is_same_v<T, double>) HWY_DYNAMIC_DISPATCH(AddRow)
+                (context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, total, columns, exclusive_);
+                continue;
+              }
               Block block;
               convert(dtype_, offset(context.in[0]->data, at, dtype_size(dtype_)), wide, block.bytes, columns);
               run_rows<T, product, false>(reinterpret_cast<T*>(block.bytes), 1, columns, exclusive_, reverse_, total);
@@ -135,3 +173,4 @@ MINNOW_OP("CumProd", infer_cumulative, create<true>, LayoutRule::kPlain, /*in_pl
 
 }  // namespace
 }  // namespace minnow
+#endif  // HWY_ONCE

@@ -78,11 +78,12 @@ void run_gather_elements(const Attrs& attrs, const RunContext& c) {
       for (int64_t line = begin; line < end; ++line) {
         const char* base = from + lines.base(line) * constant;
         for (int64_t first = 0; first < n; first += kPart) {
-          const int64_t m = std::min(kPart, n - first), *k = at;
-          indices.at(line * n + first, m, dim, at);
+          const int64_t m = std::min(kPart, n - first);
+          if (!indices.at(line * n + first, m, dim, at)) continue;  // the run fails
           char* y = to + (line * n + first) * constant;
-          for (int64_t j = first; j < first + m; ++j, ++k, y += constant)
-            if (*k >= 0) std::memcpy(y, base + (j * step + *k * along) * constant, constant);
+          const char* x = base + first * step * constant;
+          for (int64_t j = 0; j < m; ++j)
+            std::memcpy(y + j * constant, x + (j * step + at[j] * along) * constant, constant);
         }
       }
     });

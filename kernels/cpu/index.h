@@ -23,13 +23,18 @@ class IndexReader {
     return -1;
   }
 
-  // The same for n neighboring indices.
-  void at(int64_t first, int64_t n, int64_t dim, int64_t* out) {
+  // The same for n neighboring indices. Says whether all of them are inside.
+  bool at(int64_t first, int64_t n, int64_t dim, int64_t* out) {
     const IntView view = view_;  // known not to change meanwhile
+    for (int64_t i = 0; i < n; ++i) out[i] = view[first + i];
+    bool inside = true;
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t k = view[first + i], from_start = k < 0 ? k + dim : k;
-      out[i] = from_start >= 0 && from_start < dim ? from_start : at(first + i, dim);
+      out[i] += out[i] < 0 ? dim : 0;
+      inside &= (out[i] >= 0) & (out[i] < dim);
     }
+    if (inside) return true;
+    for (int64_t i = 0; i < n; ++i) out[i] = at(first + i, dim);
+    return false;
   }
 
   // Called after the work. True when there was a wrong index, which is then the run's error.

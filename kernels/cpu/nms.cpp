@@ -76,16 +76,19 @@ void select_boxes(const Tensor& boxes, const Tensor& scores, const Settings& s, 
     for (int64_t i = 0; i < n; ++i)
       if (!std::isnan(score[i]) && (!s.has_least_score || score[i] > s.least_score))
         candidates[count++] = {score[i], static_cast<int32_t>(i)};
-    std::sort(candidates, candidates + count, [](const Candidate& a, const Candidate& b) {
-      return a.score != b.score ? a.score > b.score : a.box < b.box;
-    });
-    for (int64_t i = 0; i < count && kept_count < s.most; ++i) {
-      const Box candidate(box + int64_t{candidates[i].box} * 4, s.centers);
+    const auto is_worse = [](const Candidate& a, const Candidate& b) {
+      return a.score != b.score ? a.score < b.score : a.box > b.box;
+    };
+    // A heap, because often few of the best are all that is needed.
+    for (std::make_heap(candidates, candidates + count, is_worse); count > 0 && kept_count < s.most; --count) {
+      std::pop_heap(candidates, candidates + count, is_worse);
+      const int64_t best = candidates[count - 1].box;
+      const Box candidate(box + best * 4, s.centers);
       bool free = true;
       for (int64_t k = 0; k < kept_count && free; ++k) free = !candidate.overlaps(kept[k], s.overlap);
       if (!free) continue;
       kept[kept_count++] = candidate;
-      keep(line / classes, line % classes, int64_t{candidates[i].box});
+      keep(line / classes, line % classes, best);
     }
   }
 }

@@ -28,33 +28,51 @@ HWY_INLINE void WithParameters(const float* scale, const float* zero, int step, 
   body(i, n - i, hn::Load(d, rest[0]), hn::Load(d, rest[1]));
 }
 
-// y = saturate(round(x / scale) + zero). With `quotients`, x is divided already.
+// Elements of 8 bits, or of 32, are vectors of i32 in between.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAs(D d, DType from, const void* x, int64_t i) {
+  const hn::Rebind<uint8_t, D> u8;
+  const hn::Rebind<int8_t, D> i8;
+  if (from == DType::kU8) return hn::PromoteTo(d, hn::LoadU(u8, static_cast<const uint8_t*>(x) + i));
+  if (from == DType::kI8) return hn::PromoteTo(d, hn::LoadU(i8, static_cast<const int8_t*>(x) + i));
+  return hn::LoadU(d, static_cast<const int32_t*>(x) + i);
+}
+template <class D>
+HWY_INLINE void StoreAs(D d, hn::Vec<D> v, DType to, void* y, int64_t i) {
+  const hn::Rebind<uint8_t, D> bytes;
+  if (to == DType::kI32) return hn::StoreU(v, d, static_cast<int32_t*>(y) + i);
+  hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(hn::RebindToUnsigned<D>(), v)), bytes, static_cast<uint8_t*>(y) + i);
+}
+
+// y = saturate(round(x / scale) + zero), of type u8, i8 or i32. With `quotients`, x is divided already.
 void QuantizeFloats(const float* x, const float* scale, const float* zero, int step, float low, float high,
-                    bool quotients, int32_t* y, int64_t n) {
+                    bool quotients, DType to, void* y, int64_t n) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto least = hn::Set(d, low), most = hn::Set(d, high);
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-  // Division by one number: a product with its reciprocal, corrected twice by what the quotient leaves over, is the
-  // rounded quotient (Markstein), but for divisors near the ends of the range and those of all ones.
+  // Division by one number: a product with its reciprocal is within two units in the last place of the quotient. Where
+  // that lies this near to the middle between two integers, the quotient itself is asked.
   const float magnitude = *scale < 0 ? -*scale : *scale;
-  uint32_t bits;
-  std::memcpy(&bits, scale, sizeof bits);
-  if (step == 0 && !quotients && magnitude > 1e-18f && magnitude < 1e18f && (bits & 0x7FFFFF) != 0x7FFFFF) {
+  const float reach = HWY_MAX(*zero - low, high - *zero) + 1;
+  if (step == 0 && !quotients && magnitude > 1e-18f && magnitude < 1e18f && reach < 1024) {
     const auto s = hn::Set(d, *scale), r = hn::Set(d, 1.0f / *scale), z = hn::Set(d, *zero);
-    const auto bound = hn::Set(d, 1e6f);
+    const auto bottom = hn::Set(d, low - *zero), top = hn::Set(d, high - *zero);
+    const auto doubt = hn::Set(d, 0.5f - reach * 0x1p-21f);
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (; n >= lanes; n -= lanes, x += lanes, y += lanes) {
-      const auto v = hn::LoadU(d, x);
-      // An infinite quotient could not be corrected; numbers this large are cut anyway.
-      auto q = AtMost(bound, AtLeast(hn::Neg(bound), hn::Mul(v, r)));
-      q = hn::MulAdd(hn::NegMulAdd(q, s, v), r, q);
-      q = hn::MulAdd(hn::NegMulAdd(AtMost(bound, AtLeast(hn::Neg(bound), q)), s, v), r, q);
-      hn::StoreU(hn::ConvertTo(di, AtMost(most, AtLeast(least, hn::Add(hn::Round(q), z)))), di, y);
+    const int64_t whole = n / lanes * lanes;
+    for (int64_t i = 0; i < whole; i += lanes) {
+      const auto v = hn::LoadU(d, x + i);
+      const auto q = AtMost(top, AtLeast(bottom, hn::Mul(v, r)));
+      auto rounded = hn::Round(q);
+      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(hn::Abs(hn::Sub(q, rounded)), doubt))))
+        rounded = hn::Round(AtMost(top, AtLeast(bottom, hn::Div(v, s))));
+      StoreAs(di, hn::ConvertTo(di, hn::Add(rounded, z)), to, y, i);
     }
-    if (n == 0) return;
+    if (n == whole) return;
+    n -= whole;
+    x += whole;
+    y = static_cast<char*>(y) + whole * (to == DType::kI32 ? 4 : 1);
   }
-#endif
   WithParameters(scale, zero, step, n, [&](int64_t i, int64_t m, auto s, auto z) HWY_ATTR {
     HWY_ALIGN float in[hn::MaxLanes(d)] = {};
     HWY_ALIGN int32_t out[hn::MaxLanes(d)];
@@ -64,27 +82,28 @@ void QuantizeFloats(const float* x, const float* scale, const float* zero, int s
     const auto v = whole ? hn::LoadU(d, x + i) : hn::Load(d, in);
     const auto rounded = hn::Add(hn::Round(quotients ? v : hn::Div(v, s)), z);
     const auto q = hn::ConvertTo(di, AtMost(most, AtLeast(least, rounded)));
-    if (whole) return hn::StoreU(q, di, y + i);
-    hn::Store(q, di, out);
-    std::memcpy(y + i, out, bytes);
+    if (whole) return StoreAs(di, q, to, y, i);
+    StoreAs(di, q, to, out, 0);
+    const int64_t size = to == DType::kI32 ? 4 : 1;
+    std::memcpy(static_cast<char*>(y) + i * size, out, static_cast<size_t>(m * size));
   });
 }
 
-// y = (x - zero) * scale, exact but for the last rounding if x has 16 bits.
-void DequantizeFloats(const int32_t* x, const float* scale, const float* zero, int step, float* y, int64_t n) {
+// y = (x - zero) * scale, exact but for the last rounding if x has 16 bits. x is u8, i8 or i32.
+void DequantizeFloats(DType from, const void* x, const float* scale, const float* zero, int step, float* y, int64_t n) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   WithParameters(scale, zero, step, n, [&](int64_t i, int64_t m, auto s, auto z) HWY_ATTR {
     HWY_ALIGN int32_t in[hn::MaxLanes(d)] = {};
     HWY_ALIGN float out[hn::MaxLanes(d)];
-    const size_t bytes = static_cast<size_t>(m) * 4;
+    const int64_t size = from == DType::kI32 ? 4 : 1;
     const bool whole = m == static_cast<int64_t>(hn::Lanes(d));
-    if (!whole) std::memcpy(in, x + i, bytes);
-    const auto v = whole ? hn::LoadU(di, x + i) : hn::Load(di, in);
+    if (!whole) std::memcpy(in, static_cast<const char*>(x) + i * size, static_cast<size_t>(m * size));
+    const auto v = LoadAs(di, from, whole ? x : in, whole ? i : 0);
     const auto product = hn::Mul(hn::Sub(hn::ConvertTo(d, v), z), s);
     if (whole) return hn::StoreU(product, d, y + i);
     hn::Store(product, d, out);
-    std::memcpy(y + i, out, bytes);
+    std::memcpy(y + i, out, static_cast<size_t>(m) * 4);
   });
 }
 
@@ -301,10 +320,11 @@ class Quantize final : public Linear {
         for (int64_t i = 0; i < n; ++i) q[i] += zero[p + step * i];
         return store_block(Compute::kF32, q, to, out, n, how);
       }
-      int32_t* y = reinterpret_cast<int32_t*>(result.bytes);
+      const bool direct = to == DType::kU8 || to == DType::kI8;
       HWY_DYNAMIC_DISPATCH(QuantizeFloats)
-      (x, scale + p, zero + p, step, static_cast<float>(low), static_cast<float>(high), is_half, y, n);
-      store_block(Compute::kI32, y, to, out, n);
+      (x, scale + p, zero + p, step, static_cast<float>(low), static_cast<float>(high), is_half,
+       direct ? to : DType::kI32, direct ? out : result.bytes, n);
+      if (!direct) store_block(Compute::kI32, result.bytes, to, out, n);
     });
   }
 
@@ -348,14 +368,16 @@ class Dequantize final : public Linear {
     const float* zero = scale + count_;
     for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
       Block loaded, result;
-      const void* x = load_block(from, offset(context.in[0]->data, at, dtype_size(from)), n, loaded.bytes);
+      const bool direct = from == DType::kU8 || from == DType::kI8;
+      const void* x = offset(context.in[0]->data, at, dtype_size(from));
+      if (!direct) x = load_block(from, x, n, loaded.bytes);
       void* out = offset(context.out[0]->data, at, dtype_size(to));
       float* y = static_cast<float*>(to == DType::kF32 ? out : result.bytes);
       if (is_minifloat(from)) {
         const float* v = static_cast<const float*>(x);
         for (int64_t i = 0; i < n; ++i) y[i] = (v[i] - zero[p + step * i]) * scale[p + step * i];
       } else {
-        HWY_DYNAMIC_DISPATCH(DequantizeFloats)(static_cast<const int32_t*>(x), scale + p, zero + p, step, y, n);
+        HWY_DYNAMIC_DISPATCH(DequantizeFloats)(direct ? from : DType::kI32, x, scale + p, zero + p, step, y, n);
       }
       store_block(Compute::kF32, y, to, out, n);
     });
@@ -384,9 +406,7 @@ void run_dynamic(const Attrs&, const RunContext& context) {
   context.pool->parallel_for(y == nullptr ? 0 : n, 16384, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i += kBlock) {
       const int64_t m = std::min(kBlock, end - i);
-      int32_t q[kBlock];
-      HWY_DYNAMIC_DISPATCH(QuantizeFloats)(x + i, &scale, &zero, 0, 0.0f, 255.0f, false, q, m);
-      store_block(Compute::kI32, q, DType::kU8, y + i, m);
+      HWY_DYNAMIC_DISPATCH(QuantizeFloats)(x + i, &scale, &zero, 0, 0.0f, 255.0f, false, DType::kU8, y + i, m);
     }
   });
   const auto put = [&](size_t i, auto value) {

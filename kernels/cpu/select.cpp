@@ -167,17 +167,67 @@ int compare_items(Compare compare, const void* x, const Items& items, int64_t a,
   return 0;
 }
 
+struct Entry {
+  uint64_t key;
+  int64_t index;
+};
+
+// The elements' places in ascending order, equal ones as they come: keys, whose order as unsigned numbers is that of
+// the elements, are sorted digit by digit, but for those digits that all have in common. `work` is for 2 * n entries.
+void sort_elements(const Tensor& x, int64_t n, Entry* work, int64_t* order) {
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  const DType dtype = x.type.dtype;
+  const DType wide = is_float(dtype) ? DType::kF64 : dtype == DType::kU64 ? DType::kU64 : DType::kI64;
+  uint64_t different = 0;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    uint64_t keys[kBlock];
+    double numbers[kBlock];
+    const int64_t m = std::min(kBlock, n - i);
+    void* to = wide == DType::kF64 ? static_cast<void*>(numbers) : keys;
+    convert(dtype, offset(x.data, i, dtype_size(dtype)), wide, to, m);
+    for (int64_t k = 0; k < m; ++k) {
+      uint64_t key = keys[k];
+      if (wide == DType::kF64) {
+        const double number = numbers[k] + 0.0;  // one zero
+        std::memcpy(&key, &number, sizeof key);
+        key = number != number ? ~uint64_t{0} : (key & kSign) != 0 ? ~key : key | kSign;
+      } else if (wide == DType::kI64) {
+        key ^= kSign;
+      }
+      work[i + k] = {key, i + k};
+      different |= key ^ work[0].key;
+    }
+  }
+  Entry *from = work, *to = work + n;
+  for (int shift = 0; shift < 64; shift += 8) {
+    if ((different >> shift & 255) == 0) continue;
+    int64_t place[257] = {};
+    for (int64_t i = 0; i < n; ++i) ++place[(from[i].key >> shift & 255) + 1];
+    for (int digit = 0; digit < 256; ++digit) place[digit + 1] += place[digit];
+    for (int64_t i = 0; i < n; ++i) to[place[from[i].key >> shift & 255]++] = from[i];
+    std::swap(from, to);
+  }
+  for (int64_t i = 0; i < n; ++i) order[i] = from[i].index;
+}
+
+constexpr int64_t kUniqueWork = 7;  // numbers for each item
+
 // Fills `first` with the first occurrence of each distinct item, in ascending order of the items (`sorted`) or of the
-// occurrences, and `group` with each item's place among them. All three arrays have n elements. Returns how many.
+// occurrences, and `group` with each item's place among them. All three arrays have n elements, and behind the last
+// there is room for 4 * n more. Returns how many.
 int64_t find_unique(const Tensor& tensor, const Items& items, bool sorted, int64_t* order, int64_t* first,
                     int64_t* group) {
   const void* x = tensor.data;
   const Compare compare = compare_of(tensor.type.dtype);
-  for (int64_t i = 0; i < items.n; ++i) order[i] = i;
-  std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
-    const int c = compare_items(compare, x, items, a, b);
-    return c != 0 ? c < 0 : a < b;
-  });
+  if (items.outer * items.inner == 1) {
+    sort_elements(tensor, items.n, reinterpret_cast<Entry*>(group + items.n), order);
+  } else {
+    for (int64_t i = 0; i < items.n; ++i) order[i] = i;
+    std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
+      const int c = compare_items(compare, x, items, a, b);
+      return c != 0 ? c < 0 : a < b;
+    });
+  }
   int64_t found = 0;
   for (int64_t i = 0; i < items.n; ++i) {
     if (i == 0 || compare_items(compare, x, items, order[i - 1], order[i]) != 0) first[found++] = order[i];
@@ -207,7 +257,7 @@ Status infer_unique(InferContext& c) {
     return fail(Code::kUnsupported, "the unique elements of %s", dtype_name(c.in(0).dtype));
   const Tensor* x = c.value(0);
   if (x == nullptr) return c.needs_value(0);
-  std::vector<int64_t> work(static_cast<size_t>(3 * items.n));
+  std::vector<int64_t> work(static_cast<size_t>(kUniqueWork * items.n));
   int64_t* w = work.data();
   const int64_t found = find_unique(*x, items, false, w, w + items.n, w + 2 * items.n);
   Shape y{found};
@@ -229,7 +279,7 @@ class UniqueKernel final : public Kernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     items_ = Items();
     MINNOW_RETURN_IF_ERROR(unique_items(attrs_, node.in[0]->shape, &items_));
-    *workspace = 3 * items_.n * static_cast<int64_t>(sizeof(int64_t));
+    *workspace = kUniqueWork * items_.n * static_cast<int64_t>(sizeof(int64_t));
     return ok();
   }
 

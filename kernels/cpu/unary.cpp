@@ -17,6 +17,9 @@
   X(Log, Log(d, x), std::log(x))                                                              \
   X(Sin, SinCos<false>(d, x), std::sin(x))                                                    \
   X(Cos, SinCos<true>(d, x), std::cos(x))                                                     \
+  X(Asin, Asin(d, x), std::asin(x))                                                           \
+  X(Acos, Acos(d, x), std::acos(x))                                                           \
+  X(Atan, Atan(d, x), std::atan(x))                                                           \
   X(Tanh, Tanh(d, x), std::tanh(x))                                                           \
   X(Erf, Erf(d, x), std::erf(x))                                                              \
   X(Sigmoid, Sigmoid(d, x), x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x))) \
@@ -29,9 +32,6 @@
 // name, of a float or double `x`: ops that are rare enough for the C library.
 #define MINNOW_LIBRARY_FUNCTIONS(X) \
   X(Tan, std::tan(x))               \
-  X(Asin, std::asin(x))             \
-  X(Acos, std::acos(x))             \
-  X(Atan, std::atan(x))             \
   X(Sinh, std::sinh(x))             \
   X(Cosh, std::cosh(x))             \
   X(Asinh, std::asinh(x))           \
@@ -62,6 +62,58 @@ template <class D, class V>
 HWY_INLINE V HardSwish(D d, V x) {
   const V gate = AtMost(hn::Set(d, 6.0f), AtLeast(hn::Zero(d), hn::Add(x, hn::Set(d, 3.0f))));
   return hn::Mul(x, hn::Mul(gate, hn::Set(d, 1.0f / 6.0f)));
+}
+
+// The arc of tangent num / den in [0, inf] is that of a number in [-tan(pi/8), tan(pi/8)], and a multiple of pi/4.
+template <class D, class V>
+HWY_INLINE V Atan(D d, V x) {
+  static const float kCoefficients[] = {-0.333333164f, 0.199984893f, -0.142438442f, 0.105959661f, -0.0608335994f};
+  const V one = hn::Set(d, 1.0f), size = hn::Abs(x);
+  const auto middle = hn::Gt(size, hn::Set(d, 0.414213562f)), far = hn::Gt(size, hn::Set(d, 2.41421356f));
+  const V above = hn::IfThenElse(middle, hn::Sub(size, one), size), below = hn::Add(size, one);
+  const V num = hn::IfThenElse(far, hn::Neg(one), above);
+  const V den = hn::IfThenElse(far, size, hn::IfThenElse(middle, below, one));
+  const V r = hn::Div(num, den), r2 = hn::Mul(r, r);
+  // The multiple in two parts, of which the second takes part in the small sum.
+  const V high = hn::IfThenElse(far, hn::Set(d, 1.57079637f), hn::IfThenElseZero(middle, hn::Set(d, 0.785398185f)));
+  const V low =
+      hn::IfThenElse(far, hn::Set(d, -4.37113883e-8f), hn::IfThenElseZero(middle, hn::Set(d, -2.18556941e-8f)));
+  const V curve = hn::MulAdd(hn::Mul(r2, r), Polynomial(d, r2, kCoefficients), low);
+  return hn::CopySignToAbs(hn::Add(high, hn::Add(r, curve)), x);
+}
+
+// asin(s) - s for s in [0, 1/2], over s.
+template <class D, class V>
+HWY_INLINE V AsinCurve(D d, V s2) {
+  static const float kCoefficients[] = {0.166666597f,  0.0750051066f, 0.0445157215f,
+                                        0.0318176113f, 0.0144026093f, 0.0375651978f};
+  return hn::Mul(s2, Polynomial(d, s2, kCoefficients));
+}
+
+// Beyond 1/2 by way of half the angle: acos(x) = 2 asin(sqrt((1 - x) / 2)). The root of what is negative is NaN.
+template <class D, class V>
+HWY_INLINE V Asin(D d, V x) {
+  const V size = hn::Abs(x), half = hn::Set(d, 0.5f);
+  const auto far = hn::Gt(size, half);
+  const V s2 = hn::IfThenElse(far, hn::NegMulAdd(size, half, half), hn::Mul(size, size));
+  const V s = hn::IfThenElse(far, hn::Sqrt(s2), size), curve = AsinCurve(d, s2);
+  const V near = hn::MulAdd(s, curve, s);
+  const V two = hn::Set(d, 2.0f), rest = hn::MulAdd(s, curve, hn::Set(d, 2.18556941e-8f));
+  const V beyond = hn::NegMulAdd(two, rest, hn::NegMulAdd(two, s, hn::Set(d, 1.57079637f)));
+  return hn::CopySignToAbs(hn::IfThenElse(far, beyond, near), x);
+}
+
+template <class D, class V>
+HWY_INLINE V Acos(D d, V x) {
+  const V size = hn::Abs(x), half = hn::Set(d, 0.5f), two = hn::Set(d, 2.0f);
+  const auto far = hn::Gt(size, half), negative = hn::Lt(x, hn::Zero(d));
+  const V s2 = hn::IfThenElse(far, hn::NegMulAdd(size, half, half), hn::Mul(size, size));
+  const V s = hn::IfThenElse(far, hn::Sqrt(s2), x);
+  const V arc = hn::MulAdd(s, AsinCurve(d, s2), hn::IfThenElseZero(hn::Not(far), hn::Set(d, 4.37113883e-8f)));
+  const V near = hn::Sub(hn::Set(d, 1.57079637f), hn::Add(s, arc));
+  const V beyond = hn::Mul(two, hn::Add(s, arc));
+  const V mirrored = hn::Sub(hn::Set(d, 3.14159274f), hn::Add(beyond, hn::Set(d, 8.74227766e-8f)));
+  return hn::IfThenElse(far, hn::IfThenElse(negative, mirrored, beyond), near);
 }
 
 #define MINNOW_DEFINE(Name, Vector, ...)                                                                \

@@ -17,6 +17,7 @@ from minnow.schema.ir.blob import Array
 from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Trait, get, infer_node
 from minnow.schema.ops.folding import fold
+from minnow.schema.ops.op import NUMPY_REFUSALS
 
 
 @graph_pass(level=1, whole=True)
@@ -130,7 +131,7 @@ def _fold(graph: Graph, node: Node, memo: Memo) -> bool:
         return True
     try:
         fold(graph, [node], ())
-    except (MinnowError, ValueError, IndexError, TypeError, ArithmeticError):
+    except (MinnowError, *NUMPY_REFUSALS):
         return False  # whoever runs it is told, if anybody ever does
     return node.graph is None or _lazily(node)
 

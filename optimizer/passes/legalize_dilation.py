@@ -53,6 +53,8 @@ def legalize_dilated_pool(b: Builder, m: Match) -> Value | None:
     # What the windows look at, rounded up to whole strides from image to image.
     spans = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(out, strides, kernel, gaps, strict=True)]
     counts = [-(-span // d) for span, d in zip(spans, gaps, strict=True)]
+    if n * c * counts[0] * gaps[0] * counts[1] * gaps[1] > np.iinfo(np.int32).max:
+        return m.no("the images would have more elements than the format can count")
     ends = [q * d - size - begin for q, d, size, begin in zip(counts, gaps, sizes, a["pads"][:2], strict=True)]
     pads = np.array([0, 0, 0, 0, *(v for pair in zip(a["pads"][:2], ends, strict=True) for v in pair)], np.int32)
     x = b.Pad(m.x, pads, np.float32(-np.inf if largest else 0)) if pads.any() else m.x

@@ -1,5 +1,6 @@
 // Ops that the file has to spell out, since the format has no bool and its runtime is not exact, as they were.
 #include "kernels/cpu/convert.h"
+#include "kernels/infer.h"
 #include "runtime/src/late.h"
 #include "runtime/src/planner.h"
 
@@ -50,6 +51,23 @@ void Planner::fuse_spelled() {
       if (cast == nullptr || type(cast->in[0]).dtype != DType::kBool || !is_number(&node, 1, 0)) continue;
       if (type(cast->in[0]).shape != type(node.out[0]).shape) continue;
       become(&node, op == "Equal" ? "Not" : "Identity", {cast->in[0]});
+    } else if (op == "Cast") {
+      const PlanNode* round = made_by(&node, 0, "RoundTo");  // which rounds to what is asked for here
+      if (round != nullptr && round->attrs->get("to", DType::kF16) == type(node.out[0]).dtype)
+        node.in[0] = round->in[0];
+    } else if (op == "Gather" || op == "GatherElements" || op == "ScatterElements") {
+      // Indices counted from the front: max(i, i mod extent), but `extent` where i < -extent. Here any may be negative.
+      const PlanNode *outside = made_by(&node, 1, "Where"), *test = made_by(outside, 0, "Greater");
+      const PlanNode *most = made_by(outside, 2, "Max"), *mod = made_by(most, 1, "Mod");
+      if (test == nullptr || mod == nullptr || mod->attrs->b("fmod")) continue;
+      const int index = mod->in[0];
+      int axis = 0;
+      const Shape& shape = type(node.in[0]).shape;
+      if (test->in[1] != index || most->in[0] != index || type(index).shape != type(node.in[1]).shape ||
+          !normalize_axis(node.attrs->i("axis", 0), shape.rank(), &axis).ok())
+        continue;
+      const auto extent = static_cast<double>(shape[axis]);
+      if (is_number(mod, 1, extent) && is_number(outside, 1, extent) && is_number(test, 0, -extent)) node.in[1] = index;
     } else if (op == "And") {
       const PlanNode *least = made_by(&node, 0, "GreaterOrEqual"), *most = made_by(&node, 1, "LessOrEqual");
       if (least == nullptr) least = made_by(&node, 1, "GreaterOrEqual"), most = made_by(&node, 0, "LessOrEqual");

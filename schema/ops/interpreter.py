@@ -9,7 +9,7 @@ import numpy as np
 
 from minnow.schema.errors import InternalError, MinnowError, ModelError
 from minnow.schema.ir import DType, Graph, Node, TensorType, Value
-from minnow.schema.ops.op import get
+from minnow.schema.ops.op import NUMPY_REFUSALS, get
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,7 @@ def _results(node: Node, inputs: Sequence[Array | None]) -> list[Array]:
     except MinnowError as e:
         e.where = e.where or node.origin
         raise
-    except (ValueError, IndexError, TypeError, ArithmeticError) as e:
+    except NUMPY_REFUSALS as e:
         texts = ", ".join("nothing" if a is None else _text(a) for a in inputs)
         raise ModelError(f"{node!r} cannot be computed from {texts}", where=node.origin, why=str(e)) from e
     if len(results) < len(node.outputs):

@@ -77,6 +77,10 @@ class Operand:
     dtypes: frozenset[DType]
 
 
+# What numpy raises for operands that it cannot compute with.
+NUMPY_REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError, MemoryError)
+
+
 @dataclass(frozen=True)
 class Attr:
     """A keyword parameter of an op. Its type is the annotation; a `Literal` lists the values it may have."""

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from onnx_oracle import Array, OnnxNode, onnxruntime_runs
 
 import minnow
+from minnow.schema.errors import ModelError, UnsupportedError
 
 Random = np.random.Generator
 Given = tuple[str, list[Array | None], dict[str, Any], int, tuple[int, ...]]
@@ -252,3 +253,25 @@ def test_as_onnxruntime_computes(make: Callable[[Random], Given], tmp_path: Path
 def test_nothing_and_channels_alone(given: Any, held: tuple[int, ...], tmp_path: Path) -> None:
     op, shapes, attrs = given
     check((op, [numbers(np.random.default_rng(0), *s) for s in shapes], attrs, 22, held), tmp_path)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("pad", ["NOTSET", "VALID", "SAME_UPPER"])
+@pytest.mark.parametrize("gap", [2**31 - 1, 2**31, 2**61, 2**63 - 1, -(2**31), -(2**63)])
+@pytest.mark.parametrize("held", [True, False])
+def test_refuses_gaps_beyond_all_bounds(op: str, pad: str, gap: int, held: bool, tmp_path: Path) -> None:
+    """Found by damaging files: numpy's own errors came out, of numbers too large for int32 or for memory."""
+    for kernel in (1, 2):
+        attrs = {"kernel_shape": [kernel], "dilations": [gap], "auto_pad": pad}
+        model, _ = OnnxNode(op, [np.ones((1, 3, 8), np.float32)], attrs, 1, opset=22).model()
+        if held:
+            model.graph.initializer.append(numpy_helper.from_array(np.ones((1, 3, 8), np.float32), "in0"))
+            model.graph.input.pop()
+        del model.graph.output[0].type.tensor_type.shape.dim[:]
+        model.graph.output[0].CopyFrom(helper.make_empty_tensor_value_info(model.graph.output[0].name))
+        onnx.save(model, tmp_path / "m.onnx")
+        try:
+            minnow.convert(tmp_path / "m.onnx", verify=False)
+        except (ModelError, UnsupportedError):
+            continue
+        assert (kernel, pad) != (2, "VALID")  # the window does not fit

@@ -48,6 +48,7 @@ FUNCTIONS = {
     "Sqrt": (np.sqrt, 0.5),
     "Atan": (np.arctan, 2),
     "Acos": (np.arccos, 2),
+    "Asin": (np.arcsin, 2),
 }
 
 # What each activation of a matrix product computes, and the most it may be off, relative to the larger of |x| and 1.
