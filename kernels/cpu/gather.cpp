@@ -82,8 +82,8 @@ void run_gather_elements(const Attrs& attrs, const RunContext& c) {
           if (!indices.at(line * n + first, m, dim, at)) continue;  // the run fails
           char* y = to + (line * n + first) * constant;
           const char* x = base + first * step * constant;
-          for (int64_t j = 0; j < m; ++j)
-            std::memcpy(y + j * constant, x + (j * step + at[j] * along) * constant, constant);
+          const int64_t next = step * constant, apart = along * constant;  // not read again after each element
+          for (int64_t j = 0; j < m; ++j, x += next) std::memcpy(y + j * constant, x + at[j] * apart, constant);
         }
       }
     });

@@ -182,6 +182,11 @@ void accumulate(const void* in, int64_t rows, int64_t stride, int64_t columns, v
   const Step step;
   if (columns == 1) {
     Acc one = *total;
+    constexpr bool is_common = std::is_same_v<T, int64_t> && std::is_same_v<Step, AddStep>;  // worth a vector loop
+    if (is_common && stride == 1) {
+      for (int64_t r = 0; r < rows; ++r) step(one, x[r]);
+      rows = 0;
+    }
     for (int64_t r = 0; r < rows; ++r) {
       keep_scalar();
       step(one, x[r * stride]);
