@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "kernels/cpu/bf16_tile.h"
@@ -37,17 +36,7 @@ std::string shape_text(const TensorInfo& info) {
 const int64_t* first_wide(const Tensor& tensor) {
   const int64_t* numbers = tensor.as<int64_t>();
   const int64_t* end = numbers + tensor.count();
-  // Moved up by 2^31, those of 32 bits have no high bits: eight at a time are asked about first.
-  using Numbers = uint64_t __attribute__((vector_size(64)));
-  Numbers high{}, some;
-  const int64_t* next = numbers;
-  for (; end - next >= 8; next += 8) {
-    std::memcpy(&some, next, sizeof some);
-    high |= (some + (uint64_t{1} << 31)) >> 32;
-  }
-  for (int k = 0; k < 8; ++k)
-    if (high[k] != 0) next = numbers;
-  const int64_t* found = std::find_if(next, end, [](int64_t x) { return x != static_cast<int32_t>(x); });
+  const int64_t* found = std::find_if(numbers, end, [](int64_t x) { return x != static_cast<int32_t>(x); });
   return found == end ? nullptr : found;
 }
 
