@@ -32,6 +32,12 @@ MINNOW_ROWS(Or, (x != 0) | (y != 0))
 MINNOW_ROWS(Xor, (x != 0) != (y != 0))
 #undef MINNOW_ROWS
 
+bool FitI32(const int64_t* x, int64_t n) {
+  uint64_t high = 0;  // those of 32 bits have no high bits when they are moved up by 2^31
+  for (int64_t i = 0; i < n; ++i) high |= static_cast<uint64_t>(x[i]) + (uint64_t{1} << 31);
+  return high >> 32 == 0;
+}
+
 RowFunction LessFloats() { return Less<float>; }
 RowFunction LessOrEqualFloats() { return LessOrEqual<float>; }
 RowFunction EqualFloats() { return Equal<float>; }
@@ -43,9 +49,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <cmath>
 
+#include "kernels/cpu/index.h"
 #include "kernels/infer.h"
 
 namespace minnow {
+
+HWY_EXPORT(FitI32);
+bool fit_i32(const int64_t* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(FitI32)(x, n); }
+
 namespace {
 
 Status infer_any(InferContext& c) {

@@ -9,6 +9,9 @@
 
 namespace minnow {
 
+// Whether 32 bits are enough for each of n numbers. In compare.cpp.
+bool fit_i32(const int64_t* x, int64_t n);
+
 class IndexReader {
  public:
   explicit IndexReader(const Tensor& indices) : view_(indices) {}

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kernels/cpu/bf16_tile.h"
+#include "kernels/cpu/index.h"
 #include "kernels/cpu/simd.h"
 #include "runtime/src/calibration.h"
 #include "runtime/src/control.h"
@@ -35,6 +36,7 @@ std::string shape_text(const TensorInfo& info) {
 // The first number that has no place in 32 bits; null if there is none.
 const int64_t* first_wide(const Tensor& tensor) {
   const int64_t* numbers = tensor.as<int64_t>();
+  if (fit_i32(numbers, tensor.count())) return nullptr;
   const int64_t* end = numbers + tensor.count();
   const int64_t* found = std::find_if(numbers, end, [](int64_t x) { return x != static_cast<int32_t>(x); });
   return found == end ? nullptr : found;
