@@ -23,6 +23,13 @@ set(CMAKE_CXX_FLAGS_MINSIZEREL "-Os -DNDEBUG") # for phones: see what CMakeLists
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
   # Phones have pages of 4 or 16 kB. Room for the 64 kB of some servers is up to as much of nothing in the file.
   set(CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL "-Wl,-z,max-page-size=16384")
+  string(APPEND CMAKE_CXX_FLAGS " -fomit-frame-pointer") # nobody walks the chain of frames that gcc keeps here
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Code is made when linking, and with it the records of what exceptions can leave. gcc leaves those of other functions
+  # out only when it knows that there are exceptions, and does not have the assembler write the records.
+  string(APPEND CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL
+    " -fexceptions -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-dwarf2-cfi-asm")
 endif()
 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION_MINSIZEREL ON) # a tenth of the library is the same more than once
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
