@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -162,8 +162,8 @@ class ThreadPool::Crew {
       try {
         const int name = static_cast<int>(workers_->size()) + 1;
         workers_->emplace_back([this, name] { live(name); });
-      } catch (const std::system_error&) {
-        return;  // The system gives no more threads: those that run do the work.
+      } catch (const std::exception&) {
+        return;  // No more threads, or no memory for them: those that run do the work. The pool is on the list by now.
       }
     }
   }
