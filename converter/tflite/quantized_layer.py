@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.channel_last import channels_last, channels_second, groups, window
+from minnow.converter.tflite import hybrid
 from minnow.converter.tflite.fixed_point import limits_of, look_up, requantized, scale_of, zero_of
 from minnow.converter.tflite.frontend import frontend as tflite
+from minnow.converter.tflite.hybrid import is_hybrid
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -75,7 +77,15 @@ def _columns(factor: Any) -> Any:
 
 def _convolved(b: Builder, x: Value, w: Value, bias: Value | None, node: Any, activation: str, attrs: Any) -> Value:
     qx, qw, q = node.quant(0), node.quant(1), node.quant_out()
-    # Values here have the shapes of planes; a product of scales rounds for 8 bits without sign only.
+    if is_hybrid(x, qx, qw):
+
+        def convolve(image: Any, zero: Value | None) -> Value:
+            return b.ConvInteger(image, w, zero, **attrs)
+
+        return hybrid.convolution(b, planes(b, x), qw, bias, activation, convolve)
+    if not is_layer(qx, qw, q):
+        return NotImplemented
+    # A product of scales rounds for 8 bits without sign only.
     bias = None if bias is None else b.Reshape(bias, np.array([-1, 1, 1]))
     sums = total(b, planes(b, x), qx, bias, lambda v, z: b.ConvInteger(v, w, z, zero_operand(qw), **attrs))
     factor = _columns(factors(qx, qw, q, rounds=qx.dtype is DType.U8))
@@ -93,8 +103,6 @@ def shape_of(w: Value) -> tuple[int, ...]:
 @tflite.quantized("CONV_2D")
 def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, fused_activation_function="NONE",
       dilation_w_factor=1, dilation_h_factor=1, quantized_bias_type=None, node):  # fmt: skip
-    if not is_layer(node.quant(0), node.quant(1), node.quant_out()):
-        return NotImplemented
     _, h, kw, _ = shape_of(w)
     attrs = window_of(x, (h, kw), padding, (stride_h, stride_w), (dilation_h_factor, dilation_w_factor))
     attrs["group"] = groups(x, w, -1)
@@ -104,8 +112,6 @@ def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, fused_activ
 @tflite.quantized("DEPTHWISE_CONV_2D")
 def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, depth_multiplier=0,
       fused_activation_function="NONE", dilation_w_factor=1, dilation_h_factor=1, node):  # fmt: skip
-    if not is_layer(node.quant(0), node.quant(1), node.quant_out()):
-        return NotImplemented
     _, h, kw, _ = shape_of(w)
     attrs = window_of(x, (h, kw), padding, (stride_h, stride_w), (dilation_h_factor, dilation_w_factor))
     channels = (x.type.shape or ("?",))[-1]
@@ -164,12 +170,14 @@ def _spread(b: Builder, x: Value, strides: Sequence[int], zero: Any) -> Value:
 def _(b, x, w, bias=None, *, fused_activation_function="NONE", weights_format="DEFAULT", keep_num_dims=False,
       asymmetric_quantize_inputs=False, quantized_bias_type=None, node):  # fmt: skip
     qx, qw, q = node.quant(0), node.quant(1), node.quant_out()
-    if not is_layer(qx, qw, q):
-        return NotImplemented
     if weights_format != "DEFAULT":
         raise UnsupportedError(f"weights in the format {weights_format} are not supported")
     _, k = shape_of(w)
     rows = x if keep_num_dims and x.type.rank and x.type.rank > 1 else b.Reshape(x, np.array([-1, k]))
+    if is_hybrid(x, qx, qw):
+        return hybrid.fully_connected(b, rows, w, qw, bias, fused_activation_function, asymmetric_quantize_inputs)
+    if not is_layer(qx, qw, q):
+        return NotImplemented
     columns = b.Transpose(w, perm=(1, 0))
     sums = total(b, rows, qx, bias, lambda v, z: b.MatMulInteger(v, columns, z, zero_operand(qw)))
     factor = factors(qx, qw, q, rounds=not qw.per_axis)
@@ -179,9 +187,11 @@ def _(b, x, w, bias=None, *, fused_activation_function="NONE", weights_format="D
 @tflite.quantized("BATCH_MATMUL")
 def _(b, x, y, *, adj_x=False, adj_y=False, asymmetric_quantize_inputs=False, node):
     qx, qy, q = node.quant(0), node.quant(1), node.quant_out()
-    if not is_layer(qx, qy, q):
+    if not is_hybrid(x, qx, qy) and not is_layer(qx, qy, q):
         return NotImplemented
     x, y = (_adjoint(b, v) if turn else v for v, turn in ((x, adj_x), (y, adj_y)))
+    if qx is None:
+        return hybrid.scaled_rows(b, x, y, qy, asymmetric_quantize_inputs)
     factor = factors(qx, qy, q, rounds=True)
     if qx.dtype is not DType.I16 or qy.dtype is not DType.I16:
         zero = zero_operand(qy)
