@@ -24,11 +24,13 @@ class Operation(Call):
     Attributes:
         operator: as it stands in the file.
         tensors_in, tensors_out: what the file says of its operands (None: left out) and results.
+        tensors_between: the same of what its kernel computes between the two.
     """
 
     operator: Operator = field(kw_only=True)
     tensors_in: list[Tensor | None] = field(kw_only=True)
     tensors_out: list[Tensor] = field(kw_only=True)
+    tensors_between: list[Tensor] = field(kw_only=True, default_factory=list)
 
     def quant(self, i: int) -> Quantization | None:
         """How the numbers of operand `i` stand for real ones; None: they are the numbers."""

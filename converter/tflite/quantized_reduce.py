@@ -9,6 +9,7 @@ import numpy as np
 
 from minnow.converter.channel_last import channels_last, pool
 from minnow.converter.operand import ints, is_known
+from minnow.converter.tflite.fixed_function import negative_exp
 from minnow.converter.tflite.fixed_point import (
     INT32,
     limits_of,
@@ -106,31 +107,7 @@ _reduced("MEAN", mean=True)
 _reduced("SUM", mean=False)
 
 
-# --- Softmax: numbers in 32 bits with so many bits before the point, in the steps of gemmlowp.
-
-
-def _product(x: Array, y: Any) -> Array:
-    return scaled(np.asarray(x, np.int64), np.asarray(y, np.int64), np.int64(0))
-
-
-def _negative_exps(x: Array) -> Array:
-    """exp of numbers <= 0 with 5 bits before the point, with none."""
-
-    def fraction(v: float) -> int:
-        return round(v * 2**31)
-
-    quarter = 1 << 24
-    below = (x & (quarter - 1)) - quarter
-    a = (below << 5) + (1 << 28)
-    square = _product(a, a)
-    cube, fourth = _product(square, a), divided(_product(square, square), 2)
-    series = divided(_product(fourth + cube, fraction(1 / 3)) + square, 1)
-    start = fraction(math.exp(-1 / 8))
-    y = start + _product(a + series, start)
-    for exponent in range(-2, 5):
-        bit = ((below - x) >> (26 + exponent)) & 1
-        y = np.where(bit, _product(y, fraction(math.exp(-(2.0**exponent)))), y)
-    return np.where(x == 0, INT32.max, y)
+# --- Softmax
 
 
 def _bits(b: Builder, x: Value) -> Value:
@@ -184,7 +161,8 @@ def _softmax_bytes(b: Builder, x: Value, old: Quantization, q: Quantization, bet
     radius = math.floor(31.0 * (1 << 26) / 2.0**shift)
     numbers = np.arange(256)
     inside = numbers <= radius
-    exps = _negative_exps(scaled(np.where(inside, -numbers, 0).astype(np.int64), np.int64(multiplier), np.int64(shift)))
+    steps = scaled(np.where(inside, -numbers, 0).astype(np.int64), np.int64(multiplier), np.int64(shift))
+    exps = negative_exp(steps, 5, 32)
     exps = np.where(inside, exps, 0)
     # How far each number is below the greatest of its row.
     most = b.ReduceMax(x, axes=(-1,), keepdims=True)

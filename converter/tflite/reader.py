@@ -260,7 +260,8 @@ class Translator:
         outs = [tensors[i] for i in operator.outputs if i >= 0]
         ins = [tensors[i] if i >= 0 else None for i in operator.inputs]
         call = Operation(operator.op, name, origin, operator.version, len(operator.outputs), [t.name for t in outs],
-                         self, operator=operator, tensors_in=ins, tensors_out=outs)  # fmt: skip
+                         self, operator=operator, tensors_in=ins, tensors_out=outs,
+                         tensors_between=[tensors[i] for i in operator.intermediates if i >= 0])  # fmt: skip
         if not frontend.knows(operator.op, operator.version):
             raise _MissingError  # `_check` has put it on the list
         mapping = frontend.find(operator.op, operator.version)
