@@ -206,10 +206,7 @@ class ArraySink final : public OutputSink {
   void* memory(int index, const TensorType& type) override {
     const auto i = static_cast<size_t>(index);
     types_[i] = type;
-    if (!Buffer::make(type.bytes(), &buffers_[i]).ok()) return nullptr;
-    // malloc() has no such piece at hand, ever: to touch each small page for the first time would take the most time.
-    if (type.bytes() >= int64_t{32} << 20) buffers_[i].prefer_large_pages();
-    return buffers_[i].data();
+    return Buffer::make(type.bytes(), &buffers_[i]).ok() ? buffers_[i].data() : nullptr;
   }
   nb::list arrays() {
     nb::list list;
