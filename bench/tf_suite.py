@@ -1,0 +1,260 @@
+"""The generated TensorFlow and TFLite models, for Minnow and for its peers: what passes, is wrong, refused, or crashes.
+
+    PYTHON bench/tf_suite.py BACKEND [--folder FOLDER] [--json FILE] [--match REGEXP] [--list]
+
+BACKEND is minnow, litert, mnn or openvino; PYTHON has to have it. FOLDER is what `python -m tests.tf_suite.generate
+FOLDER` has made; without it a Python that has TensorFlow makes the files, or finds those made before. Every case runs in
+a process of its own, which it may end. A case passes as in tests/tf_suite: floats within 1e-4 of the largest expected
+one, quantized outputs within one step, integers exactly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from tf_suite.generate import MANIFEST, cached
+from tf_suite.judge import KIND_TOLERANCE, difference
+
+SECONDS = 60
+GROUPS = {
+    "tf": "TensorFlow graphs", "v1": "TensorFlow graphs, control flow lowered", "graph": "TensorFlow 1 graphs",
+    "saved": "SavedModels", "lite": "TFLite, float", "half": "TFLite, float16 weights",
+    "dynamic": "TFLite, int8 weights", "int8": "TFLite, int8", "uint8": "TFLite, int8",
+    "int8_float": "TFLite, int8", "int16": "TFLite, int16",
+}  # fmt: skip
+
+Arrays = Mapping[str, Any]
+Run = Callable[[Arrays], Arrays]
+
+
+class RefusedError(Exception):
+    """The backend says that it cannot do it."""
+
+
+# ---- backends: a function from a file, and what it is given and has to give, to a function from inputs to outputs ----
+
+
+def minnow(path: Path, given: Arrays, wanted: Arrays) -> Run:
+    import minnow
+    from minnow.errors import UnsupportedError
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "model.mnn")
+        try:
+            minnow.convert(path, output=target, verify=False)
+            return minnow.load(target, threads=1).run
+        except UnsupportedError as e:
+            reasons = "; ".join(str(r.reason) for r in getattr(e, "refused", ())) or e.message
+            raise RefusedError(reasons) from None
+
+
+def litert(path: Path, given: Arrays, wanted: Arrays) -> Run:
+    from ai_edge_litert.interpreter import Interpreter
+
+    if path.suffix != ".tflite":
+        raise RefusedError("no TFLite file")
+    interpreter = Interpreter(str(path), num_threads=1)  # with XNNPACK, as it comes
+    for d in interpreter.get_input_details():
+        interpreter.resize_tensor_input(d["index"], given[d["name"]].shape)
+    interpreter.allocate_tensors()
+
+    def run(inputs: Arrays) -> Arrays:
+        for d in interpreter.get_input_details():
+            interpreter.set_tensor(d["index"], inputs[d["name"]])
+        interpreter.invoke()
+        return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
+
+    return run
+
+
+def openvino(path: Path, given: Arrays, wanted: Arrays) -> Run:
+    import openvino as ov
+
+    core = ov.Core()
+    try:
+        model = core.read_model(path)
+        compiled = core.compile_model(model, "CPU")
+    except RuntimeError as e:
+        raise RefusedError(str(e).strip().splitlines()[-1]) from None
+    request = compiled.create_infer_request()
+
+    def run(inputs: Arrays) -> Arrays:
+        results = request.infer(_named(compiled.inputs, inputs))
+        found = {_key(port, wanted, i): results[port] for i, port in enumerate(compiled.outputs)}
+        return {name: np.array(found[name]) for name in wanted if name in found}
+
+    return run
+
+
+def _named(ports: Any, arrays: Arrays) -> dict[Any, Any]:
+    return {i: arrays[_key(port, arrays, i)] for i, port in enumerate(ports)}
+
+
+def _key(port: Any, arrays: Arrays, number: int) -> str:
+    """Which of some names is a port's; one that bears none of them counts by its place."""
+    names = {n for full in port.get_names() for n in (full, full.removesuffix(":0"))}
+    return next((n for n in arrays if n in names), list(arrays)[min(number, len(arrays) - 1)])
+
+
+def mnn(path: Path, given: Arrays, wanted: Arrays) -> Run:
+    import _tools  # the package around it contacts a server when it is imported
+    import MNN.expr as expr
+    import MNN.nn as nn
+
+    codes = {"float32": expr.float, "int32": expr.int, "uint8": expr.uint8}
+    if path.is_dir():
+        raise RefusedError("no SavedModels")
+    target = Path(tempfile.mkdtemp(prefix="mnn-")) / "m.mnn"
+    framework = "TFLITE" if path.suffix == ".tflite" else "TF"
+    _tools.mnnconvert(["mnnconvert", "-f", framework, "--modelFile", str(path), "--MNNModel", str(target)])
+    if not target.exists():
+        raise RefusedError("no file was written")
+    known = nn.load_module_from_file(str(target), [], []).get_info()
+    # Its graphs end before TensorFlow's last Identity: the outputs count by their place.
+    outputs = list(wanted) if set(wanted) <= set(known["outputNames"]) else known["outputNames"]
+    names = [n for n in given if n in known["inputNames"]]
+    manager = nn.create_runtime_manager(({"backend": "CPU", "precision": "high", "numThread": 1},))
+    module = nn.load_module_from_file(str(target), names, outputs, runtime_manager=manager)
+
+    def variable(array: Any) -> Any:
+        # It has no 64-bit numbers, no doubles and no bools: what fits its own types is given in them.
+        narrow = {"int64": np.int32, "float64": np.float32, "bool": np.int32, "float16": np.float32, "int16": np.int32}
+        array = np.ascontiguousarray(array.astype(narrow.get(array.dtype.name, array.dtype)))
+        if array.dtype == np.int8:  # which only a cast makes
+            return expr.cast(expr.const(array.astype(np.int32), list(array.shape), expr.NHWC, expr.int), expr.int8)
+        return expr.const(array, list(array.shape), expr.NHWC, codes[array.dtype.name])
+
+    def run(inputs: Arrays) -> Arrays:
+        results = module.forward([variable(inputs[name]) for name in names])
+        results = results if isinstance(results, list) else [results]
+        plain = [expr.convert(r, expr.NHWC) if r.data_format == expr.NC4HW4 else r for r in results]
+        arrays = [np.array(r.read()).reshape(r.shape) for r in plain]
+        return {n: a.astype(wanted[n].dtype) for n, a in zip(wanted, arrays, strict=True)}
+
+    return run
+
+
+BACKENDS = {f.__name__: f for f in (minnow, litert, openvino, mnn)}
+
+
+# ---- cases ----------------------------------------------------------------------------------------------------------
+
+
+def attempt(backend: str, path: Path, entry: Mapping[str, Any], kind: str) -> tuple[str, str]:
+    """(outcome, what was said) of one case."""
+    arrays = np.load(path.with_suffix(".npz"))
+    steps: dict[str, dict[str, dict[str, Any]]] = {}
+    for key in arrays.files:
+        step, way, name = key.split("/", 2)
+        steps.setdefault(step, {"in": {}, "out": {}})[way][name] = arrays[key]
+    tolerance = max(entry["tolerance"], KIND_TOLERANCE.get(kind, 0.0))
+    try:
+        run = BACKENDS[backend](path, steps["0"]["in"], steps["0"]["out"])
+        for step, both in steps.items():
+            got = run(both["in"])
+            for name, want in both["out"].items():
+                if name not in got:
+                    return "wrong", f"there is no output {name}, only {', '.join(got)}"
+                if text := difference(np.asarray(got[name]), want, tolerance, entry["quanta"].get(name, 0.0)):
+                    return "wrong", f"step {step}, {name}: {text}"
+    except RefusedError as e:
+        return "refused", str(e)[:300]
+    except Exception as e:  # noqa: BLE001  (whatever a peer raises)
+        return "error", f"{type(e).__name__}: {e}"[:300]
+    return "pass", ""
+
+
+def child(backend: str, cases: list[Any], pipe: Any) -> None:
+    """Answers numbers of cases with their outcomes, until it is told to stop, or a case ends it."""
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    while (number := pipe.recv()) is not None:
+        pipe.send(attempt(backend, *cases[number]))
+
+
+class Worker:
+    """A process for cases, started again when one has ended it."""
+
+    def __init__(self, backend: str, cases: list[Any]) -> None:
+        self.backend, self.cases = backend, cases
+        self.process: Any = None
+
+    def run(self, number: int) -> tuple[str, str]:
+        if self.process is None:
+            context = multiprocessing.get_context("fork")
+            self.pipe, other = context.Pipe()
+            self.process = context.Process(target=child, args=(self.backend, self.cases, other), daemon=True)
+            self.process.start()
+            other.close()
+        try:
+            self.pipe.send(number)
+            if self.pipe.poll(SECONDS):
+                return tuple(self.pipe.recv())
+            outcome = "crash", f"no answer in {SECONDS} s"
+        except (EOFError, OSError):
+            self.process.join()
+            outcome = "crash", f"exit {self.process.exitcode}"
+        self.process.kill()
+        self.process = None
+        return outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("backend", choices=BACKENDS)
+    parser.add_argument("--folder", type=Path, help="the generated models")
+    parser.add_argument("--json", type=Path, help="file for the outcome of every case")
+    parser.add_argument("--match", default="", help="only cases whose name matches")
+    parser.add_argument("--list", action="store_true", help="print what does not pass")
+    options = parser.parse_args()
+    if options.folder:
+        folder, manifest = options.folder, json.loads((options.folder / MANIFEST).read_text())
+    else:
+        folder, manifest = cached()
+    names = [n for n, entry in manifest.items() if "not made" not in entry and re.search(options.match, n)]
+    kinds = [n.rpartition(".")[2] for n in names]
+    cases = [(folder / manifest[n]["file"], manifest[n], kind) for n, kind in zip(names, kinds, strict=True)]
+    worker = Worker(options.backend, cases)
+    begin = time.perf_counter()
+    rows = []
+    for i, name in enumerate(names):
+        outcome, said = worker.run(i)
+        rows.append({"case": name, "group": GROUPS[kinds[i]], "outcome": outcome, "said": said})
+        if options.list and outcome != "pass":
+            print(name, outcome, said, sep="\t", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    print(table(rows))
+    print(f"{options.backend}: {len(rows)} cases in {time.perf_counter() - begin:.0f} s")
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Outcomes by group, as Markdown."""
+    columns = ("pass", "wrong", "refused", "error", "crash")
+    lines = [f"| group | cases | {' | '.join(columns)} | pass % |", "|" + " --- |" * (len(columns) + 3)]
+    groups = sorted({r["group"] for r in rows}, key=lambda g: -sum(r["group"] == g for r in rows))
+    for group in (*groups, None):
+        outcomes = Counter(r["outcome"] for r in rows if group in (r["group"], None))
+        n = sum(outcomes.values())
+        cells = [str(outcomes[c]) for c in columns]
+        lines.append(f"| {group or 'all'} | {n} | {' | '.join(cells)} | {100 * outcomes['pass'] / max(n, 1):.1f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

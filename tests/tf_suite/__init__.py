@@ -1,0 +1,1 @@
+"""Several hundred small models made by TensorFlow, each with inputs and the outputs that TensorFlow or LiteRT gave."""
