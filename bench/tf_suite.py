@@ -3,9 +3,9 @@
     PYTHON bench/tf_suite.py BACKEND [--folder FOLDER] [--json FILE] [--match REGEXP] [--list]
 
 BACKEND is minnow, litert, mnn or openvino; PYTHON has to have it. FOLDER is what `python -m tests.tf_suite.generate
-FOLDER` has made; without it a Python that has TensorFlow makes the files, or finds those made before. Every case runs in
-a process of its own, which it may end. A case passes as in tests/tf_suite: floats within 1e-4 of the largest expected
-one, quantized outputs within one step, integers exactly.
+FOLDER` has made; without it a Python that has TensorFlow makes the files, or finds those made before. Cases run in a
+process apart, which they may end. One passes as in tests/tf_suite: floats within 1e-4 of the largest expected one,
+quantized outputs within one step, integers exactly.
 """
 
 from __future__ import annotations

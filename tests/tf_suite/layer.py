@@ -67,7 +67,11 @@ layer(
     lambda: keras.layers.Normalization(mean=[0.1, 0.2, 0.3, 0.4], variance=[1.0, 2.0, 3.0, 4.0]),
 )
 layer("rescaling", IMAGE, lambda: keras.layers.Rescaling(1 / 127.5, -1.0))
-layer("permute_reshape_flatten", IMAGE, lambda: keras.Sequential([keras.layers.Permute((3, 1, 2)), keras.layers.Reshape((9, -1)), keras.layers.Flatten()]))  # fmt: skip
+layer(
+    "permute_reshape_flatten",
+    IMAGE,
+    lambda: _chain(keras.layers.Permute((3, 1, 2)), keras.layers.Reshape((9, -1)), keras.layers.Flatten()),
+)
 layer("repeat_vector", [f32(2, 4)], lambda: keras.layers.RepeatVector(3))
 layer("time_distributed", SEQUENCE, lambda: keras.layers.TimeDistributed(keras.layers.Dense(3)))
 for name in ("hard_sigmoid", "mish", "swish", "softsign", "exponential", "gelu", "selu", "hard_silu", "log_softmax"):
@@ -104,8 +108,15 @@ for name, make in RECURRENT.items():
 layer("lstm_fixed_batch", [f32(1, 7, 4)], lambda: keras.layers.LSTM(3, return_sequences=True), "lite dynamic int8")
 layer("lstm_wide", [f32(1, 5, 32)], lambda: keras.layers.LSTM(16), "tf lite dynamic half")
 layer("lstm_stacked", SEQUENCE, lambda: keras.layers.RNN([keras.layers.LSTMCell(3), keras.layers.LSTMCell(2)]), LOOPS)
-layer("lstm_two_layers", SEQUENCE, lambda: keras.Sequential([keras.layers.LSTM(3, return_sequences=True), keras.layers.GRU(2)]), LOOPS)  # fmt: skip
-layer("lstm_of_embedding_masked", [i32(2, 5, low=0, high=3)], lambda: keras.Sequential([keras.layers.Embedding(3, 4, mask_zero=True), keras.layers.LSTM(3)]), "tf v1")  # fmt: skip
+layer(
+    "lstm_two_layers", SEQUENCE, lambda: _chain(keras.layers.LSTM(3, return_sequences=True), keras.layers.GRU(2)), LOOPS
+)
+layer(
+    "lstm_of_embedding_masked",
+    [i32(2, 5, low=0, high=3)],
+    lambda: _chain(keras.layers.Embedding(3, 4, mask_zero=True), keras.layers.LSTM(3)),
+    "tf v1",
+)
 layer("conv_lstm2d", [f32(1, 3, 5, 6, 2)], lambda: keras.layers.ConvLSTM2D(3, 3, padding="same"), "tf v1")
 
 
@@ -126,6 +137,10 @@ layer("dot_attention", SEQUENCE, lambda: _of_list(keras.layers.Attention()))
 layer("merges", [f32(2, 5), f32(2, 5)], lambda: _merges)
 
 
+def _chain(*layers):
+    return keras.Sequential(list(layers))
+
+
 def _of_list(layer):
     return lambda x: layer([x, x * 0.5])
 
@@ -134,7 +149,8 @@ def _merges(x, y):
     layers = keras.layers
     return (
         layers.Add()([x, y]), layers.Subtract()([x, y]), layers.Multiply()([x, y]), layers.Average()([x, y]),
-        layers.Maximum()([x, y]), layers.Concatenate()([x, y]), layers.Dot(1)([x, y]), layers.Dot(1, normalize=True)([x, y]),
+        layers.Maximum()([x, y]), layers.Concatenate()([x, y]), layers.Dot(1)([x, y]),
+        layers.Dot(1, normalize=True)([x, y]),
     )  # fmt: skip
 
 

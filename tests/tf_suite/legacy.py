@@ -102,8 +102,10 @@ for name, body in NMS.items():
 
 for name, masks in {
     "begin": {"begin_mask": 5}, "end": {"end_mask": 3}, "shrink": {"shrink_axis_mask": 2},
-    "new_axis": {"new_axis_mask": 2}, "ellipsis": {"ellipsis_mask": 2}, "begin_end_shrink": {"begin_mask": 1, "end_mask": 4, "shrink_axis_mask": 2},
-    "ellipsis_and_shrink": {"ellipsis_mask": 1, "shrink_axis_mask": 4}, "new_axis_and_shrink": {"new_axis_mask": 1, "shrink_axis_mask": 4},
+    "new_axis": {"new_axis_mask": 2}, "ellipsis": {"ellipsis_mask": 2},
+    "begin_end_shrink": {"begin_mask": 1, "end_mask": 4, "shrink_axis_mask": 2},
+    "ellipsis_and_shrink": {"ellipsis_mask": 1, "shrink_axis_mask": 4},
+    "new_axis_and_shrink": {"new_axis_mask": 1, "shrink_axis_mask": 4},
 }.items():  # fmt: skip
     graph(f"StridedSlice_{name}", [f32(4, 5, 6)])(
         lambda x, m=masks: raw.StridedSlice(input=x, begin=[1, 2, 1], end=[3, 5, 4], strides=[1, 2, 1], **m)

@@ -23,6 +23,10 @@ def kept(name, given, start, body, kinds=BOTH, steps=2):
     case(f"state_{name}", given, kinds=kinds, makes=True, steps=steps)(make)
 
 
+def _three_times(body, x):
+    return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, body(y)), (0, x))[1]
+
+
 X = [f32(3)]
 kept("counter", X, lambda: 0.0, lambda v, x: x * v.assign_add(1.0), steps=3)
 kept("running_sum", X, lambda: weight(3), lambda v, x: v.assign_add(x))
@@ -47,8 +51,7 @@ kept(
 kept("integers", [i32(3)], lambda: [1, 2, 3], lambda v, x: v.assign_add(x))
 kept("only_when", [value(1.0)], lambda: weight(3),
      lambda v, x: tf.cond(x > 0, lambda: v.assign_add([1.0, 1.0, 1.0]), lambda: v + 0.0))  # fmt: skip
-kept("in_a_loop", X, lambda: weight(3),
-     lambda v, x: v.assign(tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 0.5 + x), (0, v + 0.0))[1]))  # fmt: skip
+kept("in_a_loop", X, lambda: weight(3), lambda v, x: v.assign(_three_times(lambda y: y * 0.5 + x, v + 0.0)))
 kept(
     "scatter_update",
     [f32(2)],
