@@ -32,7 +32,7 @@ from tf_suite.judge import KIND_TOLERANCE, difference
 SECONDS = 60
 GROUPS = {
     "tf": "TensorFlow graphs", "v1": "TensorFlow graphs, control flow lowered", "graph": "TensorFlow 1 graphs",
-    "saved": "SavedModels", "lite": "TFLite, float", "half": "TFLite, float16 weights",
+    "saved": "SavedModels", "builtin": "TFLite, float", "lite": "TFLite, float", "half": "TFLite, float16 weights",
     "dynamic": "TFLite, int8 weights", "int8": "TFLite, int8", "uint8": "TFLite, int8",
     "int8_float": "TFLite, int8", "int16": "TFLite, int16",
 }  # fmt: skip

@@ -26,6 +26,7 @@ KINDS = {
     "v1": "pb",  # the same with control flow lowered: Switch, Merge, Enter, Exit, NextIteration
     "graph": "pb",  # built in a tf.Graph as TensorFlow 1 did
     "saved": "saved",  # a SavedModel with its variables
+    "builtin": "tflite",  # written op by op: the body says which, with what
     "lite": "tflite",  # float
     "half": "tflite",  # weights in float16
     "dynamic": "tflite",  # weights in int8, quantized while they are computed with

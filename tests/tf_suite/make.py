@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from flatbuffers import flexbuffers
+from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.ops import control_flow_util
 
+from .builtin import array_of
 from .case import KINDS, Array, Case
 
 Runs = list[dict[str, Array]]
@@ -21,6 +25,7 @@ Runs = list[dict[str, Array]]
 
 _QUANTIZED = {"int8": tf.int8, "uint8": tf.uint8, "int16": tf.int16, "int8_float": tf.float32}
 _SAMPLES = 6
+_LITE_TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4}
 
 
 class Maker:
@@ -38,6 +43,10 @@ class Maker:
             found = self._graph(path)
         elif kind == "saved":
             found = self._saved(path)
+        elif kind == "builtin":
+            data = _one_op(self.case.build()(), self.feeds[0])
+            path.write_bytes(data)
+            found = _lite_runs(data, self.feeds, reference=False)
         elif kind in ("tf", "v1"):
             found = self._frozen(path, lower=kind == "v1")
         else:
@@ -160,6 +169,59 @@ def _node(tensor: Any) -> str:
 def _graph_ops(graph: Any) -> list[str]:
     nodes = [*graph.node, *(n for f in graph.library.function for n in f.node_def)]
     return sorted({n.op for n in nodes})
+
+
+# ---- TFLite files of one op ------------------------------------------------------------------------------------------
+
+
+def _one_op(declared: Any, feed: list[Array]) -> bytes:
+    """The file of what `builtin.node` gives."""
+    code, operands, outputs, options, fields = declared
+    buffers, tensors = [schema.BufferT()], []
+
+    def tensor(name: str, dtype: Any, shape: Any, data: Array | None = None, variable: bool = False) -> int:
+        t = schema.TensorT()
+        t.name, t.shape, t.type, t.isVariable = name, list(shape), _LITE_TYPES[np.dtype(dtype).name], variable
+        if data is not None and not variable:
+            buffer = schema.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            t.buffer = len(buffers)
+            buffers.append(buffer)
+        tensors.append(t)
+        return len(tensors) - 1
+
+    inputs = [tensor(f"x{i}", a.dtype, a.shape) for i, a in enumerate(feed)]
+    o = schema.OperatorT()
+    o.inputs = []
+    for i, operand in enumerate(operands):
+        if isinstance(operand, int):
+            o.inputs.append(inputs[operand])
+        elif operand is None:
+            o.inputs.append(-1)
+        else:
+            array = array_of(operand)
+            o.inputs.append(tensor(f"constant{i}", array.dtype, array.shape, array, isinstance(operand, tuple)))
+    kinds = ("uint8" if code == "HASHTABLE_LOOKUP" and i else "float32" for i in range(len(outputs)))
+    o.outputs = [tensor(f"y{i}", dtype, shape) for i, (shape, dtype) in enumerate(zip(outputs, kinds, strict=True))]
+    builtin = getattr(schema.BuiltinOperator, code, schema.BuiltinOperator.CUSTOM)
+    entry = schema.OperatorCodeT()
+    entry.builtinCode, entry.deprecatedBuiltinCode, entry.version = builtin, min(builtin, 127), 1
+    if builtin == schema.BuiltinOperator.CUSTOM:
+        entry.customCode = code
+        o.customOptions = np.frombuffer(flexbuffers.Dumps(fields), np.uint8)
+    elif options:
+        o.builtinOptionsType = getattr(schema.BuiltinOptions, options)
+        o.builtinOptions = getattr(schema, f"{options}T")()
+        for field, content in fields.items():
+            assert hasattr(o.builtinOptions, field), field
+            setattr(o.builtinOptions, field, content)
+    graph = schema.SubGraphT()
+    graph.tensors, graph.operators, graph.inputs, graph.outputs = tensors, [o], inputs, o.outputs
+    model = schema.ModelT()
+    model.version, model.operatorCodes, model.subgraphs, model.buffers = 3, [entry], [graph], buffers
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 # ---- LiteRT ---------------------------------------------------------------------------------------------------------
