@@ -24,7 +24,7 @@ def node(code: str, operands: list[Any], outputs: list[tuple[int, ...]], options
 
 for activation, name in {1: "relu", 2: "relu_n1_to_1", 3: "relu6", 4: "tanh"}.items():
     for code in ("ADD", "SUB", "MUL", "DIV"):
-        if activation in (1, 3) or code == "ADD":
+        if activation in (1, 3) or (code == "ADD" and activation == 2):
             op(f"{code.lower()}_{name}", [ROWS, f32(5, low=0.5)], lambda c=code, a=activation: node(
                 c, [0, 1], [(2, 5)], f"{c.title()}Options", fusedActivationFunction=a
             ))  # fmt: skip
@@ -141,10 +141,10 @@ op("rnn_bidirectional", [f32(2, 5, N)], lambda: node(
     [0, *(side := [weight(U, N), weight(U, U), weight(U), ("state", 2, U)]), *side, None, None, None],
     [(2, 5, 2 * U)], "BidirectionalSequenceRNNOptions", fusedActivationFunction=4, mergeOutputs=True,
 ))  # fmt: skip
-op("lstm_bidirectional", [f32(2, 5, N)], lambda: node(
+op("lstm_bidirectional", [f32(1, 5, N)], lambda: node(
     "BIDIRECTIONAL_SEQUENCE_LSTM",
-    [0, *_lstm(), *_lstm(), *[("state", 2, U)] * 4, *[None] * 9],
-    [(2, 5, 2 * U)], "BidirectionalSequenceLSTMOptions", fusedActivationFunction=4, mergeOutputs=True, timeMajor=False,
+    [0, *_lstm(), *_lstm(), *[("state", 1, U)] * 4, *[None] * 9],
+    [(1, 5, 2 * U)], "BidirectionalSequenceLSTMOptions", fusedActivationFunction=4, mergeOutputs=True, timeMajor=False,
 ))  # fmt: skip
 op("svdf", [f32(2, N)], lambda: node(
     "SVDF", [0, weight(6, N), weight(6, 5), weight(3), ("state", 2, 30)], [(2, 3)], "SVDFOptions",
