@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from minnow.cli._option import FORMAT, emit, table
+
+if TYPE_CHECKING:
+    from minnow.optimizer.movement import Layout
+    from minnow.schema.ir import Model
 
 
 @click.command()
 @click.argument("model", type=click.Path())
 @click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
+@click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
 @FORMAT
-def command(model: str, graph: bool, format_: str) -> None:
+def command(model: str, graph: bool, layout: bool, format_: str) -> None:
     """Show what is in a model: a .mnn file, or any format that can be converted."""
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
@@ -19,6 +26,7 @@ def command(model: str, graph: bool, format_: str) -> None:
     from minnow.schema.mnn.container import row
 
     opened = open_model(model)
+    moved = _layout(opened) if layout else None
     counts = count_nodes(opened.graph)
     info = {
         "source": opened.source,
@@ -28,6 +36,10 @@ def command(model: str, graph: bool, format_: str) -> None:
         "weights_bytes": weight_bytes(opened.graph),
         "metadata": opened.metadata,
     }
+    if opened.states:
+        info["states"] = [{"input": s.input, "output": s.output} for s in opened.states]
+    if moved is not None:
+        info["layout"] = moved.as_dict()
     if graph:
         info["graph"] = to_text(opened.graph, {})
 
@@ -35,11 +47,33 @@ def command(model: str, graph: bool, format_: str) -> None:
         rows = [f"source: {opened.source}"]
         rows += [f"input:  {n}: {t}" for n, t in opened.inputs]
         rows += [f"output: {n}: {t}" for n, t in opened.outputs]
+        rows += [f"state:  {s.output} is {s.input} of the next run" for s in opened.states]
         rows += [f"meta:   {k} = {v}" for k, v in opened.metadata.items()]
         rows += [f"weights: {info['weights_bytes']} bytes", ""]
         rows.append(table(["op", "nodes"], [*counts.items(), ("total", sum(counts.values()))]))
+        if moved is not None:
+            rows += ["", _layout_text(moved)]
         if graph:
             rows += ["", str(info["graph"])]
         return "\n".join(rows)
 
     emit(info, format_, text)
+
+
+def _layout(model: Model) -> Layout:
+    """The layout of a model, which is chosen when a source is converted."""
+    from minnow.optimizer import optimize
+    from minnow.optimizer.movement import layout_of
+
+    if not any(node.op == "ConvertLayout" for node in model.graph):
+        optimize(model)
+    return layout_of(model.graph)
+
+
+def _layout_text(layout: Layout) -> str:
+    head = (
+        f"layout: {layout.packed} nodes in channel blocks, {layout.plain} in plain memory; moved only for the order: "
+        f"{layout.moved_bytes:,} of {layout.bytes:,} bytes"
+    )
+    rows = [(m.value, m.what, m.type, f"{m.bytes:,}", m.before, ", ".join(m.after)) for m in layout.moves]
+    return "\n".join([head, table(["value", "to", "type", "bytes", "from", "for"], rows, right=99)]) if rows else head

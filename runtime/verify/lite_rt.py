@@ -14,9 +14,13 @@ Array = np.ndarray[Any, Any]
 
 
 class LiteRT:
-    """LiteRT with its own kernels; those of XNNPACK, which round integers otherwise, are the other way to compute."""
+    """LiteRT with its own kernels, for integers those of its reference: the fast ones, and XNNPACK, round otherwise."""
 
-    def __init__(self, path: Path, model: Model, signature: str = "") -> None:
+    def __init__(self, path: Path, model: Model, signature: str = "", exact: bool = False) -> None:
+        """
+        Args:
+            exact: with the reference kernels.
+        """
         import ai_edge_litert
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -30,7 +34,8 @@ class LiteRT:
         self._outputs = [n for n, _ in model.user_outputs]
         self._signature = signature
         self._make = made
-        self._own, self._others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, OpResolverType.AUTO
+        own = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        self._own, self._others = (OpResolverType.BUILTIN_REF, own) if exact else (own, OpResolverType.AUTO)
         self._interpreter = made(self._own)
 
     def close(self) -> None:

@@ -133,7 +133,7 @@ def _onnx_runtime(path: Path, model: Model, **_: Any) -> Source:
 def _lite_rt(path: Path, model: Model, signature: str = "", **_: Any) -> Source:
     from minnow.runtime.verify.lite_rt import LiteRT
 
-    return LiteRT(path, model, signature)
+    return LiteRT(path, model, signature, exact=bool(rounded_outputs(model)))
 
 
 def _tensorflow(path: Path, model: Model, signature: str = "", **_: Any) -> Source:

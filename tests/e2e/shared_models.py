@@ -32,16 +32,18 @@ class RealModel:
         return tuple({k[len(p) :]: v for k, v in arrays.items() if k.startswith(p)} for p in ("in__", "out__"))  # type: ignore[return-value]
 
 
-def onnx_models() -> list[RealModel]:
-    """Every ONNX file of the manifest."""
+def models(framework: str, suffix: str) -> list[RealModel]:
+    """Every file of the manifest of a format; without a suffix, every folder."""
     if not SHARED.is_dir():
         return []
     manifest = json.loads((SHARED / "manifest.json").read_text())
     found = []
     for entry in manifest["models"]:
-        if entry["framework"] == "onnx":
-            for file in sorted(f["file"] for f in entry["files"] if f["file"].endswith(".onnx")):
-                path = SHARED / file
-                recorded = path.parent / "ref" / f"{path.name}.npz"
-                found.append(RealModel(path, recorded if recorded.exists() else None))
+        if entry["framework"] != framework:
+            continue
+        files = sorted(f["file"] for f in entry["files"] if suffix and f["file"].endswith(suffix))
+        for file in files if suffix else [f"{framework}/{entry['name']}"]:
+            path = SHARED / file
+            recorded = path.parent / "ref" / f"{path.name}.npz" if suffix else path / "ref" / f"{framework}.npz"
+            found.append(RealModel(path, recorded if recorded.exists() else None))
     return found

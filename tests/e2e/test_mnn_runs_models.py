@@ -5,7 +5,7 @@ from __future__ import annotations
 import mnn_oracle
 import onnxruntime
 import pytest
-from e2e.shared_models import needs_models, onnx_models
+from e2e.shared_models import models, needs_models
 
 from minnow.converter import read
 from minnow.optimizer import optimize
@@ -19,7 +19,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(("level", "side_file"), [(0, False), (2, False), (2, True)])
-@pytest.mark.parametrize("real", onnx_models(), ids=str)
+@pytest.mark.parametrize("real", models("onnx", ".onnx"), ids=str)
 def test_mnn_gives_the_numbers_of_the_source(real, level, side_file, tmp_path):
     model = read(real.path)
     if real.recorded:

@@ -9,7 +9,7 @@ import wave
 
 import numpy as np
 import pytest
-from e2e.shared_models import SHARED, RealModel, needs_models, onnx_models
+from e2e.shared_models import SHARED, RealModel, models, needs_models
 from PIL import Image
 
 import minnow
@@ -17,7 +17,7 @@ from minnow.runtime.verify.comparison import compare
 
 pytestmark = needs_models
 
-MODELS = onnx_models()
+MODELS = models("onnx", ".onnx")
 
 
 @pytest.fixture(scope="module")
