@@ -1,0 +1,79 @@
+"""What is not converted on purpose, why, and what to do instead."""
+
+from __future__ import annotations
+
+from minnow.converter.tensorflow.frontend import frontend as tf
+
+_CUT = "cut the model where its input has become numbers: `--inputs NAME`"
+
+tf.refuse(
+    "AsString", "DecodeBase64", "EncodeBase64", "RegexFullMatch", "RegexReplace", "StaticRegexFullMatch",
+    "StaticRegexReplace", "StringFormat", "StringJoin", "StringLength", "StringLower", "StringNGrams", "StringSplit",
+    "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong",
+    "StringToNumber", "StringUpper", "Substr", "ReduceJoin", "UnicodeDecode", "UnicodeDecodeWithOffsets",
+    "UnicodeEncode", "UnicodeTranscode", "UnsortedSegmentJoin", "DecodeCSV", "DecodeJSONExample",
+    why="the engine computes with numbers only",
+    hint=_CUT,
+)  # fmt: skip
+
+tf.refuse(
+    "DecodeImage", "DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeWav", "DecodeRaw",
+    "DecodePaddedRaw", "DecodeCompressed", "EncodeJpeg", "EncodePng", "EncodeWav", "ReadFile", "WriteFile",
+    "ParseExample", "ParseExampleV2", "ParseSingleExample", "ParseSequenceExample", "ParseTensor", "SerializeTensor",
+    why="files are read by the program around the model",
+    hint=_CUT,
+)  # fmt: skip
+
+tf.refuse(
+    "IteratorGetNext", "IteratorV2", "OneShotIterator", "MakeIterator", "FIFOQueue", "FIFOQueueV2",
+    "PaddingFIFOQueueV2", "QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "RandomShuffleQueueV2",
+    "ReaderReadV2", "TensorSliceDataset", "BatchDatasetV2", "MapDataset", "PrefetchDataset",
+    why="it feeds the model while it is trained",
+    hint=_CUT,
+)  # fmt: skip
+
+tf.refuse(
+    "HashTable", "HashTableV2", "LookupTableFind", "LookupTableFindV2", "LookupTableImportV2", "LookupTableSizeV2",
+    "MutableHashTableV2", "InitializeTableV2", "InitializeTableFromTextFileV2",
+    why="the engine has no tables of words",
+    hint=_CUT,
+)  # fmt: skip
+
+tf.refuse(
+    "Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub", "TemporaryVariable",
+    why="the graph is not frozen: the numbers of its variables are in other files",
+    hint="freeze it with `convert_variables_to_constants_v2`, or convert the SavedModel",
+)  # fmt: skip
+
+tf.refuse(
+    "ApplyGradientDescent", "ApplyMomentum", "ApplyAdam", "ApplyAdagrad", "ApplyRMSProp", "ApplyFtrl",
+    "ResourceApplyAdam", "ResourceApplyGradientDescent", "ResourceApplyMomentum", "ResourceApplyKerasMomentum",
+    "ResourceApplyRMSProp", "ResourceApplyAdagrad", "SparseApplyAdagrad", "Conv2DBackpropFilter",
+    "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter", "MaxPoolGrad", "AvgPoolGrad", "ReluGrad",
+    "Relu6Grad", "LeakyReluGrad", "EluGrad", "SeluGrad", "SigmoidGrad", "TanhGrad", "SoftplusGrad", "SoftsignGrad",
+    "SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad", "BiasAddGrad", "FusedBatchNormGrad", "FusedBatchNormGradV2",
+    "FusedBatchNormGradV3", "LRNGrad", "ResizeBilinearGrad", "ResizeNearestNeighborGrad", "StridedSliceGrad",
+    "MirrorPadGrad", "BlockLSTMGrad", "BlockLSTMGradV2", "LSTMBlockCellGrad", "GRUBlockCellGrad", "CudnnRNNBackprop",
+    "CudnnRNNBackpropV2", "CudnnRNNBackpropV3", "SymbolicGradient", "NegTrain", "SoftmaxCrossEntropyWithLogits",
+    "SparseSoftmaxCrossEntropyWithLogits", "CTCLoss", "CTCLossV2", "SaveV2", "RestoreV2", "MergeV2Checkpoints",
+    why="it serves training only",
+    hint="cut the model before it: `--outputs NAME`",
+)  # fmt: skip
+
+tf.refuse(
+    "CudnnRNN", "CudnnRNNV2", "CudnnRNNV3", "CudnnRNNParamsToCanonical", "CudnnRNNCanonicalToParams",
+    why="its weights are in a form that only one maker of processors knows",
+    hint="save the model on a machine without its processors: Keras then writes a loop",
+)  # fmt: skip
+
+tf.refuse("PyFunc", "PyFuncStateless", "EagerPyFunc", why="it calls a Python program that the file does not hold",
+          hint="write it in TensorFlow's operators, or cut the model there")  # fmt: skip
+
+tf.refuse("CollectiveReduce", "CollectiveGather", "_Send", "_Recv", "_HostSend", "_HostRecv", "NcclAllReduce",
+          why="it talks to other machines", hint="export the model for inference on one machine")  # fmt: skip
+
+tf.refuse("Svd", "SelfAdjointEigV2", "Eig", "Qr", "Lu", "Cholesky", "MatrixExponential", "MatrixLogarithm",
+          "MatrixSquareRoot", "BatchCholesky", "BatchSvd", why="the engine does not decompose matrices")  # fmt: skip
+
+tf.refuse("Dense", "CustomQuantize", "CustomDequantize",
+          why="TensorFlow has no operator of that name: a program of another maker has put it there")  # fmt: skip
