@@ -30,8 +30,8 @@ class TensorFlow(Frontend):
     silent: set[str]
     pairs: dict[str, Mapping_]
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self.results, self.handles, self.effects, self.silent, self.pairs = {}, set(), set(), set(), {}
 
     def op(
@@ -102,5 +102,5 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = TensorFlow("tensorflow", _sniff, _read, _describe, (".pb", ".pbtxt"))
+frontend = TensorFlow("tensorflow", _sniff, _read, _describe, (".pb", ".pbtxt"), options=("cut_inputs", "cut_outputs"))
 """Mappings register with `@frontend.op(...)`, under the names of TensorFlow's own operators."""

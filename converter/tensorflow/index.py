@@ -100,7 +100,8 @@ def _(b, indices, depth, on, off, *, axis=-1):
 
 
 def _start(dtype: DType, kind: str) -> Any:
-    info: Any = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
+    numpy: Any = dtype.numpy
+    info: Any = np.finfo(numpy) if dtype.is_float else np.iinfo(numpy)
     return {"Sum": 0, "Mean": 0, "Prod": 1, "Max": info.min, "Min": info.max}[kind]
 
 
@@ -138,7 +139,7 @@ def segments(b: Builder, kind: str, x: Value, ids: Value, count: Value, empty: A
 def _last(b: Builder, ids: Value) -> Value:
     """How many segments sorted numbers make."""
     top = b.Slice(wide(b, ids), np.array([-1]), np.array([np.iinfo(np.int64).max]), np.array([0]))
-    return b.Add(top, 1)  # type: ignore[no-any-return]
+    return b.Add(top, 1)
 
 
 @tf.op("SegmentSum", "SegmentMean", "SegmentProd", "SegmentMax", "SegmentMin", "SegmentSumV2", "SegmentProdV2",
@@ -256,7 +257,7 @@ def _flat(b: Builder, x: Value, drop: int) -> tuple[Value, Any]:
 
 def _padding(b: Builder, padding: Value | None, like: Value, lead: Any) -> Value:
     value = np.zeros((), like.type.dtype.numpy) if padding is None else padding
-    return b.Fill(np.array([1]) if lead is None else b.Concat(lead, np.array([1]), axis=0), value)  # type: ignore[no-any-return]
+    return b.Fill(np.array([1]) if lead is None else b.Concat(lead, np.array([1]), axis=0), value)
 
 
 @tf.op("MatrixDiagPart", "BatchMatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")

@@ -39,8 +39,8 @@ def _(b, x, *, min=-6.0, max=6.0, num_bits=8, narrow_range=False):
 
 @tf.op("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def _(b, x, low, high, *, num_bits=8, narrow_range=False):
-    ends = (constant(v, "the range of a fake quantization") for v in (low, high))
-    return _fake(b, x, *ends, num_bits, narrow_range)
+    least, most = (constant(v, "the range of a fake quantization") for v in (low, high))
+    return _fake(b, x, least, most, num_bits, narrow_range)
 
 
 @tf.op("QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")

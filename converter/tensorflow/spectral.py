@@ -315,4 +315,3 @@ def _mel(bins: int, rate: int, low: float, high: float, channels: int) -> np.nda
         if band + 1 < channels:
             matrix[i, band + 1] += 1 - part
     return matrix
-
