@@ -56,12 +56,15 @@ def _attribute(name: str) -> str:
 
 
 def file_of(
-    op: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], options: Mapping[str, Any] = {}, kind: str = ""
-) -> bytes:
+    op: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor],
+    options: Mapping[str, Any] | bytes = {}, kind: str = "", version: int = 1,
+) -> bytes:  # fmt: skip
     """A file whose one operator has these operands (None: left out) and results.
 
     Args:
-        options: fields of the table of options called `kind`, in snake_case; enumerations as numbers.
+        op: the schema's name, or that of a custom operator.
+        options: fields of the table of options called `kind`, in snake_case; enumerations as numbers. Bytes for a
+            custom operator.
     """
     model, graph = fbs.ModelT(), fbs.SubGraphT()
     model.version, model.description = 3, "one operator"
@@ -92,17 +95,22 @@ def file_of(
             made.quantization = quantization
         graph.tensors.append(made)
     operator, code = fbs.OperatorT(), fbs.OperatorCodeT()
-    code.builtinCode = int(getattr(fbs.BuiltinOperator, op))
-    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+    code.builtinCode = int(getattr(fbs.BuiltinOperator, op, fbs.BuiltinOperator.CUSTOM))
+    if isinstance(options, bytes):
+        code.customCode, operator.customOptions = op, np.frombuffer(options, np.uint8)
+    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), version
     places = iter(range(len(tensors)))
     operator.inputs = [-1 if t is None else next(places) for t in inputs]
     operator.outputs = [next(places) for _ in outputs]
-    if kind:
+    if kind and not isinstance(options, bytes):
         table = getattr(fbs, f"{kind}T")()
         for name, value in options.items():
             assert hasattr(table, _attribute(name)), name
             setattr(table, _attribute(name), value)
-        operator.builtinOptionsType, operator.builtinOptions = getattr(fbs.BuiltinOptions, kind), table
+        if hasattr(fbs.BuiltinOptions, kind):
+            operator.builtinOptionsType, operator.builtinOptions = getattr(fbs.BuiltinOptions, kind), table
+        else:
+            operator.builtinOptions2Type, operator.builtinOptions2 = getattr(fbs.BuiltinOptions2, kind), table
     model.operatorCodes, graph.operators = [code], [operator]
     graph.inputs = [i for i, t in zip(operator.inputs, inputs, strict=True) if t and t.data is None and not t.variable]
     graph.outputs = operator.outputs
@@ -133,7 +141,7 @@ def by_us(content: bytes, inputs: Sequence[Array], folder: Path, runs: int = 1, 
     session = minnow.load(encode(model), threads=1)
     for _ in range(runs):
         out = session.run({name: array for (name, _), array in zip(model.inputs, inputs, strict=False)})
-    return [out[name] for name, _ in model.outputs][: len(out)]
+    return [out[name] for name, _ in model.user_outputs]
 
 
 def random_quanta(rng: np.random.Generator, tensor: Tensor) -> Array:

@@ -11,7 +11,7 @@ from minnow.converter.operand import constant, static_dim
 from minnow.converter.tflite.custom import options_of
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
 _SCALAR = np.zeros(0, np.int64)
@@ -25,8 +25,9 @@ def _limit(value: Value | float, toward: float) -> Any:
 
 
 def padded(b: Builder, rows: Value, count: int | Value) -> tuple[Value, Value]:
-    """A vector of places of open length as one of `count`, 0 behind its end; and its length, i32."""
-    more = b.Fill(np.array([count]) if isinstance(count, int) else b.Reshape(count, np.array([1])), np.array(0))
+    """A vector of open length as one of `count`, 0 behind its end; and its length, i32."""
+    zero = np.array(0, rows.type.dtype.numpy)
+    more = b.Fill(np.array([count]) if isinstance(count, int) else b.Reshape(count, np.array([1])), zero)
     whole = b.Concat(rows, more, axis=0)
     ends = np.array([count]) if isinstance(count, int) else b.Reshape(count, np.array([1]))
     valid = b.Cast(b.Reshape(b.Shape(rows), _SCALAR), to=DType.I32)
@@ -39,6 +40,8 @@ def _count(b: Builder, limit: Value) -> int | Value:
 
 def _suppressed(b: Builder, boxes: Value, scores: Value, limit: Value, iou: Value, score: Value) -> Value:
     """Places of the boxes that stay, best first."""
+    if iou.data is not None:
+        iou = b.const(_limit(iou, -np.inf))  # an overlap of just as much is too much here
     most, iou, score = (b.Reshape(v, _SCALAR) for v in (b.Cast(limit, to=DType.I64), iou, score))
     rows = b.NonMaxSuppression(b.Unsqueeze(boxes, axes=(0,)), b.Unsqueeze(scores, axes=(0, 1)), most, iou, score)
     return b.Gather(rows, np.array(2), axis=1)
@@ -52,12 +55,67 @@ def _(b, boxes, scores, limit, iou, score):
 
 @tflite.op("NON_MAX_SUPPRESSION_V5")
 def _(b, boxes, scores, limit, iou, score, sigma):
-    if float(constant(sigma, "the sigma of NON_MAX_SUPPRESSION_V5").reshape(())) != 0:
-        raise UnsupportedError("NON_MAX_SUPPRESSION_V5 that lowers scores (soft_nms_sigma is not 0)")
-    places, valid = padded(b, _suppressed(b, boxes, scores, limit, iou, score), _count(b, limit))
-    behind = b.GreaterOrEqual(b.Range(np.array(0), b.Size(places), np.array(1)), b.Cast(valid, to=DType.I64))
-    chosen = b.Where(behind, b.const(np.float32(0)), b.Gather(scores, places))
+    softness = float(constant(sigma, "the sigma of NON_MAX_SUPPRESSION_V5").reshape(()))
+    if softness > 0:
+        found, values = softly_suppressed(b, boxes, scores, limit, iou, score, softness)
+    else:
+        found = _suppressed(b, boxes, scores, limit, iou, score)
+        values = b.Gather(scores, found)
+    count = _count(b, limit)
+    places, valid = padded(b, found, count)
+    chosen, _ = padded(b, values, count)
     return b.Cast(places, to=DType.I32), chosen, valid
+
+
+def softly_suppressed(
+    b: Builder, boxes: Value, scores: Value, limit: Value, iou: Value, score: Value, sigma: float
+) -> tuple[Value, Value]:
+    """Places of the boxes that stay, best first, and their scores: each one chosen lowers those that overlap with it.
+
+    A score is multiplied by exp(-overlap^2 / (2 sigma)); what overlaps by `iou` or more goes, as does what is not above
+    `score`.
+    """
+    body = Graph("suppression")
+    body.add_param(TensorType(DType.I64, ()), "round")
+    body.add_param(TensorType(DType.BOOL, ()), "cond")
+    k = Builder(body, origin=b.origin)
+    now = body.add_param(scores.type, "scores")
+    image, most, least = (body.add_param(v.type, n) for v, n in ((boxes, "boxes"), (iou, "iou"), (score, "score")))
+    gone = k.const(np.float32(-np.inf))
+    best = k.ArgMax(now, axis=0, keepdims=False)
+    overlap = _overlaps(k, image, k.Unsqueeze(k.Gather(image, best), axes=(0,)))
+    lowered = k.Mul(now, k.Exp(k.Mul(k.Square(overlap), np.float32(-0.5 / sigma))))
+    is_best = k.Equal(k.Range(np.array(0), k.Size(now), np.array(1)), best)
+    drop = k.Or(k.Or(is_best, k.GreaterOrEqual(overlap, most)), k.LessOrEqual(lowered, least))
+    after = k.Where(drop, gone, lowered)
+    body.outputs = [_any(k, after), after, best, k.Gather(now, best)]
+    start = b.Where(b.Greater(scores, score), scores, b.const(np.float32(-np.inf)))
+    rounds = b.Reshape(b.Cast(limit, to=DType.I64), _SCALAR)
+    _, places, values = b.Loop(rounds, _any(b, start), start, boxes, iou, score, body=body, num_carried=1, n_outputs=3)
+    return places, values
+
+
+def _any(b: Builder, scores: Value) -> Value:
+    """There is a box left."""
+    most = b.ReduceMax(scores, axes=(0,), keepdims=False)
+    return b.Greater(most, b.const(np.float32(-np.inf)))
+
+
+def _overlaps(b: Builder, boxes: Value, other: Value) -> Value:
+    """Intersection over union of boxes [N, 4], corners in any order, with one [1, 4]: [N], 0 for what has no area."""
+
+    def corners(v: Value) -> tuple[Value, Value]:
+        one, two = (b.Slice(v, np.array([i]), np.array([i + 2]), np.array([1])) for i in (0, 2))
+        return b.Min(one, two), b.Max(one, two)
+
+    def area(low: Value, high: Value) -> Value:
+        return b.ReduceProd(b.Max(b.Sub(high, low), np.float32(0)), axes=(1,), keepdims=False)
+
+    (low, high), (other_low, other_high) = corners(boxes), corners(other)
+    shared = area(b.Max(low, other_low), b.Min(high, other_high))
+    first, second = area(low, high), area(other_low, other_high)
+    flat = b.Or(b.LessOrEqual(first, np.float32(0)), b.LessOrEqual(second, np.float32(0)))
+    return b.Where(flat, b.const(np.float32(0)), b.Div(shared, b.Sub(b.Add(first, second), shared)))
 
 
 @dataclass(frozen=True)

@@ -371,11 +371,17 @@ class Translator:
             elif v is not None and q is not None and v.type.dtype.is_int and _is_bias(mapping, i, v):
                 v = dequantize(b, v, q)
             args.append(v)
-        made = self._call(mapping, b, call, args)
-        return [
-            dequantize(b, v, q) if v is not None and q is not None and q.is_activation and v.type.dtype.is_int else v
-            for v, q in zip(made, outs, strict=False)
-        ]
+        made = list(self._call(mapping, b, call, args))
+        for i, (v, q) in enumerate(zip(made, outs, strict=False)):
+            if v is None or q is None or not q.is_activation:
+                continue
+            if v.type.dtype.is_int:
+                made[i] = dequantize(b, v, q)
+            elif not q.per_axis and call.op not in frontend.moving:
+                # The ends of the range are an activation's, which is why the file need not name it.
+                low, high = q.real(np.array([q.lowest, q.highest]))
+                made[i] = b.Clip(v, min=float(low), max=float(high))
+        return made
 
     def _call(
         self, mapping: Mapping_ | None, b: Builder, call: Operation, inputs: Sequence[Value | None]
