@@ -2,6 +2,8 @@
 // the sums are requantized at once (requantize.h). The image
 // is copied once, with its padding (which stands for zero points), so that what lies under one tap of all windows is a
 // part of it as it lies.
+#include <cstring>
+
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/requantize.h"
@@ -45,6 +47,22 @@ Status infer_conv_integer(InferContext& c) {
   return ok();
 }
 
+// Copies a short line. What memcpy becomes for a size that is not known takes longer to begin than such a line takes.
+template <size_t kBytes>
+bool copy_some(const char* from, size_t n, char* to) {
+  if (n < kBytes) return false;
+  for (size_t i = 0; i + kBytes < n; i += kBytes) std::memcpy(to + i, from + i, kBytes);
+  std::memcpy(to + n - kBytes, from + n - kBytes, kBytes);
+  return true;
+}
+
+void copy_line(const void* from, size_t n, void* to) {
+  const char* source = static_cast<const char*>(from);
+  char* target = static_cast<char*>(to);
+  if (copy_some<32>(source, n, target) || copy_some<8>(source, n, target) || n == 0) return;
+  copy_some<1>(source, n, target);
+}
+
 const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i < in.size() ? in[i] : nullptr; }
 
 class ConvInteger final : public Kernel {
@@ -69,8 +87,8 @@ class ConvInteger final : public Kernel {
       weights_.resize(static_cast<size_t>(weights_size()));
       pack(*node.constant[1], operand(node.constant, 3), weights_.data());
     }
-    *workspace =
-        4 * (x[0] * planes_ * plane_ + kRoom + outs_ + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
+    image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : x[0] * planes_ * plane_ + kRoom;
+    *workspace = 4 * (image_ + outs_ + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
     return ok();
   }
 
@@ -78,7 +96,7 @@ class ConvInteger final : public Kernel {
     if (context.out[0]->count() == 0) return;
     const Tensor &x = *context.in[0], *zeros = operand(context.in, 2);
     uint32_t* image = static_cast<uint32_t*>(context.workspace);
-    uint32_t* starts = image + x.dim(0) * planes_ * plane_ + kRoom;
+    uint32_t* starts = image + image_;
     uint32_t* scratch_space = starts + outs_;
     const uint32_t* weights = weights_.data();
     if (weights_.empty()) {
@@ -87,12 +105,12 @@ class ConvInteger final : public Kernel {
       weights = packed;
     }
     const int32_t zero = (zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(x.type.dtype, false);
+    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    if (is_depthwise()) return convolve_planes(context, image, weights, zero, quantized, scratch_space);
     const int64_t grain = 1 + 20000 / (plane_ + 1);
     context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
     });
-    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
-    if (is_depthwise()) return convolve_planes(context, image, weights, quantized, scratch_space);
     const uint32_t* sums = weights + outs_ * steps();
     for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
     convolve(context, image, weights, starts, zero, quantized, scratch_space);
@@ -113,7 +131,11 @@ class ConvInteger final : public Kernel {
   // Rows of lanes; then, for each row, the sum and the zero point; then a row of ones, and whether a zero point is not
   // 0.
   int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : (outs_ + 1) * steps() + 2 * outs_ + 1; }
-  int64_t scratch() const { return is_depthwise() ? out_[2] : (outs_ / group_ + 1) * integer_panel(); }
+  // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.
+  int64_t lines_at_once() const { return std::clamp<int64_t>(1024 / std::max<int64_t>(phase_[2], 1), 1, 1 + out_[1]); }
+  int64_t scratch() const {
+    return is_depthwise() ? (lines_at_once() * phase_[2] + 63) / 16 * 32 : (outs_ / group_ + 1) * integer_panel();
+  }
 
   // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
   // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
@@ -145,7 +167,7 @@ class ConvInteger final : public Kernel {
 
   // The phases of some channels that share lanes (of one channel for depthwise), padding being zero points.
   void fill_plane(const Tensor& x, int64_t plane, int32_t zero, uint32_t* to) const {
-    constexpr int64_t kPart = 256;
+    constexpr int64_t kPart = 512;
     const int64_t own = integer_steps(channels_), size = in_[0] * in_[1] * in_[2];
     const uint8_t flip = flip_for(x.type.dtype, false);
     int64_t first = plane, channels = 1;
@@ -157,10 +179,21 @@ class ConvInteger final : public Kernel {
     uint32_t padding =
         is_depthwise() ? 0 : static_cast<uint32_t>(zero) * (integer_group() == 4 ? 0x01010101u : 0x10001u);
     std::fill(to, to + plane_, padding);
-    uint32_t part[kPart];
+    const auto convert = [&](int64_t pixel, int64_t n, uint32_t* lanes) {
+      const uint8_t* pixels = from + pixel;
+      if (is_depthwise()) return widen_lanes(pixels, n, flip, zero, reinterpret_cast<int32_t*>(lanes));
+      const uint8_t* rows[4] = {};
+      for (int64_t c = 0; c < channels; ++c) rows[c] = pixels + c * size;
+      pack_right(rows, n, flip, lanes);
+    };
+    alignas(64) uint32_t part[kPart];
     const int64_t stride = window_.stride[2];
+    // Short lines are converted some at a time: they would leave vectors half empty.
+    const int64_t joined = in_[2] % 16 != 0 || stride != 1 ? std::max<int64_t>(1, kPart / in_[2]) : 1;
     for (int64_t z = 0; z < in_[0]; ++z) {
       for (int64_t y = 0; y < in_[1]; ++y) {
+        const int64_t pixel = (z * in_[1] + y) * in_[2];
+        if (joined > 1 && y % joined == 0) convert(pixel, std::min(joined, in_[1] - y) * in_[2], part);
         const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
         int64_t phase = 0, line = 0;
         bool used = true;
@@ -175,16 +208,13 @@ class ConvInteger final : public Kernel {
         for (int64_t i = 0; i < in_[2]; i += kPart) {
           const int64_t n = std::min({kPart, in_[2] - i, phase_[2] * stride - window_.begin[2] - i});
           if (n <= 0) break;
-          uint32_t* lanes = stride == 1 ? row + window_.begin[2] + i : part;
-          const uint8_t* pixels = from + (z * in_[1] + y) * in_[2] + i;
-          if (is_depthwise()) {
-            widen_lanes(pixels, n, flip, zero, reinterpret_cast<int32_t*>(lanes));
-          } else {
-            const uint8_t* rows[4] = {};
-            for (int64_t c = 0; c < channels; ++c) rows[c] = pixels + c * size;
-            pack_right(rows, n, flip, lanes);
-          }
-          if (stride != 1) scatter(part, n, window_.begin[2] + i, row);
+          const uint32_t* lanes = joined > 1 ? part + y % joined * in_[2] : part;
+          uint32_t* place = row + window_.begin[2] + i;
+          if (joined == 1) convert(pixel + i, n, stride == 1 ? place : part);
+          if (stride != 1)
+            scatter(lanes, n, window_.begin[2] + i, row);
+          else if (joined > 1)
+            copy_line(lanes, static_cast<size_t>(n) * sizeof(uint32_t), place);
         }
       }
     }
@@ -193,6 +223,14 @@ class ConvInteger final : public Kernel {
   // Pixels of a row from column `at` on into the phases of that row.
   void scatter(const uint32_t* lanes, int64_t n, int64_t at, uint32_t* row) const {
     const int64_t stride = window_.stride[2], size = phase_[0] * phase_[1] * phase_[2];
+    if (stride == 2 && used_[2] == 2) {
+      if (at % 2 == 1 && n > 0) {
+        row[size + at / 2] = *lanes++;
+        ++at;
+        --n;
+      }
+      return split_lanes(lanes, n, row + at / 2, row + size + at / 2);
+    }
     for (int64_t p = 0; p < used_[2]; ++p) {
       int64_t i = ((p - at) % stride + stride) % stride;
       uint32_t* to = row + p * size + (at + i) / stride;
@@ -298,26 +336,36 @@ class ConvInteger final : public Kernel {
     }
   }
 
-  // One channel makes each result: its pixels lie one in a lane.
-  void convolve_planes(const RunContext& context, const uint32_t* image, const uint32_t* weights,
+  // One channel makes each result: its pixels lie one in a lane, in memory that the next channel takes after it.
+  void convolve_planes(const RunContext& context, uint32_t* image, const uint32_t* weights, int32_t zero,
                        const Requantization& quantized, uint32_t* scratch_space) const {
-    void* y = context.out[0]->data;
-    const int64_t rows = outs_ / group_, lines = out_[0] * out_[1], n = out_[2];
+    const int64_t rows = outs_ / group_, n = out_[2], most = lines_at_once();
+    const size_t size = quantized.active() ? dtype_size(quantized.to) : sizeof(int32_t);
     const auto range = [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t line = begin; line < end; ++line) {
-        const int64_t plane = line / lines, z = line % lines / out_[1], row = line % out_[1], o = plane % outs_;
-        const int32_t* from = reinterpret_cast<const int32_t*>(image) + plane / rows * plane_;
-        const bool direct = !quantized.active();
-        int32_t* to = direct ? static_cast<int32_t*>(y) + line * n
-                             : reinterpret_cast<int32_t*>(scratch_space) + worker * scratch();
-        convolve_lanes(from + (z * phase_[1] + row) * phase_[2], offset_.data(),
-                       reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, n, to);
-        if (!direct) requantize(quantized, o, 1, to, n, n, offset(y, line * n, dtype_size(quantized.to)), n);
+      int32_t* sums = reinterpret_cast<int32_t*>(scratch_space) + worker * scratch();
+      int32_t* results = quantized.active() ? sums + scratch() / 2 : sums;
+      uint32_t* plane = image + worker * (plane_ + kRoom);
+      for (int64_t task = begin; task < end; ++task) {
+        fill_plane(*context.in[0], task, zero, plane);
+        for (int64_t i = 0; i < rows * out_[0]; ++i) {
+          const int64_t slice = task * rows * out_[0] + i, o = slice / out_[0] % outs_;
+          // Lines of the phase follow each other without a gap: some of them are one line, of which parts are left out.
+          for (int64_t row = 0; row < out_[1]; row += most) {
+            const int64_t count = std::min(most, out_[1] - row), length = (count - 1) * phase_[2] + n;
+            convolve_lanes(reinterpret_cast<int32_t*>(plane) + (i % out_[0] * phase_[1] + row) * phase_[2],
+                           offset_.data(), reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, length, sums);
+            if (quantized.active()) requantize(quantized, o, 1, sums, length, length, results, length);
+            char* to = offset(context.out[0]->data, (slice * out_[1] + row) * n, size);
+            for (int64_t k = 0; k < count; ++k)
+              copy_line(offset(static_cast<const void*>(results), k * phase_[2], size), static_cast<size_t>(n) * size,
+                        to + k * n * static_cast<int64_t>(size));
+          }
+        }
       }
     };
-    const int64_t all = context.in[0]->dim(0) * outs_ * lines;
+    const int64_t all = context.in[0]->dim(0) * planes_;
     if (context.pool->threads() > threads_) return range(0, all, 0);
-    context.pool->parallel_for(all, 1 + 100000 / (n * taps_ + 1), range);
+    context.pool->parallel_for(all, 1 + 50000 / (rows * out_[0] * out_[1] * n * taps_ + plane_ + 1), range);
   }
 
   const Attrs* attrs_ = nullptr;
@@ -327,6 +375,7 @@ class ConvInteger final : public Kernel {
   std::vector<uint32_t> weights_;
   int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
   int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one
+  int64_t image_ = 0;               // lanes of all, or of those that threads work on
   int threads_ = 1;
 };
 

@@ -106,6 +106,22 @@ void widen_bytes(const uint8_t* from, int64_t n, int32_t flip, int32_t zero, int
   }
 }
 
+void split_pairs(const uint32_t* from, int64_t n, uint32_t* even, uint32_t* odd) {
+  const hn::ScalableTag<uint32_t> d;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    hn::Vec<decltype(d)> a, b;
+    hn::LoadInterleaved2(d, from + i, a, b);
+    hn::StoreU(a, d, even + i / 2);
+    hn::StoreU(b, d, odd + i / 2);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    (i % 2 == 0 ? even : odd)[i / 2] = from[i];
+  }
+}
+
 // Bytes with flipped signs, 1 or 2 bytes each in the result. Returns their sum.
 uint32_t pack_signed(const uint8_t* from, int64_t n, uint8_t flip, bool wide, void* to) {
   const D32 d;
@@ -186,6 +202,7 @@ HWY_EXPORT(pair_panel);
 HWY_EXPORT(pack_lanes);
 HWY_EXPORT(widen_bytes);
 HWY_EXPORT(pack_signed);
+HWY_EXPORT(split_pairs);
 HWY_EXPORT(convolve_taps);
 
 #if HWY_ARCH_X86_64
@@ -308,6 +325,10 @@ void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* l
 
 void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes) {
   HWY_DYNAMIC_DISPATCH(widen_bytes)(from, n, flip, zero, lanes);
+}
+
+void split_lanes(const uint32_t* from, int64_t n, uint32_t* even, uint32_t* odd) {
+  HWY_DYNAMIC_DISPATCH(split_pairs)(from, n, even, odd);
 }
 
 void convolve_lanes(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,

@@ -53,6 +53,9 @@ void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* l
 // Bytes less their zero point, one in a lane.
 void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes);
 
+// Every other lane of n to each of two places, the first one to `even`.
+void split_lanes(const uint32_t* from, int64_t n, uint32_t* even, uint32_t* odd);
+
 // out[i] = sum over the taps t of lanes[offset[t] + i] * weight[t], both of 16 bits.
 void convolve_lanes(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
                     int32_t* out);
