@@ -40,14 +40,25 @@ def ops() -> str:
     return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "format", "meaning"], rows)
 
 
-def onnx() -> str:
-    """Operators of ONNX files."""
+def operators(framework: str, title: str, about: str) -> str:
+    """Operators of a source format."""
     from minnow.cli.ops import operator_rows
 
-    rows = [[f"`{name}`", versions, note] for name, versions, note in operator_rows("onnx")]
+    rows = [[f"`{name}`", versions, note] for name, versions, note in operator_rows(framework)]
     read = sum(1 for _, versions, _ in rows if versions)
-    text = f"# ONNX operators\n\n{read} operators, of every opset.\n\n"
-    return text + _table(["operator", "opsets", "note"], rows)
+    return f"# {title} operators\n\n{read} operators{about}\n\n" + _table(["operator", "versions", "note"], rows)
+
+
+def onnx() -> str:
+    return operators("onnx", "ONNX", ", of every opset.")
+
+
+def tflite() -> str:
+    return operators("tflite", "TFLite", ": the builtin ones, and custom ones by their code.")
+
+
+def tensorflow() -> str:
+    return operators("tensorflow", "TensorFlow", ", in frozen graphs and SavedModels.")
 
 
 def passes() -> str:
@@ -96,10 +107,12 @@ def support() -> str:
 
     ops_ = all_ops()
     native = sum(1 for op in ops_ if op.mnn)
-    operators = len(frontends()["onnx"].mappings)
+    read = {name: len(frontend.mappings) for name, frontend in frontends().items()}
     newest = onnx_package.defs.onnx_opset_version()
     rows = [
-        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {operators} operators, functions, external data"],
+        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {read['onnx']} operators, functions, external data"],
+        ["", f"TFLite: {read['tflite']} operators; float, float16, dynamic range, 8 and 16 bits; signatures, states"],
+        ["", f"TensorFlow: {read['tensorflow']} operators; frozen graphs, SavedModels, Keras files; both control flows"],
         ["control", "If, Loop and Scan, nested, with captures; sequences and optionals"],
         ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
@@ -119,7 +132,14 @@ def readme() -> str:
     return head + _BEGIN + "\n" + support() + "\n" + _END + rest.partition(_END)[2]
 
 
-PAGES: dict[str, Callable[[], str]] = {"ops.md": ops, "onnx.md": onnx, "passes.md": passes, "cli.md": cli}
+PAGES: dict[str, Callable[[], str]] = {
+    "ops.md": ops,
+    "onnx.md": onnx,
+    "tflite.md": tflite,
+    "tensorflow.md": tensorflow,
+    "passes.md": passes,
+    "cli.md": cli,
+}
 
 
 def main() -> int:

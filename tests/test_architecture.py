@@ -45,6 +45,7 @@ ALLOWED: dict[str, set[str]] = {
         "MNN",
         "ncnn",
         "openvino",
+        "ai_edge_litert",
     },
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx"},
 }

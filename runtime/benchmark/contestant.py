@@ -100,6 +100,34 @@ class OpenVINO(Contestant):
         return [np.array(v) for v in self.request.infer(self.inputs, share_inputs=True).values()]
 
 
+class LiteRT(Contestant):
+    module = "ai_edge_litert"
+    files = (".tflite",)
+
+    def load(self, path: str, threads: int, precision: str) -> str:
+        import ai_edge_litert
+        from ai_edge_litert.interpreter import Interpreter
+
+        # As applications make it: by XNNPACK, where that takes the model.
+        self.interpreter = Interpreter(path, num_threads=threads)
+        self.interpreter.allocate_tensors()
+        return str(getattr(ai_edge_litert, "__version__", ""))
+
+    def prepare(self, inputs: Mapping[str, Array]) -> None:
+        details = self.interpreter.get_input_details()
+        for array, detail in zip(inputs.values(), details, strict=True):
+            if tuple(detail["shape"]) != array.shape:
+                self.interpreter.resize_tensor_input(detail["index"], array.shape)
+        self.interpreter.allocate_tensors()
+        self.arrays = [(d["index"], array) for d, array in zip(details, inputs.values(), strict=True)]
+
+    def step(self) -> object:
+        for index, array in self.arrays:
+            self.interpreter.set_tensor(index, array)
+        self.interpreter.invoke()
+        return [self.interpreter.get_tensor(d["index"]) for d in self.interpreter.get_output_details()]
+
+
 class MNN(Contestant):
     module = "MNN"
     files = (".mnn",)
@@ -172,6 +200,7 @@ CONTESTANTS: dict[str, type[Contestant]] = {
     "minnow": Minnow,
     "onnxruntime": OnnxRuntime,
     "openvino": OpenVINO,
+    "litert": LiteRT,
     "mnn": MNN,
     "ncnn": NCNN,
 }
