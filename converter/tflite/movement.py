@@ -258,20 +258,3 @@ def _(b, x, axes):
 @tflite.op("REVERSE_SEQUENCE", moves=True)
 def _(b, x, lengths, *, seq_dim=0, batch_dim=0):
     return b.ReverseSequence(x, wide(b, lengths), batch_axis=batch_dim, time_axis=seq_dim)
-
-
-@tflite.op("DILATE", moves=True)
-def _(b, x, dilations, value):
-    steps = ints(dilations, "the dilations")
-    for axis, step in enumerate(steps):
-        if step == 1:
-            continue
-        n = rank(x, "the input of DILATE")
-        ends = np.zeros((n + 1, 2), np.int64)
-        ends[axis + 1, 1] = step - 1
-        y = b.Pad(b.Unsqueeze(x, axes=(axis + 1,)), ends.reshape(-1), value)
-        sizes = list(x.type.static_shape)
-        sizes[axis] *= step
-        y = b.Reshape(y, np.array(sizes, np.int64))
-        x = b.Slice(y, np.array([0]), np.array([1 - step]), np.array([axis]))
-    return x

@@ -16,4 +16,10 @@ tflite.refuse(
     why="it stands for code outside of the file",
     hint="export the model without delegates",
 )  # fmt: skip
-tflite.refuse("STABLEHLO_CUSTOM_CALL", "STABLEHLO_RNG_BIT_GENERATOR", why="it stands for code outside of the file")
+tflite.refuse("STABLEHLO_CUSTOM_CALL", why="it stands for code outside of the file")
+tflite.refuse(
+    *(f"STABLEHLO_{n}" for n in ("CONVOLUTION", "DOT_GENERAL", "DYNAMIC_UPDATE_SLICE", "GATHER", "REDUCE",
+                                 "REDUCE_WINDOW", "RNG_BIT_GENERATOR", "SCATTER", "SORT", "WHILE")),
+    why="no file of today's converters holds it for inference",
+    hint="convert to TFLite's own operators",
+)  # fmt: skip

@@ -157,8 +157,8 @@ def _sparse(tensor: Tensor, data: memoryview, shape: tuple[int, ...], dtype: DTy
         if isinstance(level, int):
             if level != extent:
                 raise bad(f"axis {axis} has the extent {level}, not {extent}")
-            if len(places) * extent > stored:
-                raise bad(f"more than {stored} places")
+            if len(places) * extent > len(tensor.document.bytes):  # each place has a number or a segment
+                raise bad("more places than the file has bytes")
             index, rows = np.tile(np.arange(extent), len(places)), np.repeat(np.arange(len(places)), extent)
         else:
             segments, index = level

@@ -272,9 +272,23 @@ def indices() -> Iterator[Row]:
         yield to.__name__, op, [f(9)], [out(1, to)], "CastOptions", {"out_data_type": 0}
 
 
+def hlo() -> Iterator[Row]:
+    for op in ("ADD", "MULTIPLY", "MAXIMUM", "MINIMUM"):
+        yield "", f"STABLEHLO_{op}", [f(2, 3), f(2, 3)], [Tensor((2, 3))], "", {}
+    value = Tensor((), data=np.array(9, F))
+    pads = {"edge_padding_low": [1, -1], "edge_padding_high": [0, 2], "interior_padding": [1, 0]}
+    yield "", "STABLEHLO_PAD", [f(3, 4), value], [Tensor((6, 5))], "StablehloPadOptions", pads
+    shift = [of(I32, 9, low=-9, high=9), of(I32, 9, high=8)]
+    yield "", "STABLEHLO_SHIFT_LEFT", shift, [Tensor((9,), I32)], "StablehloShiftLeftOptions", {}
+    vectors = [constant(np.array(v, L)) for v in ((2, 3), (2, 1), (1, 2))]
+    for number, start in ((1, 0.0), (3, 9.0), (4, -9.0)):
+        window = [f(5, 6), Tensor((), data=np.array(start, F)), *vectors]
+        yield str(number), "REDUCE_WINDOW", window, [out(2)], "ReduceWindowOptions", {"reduce_function": number}
+
+
 def cases() -> list[Row]:
     rng = np.random.default_rng(7)
-    return [*unary(), *binary(), *windows(rng), *movement(), *indices()]
+    return [*unary(), *binary(), *windows(rng), *movement(), *indices(), *hlo()]
 
 
 ROWS = cases()
