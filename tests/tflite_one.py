@@ -57,7 +57,7 @@ def _attribute(name: str) -> str:
 
 def file_of(
     op: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor],
-    options: Mapping[str, Any] | bytes = {}, kind: str = "", version: int = 1,
+    options: Mapping[str, Any] | bytes = {}, kind: str = "", version: int = 1, between: Sequence[Tensor] = (),
 ) -> bytes:  # fmt: skip
     """A file whose one operator has these operands (None: left out) and results.
 
@@ -65,11 +65,12 @@ def file_of(
         op: the schema's name, or that of a custom operator.
         options: fields of the table of options called `kind`, in snake_case; enumerations as numbers. Bytes for a
             custom operator.
+        between: what the kernel computes between the operands and the results.
     """
     model, graph = fbs.ModelT(), fbs.SubGraphT()
     model.version, model.description = 3, "one operator"
     model.buffers = [fbs.BufferT()]
-    tensors = [t for t in (*inputs, *outputs) if t is not None]
+    tensors = [t for t in (*inputs, *outputs, *between) if t is not None]
     graph.tensors = []
     for i, tensor in enumerate(tensors):
         made = fbs.TensorT()
@@ -102,6 +103,7 @@ def file_of(
     places = iter(range(len(tensors)))
     operator.inputs = [-1 if t is None else next(places) for t in inputs]
     operator.outputs = [next(places) for _ in outputs]
+    operator.intermediates = [next(places) for _ in between]
     if kind and not isinstance(options, bytes):
         table = getattr(fbs, f"{kind}T")()
         for name, value in options.items():

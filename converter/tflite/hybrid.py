@@ -40,7 +40,7 @@ def asymmetric(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Valu
     low = b.Cast(b.Min(b.ReduceMin(x, axes=axes, keepdims=True), np.float32(0)), to=DType.F64)
     high = b.Cast(b.Max(b.ReduceMax(x, axes=axes, keepdims=True), np.float32(0)), to=DType.F64)
     none = b.Equal(low, high)
-    step = b.Where(none, np.float64(1), b.Div(b.Sub(high, low), np.float64(255)))
+    step = b.Where(none, np.array(1.0), b.Div(b.Sub(high, low), np.float64(255)))
     below, above = b.Div(low, step), b.Div(high, step)
     from_low = b.Less(b.Add(b.Abs(below), np.float64(1)), b.Abs(above))
     zero = b.Where(from_low, b.Sub(np.float64(-128), below), b.Sub(np.float64(127), above))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from minnow.schema.ir import DType, Graph, LazyBlob, TensorType, Value
 from minnow.schema.ops import Builder
 
 Operands = Sequence[Value | None]
+Product = Callable[[Builder, Value, Value, str], Value]
 _FUNCTIONS = {"TANH": "tanh", "RELU": "relu", "NONE": "affine", "SIGMOID": "sigmoid"}
 _EPSILON = 1e-8  # of the variance that layer normalization divides by
 
@@ -49,6 +50,10 @@ def needed(xs: Operands, i: int, what: str) -> Value:
     return value
 
 
+def _linear(b: Builder, x: Value, w: Value, _: str) -> Value:
+    return b.Linear(x, w)  # type: ignore[no-any-return]
+
+
 @dataclass
 class Cell:
     """Weights of an LSTM cell; lists are in the order input, forget, cell, output, None being left out.
@@ -59,6 +64,7 @@ class Cell:
         bias, norm: [units] each.
         aux: matrices of a second input.
         projection, offset: [outputs, units] and [outputs].
+        product: (b, rows, matrix, which of the matrices) -> what a matrix makes of rows.
     """
 
     x: list[Value | None]
@@ -72,6 +78,7 @@ class Cell:
     function: str
     cell_clip: float
     proj_clip: float
+    product: Product = _linear
 
     @property
     def gates(self) -> list[int]:
@@ -82,6 +89,7 @@ class Cell:
     def is_plain(self) -> bool:
         """The op LSTM computes it."""
         known = self.function in _FUNCTIONS and self.projection is None and all(v is None for v in self.norm)
+        known = known and self.product is _linear
         return known and len(self.gates) == 4 and all(v is None for v in self.aux)
 
 
@@ -124,9 +132,9 @@ def _looped(
 ) -> tuple[Value, Value, Value]:
     """The layer as a loop over time. What depends on the input alone is one product in front of it."""
     gates = cell.gates
-    sums = b.Linear(x, stacked(b, [needed(cell.x, i, "a matrix") for i in gates]))
+    sums = cell.product(b, x, stacked(b, [needed(cell.x, i, "a matrix") for i in gates]), "x")
     if aux is not None and cell.aux[1] is not None:
-        sums = b.Add(sums, b.Linear(aux, stacked(b, [needed(cell.aux, i, "a matrix") for i in gates])))
+        sums = b.Add(sums, cell.product(b, aux, stacked(b, [needed(cell.aux, i, "a matrix") for i in gates]), "aux"))
     if backward:
         sums = b.Reverse(sums, axes=(0,))
     body = Graph("lstm")
@@ -142,8 +150,8 @@ def _looped(
 
     all_sums = inside(sums)
     k = Builder(body, origin=b.origin)
-    now = k.Add(k.Gather(all_sums, step, axis=0),
-                k.Linear(ht, inside(stacked(b, [needed(cell.h, i, "a matrix") for i in gates]))))  # fmt: skip
+    back = inside(stacked(b, [needed(cell.h, i, "a matrix") for i in gates]))
+    now = k.Add(k.Gather(all_sums, step, axis=0), cell.product(k, ht, back, "h"))
     units = static_dim(needed(cell.x, 1, "a matrix").type, 0, "the weights of an LSTM")
     parts = k.Split(now, axis=-1, sizes=(units,) * len(gates), n_outputs=len(gates))
     pre = dict(zip(gates, parts, strict=True))
@@ -166,7 +174,8 @@ def _looped(
     cn = _bounded(k, k.Add(k.Mul(forget, ct), k.Mul(entering, gate(2, None))), cell.cell_clip)
     y = k.Mul(gate(3, cn), _function(k, cn, cell.function))
     if cell.projection is not None:
-        y = k.Linear(y, inside(cell.projection), None if cell.offset is None else inside(cell.offset))
+        y = cell.product(k, y, inside(cell.projection), "projection")
+        y = y if cell.offset is None else k.Add(y, inside(cell.offset))
         y = _bounded(k, y, cell.proj_clip)
     body.outputs = [go_on, y, cn, y]
     count = b.Reshape(b.Shape(x, start=0, end=1), np.zeros(0, np.int64))
@@ -192,7 +201,7 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ti
       asymmetric_quantize_inputs=False, diagonal_recurrent_tensors=False, node):  # fmt: skip
     if diagonal_recurrent_tensors:
         raise UnsupportedError("an LSTM with diagonal recurrent matrices")
-    cell = _cell(xs, fused_activation_function, cell_clip, proj_clip)
+    cell = cell_of(xs, fused_activation_function, cell_clip, proj_clip)
     x = time_first(b, needed(xs, 0, "the input"), time_major)
     y, h, c = run_cell(b, cell, x, needed(xs, 18, "the output state"), needed(xs, 19, "the cell state"))
     keep(b, node, 18, h)
@@ -200,7 +209,8 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ti
     return time_first(b, y, time_major)
 
 
-def _cell(xs: Operands, function: str, cell_clip: float, proj_clip: float) -> Cell:
+def cell_of(xs: Operands, function: str, cell_clip: float, proj_clip: float) -> Cell:
+    """The cell of an LSTM with these operands."""
     none: list[Value | None] = [None] * 4
     rest = [*xs, *[None] * (24 - len(xs))]
     return Cell(_quad(rest, 1), _quad(rest, 5), _quad(rest, 9, 3), _quad(rest, 12), _quad(rest, 20), none,
@@ -212,7 +222,7 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ke
       asymmetric_quantize_inputs=False, node):  # fmt: skip
     if kernel_type == "BASIC":
         return _basic(b, xs, node)
-    cell = _cell(xs, fused_activation_function, cell_clip, proj_clip)
+    cell = cell_of(xs, fused_activation_function, cell_clip, proj_clip)
     x = b.Unsqueeze(needed(xs, 0, "the input"), axes=(0,))
     y, h, c = run_cell(b, cell, x, needed(xs, 18, "the output state"), needed(xs, 19, "the cell state"))
     keep(b, node, 18, h)
