@@ -63,7 +63,8 @@ def _padded(b: Builder, x: Value, paddings: Value, m: int, fill: object) -> Valu
     else:
         flat = b.Reshape(b.Cast(paddings, to=DType.I64), np.array([-1]))
         ends = b.Concat(np.zeros(2, np.int64), flat, np.zeros(2 * after, np.int64), axis=0)
-    return b.Pad(x, ends, None if fill is None else np.asarray(fill, x.type.dtype.numpy))
+    made: Value = b.Pad(x, ends, None if fill is None else np.asarray(fill, x.type.dtype.numpy))
+    return made
 
 
 def batch_to_space(b: Builder, x: Value, block: Value | Sequence[int], crops: Value) -> Value:
@@ -85,7 +86,9 @@ def batch_to_space(b: Builder, x: Value, block: Value | Sequence[int], crops: Va
         if not cut.any():
             return y
         big = np.iinfo(np.int32).max
-        return b.Slice(y, cut[:, 0], np.where(cut[:, 1] > 0, -cut[:, 1], big), axes)
+        inner_part: Value = b.Slice(y, cut[:, 0], np.where(cut[:, 1] > 0, -cut[:, 1], big), axes)
+        return inner_part
     wide = b.Cast(crops, to=DType.I64)
     begins, ends = (b.Reshape(b.Gather(wide, np.array([k]), axis=1), np.array([-1])) for k in (0, 1))
-    return b.Slice(y, begins, b.Sub(b.Shape(y, start=1, end=m + 1), ends), axes)
+    made: Value = b.Slice(y, begins, b.Sub(b.Shape(y, start=1, end=m + 1), ends), axes)
+    return made

@@ -59,7 +59,7 @@ def nearest_places(size: int, out: int, align_corners: bool, half_pixel_centers:
     scale = f32(size - 1) / f32(out - 1) if aligned else f32(size) / f32(out)
     places = (np.arange(out, dtype=np.float32) + f32(0.5 if half_pixel_centers else 0)) * scale
     rounded = np.floor(places + f32(0.5)) if align_corners else np.floor(places)
-    return np.clip(rounded, 0, size - 1).astype(np.int64)
+    return np.asarray(np.clip(rounded, 0, size - 1).astype(np.int64))
 
 
 def resize_nearest(

@@ -59,7 +59,8 @@ def turned(b: Builder, x: Value, perm: Sequence[int]) -> Value:
     if tuple(perm) == tuple(range(len(perm))):
         return x
     if x.data is None:
-        return b.Transpose(x, perm=tuple(perm))
+        moved: Value = b.Transpose(x, perm=tuple(perm))
+        return moved
     data = x.data
     if len(data.shape) != len(perm):
         raise ModelError(f"'{x.name}' is {x.type}, its rank is not {len(perm)}")
@@ -70,7 +71,8 @@ def turned(b: Builder, x: Value, perm: Sequence[int]) -> Value:
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     """The operand in another shape without open extents; a constant stays one."""
     if x.data is None:
-        return b.Reshape(x, np.asarray(shape, np.int64))
+        made: Value = b.Reshape(x, np.asarray(shape, np.int64))
+        return made
     data = x.data
     if math.prod(data.shape) != math.prod(shape):
         raise ModelError(f"'{x.name}' is {x.type}, which does not fit the shape {tuple(shape)}")
@@ -90,12 +92,15 @@ def vector(b: Builder, parts: Sequence[int | Value]) -> Value:
     """Numbers and computed int64[1] as one int64 vector."""
     if all(isinstance(p, int) for p in parts):
         return b.const(np.array(parts, np.int64))
-    return b.Concat(*(b.const(np.array([p], np.int64)) if isinstance(p, int) else p for p in parts), axis=0)
+    made: Value = b.Concat(*(b.const(np.array([p], np.int64)) if isinstance(p, int) else p for p in parts), axis=0)
+    return made
 
 
 def regroup(b: Builder, x: Value, parts: Sequence[int | Value]) -> Value:
     """The elements of x in a shape with computed extents; where there is only one of these, it follows."""
     open_ = [i for i, p in enumerate(parts) if not isinstance(p, int)]
     if len(open_) == 1 and 0 not in parts:
-        return b.Reshape(x, np.array([p if isinstance(p, int) else -1 for p in parts], np.int64))
-    return b.Reshape(x, vector(b, parts), allowzero=True)
+        made: Value = b.Reshape(x, np.array([p if isinstance(p, int) else -1 for p in parts], np.int64))
+    else:
+        made = b.Reshape(x, vector(b, parts), allowzero=True)
+    return made

@@ -118,7 +118,8 @@ def _sliced(
         lo = np.where(free_begin, first, lo)
         if np.array_equal(lo, first) and np.array_equal(hi, last) and np.all(step == 1):
             return x
-        return b.Slice(x, lo, hi, np.array(axes), step)
+        cut: Value = b.Slice(x, lo, hi, np.array(axes), step)
+        return cut
     low, high = (b.Cast(v, to=DType.I64) if v.type.dtype is not DType.I64 else v for v in (begin, end))
     if kept != list(range(len(steps))):
         low, high = (b.Gather(v, np.array(kept)) for v in (low, high))
@@ -131,4 +132,5 @@ def _sliced(
         high = b.Where(b.const(free_end), b.const(last), high)
     if free_begin.any():
         low = b.Where(b.const(free_begin), b.const(first), low)
-    return b.Slice(x, low, high, np.array(axes), step)
+    made: Value = b.Slice(x, low, high, np.array(axes), step)
+    return made

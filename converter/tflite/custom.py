@@ -34,7 +34,7 @@ def options_of(node: Operation) -> dict[str, Any]:
         keys = [k.AsKey for k in table.Keys]
         if len(keys) > len(data):
             raise ValueError("more keys than bytes")
-        found = {}
+        found: dict[str, Any] = {}
         for key, value in zip(keys, table.Values, strict=True):
             if value.IsBool:
                 found[key] = bool(value.AsBool)

@@ -130,15 +130,15 @@ def _(b, x, begin, size):
         if np.any(sizes < -1) or np.any(starts < 0):
             raise ModelError(f"SLICE from {starts.tolist()} of the size {sizes.tolist()}")
         return b.Slice(x, starts, np.where(sizes < 0, big, starts + sizes))
-    starts, sizes = wide(b, begin), wide(b, size)
+    first, extent = wide(b, begin), wide(b, size)
     if size.data is not None:
         sizes_known = constant(size).astype(np.int64).reshape(-1)
-        ends = b.Add(starts, np.maximum(sizes_known, 0))
+        ends = b.Add(first, np.maximum(sizes_known, 0))
         if np.any(sizes_known < 0):
             ends = b.Where(b.const(sizes_known < 0), b.const(np.full(sizes_known.shape, big)), ends)
     else:
-        ends = b.Where(b.Less(sizes, 0), b.const(np.array(big)), b.Add(starts, sizes))
-    y = b.Slice(x, starts, ends)
+        ends = b.Where(b.Less(extent, 0), b.const(np.array(big)), b.Add(first, extent))
+    y = b.Slice(x, first, ends)
     if size.data is not None and x.type.shape is not None and len(sizes_known) == len(x.type.shape):
         # The sizes say what the computed starts leave open.
         dims = [int(s) if s >= 0 else d for s, d in zip(sizes_known, y.type.shape or x.type.shape, strict=True)]

@@ -52,12 +52,12 @@ def _kinds(enum: type) -> dict[int, str]:
 
 
 @cache
-def _empty(kind: type) -> dict[str, Any]:
+def _empty(kind: Any) -> dict[str, Any]:
     """What the fields are that a file does not give."""
     builder = flatbuffers.Builder(32)
     builder.StartObject(0)
     builder.Finish(builder.EndObject())
-    return _values(kind.GetRootAs(builder.Output(), 0), lambda size: None)  # type: ignore[attr-defined]
+    return _values(kind.GetRootAs(builder.Output(), 0), lambda size: None)
 
 
 @cache
@@ -89,7 +89,8 @@ def options(op: Any, spend: Callable[[int], None]) -> tuple[dict[str, Any], dict
 
 
 def _values(table: Any, spend: Callable[[int], None]) -> dict[str, Any]:
-    return {_snake(name): _value(table, name, vector, spend) for name, vector in _fields(type(table))}
+    kind: Any = type(table)
+    return {_snake(name): _value(table, name, vector, spend) for name, vector in _fields(kind)}
 
 
 def _value(table: Any, name: str, vector: bool, spend: Callable[[int], None]) -> Any:

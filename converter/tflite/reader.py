@@ -314,7 +314,7 @@ class Translator:
         if not any(q is not None and q.is_activation for q in [*quants, *outs]):
             return self._call(mapping, b, call, inputs)
         if special := frontend.quantized_mappings.get(call.op):
-            made = self._call(special, b, call, inputs)
+            made: Sequence[Value | None] = self._call(special, b, call, inputs)
             if made:
                 return made
         if call.op in frontend.raw:

@@ -245,7 +245,7 @@ def _basic(b: Builder, xs: Operands, node: Any) -> tuple[Value | None, ...]:
 @tflite.op("BIDIRECTIONAL_SEQUENCE_LSTM")
 def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, merge_outputs=False, time_major=True,
       asymmetric_quantize_inputs=False, node):  # fmt: skip
-    xs = [*xs, *[None] * (48 - len(xs))]
+    xs = (*xs, *[None] * (48 - len(xs)))
     none: list[Value | None] = [None] * 4
     aux, cells = xs[39], []
     for at, more in ((1, 40), (18, 44)):

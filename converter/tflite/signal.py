@@ -142,7 +142,7 @@ def _stage(b: Builder, x: Pair, n: int, p: int, m: int) -> Pair:
         out = [_add(b, near, total), (b.Add(far[0], di), b.Sub(far[1], dr)), _sub(b, near, total),
                (b.Sub(far[0], di), b.Add(far[1], dr))]  # fmt: skip
     whole = np.array([-1, n])
-    return tuple(b.Reshape(b.Concat(*(b.Unsqueeze(v[i], axes=(2,)) for v in out), axis=2), whole) for i in (0, 1))  # type: ignore[return-value]
+    return tuple(b.Reshape(b.Concat(*(b.Unsqueeze(v[i], axes=(2,)) for v in out), axis=2), whole) for i in (0, 1))
 
 
 @tflite.op("SignalRfft")
