@@ -52,6 +52,7 @@ def _tabled(*names: str, function: Function) -> None:
 
 _tabled("ELU", function=lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x))
 _tabled("EXP", function=np.exp)
+_tabled("RSQRT", function=lambda x: np.where(x > 0, 1 / np.sqrt(np.where(x > 0, x, 1)), np.inf))
 
 
 @tflite.quantized("GELU")
@@ -60,6 +61,16 @@ def _(b, x, *, approximate=False, node):
     if not alike(old, new):
         return NotImplemented
     return look_up(b, x, function_table(old, new, lambda v: _gelu(v, approximate)))
+
+
+@tflite.quantized("SQRT")
+def _(b, x, *, node):
+    old, new = node.quant(0), node.quant_out()
+    if not alike(old, new) or old.dtype is DType.I16:
+        return NotImplemented
+    real = scale_of(old) * np.maximum(quanta_of(old) - zero_of(old), 0).astype(np.float32)
+    # What lies between two quanta is cut off here, not rounded.
+    return look_up(b, x, fitted(np.floor(np.sqrt(real) / scale_of(new)) + zero_of(new), new))
 
 
 @tflite.quantized("LOG")

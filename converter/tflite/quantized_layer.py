@@ -27,14 +27,20 @@ def halves(b: Builder, x: Value) -> tuple[Value, Value]:
     return look_up(b, x, (numbers >> 8).astype(np.int8)), look_up(b, x, (numbers & 255).astype(np.uint8))
 
 
-def total(b: Builder, x: Value, q: Quantization, bias: Value | None, product: Product) -> Value:
-    """The sums of a layer with its bias, which has the shape of the channels: i32, or i64 where TFLite has that."""
+def total(
+    b: Builder, x: Value, q: Quantization, bias: Value | None, product: Product, narrow: bool = False
+) -> Value:
+    """The sums of a layer with its bias, which has the shape of the channels.
+
+    They are i32, but i64 where TFLite has that, unless `narrow` says that 32 bits hold them.
+    """
     if q.dtype is not DType.I16:
         sums = product(x, q.zero.astype(q.dtype.numpy).reshape(()))
         return sums if bias is None else b.Add(sums, bias)
     if zero_of(q):
         raise UnsupportedError("16-bit activations with a zero point are not supported")
-    kind = DType.I32 if bias is not None and bias.type.dtype is DType.I32 else DType.I64
+    kind = DType.I32 if narrow or (bias is not None and bias.type.dtype is DType.I32) else DType.I64
+    bias = None if bias is None else b.Cast(bias, to=kind)
     high, low = (b.Cast(product(part, None), to=kind) for part in halves(b, x))
     sums = b.Add(b.Mul(high, 256), low)
     return sums if bias is None else b.Add(sums, bias)
@@ -179,7 +185,9 @@ def _(b, x, w, bias=None, *, fused_activation_function="NONE", weights_format="D
     if not is_layer(qx, qw, q):
         return NotImplemented
     columns = b.Transpose(w, perm=(1, 0))
-    sums = total(b, rows, qx, bias, lambda v, z: b.MatMulInteger(v, columns, z, zero_operand(qw)))
+    # The kernel of TFLite is more exact than its 64-bit factors: so are 32-bit ones, where they can stand in.
+    narrow = bias is None or (bias.array is not None and int(np.abs(bias.array).max(initial=0)) < 1 << 29)
+    sums = total(b, rows, qx, bias, lambda v, z: b.MatMulInteger(v, columns, z, zero_operand(qw)), narrow and k < 128)
     factor = factors(qx, qw, q, rounds=not qw.per_axis)
     return requantized(b, sums, factor, q, limits_of(q, fused_activation_function))
 
