@@ -89,7 +89,7 @@ def convolution(
         if (image.type.shape or ("?",))[0] == 1:
             sums = convolve(quanta, b.Reshape(b.Cast(whole, to=DType.I8), np.zeros(0, np.int64)))
         else:  # images have zero points of their own, which padding must not count
-            one = b.Fill(b.Shape(b.Slice(image, np.array([0]), np.array([1]), np.array([0]))), np.int8([1]))
+            one = b.Fill(b.Shape(b.Slice(image, np.array([0]), np.array([1]), np.array([0]))), np.ones(1, np.int8))
             sums = b.Sub(convolve(quanta, None), b.Mul(whole, convolve(one, None)))
     y = b.Mul(b.Mul(b.Cast(sums, to=DType.F32), scales), scale)
     if bias is not None:

@@ -27,9 +27,7 @@ def halves(b: Builder, x: Value) -> tuple[Value, Value]:
     return look_up(b, x, (numbers >> 8).astype(np.int8)), look_up(b, x, (numbers & 255).astype(np.uint8))
 
 
-def total(
-    b: Builder, x: Value, q: Quantization, bias: Value | None, product: Product, narrow: bool = False
-) -> Value:
+def total(b: Builder, x: Value, q: Quantization, bias: Value | None, product: Product, narrow: bool = False) -> Value:
     """The sums of a layer with its bias, which has the shape of the channels.
 
     They are i32, but i64 where TFLite has that, unless `narrow` says that 32 bits hold them.

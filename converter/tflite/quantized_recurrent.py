@@ -36,7 +36,8 @@ def _wide(b: Builder, x: Value) -> Value:
 
 def _scaled(b: Builder, x: Value, factors: Any, to: DType = DType.I32, zero: int = 0) -> Value:
     multiplier, shift = multiplier_of(np.asarray(factors, np.float64))
-    limits: Any = INT32 if to is DType.I32 else np.iinfo(to.numpy)  # type: ignore[type-var]
+    numpy: Any = to.numpy
+    limits: Any = np.iinfo(numpy)
     return b.Requantize(x, multiplier, shift, zero=zero, to=to, min=int(limits.min), max=int(limits.max))
 
 
@@ -50,13 +51,14 @@ def _quant(node: Any, i: int, what: str) -> Quantization:
     q = node.quant(i)
     if q is None:
         raise ModelError(f"{what} of an LSTM has no scale")
-    return q  # type: ignore[no-any-return]
+    found: Quantization = q
+    return found
 
 
 @tflite.quantized("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, time_major=False,
       asymmetric_quantize_inputs=False, diagonal_recurrent_tensors=False, node):  # fmt: skip
-    xs = [*xs, *[None] * (24 - len(xs))]
+    xs = (*xs, *[None] * (24 - len(xs)))
     x = needed(xs, 0, "the input")
     if x.type.dtype is DType.F32 and not diagonal_recurrent_tensors:
         cell = _hybrid_cell(b, xs, fused_activation_function, cell_clip, proj_clip, asymmetric_quantize_inputs, node)
@@ -83,7 +85,7 @@ def _layer(b: Builder, xs: Sequence[Any], cell_clip: float, proj_clip: float, ti
         raise ModelError("an LSTM whose cells or hidden numbers have no fitting scale")
     power = int(exponent) - 1  # of two, the scale of the cells
     gates = [i for i in range(4) if i or xs[1] is not None]
-    units = needed(xs, 2, "a matrix").type.shape[0]  # type: ignore[index]
+    units = static_dim(needed(xs, 2, "a matrix").type, 0, "the weights of an LSTM")
 
     def factors(first: int, scale: Float) -> Array:
         scales = [Float(scale_of(_quant(node, first + i, "a matrix")) * scale) / STEP for i in gates]
@@ -170,8 +172,8 @@ def _hybrid_cell(b: Builder, xs: Sequence[Any], function: str, cell_clip: float,
     if not all(is_hybrid(xs[0], None, quants[i]) for i in matrices):
         return None
     small = [*range(9, 12), *range(20, 24)]
-    real = [dequantize(b, v, quants[i]) if i in small and v is not None and quants[i] is not None else v
-            for i, v in enumerate(xs)]  # fmt: skip
+    real = [dequantize(b, v, q) if i in small and v is not None and q is not None else v
+            for i, (v, q) in enumerate(zip(xs, quants, strict=True))]  # fmt: skip
     cell = cell_of(real, function, cell_clip, proj_clip)
 
     def joined(first: int) -> Quantization:

@@ -51,7 +51,7 @@ def needed(xs: Operands, i: int, what: str) -> Value:
 
 
 def _linear(b: Builder, x: Value, w: Value, _: str) -> Value:
-    return b.Linear(x, w)  # type: ignore[no-any-return]
+    return b.Linear(x, w)
 
 
 @dataclass

@@ -33,7 +33,8 @@ def Requantize(x: Sum, multiplier: Int32, shift: Int32, *, zero: int = 0, to: DT
 
 
 def _limits(dtype: DType) -> Any:
-    return np.iinfo(dtype.numpy)  # type: ignore[type-var]
+    numpy: Any = dtype.numpy
+    return np.iinfo(numpy)
 
 
 def wrapped(x: Array) -> Array:
