@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import LazyBlob, TensorType, Value
+from minnow.schema.ir import DType, LazyBlob, TensorType, Value
 from minnow.schema.ops import Builder
 
 
@@ -104,3 +104,18 @@ def regroup(b: Builder, x: Value, parts: Sequence[int | Value]) -> Value:
     else:
         made = b.Reshape(x, vector(b, parts), allowzero=True)
     return made
+
+
+def turned_by(b: Builder, x: Value, perm: Value) -> Value:
+    """The operand with its axes in an order that is computed; its rank must be known."""
+    n = rank(x, "what is transposed")
+    order = b.Mod(b.Cast(perm, to=DType.I64), np.array(max(n, 1)))
+    sizes = b.Shape(x)
+    ends = b.CumProd(sizes, np.array(0), exclusive=True, reverse=True)
+    out, strides = b.Gather(sizes, order), b.Gather(ends, order)
+    places = b.const(np.array(0))
+    for k in range(n):
+        steps = b.Mul(b.Range(np.array(0), b.Gather(out, np.array(k)), np.array(1)), b.Gather(strides, np.array(k)))
+        places = b.Add(places, b.Reshape(steps, np.array([-1 if i == k else 1 for i in range(n)])))
+    y: Value = b.Gather(b.Reshape(x, np.array([-1])), places)
+    return y

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.converter.operand import constant, extents, rank, regroup, static_dim, vector
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.movement import wide
-from minnow.schema.errors import ModelError, UnsupportedError
+from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -83,6 +83,15 @@ def _(b, x, update, starts):
 @tflite.op("EMBEDDING_LOOKUP")
 def _(b, ids, table):
     return b.Gather(table, wide(b, ids))
+
+
+@tflite.op("HASHTABLE_LOOKUP")
+def _(b, wanted, keys, values):
+    found = b.Equal(b.Unsqueeze(wanted, axes=(1,)), keys)
+    hit = b.ReduceMax(found, axes=(1,), keepdims=False)
+    rows = b.Gather(values, b.ArgMax(b.Cast(found, to=DType.I32), axis=1, keepdims=False))
+    wider = b.Reshape(hit, np.array([-1, *[1] * (rank(values, "the values") - 1)]))
+    return b.Where(wider, rows, b.const(np.array(0, values.type.dtype.numpy))), b.Cast(hit, to=DType.U8)
 
 
 @tflite.op("ONE_HOT")
@@ -183,7 +192,8 @@ def _(b, x):
 @tflite.op("SEGMENT_SUM")
 def _(b, x, segments):
     if segments.data is None:
-        raise UnsupportedError("SEGMENT_SUM needs constant segments", why="their number is the extent of the result")
+        number = b.Add(b.Gather(wide(b, segments), np.array([-1])), 1)
+        return _segments(b, x, wide(b, segments), number, "add", 0)
     ids = constant(segments).astype(np.int64).reshape(-1)
     return _segments(b, x, b.const(ids), int(ids[-1]) + 1 if len(ids) else 0, "add", 0)
 

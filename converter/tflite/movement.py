@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter import batch_space, strided_slice
-from minnow.converter.operand import constant, count, ints, is_known, rank
+from minnow.converter.operand import constant, count, ints, is_known, rank, turned_by
 from minnow.converter.tflite.activation import activate
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -42,6 +42,8 @@ def _(b, x, shape=None, *, new_shape=(), node):
 
 @tflite.op("TRANSPOSE", moves=True)
 def _(b, x, perm):
+    if not is_known(perm):
+        return turned_by(b, x, perm)
     n = rank(x, "the input of TRANSPOSE") if x.type.rank is not None else count(perm) or 0
     return b.Transpose(x, perm=tuple(p % max(n, 1) for p in ints(perm, "the order of the axes")))
 
@@ -251,8 +253,17 @@ def _(b, x, block, crops):
 
 @tflite.op("REVERSE_V2", moves=True)
 def _(b, x, axes):
-    at = ints(axes, "the axes of REVERSE_V2")
-    return b.Reverse(x, axes=at) if at else b.Identity(x)
+    if is_known(axes):
+        at = ints(axes)
+        return b.Reverse(x, axes=at) if at else b.Identity(x)
+    n = rank(x, "the input of REVERSE_V2")
+    named = b.Mod(b.Unsqueeze(wide(b, axes), axes=(1,)), np.array(max(n, 1)))
+    turned = b.ReduceMax(b.Equal(named, np.arange(n)), axes=(0,), keepdims=False)
+    for axis in range(n):
+        size = b.Gather(b.Shape(x), np.array(axis))
+        forward = b.Range(np.array(0), size, np.array(1))
+        x = b.Gather(x, b.Where(b.Gather(turned, np.array(axis)), b.Sub(b.Sub(size, 1), forward), forward), axis=axis)
+    return x
 
 
 @tflite.op("REVERSE_SEQUENCE", moves=True)

@@ -168,6 +168,11 @@ class Translator:
         model.inputs = [(name, fixed[name]) for name in names]
         for k, (i, value) in enumerate(zip(source.outputs, scope.graph.outputs, strict=True)):
             model.outputs.append((port_name(source.tensors[i], k), self._declared(source.tensors[i], value)))
+        for what, indices in (("input", source.inputs), ("output", source.outputs)):
+            for k, i in enumerate(indices):
+                if source.tensors[i].is_complex:
+                    name = port_name(source.tensors[i], k)
+                    model.notices.append(f"the {what} '{name}' is complex: it is pairs of numbers along a last axis")
         self.variables.finish(model, self.variables.closed[scope.graph])
         return model
 

@@ -3,7 +3,7 @@
 from minnow.converter.tflite.frontend import frontend as tflite
 
 tflite.refuse(
-    "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP",
+    "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE",
     why="tables are looked up by text or by keys of the run",
     hint="put the lookup in front of the model, or use EMBEDDING_LOOKUP or GATHER",
 )  # fmt: skip
