@@ -11,6 +11,9 @@ bool is_full_or_channel(const Shape& shape, const Shape& full) {
   return true;
 }
 
+// Channel blocks would be padding for the most part: on plain memory there is several times less to compute.
+bool is_mostly_padding(const Shape& shape) { return shape.rank() >= 2 && shape[1] * 4 <= pack_width(); }
+
 }  // namespace
 
 LayoutRule layout_rule(const Op& op, const std::vector<const TensorType*>& inputs) {
@@ -28,10 +31,10 @@ bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const Ten
     case LayoutRule::kPacks:
       return inputs[0]->shape.rank() >= 2;
     case LayoutRule::kFollow:
-      return is_packed(0);
+      return is_packed(0) && !is_mostly_padding(out);
     case LayoutRule::kElementwise: {
       bool some = false;
-      if (out.rank() < 2) return false;
+      if (out.rank() < 2 || is_mostly_padding(out)) return false;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i] == nullptr || inputs[i]->count() == 1) continue;
         if (!is_full_or_channel(inputs[i]->shape, out)) return false;
