@@ -143,6 +143,9 @@ def mnn(path: Path, given: Arrays, wanted: Arrays) -> Run:
         results = results if isinstance(results, list) else [results]
         plain = [expr.convert(r, expr.NHWC) if r.data_format == expr.NC4HW4 else r for r in results]
         arrays = [np.array(r.read()).reshape(r.shape) for r in plain]
+        if len(arrays) > len(wanted):  # it also gives what nobody reads
+            shapes = [w.shape for w in wanted.values()]
+            arrays = [a for a in arrays if a.shape in shapes][: len(wanted)]
         return {n: a.astype(wanted[n].dtype) for n, a in zip(wanted, arrays, strict=True)}
 
     return run
@@ -183,6 +186,7 @@ def child(backend: str, cases: list[Any], pipe: Any) -> None:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
+    os.chdir(tempfile.mkdtemp(prefix="tf-suite-"))  # for what a converter leaves in the folder it runs in
     while (number := pipe.recv()) is not None:
         pipe.send(attempt(backend, *cases[number]))
 
@@ -223,7 +227,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print what does not pass")
     options = parser.parse_args()
     if options.folder:
-        folder, manifest = options.folder, json.loads((options.folder / MANIFEST).read_text())
+        folder, manifest = options.folder.resolve(), json.loads((options.folder / MANIFEST).read_text())
     else:
         folder, manifest = cached()
     names = [n for n, entry in manifest.items() if "not made" not in entry and re.search(options.match, n)]
