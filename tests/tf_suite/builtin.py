@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,19 @@ def op(name: str, given, make, **more):
     case(f"builtin_{name}", given, kinds="builtin", **more)(make)
 
 
-def node(code: str, operands: list[Any], outputs: list[tuple[int, ...]], options: str = "", **fields: Any) -> Any:
-    """The op, the shapes of its results, and the table of its options. An operand "state" is a variable of zeros."""
-    return code, operands, outputs, options, fields
+def node(
+    code: str,
+    operands: list[Any],
+    outputs: list[tuple[int, ...]],
+    options: str = "",
+    types: Sequence[str] = ("float32",) * 9,
+    **fields: Any,
+) -> Any:
+    """The op, the shapes and types of its results, and the table of its options by field.
+
+    Operands are numbers of inputs, arrays, None, or ("state", *shape): a variable of zeros.
+    """
+    return code, operands, list(zip(outputs, types, strict=False)), options, fields
 
 
 for activation, name in {1: "relu", 2: "relu_n1_to_1", 3: "relu6", 4: "tanh"}.items():
@@ -68,7 +79,8 @@ op("concatenation_relu", [ROWS, f32(2, 3)], lambda: node(
 ))  # fmt: skip
 op("embedding_lookup", [i32(4, low=0, high=7)], lambda: node("EMBEDDING_LOOKUP", [0, weight(7, 3)], [(4, 3)]))
 op("hashtable_lookup", [value([3, 8, 5, 1], np.int32)], lambda: node(
-    "HASHTABLE_LOOKUP", [0, np.int32([1, 3, 5]), weight(3, 2)], [(4, 2), (4,)]
+    "HASHTABLE_LOOKUP", [0, np.int32([1, 3, 5]), weight(3, 2)], [(4, 2), (4,)],
+    types=["float32", "uint8"],
 ))  # fmt: skip
 op("prelu", [IMAGE], lambda: node("PRELU", [0, weight(1, 1, 3)], [(1, 5, 7, 3)]))
 op("relu_0_to_1", [ROWS], lambda: node("RELU_0_TO_1", [0], [(2, 5)]))

@@ -129,7 +129,7 @@ case("accumulate", [f32(3, 5), f32(3, 5)])(lambda x, y: tf.math.accumulate_n([x,
 case("lerp", [f32(3, 5), f32(3, 5), f32(1, 5, low=0, high=1)])(lambda x, y, t: x + t * (y - x))
 case("polyval", [f32(7)])(lambda x: tf.math.polyval([1.0, -2.0, 0.5], x))
 case("stop_gradient", [f32(3, 5)])(lambda x: tf.stop_gradient(tf.identity(x)) * 2.0)
-case("complex_parts", [f32(3, 5), f32(3, 5)])(
+case("complex_parts", [f32(3, 5), f32(3, 5)], kinds="tf")(
     lambda x, y: (tf.math.real(z := tf.complex(x, y) * tf.complex(y, x)), tf.math.imag(z), tf.abs(z))
 )
 case("fake_quant_args", [f32(3, 5, low=-8, high=8)], also="int8")(

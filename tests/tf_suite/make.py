@@ -25,7 +25,7 @@ Runs = list[dict[str, Array]]
 
 _QUANTIZED = {"int8": tf.int8, "uint8": tf.uint8, "int16": tf.int16, "int8_float": tf.float32}
 _SAMPLES = 6
-_LITE_TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4}
+_LITE_TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6}
 
 
 class Maker:
@@ -201,8 +201,7 @@ def _one_op(declared: Any, feed: list[Array]) -> bytes:
         else:
             array = array_of(operand)
             o.inputs.append(tensor(f"constant{i}", array.dtype, array.shape, array, isinstance(operand, tuple)))
-    kinds = ("uint8" if code == "HASHTABLE_LOOKUP" and i else "float32" for i in range(len(outputs)))
-    o.outputs = [tensor(f"y{i}", dtype, shape) for i, (shape, dtype) in enumerate(zip(outputs, kinds, strict=True))]
+    o.outputs = [tensor(f"y{i}", dtype, shape) for i, (shape, dtype) in enumerate(outputs)]
     builtin = getattr(schema.BuiltinOperator, code, schema.BuiltinOperator.CUSTOM)
     entry = schema.OperatorCodeT()
     entry.builtinCode, entry.deprecatedBuiltinCode, entry.version = builtin, min(builtin, 127), 1
