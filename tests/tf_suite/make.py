@@ -25,6 +25,8 @@ Runs = list[dict[str, Array]]
 
 _QUANTIZED = {"int8": tf.int8, "uint8": tf.uint8, "int16": tf.int16, "int8_float": tf.float32}
 _SAMPLES = 6
+_DEEP = 60
+"""A network of more weights keeps those that its layers start with: others would saturate it."""
 _LITE_TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6}
 
 
@@ -64,6 +66,7 @@ class Maker:
     def _trace(self) -> tuple[Any, Any]:
         """(the concrete function, what owns its variables)."""
         if self._traced is None:
+            tf.keras.utils.set_random_seed(1)
             body = self.case.build()
             if self.case.makes:
                 _set_weights(body, self.case.name, self.feeds[0])
@@ -154,7 +157,7 @@ def _set_weights(layer: Any, name: str, feed: list[Array]) -> None:
     if isinstance(layer, tf.Module) and not isinstance(layer, tf.keras.layers.Layer):
         return
     layer(*map(tf.constant, feed))
-    if not isinstance(layer, tf.keras.layers.Layer):
+    if not isinstance(layer, tf.keras.layers.Layer) or len(layer.weights) > _DEEP:
         return
     rng = np.random.default_rng(len(name))
     for w in layer.weights:

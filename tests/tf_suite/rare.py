@@ -95,7 +95,8 @@ for name, body in {
     "conjugate_transpose": lambda z: tf.math.imag(tf.raw_ops.ConjugateTranspose(x=z, perm=[1, 0])),
     "ifft2d": lambda z: tf.abs(tf.signal.ifft2d(z)), "fft3d": lambda z: tf.abs(tf.signal.fft3d(z[None])),
     "ifft3d": lambda z: tf.math.real(tf.signal.ifft3d(z[None])), "irfft2d": lambda z: tf.signal.irfft2d(z),
-    "complex_divide": lambda z: tf.abs(z / (z + 3.0)), "complex_matmul": lambda z: tf.abs(tf.matmul(z, z, adjoint_b=True)),
+    "complex_divide": lambda z: tf.abs(z / (z + 3.0)),
+    "complex_matmul": lambda z: tf.abs(tf.matmul(z, z, adjoint_b=True)),
     "complex_reduce": lambda z: tf.math.real(tf.reduce_sum(z, 0)), "complex_exp": lambda z: tf.abs(tf.exp(z)),
     "complex_concat_slice": lambda z: tf.math.imag(tf.concat([z, z[:1]], 0)[1:, ::2]),
 }.items():  # fmt: skip
