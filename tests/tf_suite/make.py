@@ -238,10 +238,8 @@ def _lite_runs(data: bytes, feeds: list[list[Array]], reference: bool) -> tuple[
         exact = _runs(data, feeds, OpResolverType.BUILTIN_REF)
     except ValueError:  # there is no reference kernel of that version
         return found
-    # The reference kernel of SUM gives sums that have nothing to do with its input; others agree within a quantum.
-    quanta = exact[2]["quanta"]
-    pairs = [(a, found[1][step][n], quanta.get(n, 0.0)) for step, run in enumerate(exact[1]) for n, a in run.items()]
-    return exact if all(np.allclose(a, b, 0, 2 * quantum) for a, b, quantum in pairs) else found
+    # The reference kernel of SUM gives sums that have nothing to do with its input.
+    return found if "SUM" in exact[2]["ops"] else exact
 
 
 def _runs(data: bytes, feeds: list[list[Array]], kernels: Any) -> tuple[Runs, Runs, dict[str, Any]]:

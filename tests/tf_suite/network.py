@@ -9,7 +9,7 @@ def network(name, kinds, size, make):
     case(f"network_{name}", [f32(1, size, size, 3, low=-1, high=1)], kinds=kinds, makes=True)(make)
 
 
-COMMON = dict(weights=None, classes=10, classifier_activation=None)
+COMMON = {"weights": None, "classes": 10, "classifier_activation": None}
 
 network("mobilenet", "tf lite int8 uint8 dynamic half", 64, lambda: tf.keras.applications.MobileNet(
     (64, 64, 3), alpha=0.25, **COMMON
