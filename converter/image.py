@@ -12,6 +12,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
+_LONGEST = 1 << 20
 Array = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -74,7 +75,7 @@ def resize_nearest(
     known = size if not isinstance(size, Value) else constant(size).reshape(-1).tolist() if size.is_const else None
     places = []
     for d, out in zip(dims[1:3], known or (), strict=False):
-        if isinstance(d, int) and d and out > 0:
+        if isinstance(d, int) and d and 0 < out <= _LONGEST:
             places.append(nearest_places(d, int(out), align_corners, half_pixel_centers))
     uneven = any(len(p) % d or not np.array_equal(p, np.arange(len(p)) // max(len(p) // d, 1))
                  for p, d in zip(places, dims[1:3], strict=False) if isinstance(d, int))  # fmt: skip

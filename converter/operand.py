@@ -12,6 +12,8 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, LazyBlob, TensorType, Value
 from minnow.schema.ops import Builder
 
+_MOST = 1 << 27
+
 
 def is_known(value: Value) -> bool:
     """The numbers of the operand are constant, or there are none."""
@@ -44,6 +46,13 @@ def rank(value: Value, what: str) -> int:
     if value.type.rank is None:
         raise UnsupportedError(f"the rank of {what} must be known", hint="give the input shapes with `--input`")
     return value.type.rank
+
+
+def bounded(count: int, what: str) -> int:
+    """A number of elements that are made while a file is read, if it is none that only a damaged file asks for."""
+    if not 0 <= count <= _MOST:
+        raise ModelError(f"{what} has {count} elements")
+    return count
 
 
 def static_dim(type: TensorType, axis: int, what: str) -> int:

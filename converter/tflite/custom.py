@@ -9,7 +9,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from minnow.converter import channel_last
-from minnow.converter.operand import extents, static_dim, turned
+from minnow.converter.operand import bounded, extents, static_dim, turned
 from minnow.converter.tflite.frontend import Operation
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.neural import then
@@ -96,6 +96,7 @@ def _(b, x, places, *, node):
         size = (height * strides[0], width * strides[1])
     else:
         size = ((height - 1) * strides[0] + kernel[0], (width - 1) * strides[1] + kernel[1])
+    bounded(n * size[0] * size[1] * channels, "the result of MaxUnpooling2D")
     pixel = b.Cast(places, to=DType.I64)
     # Flat places in [N, H, W, C].
     image = np.arange(n).reshape(-1, 1, 1, 1) * (size[0] * size[1] * channels)

@@ -37,6 +37,7 @@ class Tensor:
         shape: with "?" for open extents.
         buffer: index into the buffers.
         variable: it keeps its numbers between runs.
+        details: kind of what else its quantization says.
     """
 
     name: str
@@ -48,10 +49,14 @@ class Tensor:
     quantization: Quantization | None
     where: str
     document: Document = field(repr=False)
+    details: int = 0
 
     @property
     def type(self) -> TensorType:
         """The declared type; complex ones are pairs of f32. Raises UnsupportedError where there is none like it."""
+        if self.details > tflite.QuantizationDetails.CustomQuantization:
+            # Scales of blocks are numbers of another tensor: newer files than the schema that is read here.
+            raise UnsupportedError("quantization in blocks is not supported", where=self.where)
         shape = (*self.shape, 2) if self.is_complex else self.shape
         return TensorType(dtype_of(self.code, self.where), shape)
 
@@ -253,9 +258,10 @@ class Document:
         if any(d < 0 for d in shape) or (signature and len(signature) != len(shape)):
             raise ModelError(f"the shape {shape} is invalid", where=where, why=f"its signature is {signature}")
         dims = tuple(UNKNOWN if s < 0 else d for s, d in zip(signature or shape, shape, strict=True))
-        code = int(tensor.Type())
-        return Tensor(name, code, dims, int(tensor.Buffer()), bool(tensor.IsVariable()), self._sparsity(tensor),
-                      self._quantization(tensor, code, len(shape), where), where, self)  # fmt: skip
+        code, buffer, variable = int(tensor.Type()), int(tensor.Buffer()), bool(tensor.IsVariable())
+        quantization = self._quantization(tensor, code, len(shape), where)
+        sparsity, details = self._sparsity(tensor), self._details(tensor)
+        return Tensor(name, code, dims, buffer, variable, sparsity, quantization, where, self, details)
 
     def _quantization(self, tensor: Any, code: int, rank: int, where: str) -> Quantization | None:
         q = tensor.Quantization()
@@ -263,6 +269,10 @@ class Document:
             return None
         scale, zero = self._numbers(q, "Scale"), self._numbers(q, "ZeroPoint", 8)
         return Quantization.read(code, scale, zero, int(q.QuantizedDimension()), rank, where)
+
+    def _details(self, tensor: Any) -> int:
+        q = tensor.Quantization()
+        return 0 if q is None else int(q.DetailsType())
 
     def _sparsity(self, tensor: Any) -> Sparsity | None:
         s = tensor.Sparsity()

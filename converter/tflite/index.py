@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import constant, extents, rank, regroup, static_dim, vector
+from minnow.converter.operand import bounded, constant, extents, rank, regroup, static_dim, vector
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.movement import wide
 from minnow.schema.errors import ModelError
@@ -156,6 +156,7 @@ def _(b, x, *, boundaries=()):
 @tflite.op("MATRIX_DIAG")
 def _(b, x):
     n = static_dim(x.type, -1, "the diagonal")
+    bounded(n * n, "a matrix")
     spread = b.Unsqueeze(x, axes=(rank(x, "the diagonal"),))
     zero = np.array(0, x.type.dtype.numpy)
     return b.Where(b.const(np.eye(n, dtype=bool)), spread, b.const(zero))
@@ -165,6 +166,7 @@ def _(b, x):
 def _(b, x, diagonal):
     rows, columns = (static_dim(x.type, i, "the matrix") for i in (-2, -1))
     least = min(rows, columns)
+    bounded(rows * columns, "a matrix")
     spread = b.Unsqueeze(diagonal, axes=(rank(diagonal, "the diagonal"),))
     if rows > least:
         ends = np.zeros((rank(spread, "the diagonal"), 2), np.int64)

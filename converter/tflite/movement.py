@@ -95,7 +95,7 @@ def _(b, x, *, num=0, axis=0, node):
 @tflite.op("SPLIT", moves=True)
 def _(b, axis, x, *, num_splits=0, node):
     at = int(constant(axis, "the axis of SPLIT").reshape(-1)[0])
-    n = num_splits or len(node.tensors_out)
+    n = _parts(num_splits, node)
     extent = (x.type.shape or ())[at] if x.type.shape else "?"
     if n == 1:
         return (x,)
@@ -107,9 +107,16 @@ def _(b, axis, x, *, num_splits=0, node):
     return b.Split(x, axis=at, sizes=(extent // n,) * n, n_outputs=n)
 
 
+def _parts(asked: int, node: Any) -> int:
+    """The number of parts, each of which is a result."""
+    if asked not in (0, len(node.tensors_out)):
+        raise ModelError(f"{asked} parts, and {len(node.tensors_out)} results")
+    return len(node.tensors_out)
+
+
 @tflite.op("SPLIT_V", moves=True)
 def _(b, x, sizes, axis, *, num_splits=0, node):
-    at, n = int(constant(axis, "the axis of SPLIT_V").reshape(-1)[0]), num_splits or len(node.tensors_out)
+    at, n = int(constant(axis, "the axis of SPLIT_V").reshape(-1)[0]), _parts(num_splits, node)
     whole = (x.type.shape or ())[at] if x.type.shape else "?"
     if not is_known(sizes):
         return b.Split(x, wide(b, sizes), axis=at, n_outputs=n)

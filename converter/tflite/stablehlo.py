@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import ints, rank
+from minnow.converter.operand import bounded, ints, rank
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.movement import wide
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -122,7 +122,9 @@ def _(b, x, *, broadcast_dimensions=(), node):
 def _(b, *, iota_dimension=0, node):
     declared = node.type_out()
     shape = declared.static_shape
-    steps = np.arange(shape[iota_dimension]).reshape([-1 if i == iota_dimension else 1 for i in range(len(shape))])
+    steps = np.arange(bounded(shape[iota_dimension], "STABLEHLO_IOTA")).reshape(
+        [-1 if i == iota_dimension else 1 for i in range(len(shape))]
+    )
     return b.Expand(b.const(steps.astype(declared.dtype.numpy)), np.array(shape, np.int64))
 
 

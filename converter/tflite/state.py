@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minnow.converter.operand import bounded
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, Model, State, TensorType, Value
@@ -60,6 +61,7 @@ class Variables:
         zero = 0 if tensor.quant is None else tensor.quant.zero[0]
         if not tensor.type.is_static:
             raise UnsupportedError("a variable of open shape", where=tensor.where)
+        bounded(tensor.type.count or 0, "a variable")
         self.initial.setdefault(key, np.full(tensor.type.static_shape, zero, tensor.type.dtype.numpy))
         return self.read(key, tensor.type)
 
@@ -100,6 +102,7 @@ class Variables:
         for key, param in frame.params.items():
             if not param.type.is_static:
                 raise UnsupportedError("a variable of open shape", where=f"tflite:{key}")
+            bounded(param.type.count or 0, "a variable")
             start = self.initial.get(key)
             if start is None:
                 start = np.zeros(param.type.static_shape, param.type.dtype.numpy)
@@ -159,6 +162,8 @@ def _(b, *, init_subgraph_index, node):
     if frame.params:
         raise UnsupportedError("CALL_ONCE reads variables")
     graph.outputs = [frame.values[key] for key in frame.assigned]
+    for value in graph.values():
+        bounded(value.type.count or 0, "what CALL_ONCE computes")
     for key, array in zip(frame.assigned, evaluate(graph, []), strict=True):
         variables.initial.setdefault(key, np.asarray(array))
     return ()

@@ -1,0 +1,204 @@
+"""Graphs of several TFLite operators: control flow, variables, complex numbers, MediaPipe's pairs of operators."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as fbs
+from tflite_one import by_litert, by_us
+
+F = np.float32
+
+
+class File:
+    """Puts a file together; tensors are numbers, in each subgraph from 0."""
+
+    def __init__(self) -> None:
+        self.model = fbs.ModelT()
+        self.model.version, self.model.buffers = 3, [fbs.BufferT()]
+        self.model.operatorCodes, self.model.subgraphs = [], []
+
+    def graph(self) -> Graph:
+        made = Graph(self)
+        self.model.subgraphs.append(made.it)
+        return made
+
+    def packed(self) -> bytes:
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+class Graph:
+    """One subgraph."""
+
+    def __init__(self, file: File) -> None:
+        self.file, self.it = file, fbs.SubGraphT()
+        self.it.tensors, self.it.operators, self.it.inputs, self.it.outputs = [], [], [], []
+
+    def tensor(self, kind: str = "FLOAT32", *shape: int, data: Any = None) -> int:
+        made = fbs.TensorT()
+        made.name, made.type = f"t{len(self.it.tensors)}".encode(), int(getattr(fbs.TensorType, kind))
+        made.shape = list(np.shape(data)) if data is not None else list(shape)
+        if data is not None:
+            buffer = fbs.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            made.buffer = len(self.file.model.buffers)
+            self.file.model.buffers.append(buffer)
+        self.it.tensors.append(made)
+        return len(self.it.tensors) - 1
+
+    def input(self, kind: str = "FLOAT32", *shape: int) -> int:
+        self.it.inputs.append(self.tensor(kind, *shape))
+        return int(self.it.inputs[-1])
+
+    def op(
+        self, name: str, inputs: list[int], *outputs: int, kind: str = "", custom: bytes = b"", **options: Any
+    ) -> int:
+        code, made = fbs.OperatorCodeT(), fbs.OperatorT()
+        code.builtinCode = int(getattr(fbs.BuiltinOperator, name, fbs.BuiltinOperator.CUSTOM))
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), 1
+        if code.builtinCode == fbs.BuiltinOperator.CUSTOM:
+            code.customCode, made.customOptions = name, np.frombuffer(custom, np.uint8)
+        made.opcodeIndex = len(self.file.model.operatorCodes)
+        self.file.model.operatorCodes.append(code)
+        made.inputs, made.outputs = inputs, list(outputs)
+        if kind:
+            table = getattr(fbs, f"{kind}T")()
+            for key, value in options.items():
+                assert hasattr(table, key), key
+                setattr(table, key, value)
+            made.builtinOptionsType, made.builtinOptions = int(getattr(fbs.BuiltinOptions, kind)), table
+        self.it.operators.append(made)
+        return outputs[0] if outputs else -1
+
+
+def same(content: bytes, inputs: list[Any], folder: Path, runs: int = 1) -> None:
+    want = by_litert(content, inputs, reference=False, runs=runs)
+    got = by_us(content, inputs, folder, runs=runs)
+    for w, g in zip(want, got, strict=True):
+        assert (w.dtype, w.shape) == (g.dtype, g.shape)
+        np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("times", [0, 1, 5])
+def test_while(times: int, tmp_path: Path) -> None:
+    file = File()
+    main, cond, body = file.graph(), file.graph(), file.graph()
+    count, x, w = main.input("INT32"), main.input("FLOAT32", 2, 3), main.tensor(data=np.full((2, 3), 0.5, F))
+    outs = [main.tensor("INT32"), main.tensor("FLOAT32", 2, 3), main.tensor("FLOAT32", 2, 3)]
+    main.op("WHILE", [count, x, w], *outs, kind="WhileOptions", condSubgraphIndex=1, bodySubgraphIndex=2)
+    main.it.outputs = outs[:2]
+    n, *_ = cond.input("INT32"), cond.input("FLOAT32", 2, 3), cond.input("FLOAT32", 2, 3)
+    yes = cond.tensor("BOOL")
+    cond.op("GREATER", [n, cond.tensor("INT32", data=np.array(0, np.int32))], yes)
+    cond.it.outputs = [yes]
+    n, y, v = body.input("INT32"), body.input("FLOAT32", 2, 3), body.input("FLOAT32", 2, 3)
+    less, more = body.tensor("INT32"), body.tensor("FLOAT32", 2, 3)
+    body.op("SUB", [n, body.tensor("INT32", data=np.array(1, np.int32))], less, kind="SubOptions")
+    body.op("MUL", [y, v], more, kind="MulOptions")
+    body.it.outputs = [less, more, v]
+    same(file.packed(), [np.array(times, np.int32), np.arange(6, dtype=F).reshape(2, 3)], tmp_path)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_if(chosen: bool, tmp_path: Path) -> None:
+    file = File()
+    main = file.graph()
+    cond, x, y = main.input("BOOL"), main.input("FLOAT32", 3), main.tensor("FLOAT32", 3)
+    main.op("IF", [cond, x], y, kind="IfOptions", thenSubgraphIndex=1, elseSubgraphIndex=2)
+    main.it.outputs = [y]
+    for op in ("EXP", "NEG"):
+        branch = file.graph()
+        branch.it.outputs = [branch.op(op, [branch.input("FLOAT32", 3)], branch.tensor("FLOAT32", 3))]
+    same(file.packed(), [np.array(chosen), np.array([1, -2, 3], F)], tmp_path)
+
+
+def variable(file: File, graph: Graph) -> int:
+    """A handle of the one variable of the file."""
+    return graph.op("VAR_HANDLE", [], graph.tensor("RESOURCE"), kind="VarHandleOptions", sharedName=b"v")
+
+
+def adding(file: File, first: bool) -> bytes:
+    """y = v += x; with `first` it is y = v, v += x."""
+    main, once = file.graph(), file.graph()
+    main.op("CALL_ONCE", [], kind="CallOnceOptions", initSubgraphIndex=1)
+    x, old, new = main.input("FLOAT32", 3), main.tensor("FLOAT32", 3), main.tensor("FLOAT32", 3)
+    at = variable(file, main)
+    main.op("READ_VARIABLE", [at], old, kind="ReadVariableOptions")
+    main.op("ADD", [old, x], new, kind="AddOptions")
+    main.op("ASSIGN_VARIABLE", [at, new], kind="AssignVariableOptions")
+    main.it.outputs = [old if first else new]
+    start = once.tensor(data=np.array([1, 2, 3], F))
+    once.op("ASSIGN_VARIABLE", [variable(file, once), start], kind="AssignVariableOptions")
+    return file.packed()
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("runs", [1, 3])
+def test_variables(first: bool, runs: int, tmp_path: Path) -> None:
+    same(adding(File(), first), [np.array([10, 20, 30], F)], tmp_path, runs)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_variables_in_branches(chosen: bool, tmp_path: Path) -> None:
+    file = File()
+    main, once, then, other = (file.graph() for _ in range(4))
+    main.op("CALL_ONCE", [], kind="CallOnceOptions", initSubgraphIndex=1)
+    cond, x, y = main.input("BOOL"), main.input("FLOAT32", 3), main.tensor("FLOAT32", 3)
+    main.op("IF", [cond, x], y, kind="IfOptions", thenSubgraphIndex=2, elseSubgraphIndex=3)
+    after = main.tensor("FLOAT32", 3)
+    main.op("READ_VARIABLE", [variable(file, main)], after, kind="ReadVariableOptions")
+    main.it.outputs = [y, after]
+    start = once.tensor(data=np.array([1, 2, 3], F))
+    once.op("ASSIGN_VARIABLE", [variable(file, once), start], kind="AssignVariableOptions")
+    v = then.input("FLOAT32", 3)
+    then.op("ASSIGN_VARIABLE", [variable(file, then), v], kind="AssignVariableOptions")
+    then.it.outputs = [then.op("NEG", [v], then.tensor("FLOAT32", 3))]
+    v, old = other.input("FLOAT32", 3), other.tensor("FLOAT32", 3)
+    other.op("READ_VARIABLE", [variable(file, other)], old, kind="ReadVariableOptions")
+    other.it.outputs = [other.op("ADD", [v, old], other.tensor("FLOAT32", 3), kind="AddOptions")]
+    same(file.packed(), [np.array(chosen), np.array([7, 8, 9], F)], tmp_path, 2)
+
+
+@pytest.mark.parametrize("length", [(1, 8), (4, 8), (8, 16), (2, 4)])
+def test_spectra(length: tuple[int, int], tmp_path: Path) -> None:
+    file = File()
+    main = file.graph()
+    x, n = main.input("FLOAT32", 2, 4, 8), main.tensor("INT32", data=np.array(length, np.int32))
+    y = main.tensor("COMPLEX64", 2, length[0], length[1] // 2 + 1)
+    main.op("RFFT2D", [x, n], y, kind="Rfft2dOptions")
+    for op in ("COMPLEX_ABS", "REAL", "IMAG"):
+        main.it.outputs.append(main.op(op, [y], main.tensor("FLOAT32", 2, length[0], length[1] // 2 + 1)))
+    same(file.packed(), [np.random.default_rng(0).normal(size=(2, 4, 8)).astype(F)], tmp_path)
+
+
+def test_pooling_and_back(tmp_path: Path) -> None:
+    """The largest elements, each put back to where it was, and 0 elsewhere."""
+    file = File()
+    main = file.graph()
+    x = main.input("FLOAT32", 2, 4, 6, 3)
+    y, at, back = (
+        main.tensor("FLOAT32", 2, 2, 3, 3),
+        main.tensor("FLOAT32", 2, 2, 3, 3),
+        main.tensor("FLOAT32", 2, 4, 6, 3),
+    )
+    options = struct.pack("<6i", 1, 2, 2, 2, 2, 0)
+    main.op("MaxPoolingWithArgmax2D", [x], y, at, custom=options)
+    main.op("MaxUnpooling2D", [y, at], back, custom=options)
+    main.it.outputs = [y, at, back]
+    given = np.random.default_rng(1).normal(size=(2, 4, 6, 3)).astype(F)
+    values, places, restored = by_us(file.packed(), [given], tmp_path)
+    windows = given.reshape(2, 2, 2, 3, 2, 3).transpose(0, 1, 3, 5, 2, 4).reshape(2, 2, 3, 3, 4)
+    largest = windows.max(-1)
+    np.testing.assert_array_equal(values, largest)
+    spread = np.repeat(np.repeat(largest, 2, 1), 2, 2)
+    np.testing.assert_array_equal(restored, np.where(given == spread, given, 0))
+    flat = given.reshape(2, 24, 3)
+    found = np.take_along_axis(flat, places.astype(np.int64).reshape(2, 6, 3), 1)
+    np.testing.assert_array_equal(found.reshape(largest.shape), largest)
