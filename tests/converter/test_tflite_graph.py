@@ -12,6 +12,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as fbs
 from tflite_one import by_litert, by_us
 
+from minnow.converter.base import read
+from minnow.optimizer.pipeline import optimize
+
 F = np.float32
 
 
@@ -202,3 +205,38 @@ def test_pooling_and_back(tmp_path: Path) -> None:
     flat = given.reshape(2, 24, 3)
     found = np.take_along_axis(flat, places.astype(np.int64).reshape(2, 6, 3), 1)
     np.testing.assert_array_equal(found.reshape(largest.shape), largest)
+
+
+@pytest.mark.parametrize(
+    ("pads", "crops", "depthwise", "fused"),
+    [
+        ([[2, 2], [3, 4]], [[0, 0], [0, 1]], False, True),
+        ([[2, 2], [3, 4]], [[0, 0], [0, 0]], True, True),
+        ([[0, 0], [0, 1]], [[0, 0], [0, 0]], False, True),
+        ([[0, 0], [0, 1]], [[1, 0], [0, 2]], False, False),
+    ],
+)
+def test_convolutions_over_blocks(pads: Any, crops: Any, depthwise: bool, fused: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    file = File()
+    main = file.graph()
+    x, block = main.input("FLOAT32", 1, 8, 11, 5), main.tensor("INT32", data=np.array([2, 3], np.int32))
+    ends, cut = (main.tensor("INT32", data=np.array(v, np.int32)) for v in (pads, crops))
+    blocks = main.tensor("FLOAT32", 6, 1, 1, 5)
+    main.op("SPACE_TO_BATCH_ND", [x, block, ends], blocks, kind="SpaceToBatchNDOptions")
+    weights = rng.normal(size=(1, 3, 3, 5) if depthwise else (7, 3, 3, 5)).astype(F)
+    outs = weights.shape[-1 if depthwise else 0]
+    w, bias = main.tensor(data=weights), main.tensor(data=rng.normal(size=outs).astype(F))
+    made = main.tensor("FLOAT32", 6, 1, 1, outs)
+    name, kind = ("DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions") if depthwise else ("CONV_2D", "Conv2DOptions")
+    more = {"depthMultiplier": 1} if depthwise else {}
+    main.op(
+        name, [blocks, w, bias], made, kind=kind, padding=1, strideW=1, strideH=1, fusedActivationFunction=1, **more
+    )
+    y = main.tensor("FLOAT32", 1, 1, 1, outs)
+    main.it.outputs = [main.op("BATCH_TO_SPACE_ND", [made, block, cut], y, kind="BatchToSpaceNDOptions")]
+    content = file.packed()
+    same(content, [rng.normal(size=(1, 8, 11, 5)).astype(F)], tmp_path)
+    model = read(tmp_path / "one.tflite")
+    optimize(model)
+    assert ({n.op for n in model.graph} <= {"Transpose", "Conv", "ConvertLayout", "Reshape"}) is fused
