@@ -70,19 +70,28 @@ class Body:
         return [self.operations[n] for n in self._sorted(needed, {p.node for p in have}) if n in needed]
 
     def reached(self, given: set[Port]) -> dict[str, None]:
-        """Names of the nodes that results and effects reach over data, in the order of the file."""
+        """Names of the nodes that results and effects reach over data, in the order of the file.
+
+        What a needed node only waits for is needed if it has an effect.
+        """
         arguments = set(self.arguments)
         needed: set[str] = set()
-        todo = [(port, "") for port in self.results] + [(Port(name), "") for name in self.effects]
+        awaited: set[str] = {port.node for port in given}
+        todo = [(port, "", False) for port in self.results] + [(Port(name), "", False) for name in self.effects]
         while todo:
-            port, reader = todo.pop()
+            port, reader, waits = todo.pop()
             name = port.node
-            if port in given or name in needed or name in arguments:
+            if port in given or name in needed or name in arguments or (waits and name in awaited):
                 continue
             if name not in self.operations:
+                if waits:
+                    continue
                 raise ModelError(f"there is no node '{name}'", where=reader or self.name, why="it is read")
-            needed.add(name)
-            todo += [(port, name) for port in self.operations[name].inputs]
+            operation = self.operations[name]
+            waits = waits and operation.op not in frontend.effects
+            (awaited if waits else needed).add(name)
+            todo += [(port, name, waits) for port in operation.inputs]
+            todo += [(Port(control), name, True) for control in operation.controls]
         return {n: None for n in self.operations if n in needed}
 
     def _sorted(self, roots: Mapping[str, None], given: set[str]) -> list[str]:

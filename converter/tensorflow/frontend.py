@@ -10,6 +10,7 @@ from typing import Any
 from minnow.converter.base import Description, Frontend, Mapping_, inspect_mapping
 from minnow.schema.ir import Model
 
+_SAVED = ("saved_model.pb", "saved_model.pbtxt")
 _TEXT = re.compile(rb"\s*(#[^\n]*\n\s*)*(node|library|versions)\s*:?\s*\{")
 
 
@@ -19,6 +20,7 @@ class TensorFlow(Frontend):
     Attributes:
         results: names of the outputs, of operators that have several.
         handles: operators that take and give what is no tensor (variables, lists of tensors, text).
+        variables: operators that are handed a variable itself, and not its numbers.
         effects: operators that run although nobody reads what they give.
         silent: operators that give nothing that a model could be run for.
         pairs: mappings of operators on complex numbers: tensors with a last axis of real and imaginary part.
@@ -26,13 +28,15 @@ class TensorFlow(Frontend):
 
     results: dict[str, tuple[str, ...]]
     handles: set[str]
+    variables: set[str]
     effects: set[str]
     silent: set[str]
     pairs: dict[str, Mapping_]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.results, self.handles, self.effects, self.silent, self.pairs = {}, set(), set(), set(), {}
+        self.results, self.pairs = {}, {}
+        self.handles, self.variables, self.effects, self.silent = set(), set(), set(), set()
 
     def op(
         self,
@@ -41,6 +45,7 @@ class TensorFlow(Frontend):
         until: int | None = None,
         outputs: tuple[str, ...] = (),
         handles: bool = False,
+        variables: bool = False,
         complex: bool = False,
         effect: bool = False,
         silent: bool = False,
@@ -50,6 +55,7 @@ class TensorFlow(Frontend):
         Args:
             outputs: their names where there are several, as TensorFlow's registry has them.
             handles: whether operands or results may be a `Handle`; all other operators get tensors only.
+            variables: whether it is handed a variable itself; all others get what it is at that place.
             complex: whether it translates complex numbers, too.
             effect: whether it runs although nobody reads what it gives.
             silent: whether it gives nothing that a model could be run for.
@@ -57,7 +63,8 @@ class TensorFlow(Frontend):
         for name in names:
             if outputs:
                 self.results[name] = outputs
-            for wanted, known in ((handles, self.handles), (effect, self.effects), (silent, self.silent)):
+            flags = ((handles or variables, self.handles), (variables, self.variables), (effect, self.effects))
+            for wanted, known in (*flags, (silent, self.silent)):
                 if wanted:
                     known.add(name)
 
@@ -79,7 +86,12 @@ class TensorFlow(Frontend):
 
 
 def _sniff(path: Path, head: bytes) -> bool:
-    """A GraphDef starts with its first node, which starts with its name or operator; so it does in text form."""
+    """A GraphDef starts with its first node, which starts with its name or operator; so it does in text form.
+
+    A SavedModel is a folder, or the file in it that starts with its version, 1, and the graphs.
+    """
+    if path.is_dir() or path.name.startswith("saved_model.pb"):
+        return any((path / name).is_file() for name in _SAVED) or path.name in _SAVED
     if _TEXT.match(head):
         return True
     if head[:1] != b"\x0a":
@@ -102,5 +114,7 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = TensorFlow("tensorflow", _sniff, _read, _describe, (".pb", ".pbtxt"), options=("cut_inputs", "cut_outputs"))
+frontend = TensorFlow(
+    "tensorflow", _sniff, _read, _describe, (".pb", ".pbtxt"), options=("cut_inputs", "cut_outputs", "signature")
+)
 """Mappings register with `@frontend.op(...)`, under the names of TensorFlow's own operators."""

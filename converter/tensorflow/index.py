@@ -199,11 +199,6 @@ def _(b, indices, shape, values, default, *, validate_indices=True):
     return b.ScatterND(table, places, values)
 
 
-@tf.op("ScatterUpdate", "ScatterAdd", "ScatterSub")
-def _(b, x, indices, updates, *, use_locking=True):
-    raise UnsupportedError("variables that a graph changes are not supported here", hint="freeze the graph")
-
-
 # ---- matrices of diagonals: every element comes from a place that is known when the model is converted
 
 

@@ -44,6 +44,11 @@ def _(b, x, *, out_type=DType.I32):
     return cast(b, b.Shape(x), out_type)
 
 
+@tf.op("VariableShape")
+def _(b, x, *, out_type=DType.I32):
+    return cast(b, b.Shape(x), out_type)
+
+
 @tf.op("ShapeN")
 def _(b, *xs, out_type=DType.I32):
     return tuple(cast(b, b.Shape(x), out_type) for x in xs)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from google.protobuf import text_format
 
 from minnow.converter.base import Unsupported
 from minnow.converter.extent import fix_inputs
 from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
 from minnow.converter.tensorflow.frontend import frontend
-from minnow.converter.tensorflow.message import GraphDef
-from minnow.converter.tensorflow.tensor import attribute_of
+from minnow.converter.tensorflow.source import Entry, Source, open_source
+from minnow.converter.tensorflow.state import Memory
+from minnow.converter.tensorflow.tensor import attribute_of, shape_of, type_of
 from minnow.converter.tensorflow.translator import Library, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
@@ -25,7 +23,6 @@ _NO_SCALARS = 21
 
 _INPUTS = ("Placeholder", "PlaceholderV2")
 _DEFAULTED = "PlaceholderWithDefault"
-_TEXT = re.compile(rb"^[\t\n\r -~]*$")
 # Where the operators say which type they read, and which one they give.
 _READS = ("SrcT", "T", "Tparams", "TI")
 _GIVES = ("dtype", "T", "Tparams", "DstT", "out_type", "output_type")
@@ -37,42 +34,76 @@ def read(
     batch: int | None = None,
     cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
+    signature: str = "",
 ) -> Model:
-    """Reads a frozen graph, binary or as text.
+    """Reads a frozen graph, binary or as text, or a SavedModel.
 
     Args:
-        path: the file.
+        path: the file or folder.
         inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
         cut_inputs: names of tensors ("node" or "node:1") that become inputs: what computes them is left out.
         cut_outputs: names of the tensors that the model gives; by default what no node reads.
+        signature: the entry point of a SavedModel.
 
     Raises:
-        FormatError: not a GraphDef. ModelError: invalid. UnsupportedError: with all unknown operators.
-        UsageError: names of tensors or inputs that there are not.
+        FormatError: no TensorFlow model. ModelError: invalid. UnsupportedError: with all unknown operators.
+        UsageError: names of tensors, inputs or signatures that there are not.
     """
-    proto = parse(path)
-    body = graph_body(proto.node, "main")
-    version = proto.versions.producer or proto.version
-    cuts = [_asked(name, body) for name in cut_inputs]
-    asked = [_asked(name, body) for name in cut_outputs]
-    body.results = asked or _unread(body, path)
+    source = open_source(path, signature)
+    if signature and not source.signatures:
+        raise UsageError("the model has no signatures", where=str(path))
+    shapes = {str(port_of(k)): tuple(v) for k, v in (inputs or {}).items()}
+    kept: set[str] = set()
+    while True:
+        # Which variables the model changes shows only when it is translated: then they are no constants, once more.
+        memory = Memory(source.load, kept)
+        try:
+            model = _read(source, memory, shapes, batch, cut_inputs, cut_outputs)
+        except (ModelError, UnsupportedError):
+            if memory.assigned <= kept:
+                raise
+        else:
+            if memory.assigned <= kept:
+                return model
+        kept |= memory.assigned
+
+
+def _read(
+    source: Source,
+    memory: Memory,
+    shapes: Mapping[str, Sequence[Dim]],
+    batch: int | None,
+    cut_inputs: Sequence[str],
+    cut_outputs: Sequence[str],
+) -> Model:
+    body = graph_body(source.graph.node, "main")
     unsupported = Unsupported()
-    translator = Translator(str(path), Library(proto.library.function), unsupported, version)
-    types = _input_types(body, cuts, translator, {str(port_of(k)): tuple(v) for k, v in (inputs or {}).items()}, batch)
+    translator = Translator(source.where, Library(source.graph.library.function), unsupported, source.version, memory)
+    names = {_port(e, body, source): e.name for e in source.inputs or ()}
+    aliases = {e.name: _port(e, body, source) for e in (*(source.inputs or ()), *(source.outputs or ()))}
+    cuts = [_asked(name, body, aliases) for name in cut_inputs]
+    asked = [(name, _asked(name, body, aliases)) for name in cut_outputs]
+    declared = [(e.name, aliases[e.name]) for e in source.outputs or ()]
+    body.results = [port for _, port in asked or declared] or _unread(body, source.where)
+    types = _input_types(body, cuts, translator, source, names, shapes, batch)
     graph = Graph("main")
-    given: dict[Port, Any] = {port: graph.add_param(type, str(port)) for port, type in types.items()}
+    given: dict[Port, Any] = {port: graph.add_param(type, names.get(port, str(port))) for port, type in types.items()}
     translator.check(body, given)
-    outputs = translator.graph(body, graph, given, widen=not asked)
-    unsupported.raise_if_any(str(path))
-    return finish(graph, outputs, path)
+    outputs = translator.graph(body, graph, given, widen=not asked and not declared)
+    unsupported.raise_if_any(source.where)
+    if declared and not asked:
+        outputs = [(name, value) for (name, _), (_, value) in zip(declared, outputs, strict=True)]
+    model = finish(graph, outputs, source.where)
+    memory.finish(model, translator.view)
+    return model
 
 
-def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], path: Path) -> Model:
+def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], where: str) -> Model:
     """The model of a translated graph. Raises UnsupportedError where an output is no tensor."""
     for name, value in outputs:
         if not isinstance(value, Value):
-            raise UnsupportedError(f"the output '{name}' is {value.kind}, not a tensor", where=str(path))
+            raise UnsupportedError(f"the output '{name}' is {value.kind}, not a tensor", where=where)
     graph.outputs = [value for _, value in outputs]
     model = Model(graph, source="tensorflow")
     model.inputs = [(v.name, v.type) for v in graph.params]
@@ -80,28 +111,16 @@ def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], path: Path) -> Mode
     return model
 
 
-def parse(path: Path) -> Any:
-    """The file as a GraphDef. Raises FormatError when it is none."""
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
-    hint = "a frozen graph is needed, as `convert_variables_to_constants_v2` makes it"
-    try:
-        if _TEXT.match(data[:256]):
-            proto = text_format.Parse(data.decode(), GraphDef(), allow_unknown_field=True)
-        else:
-            proto = GraphDef.FromString(data)
-        for node in proto.node:
-            node.name, node.op, *node.input  # noqa: B018  (text that is not UTF-8 may show itself here only)
-    except Exception as e:  # noqa: BLE001  (protobuf's parsers raise classes of their own, other ones in each version)
-        raise FormatError("not a TensorFlow graph, or damaged", where=str(path), why=str(e)[:200], hint=hint) from None
-    if not proto.node:
-        raise FormatError("the file holds no graph", where=str(path), why="it has no nodes", hint=hint)
-    return proto
+def _port(entry: Entry, body: Body, source: Source) -> Port:
+    port = port_of(entry.tensor)
+    if port.node not in body.operations:
+        raise ModelError(f"'{entry.name}' is '{entry.tensor}', which there is not", where=source.where)
+    return port
 
 
-def _asked(name: str, body: Body) -> Port:
+def _asked(name: str, body: Body, aliases: Mapping[str, Port]) -> Port:
+    if name in aliases:
+        return aliases[name]
     port = port_of(name.removeprefix("^"))
     if port.node not in body.operations:
         near = [n for n in body.operations if n.rpartition("/")[2] == port.node.rpartition("/")[2]]
@@ -109,42 +128,63 @@ def _asked(name: str, body: Body) -> Port:
     return port
 
 
-def _unread(body: Body, path: Path) -> list[Port]:
+def _unread(body: Body, where: str) -> list[Port]:
     """The outputs of a graph that does not name them: the nodes that nobody reads, if they compute anything."""
     read = {port.node for operation in body.operations.values() for port in operation.inputs}
     quiet = {"Const", "HostConst", *_INPUTS, _DEFAULTED, *frontend.silent}
     found = [Port(n) for n, operation in body.operations.items() if n not in read and operation.op not in quiet]
     if not found:
-        raise ModelError("the graph has no outputs", where=str(path), hint="name them by `--outputs`")
+        raise ModelError("the graph has no outputs", where=where, hint="name them by `--outputs`")
     return found
 
 
 def _input_types(
-    body: Body, cuts: Sequence[Port], translator: Translator, shapes: Mapping[str, Sequence[Dim]], batch: int | None
+    body: Body,
+    cuts: Sequence[Port],
+    translator: Translator,
+    source: Source,
+    names: Mapping[Port, str],
+    shapes: Mapping[str, Sequence[Dim]],
+    batch: int | None,
 ) -> dict[Port, TensorType]:
-    """Types of the parameters: of tensors that are cut first, then of the placeholders that are reached."""
+    """Types of the parameters: of tensors that are cut first, then of the declared, and of the placeholders reached."""
     types: dict[Port, TensorType] = {}
     for port in cuts:
         types[port] = _type_of_cut(port, body, translator)
-    reached = body.reached(set(cuts))
+    for entry, port in zip(source.inputs or (), names, strict=True):
+        if port not in types and (not cuts or port.node in body.reached(set(cuts))):
+            types[port] = _type_of_entry(entry, translator)
+    reached = [n for n in body.reached(set(types)) if Port(n) not in types]
     placeholders = [n for n in reached if body.operations[n].op in _INPUTS]
-    if not placeholders and not cuts:
+    if not placeholders and not types:
         placeholders = [n for n in reached if body.operations[n].op == _DEFAULTED]
     for name in placeholders:
         types.setdefault(Port(name), _declared(name, body, translator))
-    fixed = fix_inputs({str(p): t for p, t in types.items()}, shapes, batch)
-    return {port: fixed[str(port)] for port in types}
+    called = {port: names.get(port, str(port)) for port in types}
+    fixed = fix_inputs({called[p]: t for p, t in types.items()}, shapes, batch)
+    return {port: fixed[called[port]] for port in types}
+
+
+def _type_of_entry(entry: Entry, translator: Translator) -> TensorType:
+    dtype = type_of(entry.info.dtype)
+    if not isinstance(dtype, DType):
+        raise _no_numbers(entry.name, dtype, translator)
+    return TensorType(dtype, shape_of(entry.info.tensor_shape))
+
+
+def _no_numbers(name: str, dtype: Any, translator: Translator) -> UnsupportedError:
+    return UnsupportedError(
+        f"the input '{name}' is of {dtype}",
+        where=translator.where,
+        hint="cut the model where its input has become numbers: `--inputs NAME`",
+    )
 
 
 def _declared(name: str, body: Body, translator: Translator) -> TensorType:
     attrs = translator.attributes(body.operations[name], body)
     dtype, shape = attrs.get("dtype"), attrs.get("shape")
     if not isinstance(dtype, DType):
-        raise UnsupportedError(
-            f"the input '{name}' is of {dtype}",
-            where=translator.where,
-            hint="cut the model where its input has become numbers: `--inputs NAME`",
-        )
+        raise _no_numbers(name, dtype, translator)
     if shape == () and translator.version <= _NO_SCALARS:
         shape = None
     return TensorType(dtype, shape)
@@ -173,7 +213,9 @@ def _type_of_cut(port: Port, body: Body, translator: Translator) -> TensorType:
 def _computed_type(port: Port, body: Body, translator: Translator) -> TensorType | None:
     """The type that translating everything before a tensor gives it, in a graph that is thrown away."""
     trial = Body(body.name, [], body.operations, [port])
-    scratch = Translator(translator.where, translator.library, Unsupported(), translator.version)
+    scratch = Translator(
+        translator.where, translator.library, Unsupported(), translator.version, Memory(translator.memory.load)
+    )
     graph = Graph("trial")
     try:
         given: dict[Port, Any] = {

@@ -40,12 +40,6 @@ tf.refuse(
 )  # fmt: skip
 
 tf.refuse(
-    "Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub", "TemporaryVariable",
-    why="the graph is not frozen: the numbers of its variables are in other files",
-    hint="freeze it with `convert_variables_to_constants_v2`, or convert the SavedModel",
-)  # fmt: skip
-
-tf.refuse(
     "ApplyGradientDescent", "ApplyMomentum", "ApplyAdam", "ApplyAdagrad", "ApplyRMSProp", "ApplyFtrl",
     "ResourceApplyAdam", "ResourceApplyGradientDescent", "ResourceApplyMomentum", "ResourceApplyKerasMomentum",
     "ResourceApplyRMSProp", "ResourceApplyAdagrad", "SparseApplyAdagrad", "Conv2DBackpropFilter",

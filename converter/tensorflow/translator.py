@@ -10,6 +10,7 @@ from minnow.converter.base import Call, Mapping_, Unsupported
 from minnow.converter.tensorflow.body import Body, Operation, Port, function_body
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.handle import Handle
+from minnow.converter.tensorflow.state import Memory, Variable, View
 from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
@@ -93,14 +94,25 @@ class Translator:
     Attributes:
         where: the file, for messages.
         version: of the program that wrote the graph, in TensorFlow's count.
+        memory: what its variables are.
+        view: how the variables stand at the end of the main graph.
         frames: the graphs that are being made, the innermost last.
     """
 
-    def __init__(self, where: str, library: Library, unsupported: Unsupported, version: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        where: str,
+        library: Library,
+        unsupported: Unsupported,
+        version: int = 1 << 30,
+        memory: Memory | None = None,
+    ) -> None:
         self.where = where
         self.library = library
         self.unsupported = unsupported
         self.version = version
+        self.memory = memory or Memory()
+        self.view = View(Graph("main"))
         self.frames: list[Frame] = []
         self._scopes: list[Scope] = []
 
@@ -118,17 +130,18 @@ class Translator:
         self.frames.append(Frame(graph))
         scope = self._enter(body, given, "")
         try:
-            self._nodes(scope)
-            results: list[tuple[str, Value | Handle]] = []
-            for port in body.results:
-                ports = [port]
-                if widen:
-                    ports += sorted(p for p in scope.values if p.node == port.node and p.output > port.output)
-                try:
-                    results += [(str(p), self._value(p, scope)) for p in ports]
-                except MissingError:
-                    continue
-            return results
+            with self.memory.inside(graph) as self.view:
+                self._nodes(scope)
+                results: list[tuple[str, Value | Handle]] = []
+                for port in body.results:
+                    ports = [port]
+                    if widen:
+                        ports += sorted(p for p in scope.values if p.node == port.node and p.output > port.output)
+                    try:
+                        results += [(str(p), self._operand(p, "", scope, self.where)) for p in ports]
+                    except MissingError:
+                        continue
+                return results
         finally:
             self._scopes.pop()
             self.frames.pop()
@@ -160,14 +173,19 @@ class Translator:
         prefix = self._scopes[-1].prefix if self._scopes else ""
         frame = Frame(graph)
         self.frames.append(frame)
-        scope = self._enter(body, given, prefix)
-        try:
-            self._nodes(scope)
-            results = [self._value(port, scope) for port in body.results]
-        finally:
-            self._scopes.pop()
-            self.frames.pop()
-        return graph, results, list(frame.captured)
+        with self.memory.inside(graph) as view:
+            scope = self._enter(body, given, prefix)
+            try:
+                self._nodes(scope)
+                results = [self._value(port, scope) for port in body.results]
+            finally:
+                self._scopes.pop()
+                self.frames.pop()
+        if view.assigned:
+            what = ", ".join(view.assigned)
+            raise UnsupportedError("variables that change in a branch or a loop are not supported", why=what)
+        graph.params = [p for p in graph.params if p not in view.params.values()] + [*view.params.values()]
+        return graph, results, [*frame.captured, *(self.memory.read(key) for key in view.params)]
 
     def inline(
         self, function: Any, arguments: Sequence[Value | Handle], attrs: Mapping[str, Any], name: str
@@ -243,11 +261,7 @@ class Translator:
         mapping = self._mapping(operation, attrs)
         if mapping is None:
             raise MissingError  # `check` has put it on the list
-        inputs: list[Any] = [self._value(port, scope, origin) for port in operation.inputs]
-        if operation.op not in frontend.handles:
-            for value in inputs:
-                if isinstance(value, Handle):
-                    raise UnsupportedError(f"{operation.op} of {value.kind} is not supported", where=origin)
+        inputs: list[Any] = [self._operand(port, operation.op, scope, origin) for port in operation.inputs]
         graph = self.frames[-1].graph
         n = len(frontend.results.get(operation.op, ())) if used == 0 else used
         call = Call(operation.op, name, origin, 1, max(n, 1), (), self)
@@ -269,6 +283,16 @@ class Translator:
                 raise UnsupportedError(f"output {i} of {operation.op} is not supported", where=origin)
         _complete(results, attrs)
         return results
+
+    def _operand(self, port: Port, op: str, scope: Scope, origin: str) -> Value | Handle:
+        """What an operator (or, without a name, the caller) is handed: of variables what they are at this place."""
+        value = self._value(port, scope, origin)
+        takes_handles = op in frontend.handles
+        if isinstance(value, Variable) and op not in frontend.variables and (value.by_reference or not takes_handles):
+            return self.memory.read(value.key)
+        if isinstance(value, Handle) and not takes_handles and op:
+            raise UnsupportedError(f"{op} of {value.kind} is not supported", where=origin)
+        return value
 
     def _mapping(self, operation: Operation, attrs: Mapping[str, Any]) -> Mapping_ | None:
         if _is_complex(attrs):

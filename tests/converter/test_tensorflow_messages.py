@@ -16,6 +16,7 @@ PLACES = [
     "core.framework.variable_pb2",
     "core.protobuf.saved_model_pb2",
     "core.protobuf.tensor_bundle_pb2",
+    "core.protobuf.trackable_object_graph_pb2",
 ]
 
 
