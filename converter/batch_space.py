@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minnow.converter.dilation import dilated_conv
 from minnow.converter.operand import constant, extents, regroup
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
@@ -69,15 +68,8 @@ def _padded(b: Builder, x: Value, paddings: Value, m: int, fill: object) -> Valu
 
 
 def batch_to_space(b: Builder, x: Value, block: Value | Sequence[int], crops: Value) -> Value:
-    """Undoes `space_to_batch`: images of the batch become places in blocks; `crops`[axes, 2] is cut off.
-
-    A convolution between the two is one with dilations, and nothing else is left.
-    """
+    """Undoes `space_to_batch`: images of the batch become places in blocks; `crops`[axes, 2] is cut off."""
     sizes = _blocks(block)
-    if crops.data is not None:
-        cut = constant(crops).astype(np.int64).reshape(-1, 2)
-        if len(cut) == len(sizes) and (y := dilated_conv(b, x, sizes, cut)) is not None:
-            return y
     m, count = len(sizes), int(np.prod(sizes))
     n, *rest = extents(b, x, "the input of BatchToSpace")
     inner = _divided(b, n, count)
