@@ -82,7 +82,12 @@ def fitted(y: Array, q: Quantization, limits: tuple[int, int] | None = None) -> 
 
 
 def look_up(b: Builder, x: Value, table: Array) -> Value:
-    """A function of quanta as the table of its values."""
+    """A function of quanta as the table of its values; a function of a function is one."""
+    maker = x.producer
+    if maker is not None and maker.op == "LookUp" and (inner := maker.input(1).array) is not None:
+        kind: Any = inner.dtype
+        lowest = int(np.iinfo(kind).min)
+        return b.LookUp(maker.input(0), table[inner.astype(np.int64) - lowest])
     return b.LookUp(x, table)
 
 

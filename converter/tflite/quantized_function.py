@@ -26,7 +26,6 @@ from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.quantization import Quantization
 from minnow.converter.tflite.quantized_math import alike
 from minnow.schema.ir import DType
-from minnow.schema.ops.fixed_point import divided
 
 Array = np.ndarray[Any, Any]
 
@@ -205,6 +204,12 @@ def _short_product(a: Array, factor: int) -> Array:
     return np.minimum((a * factor + (1 << 14)) >> 15, 32767)
 
 
+def _short_divided(x: Array, exponent: int) -> Array:
+    """16-bit numbers divided by a power of two, halves away from zero; its mask has no more bits than they have."""
+    mask = np.int64(np.array((1 << exponent) - 1).astype(np.int16))
+    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
+
+
 @tflite.quantized("HARD_SWISH")
 def _(b, x, *, node):
     old, new = node.quant(0), node.quant_out()
@@ -231,8 +236,8 @@ def _hard_swish(old: Quantization, new: Quantization) -> Array:
     if gate_exponent > 0:
         gate = saturated(gate << 1)
     elif gate_exponent < 0:
-        gate = divided(gate, -gate_exponent)
+        gate = _short_divided(gate, -gate_exponent)
     gate = (gate + (1 << 15)) >> 1
     product = gate * result
     y = np.where(product < 0, -(-product >> 15), product >> 15)
-    return fitted(divided(y, max(-exponent, 0)) + zero_of(new), new)
+    return fitted(_short_divided(y, max(-exponent, 0)) + zero_of(new), new)

@@ -43,6 +43,8 @@ def _(b, x, size, *, align_corners=False, half_pixel_centers=False, node):
     pairs = list(zip((1, 2), shape[1:3], ints(size), strict=True))
     if not all(n and out for _, n, out in pairs):
         return NotImplemented
+    if all(n == out for _, n, out in pairs):
+        return x  # half pixels or not, each place is itself
     way = _resampled_floats if q.dtype is DType.U8 else _resampled_integers
     return way(b, x, [(axis, *_places(n, out, align_corners, half_pixel_centers, q.dtype is DType.U8))
                       for axis, n, out in pairs], q)  # fmt: skip

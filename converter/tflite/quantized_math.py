@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,36 @@ from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.folding import fold
 
 
 def alike(*quants: Quantization | None) -> bool:
     """All are quantized, to one type, with one scale each."""
     known = [q for q in quants if q is not None]
     return len(known) == len(quants) and len({q.dtype for q in known}) == 1 and not any(q.per_axis for q in known)
+
+
+def _is_single(number: np.ndarray[Any, Any], x: Value) -> bool:
+    """The constant is one number, and does not change the shape of x."""
+    if x.type.shape is None or number.size == 0 or number.ndim > len(x.type.shape):
+        return False
+    fits = all(d in (1, e) for d, e in zip(number.shape[::-1], x.type.shape[::-1], strict=False))
+    return fits and bool((number == number.flat[0]).all())
+
+
+def _as_table(b: Builder, x: Value, y: Value, q: Quantization, compute: Callable[[Value, Value], Value]) -> Value:
+    """A function of two operands of 8 bits; of one, where the other one is a single number."""
+    for i, (v, other) in enumerate(((x, y), (y, x))):
+        number = other.array
+        if q.dtype is DType.I16 or number is None or not _is_single(number, v):
+            continue
+        # Computed once, of all the quanta that there are, in the same steps.
+        low = 0 if q.dtype is DType.U8 else -128
+        both = [b.const(np.arange(low, low + 256).astype(number.dtype)), b.const(number.flat[0])]
+        (made,) = fold(b.graph, b.made, [compute(*(both if i == 0 else both[::-1]))])
+        if made is not None and made.array is not None:
+            return look_up(b, v, made.array)
+    return compute(x, y)
 
 
 def _addend(b: Builder, x: Value, q: Quantization, left: int, factor: float, sign: int = 1) -> Value:
@@ -58,8 +83,12 @@ def _sum(name: str, sign: int) -> None:
         left = 15 if q.dtype is DType.I16 else 20
         sx, sy, s = (float(scale_of(v)) for v in (qx, qy, q))
         twice = 2 * max(sx, sy)
-        total = b.Add(_addend(b, x, qx, left, sx / twice), _addend(b, y, qy, left, sy / twice, sign))
-        return requantized(b, total, twice / ((1 << left) * s), q, limits)
+
+        def compute(u: Value, v: Value) -> Value:
+            total = b.Add(_addend(b, u, qx, left, sx / twice), _addend(b, v, qy, left, sy / twice, sign))
+            return requantized(b, total, twice / ((1 << left) * s), q, limits)
+
+        return _as_table(b, x, y, q, compute)
 
 
 _sum("ADD", 1)
@@ -86,8 +115,12 @@ def _(b, x, y, *, fused_activation_function="NONE", node):
     if not alike(qx, qy) or q is None or q.per_axis:
         return NotImplemented
     factor = float(np.float32(scale_of(qx) * scale_of(qy)) / scale_of(q))
-    product = b.Mul(wide(b, x, qx), wide(b, y, qy))
-    return requantized(b, product, factor, q, limits_of(q, fused_activation_function))
+    limits = limits_of(q, fused_activation_function)
+
+    def compute(u: Value, v: Value) -> Value:
+        return requantized(b, b.Mul(wide(b, u, qx), wide(b, v, qy)), factor, q, limits)
+
+    return _as_table(b, x, y, qx, compute)
 
 
 @tflite.quantized("SQUARED_DIFFERENCE")
@@ -142,6 +175,12 @@ def rescaled(b: Builder, x: Value, old: Quantization, new: Quantization, limits:
 @tflite.quantized("QUANTIZE")
 def _(b, x, *, node):
     old, new = node.quant(0), node.quant_out()
+    maker = x.producer
+    if maker is not None and maker.op == "Cast" and new is not None and not new.per_axis:
+        numbers = maker.input(0)  # whole ones, which stand for themselves
+        if numbers.type.dtype in (DType.I8, DType.U8):
+            every = np.arange(256) - (0 if numbers.type.dtype is DType.U8 else 128)
+            return look_up(b, numbers, new.quanta(every.astype(np.float32)))
     if x.type.dtype.is_float or old is None or new is None or old.per_axis or new.per_axis:
         return NotImplemented
     if old.dtype is DType.I32 and zero_of(old):

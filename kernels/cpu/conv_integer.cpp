@@ -163,6 +163,25 @@ class ConvInteger final : public Kernel {
       for (int64_t c = 0; c < own; ++c)
         offset_[static_cast<size_t>(k * own + c)] = c * plane_ + phase * (phase_[0] * phase_[1] * phase_[2]) + at;
     }
+    // Without strides and padding the image is the only phase.
+    whole_ = phases == 1 && phase_ == in_;
+    for (size_t i = 0; i < 3; ++i) whole_ = whole_ && window_.begin[i] == 0 && window_.stride[i] == 1;
+    lines_.clear();
+    for (int64_t z = 0; z < in_[0]; ++z) {
+      for (int64_t y = 0; y < in_[1]; ++y) {
+        const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
+        int64_t phase = 0, line = 0;
+        bool used = true;
+        for (size_t i = 0; i < 2; ++i) {
+          const int64_t s = window_.stride[i];
+          used = used && at[i] % s < used_[i] && at[i] / s < phase_[i];
+          phase = phase * used_[i] + at[i] % s;
+          line = line * phase_[i] + at[i] / s;
+        }
+        const int64_t place = phase * used_[2] * (phase_[0] * phase_[1] * phase_[2]) + line * phase_[2];
+        lines_.push_back(used ? place : -1);
+      }
+    }
   }
 
   // The phases of some channels that share lanes (of one channel for depthwise), padding being zero points.
@@ -178,7 +197,6 @@ class ConvInteger final : public Kernel {
     const uint8_t* from = x.as<uint8_t>() + first * size;
     uint32_t padding =
         is_depthwise() ? 0 : static_cast<uint32_t>(zero) * (integer_group() == 4 ? 0x01010101u : 0x10001u);
-    std::fill(to, to + plane_, padding);
     const auto convert = [&](int64_t pixel, int64_t n, uint32_t* lanes) {
       const uint8_t* pixels = from + pixel;
       if (is_depthwise()) return widen_lanes(pixels, n, flip, zero, reinterpret_cast<int32_t*>(lanes));
@@ -186,29 +204,25 @@ class ConvInteger final : public Kernel {
       for (int64_t c = 0; c < channels; ++c) rows[c] = pixels + c * size;
       pack_right(rows, n, flip, lanes);
     };
+    if (whole_) return convert(0, size, to);
+    std::fill(to, to + plane_, padding);
     alignas(64) uint32_t part[kPart];
     const int64_t stride = window_.stride[2];
     // Short lines are converted some at a time: they would leave vectors half empty.
-    const int64_t joined = in_[2] % 16 != 0 || stride != 1 ? std::max<int64_t>(1, kPart / in_[2]) : 1;
+    const bool fits = in_[2] % 16 == 0 && stride == 1;
+    const int64_t joined = fits ? 1 : std::max<int64_t>(1, kPart / std::max<int64_t>(in_[2], 1));
     for (int64_t z = 0; z < in_[0]; ++z) {
-      for (int64_t y = 0; y < in_[1]; ++y) {
+      for (int64_t y = 0, held = -1; y < in_[1]; ++y) {
+        held = held + 1 < joined ? held + 1 : 0;
         const int64_t pixel = (z * in_[1] + y) * in_[2];
-        if (joined > 1 && y % joined == 0) convert(pixel, std::min(joined, in_[1] - y) * in_[2], part);
-        const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
-        int64_t phase = 0, line = 0;
-        bool used = true;
-        for (size_t i = 0; i < 2; ++i) {
-          const int64_t s = window_.stride[i];
-          used = used && at[i] % s < used_[i] && at[i] / s < phase_[i];
-          phase = phase * used_[i] + at[i] % s;
-          line = line * phase_[i] + at[i] / s;
-        }
-        if (!used) continue;
-        uint32_t* row = to + phase * used_[2] * (phase_[0] * phase_[1] * phase_[2]) + line * phase_[2];
+        if (joined > 1 && (y == 0 || held == 0)) convert(pixel, std::min(joined, in_[1] - y) * in_[2], part);
+        const int64_t line = lines_[static_cast<size_t>(z * in_[1] + y)];
+        if (line < 0) continue;
+        uint32_t* row = to + line;
         for (int64_t i = 0; i < in_[2]; i += kPart) {
           const int64_t n = std::min({kPart, in_[2] - i, phase_[2] * stride - window_.begin[2] - i});
           if (n <= 0) break;
-          const uint32_t* lanes = joined > 1 ? part + y % joined * in_[2] : part;
+          const uint32_t* lanes = joined > 1 ? part + held * in_[2] : part;
           uint32_t* place = row + window_.begin[2] + i;
           if (joined == 1) convert(pixel + i, n, stride == 1 ? place : part);
           if (stride != 1)
@@ -371,11 +385,12 @@ class ConvInteger final : public Kernel {
   const Attrs* attrs_ = nullptr;
   Window window_;
   std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
-  std::vector<int64_t> offset_;
+  std::vector<int64_t> offset_, lines_;  // of taps in a phase; of lines of the image in a plane, -1 for unused ones
   std::vector<uint32_t> weights_;
   int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
   int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one
-  int64_t image_ = 0;               // lanes of all, or of those that threads work on
+  bool whole_ = false;
+  int64_t image_ = 0;  // lanes of all, or of those that threads work on
   int threads_ = 1;
 };
 

@@ -48,10 +48,25 @@ HWY_INLINE V32 scaled(V32 x, const Shifts& s) {
   return hn::Sub(hn::Shr(y, s.right), hn::VecFromMask(D32(), up));
 }
 
-// A row as bytes, or as i32. Parameters step along, or are one number.
+// The first n bytes of a vector.
+HWY_INLINE void put_bytes(const uint8_t* from, int64_t n, uint8_t* to) {
+  if (n & 8) {
+    std::memcpy(to, from, 8);
+    to += 8;
+    from += 8;
+  }
+  if (n & 4) {
+    std::memcpy(to, from, 4);
+    to += 4;
+    from += 4;
+  }
+  for (int64_t i = 0; i < (n & 3); ++i) to[i] = from[i];
+}
+
+// Rows as bytes, or as i32. Parameters step along rows (kColumns), or from row to row.
 template <bool kBytes, bool kColumns>
-void fixed_row(const Requantization& q, const int32_t* bias, const int32_t* multiplier, const int32_t* shift,
-               const int32_t* x, int64_t n, void* to) {
+void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
+                void* to, int64_t ldy) {
   const D32 d;
   const hn::Rebind<uint8_t, D32> d8;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -60,52 +75,61 @@ void fixed_row(const Requantization& q, const int32_t* bias, const int32_t* mult
   const auto flip = hn::Set(d8, static_cast<uint8_t>(up));
   // The sum with the zero point wraps before it is clipped.
   const auto zero = hn::Set(d, q.zero), least = hn::Set(d, q.least), most = hn::Set(d, q.most), more = hn::Set(d, up);
-  HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())] = {};
-  HWY_ALIGN uint8_t bytes[hn::MaxLanes(D32())];
-  const auto one = shifts_of(hn::Set(d, *multiplier), hn::Set(d, *shift));
-  const auto one_bias = hn::Set(d, bias == nullptr ? 0 : *bias);
-  const bool step = kColumns && q.factor_step != 0, bias_step = kColumns && bias != nullptr && q.bias_step != 0;
-  const auto result = [&](V32 v, const int32_t* b, const int32_t* m, const int32_t* s) HWY_ATTR {
-    v = hn::Add(v, bias_step ? hn::LoadU(d, b) : one_bias);
-    const auto y = hn::Add(scaled(v, step ? shifts_of(hn::LoadU(d, m), hn::LoadU(d, s)) : one), zero);
-    return hn::Add(hn::Min(hn::Max(y, least), most), more);
-  };
-  for (int64_t i = 0; i < n; i += lanes) {
-    if (i + lanes <= n) {
-      const auto y = result(hn::LoadU(d, x + i), bias + i, multiplier + i, shift + i);
-      if constexpr (kBytes)
-        hn::StoreU(hn::Xor(hn::DemoteTo(d8, y), flip), d8, static_cast<uint8_t*>(to) + i);
-      else
-        hn::StoreU(y, d, static_cast<int32_t*>(to) + i);
-      continue;
-    }
-    const size_t rest = static_cast<size_t>(n - i);
-    std::memcpy(part[0], x + i, rest * sizeof(int32_t));
-    if (bias_step) std::memcpy(part[1], bias + i, rest * sizeof(int32_t));
-    if (step) {
-      std::memcpy(part[2], multiplier + i, rest * sizeof(int32_t));
-      std::memcpy(part[3], shift + i, rest * sizeof(int32_t));
-    }
-    const auto y = result(hn::Load(d, part[0]), part[1], part[2], part[3]);
-    if constexpr (kBytes) {
-      hn::Store(hn::Xor(hn::DemoteTo(d8, y), flip), d8, bytes);
-      std::memcpy(static_cast<uint8_t*>(to) + i, bytes, rest);
-    } else {
-      hn::Store(y, d, part[0]);
-      std::memcpy(static_cast<int32_t*>(to) + i, part[0], rest * sizeof(int32_t));
+  const bool step = kColumns && q.factor_step != 0, bias_step = kColumns && q.bias != nullptr && q.bias_step != 0;
+  uint8_t* bytes_to = static_cast<uint8_t*>(to);
+  int32_t* numbers_to = static_cast<int32_t*>(to);
+  for (int64_t r = 0; r < rows; ++r, x += ldx, bytes_to += ldy, numbers_to += ldy) {
+    const int64_t row = kColumns ? 0 : first_row + r;
+    const int32_t* bias = q.bias == nullptr ? nullptr : q.bias + row * q.bias_step;
+    const int32_t *multiplier = q.multiplier + row * q.factor_step, *shift = q.shift + row * q.factor_step;
+    const auto one = shifts_of(hn::Set(d, *multiplier), hn::Set(d, *shift));
+    const auto one_bias = hn::Set(d, bias == nullptr ? 0 : *bias);
+    const auto result = [&](V32 v, const int32_t* b, const int32_t* m, const int32_t* s) HWY_ATTR {
+      v = hn::Add(v, bias_step ? hn::LoadU(d, b) : one_bias);
+      const auto y = hn::Add(scaled(v, step ? shifts_of(hn::LoadU(d, m), hn::LoadU(d, s)) : one), zero);
+      return hn::Add(hn::Min(hn::Max(y, least), most), more);
+    };
+    for (int64_t i = 0; i < n; i += lanes) {
+      const int64_t rest = n - i;
+      if (rest >= lanes || (n >= lanes && rest > 0)) {
+        if (rest < lanes) i = n - lanes;  // some once more
+        const auto y = result(hn::LoadU(d, x + i), bias + i, multiplier + i, shift + i);
+        if constexpr (kBytes)
+          hn::StoreU(hn::Xor(hn::DemoteTo(d8, y), flip), d8, bytes_to + i);
+        else
+          hn::StoreU(y, d, numbers_to + i);
+        continue;
+      }
+      HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())] = {};
+      for (int64_t k = 0; k < rest; ++k) {
+        keep_scalar();
+        part[0][k] = x[i + k];
+        if (bias_step) part[1][k] = bias[i + k];
+        if (!step) continue;
+        part[2][k] = multiplier[i + k];
+        part[3][k] = shift[i + k];
+      }
+      const auto y = result(hn::Load(d, part[0]), part[1], part[2], part[3]);
+      if constexpr (kBytes) {
+        HWY_ALIGN uint8_t bytes[hn::MaxLanes(D32())];
+        hn::Store(hn::Xor(hn::DemoteTo(d8, y), flip), d8, bytes);
+        put_bytes(bytes, rest, bytes_to + i);
+      } else {
+        hn::Store(y, d, part[0]);
+        std::copy_n(part[0], rest, numbers_to + i);
+      }
     }
   }
 }
 
-void fixed_bytes(const Requantization& q, const int32_t* bias, const int32_t* multiplier, const int32_t* shift,
-                 const int32_t* x, int64_t n, void* to) {
-  q.columns ? fixed_row<true, true>(q, bias, multiplier, shift, x, n, to)
-            : fixed_row<true, false>(q, bias, multiplier, shift, x, n, to);
+void fixed_bytes(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
+                 void* y, int64_t ldy) {
+  q.columns ? fixed_rows<true, true>(q, first_row, rows, x, ldx, n, y, ldy)
+            : fixed_rows<true, false>(q, first_row, rows, x, ldx, n, y, ldy);
 }
 
-void fixed_numbers(const Requantization& q, const int32_t* bias, const int32_t* multiplier, const int32_t* shift,
-                   const int32_t* x, int64_t n, void* to) {
-  fixed_row<false, true>(q, bias, multiplier, shift, x, n, to);
+void fixed_numbers(const Requantization& q, const int32_t* x, int64_t n, int32_t* y) {
+  fixed_rows<false, true>(q, 0, 1, x, n, n, y, n);
 }
 
 void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
@@ -153,20 +177,27 @@ bool is_byte(DType t) { return t == DType::kU8 || t == DType::kI8; }
 
 const int32_t* at(const int32_t* v, int64_t i) { return v == nullptr ? nullptr : v + i; }
 
-void fixed(const Requantization& q, int64_t row, const int32_t* x, int64_t n, void* y) {
-  const int64_t own = q.columns ? 0 : row;
-  const int32_t *bias = at(q.bias, own * q.bias_step), *multiplier = q.multiplier + own * q.factor_step,
-                *shift = q.shift + own * q.factor_step;
-  if (is_byte(q.to)) return HWY_DYNAMIC_DISPATCH(fixed_bytes)(q, bias, multiplier, shift, x, n, y);
-  Requantization part = q;
-  if (!q.columns) part.bias_step = part.factor_step = 0;
+void fixed(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n, void* y,
+           int64_t ldy) {
+  if (is_byte(q.to)) return HWY_DYNAMIC_DISPATCH(fixed_bytes)(q, first_row, rows, x, ldx, n, y, ldy);
   int32_t block[kBlock];
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t m = std::min(kBlock, n - i);
-    const int64_t f = i * part.factor_step;
-    HWY_DYNAMIC_DISPATCH(fixed_numbers)
-    (part, at(bias, i * part.bias_step), multiplier + f, shift + f, x + i, m, block);
-    store_block(Compute::kI32, block, q.to, offset(y, i, dtype_size(q.to)), m);
+  for (int64_t r = 0; r < rows; ++r) {
+    // A row, whose parameters are one number now, or step along with it.
+    Requantization part = q;
+    if (!q.columns) {
+      part.bias = at(q.bias, (first_row + r) * q.bias_step);
+      part.multiplier += (first_row + r) * q.factor_step;
+      part.shift += (first_row + r) * q.factor_step;
+      part.bias_step = part.factor_step = 0;
+    }
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      HWY_DYNAMIC_DISPATCH(fixed_numbers)(part, x + r * ldx + i, m, block);
+      store_block(Compute::kI32, block, q.to, offset(y, r * ldy + i, dtype_size(q.to)), m);
+      part.bias = at(part.bias, m * part.bias_step);
+      part.multiplier += m * part.factor_step;
+      part.shift += m * part.factor_step;
+    }
   }
 }
 
@@ -228,11 +259,9 @@ Requantization read_requantization(const Attrs& attrs, const RunContext& context
 
 void requantize(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                 void* y, int64_t ldy) {
-  for (int64_t r = 0; r < rows; ++r, x += ldx) {
-    void* to = offset(y, r * ldy, dtype_size(q.to));
-    q.scale != nullptr ? HWY_DYNAMIC_DISPATCH(float_row)(q, first_row + r, x, n, static_cast<uint8_t*>(to))
-                       : fixed(q, first_row + r, x, n, to);
-  }
+  if (q.scale == nullptr) return fixed(q, first_row, rows, x, ldx, n, y, ldy);
+  for (int64_t r = 0; r < rows; ++r)
+    HWY_DYNAMIC_DISPATCH(float_row)(q, first_row + r, x + r * ldx, n, static_cast<uint8_t*>(y) + r * ldy);
 }
 
 namespace {
@@ -320,7 +349,7 @@ class RequantizeKernel final : public Kernel {
                 static_cast<int32_t>(static_cast<uint32_t>(buffer[0][j]) + static_cast<uint32_t>(buffer[1][j]));
           from = buffer[0];
         }
-        fixed(own, 0, from, n, y);
+        fixed(own, 0, 1, from, n, n, y, n);
       }
     });
   }

@@ -160,6 +160,12 @@ def _sums(rng: Any) -> Iterator[Any]:
                 operands = [_of(x, dtype, 0.05, 3), _of(y, dtype, 0.11, -21)]
                 out = _of(np.broadcast_shapes(x, y), dtype, 0.08, 11)
                 yield f"{dtype.__name__} {i}", op, operands, [out], kind, options
+    for op, kind in ("ADD", "AddOptions"), ("SUB", "SubOptions"), ("MUL", "MulOptions"):
+        for dtype in BYTES, U8:
+            x, number = _of((256,), dtype, 0.05, 3), constant(np.full((1,), 77, dtype), 0.11, _zero(dtype, -21))
+            for operands in ([x, number], [number, x]):
+                name = f"{dtype.__name__} and a number {operands[0] is x}"
+                yield name, op, operands, [_of((256,), dtype, 0.08, 11)], kind, {"fused_activation_function": RELU}
     for op in "ADD", "SUB":
         operands = [Tensor((3, 50), WORDS, 2.0**-e) for e in (12, 10)]
         yield (
