@@ -141,7 +141,7 @@ def transposed_conv(
     dilations = tuple(dilations or (1,) * n)
     image = channels_second(b, x, n)
     kernel = [static_dim(w.type, 2 + i, "the kernel of a transposed convolution") for i in range(n)]
-    begins, ends, extra = [], [], []
+    begins, ends, extra, cut = [], [], [], dict[int, int]()
     for i, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True)):
         span = (k - 1) * d + 1
         size = image.type.shape[2 + i] if image.type.shape else UNKNOWN
@@ -155,7 +155,9 @@ def transposed_conv(
             begin = total // 2
         else:
             begin = int(padding[i])
-        if isinstance(wanted, int) and isinstance(size, int):
+        if isinstance(wanted, int) and not isinstance(size, int):
+            over, cut[2 + i] = 1 - s, wanted  # whatever the size is, enough is there
+        elif isinstance(wanted, int) and isinstance(size, int):
             over = (size - 1) * s + span - begin - wanted
         elif isinstance(padding, str):
             over = total - begin if padding == "SAME" and span >= s else span - s if padding == "SAME" else 0
@@ -166,6 +168,8 @@ def transposed_conv(
         extra.append(max(-over, 0))
     y = b.ConvTranspose(image, w, bias, group=group, strides=tuple(strides), pads=(*begins, *ends), dilations=dilations,
                         output_padding=tuple(extra))  # fmt: skip
+    if cut:
+        y = b.Slice(y, np.zeros(len(cut), np.int64), np.array([*cut.values()]), np.array([*cut]))
     return channels_last(b, then(y), n)
 
 

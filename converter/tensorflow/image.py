@@ -19,11 +19,41 @@ from minnow.schema.ops import Builder
 Array = np.ndarray[Any, Any]
 
 
-@tf.op("ResizeBilinear", "ResizeBicubic")
-def _(b, x, size, *, align_corners=False, half_pixel_centers=False, node):
-    made = resize_bilinear if node.op == "ResizeBilinear" else resize_bicubic
+@tf.op("ResizeBilinear")
+def _(b, x, size, *, align_corners=False, half_pixel_centers=False):
     image = cast(b, x, DType.F32)
-    return made(b, image, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+    return resize_bilinear(b, image, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+
+
+@tf.op("ResizeBicubic")
+def _(b, x, size, *, align_corners=False, half_pixel_centers=False):
+    image = cast(b, x, DType.F32)
+    sizes = (x.type.shape or ())[1:3]
+    if not size.is_const or len(sizes) != 2 or not all(isinstance(d, int) for d in sizes):
+        return resize_bicubic(b, image, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
+    parts = zip(sizes, ints(size), strict=True)
+    return weighted(b, image, *(_bicubic(int(n), out, align_corners, half_pixel_centers) for n, out in parts))
+
+
+def _bicubic(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
+    """Weights as TensorFlow has them: of places rounded to 1 / 1024 of the distance of two elements."""
+    f32, steps = np.float32, 1024
+    a = -0.5 if half_pixel_centers else -0.75
+    scale = f32(size - 1) / f32(out - 1) if align_corners and out > 1 else f32(size) / f32(out)
+    i = np.arange(out, dtype=f32)
+    places = (i + f32(0.5)) * scale - f32(0.5) if half_pixel_centers else i * scale
+    base = np.floor(places)
+    delta = np.rint((places - base) * f32(steps)) / steps
+    near, far = (a + 2, -(a + 3), 0, 1), (a, -5 * a, 8 * a, -4 * a)
+    weights = np.stack([np.polyval(far, 1 + delta), np.polyval(near, delta), np.polyval(near, 1 - delta),
+                        np.polyval(far, 2 - delta)], 1)  # fmt: skip
+    at = base.astype(np.int64)[:, None] + np.arange(-1, 3)
+    if half_pixel_centers:
+        weights = np.where((at < 0) | (at >= size), 0, weights)
+        weights = weights / weights.sum(1, keepdims=True)
+    matrix = np.zeros((out, size))
+    np.add.at(matrix, (np.arange(out)[:, None], np.clip(at, 0, size - 1)), weights)
+    return matrix
 
 
 @tf.op("ResizeNearestNeighbor")
@@ -80,16 +110,19 @@ _KERNELS: dict[str, tuple[float, Callable[[Array], Array]]] = {
 
 def _scaled(size: int, out: int, scale: float, shift: float, kernel_type: str, antialias: bool) -> Array:
     radius, kernel = _KERNELS[kernel_type]
-    inverse = 1 / scale
-    width = max(inverse, 1.0) if antialias else 1.0
+    # In float32, as there: at the edge of a kernel the last bit decides.
+    f32 = np.float32
+    inverse = f32(1) / f32(scale)
+    width = max(inverse, f32(1)) if antialias else f32(1)
     matrix = np.zeros((out, size))
     for i in range(out):
-        at = (i + 0.5) * inverse - inverse * shift
+        at = f32(i + 0.5) * inverse - inverse * f32(shift)
         if not 0 <= at <= size:
             continue
-        start = min(max(int(np.ceil(at - radius * width - 0.5)), 0), size - 1)
-        end = min(max(int(np.floor(at + radius * width - 0.5)), 0), size - 1) + 1
-        weights = kernel(np.abs((np.arange(start, end) + 0.5 - at) / width))
+        reach = f32(radius) * width
+        start = min(max(int(np.ceil(at - reach - f32(0.5))), 0), size - 1)
+        end = min(max(int(np.floor(at + reach - f32(0.5))), 0), size - 1) + 1
+        weights = kernel(np.abs((np.arange(start, end, dtype=f32) + f32(0.5) - at) / width))
         if abs(weights.sum()) > 1e-30:
             matrix[i, start:end] = weights / weights.sum()
     return matrix

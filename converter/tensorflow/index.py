@@ -15,7 +15,7 @@ from minnow.schema.ops import Builder
 from minnow.schema.ops.extent import axis_of
 
 
-@tf.op("Gather", "ResourceGather")
+@tf.op("Gather")
 def _(b, x, indices, *, validate_indices=True, batch_dims=0):
     return gather(b, x, indices, batch_dims, batch_dims)
 
@@ -43,7 +43,7 @@ def gather(b: Builder, x: Value, indices: Value, axis: int, batch_dims: int) -> 
     return b.Transpose(y, perm=(*order, *range(k + at, n + k - 1)))
 
 
-@tf.op("GatherNd", "ResourceGatherNd")
+@tf.op("GatherNd")
 def _(b, x, indices, *, bad_indices_policy=""):
     return b.GatherND(x, indices)
 
@@ -301,9 +301,13 @@ def _(b, x, diagonal, k=None, *, align="RIGHT_LEFT", node):
     return _picked(b, [flat, _flat(b, diagonal, 1 if low == high else 2)[0]], table, lead, (rows, columns))
 
 
+def _fixed(x: Value) -> tuple[int, ...]:
+    return tuple(_static(x, -1 - i, "the operand of a diagonal") for i in reversed(range(rank(x, "the operand"))))
+
+
 @tf.op("Diag")
 def _(b, x):
-    shape = x.type.static_shape
+    shape = _fixed(x)
     n = int(np.prod(shape))
     table = np.where(np.eye(n, dtype=bool), np.arange(n), n)
     flat = b.Reshape(x, np.array([n]))
@@ -312,7 +316,7 @@ def _(b, x):
 
 @tf.op("DiagPart")
 def _(b, x):
-    shape = x.type.static_shape
+    shape = _fixed(x)
     half = shape[: len(shape) // 2]
     n = int(np.prod(half))
     return b.Reshape(b.Gather(b.Reshape(x, np.array([n * n])), np.arange(n) * (n + 1)), np.array(half))

@@ -174,17 +174,17 @@ def _(b, x, bias, *, data_format="NHWC"):
 
 
 @tf.op("MatMul")
-def _(b, x, y, *, transpose_a=False, transpose_b=False, grad_a=False, grad_b=False):
+def _(b, x, y, *, transpose_a=False, transpose_b=False):
     return b.MatMul(x, y, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 @tf.op("BatchMatMul", "BatchMatMulV2")
-def _(b, x, y, *, adj_x=False, adj_y=False, grad_x=False, grad_y=False):
+def _(b, x, y, *, adj_x=False, adj_y=False):
     return b.MatMul(x, y, transpose_a=adj_x, transpose_b=adj_y)
 
 
 @tf.op("BatchMatMulV3")
-def _(b, x, y, *, Tout=None, adj_x=False, adj_y=False, grad_x=False, grad_y=False):
+def _(b, x, y, *, Tout=None, adj_x=False, adj_y=False):
     if Tout not in (None, x.type.dtype):
         x, y = b.Cast(x, to=Tout), b.Cast(y, to=Tout)
     return b.MatMul(x, y, transpose_a=adj_x, transpose_b=adj_y)

@@ -83,8 +83,23 @@ def _(b, x, axis):
 
 @tf.op("Transpose", "ConjugateTranspose")
 def _(b, x, perm):
+    if not perm.is_const:
+        return _in_computed_order(b, x, perm)
     order = ints(perm, "the order of axes of Transpose")
     return b.Transpose(x, perm=axes_of(order, len(order), "the order of axes"))
+
+
+def _in_computed_order(b: Builder, x: Value, perm: Value) -> Any:
+    """Every element from its place, which is computed, too."""
+    n = rank(x, "the input of Transpose")
+    shape = b.Shape(x)
+    steps = b.Div(b.Size(x), b.Max(b.CumProd(shape, np.array(0)), 1))
+    sizes, steps = (b.Gather(v, b.Reshape(perm, np.array([n]))) for v in (shape, steps))
+    place = b.const(np.array(0))
+    for i in range(n):
+        along = b.Range(np.array(0), b.Gather(sizes, np.array(i)), np.array(1))
+        place = b.Add(place, b.Reshape(b.Mul(along, b.Gather(steps, np.array(i))), np.array([-1] + [1] * (n - 1 - i))))
+    return b.Gather(b.Reshape(x, np.array([-1])), place)
 
 
 @tf.op("InvertPermutation")

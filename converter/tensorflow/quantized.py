@@ -44,8 +44,10 @@ def _(b, x, low, high, *, num_bits=8, narrow_range=False):
 
 
 @tf.op("QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4")
-def _(b, x, low=None, high=None, bits=None, *, signed_input=True, num_bits=8, range_given=False, input_min=0.0,
-      input_max=0.0, round_mode="HALF_TO_EVEN", narrow_range=False, axis=-1):  # fmt: skip
+def _(b, x, low=None, high=None, bits=None, *, signed_input=True, num_bits=8, range_given=None, input_min=0.0,
+      input_max=0.0, round_mode="HALF_TO_EVEN", narrow_range=False, axis=-1, node):  # fmt: skip
+    if range_given is None:
+        range_given = node.op.endswith("V3")
     if bits is not None:
         num_bits = int(constant(bits, "the number of bits").reshape(()))
     dtype = x.type.dtype

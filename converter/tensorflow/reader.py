@@ -12,7 +12,7 @@ from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.source import Entry, Source, open_source
 from minnow.converter.tensorflow.state import Memory
-from minnow.converter.tensorflow.tensor import attribute_of, shape_of, type_of
+from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of, shape_of, type_of
 from minnow.converter.tensorflow.translator import Library, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
@@ -86,7 +86,8 @@ def _read(
     asked = [(name, _asked(name, body, aliases)) for name in cut_outputs]
     declared = [(e.name, aliases[e.name]) for e in source.outputs or ()]
     body.results = [port for _, port in asked or declared] or _unread(body, source.where)
-    types = _input_types(body, cuts, translator, source, names, shapes, batch)
+    whole = not (cuts or asked or source.inputs)
+    types = _input_types(body, cuts, whole, translator, source, names, shapes, batch)
     graph = Graph("main")
     given: dict[Port, Any] = {port: graph.add_param(type, names.get(port, str(port))) for port, type in types.items()}
     translator.check(body, given)
@@ -141,13 +142,18 @@ def _unread(body: Body, where: str) -> list[Port]:
 def _input_types(
     body: Body,
     cuts: Sequence[Port],
+    whole: bool,
     translator: Translator,
     source: Source,
     names: Mapping[Port, str],
     shapes: Mapping[str, Sequence[Dim]],
     batch: int | None,
 ) -> dict[Port, TensorType]:
-    """Types of the parameters: of tensors that are cut first, then of the declared, and of the placeholders reached."""
+    """Types of the parameters: of tensors that are cut first, then of the declared, and of the placeholders.
+
+    Args:
+        whole: also of placeholders that nothing of the model reads.
+    """
     types: dict[Port, TensorType] = {}
     for port in cuts:
         types[port] = _type_of_cut(port, body, translator)
@@ -155,11 +161,16 @@ def _input_types(
         if port not in types and (not cuts or port.node in body.reached(set(cuts))):
             types[port] = _type_of_entry(entry, translator)
     reached = [n for n in body.reached(set(types)) if Port(n) not in types]
-    placeholders = [n for n in reached if body.operations[n].op in _INPUTS]
+    wanted = [n for n in body.operations if Port(n) not in types] if whole else reached
+    placeholders = [n for n in wanted if body.operations[n].op in _INPUTS]
     if not placeholders and not types:
         placeholders = [n for n in reached if body.operations[n].op == _DEFAULTED]
     for name in placeholders:
-        types.setdefault(Port(name), _declared(name, body, translator))
+        try:
+            types[Port(name)] = _declared(name, body, translator)
+        except UnsupportedError:
+            if name in reached:
+                raise
     called = {port: names.get(port, str(port)) for port in types}
     fixed = fix_inputs({called[p]: t for p, t in types.items()}, shapes, batch)
     return {port: fixed[called[port]] for port in types}
@@ -183,6 +194,8 @@ def _no_numbers(name: str, dtype: Any, translator: Translator) -> UnsupportedErr
 def _declared(name: str, body: Body, translator: Translator) -> TensorType:
     attrs = translator.attributes(body.operations[name], body)
     dtype, shape = attrs.get("dtype"), attrs.get("shape")
+    if dtype in COMPLEX:
+        return TensorType(COMPLEX[dtype], None if shape is None else (*shape, 2))
     if not isinstance(dtype, DType):
         raise _no_numbers(name, dtype, translator)
     if shape == () and translator.version <= _NO_SCALARS:

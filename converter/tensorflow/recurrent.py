@@ -51,18 +51,22 @@ def _(b, length, x, c, h, w, wci, wcf, wco, bias, *, forget_bias=1.0, cell_clip=
     steps = static_dim(x.type, 0, "the time of BlockLSTM")
     if steps > _MAX_STEPS or steps < 1:
         raise UnsupportedError(f"BlockLSTM of {steps} steps", hint="use a loop over a cell")
-    if length.is_const and int(constant(length).reshape(())) < steps:
-        raise UnsupportedError("BlockLSTM of fewer steps than its input has")
+    last = steps if not length.is_const else min(int(constant(length).reshape(())), steps)
+    if last < 1:
+        raise UnsupportedError("BlockLSTM of no step")
     clip = cell_clip if cell_clip is not None else 0.0 if newer else 3.0
     parts: list[tuple[Any, ...]] = []
-    for t in range(steps):
+    for t in range(last):
         made = _lstm_cell(b, b.Gather(x, np.array(t)), c, h, w, (wci, wcf, wco), bias,
                           order="icfo" if not newer else "ifco", forget_bias=0.0 if newer else forget_bias,
                           cell_clip=clip, use_peephole=use_peephole)  # fmt: skip
         c, h = made[1], made[6]
         parts.append(made)
     stacked = ([b.Unsqueeze(v, axes=(0,)) for v in column] for column in zip(*parts, strict=True))
-    return tuple(b.Concat(*column, axis=0) if len(column) > 1 else column[0] for column in stacked)
+    results = [b.Concat(*column, axis=0) if len(column) > 1 else column[0] for column in stacked]
+    if last < steps:
+        results = [b.Pad(v, np.array([0, steps - last, 0, 0, 0, 0])) for v in results]
+    return tuple(results)
 
 
 @tf.op("GRUBlockCell", outputs=("r", "u", "c", "h"))

@@ -150,18 +150,19 @@ def _(b, x, size, weights, *, binary_output=False):
 
 def _counted(b: Builder, x: Value, size: Value, weights: Value, binary: bool, dtype: DType) -> Any:
     """How often each number below `size` is there, in each row; others are left out."""
-    n = axis_operand(size, "the number of bins")
+    n = b.Reshape(cast(b, size, DType.I64), np.array([1]))
     axis = axis_of(-1, rank(x, "the input of Bincount"))
     flat = cast(b, x, DType.I64)
     inside = b.And(b.GreaterOrEqual(flat, 0), b.Less(flat, n))
-    place = b.Where(inside, flat, b.const(np.array(n)))
+    place = b.Where(inside, flat, n)
     each = b.Fill(b.Shape(x), np.ones((), dtype.numpy))
     if weights.type.count != 0 and not binary:
         each = b.Reshape(weights, b.Shape(x))
     lead = [b.Shape(x, start=0, end=axis)] if axis else []
-    empty = b.Fill(b.Concat(*lead, np.array([n + 1]), axis=0) if lead else np.array([n + 1]), np.zeros((), dtype.numpy))
+    extents = b.Concat(*lead, b.Add(n, 1), axis=0) if lead else b.Add(n, 1)
+    empty = b.Fill(extents, np.zeros((), dtype.numpy))
     total = b.ScatterElements(empty, place, each, axis=axis, reduction="none" if binary else "add")
-    return b.Slice(total, np.array([0]), np.array([n]), np.array([axis]))
+    return b.Slice(total, np.array([0]), n, np.array([axis]))
 
 
 @tf.op("Where")

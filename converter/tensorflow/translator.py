@@ -23,7 +23,7 @@ _MAX_NODES = 2_000_000
 # Hints for TensorFlow's own run time, and what repeats the number of operands.
 _HARMLESS = frozenset({"N", "use_cudnn_on_gpu", "validate_indices", "validate_shape", "seed", "seed2",
                        "parallel_iterations", "executor_type", "config", "config_proto",
-                       "explicit_paddings"})  # fmt: skip
+                       "explicit_paddings", "grad_a", "grad_b", "grad_x", "grad_y"})  # fmt: skip
 
 
 class Library:
