@@ -18,7 +18,8 @@ from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
 _MAX_DEPTH = 60
-_MAX_NODES = 2_000_000
+_MAX_NODES = 200_000
+_CALL = 20  # what a call counts besides its nodes
 
 # Hints for TensorFlow's own run time, and what repeats the number of operands.
 _HARMLESS = frozenset({"N", "use_cudnn_on_gpu", "validate_indices", "validate_shape", "seed", "seed2",
@@ -49,7 +50,7 @@ class Library:
         if known is None:
             raise ModelError(f"the file has no function '{name}'")
         # A few functions that call each other twice make more nodes than any machine holds.
-        self._nodes += len(known.node_def)
+        self._nodes += len(known.node_def) + _CALL
         if self._nodes > _MAX_NODES:
             raise ModelError("the functions of the file call each other too often", where=f"function '{name}'")
         bound = dict(attrs)
