@@ -107,9 +107,16 @@ def shape_of(w: Value) -> tuple[int, ...]:
 @tflite.quantized("CONV_2D")
 def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, fused_activation_function="NONE",
       dilation_w_factor=1, dilation_h_factor=1, quantized_bias_type=None, node):  # fmt: skip
-    _, h, kw, _ = shape_of(w)
+    o, h, kw, _ = shape_of(w)
     attrs = window_of(x, (h, kw), padding, (stride_h, stride_w), (dilation_h_factor, dilation_w_factor))
     attrs["group"] = groups(x, w, -1)
+    quants = (node.quant(0), node.quant(1), node.quant_out())
+    if (x.type.shape or ())[1:3] == (1, 1) == (h, kw) and attrs["group"] == 1 and is_layer(*quants):
+        # One pixel, as behind a pooling over the image: a product of matrices.
+        (qx, qw, q), columns = quants, b.Transpose(b.Reshape(w, np.array([o, -1])), perm=(1, 0))
+        sums = total(b, x, qx, bias, lambda v, z: b.MatMulInteger(v, columns, z, zero_operand(qw)))
+        factor = factors(qx, qw, q, rounds=qx.dtype is DType.U8)
+        return requantized(b, sums, factor, q, limits_of(q, fused_activation_function))
     return _convolved(b, x, b.Transpose(w, perm=(0, 3, 1, 2)), bias, node, fused_activation_function, attrs)
 
 
