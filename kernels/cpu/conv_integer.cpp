@@ -4,6 +4,7 @@
 // part of it as it lies.
 #include <cstring>
 
+#include "kernels/cpu/byte_windows.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/gemm_integer.h"
 #include "kernels/cpu/requantize.h"
@@ -394,7 +395,10 @@ class ConvInteger final : public Kernel {
   int threads_ = 1;
 };
 
-std::unique_ptr<Kernel> create_conv_integer(const NodeContext&) { return std::make_unique<ConvInteger>(); }
+std::unique_ptr<Kernel> create_conv_integer(const NodeContext& node) {
+  std::unique_ptr<Kernel> windows = create_depthwise_bytes(node);
+  return windows != nullptr ? std::move(windows) : std::make_unique<ConvInteger>();
+}
 
 MINNOW_OP("ConvInteger", infer_conv_integer, create_conv_integer);
 
