@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minnow.optimizer.format import engine_only
 from minnow.optimizer.range import Interval, Ranges, analyze
 from minnow.optimizer.range_use import Uses
 from minnow.optimizer.rewrite import graph_pass
@@ -41,6 +42,8 @@ def split_products(graph: Graph) -> int:
           return %z
         }
     """
+    if engine_only(graph):
+        return 0  # other runtimes refuse it anyway, and ours multiplies integers as they are
     ranges, uses = analyze(graph), Uses(graph)
     wide = [node for g in graph.walk() for node in g if node.op == "Mul" and _is_wide(node, ranges, uses)]
     for node in wide:

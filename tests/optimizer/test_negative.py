@@ -513,6 +513,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("", _chain("%a: i32[4] = BitwiseAnd(%x, i32[](1023))", "%y: i32[4] = Mul(%a, i32[](16384))",
                     params="%x: i32[4]")),
         ("", _chain("%y: f32[4] = Mul(%x, %x)")),
+        ("", _chain("%a: i32[4] = Mul(%x, %x)", "%y: i8[4] = Requantize(%a, i32[](1073741824), i32[](-3)) "
+                    "{to=i8, min=-128, max=127}", params="%x: i32[4]")),
         ("", _chain("%a: i32[2] = Mul(%x, i32[](2048))", "%y: f32[*] = Reshape(%z, %a)",
                     params="%x: i32[2], %z: f32[4]")),
     ],
