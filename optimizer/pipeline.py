@@ -24,6 +24,7 @@ Check = Callable[[str, Model], None]
 PIPELINE: tuple[tuple[str, str], ...] = (
     ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
+    ("fuse_recurrent_loops", "layers must be one node before rules change what stands in their loops"),
     ("sequence:*", "tensors that a sequence is known to hold must be seen by all that follow"),
     ("shape:*", "constant shapes let the movement rules see what a reshape does"),
     ("eliminate_dead", "shapes that nobody asks for any more must not count as readers"),

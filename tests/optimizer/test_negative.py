@@ -46,6 +46,22 @@ def _dilated(strides: str = "(1, 1)", pads: str = "(0, 0, 0, 0)", block: str = "
     )
 
 
+def _layer(rounds: int = 3, index: str = "%t", sums: str = "Add(%a, %b)", scanned: str = "%d", of: str = "%x") -> str:
+    """A plain recurrent layer as a loop."""
+    return _chain(
+        f'%n: f32[1,1], %y: f32[{rounds},1,1] = Loop(i64[]({rounds}), _, %h, {of}) {{body=graph "b"(%t: i64[],'
+        " %go: bool[], %s: f32[1,1], %all: f32[3,1,2]) {"
+        f" %now: f32[1,2] = Gather(%all, {index})",
+        "%a: f32[1,1] = Linear(%now, f32[1,2](0.5, 0.25), f32[1](1.0))",
+        "%b: f32[1,1] = Linear(%s, f32[1,1](2.0))",
+        f"%c: f32[1,1] = {sums}",
+        "%d: f32[1,1] = Tanh(%c)",
+        f"return %go, %d, {scanned}",
+        "}, num_carried=1}",
+        params="%x: f32[3,1,2], %h: f32[1,1]",
+    )
+
+
 # name -> (part of the reason, or "" where the root op is another one; graph)
 CASES: dict[str, list[tuple[str, str]]] = {
     # ---- activation
@@ -544,6 +560,13 @@ CASES: dict[str, list[tuple[str, str]]] = {
         "%a: f32[3,2] = Transpose(%x) {perm=(1, 0)}", "%b: f32[3,2] = Exp(%a)",
         "%c: f32[3,8] = Concat(%b, %z) {axis=1}",
         "%y: f32[8,3] = Transpose(%c) {perm=(1, 0)}", params="%x: f32[2,3], %z: f32[3,6]", result="%y, %c, %b, %a"))],
+    "fuse_recurrent_loops": [
+        ("", _layer(rounds=2)),
+        ("", _layer(index="i64[](0)")),
+        ("", _layer(sums="Mul(%a, %b)")),
+        ("", _layer(sums="Sub(%a, %b)")),
+        ("", _layer(scanned="%c")),
+    ],
     "narrow_types": [("", _chain("%y: f32[4] = Exp(%x)"))],
     "lower_bools": [("", _chain("%y: bool[4] = And(%x, %x)", params="%x: bool[4]"))],
 }  # fmt: skip
