@@ -88,11 +88,13 @@ class TensorFlow(Frontend):
 def _sniff(path: Path, head: bytes) -> bool:
     """A GraphDef starts with its first node, which starts with its name or operator; so it does in text form.
 
-    A SavedModel is a folder, or the file in it that starts with its version, 1, and the graphs.
+    A SavedModel is a folder, or the file with graphs in it; Keras has files of its own.
     """
+    from minnow.converter.tensorflow.keras import is_keras
+
     if path.is_dir() or path.name.startswith("saved_model.pb"):
         return any((path / name).is_file() for name in _SAVED) or path.name in _SAVED
-    if _TEXT.match(head):
+    if _TEXT.match(head) or is_keras(path, head):
         return True
     if head[:1] != b"\x0a":
         return False
@@ -115,6 +117,11 @@ def _describe(path: Path) -> Description:
 
 
 frontend = TensorFlow(
-    "tensorflow", _sniff, _read, _describe, (".pb", ".pbtxt"), options=("cut_inputs", "cut_outputs", "signature")
+    "tensorflow",
+    _sniff,
+    _read,
+    _describe,
+    (".pb", ".pbtxt", ".keras", ".h5", ".hdf5"),
+    options=("cut_inputs", "cut_outputs", "signature"),
 )
 """Mappings register with `@frontend.op(...)`, under the names of TensorFlow's own operators."""

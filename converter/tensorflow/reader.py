@@ -9,6 +9,7 @@ from typing import Any
 from minnow.converter.base import Unsupported
 from minnow.converter.extent import fix_inputs
 from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
+from minnow.converter.tensorflow.flat import flatten
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.source import Entry, Source, open_source
 from minnow.converter.tensorflow.state import Memory
@@ -81,20 +82,26 @@ def _read(
     unsupported = Unsupported()
     translator = Translator(source.where, Library(source.graph.library.function), unsupported, source.version, memory)
     names = {_port(e, body, source): e.name for e in source.inputs or ()}
-    aliases = {e.name: _port(e, body, source) for e in (*(source.inputs or ()), *(source.outputs or ()))}
+    declared = {e.name: _port(e, body, source) for e in source.outputs or ()}
+    if source.signatures and any(_find(n, body) is None for n in (*cut_inputs, *cut_outputs) if n not in declared):
+        # It is inside of a function, which is all that the graph of a SavedModel shows.
+        body.results = [*declared.values()]
+        body = flatten(body, translator)
+        declared = dict(zip(declared, body.results, strict=True))
+    aliases = {**{name: port for port, name in names.items()}, **declared}
     cuts = [_asked(name, body, aliases) for name in cut_inputs]
-    asked = [(name, _asked(name, body, aliases)) for name in cut_outputs]
-    declared = [(e.name, aliases[e.name]) for e in source.outputs or ()]
-    body.results = [port for _, port in asked or declared] or _unread(body, source.where)
+    asked = {n if n in aliases else str(p): p for n in cut_outputs for p in [_asked(n, body, aliases)]}
+    results = asked or declared
+    body.results = [*results.values()] or _unread(body, source.where)
     whole = not (cuts or asked or source.inputs)
     types = _input_types(body, cuts, whole, translator, source, names, shapes, batch)
     graph = Graph("main")
     given: dict[Port, Any] = {port: graph.add_param(type, names.get(port, str(port))) for port, type in types.items()}
     translator.check(body, given)
-    outputs = translator.graph(body, graph, given, widen=not asked and not declared)
+    outputs = translator.graph(body, graph, given, widen=not results)
     unsupported.raise_if_any(source.where)
-    if declared and not asked:
-        outputs = [(name, value) for (name, _), (_, value) in zip(declared, outputs, strict=True)]
+    if results:
+        outputs = [(name, value) for name, (_, value) in zip(results, outputs, strict=True)]
     model = finish(graph, outputs, source.where)
     memory.finish(model, translator.view)
     return model
@@ -122,11 +129,21 @@ def _port(entry: Entry, body: Body, source: Source) -> Port:
 def _asked(name: str, body: Body, aliases: Mapping[str, Port]) -> Port:
     if name in aliases:
         return aliases[name]
-    port = port_of(name.removeprefix("^"))
-    if port.node not in body.operations:
+    port = _find(name, body)
+    if port is None:
+        port = port_of(name)
         near = [n for n in body.operations if n.rpartition("/")[2] == port.node.rpartition("/")[2]]
         raise UsageError(f"the model has no tensor '{name}'", hint=f"is it {near[0]}?" if near else "")
     return port
+
+
+def _find(name: str, body: Body) -> Port | None:
+    """A tensor by its name, or, inside of functions, by the only one that ends in it."""
+    port = port_of(name.removeprefix("^"))
+    if port.node in body.operations:
+        return port
+    ends = [n for n in body.operations if n.endswith(f"/{port.node}")]
+    return Port(ends[0], port.output) if len(ends) == 1 else None
 
 
 def _unread(body: Body, where: str) -> list[Port]:

@@ -68,16 +68,25 @@ def open_source(path: Path, signature: str = "") -> Source:
     Raises:
         FormatError: it is damaged, or none. UsageError: there is no such signature.
     """
+    from minnow.converter.tensorflow.keras import is_keras, open_keras
     from minnow.converter.tensorflow.saved_model import find, open_saved_model
 
     found = find(path)
     if found is not None:
         return open_saved_model(found, signature)
+    with path.open("rb") as file:
+        if is_keras(path, file.read(8)):
+            return open_keras(path, signature)
     hint = "a frozen graph is needed, as `convert_variables_to_constants_v2` makes it, or a SavedModel"
     graph = parse(path, GraphDef, "graph", hint)
     if not graph.node:
         raise FormatError("the file holds no graph", where=str(path), why="it has no nodes", hint=hint)
     return Source(str(path), graph)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a message is in text form: binary ones begin with a byte that no text does."""
+    return _TEXT.match(data[:256]) is not None
 
 
 def parse(path: Path, kind: Any, what: str, hint: str = "") -> Any:
@@ -87,7 +96,7 @@ def parse(path: Path, kind: Any, what: str, hint: str = "") -> Any:
     except OSError as e:
         raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
     try:
-        if _TEXT.match(data[:256]):
+        if is_text(data):
             message = text_format.Parse(data.decode(), kind(), allow_unknown_field=True)
         else:
             message = kind.FromString(data)

@@ -304,7 +304,7 @@ class Translator:
         """The attributes of a node as plain values; see `attribute_of`."""
         out = {}
         for key, value in operation.attrs.items():
-            plain = attribute_of(value, body.bound, operation.name) if hasattr(value, "WhichOneof") else value
+            plain = attribute_of(value, body.bound, operation.name) if hasattr(value, "placeholder") else value
             if plain is not None or key == "shape":
                 out[key] = plain
         return out

@@ -1,9 +1,9 @@
-"""TensorFlow models as TensorFlow runs them: frozen graphs and SavedModels."""
+"""TensorFlow models as TensorFlow runs them: frozen graphs, SavedModels, and the SavedModels that Keras makes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,22 @@ import numpy as np
 from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
+Loaded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""A model as a function from inputs to outputs by name."""
 
 
 class TensorFlow:
     """TensorFlow on the processor, with its graph optimizer off."""
 
-    def __init__(self, load: Callable[[], Callable[[Mapping[str, Any]], Mapping[str, Any]]]) -> None:
+    def __init__(self, load: Callable[[], Loaded]) -> None:
         """
         Args:
-            load: gives a fresh model, as a function from inputs to outputs by name.
+            load: gives a fresh model.
         """
         tf = _tensorflow()
         self.name = f"tensorflow {tf.__version__}"
         self._load = load
-        self._call: Any = load()
+        self._call: Loaded | None = load()
 
     def close(self) -> None:
         self._call = None
@@ -51,43 +53,73 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
     """The model in a file or folder, called with the names of our inputs and outputs.
 
     Raises:
-        ImportError: tensorflow is not installed.
+        ImportError: tensorflow is not installed. LookupError: the entry point has other inputs or outputs.
     """
-    tf = _tensorflow()
+    from minnow.converter.tensorflow.keras import exported, is_keras
+    from minnow.converter.tensorflow.saved_model import find, open_saved_model
+
+    _tensorflow()
     inputs = [n for n, _ in model.user_inputs]
     outputs = [n for n, _ in model.user_outputs]
+    if (saved := find(path)) is not None:
+        declared = open_saved_model(saved, signature)
+        known = {e.name for e in (*(declared.inputs or ()), *(declared.outputs or ()))}
+        # A model that is cut begins or ends at tensors which no entry point shows.
+        if strange := sorted({*inputs, *outputs} - known):
+            raise LookupError(f"'{strange[0]}' is not in its signature")
+        return TensorFlow(lambda: _saved_model(saved.parent, inputs, outputs, signature))
+    with path.open("rb") as file:
+        if not is_keras(path, file.read(8)):
+            return TensorFlow(lambda: _frozen_graph(path, inputs, outputs))
 
-    def saved_model() -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-        loaded = tf.saved_model.load(str(path))
-        chosen = signature or (
-            "serving_default" if "serving_default" in loaded.signatures else next(iter(loaded.signatures))
-        )
-        entry = loaded.signatures[chosen]
+    def keras() -> Loaded:
+        with exported(path) as folder:
+            return _saved_model(folder, inputs, outputs, signature)
 
-        def call(given: Mapping[str, Any]) -> Mapping[str, Any]:
-            keep = loaded  # the variables live as long as this
-            results = entry(**given)
-            return {n: results[n] for n in outputs if keep is not None}
+    return TensorFlow(keras)
 
-        return call
 
-    def frozen_graph() -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-        graph = tf.compat.v1.GraphDef()
-        graph.ParseFromString(path.read_bytes())
+def _saved_model(folder: Path, inputs: Sequence[str], outputs: Sequence[str], signature: str) -> Loaded:
+    tf = _tensorflow()
+    loaded = tf.saved_model.load(str(folder))
+    names = list(loaded.signatures)
+    entry = loaded.signatures[signature or ("serving_default" if "serving_default" in names else sorted(names)[0])]
+    given = entry.structured_input_signature[1]
+    # Inputs that no output depends on are none of ours.
+    unused = {
+        n: tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for n, s in given.items() if n not in inputs
+    }
 
-        def imported() -> None:
-            tf.graph_util.import_graph_def(graph, name="")
+    def call(arrays: Mapping[str, Any], keep: Any = loaded) -> Mapping[str, Any]:
+        results = entry(**arrays, **unused)  # the variables live as long as `keep`
+        return {n: results[n] for n in outputs}
 
-        wrapped = tf.compat.v1.wrap_function(imported, [])
-        tensors = [wrapped.graph.as_graph_element(_port(n)) for n in (*inputs, *outputs)]
-        pruned = wrapped.prune(tensors[: len(inputs)], tensors[len(inputs) :])
+    return call
 
-        def call(given: Mapping[str, Any]) -> Mapping[str, Any]:
-            return dict(zip(outputs, pruned(*(given[n] for n in inputs)), strict=True))
 
-        return call
+def _frozen_graph(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> Loaded:
+    from google.protobuf import text_format
 
-    return TensorFlow(saved_model if path.is_dir() else frozen_graph)
+    from minnow.converter.tensorflow.source import is_text
+
+    tf = _tensorflow()
+    graph, data = tf.compat.v1.GraphDef(), path.read_bytes()
+    if is_text(data):
+        text_format.Parse(data.decode(), graph, allow_unknown_field=True)
+    else:
+        graph.ParseFromString(data)
+
+    def imported() -> None:
+        tf.graph_util.import_graph_def(graph, name="")
+
+    wrapped = tf.compat.v1.wrap_function(imported, [])
+    tensors = [wrapped.graph.as_graph_element(_port(n)) for n in (*inputs, *outputs)]
+    pruned = wrapped.prune(tensors[: len(inputs)], tensors[len(inputs) :])
+
+    def call(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        return dict(zip(outputs, pruned(*(given[n] for n in inputs)), strict=True))
+
+    return call
 
 
 def _port(name: str) -> str:
