@@ -73,8 +73,8 @@ def _(b, x, indices, updates, *, bad_indices_policy=""):
 
 
 @tf.op("TensorStridedSliceUpdate")
-def _(b, x, begin, end, strides, value, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
-      shrink_axis_mask=0):  # fmt: skip
+def strided_slice_update(b, x, begin, end, strides, value, *, begin_mask=0, end_mask=0, ellipsis_mask=0,
+                         new_axis_mask=0, shrink_axis_mask=0):  # fmt: skip
     from minnow.converter.strided_slice import strided_slice
 
     places = b.Reshape(b.Range(np.array(0), b.Size(x), np.array(1)), b.Shape(x))

@@ -234,8 +234,9 @@ def _(b, variable, indices, updates, *, use_locking=True, bad_indices_policy="",
 @tf.op("ResourceStridedSliceAssign", "StridedSliceAssign", variables=True, effect=True, silent=True)
 def _(b, variable, begin, end, strides, value, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
       shrink_axis_mask=0, node):  # fmt: skip
-    mapping = tf.find("TensorStridedSliceUpdate", 1)
-    after = mapping.function(
+    from minnow.converter.tensorflow.index import strided_slice_update
+
+    after = strided_slice_update(
         b, read(variable, node), begin, end, strides, value, begin_mask=begin_mask, end_mask=end_mask,
         ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask,
     )  # fmt: skip

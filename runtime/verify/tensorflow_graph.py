@@ -98,16 +98,14 @@ def _saved_model(folder: Path, inputs: Sequence[str], outputs: Sequence[str], si
 
 
 def _frozen_graph(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> Loaded:
-    from google.protobuf import text_format
-
-    from minnow.converter.tensorflow.source import is_text
+    from minnow.converter.tensorflow.message import GraphDef
+    from minnow.converter.tensorflow.source import is_text, parse
 
     tf = _tensorflow()
-    graph, data = tf.compat.v1.GraphDef(), path.read_bytes()
+    data = path.read_bytes()
     if is_text(data):
-        text_format.Parse(data.decode(), graph, allow_unknown_field=True)
-    else:
-        graph.ParseFromString(data)
+        data = parse(path, GraphDef, "graph").SerializeToString()
+    graph = tf.compat.v1.GraphDef.FromString(data)
 
     def imported() -> None:
         tf.graph_util.import_graph_def(graph, name="")
