@@ -83,7 +83,8 @@ def _read(
     translator = Translator(source.where, Library(source.graph.library.function), unsupported, source.version, memory)
     names = {_port(e, body, source): e.name for e in source.inputs or ()}
     declared = {e.name: _port(e, body, source) for e in source.outputs or ()}
-    if source.signatures and any(_find(n, body) is None for n in (*cut_inputs, *cut_outputs) if n not in declared):
+    known = {*declared, *names.values()}
+    if source.signatures and any(_find(n, body) is None for n in (*cut_inputs, *cut_outputs) if n not in known):
         # It is inside of a function, which is all that the graph of a SavedModel shows.
         body.results = [*declared.values()]
         body = flatten(body, translator)
