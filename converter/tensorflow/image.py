@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.channel_last import channels_last, channels_second, same_pads
+from minnow.converter.detection import Anchors, detections, softly_suppressed
 from minnow.converter.image import resize_bicubic, resize_bilinear, resize_nearest
 from minnow.converter.operand import constant, ints, rank, static_dim
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast, wide
-from minnow.schema.errors import UnsupportedError
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
@@ -310,16 +310,40 @@ def _(b, boxes, scores, most, iou, least, *, pad_to_max_output_size=False):
 
 @tf.op("NonMaxSuppressionV5", outputs=("selected_indices", "selected_scores", "valid_outputs"))
 def _(b, boxes, scores, most, iou, least, sigma, *, pad_to_max_output_size=False):
-    if float(constant(sigma, "the sigma of soft suppression").reshape(())) != 0:
-        raise UnsupportedError("soft suppression of boxes is not supported")
-    chosen = _chosen(b, boxes, scores, most, iou, least)
-    kept = b.Gather(scores, chosen)
+    softness = float(constant(sigma, "the sigma of soft suppression").reshape(()))
+    if softness > 0:
+        bound = b.const(np.array(2, np.float32))  # however much they overlap, scores only become lower
+        chosen, kept = softly_suppressed(b, boxes, scores, most, bound, least, softness)
+    else:
+        chosen = _chosen(b, boxes, scores, most, iou, least)
+        kept = b.Gather(scores, chosen)
     pad = pad_to_max_output_size
     return (
         _filled(b, b.Cast(chosen, to=DType.I32), most, pad),
         _filled(b, kept, most, pad),
         _count(b, chosen),
     )
+
+
+@tf.op("NonMaxSuppressionWithOverlaps")
+def _(b, overlaps, scores, most, overlap, least):
+    """The best one is taken, and what overlaps with it goes, round after round."""
+    body = Graph("suppression")
+    body.add_param(TensorType(DType.I64, ()), "round")
+    body.add_param(TensorType(DType.BOOL, ()), "cond")
+    k = Builder(body, origin=b.origin)
+    now = body.add_param(scores.type, "scores")
+    rows, limit = (body.add_param(v.type, n) for v, n in ((overlaps, "overlaps"), (overlap, "limit")))
+    gone = k.const(np.array(-np.inf, np.float32))
+    best = k.ArgMax(now, axis=0, keepdims=False)
+    is_best = k.Equal(k.Range(np.array(0), k.Size(now), np.array(1)), best)
+    after = k.Where(k.Or(is_best, k.Greater(k.Gather(rows, best, axis=1), limit)), gone, now)
+    body.outputs = [k.Greater(k.ReduceMax(after, axes=(0,), keepdims=False), gone), after, best]
+    none = b.const(np.array(-np.inf, np.float32))
+    start = b.Where(b.Greater(scores, least), scores, none)
+    some = b.Greater(b.ReduceMax(start, axes=(0,), keepdims=False), none)
+    _, places = b.Loop(wide(b, most), some, start, overlaps, overlap, body=body, num_carried=1, n_outputs=2)
+    return b.Cast(places, to=DType.I32)
 
 
 @tf.op("CombinedNonMaxSuppression",
@@ -359,3 +383,12 @@ def _(b, boxes, scores, each, total, iou, least, *, pad_per_class=False, clip_bo
         for result, part in zip(results, parts, strict=True):
             result.append(part)
     return tuple(b.Concat(*r, axis=0) if len(r) > 1 else r[0] for r in results)
+
+
+@tf.op("TFLite_Detection_PostProcess")
+def _(b, encodings, scores, anchors, *, max_detections, max_classes_per_detection, num_classes, nms_score_threshold,
+      nms_iou_threshold, y_scale, x_scale, h_scale, w_scale, detections_per_class=100, use_regular_nms=False,
+      _output_quantized=False, _output_types=(), _support_output_type_float_in_quantized_op=False):  # fmt: skip
+    options = Anchors(max_detections, max_classes_per_detection, num_classes, nms_score_threshold, nms_iou_threshold,
+                      y_scale, x_scale, h_scale, w_scale, detections_per_class, use_regular_nms)  # fmt: skip
+    return detections(b, encodings, scores, anchors, options)

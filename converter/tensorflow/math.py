@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tensorflow.frontend import frontend as tf
-from minnow.schema.ir import Value
+from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 tf.same("Abs", "Neg", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan",
@@ -188,3 +188,11 @@ def _(b, x, y, *, Tout=None, adj_x=False, adj_y=False):
     if Tout not in (None, x.type.dtype):
         x, y = b.Cast(x, to=Tout), b.Cast(y, to=Tout)
     return b.MatMul(x, y, transpose_a=adj_x, transpose_b=adj_y)
+
+
+@tf.op("PopulationCount")
+def _(b, x):
+    size = x.type.dtype.size
+    bits = (np.uint64(1) << np.arange(8 * size, dtype=np.uint64)).astype(f"u{size}").view(x.type.dtype.numpy)
+    there = b.NotEqual(b.BitwiseAnd(b.Unsqueeze(x, axes=(-1,)), bits), 0)
+    return b.ReduceSum(b.Cast(there, to=DType.U8), axes=(-1,), keepdims=False)

@@ -29,7 +29,7 @@ def _(b, shape, *_, dtype=DType.F32):
     return b.RandomNormal(wide(b, shape), to=dtype)
 
 
-@tf.op("RandomUniformInt", "StatelessRandomUniformInt")
+@tf.op("RandomUniformInt", "StatelessRandomUniformInt", "StatelessRandomUniformIntV2")
 def _(b, shape, *operands):
     low, high = operands[-2:]
     part = b.RandomUniform(wide(b, shape), to=DType.F64)
@@ -54,3 +54,18 @@ def _(b, logits, samples, *_, output_dtype=DType.I64):
     (count,) = ints(samples, "the number of samples")
     to = output_dtype if output_dtype in (DType.I32, DType.I64) else DType.I64
     return cast(b, b.Multinomial(logits, samples=count, to=to), output_dtype)
+
+
+@tf.op("StatelessRandomGetKeyCounter", outputs=("key", "counter"))
+def _(b, seed):
+    return b.const(np.zeros(1, np.uint64)), b.const(np.zeros(2, np.uint64))
+
+
+@tf.op("StatelessRandomGetAlg")
+def _(b):
+    return b.const(np.array(1, np.int32))
+
+
+@tf.op("StatelessRandomGetKeyCounterAlg", outputs=("key", "counter", "alg"))
+def _(b, seed):
+    return b.const(np.zeros(1, np.uint64)), b.const(np.zeros(2, np.uint64)), b.const(np.array(1, np.int32))

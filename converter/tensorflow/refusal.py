@@ -70,3 +70,5 @@ tf.refuse("Svd", "SelfAdjointEigV2", "Eig", "Qr", "Lu", "Cholesky", "MatrixExpon
 
 tf.refuse("Dense", "CustomQuantize", "CustomDequantize",
           why="TensorFlow has no operator of that name: a program of another maker has put it there")  # fmt: skip
+
+tf.refuse("Igamma", "Igammac", "Zeta", "Polygamma", "Betainc", why="the engine has no such special function")
