@@ -195,7 +195,7 @@ def _(b, variable, *, ignore_lookup_error=True):
 
 
 @tf.op("Assign", "AssignVariableOp", variables=True, effect=True, silent=True)
-def _(b, variable, value, *, validate_shape=True, use_locking=True, node):
+def _(b, variable, value, *, validate_shape=None, use_locking=None, node):
     assign(variable, value, node)
     return variable
 
