@@ -84,14 +84,19 @@ def _read(
     names = {_port(e, body, source): e.name for e in source.inputs or ()}
     declared = {e.name: _port(e, body, source) for e in source.outputs or ()}
     known = {*declared, *names.values()}
-    if source.signatures and any(_find(n, body) is None for n in (*cut_inputs, *cut_outputs) if n not in known):
+    if source.signatures and any(
+        port_of(n).node not in body.operations for n in (*cut_inputs, *cut_outputs) if n not in known
+    ):
         # It is inside of a function, which is all that the graph of a SavedModel shows.
         body.results = [*declared.values()]
         body = flatten(body, translator)
         declared = dict(zip(declared, body.results, strict=True))
     aliases = {**{name: port for port, name in names.items()}, **declared}
+    # What lies in functions is known by the end of its name.
+    asked_for = [n for n in (*cut_inputs, *cut_outputs) if n not in aliases] if source.signatures else []
+    aliases |= {n: port for n in asked_for if (port := _by_end(n, body)) is not None}
     cuts = [_asked(name, body, aliases) for name in cut_inputs]
-    asked = {n if n in aliases else str(p): p for n in cut_outputs for p in [_asked(n, body, aliases)]}
+    asked = {n if n in known else str(p): p for n in cut_outputs for p in [_asked(n, body, aliases)]}
     results = asked or declared
     body.results = [*results.values()] or _unread(body, source.where)
     whole = not (cuts or asked or source.inputs)
@@ -130,21 +135,18 @@ def _port(entry: Entry, body: Body, source: Source) -> Port:
 def _asked(name: str, body: Body, aliases: Mapping[str, Port]) -> Port:
     if name in aliases:
         return aliases[name]
-    port = _find(name, body)
-    if port is None:
-        port = port_of(name)
+    port = port_of(name.removeprefix("^"))
+    if port.node not in body.operations:
         near = [n for n in body.operations if n.rpartition("/")[2] == port.node.rpartition("/")[2]]
         raise UsageError(f"the model has no tensor '{name}'", hint=f"is it {near[0]}?" if near else "")
     return port
 
 
-def _find(name: str, body: Body) -> Port | None:
-    """A tensor by its name, or, inside of functions, by the only one that ends in it."""
-    port = port_of(name.removeprefix("^"))
-    if port.node in body.operations:
-        return port
+def _by_end(name: str, body: Body) -> Port | None:
+    """The tensor whose name ends in this one, if it is the only one."""
+    port = port_of(name)
     ends = [n for n in body.operations if n.endswith(f"/{port.node}")]
-    return Port(ends[0], port.output) if len(ends) == 1 else None
+    return Port(ends[0], port.output) if port.node not in body.operations and len(ends) == 1 else None
 
 
 def _unread(body: Body, where: str) -> list[Port]:
