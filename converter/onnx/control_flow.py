@@ -7,21 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from minnow.converter.capture import merge_captures
 from minnow.converter.loop import settle
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.onnx.sequence import at, wrap_optionals
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
-
-
-def _merge_captures(pairs: Sequence[tuple[Graph, Sequence[Value], int]]) -> list[Value]:
-    """Gives every graph the same captured parameters, in one order, after its first `n` own ones."""
-    union = list(dict.fromkeys(v for _, captured, _ in pairs for v in captured))
-    for graph, captured, n in pairs:
-        have = dict(zip(captured, graph.params[n:], strict=True))
-        graph.params = [*graph.params[:n], *(have.get(v) or Value(v.type, v.name) for v in union)]
-    return union
 
 
 @onnx.op("If")
@@ -31,7 +23,7 @@ def _(b, cond, *, then_branch, else_branch, node):
         chosen = then_branch if bool(cond.data.numpy().reshape(-1)[0]) else else_branch
         return tuple(node.context.inline(chosen))
     (then_graph, then_captured), (else_graph, else_captured) = _branches(node, then_branch, else_branch)
-    captured = _merge_captures([(then_graph, then_captured, 0), (else_graph, else_captured, 0)])
+    captured = merge_captures([(then_graph, then_captured, 0), (else_graph, else_captured, 0)])
     then_graph.name, else_graph.name = f"{node.name}/then", f"{node.name}/else"
     for mine, other in zip(then_graph.outputs, else_graph.outputs, strict=True):
         if mine.type.dtype is not other.type.dtype:

@@ -10,6 +10,7 @@ from minnow.converter.base import Unsupported
 from minnow.converter.extent import fix_inputs
 from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
 from minnow.converter.tensorflow.flat import flatten
+from minnow.converter.tensorflow.frame import is_result, structure
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.source import Entry, Source, open_source
 from minnow.converter.tensorflow.state import Memory
@@ -103,6 +104,7 @@ def _read(
     types = _input_types(body, cuts, whole, translator, source, names, shapes, batch)
     graph = Graph("main")
     given: dict[Port, Any] = {port: graph.add_param(type, names.get(port, str(port))) for port, type in types.items()}
+    body = structure(body, given)
     translator.check(body, given)
     outputs = translator.graph(body, graph, given, widen=not results)
     unsupported.raise_if_any(source.where)
@@ -154,6 +156,7 @@ def _unread(body: Body, where: str) -> list[Port]:
     read = {port.node for operation in body.operations.values() for port in operation.inputs}
     quiet = {"Const", "HostConst", *_INPUTS, _DEFAULTED, *frontend.silent}
     found = [Port(n) for n, operation in body.operations.items() if n not in read and operation.op not in quiet]
+    found = [p for p in found if is_result(p.node, body.operations)]
     if not found:
         raise ModelError("the graph has no outputs", where=where, hint="name them by `--outputs`")
     return found
@@ -245,7 +248,7 @@ def _type_of_cut(port: Port, body: Body, translator: Translator) -> TensorType:
 
 def _computed_type(port: Port, body: Body, translator: Translator) -> TensorType | None:
     """The type that translating everything before a tensor gives it, in a graph that is thrown away."""
-    trial = Body(body.name, [], body.operations, [port])
+    trial = structure(Body(body.name, [], body.operations, [port]))
     scratch = Translator(
         translator.where, translator.library, Unsupported(), translator.version, Memory(translator.memory.load)
     )

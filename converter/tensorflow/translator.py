@@ -8,6 +8,7 @@ from typing import Any
 
 from minnow.converter.base import Call, Mapping_, Unsupported
 from minnow.converter.tensorflow.body import Body, Operation, Port, function_body
+from minnow.converter.tensorflow.frame import structure
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.handle import Handle
 from minnow.converter.tensorflow.state import Memory, Variable, View
@@ -56,7 +57,7 @@ class Library:
         bound = dict(attrs)
         if not isinstance(function, str):
             bound |= {k: attribute_of(v, attrs, name) for k, v in function.attr.items()}
-        return function_body(known, bound)
+        return structure(function_body(known, bound))
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions
@@ -72,6 +73,22 @@ class Frame:
 
     graph: Graph
     captured: dict[Value, Value] = field(default_factory=dict)
+
+
+@dataclass
+class Part:
+    """A function as a graph of its own. Its parameters stand for the arguments, for what it captures, for variables.
+
+    Attributes:
+        results: not yet set as its outputs.
+        captured: values of the graph around it.
+        view: what it reads and changes of variables.
+    """
+
+    graph: Graph
+    results: list[Value | Handle]
+    captured: list[Value]
+    view: View
 
 
 @dataclass
@@ -98,6 +115,8 @@ class Translator:
         memory: what its variables are.
         view: how the variables stand at the end of the main graph.
         frames: the graphs that are being made, the innermost last.
+        seen: all operators of the file that `check` has met.
+        writes: how lists of tensors came from others.
     """
 
     def __init__(
@@ -115,6 +134,8 @@ class Translator:
         self.memory = memory or Memory()
         self.view = View(Graph("main"))
         self.frames: list[Frame] = []
+        self.seen: set[str] = set()
+        self.writes: dict[Value, Any] = {}
         self._scopes: list[Scope] = []
 
     # ---- bodies
@@ -149,17 +170,13 @@ class Translator:
 
     def subgraph(
         self, function: Any, arguments: Sequence[TensorType | Value | Handle], attrs: Mapping[str, Any] | None = None
-    ) -> tuple[Graph, list[Value | Handle], list[Value]]:
+    ) -> Part:
         """Translates a function into a graph of its own.
 
         Args:
             function: its name, the attribute that names it, or a Body.
             arguments: per argument a type, which makes a parameter; a constant or a handle is passed on as it is.
             attrs: of the call.
-
-        Returns:
-            The graph, its results, which are not yet set as its outputs, and what it captures: values of the graph
-            around it, in the order of the parameters that stand for them, behind those of the arguments.
         """
         body = self.library.body(function, attrs or {})
         graph = Graph(body.name)
@@ -182,11 +199,8 @@ class Translator:
             finally:
                 self._scopes.pop()
                 self.frames.pop()
-        if view.assigned:
-            what = ", ".join(view.assigned)
-            raise UnsupportedError("variables that change in a branch or a loop are not supported", why=what)
         graph.params = [p for p in graph.params if p not in view.params.values()] + [*view.params.values()]
-        return graph, results, [*frame.captured, *(self.memory.read(key) for key in view.params)]
+        return Part(graph, results, list(frame.captured), view)
 
     def inline(
         self, function: Any, arguments: Sequence[Value | Handle], attrs: Mapping[str, Any], name: str
@@ -315,6 +329,7 @@ class Translator:
         for operation in body.order({Port(n) for n in done}):
             if operation.name in done:
                 continue
+            self.seen.add(operation.op)
             attrs = self.attributes(operation, body)
             where = "/".join([*calls, operation.name])
             if operation.op in self.library and frontend.find(operation.op, 1) is None:

@@ -94,7 +94,7 @@ def eliminate_neutral(b: Builder, m: Match) -> Value | None:
     if not _same_type(m.x, m.root.output):
         return m.no("the constant changes the shape")
     number = 0.0 if m.root.op in ("Add", "Sub") else 1.0
-    const = next(v for v in m.root.inputs if v is not None and v is not m.x)
+    const = next((v for v in m.root.inputs if v is not None and v is not m.x), m.x)  # both may be one constant
     if not bool(np.all(const.array == number)):
         return m.no("the constant is close to the neutral element, but not equal")
     if m.x.type.dtype.is_float and number == 0 and not _keeps_zeros(m.root, const.array, m.x):

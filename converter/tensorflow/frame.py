@@ -1,0 +1,207 @@
+"""Loops of TensorFlow 1, whose rounds are frames of one dataflow graph, as While with bodies of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from minnow.converter.tensorflow.body import Body, Operation, Port
+from minnow.converter.tensorflow.branch import structure_branches
+from minnow.schema.errors import ModelError
+
+Path = tuple[str, ...]
+_MAX_DEPTH = 40
+_FLOW = frozenset({"Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
+
+
+def structure(body: Body, given: Iterable[Port] = ()) -> Body:
+    """The body with While, If and Case in the place of frames, switches and merges.
+
+    Args:
+        given: tensors that are there already: what computes them is left out.
+
+    Raises:
+        ModelError: frames or branches are not formed as TensorFlow forms them.
+    """
+    given = set(given)
+    if not any(kind(operation) in _FLOW for operation in body.operations.values()):
+        return body
+    operations = _needed(body, given)
+    if not any(kind(operation) in _FLOW for operation in operations.values()):
+        return body
+    paths = _paths(operations)
+    for path in sorted(set(paths.values()), key=lambda p: (-len(p), p)):
+        if path:
+            _Frame(operations, paths, path).replace()
+    return structure_branches(replace(body, operations=operations), given)
+
+
+def kind(operation: Operation) -> str:
+    """The operator; references to variables flow as values do."""
+    return operation.op.removeprefix("Ref")
+
+
+def is_result(name: str, operations: Mapping[str, Operation]) -> bool:
+    """Whether a node that nobody reads can be meant as a result, not only as what other nodes wait for."""
+    operation = operations[name]
+    while operation.op == "Identity" and operation.inputs[0].node in operations:
+        operation = operations[operation.inputs[0].node]
+    return kind(operation) not in _FLOW - {"Merge", "Exit"}
+
+
+def _needed(body: Body, given: set[Port]) -> dict[str, Operation]:
+    """The nodes that results and effects reach, over data or control, in the order of the file."""
+    seen: set[str] = set()
+    todo = [(p, "") for p in [*body.results, *map(Port, body.effects)]]
+    while todo:
+        port, reader = todo.pop()
+        if port in given or port.node in seen or port.node in body.arguments:
+            continue
+        if port.node not in body.operations:
+            raise ModelError(f"there is no node '{port.node}'", where=reader or body.name, why="it is read")
+        seen.add(port.node)
+        operation = body.operations[port.node]
+        todo += [(p, operation.name) for p in operation.inputs]
+        todo += [(Port(c), operation.name) for c in operation.controls if c in body.operations]
+    return {n: operation for n, operation in body.operations.items() if n in seen}
+
+
+def _paths(operations: dict[str, Operation]) -> dict[str, Path]:
+    """The frames that each node is in, the innermost last.
+
+    What reads nothing may stand outside although only a loop reads it: of several frames the deepest one counts.
+    """
+    readers: dict[str, list[str]] = {}
+    for operation in operations.values():
+        for node in dict.fromkeys([*(p.node for p in operation.inputs), *operation.controls]):
+            readers.setdefault(node, []).append(operation.name)
+    paths: dict[str, Path] = {}
+    todo: list[tuple[str, Path]] = [(n, ()) for n in reversed(operations)]
+    while todo:
+        name, path = todo.pop()
+        if len(path) > _MAX_DEPTH:
+            raise ModelError("loops nest too deep", where=name, why=f"over {_MAX_DEPTH} frames")
+        known = paths.get(name)
+        if known is not None and len(path) <= len(known):
+            if len(path) == len(known) and path != known:
+                raise ModelError("a node is part of two loops", where=name, why=f"{known[-1]} and {path[-1]}")
+            continue
+        paths[name] = path
+        operation = operations[name]
+        out: Path = path
+        if kind(operation) == "Enter":
+            out = (*path, _frame_name(operation))
+        elif kind(operation) == "Exit":
+            out = path[:-1]
+        todo += [(r, out) for r in readers.get(name, ())]
+    # An Enter stands in the frame around the one that it feeds.
+    return {n: (*p, _frame_name(operations[n])) if kind(operations[n]) == "Enter" else p for n, p in paths.items()}
+
+
+def _frame_name(operation: Operation) -> str:
+    value: Any = operation.attrs.get("frame_name") if "frame_name" in operation.attrs else None
+    if value is None:
+        raise ModelError("Enter needs the attribute 'frame_name'", where=operation.name)
+    return str(value.s.decode("utf-8", "replace"))
+
+
+class _Frame:
+    """One loop, all loops within which are While already."""
+
+    def __init__(self, operations: dict[str, Operation], paths: dict[str, Path], path: Path) -> None:
+        self.operations = operations
+        self.paths = paths
+        self.path = path
+        self.members = [n for n, p in paths.items() if p == path and n in operations]
+        self.inside = set(self.members)
+        self.merges: dict[str, tuple[Port, Port]] = {}  # first value, next value
+        for name in self.members:
+            operation = operations[name]
+            if kind(operation) == "Merge":
+                back = [p for p in operation.inputs if self._kind(p) == "NextIteration"]
+                first = [p for p in operation.inputs if p not in back]
+                if back and (len(back) != 1 or len(first) != 1):
+                    raise ModelError("a Merge does not join a first and a next value", where=name)
+                if back:
+                    self.merges[name] = (self._outside(first[0]), operations[back[0].node].inputs[0])
+        self.entered = {n: operations[n].inputs[0] for n in self.members if self._kind(Port(n)) == "Enter"}
+        conditions = [n for n in self.members if self._kind(Port(n)) == "LoopCond"]
+        if len(conditions) != 1:
+            raise ModelError(f"the loop '{path[-1]}' has {len(conditions)} conditions", why="it needs one LoopCond")
+        self.condition = conditions[0]
+        self.captured: dict[Port, str] = {}
+
+    def _kind(self, port: Port) -> str:
+        operation = self.operations.get(port.node)
+        return "" if operation is None else kind(operation)
+
+    def _outside(self, port: Port) -> Port:
+        """What a first value is outside of the loop."""
+        return self.operations[port.node].inputs[0] if self._kind(port) == "Enter" else port
+
+    def _is_condition(self, port: Port) -> bool:
+        while self._kind(port) == "Identity" and port.node in self.inside:
+            port = self.operations[port.node].inputs[0]
+        return port.node == self.condition
+
+    def _local(self, port: Port) -> Port:
+        """A tensor as the bodies know it: what goes around or comes in is an argument."""
+        while self._kind(port) == "Switch" and self._is_condition(self.operations[port.node].inputs[1]):
+            port = self.operations[port.node].inputs[0]
+        if port.node in self.merges:
+            if port.output:
+                raise ModelError("where the value of a loop comes from is read", where=port.node)
+            return port
+        if port.node in self.inside:
+            return port
+        return Port(self.captured.setdefault(port, str(port)))
+
+    def replace(self) -> None:
+        """Puts one While in the place of all nodes of the frame, and copies in that of its exits."""
+        inner: dict[str, Operation] = {}
+        dropped = {"Enter", "Exit", "NextIteration"}
+        for name in self.members:
+            operation = self.operations[name]
+            leaves = kind(operation) == "Switch" and self._is_condition(operation.inputs[1])
+            if name in self.merges or leaves or kind(operation) in dropped:
+                continue
+            op = "Identity" if kind(operation) == "LoopCond" else operation.op
+            inner[name] = replace(operation, op=op, inputs=[self._local(p) for p in operation.inputs])
+        go_on = self._local(self.operations[self.condition].inputs[0])
+        moved = [self._local(following) for _, following in self.merges.values()]
+        exits = {n: self._left(n) for n in self.members if self._kind(Port(n)) == "Exit"}
+        arguments = [*self.merges, *self.entered, *self.captured.values()]
+        fixed = [Port(n) for n in arguments[len(self.merges) :]]
+        name = self._unused("/".join(self.path))
+
+        def body(part: str, results: list[Port]) -> Body:
+            return structure_branches(Body(f"{name}/{part}", arguments, inner, results))
+
+        first = [*(f for f, _ in self.merges.values()), *self.entered.values(), *self.captured]
+        attrs = {"cond": body("cond", [go_on]), "body": body("body", [*moved, *fixed])}
+        outputs = {n: Port(name, i) for i, n in enumerate(arguments)}
+        for exit, port in exits.items():
+            if port.node in outputs:
+                made = Operation(exit, "Identity", [outputs[port.node]])
+            else:  # computed in front of the condition, which runs once more than the body
+                function = body(f"exit/{exit}", [port])
+                made = Operation(exit, "PartitionedCall", list(outputs.values()), [], {"f": function})
+            self.operations[exit] = made
+        for member in self.members:
+            if member not in exits:
+                del self.operations[member]
+        self.operations[name] = Operation(name, "While", first, [], attrs)
+        for made_name in (name, *exits):
+            self.paths[made_name] = self.path[:-1]
+
+    def _left(self, exit: str) -> Port:
+        port = self.operations[exit].inputs[0]
+        if self._kind(port) != "Switch" or not self._is_condition(self.operations[port.node].inputs[1]):
+            raise ModelError("an Exit does not read what the condition of its loop lets out", where=exit)
+        return self._local(port)
+
+    def _unused(self, name: str) -> str:
+        while name in self.operations:
+            name += "/loop"
+        return name
