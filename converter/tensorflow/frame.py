@@ -103,7 +103,7 @@ def _frame_name(operation: Operation) -> str:
     value: Any = operation.attrs.get("frame_name") if "frame_name" in operation.attrs else None
     if value is None:
         raise ModelError("Enter needs the attribute 'frame_name'", where=operation.name)
-    return str(value.s.decode("utf-8", "replace"))
+    return value if isinstance(value, str) else str(value.s.decode("utf-8", "replace"))
 
 
 class _Frame:
