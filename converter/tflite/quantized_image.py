@@ -94,10 +94,11 @@ def _resampled_integers(b: Builder, x: Value, axes: list[Any], q: Quantization) 
 def _resampled_floats(b: Builder, x: Value, axes: list[Any], q: Quantization) -> Value:
     (h, top, bottom, near_y, far_y), (w, left, right, near_x, far_x) = axes
     real = b.Cast(x, to=DType.F32)
+    lines = [b.Mul(b.Gather(real, rows, axis=h), _beside(of_y, h, np.float32))
+             for rows, of_y in ((top, near_y), (bottom, far_y))]  # fmt: skip
     total = None
     for columns, of_x in ((left, near_x), (right, far_x)):
-        for rows, of_y in ((top, near_y), (bottom, far_y)):
-            corner = b.Gather(b.Gather(real, rows, axis=h), columns, axis=w)
-            term = b.Mul(b.Mul(corner, _beside(of_y, h, np.float32)), _beside(of_x, w, np.float32))
+        for line in lines:
+            term = b.Mul(b.Gather(line, columns, axis=w), _beside(of_x, w, np.float32))
             total = term if total is None else b.Add(total, term)
     return b.Cast(b.Add(total, np.float32(0.5)), to=q.dtype)
