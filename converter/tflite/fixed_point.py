@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tflite.quantization import Quantization
-from minnow.schema.errors import UnsupportedError
+from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.fixed_point import scaled
@@ -48,9 +48,15 @@ def times(x: Array, factor: Any) -> Array:
 
 
 def scale_of(q: Quantization) -> np.float32:
-    """The one scale of a tensor. Raises UnsupportedError where there is one for each channel."""
+    """The one scale of a tensor.
+
+    Raises:
+        UnsupportedError: there is one for each channel. ModelError: it is 0.
+    """
     if q.per_axis:
         raise UnsupportedError("an activation with a scale for each channel is not supported")
+    if not q.scale[0] > 0:
+        raise ModelError("a quantized tensor has the scale 0")
     return np.float32(q.scale[0])
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tflite_one import Tensor, by_litert, by_us, constant, file_of, random_quanta
+
+from minnow.schema.errors import ModelError
 
 BYTES, U8, WORDS = np.int8, np.uint8, np.int16
 SAME, VALID = 0, 1
@@ -344,3 +347,24 @@ def test_same_quanta(name: str, tmp_path: Path) -> None:
         apart = np.abs(g.astype(np.float64) - w.astype(np.float64)).reshape(-1)
         wrong = np.flatnonzero(apart > (op in IN_DOUBLE))
         assert not wrong.size, f"{wrong.size} of {w.size}: {g.reshape(-1)[wrong[:5]]} for {w.reshape(-1)[wrong[:5]]}"
+
+
+@pytest.mark.parametrize("op", ["CONV_2D 3x3 int8 0", "ADD int8 0", "SOFTMAX int8 10", "MEAN uint8 (1, 2) 0.03"])
+def test_refuses_a_scale_of_zero(op: str, tmp_path: Path) -> None:
+    name, operands, results, kind, options = CASES[op]
+    given = [t for t in operands if t is not None and t.data is None]
+    zero = [replace(t, scale=0.0) if t is given[0] else t for t in operands]
+    with pytest.raises(ModelError, match="scale"):
+        by_us(file_of(name, zero, results, options, kind), [], tmp_path)
+
+
+@pytest.mark.parametrize("op", ["CONV_2D 3x3 int8 0", "ADD int8 0", "LOGISTIC int8 0.03", "AVERAGE_POOL_2D uint8 0"])
+def test_in_floats_when_asked(op: str, tmp_path: Path) -> None:
+    """Computed with real numbers between its inputs and outputs, the results are quanta beside the exact ones."""
+    name, operands, results, kind, options = CASES[op]
+    content = file_of(name, operands, results, options, kind)
+    rng = np.random.default_rng(8)
+    inputs = [random_quanta(rng, t) for t in operands if t is not None and t.data is None]
+    (want,), (got, *_) = by_litert(content, inputs), by_us(content, inputs, tmp_path, dequantize=True)
+    assert got.dtype == want.dtype
+    assert np.abs(got.astype(int) - want).max() <= 1
