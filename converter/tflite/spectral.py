@@ -10,6 +10,7 @@ from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 
+@tflite.op("RFFT2D")
 @tflite.complex("RFFT2D")
 def _(b, x, length):
     n = rank(x, "the input of RFFT2D")
@@ -26,16 +27,19 @@ def part(b: Builder, x: Value, i: int) -> Value:
     return b.Gather(x, np.array(i), axis=-1)
 
 
+@tflite.op("REAL")
 @tflite.complex("REAL")
 def _(b, x):
     return part(b, x, 0)
 
 
+@tflite.op("IMAG")
 @tflite.complex("IMAG")
 def _(b, x):
     return part(b, x, 1)
 
 
+@tflite.op("COMPLEX_ABS")
 @tflite.complex("COMPLEX_ABS")
 def _(b, x):
     return b.ReduceL2(x, axes=(-1,), keepdims=False)
