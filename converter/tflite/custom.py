@@ -42,6 +42,11 @@ def options_of(node: Operation) -> dict[str, Any]:
                 found[key] = int(value.AsInt)
             elif value.IsFloat:
                 found[key] = float(value.AsFloat)
+            elif value.IsTypedVector or value.IsFixedTypedVector or value.IsVector:
+                vector = value.AsVector if value.IsVector else value.AsTypedVector
+                if len(vector) > len(data):
+                    raise ValueError("more numbers than bytes")
+                found[key] = tuple(v.AsInt for v in vector if v.IsInt)
         return found
     except (ValueError, TypeError, IndexError, KeyError, struct.error, UnicodeError, OverflowError) as e:
         raise ModelError(f"the options of {node.op} cannot be read", why=f"{type(e).__name__}: {e}") from None

@@ -10,6 +10,7 @@ import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as fbs
+from flatbuffers import flexbuffers
 from tflite_one import by_litert, by_us
 
 from minnow.converter.base import read
@@ -240,3 +241,49 @@ def test_convolutions_over_blocks(pads: Any, crops: Any, depthwise: bool, tmp_pa
     model = read(tmp_path / "one.tflite")
     optimize(model)
     assert [n.attrs["dilations"] for n in model.graph if n.op == "Conv"] == [(2, 3)]
+
+
+def test_regions_of_landmarks(tmp_path: Path) -> None:
+    """The three operators with each other, against what they are defined to be, point by point."""
+    rng = np.random.default_rng(6)
+    file = File()
+    main = file.graph()
+    points, image = main.input("FLOAT32", 1, 6, 3), main.input("FLOAT32", 1, 9, 11, 2)
+    matrix, crop, back = (main.tensor("FLOAT32", *s) for s in ((1, 4, 4), (1, 5, 4, 2), (1, 6, 3)))
+    options = {
+        "subset_idxs": [0, 1, 2, 4], "left_rotation_idx": 3, "right_rotation_idx": 5, "scale_x": 1.5, "scale_y": 0.75,
+        "target_rotation_radians": 0.3, "output_height": 5, "output_width": 4,
+    }  # fmt: skip
+    size = {k: v for k, v in options.items() if k.startswith("output")}
+    main.op("Landmarks2TransformMatrix", [points], matrix, custom=bytes(flexbuffers.Dumps(options)))
+    main.op("TransformTensorBilinear", [image, matrix], crop, custom=bytes(flexbuffers.Dumps(size)))
+    main.op("TransformLandmarks", [points, matrix], back, custom=bytes(flexbuffers.Dumps({"dimensions": 3})))
+    for code in file.model.operatorCodes:
+        code.version = 2
+    main.it.outputs = [matrix, crop, back]
+    marks = rng.uniform(1, 8, (1, 6, 3)).astype(F)
+    pixels = rng.normal(size=(1, 9, 11, 2)).astype(F)
+    got = by_us(file.packed(), [marks, pixels], tmp_path)
+
+    p = marks[0].astype(float)
+    angle = 0.3 - np.arctan2(p[5, 1] - p[3, 1], p[5, 0] - p[3, 0])
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    turned = p[[0, 1, 2, 4], :2] @ turn.T
+    low, high = turned.min(0), turned.max(0)
+    center = turn.T @ ((low + high) / 2)
+    scaled = turn.T @ np.diag((high - low) * [1.5, 0.75] / [4, 5])
+    want = np.eye(4)
+    want[:2, :2], want[:2, 3] = scaled, center - scaled @ [2, 2.5]
+    np.testing.assert_allclose(got[0][0], want, atol=1e-5)
+    moved = np.concatenate([p[:, :2] @ scaled.T + want[:2, 3], p[:, 2:]], 1)
+    np.testing.assert_allclose(got[2][0], moved, atol=1e-4)
+    expected = np.zeros((5, 4, 2))
+    for row, column in np.ndindex(5, 4):
+        x, y = scaled @ [column + 0.5, row + 0.5] + want[:2, 3] - 0.5
+        if 0 <= x <= 10 and 0 <= y <= 8:
+            i, j = int(min(y, 7.999)), int(min(x, 9.999))
+            v, u = y - i, x - j
+            square = pixels[0, i : i + 2, j : j + 2].astype(float)
+            expected[row, column] = np.einsum("i,j,ijc->c", [1 - v, v], [1 - u, u], square)
+    assert np.count_nonzero(expected) > 8
+    np.testing.assert_allclose(got[1][0], expected, atol=1e-4)
