@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import constant, ints, rank, static_dim
+from minnow.converter.operand import constant, ints, rank
+from minnow.converter.spectrogram import mfcc, spectrogram
 from minnow.converter.strided_slice import strided_slice
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast, split_evenly, wide
@@ -270,48 +271,12 @@ def _(b, x, y, *, transpose_a=False, transpose_b=False, adj_x=False, adj_y=False
 
 @tf.op("AudioSpectrogram")
 def _(b, signal, *, window_size, stride, magnitude_squared=False):
-    length = 1 << (window_size - 1).bit_length()
-    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window_size) / window_size)
-    window = np.zeros(length, np.float32)
-    window[:window_size] = hann
-    channels = b.Transpose(signal, perm=(1, 0))
-    padded = b.Pad(channels, np.array([0, 0, 0, length - window_size]))
-    y = b.STFT(b.Unsqueeze(padded, axes=(2,)), np.array(stride), window)
-    if magnitude_squared:
-        return b.ReduceSumSquare(y, axes=(-1,), keepdims=False)
-    return b.ReduceL2(y, axes=(-1,), keepdims=False)
+    return spectrogram(b, signal, window_size, stride, magnitude_squared)
 
 
 @tf.op("Mfcc")
 def _(b, spectrum, rate, *, upper_frequency_limit=4000.0, lower_frequency_limit=20.0, filterbank_channel_count=40,
       dct_coefficient_count=13):  # fmt: skip
-    bins = static_dim(spectrum.type, -1, "a spectrogram")
-    weights = _mel(bins, axis_operand(rate, "the sample rate"), lower_frequency_limit, upper_frequency_limit,
-                   filterbank_channel_count)  # fmt: skip
-    n = filterbank_channel_count
-    places = np.outer(np.arange(n) + 0.5, np.arange(dct_coefficient_count)) * np.pi / n
-    energy = b.MatMul(b.Sqrt(spectrum), weights.astype(np.float32))
-    return b.MatMul(b.Log(b.Max(energy, 1e-12)), (np.sqrt(2 / n) * np.cos(places)).astype(np.float32))
-
-
-def _mel(bins: int, rate: int, low: float, high: float, channels: int) -> np.ndarray[Any, Any]:
-    """How much each bin of a spectrum counts for each channel of TensorFlow's filter bank."""
-
-    def mel(f: Any) -> Any:
-        return 1127 * np.log1p(f / 700)
-
-    start = mel(low)
-    step = (mel(high) - start) / (channels + 1)
-    centers = start + step * (np.arange(channels + 1) + 1)
-    hertz = 0.5 * rate / (bins - 1)
-    matrix = np.zeros((bins, channels))
-    for i in range(int(1.5 + low / hertz), min(int(high / hertz), bins - 1) + 1):
-        at = mel(i * hertz)
-        band = int(np.searchsorted(centers[:channels], at, "left")) - 1
-        left = centers[band] if band >= 0 else start
-        part = (centers[band + 1] - at) / (centers[band + 1] - left)
-        if band >= 0:
-            matrix[i, band] += part
-        if band + 1 < channels:
-            matrix[i, band + 1] += 1 - part
-    return matrix
+    band = (lower_frequency_limit, upper_frequency_limit)
+    rate = axis_operand(rate, "the sample rate")
+    return mfcc(b, spectrum, rate, band, filterbank_channel_count, dct_coefficient_count)

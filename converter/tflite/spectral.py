@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from minnow.converter.operand import constant, ints, is_known, rank
+from minnow.converter.spectrogram import mfcc, spectrogram
+from minnow.converter.tflite.custom import options_of
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -79,3 +81,17 @@ def _(b, x, *, squeeze_dims=()):
 def _(b, x, axis):
     (at,) = ints(axis, "the axis of EXPAND_DIMS")
     return b.Unsqueeze(x, axes=(at if at >= 0 else at + rank(x, "the input of EXPAND_DIMS"),))
+
+
+@tflite.op("AudioSpectrogram")
+def _(b, signal, *, node):
+    o = options_of(node)
+    return spectrogram(b, signal, int(o["window_size"]), int(o["stride"]), bool(o["magnitude_squared"]))
+
+
+@tflite.op("Mfcc")
+def _(b, spectrum, rate, *, node):
+    o = options_of(node)
+    band = (float(o["lower_frequency_limit"]), float(o["upper_frequency_limit"]))
+    (samples,) = ints(rate, "the sample rate")
+    return mfcc(b, spectrum, samples, band, int(o["filterbank_channel_count"]), int(o["dct_coefficient_count"]))

@@ -287,3 +287,23 @@ def test_regions_of_landmarks(tmp_path: Path) -> None:
             expected[row, column] = np.einsum("i,j,ijc->c", [1 - v, v], [1 - u, u], square)
     assert np.count_nonzero(expected) > 8
     np.testing.assert_allclose(got[1][0], expected, atol=1e-4)
+
+
+def test_coefficients_of_sound(tmp_path: Path) -> None:
+    file = File()
+    main = file.graph()
+    signal, rate = main.input("FLOAT32", 700, 1), main.tensor("INT32", data=np.array(8000, np.int32))
+    spectrum, heard = main.tensor("FLOAT32", 1, 6, 129), main.tensor("FLOAT32", 1, 6, 13)
+    options = {"window_size": 200, "stride": 90, "magnitude_squared": True}
+    main.op("AudioSpectrogram", [signal], spectrum, custom=bytes(flexbuffers.Dumps(options)))
+    options = {
+        "upper_frequency_limit": 3900.0, "lower_frequency_limit": 30.0, "filterbank_channel_count": 30,
+        "dct_coefficient_count": 13,
+    }  # fmt: skip
+    main.op("Mfcc", [spectrum, rate], heard, custom=bytes(flexbuffers.Dumps(options)))
+    main.it.outputs = [spectrum, heard]
+    sound = np.random.default_rng(0).normal(size=(700, 1)).astype(F)
+    content = file.packed()
+    want, got = by_litert(content, [sound], reference=False), by_us(content, [sound], tmp_path)
+    for w, g in zip(want, got, strict=True):
+        np.testing.assert_allclose(g, w, rtol=0, atol=1e-4 * np.abs(w).max())
