@@ -13,8 +13,9 @@ from minnow.converter.tflite.fixed_function import sigmoid, tanh
 from minnow.converter.tflite.fixed_point import INT32, multiplier_of, scale_of, zero_of
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.hybrid import is_hybrid, scaled_rows
+from minnow.converter.tflite.hybrid_recurrent import hybrid_cell, quants_of
 from minnow.converter.tflite.quantization import Quantization, dequantize
-from minnow.converter.tflite.recurrent import Cell, cell_of, keep, needed, run_cell, stacked, time_first
+from minnow.converter.tflite.recurrent import keep, needed, run_cell, stacked, time_first
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
@@ -61,7 +62,8 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ti
     xs = (*xs, *[None] * (24 - len(xs)))
     x = needed(xs, 0, "the input")
     if x.type.dtype is DType.F32 and not diagonal_recurrent_tensors:
-        cell = _hybrid_cell(b, xs, fused_activation_function, cell_clip, proj_clip, asymmetric_quantize_inputs, node)
+        cell = hybrid_cell(b, xs, quants_of(node, xs), fused_activation_function, cell_clip, proj_clip,
+                           asymmetric_quantize_inputs)  # fmt: skip
         if cell is None:
             return NotImplemented
         y, h, c = run_cell(b, cell, time_first(b, x, time_major), needed(xs, 18, "a state"), needed(xs, 19, "a state"))
@@ -159,94 +161,6 @@ def _projected(b: Builder, x: Value, xs: Sequence[Any], hidden: Quantization, q:
     y = _scaled(b, sums, scale, DType.I8, zero_of(q))
     most = int(min(clip / float(scale_of(q)), 127)) if clip > 0 else 0
     return b.Min(b.Max(y, np.int8(-most)), np.int8(most)) if most else y
-
-
-# --- Real activations and quantized weights
-
-
-def _hybrid_cell(b: Builder, xs: Sequence[Any], function: str, cell_clip: float, proj_clip: float, has_zero: bool,
-                 node: Any) -> Cell | None:  # fmt: skip
-    """The cell whose products quantize the rows that they take; None where its matrices are not of bytes."""
-    quants = [node.quant(i) if v is not None else None for i, v in enumerate(xs)]
-    matrices = [i for i in (*range(1, 9), 16) if xs[i] is not None]
-    if not all(is_hybrid(xs[0], None, quants[i]) for i in matrices):
-        return None
-    small = [*range(9, 12), *range(20, 24)]
-    real = [dequantize(b, v, q) if i in small and v is not None and q is not None else v
-            for i, (v, q) in enumerate(zip(xs, quants, strict=True))]  # fmt: skip
-    cell = cell_of(real, function, cell_clip, proj_clip)
-
-    def joined(first: int) -> Quantization:
-        parts = [(_quant(node, first + i, "a matrix"), xs[first + i].type.shape[0]) for i in cell.gates]
-        scale = np.concatenate([np.broadcast_to(q.scale, n) for q, n in parts])
-        return Quantization(DType.I8, scale, np.zeros(len(scale), np.int32))
-
-    known = {"x": joined(1), "h": joined(5), "projection": quants[16]}
-
-    def product(k: Builder, rows: Value, matrix: Value, which: str) -> Value:
-        q = known[which]
-        assert q is not None
-        return scaled_rows(k, rows, k.Transpose(matrix, perm=(1, 0)), q, has_zero)
-
-    cell.product = product
-    return cell
-
-
-@tflite.quantized("LSTM")
-def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, kernel_type="FULL",
-      asymmetric_quantize_inputs=False, node):  # fmt: skip
-    padded = [*xs, *[None] * (24 - len(xs))]
-    if kernel_type != "FULL" or xs[0] is None or xs[0].type.dtype is not DType.F32:
-        return NotImplemented
-    cell = _hybrid_cell(b, padded, fused_activation_function, cell_clip, proj_clip, asymmetric_quantize_inputs, node)
-    if cell is None:
-        return NotImplemented
-    y, h, c = run_cell(b, cell, b.Unsqueeze(xs[0], axes=(0,)), needed(xs, 18, "a state"), needed(xs, 19, "a state"))
-    keep(b, node, 18, h)
-    keep(b, node, 19, c)
-    n = len(node.tensors_out)
-    return (*[None] * (n - 1), b.Squeeze(y, axes=(0,)))
-
-
-def _rnn(b: Builder, xs: Sequence[Any], function: str, has_zero: bool, node: Any) -> tuple[Value, Value] | None:
-    """(results [T, B, units], last h) of a plain layer over x[T, B, features]; None where it is not of bytes."""
-    x, w, r, bias, h = xs
-    qw, qr = node.quant(1), node.quant(2)
-    if not is_hybrid(x, None, qw) or not is_hybrid(x, None, qr):
-        return None
-    sums = scaled_rows(b, x, b.Transpose(w, perm=(1, 0)), qw, has_zero)
-    sums = sums if bias is None else b.Add(sums, bias)
-    body = Graph("rnn")
-    step, go_on = (body.add_param(TensorType(d, ()), n) for d, n in ((DType.I64, "t"), (DType.BOOL, "cond")))
-    before, all_sums = body.add_param(h.type, "h"), body.add_param(sums.type, "sums")
-    k = Builder(body, origin=b.origin)
-    back = Value.constant(np.ascontiguousarray(constant(r, "the matrix of an RNN").T))
-    y = activate(k, k.Add(k.Gather(all_sums, step, axis=0), scaled_rows(k, before, back, qr, has_zero)), function)
-    body.outputs = [go_on, y, y]
-    count = b.Reshape(b.Shape(x, start=0, end=1), np.zeros(0, np.int64))
-    last, rows = b.Loop(count, None, h, sums, body=body, num_carried=1, n_outputs=2)
-    return rows, last
-
-
-@tflite.quantized("UNIDIRECTIONAL_SEQUENCE_RNN")
-def _(b, x, w, r, bias, h, *, time_major=False, fused_activation_function="NONE", asymmetric_quantize_inputs=False,
-      node):  # fmt: skip
-    made = _rnn(b, (time_first(b, x, time_major), w, r, bias, h), fused_activation_function,
-                asymmetric_quantize_inputs, node)  # fmt: skip
-    if made is None:
-        return NotImplemented
-    keep(b, node, 4, made[1])
-    return time_first(b, made[0], time_major)
-
-
-@tflite.quantized("RNN")
-def _(b, x, w, r, bias, h, *, fused_activation_function="NONE", asymmetric_quantize_inputs=False, node):
-    made = _rnn(b, (b.Unsqueeze(x, axes=(0,)), w, r, bias, h), fused_activation_function, asymmetric_quantize_inputs,
-                node)  # fmt: skip
-    if made is None:
-        return NotImplemented
-    keep(b, node, 4, made[1])
-    return made[1]
 
 
 @tflite.quantized("SVDF")

@@ -101,6 +101,23 @@ def test_lstm_of_reals(kind: str, zero: bool, tmp_path: Path) -> None:
     check(content, [random_quanta(RNG, xs[0])], tmp_path)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("aux", [False, True])
+def test_lstm_of_two_directions(aux: bool, merge: bool, tmp_path: Path) -> None:
+    n, k, units, steps = 2, 5, 6, 4
+    xs: list[Tensor | None] = [Tensor((steps, n, k))]
+    for _ in range(2):
+        xs += [*(weights(units, k) for _ in range(4)), *(weights(units, units) for _ in range(4)), None, None, None]
+        xs += [*(reals(units) for _ in range(4)), None, None]
+    xs += [*(state(n, units) for _ in range(4)), Tensor((steps, n, k)) if aux else None, *[None] * 8]
+    options = {"fused_activation_function": SIGMOID_TANH, "time_major": True, "merge_outputs": merge}
+    shape = (steps, n, 2 * units if merge else units)
+    content = file_of("BIDIRECTIONAL_SEQUENCE_LSTM", xs, [Tensor(shape)] * (1 if merge else 2), options,
+                      "BidirectionalSequenceLSTMOptions")  # fmt: skip
+    inputs = [random_quanta(RNG, Tensor((steps, n, k))) for _ in range(1 + aux)]
+    check(content, inputs, tmp_path)
+
+
 @pytest.mark.parametrize("zero", [False, True])
 def test_rnn_of_reals(zero: bool, tmp_path: Path) -> None:
     x = Tensor((3, 5, 7))
