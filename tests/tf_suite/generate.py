@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ from .case import identities, load_all
 
 HERE = Path(__file__).parent
 MANIFEST = "manifest.json"
+SECONDS = 100
+"""For one file, on a machine that does much else besides."""
 
 
 def generate(folder: Path, match: str = "", shards: int = 1) -> dict[str, Any]:
@@ -80,9 +83,11 @@ def _child(folder: Path, names: list[str], journal: Path) -> None:
         for case, wanted in kinds.items():
             print(json.dumps((f"{case}.{wanted[0]}", None)), file=out, flush=True)
             begin = time.process_time()
+            signal.alarm(SECONDS)  # which ends the process
             for n, (kind, entry) in enumerate(entries(cases[case], wanted, folder)):
                 entry["seconds"] = round(time.process_time() - begin, 3)
                 begin = time.process_time()
+                signal.alarm(SECONDS)
                 print(json.dumps((f"{case}.{kind}", entry)), file=out, flush=True)
                 if n + 1 < len(wanted):
                     print(json.dumps((f"{case}.{wanted[n + 1]}", None)), file=out, flush=True)
