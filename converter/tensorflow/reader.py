@@ -25,6 +25,8 @@ _NO_SCALARS = 21
 
 _INPUTS = ("Placeholder", "PlaceholderV2")
 _DEFAULTED = "PlaceholderWithDefault"
+_LEFT = "unused_control_flow_input"
+"""Placeholders that TensorFlow leaves behind where it has lowered a loop, with numbers at their names."""
 # Where the operators say which type they read, and which one they give.
 _READS = ("SrcT", "T", "Tparams", "TI")
 _GIVES = ("dtype", "T", "Tparams", "DstT", "out_type", "output_type")
@@ -184,7 +186,10 @@ def _input_types(
         if port not in types and (not cuts or port.node in body.reached(set(cuts))):
             types[port] = _type_of_entry(entry, translator)
     reached = [n for n in body.reached(set(types)) if Port(n) not in types]
-    wanted = [n for n in body.operations if Port(n) not in types] if whole else reached
+    wanted = reached
+    if whole:
+        read = set(reached)
+        wanted = [n for n in body.operations if n in read or not (Port(n) in types or n.startswith(_LEFT))]
     placeholders = [n for n in wanted if body.operations[n].op in _INPUTS]
     if not placeholders and not types:
         placeholders = [n for n in reached if body.operations[n].op == _DEFAULTED]
