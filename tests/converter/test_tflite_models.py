@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import minnow
+from minnow.converter.base import read
+from minnow.optimizer.pipeline import optimize
+from minnow.schema.mnn import encode
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 
@@ -56,3 +59,21 @@ def test_models_that_are_exact(name: str, tmp_path: Path) -> None:
     _, got, want = run(name, tmp_path)
     for output, w in want.items():
         np.testing.assert_array_equal(got[output], w)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("mobilenet_v2_1.0_224_quant/mobilenet_v2_1.0_224_quant", 16), ("person_detect_int8/person_detect", 4)],
+)
+def test_float_in_place_of_quanta(name: str, most: int, tmp_path: Path) -> None:
+    """On demand all is computed in float: inputs and outputs keep their types, and the best class is the same."""
+    source = SHARED / f"{name}.tflite"
+    model = read(source, dequantize=True)
+    assert {n.op for n in model.graph}.isdisjoint({"ConvInteger", "Requantize", "LookUp"})
+    optimize(model)
+    recorded = dict(np.load(source.parent / "ref" / f"{source.name}.npz"))
+    given, want = (next(v for k, v in recorded.items() if k.startswith(kind)) for kind in ("in__", "out__"))
+    (got,) = minnow.load(encode(model), threads=1).run({model.inputs[0][0]: given}).values()
+    assert got.dtype == want.dtype
+    assert got.argmax() == want.argmax()
+    assert np.abs(got.astype(int) - want.astype(int)).max() <= most
