@@ -153,26 +153,28 @@ def _(b, x, *, boundaries=()):
     return b.ReduceSum(b.Cast(beyond, to=DType.I32), axes=(-1,), keepdims=False)
 
 
+def _places(b: Builder, x: Value, axis: int) -> Value:
+    """0, 1, 2, ... along an axis of x, counted from the end."""
+    n = rank(x, "the matrix") + axis
+    return b.Range(np.array(0), b.Reshape(b.Shape(x, start=n, end=n + 1), np.zeros(0, np.int64)), np.array(1))
+
+
 @tflite.op("MATRIX_DIAG")
 def _(b, x):
-    n = static_dim(x.type, -1, "the diagonal")
-    bounded(n * n, "a matrix")
+    if isinstance((x.type.shape or ("?",))[-1], int):
+        bounded(static_dim(x.type, -1, "the diagonal") ** 2, "a matrix")
+    at = _places(b, x, -1)
     spread = b.Unsqueeze(x, axes=(rank(x, "the diagonal"),))
-    zero = np.array(0, x.type.dtype.numpy)
-    return b.Where(b.const(np.eye(n, dtype=bool)), spread, b.const(zero))
+    return b.Where(b.Equal(b.Unsqueeze(at, axes=(1,)), at), spread, b.const(np.array(0, x.type.dtype.numpy)))
 
 
 @tflite.op("MATRIX_SET_DIAG", moves=True)
 def _(b, x, diagonal):
-    rows, columns = (static_dim(x.type, i, "the matrix") for i in (-2, -1))
-    least = min(rows, columns)
-    bounded(rows * columns, "a matrix")
-    spread = b.Unsqueeze(diagonal, axes=(rank(diagonal, "the diagonal"),))
-    if rows > least:
-        ends = np.zeros((rank(spread, "the diagonal"), 2), np.int64)
-        ends[-2, 1] = rows - least
-        spread = b.Pad(spread, ends.reshape(-1))
-    return b.Where(b.const(np.eye(rows, columns, dtype=bool)), spread, x)
+    rows, columns = _places(b, x, -2), _places(b, x, -1)
+    # Rows below the diagonal take any number: none of it is used.
+    least = b.Sub(b.Size(_places(b, diagonal, -1)), 1)
+    spread = b.Gather(diagonal, b.Min(rows, least), axis=rank(diagonal, "the diagonal") - 1)
+    return b.Where(b.Equal(b.Unsqueeze(rows, axes=(1,)), columns), b.Unsqueeze(spread, axes=(x.type.rank - 1,)), x)
 
 
 @tflite.op("SPARSE_TO_DENSE", moves=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import bounded, ints, rank
+from minnow.converter.operand import bounded, extents, ints, rank, regroup
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.movement import wide
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -145,10 +145,10 @@ def spread_out(b: Any, x: Any, steps: list[int], value: Any) -> Any:
         ends = np.zeros((n + 1, 2), np.int64)
         ends[axis + 1, 1] = step - 1
         y = b.Pad(b.Unsqueeze(x, axes=(axis + 1,)), ends.reshape(-1), value)
-        sizes = list(x.type.static_shape)
-        sizes[axis] *= step
-        y = b.Reshape(y, np.array(sizes, np.int64), allowzero=True)
-        x = b.Slice(y, np.array([0]), np.array([max(sizes[axis] + 1 - step, 0)]), np.array([axis]))
+        sizes = extents(b, x, "an operand")
+        size = sizes[axis]
+        sizes[axis] = size * step if isinstance(size, int) else b.Mul(size, np.array([step]))
+        x = b.Slice(regroup(b, y, sizes), np.array([0]), np.array([1 - step]), np.array([axis]))
     return x
 
 
@@ -176,12 +176,10 @@ def _(b, x, start, window, strides, dilations, *, reduce_function="UNSUPPORTED")
         raise UnsupportedError(f"windows reduced by {reduce_function}")
     y = x
     for axis, (size, step, gap) in enumerate(zip(sizes, steps, gaps, strict=True)):
-        extent = y.type.static_shape[axis]
-        count = (extent - (size - 1) * gap - 1) // step + 1 if extent > (size - 1) * gap else 0
         if size < 1 or step < 1 or gap < 1 or size > 1 << 12:
             raise ModelError(f"a window of {size} elements, {gap} apart, every {step}")
         parts = [
-            b.Slice(y, np.array([k * gap]), np.array([k * gap + max(count - 1, 0) * step + min(count, 1)]),
+            b.Slice(y, np.array([k * gap]), np.array([(k + 1 - size) * gap or np.iinfo(np.int32).max]),
                     np.array([axis]), np.array([step]))
             for k in range(size)
         ]  # fmt: skip
