@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/requantize.h"
@@ -17,7 +18,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D32 = hn::ScalableTag<int32_t>;
 using V32 = hn::Vec<D32>;
 
-// The upper half of 2 * x * m, halves up. The one product that is too large has the greatest number for its result.
+// The upper half of 2 * x * m, halves up. The one product that is too large, which needs a negative m, has the greatest
+// number for its result.
+template <bool kPositive>
 HWY_INLINE V32 high_product(V32 x, V32 m) {
   const D32 d;
   const hn::RepartitionToWide<D32> d64;
@@ -27,6 +30,7 @@ HWY_INLINE V32 high_product(V32 x, V32 m) {
   const auto odd = hn::Add(hn::MulEven(hn::DupOdd(x), hn::DupOdd(m)), half);
   const auto y =
       hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(u64, even))));
+  if constexpr (kPositive) return y;
   return hn::Xor(y, hn::BroadcastSignBit(hn::And(hn::And(x, m), y)));
 }
 
@@ -41,8 +45,10 @@ HWY_INLINE Shifts shifts_of(V32 multiplier, V32 shift) {
   return {multiplier, hn::Max(shift, none), right, mask, hn::ShiftRight<1>(mask)};
 }
 
+// kPlain: the multiplier is not negative, and nothing is shifted left.
+template <bool kPlain>
 HWY_INLINE V32 scaled(V32 x, const Shifts& s) {
-  const auto y = high_product(hn::Shl(x, s.left), s.multiplier);
+  const auto y = high_product<kPlain>(kPlain ? x : hn::Shl(x, s.left), s.multiplier);
   // What is shifted out is rounded, halves away from zero.
   const auto up = hn::Gt(hn::And(y, s.mask), hn::Sub(s.threshold, hn::BroadcastSignBit(y)));
   return hn::Sub(hn::Shr(y, s.right), hn::VecFromMask(D32(), up));
@@ -63,73 +69,79 @@ HWY_INLINE void put_bytes(const uint8_t* from, int64_t n, uint8_t* to) {
   for (int64_t i = 0; i < (n & 3); ++i) to[i] = from[i];
 }
 
+enum class Result { kNumbers, kBytes, kSignedBytes };
+
 // Rows as bytes, or as i32. Parameters step along rows (kColumns), or from row to row.
-template <bool kBytes, bool kColumns>
+template <Result kResult, bool kColumns>
 void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                 void* to, int64_t ldy) {
+  using Element = std::conditional_t<kResult == Result::kNumbers, int32_t,
+                                     std::conditional_t<kResult == Result::kBytes, uint8_t, int8_t>>;
   const D32 d;
-  const hn::Rebind<uint8_t, D32> d8;
+  const hn::Rebind<Element, D32> narrow;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  // Signed bytes are computed as unsigned ones, 128 above.
-  const int32_t up = kBytes && q.to == DType::kI8 ? 128 : 0;
-  const auto flip = hn::Set(d8, static_cast<uint8_t>(up));
   // The sum with the zero point wraps before it is clipped.
-  const auto zero = hn::Set(d, q.zero), least = hn::Set(d, q.least), most = hn::Set(d, q.most), more = hn::Set(d, up);
+  const auto zero = hn::Set(d, q.zero), least = hn::Set(d, q.least), most = hn::Set(d, q.most);
   const bool step = kColumns && q.factor_step != 0, bias_step = kColumns && q.bias != nullptr && q.bias_step != 0;
-  uint8_t* bytes_to = static_cast<uint8_t*>(to);
-  int32_t* numbers_to = static_cast<int32_t*>(to);
-  for (int64_t r = 0; r < rows; ++r, x += ldx, bytes_to += ldy, numbers_to += ldy) {
+  Element* y = static_cast<Element*>(to);
+  for (int64_t r = 0; r < rows; ++r, x += ldx, y += ldy) {
     const int64_t row = kColumns ? 0 : first_row + r;
     const int32_t* bias = q.bias == nullptr ? nullptr : q.bias + row * q.bias_step;
     const int32_t *multiplier = q.multiplier + row * q.factor_step, *shift = q.shift + row * q.factor_step;
     const auto one = shifts_of(hn::Set(d, *multiplier), hn::Set(d, *shift));
     const auto one_bias = hn::Set(d, bias == nullptr ? 0 : *bias);
-    const auto result = [&](V32 v, const int32_t* b, const int32_t* m, const int32_t* s) HWY_ATTR {
+    const auto result = [&](auto plain, V32 v, const int32_t* b, const int32_t* m, const int32_t* s) HWY_ATTR {
       v = hn::Add(v, bias_step ? hn::LoadU(d, b) : one_bias);
-      const auto y = hn::Add(scaled(v, step ? shifts_of(hn::LoadU(d, m), hn::LoadU(d, s)) : one), zero);
-      return hn::Add(hn::Min(hn::Max(y, least), most), more);
+      const auto whole = scaled<plain.value>(v, step ? shifts_of(hn::LoadU(d, m), hn::LoadU(d, s)) : one);
+      const auto clipped = hn::Min(hn::Max(hn::Add(whole, zero), least), most);
+      if constexpr (kResult == Result::kNumbers)
+        return clipped;
+      else
+        return hn::DemoteTo(narrow, clipped);
     };
-    for (int64_t i = 0; i < n; i += lanes) {
-      const int64_t rest = n - i;
-      if (rest >= lanes || (n >= lanes && rest > 0)) {
-        if (rest < lanes) i = n - lanes;  // some once more
-        const auto y = result(hn::LoadU(d, x + i), bias + i, multiplier + i, shift + i);
-        if constexpr (kBytes)
-          hn::StoreU(hn::Xor(hn::DemoteTo(d8, y), flip), d8, bytes_to + i);
-        else
-          hn::StoreU(y, d, numbers_to + i);
-        continue;
-      }
-      HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())] = {};
-      for (int64_t k = 0; k < rest; ++k) {
-        keep_scalar();
-        part[0][k] = x[i + k];
-        if (bias_step) part[1][k] = bias[i + k];
-        if (!step) continue;
-        part[2][k] = multiplier[i + k];
-        part[3][k] = shift[i + k];
-      }
-      const auto y = result(hn::Load(d, part[0]), part[1], part[2], part[3]);
-      if constexpr (kBytes) {
-        HWY_ALIGN uint8_t bytes[hn::MaxLanes(D32())];
-        hn::Store(hn::Xor(hn::DemoteTo(d8, y), flip), d8, bytes);
-        put_bytes(bytes, rest, bytes_to + i);
-      } else {
-        hn::Store(y, d, part[0]);
-        std::copy_n(part[0], rest, numbers_to + i);
-      }
+    const auto at = [&](auto plain, int64_t i) HWY_ATTR {
+      hn::StoreU(result(plain, hn::LoadU(d, x + i), bias_step ? bias + i : nullptr, multiplier + (step ? i : 0),
+                        shift + (step ? i : 0)),
+                 narrow, y + i);
+    };
+    int64_t i = 0;
+    if (!kColumns && *shift <= 0 && *multiplier >= 0)
+      for (; i + lanes <= n; i += lanes) at(std::true_type(), i);
+    for (; i + lanes <= n; i += lanes) at(std::false_type(), i);
+    if (i == n) continue;
+    if (n >= lanes) {  // some once more
+      at(std::false_type(), n - lanes);
+      continue;
     }
+    HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())] = {};
+    HWY_ALIGN Element last[HWY_MAX(16, hn::MaxLanes(D32()))];
+    for (; i < n; ++i) {
+      keep_scalar();
+      part[0][i] = x[i];
+      if (bias_step) part[1][i] = bias[i];
+      if (!step) continue;
+      part[2][i] = multiplier[i];
+      part[3][i] = shift[i];
+    }
+    hn::Store(result(std::false_type(), hn::Load(d, part[0]), part[1], part[2], part[3]), narrow, last);
+    if constexpr (kResult == Result::kNumbers)
+      std::copy_n(last, n, y);
+    else
+      put_bytes(reinterpret_cast<const uint8_t*>(last), n, reinterpret_cast<uint8_t*>(y));
   }
 }
 
 void fixed_bytes(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                  void* y, int64_t ldy) {
-  q.columns ? fixed_rows<true, true>(q, first_row, rows, x, ldx, n, y, ldy)
-            : fixed_rows<true, false>(q, first_row, rows, x, ldx, n, y, ldy);
+  if (q.to == DType::kU8)
+    return q.columns ? fixed_rows<Result::kBytes, true>(q, first_row, rows, x, ldx, n, y, ldy)
+                     : fixed_rows<Result::kBytes, false>(q, first_row, rows, x, ldx, n, y, ldy);
+  q.columns ? fixed_rows<Result::kSignedBytes, true>(q, first_row, rows, x, ldx, n, y, ldy)
+            : fixed_rows<Result::kSignedBytes, false>(q, first_row, rows, x, ldx, n, y, ldy);
 }
 
 void fixed_numbers(const Requantization& q, const int32_t* x, int64_t n, int32_t* y) {
-  fixed_rows<false, true>(q, 0, 1, x, n, n, y, n);
+  fixed_rows<Result::kNumbers, true>(q, 0, 1, x, n, n, y, n);
 }
 
 void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
