@@ -17,9 +17,15 @@ from minnow.schema.ops.sign import is_nonnegative
 @op(mnn=simple("Range"))
 def Range(start: Numeric, limit: Numeric, delta: Numeric):
     """start, start + delta, start + 2 * delta, ... up to `limit`, which is left out. Operands: scalars of one type."""
-    first, last, step = (np.asarray(v).reshape(()) for v in (start, limit, delta))
-    n = max(int(np.ceil(np.float64(last - first) / np.float64(step))), 0)
+    first, step = (np.asarray(v).reshape(()) for v in (start, delta))
+    n = _count(start, limit, delta)
     return (first + np.arange(n).astype(first.dtype) * step).astype(first.dtype)
+
+
+def _count(start: Any, limit: Any, delta: Any) -> int:
+    """The length of a range."""
+    first, last, step = (np.asarray(v).reshape(()) for v in (start, limit, delta))
+    return max(int(np.ceil(np.float64(last - first) / np.float64(step))), 0)
 
 
 @op(mnn=when(lambda n: n.input(0).type.shape != (0,), simple("Fill", "NCHW")))  # nobody reads a shape of no numbers
@@ -66,7 +72,7 @@ def _(start: Arg, limit: Arg, delta: Arg) -> TensorType:
     if not np.all(delta.value):
         raise ModelError("delta is 0", why="the range would never end")
     with np.errstate(all="ignore"):
-        return TensorType(start.dtype, Range.evaluate([start.value, limit.value, delta.value], {})[0].shape)
+        return TensorType(start.dtype, (_count(start.value, limit.value, delta.value),))
 
 
 @Fill.shape

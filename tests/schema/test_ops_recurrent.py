@@ -26,10 +26,31 @@ NAMES = {
 }
 
 
+def bounded_cell(
+    x: Array, w: Array, r: Array, b: Array, _: None, h: Array, c: Array, p: Array, clip: float
+) -> list[Array]:
+    """An LSTM whose cells are bounded, which ONNX has not: step by step by its equations, forward."""
+    x, w, r, b, h, c, p = (v.astype(np.float64) for v in (x, w[0], r[0], b[0], h[0], c[0], p[0]))
+    n, rows = r.shape[1], []
+
+    def sigmoid(v: Array) -> Array:
+        return np.asarray(1 / (1 + np.exp(-v)))
+
+    for now in x:
+        i, o, f, g = np.split(now @ w.T + h @ r.T + b[: 4 * n] + b[4 * n :], 4, axis=1)
+        kept = sigmoid(f + p[2 * n :] * c) * c
+        c = np.clip(kept + sigmoid(i + p[:n] * c) * np.tanh(g), -clip, clip)
+        h = sigmoid(o + p[n : 2 * n] * c) * np.tanh(c)
+        rows.append(h)
+    return [v.astype(np.float32) for v in (np.stack(rows)[:, None], h[None], c[None])]
+
+
 def layer(name: str, outputs: int) -> Row:
     def row(*inputs: Array | None, hidden: int, direction: str, clip: float, **attrs: Any) -> OnnxNode | list[Array]:
         x = inputs[0]
         assert x is not None
+        if limit := attrs.pop("cell_clip", 0.0):
+            return bounded_cell(*inputs, clip=limit)  # type: ignore[arg-type]
         if x.shape[0] == 0:  # onnxruntime crashes; over no time the states stay as they are
             return [np.zeros((0, 1, x.shape[1], hidden), x.dtype), *(s for s in inputs[5:] if s is not None)]
         given = {"hidden_size": hidden, "direction": direction, **({"clip": clip} if clip else {})}
