@@ -124,6 +124,7 @@ class ConvInteger final : public Kernel {
   int64_t macs() const override { return macs_; }
 
  private:
+  static constexpr int64_t kRows = 64;  // of sums at a time
   static constexpr int64_t kRoom = 64;  // lanes that are read beyond the last pixel
 
   bool is_depthwise() const { return channels_ == 1 && group_ > 1; }
@@ -135,7 +136,8 @@ class ConvInteger final : public Kernel {
   // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.
   int64_t lines_at_once() const { return std::clamp<int64_t>(1024 / std::max<int64_t>(phase_[2], 1), 1, 1 + out_[1]); }
   int64_t scratch() const {
-    return is_depthwise() ? (lines_at_once() * phase_[2] + 63) / 16 * 32 : (outs_ / group_ + 1) * integer_panel();
+    return is_depthwise() ? (lines_at_once() * phase_[2] + 63) / 16 * 32
+                          : (std::min(kRows, outs_ / group_) + 1) * integer_panel();
   }
 
   // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
@@ -278,21 +280,26 @@ class ConvInteger final : public Kernel {
     }
   }
 
-  // Calls body(image, plane of results, first column, columns) for parts of the planes of results that follow each
-  // other in a phase: rows as wide as the phase's, of which out_[2] columns count.
+  // Calls body(image, plane of results, first column, columns, first channel, channels, worker) for parts of the planes
+  // of results that follow each other in a phase: rows as wide as the phase's, of which out_[2] columns count. Small
+  // planes are shared out by channels, too.
   template <typename Body>
-  void for_columns(int64_t planes, int64_t work, ThreadPool* pool, Body body) const {
+  void for_columns(int64_t planes, int64_t channels, ThreadPool* pool, Body body) const {
     const int64_t length = (out_[1] - 1) * phase_[2] + out_[2];
-    const int64_t width = integer_panel(), parts = (length + width - 1) / width;
+    const int64_t width = integer_panel(), parts = (length + width - 1) / width, all = planes * out_[0] * parts;
+    const int64_t wanted = threads_ == 1 ? 1 : (4 * threads_ + all - 1) / std::max<int64_t>(all, 1);
+    const int64_t some = std::max<int64_t>(kRows, ((channels + wanted - 1) / wanted + 7) / 8 * 8);
+    const int64_t shares = (channels + some - 1) / some;
     const auto range = [&](int64_t begin, int64_t end, int worker) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t first = task % parts * width;
-        body(task / parts / out_[0], task / parts % out_[0], first, std::min(width, length - first), worker);
+        const int64_t channel = task % shares * some, part = task / shares, first = part % parts * width;
+        body(part / parts / out_[0], part / parts % out_[0], first, std::min(width, length - first), channel,
+             std::min(some, channels - channel), worker);
       }
     };
-    const int64_t grain = std::max<int64_t>(1, 200000 / (work * width + 1));
-    if (pool->threads() > threads_) return range(0, planes * out_[0] * parts, 0);
-    pool->parallel_for(planes * out_[0] * parts, grain, range);
+    const int64_t grain = std::max<int64_t>(1, 200000 / (std::min(some, channels) * depth() * width + 1));
+    if (pool->threads() > threads_) return range(0, all * shares, 0);
+    pool->parallel_for(all * shares, grain, range);
   }
 
   void convolve(const RunContext& context, const uint32_t* image, const uint32_t* weights, const uint32_t* starts,
@@ -302,7 +309,8 @@ class ConvInteger final : public Kernel {
     const bool corrected = ones[steps()] != 0;
     void* y = context.out[0]->data;
     const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
-    const auto body = [&](int64_t plane, int64_t z, int64_t first, int64_t columns, int worker) {
+    const auto body = [&](int64_t plane, int64_t z, int64_t first, int64_t columns, int64_t channel, int64_t channels,
+                          int worker) {
       const int64_t g = plane % group_;
       uint32_t *column = scratch_space + worker * scratch(), *tile = column + integer_panel();
       IntegerProduct p;
@@ -316,28 +324,33 @@ class ConvInteger final : public Kernel {
         p.start = &start_of_ones;
         p.c = column;
         gemm_integer(p);
-        p.factor = factors + g * rows;
         p.column = column;
       }
-      p.left = weights + g * rows * steps();
-      p.rows = rows;
-      p.start = starts + g * rows;
-      const int64_t out = plane * rows * out_size + z * out_[1] * out_[2], width = integer_panel();
-      uint32_t* to = static_cast<uint32_t*>(y) + out;
-      const bool gapless = phase_[2] == out_[2], direct = gapless && !quantized.active();
-      p.c = direct ? to + first : tile;
-      p.ldc = direct ? out_size : width;
-      gemm_integer(p);
-      if (direct) return;
-      const auto put = [&](int64_t at, int64_t n, int64_t pixel) {
-        if (quantized.active())
-          return requantize(quantized, g * rows, rows, reinterpret_cast<int32_t*>(tile) + at, width, n,
-                            offset(y, out + pixel, dtype_size(quantized.to)), out_size);
-        for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * width + at, n, to + r * out_size + pixel);
-      };
-      gapless ? put(0, columns, first) : for_segments(first, columns, put);
+      // Some channels at a time: their sums stay in the cache until they are results.
+      for (int64_t end = channel + channels; channel < end; channel += kRows) {
+        const int64_t own_row = g * rows + channel, count = std::min(kRows, end - channel);
+        p.left = weights + own_row * steps();
+        p.rows = count;
+        p.start = starts + own_row;
+        p.factor = corrected ? factors + own_row : nullptr;
+        const int64_t width = integer_panel();
+        const int64_t out = (plane * rows + channel) * out_size + z * out_[1] * out_[2];
+        uint32_t* to = static_cast<uint32_t*>(y) + out;
+        const bool gapless = phase_[2] == out_[2], direct = gapless && !quantized.active();
+        p.c = direct ? to + first : tile;
+        p.ldc = direct ? out_size : width;
+        gemm_integer(p);
+        if (direct) continue;
+        const auto put = [&](int64_t at, int64_t n, int64_t pixel) {
+          if (quantized.active())
+            return requantize(quantized, own_row, count, reinterpret_cast<int32_t*>(tile) + at, width, n,
+                              offset(y, out + pixel, dtype_size(quantized.to)), out_size);
+          for (int64_t r = 0; r < count; ++r) std::copy_n(tile + r * width + at, n, to + r * out_size + pixel);
+        };
+        gapless ? put(0, columns, first) : for_segments(first, columns, put);
+      }
     };
-    for_columns(context.in[0]->dim(0) * group_, rows * depth(), context.pool, body);
+    for_columns(context.in[0]->dim(0) * group_, rows, context.pool, body);
   }
 
   // The parts of columns that are pixels: body(column less `first`, how many, pixel).
