@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from minnow.schema.errors import ModelError, UsageError
-from minnow.schema.ir import UNKNOWN, Dim, TensorType
+from minnow.schema.ir import UNKNOWN, Dim, TensorType, Value
 from minnow.schema.ir.type import merge
 
 
@@ -59,3 +59,17 @@ def _merged(name: str, given: Sequence[Dim], type: TensorType) -> tuple[Dim, ...
     except ModelError as e:
         raise UsageError(f"the shape given for input '{name}' does not fit", why=e.message) from None
     return wanted if merged is None else merged
+
+
+def shape_from_use(value: Value) -> tuple[Dim, ...] | None:
+    """The shape of an input whose file does not even tell its rank, as far as its readers do; None: they do not."""
+    for node, i in value.uses:
+        if node.op == "Conv" and i == 0:
+            weights = node.input(1).type.shape
+            if weights is not None and isinstance(weights[1], int):
+                return (UNKNOWN, weights[1] * node.attrs.get("group", 1), *(UNKNOWN,) * (len(weights) - 2))
+        if node.op == "Transpose":
+            perm = node.attrs["perm"]
+            turned = shape_from_use(node.output) or (UNKNOWN,) * len(perm)
+            return tuple(turned[perm.index(axis)] for axis in range(len(perm)))
+    return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Unsupported
-from minnow.converter.extent import fix_inputs
+from minnow.converter.extent import fix_inputs, shape_from_use
 from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
 from minnow.converter.tensorflow.flat import flatten
 from minnow.converter.tensorflow.frame import is_result, structure
@@ -123,6 +123,9 @@ def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], where: str) -> Mode
         if not isinstance(value, Value):
             raise UnsupportedError(f"the output '{name}' is {value.kind}, not a tensor", where=where)
     graph.outputs = [value for _, value in outputs]
+    for parameter in graph.params:
+        if parameter.type.shape is None:
+            parameter.type = parameter.type.with_shape(shape_from_use(parameter))
     model = Model(graph, source="tensorflow")
     model.inputs = [(v.name, v.type) for v in graph.params]
     model.outputs = [(name, value.type) for name, value in outputs]

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 _BATCH = (1, 2)
 _LENGTH = 8
 """Of sequences: random integers, which may be positions, are below it."""
-_EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 16, 7, 1)
+_EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 24, 16, 7, 1)
 
 
 @dataclass
