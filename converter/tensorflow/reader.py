@@ -18,7 +18,7 @@ from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of, shape_of, 
 from minnow.converter.tensorflow.translator import Library, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
-from minnow.schema.ir.type import Dim
+from minnow.schema.ir.type import Dim, merge
 
 _NO_SCALARS = 21
 """Up to this version of the producer, a placeholder of the shape [] is one of any shape."""
@@ -124,8 +124,7 @@ def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], where: str) -> Mode
             raise UnsupportedError(f"the output '{name}' is {value.kind}, not a tensor", where=where)
     graph.outputs = [value for _, value in outputs]
     for parameter in graph.params:
-        if parameter.type.shape is None:
-            parameter.type = parameter.type.with_shape(shape_from_use(parameter))
+        parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
     model = Model(graph, source="tensorflow")
     model.inputs = [(v.name, v.type) for v in graph.params]
     model.outputs = [(name, value.type) for name, value in outputs]
