@@ -15,7 +15,7 @@ from minnow.schema.ops import Builder
 from minnow.schema.ops.extent import axis_of
 
 
-@tf.op("Gather")
+@tf.op("Gather", "ResourceGather")
 def _(b, x, indices, *, validate_indices=True, batch_dims=0):
     return gather(b, x, indices, batch_dims, batch_dims)
 
@@ -43,7 +43,7 @@ def gather(b: Builder, x: Value, indices: Value, axis: int, batch_dims: int) -> 
     return b.Transpose(y, perm=(*order, *range(k + at, n + k - 1)))
 
 
-@tf.op("GatherNd")
+@tf.op("GatherNd", "ResourceGatherNd")
 def _(b, x, indices, *, bad_indices_policy=""):
     return b.GatherND(x, indices)
 

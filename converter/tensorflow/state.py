@@ -173,13 +173,13 @@ def _memory(variable: Any, node: Any) -> Memory:
 # ---- the operators; all others are handed the numbers of a variable
 
 
-@tf.op("VarHandleOp", "Variable", "VariableV2", "AutoReloadVariable", variables=True)
+@tf.op("VarHandleOp", "Variable", "VariableV2", "AutoReloadVariable", variables=True, complex=True)
 def _(b, *, container="", shared_name="", shape=None, allowed_devices=(), debug_name="", node):
     memory = node.context.memory
     return memory.variable([node.name, shared_name], by_reference=node.op.startswith("Variable"))
 
 
-@tf.op("ReadVariableOp")
+@tf.op("ReadVariableOp", complex=True)
 def _(b, x):
     return x
 
@@ -194,13 +194,14 @@ def _(b, variable, *, ignore_lookup_error=True):
     return ()
 
 
-@tf.op("Assign", "AssignVariableOp", variables=True, effect=True, silent=True)
+@tf.op("Assign", "AssignVariableOp", variables=True, complex=True, effect=True, silent=True)
 def _(b, variable, value, *, validate_shape=None, use_locking=None, node):
     assign(variable, value, node)
     return variable
 
 
-@tf.op("AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp", variables=True, effect=True, silent=True)
+@tf.op("AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp",
+       variables=True, complex=True, effect=True, silent=True)  # fmt: skip
 def _(b, variable, value, *, use_locking=False, node):
     before = read(variable, node)
     assign(variable, b.Add(before, value) if "Add" in node.op else b.Sub(before, value), node)

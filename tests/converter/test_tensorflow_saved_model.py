@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import random
@@ -23,7 +24,7 @@ from minnow.converter.tensorflow.message import GraphDef, SavedModel
 from minnow.converter.tensorflow.source import open_source
 from minnow.converter.tensorflow.variables import Variables
 from minnow.optimizer import optimize
-from minnow.schema.errors import FormatError, MinnowError, UnsupportedError, UsageError
+from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.mnn import encode
 
 SHARED = Path(__file__).parents[3] / "shared/models/saved_model/dtln_500h"
@@ -102,7 +103,7 @@ def test_tables_of_words_are_refused_by_name_and_can_be_cut_off(models, capsys):
         read(folder)
     assert main(["check", str(folder), "--format", "json"]) == 3
     assert json.loads(capsys.readouterr().out)["refused"]
-    with pytest.raises(UnsupportedError) as e:
+    with pytest.raises(UnsupportedError):
         read(folder, cut_inputs=["words"], inputs={"words": (2,)})
     options = {"cut_inputs": ["numbers"], "cut_outputs": ["rows"]}
     model = read(folder, **options)
@@ -244,7 +245,7 @@ INDEX, DATA = "variables/variables.index", "variables/variables.data-*"
         (rewrite(INDEX, lambda d: d[:-9]), "no table of variables"),
         (rewrite(INDEX, lambda d: b""), "no table of variables"),
         (rewrite(INDEX, lambda d: flip(d, 20)), "damaged"),
-        (rewrite(INDEX, lambda d: flip(d, -48)), ""),
+        (rewrite(INDEX, lambda d: flip(d, -1)), "no table of variables"),
         (rewrite(DATA, lambda d: d[:-1]), "cut off"),
         (rewrite(DATA, lambda d: flip(d, 0)), "damaged"),
         (lambda f: next(f.glob(DATA)).unlink(), "cannot read the variables"),
@@ -299,10 +300,8 @@ def test_no_damage_breaks_the_reader(models, tmp_path, name):
             return bytes(data[: rng.randrange(len(data)) if rng.random() < 0.3 else len(data)])
 
         copy = damaged(models / name, tmp_path, rewrite(file, ruin))
-        try:
+        with contextlib.suppress(FormatError, ModelError, UnsupportedError):
             encode(read(copy))
-        except MinnowError as e:
-            assert e.exit_code in (3, 6)
 
 
 def test_a_graph_that_is_not_frozen_says_so(tmp_path):
