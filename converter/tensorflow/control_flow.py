@@ -10,9 +10,10 @@ import numpy as np
 from minnow.converter.base import Unsupported
 from minnow.converter.capture import merge_captures
 from minnow.converter.loop import settle
+from minnow.converter.recurrent_loop import recognize
 from minnow.converter.tensorflow import tensor_list as lists
 from minnow.converter.tensorflow.body import Body, Operation, Port
-from minnow.converter.tensorflow.counted import Counters, accumulate
+from minnow.converter.tensorflow.counted import Counters, accumulate, number_of
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.handle import Handle
 from minnow.converter.tensorflow.state import View
@@ -230,7 +231,12 @@ class _Loop:
             graph.outputs = [b.const(np.array(True)), *graph.outputs[1:]]
             flag = None
         carried = [v for i, v in enumerate(operands) if i not in stacked]
-        made = b.Loop(trips, flag, *carried, *rest, body=graph, num_carried=len(carried), n_outputs=len(operands))
+        _clear(graph)
+        made: Sequence[Value] | None = None
+        if trips is not None:
+            made = recognize(b, graph, carried, rest, trips, counters.starts, lambda v: counters.counts_from(v) == 0)
+        if made is None:
+            made = b.Loop(trips, flag, *carried, *rest, body=graph, num_carried=len(carried), n_outputs=len(operands))
         self.b.made += b.made
         last, rows = iter(made[: len(carried)]), iter(made[len(carried) :])
         out: list[Any] = list(self.xs)
@@ -289,7 +295,7 @@ class _Loop:
         """A list of the rows that the loop has stacked, and of those of the list before that it has not replaced."""
         reserved = self.first.get(i)
         count, made = ((v.type.shape or (None,))[0] for v in (before, rows))
-        if count == 0 or (reserved is not None and (reserved.size is trips or _same(reserved.size, trips))):
+        if count == 0 or (reserved is not None and _same(reserved.size, trips)):
             return rows
         if write.index is None:
             return b.Concat(before, rows, axis=0)
@@ -304,8 +310,18 @@ class _Loop:
         return b.Pad(rows, b.Concat(pads[:1], longer, pads[2:], axis=0))
 
 
+def _clear(graph: Graph) -> None:
+    """Drops what nobody reads."""
+    for node in reversed(graph):
+        if not any(v.uses for v in node.outputs):
+            graph.erase(node)
+
+
 def _same(a: Value, b: Value | None) -> bool:
-    return b is not None and a.data is not None and b.data is not None and bool(a.data.numpy() == b.data.numpy())
+    """Whether two counts are known to be equal."""
+    if b is None or a.data is None or b.data is None:
+        return b is not None and number_of(a) is number_of(b)
+    return bool(a.data.numpy() == b.data.numpy())
 
 
 def _source(body: Body, port: Port) -> Port:

@@ -36,7 +36,7 @@ class Counters:
 
     def trips(self) -> Value | None:
         """How often the loop runs, an i64 scalar: known where all it asks is whether counters are below limits."""
-        limits = []
+        given: list[tuple[Value, int]] = []
         for condition in _conjuncts(self.body.outputs[0]):
             node = condition.producer
             if condition.data is not None and bool(np.all(condition.data.numpy())):
@@ -49,9 +49,12 @@ class Counters:
             outside = limit if limit.data is not None else self.others.get(limit)
             if outside is None:
                 return None
-            limits.append(self._rounds(outside, self.nexts[counter]))
-        if not limits:
+            start = self.nexts[counter]
+            if not any(start == s and number_of(outside) is number_of(o) for o, s in given):
+                given.append((outside, start))
+        if not given:
             return None
+        limits = [self._rounds(outside, start) for outside, start in given]
         trips = limits[0]
         for limit in limits[1:]:
             trips = _least(self.b, trips, limit)
@@ -72,6 +75,15 @@ class Counters:
         if index is self.body.params[0]:
             return 0
         return None if index is None else self.starts.get(index)
+
+
+def number_of(value: Value) -> Value:
+    """A whole number without its casts and shapes."""
+    while (node := value.producer) is not None and node.op in ("Cast", "Reshape", "Squeeze", "Unsqueeze"):
+        if node.input(0).type.dtype not in _INTEGERS or node.input(0).type.count != 1:
+            break
+        value = node.input(0)
+    return value
 
 
 def _least(b: Builder, a: Value, other: Value) -> Value:

@@ -152,6 +152,8 @@ def put(b: Builder, tensors: Tensors, index: Value, x: Value, grows: bool) -> tu
     start = len(b.made)
     if before.type.holds_tensors:
         after = _put_in_sequence(b, before, scalar(b, index), x, grows)
+    elif before.type.shape and before.type.shape[0] == 1 and index.data is not None and not index.data.numpy():
+        after = b.Unsqueeze(x, axes=(0,))  # the only one
     else:
         at = single(b, index)
         rows = _fitting(b, before, x, at if grows else None)
