@@ -13,6 +13,7 @@ from minnow.converter.image import resize_bicubic, resize_bilinear, resize_neare
 from minnow.converter.operand import constant, ints, rank, static_dim
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast, wide
+from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
@@ -176,6 +177,52 @@ def _(b, image, boxes, owners, size, *, method="bilinear", extrapolation_value=0
         found = b.Add(rows[0], b.Mul(b.Sub(rows[1], rows[0]), dy))
     valid = b.And(b.Unsqueeze(inside[0], axes=(2, 3)), b.Unsqueeze(inside[1], axes=(1, 3)))
     return b.Where(valid, found, b.const(np.array(extrapolation_value, np.float32)))
+
+
+@tf.op("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
+def _(b, image, transforms, size, fill=None, *, interpolation, fill_mode="CONSTANT"):
+    if fill_mode not in ("CONSTANT", "NEAREST"):
+        raise UnsupportedError(f"a projection that is filled by {fill_mode}")
+    out = ints(size, "the size of a projection")
+    height, width = (b.Shape(image, start=i, end=i + 1) for i in (1, 2))
+    # One row of coefficients (a0 a1 a2 b0 b1 b2 c0 c1) for each image, or for all of them.
+    c = [b.Reshape(b.Gather(transforms, np.array(i), axis=1), np.array([-1, 1, 1])) for i in range(8)]
+    x, y = np.arange(out[1], dtype=np.float32)[None, None], np.arange(out[0], dtype=np.float32)[None, :, None]
+
+    def line(i: int, last: Any) -> Any:
+        return b.Add(b.Add(b.Mul(c[i], x), b.Mul(c[i + 1], y)), last)
+
+    depth = line(6, 1.0)
+    places = [b.Div(line(i, c[i + 2]), depth) for i in (3, 0)]  # rows, columns
+    lasts = [b.Cast(b.Sub(v, 1), to=DType.F32) for v in (height, width)]
+    numbers = cast(b, image, DType.F32)
+    flat = b.Reshape(numbers, b.Concat(np.array([-1]), b.Shape(numbers, start=3), axis=0))
+    owner = b.Range(np.array(0), b.Squeeze(b.Shape(image, start=0, end=1), axes=(0,)), np.array(1))
+    base = b.Mul(b.Reshape(owner, np.array([-1, 1, 1])), height)
+    outside = b.const(np.zeros((), np.float32)) if fill is None else fill
+
+    def taken(row: Value, column: Value) -> Any:
+        inner = [b.Min(b.Max(v, 0.0), last) for v, last in zip((row, column), lasts, strict=True)]
+        at = b.Add(b.Mul(b.Add(base, b.Cast(inner[0], to=DType.I64)), width), b.Cast(inner[1], to=DType.I64))
+        found = b.Gather(flat, at)
+        if fill_mode == "NEAREST":
+            return found
+        same = [b.Equal(v, i) for v, i in zip((row, column), inner, strict=True)]
+        return b.Where(b.Unsqueeze(b.And(*same), axes=(3,)), found, outside)
+
+    if fill_mode == "NEAREST":
+        places = [b.Min(b.Max(v, 0.0), last) for v, last in zip(places, lasts, strict=True)]
+    if interpolation == "NEAREST":
+        y = taken(*(b.Round(v, halves="away") for v in places))
+    else:
+        top, left = (b.Floor(v) for v in places)
+        dy, dx = (b.Unsqueeze(b.Sub(v, f), axes=(3,)) for v, f in zip(places, (top, left), strict=True))
+        rows = []
+        for row in (top, b.Add(top, 1.0)):
+            near, far = taken(row, left), taken(row, b.Add(left, 1.0))
+            rows.append(b.Add(b.Mul(near, b.Add(b.Neg(dx), 1.0)), b.Mul(far, dx)))
+        y = b.Add(b.Mul(rows[0], b.Add(b.Neg(dy), 1.0)), b.Mul(rows[1], dy))
+    return cast(b, y, image.type.dtype)
 
 
 def _patches(b: Builder, x: Value, kernel: Any, strides: Any, rates: Any, padding: str) -> Any:

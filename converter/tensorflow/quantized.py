@@ -98,3 +98,29 @@ def _(b, x, low, high, *, mode="MIN_COMBINED", narrow_range=False, axis=-1, dtyp
         half = F32(0) if least == 0 else (most - least + 1) / 2
         return cast(b, b.Add(b.Mul(b.Add(numbers, half), scale.astype(F32)), ends[0]), dtype)
     raise UnsupportedError(f"quanta of the mode {mode} are not supported")
+
+
+@tf.op("QuantizeV2", outputs=("output", "output_min", "output_max"))
+def _(b, x, low, high, *, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZERO", narrow_range=False, axis=-1,
+      ensure_minimum_range=0.01):  # fmt: skip
+    if axis >= 0 or narrow_range or mode == "MIN_FIRST":
+        raise UnsupportedError(f"quanta of the mode {mode}, along an axis or in a narrow range")
+    first, last = (F32(constant(v, "the range of quanta").reshape(())) for v in (low, high))
+    first = min(F32(0), first)
+    span = max(F32(1), abs(first), abs(last)) * F32(ensure_minimum_range)
+    last = max(F32(0), last, F32(first + span))
+    info = np.iinfo(T.numpy)
+    halves = "even" if round_mode == "HALF_TO_EVEN" else "away"
+    if mode == "SCALED":
+        sides = [F32(info.max) / last if last > 0 else np.inf, F32(info.min) / first if first and info.min else np.inf]
+        scale = F32(min(sides))
+        first, last = F32(info.min) / scale, F32(info.max) / scale
+        quanta = b.Round(b.Mul(b.Min(b.Max(x, first), last), scale), halves=halves)
+    else:
+        scale = F32(info.max - info.min) / F32(last - first)
+        moved = b.Mul(b.Sub(b.Min(b.Max(x, first), last), first), scale)
+        if info.min < 0:
+            moved = b.Sub(moved, float((info.max - info.min + 1) // 2))
+        quanta = b.Round(moved, halves=halves)
+    y = b.Cast(b.Min(b.Max(quanta, float(info.min)), float(info.max)), to=T)
+    return y, b.const(np.array(first, np.float32)), b.const(np.array(last, np.float32))

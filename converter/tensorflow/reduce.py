@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import constant, ints, rank
+from minnow.converter.operand import constant, ints, rank, static_dim
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast
 from minnow.schema.ir import DType, Value
@@ -191,3 +191,30 @@ def _(b, indices, dims):
     flat = b.Unsqueeze(indices, axes=(0,))
     whole = b.Div(flat, steps.astype(dtype.numpy).reshape(column))
     return b.Mod(whole, extents.astype(dtype.numpy).reshape(column))
+
+
+@tf.op("CTCGreedyDecoder",
+       outputs=("decoded_indices", "decoded_values", "decoded_shape", "log_probability"))  # fmt: skip
+def _(b, x, lengths, *, merge_repeated=False, blank_index=-1):
+    """The best class at each time of x[T, B, classes], without blanks (and repetitions), as a sparse matrix."""
+    classes = static_dim(x.type, 2, "the classes of a decoder")
+    blank = blank_index % classes
+    best = b.Transpose(b.ArgMax(x, axis=2, keepdims=False), perm=(1, 0))  # [B, T]
+    times = b.Range(np.array(0), b.Squeeze(b.Shape(x, start=0, end=1), axes=(0,)), np.array(1))
+    heard = b.Less(b.Unsqueeze(times, axes=(0,)), b.Unsqueeze(cast(b, lengths, DType.I64), axes=(1,)))
+    kept = b.And(heard, b.NotEqual(best, blank))
+    if merge_repeated:
+        before = b.Slice(
+            b.Pad(best, np.array([0, 0, 1, 0]), np.array(-1)), np.array([0]), np.array([-1]), np.array([1])
+        )
+        kept = b.And(kept, b.NotEqual(best, before))
+    counted = b.CumSum(b.Cast(kept, to=DType.I64), np.array(1))
+    at = b.ArgWhere(kept)
+    place = b.Sub(b.GatherND(counted, at), 1)
+    rows = b.Gather(at, np.array([0]), axis=1)
+    widest = b.ReduceMax(b.Concat(b.Reshape(counted, np.array([-1])), np.array([0]), axis=0), keepdims=False)
+    shape = b.Concat(b.Shape(best, start=0, end=1), b.Reshape(widest, np.array([1])), axis=0)
+    top = b.Transpose(b.ReduceMax(x, axes=(2,), keepdims=False), perm=(1, 0))
+    zero = b.const(np.zeros((), x.type.dtype.numpy))
+    likely = b.Neg(b.ReduceSum(b.Where(heard, top, zero), axes=(1,), keepdims=True))
+    return b.Concat(rows, b.Unsqueeze(place, axes=(1,)), axis=1), b.GatherND(best, at), shape, likely

@@ -279,6 +279,9 @@ CASES = [
       for k in ("lanczos3", "gaussian", "box", "triangle", "keyscubic", "mitchellcubic")),
     *(("CropAndResize", [IMAGE, np.array([[0, 0, 1, 1], [0.2, -0.3, 0.9, 1.3]], np.float32), np.array([1, 0], np.int32),
        C([4, 5], np.int32)], {"method": m, "extrapolation_value": 3.0}) for m in ("bilinear", "nearest")),
+    *(("ImageProjectiveTransformV3", [IMAGE, np.array([[0.9, 0.2, 0.5, -0.1, 1.1, -0.3, 0.01, 0.02]], np.float32),
+       C([8, 6], np.int32), C(np.float32(3))], {"interpolation": i, "fill_mode": m})
+      for i in ("BILINEAR", "NEAREST") for m in ("CONSTANT", "NEAREST")),
     ("ExtractImagePatches", [IMAGE], {"ksizes": [1, 3, 2, 1], "strides": S2, "rates": [1, 2, 1, 1], "padding": "SAME"}),
     ("ExtractVolumePatches", [f32(1, 4, 5, 6, 2)], {"ksizes": [1, 2, 2, 3, 1], "strides": [1, 1, 2, 2, 1],
      "padding": "VALID"}),
@@ -313,6 +316,10 @@ CASES = [
      {"axis": 1, "range_given": True}),
     ("QuantizeAndDequantizeV4", [f32(3, 4, low=0), C(np.float32(0)), C(np.float32(3))], {"signed_input": False,
      "range_given": True}),
+    ("QuantizeV2", [f32(3, 4), C(np.float32(-1)), C(np.float32(1.5))], {"T": "quint8"}),
+    ("QuantizeV2", [f32(3, 4), C(np.float32(-1)), C(np.float32(1.5))], {"T": "qint8", "mode": "SCALED"}),
+    ("CTCGreedyDecoder", [f32(7, 3, 5), C([7, 4, 6], np.int32)], {"merge_repeated": True}),
+    ("CTCGreedyDecoder", [f32(7, 3, 5), C([7, 4, 6], np.int32)], {}),
     # spectra
     *((op, [c64(2, 3, 4, 5)], {}) for op in ("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D", "Real", "Imag",
                                             "ComplexAbs", "Angle", "Conj", "Neg", "Square", "Exp", "Shape")),
@@ -361,7 +368,7 @@ CASES = [
 STATIC = {"Dilation2D", "MaxPoolWithArgmax", "ResizeArea", "ScaleAndTranslate", "ExtractImagePatches", "BlockLSTM",
           "ExtractVolumePatches", "CombinedNonMaxSuppression", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag",
           "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixSetDiag", "MatrixSetDiagV2", "DiagPart",
-          "MatrixSetDiagV3", "Mfcc", "BlockLSTMV2"}  # fmt: skip
+          "MatrixSetDiagV3", "Mfcc", "BlockLSTMV2", "CTCGreedyDecoder"}  # fmt: skip
 
 # What TensorFlow itself makes only of known extents, and a convolution whose groups follow from them.
 CLOSED = {"ParallelConcat_1", "MatrixSetDiagV3_1", "MatrixDiagV2_1", "MatrixDiagV3_1", "Conv2D_4"}
@@ -422,8 +429,8 @@ def test_attributes_are_tensorflows():
                     continue
                 default = mapping.attrs[attr.name]
                 theirs = attribute_of(AttrValue.FromString(attr.default_value.SerializeToString()), {}, name)
-                if default is None or theirs is None:
-                    continue
+                if default is None or theirs is None or attr.name in ("use_locking", "validate_shape"):
+                    continue  # of no meaning to one who runs a graph alone
                 if isinstance(theirs, float):
                     assert default == pytest.approx(theirs), (name, attr.name)
                 else:
