@@ -94,7 +94,7 @@ def _(b, wanted, keys, values):
     return b.Where(wider, rows, b.const(np.array(0, values.type.dtype.numpy))), b.Cast(hit, to=DType.U8)
 
 
-@tflite.op("ONE_HOT")
+@tflite.op("ONE_HOT", raw=True)
 def _(b, indices, depth, on, off, *, axis=-1):
     values = b.Concat(*(b.Reshape(v, np.array([1])) for v in (off, on)), axis=0)
     # A negative index is none at all here.
