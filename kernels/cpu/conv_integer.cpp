@@ -18,6 +18,7 @@ using LongLong = long long;
 
 Status infer_conv_integer(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
+  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
   const Shape &x = c.shape(0), &w = c.shape(1);
   for (int i = 0; i < 2; ++i)
     if (!is_byte(c.in(i).dtype))

@@ -14,6 +14,7 @@ using LongLong = long long;
 
 Status infer_matmul_integer(InferContext& c) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "two matrices are needed");
+  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
   MatMulShape s;
   MINNOW_RETURN_IF_ERROR(read_matmul(c.shape(0), c.shape(1), false, false, &s));
   for (int i = 0; i < 2; ++i) {

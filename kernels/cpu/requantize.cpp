@@ -295,6 +295,7 @@ bool is_result(DType t) { return is_byte(t) || t == DType::kI16 || t == DType::k
 
 Status infer_requantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
+  if (c.num_inputs() > 3) return fail(Code::kFormat, "takes 3 inputs, not %d", c.num_inputs());
   const DType x = c.in(0).dtype, to = c.attrs.get("to", DType::kF32);
   if (x != DType::kI32 && x != DType::kI64) return fail(Code::kFormat, "takes i32 or i64, not %s", dtype_name(x));
   if (!is_result(to)) return fail(Code::kUnsupported, "requantization to %s", dtype_name(to));
