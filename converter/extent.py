@@ -62,7 +62,7 @@ def _merged(name: str, given: Sequence[Dim], type: TensorType) -> tuple[Dim, ...
 
 
 def shape_from_use(value: Value) -> tuple[Dim, ...] | None:
-    """The shape of an input, of which a file may not even tell the rank, as far as its readers do; None: they do not."""
+    """The shape of an input, as far as its readers tell it, where its file does not; None: they do not."""
     for node, i in value.uses:
         if node.op == "Conv" and i == 0:
             weights = node.input(1).type.shape
