@@ -370,12 +370,23 @@ class _Narrowing:
                 source = _converted(value, _HOLDERS[dtype])
             origin = value.producer.origin if value.producer is not None else ""
             b = Builder(graph, at or next(iter(graph), None), f"{origin} > narrow_types".removeprefix(" > "))
-            new = b.Cast(source, to=dtype)
+            new = b.Cast(self._saturated(b, source) if dtype is DType.I32 else source, to=dtype)
             if value.producer is not None and value.type.dtype in (DType.F16, *WIDE):
                 new.name, value.name = value.name, f"{value.name}_{value.type.dtype}" if value.name else ""
         self._type[new] = self._type.get(value, value.type.dtype)
         self._versions[key] = new
         return new
+
+
+    def _saturated(self, b: Builder, value: Value) -> Value:
+        """A wide integer that i32 can hold: where a slice ends far behind the last place, it must not end in front."""
+        found = self._ranges.of(value)
+        proven = found is not None and found in INT32 and value not in self._ranges.assumed
+        if proven or value.type.dtype not in (DType.I64, DType.U64, DType.U32):
+            return value
+        numpy = value.type.dtype.numpy
+        high: Value = b.Min(value, np.asarray(INT32.high, numpy))
+        return b.Max(high, np.asarray(INT32.low, numpy)) if value.type.dtype is DType.I64 else high
 
 
 def _is_bound(value: Value) -> bool:
