@@ -58,7 +58,7 @@ def _(b, x, w, bias=None, *, padding="SAME", stride_d=1, stride_w=1, stride_h=1,
 def _(b, shape, w, x, bias=None, *, padding="SAME", stride_w=0, stride_h=0, fused_activation_function="NONE",
       quantized_bias_type=None, node):  # fmt: skip
     return channel_last.transposed_conv(
-        b, x, turned(b, w, (3, 0, 1, 2)), bias, _spatial(shape, node, 2),
+        b, x, turned(b, w, (3, 0, 1, 2)), bias, spatial_of(shape, node, 2),
         padding=padding, strides=(stride_h, stride_w), then=then(b, fused_activation_function),
     )  # fmt: skip
 
@@ -67,13 +67,13 @@ def _(b, shape, w, x, bias=None, *, padding="SAME", stride_w=0, stride_h=0, fuse
 def _(b, shape, w, x, bias=None, *, padding="SAME", stride_d=1, stride_w=1, stride_h=1, dilation_d_factor=1,
       dilation_w_factor=1, dilation_h_factor=1, fused_activation_function="NONE", node):  # fmt: skip
     return channel_last.transposed_conv(
-        b, x, turned(b, w, (4, 3, 0, 1, 2)), bias, _spatial(shape, node, 3), padding=padding,
+        b, x, turned(b, w, (4, 3, 0, 1, 2)), bias, spatial_of(shape, node, 3), padding=padding,
         strides=(stride_d, stride_h, stride_w), dilations=(dilation_d_factor, dilation_h_factor, dilation_w_factor),
         then=then(b, fused_activation_function),
     )  # fmt: skip
 
 
-def _spatial(shape: Value, node: Any, n: int) -> list[Dim]:
+def spatial_of(shape: Value, node: Any, n: int) -> list[Dim]:
     """The spatial extents that a transposed convolution is asked for, or that the file declares."""
     if shape.data is not None:
         numbers = [int(v) for v in constant(shape).reshape(-1)]

@@ -12,6 +12,7 @@ from minnow.converter.tflite import hybrid
 from minnow.converter.tflite.fixed_point import limits_of, look_up, requantized, scale_of, zero_of
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.hybrid import is_hybrid
+from minnow.converter.tflite.neural import spatial_of
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -64,6 +65,10 @@ def is_layer(*quants: Quantization | None) -> bool:
     return all(q is not None and q.is_activation for q in quants)
 
 
+def _has_bytes(q: Quantization | None) -> bool:
+    return q is not None and q.dtype is not DType.I16
+
+
 def planes(b: Builder, x: Value) -> Value:
     """[N, H, W, C] as [N, C, H, W]."""
     return channels_second(b, x, 2)
@@ -87,7 +92,7 @@ def _convolved(b: Builder, x: Value, w: Value, bias: Value | None, node: Any, ac
             return b.ConvInteger(image, w, zero, **attrs)
 
         return hybrid.convolution(b, planes(b, x), qw, bias, activation, convolve)
-    if not is_layer(qx, qw, q):
+    if not is_layer(qx, qw, q) or not _has_bytes(qw):
         return NotImplemented
     # A product of scales rounds for 8 bits without sign only.
     bias = None if bias is None else b.Reshape(bias, np.array([-1, 1, 1]))
@@ -111,7 +116,12 @@ def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, fused_activ
     attrs = window_of(x, (h, kw), padding, (stride_h, stride_w), (dilation_h_factor, dilation_w_factor))
     attrs["group"] = groups(x, w, -1)
     quants = (node.quant(0), node.quant(1), node.quant_out())
-    if (x.type.shape or ())[1:3] == (1, 1) == (h, kw) and attrs["group"] == 1 and is_layer(*quants):
+    if (
+        (x.type.shape or ())[1:3] == (1, 1) == (h, kw)
+        and attrs["group"] == 1
+        and is_layer(*quants)
+        and _has_bytes(quants[1])
+    ):
         # One pixel, as behind a pooling over the image: a product of matrices.
         (qx, qw, q), columns = quants, b.Transpose(b.Reshape(w, np.array([o, -1])), perm=(1, 0))
         sums = total(b, x, qx, bias, lambda v, z: b.MatMulInteger(v, columns, z, zero_operand(qw)))
@@ -136,14 +146,14 @@ def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, depth_multi
 def _(b, output_shape, w, x, bias=None, *, padding="SAME", stride_w=1, stride_h=1, fused_activation_function="NONE",
       quantized_bias_type=None, node):  # fmt: skip
     qw, qx, q = node.quant(1), node.quant(2), node.quant_out()
-    if not is_layer(qw, qx, q):
+    if not is_layer(qw, qx, q) or not _has_bytes(qw):
         return NotImplemented
-    wanted, sizes = output_shape.array, (x.type.shape or ())[1:3]
-    if wanted is None or len(sizes) != 2 or not all(isinstance(d, int) for d in sizes):
+    sizes, wanted = (x.type.shape or ())[1:3], spatial_of(output_shape, node, 2)
+    if len(sizes) != 2 or not all(isinstance(d, int) for d in (*sizes, *wanted)):
         raise UnsupportedError("a transposed convolution of an open shape is not supported")
     kernel, strides = shape_of(w)[1:3], (stride_h, stride_w)
     pads, crops = [[0, 0], [0, 0]], [[0, 0], [0, 0]]
-    for i, (n, s, k, out) in enumerate(zip(sizes, strides, kernel, wanted.reshape(-1)[1:3].tolist(), strict=True)):
+    for i, (n, s, k, out) in enumerate(zip(sizes, strides, kernel, [int(d) for d in wanted], strict=True)):
         count = -(-out // s) if padding == "SAME" else -(-(out - k + 1) // s)
         before = max((count - 1) * s + k - out, 0) // 2
         spread = (int(n) - 1) * s + 1
@@ -187,7 +197,7 @@ def _(b, x, w, bias=None, *, fused_activation_function="NONE", weights_format="D
     rows = x if keep_num_dims and x.type.rank and x.type.rank > 1 else b.Reshape(x, np.array([-1, k]))
     if is_hybrid(x, qx, qw):
         return hybrid.fully_connected(b, rows, w, qw, bias, fused_activation_function, asymmetric_quantize_inputs)
-    if not is_layer(qx, qw, q):
+    if not is_layer(qx, qw, q) or not _has_bytes(qw):
         return NotImplemented
     columns = b.Transpose(w, perm=(1, 0))
     # The kernel of TFLite is more exact than its 64-bit factors: so are 32-bit ones, where they can stand in.
