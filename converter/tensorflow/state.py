@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.handle import Handle
+from minnow.converter.variable import View, keep
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import Blob, DType, Graph, Model, State, TensorType, Value
+from minnow.schema.ir import Blob, DType, Graph, Model, TensorType, Value
 
 Numbers = tuple[DType, tuple[int, ...], Blob]
 Load = Callable[[str], "Numbers | None"]
@@ -29,22 +30,6 @@ class Variable(Handle):
     key: str
     by_reference: bool = False
     kind = "a variable"
-
-
-@dataclass
-class View:
-    """The variables as one graph sees them.
-
-    Attributes:
-        values: what each variable is now.
-        params: the parameters that bring in variables from outside, by variable.
-        assigned: the variables that the graph changes.
-    """
-
-    graph: Graph
-    values: dict[str, Value] = field(default_factory=dict)
-    params: dict[str, Value] = field(default_factory=dict)
-    assigned: dict[str, None] = field(default_factory=dict)
 
 
 class Memory:
@@ -131,25 +116,12 @@ class Memory:
 
     def finish(self, model: Model, view: View) -> None:
         """Ends the translation: what is kept is the graph's last parameters; they get names, and outputs."""
-        taken = {name for name, _ in (*model.inputs[: -len(view.params) or None], *model.outputs)}
+        model.inputs = model.inputs[: len(model.inputs) - len(view.params)]
         outputs = model.graph.outputs
-        for i, (key, param) in enumerate(view.params.items(), len(model.inputs) - len(view.params)):
-            after = view.values[key]
-            if after.type.dtype is not param.type.dtype:
-                raise ModelError(f"the variable '{key}' is {param.type}, and becomes {after.type}")
-            names = []
-            for wanted in (key, f"{key}:next"):
-                while wanted in taken:
-                    wanted += "_"
-                taken.add(wanted)
-                names.append(wanted)
-            param.name = names[0]
-            model.inputs[i] = (names[0], param.type)
-            model.outputs.append((names[1], param.type))
-            outputs.append(after)
+        for key in view.params:
             known = self.numbers(key)
             assert known is not None  # it was read
-            model.states.append(State(names[0], names[1], np.array(known[2].numpy())))
+            outputs.append(keep(model, view, key, np.array(known[2].numpy())))
         model.graph.outputs = outputs
 
 

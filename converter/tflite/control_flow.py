@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter import loop
 from minnow.converter.tflite.frontend import frontend as tflite
-from minnow.converter.tflite.state import Frame
+from minnow.converter.variable import View
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
@@ -46,7 +46,7 @@ def _(b, cond, *xs, then_subgraph_index, else_subgraph_index, node):
     for index, name in ((then_subgraph_index, "then"), (else_subgraph_index, "else")):
         branches.append(context.subgraph(index, [_inside(x) for x in xs], f"{node.name}/{name}"))
     variables = context.variables
-    frames: list[Frame] = [variables.closed[g] for g in branches]
+    frames: list[View] = [variables.closed[g] for g in branches]
     read = list(dict.fromkeys(k for f in frames for k in (*f.params, *f.assigned)))
     assigned = list(dict.fromkeys(k for f in frames for k in f.assigned))
     before = {k: variables.read(k, _type_of(k, frames)) for k in read}
@@ -66,7 +66,7 @@ def _(b, cond, *xs, then_subgraph_index, else_subgraph_index, node):
     return tuple(made[:results])
 
 
-def _type_of(key: str, frames: Sequence[Frame]) -> TensorType:
+def _type_of(key: str, frames: Sequence[View]) -> TensorType:
     found = next((f.params[key].type for f in frames if key in f.params), None)
     return found or next(f.values[key].type for f in frames if key in f.values)
 
@@ -82,7 +82,7 @@ def _(b, *xs, cond_subgraph_index, body_subgraph_index, node):
     carried = [x for x, f in zip(xs, fixed, strict=True) if not f]
     captured = _computed([x for x, f in zip(xs, fixed, strict=True) if f])
 
-    def body(types: list[TensorType]) -> tuple[tuple[Graph, Frame], list[TensorType]]:
+    def body(types: list[TensorType]) -> tuple[tuple[Graph, View], list[TensorType]]:
         graph = Graph(f"{node.name}/body")
         graph.add_param(TensorType(DType.I64, ()), "iteration")
         graph.add_param(TensorType(DType.BOOL, ()), "cond")
