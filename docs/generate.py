@@ -112,7 +112,7 @@ def support() -> str:
     rows = [
         ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {read['onnx']} operators, functions, external data"],
         ["", f"TFLite: {read['tflite']} operators; float, float16, dynamic range, 8 and 16 bits; signatures, states"],
-        ["", f"TensorFlow: {read['tensorflow']} operators; frozen graphs, SavedModels, Keras files; both control flows"],
+        ["", f"TensorFlow: {read['tensorflow']} operators; graphs, SavedModels, Keras files; both control flows"],
         ["control", "If, Loop and Scan, nested, with captures; sequences and optionals"],
         ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],

@@ -14,7 +14,7 @@ from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
 @INPUT
 @click.option("--data", type=click.Path(), help="An .npz file with one array per input; random inputs without it.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Timed inferences per runtime.")
-@click.option("--against", default="", help="Other runtimes to time in the same run: onnxruntime,openvino,litert,mnn,ncnn.")
+@click.option("--against", default="", help="Others to time in the same run: onnxruntime,openvino,litert,mnn,ncnn.")
 @click.option(
     "--source", type=click.Path(), help="Model file for those that do not read .mnn; by default beside MODEL."
 )

@@ -377,7 +377,6 @@ class _Narrowing:
         self._versions[key] = new
         return new
 
-
     def _saturated(self, b: Builder, value: Value) -> Value:
         """A wide integer that i32 can hold: where a slice ends far behind the last place, it must not end in front."""
         found = self._ranges.of(value)
