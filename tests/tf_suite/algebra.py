@@ -26,6 +26,7 @@ for left, right in ((False, True), (True, False), (True, True)):
     case(
         f"matmul_{'t' if left else 'n'}{'t' if right else 'n'}",
         [f32(*((5, 3) if left else (3, 5))), f32(*((7, 5) if right else (5, 7)))],
+        also="int8 int16",
     )(lambda x, y, a=left, b=right: tf.matmul(x, y, a, b))
 case("matmul_batch", [f32(2, 3, 5), f32(2, 5, 7)], also="int8 int16")(lambda x, y: tf.matmul(x, y))
 case("matmul_batch_broadcast", [f32(2, 1, 3, 5), f32(4, 5, 7)])(lambda x, y: tf.matmul(x, y))

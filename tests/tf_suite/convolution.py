@@ -58,7 +58,7 @@ def _(x):
     return x + tf.nn.conv2d(y, weight(1, 1, 8, 8, low=-0.3, high=0.3), 1, "SAME") + weight(8)
 
 
-@case("conv2d_computed_filter", [f32(1, 5, 7, 3), f32(3, 3, 3, 4)])
+@case("conv2d_computed_filter", [f32(1, 5, 7, 3), f32(3, 3, 3, 4)], also="int8 int16")
 def _(x, w):
     return tf.nn.conv2d(x, w, 1, "SAME")
 
@@ -126,7 +126,7 @@ transposed("kernel_below_stride", (2, 12, 15, 7), 3, "SAME", kernel=(2, 2))
 transposed("kernel42", (2, 8, 10, 7), 2, "SAME", kernel=(4, 2))
 
 
-@case("conv2d_transpose_open_batch", [f32(2, 4, 5, 3).open(None, 4, 5, 3)])
+@case("conv2d_transpose_open_batch", [f32(2, 4, 5, 3).open(None, 4, 5, 3)], also="int8")
 def _(x):
     return tf.nn.conv2d_transpose(x, weight(3, 3, 7, 3), [tf.shape(x)[0], 8, 10, 7], 2, "SAME")
 
@@ -184,7 +184,7 @@ case("atrous_by_space_to_batch", X, also="int8")(
 case("pad_then_conv", X, also="int8")(
     lambda x: tf.nn.conv2d(tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]]), weight(3, 3, 3, 5), 2, "VALID")
 )
-case("local_response_normalization", [f32(1, 5, 7, 9)])(lambda x: tf.nn.lrn(x, 2, 1.5, 0.2, 0.6))
+case("local_response_normalization", [f32(1, 5, 7, 9)], also="int8")(lambda x: tf.nn.lrn(x, 2, 1.5, 0.2, 0.6))
 case("batch_normalization", X, also="int8")(
     lambda x: tf.nn.batch_normalization(x, weight(3), weight(3, low=0.5), weight(3), weight(3), 1e-3)
 )

@@ -19,7 +19,7 @@ UNARY = {
     "reciprocal_no_nan": WIDE,
 }  # fmt: skip
 
-INTEGER_UNARY = ["abs", "exp", "log", "sqrt", "rsqrt", "square", "sin", "cos", "tanh", "sigmoid", "floor", "negative"]
+INTEGER_UNARY = ["abs", "exp", "log", "sqrt", "rsqrt", "square", "sin", "cos", "tanh", "sigmoid", "floor", "softplus"]
 
 for name, (low, high) in UNARY.items():
     case(
@@ -123,7 +123,7 @@ case("where_constants", [f32(3, 5)])(lambda x: tf.where(x > 0, x, -1.0))
 case("where_i32", [boolean(3, 5), i32(3, 5), i32(5)])(lambda c, x, y: tf.where(c, x, y))
 case("where_indices", [boolean(3, 5)])(lambda c: tf.where(c))
 case("where_indices_of_floats", [value([[0, 1, 0], [2, 0, 0]])])(lambda x: tf.where(x))
-case("select_v1_rows", [boolean(3), f32(3, 5), f32(3, 5)])(lambda c, x, y: tf.compat.v1.where(c, x, y))
+case("select_v1_rows", [boolean(3), f32(3, 5), f32(3, 5)], also="int8")(lambda c, x, y: tf.compat.v1.where(c, x, y))
 case("add_n", [f32(3, 5), f32(3, 5), f32(3, 5)], also="int8")(lambda x, y, z: tf.add_n([x, y, z]))
 case("accumulate", [f32(3, 5), f32(3, 5)])(lambda x, y: tf.math.accumulate_n([x, y]))
 case("lerp", [f32(3, 5), f32(3, 5), f32(1, 5, low=0, high=1)])(lambda x, y, t: x + t * (y - x))

@@ -34,7 +34,9 @@ case("resize_bicubic_legacy", X, kinds="tf", tolerance=TABLE)(lambda x: tf.compa
 case("resize_bicubic_align_corners", X, kinds="tf", tolerance=TABLE)(
     lambda x: tf.compat.v1.image.resize_bicubic(x, (8, 11), align_corners=True)
 )
-case("resize_computed_size", [f32(1, 5, 7, 3), value([8, 9], np.int32)])(lambda x, s: tf.image.resize(x, s))
+case("resize_computed_size", [f32(1, 5, 7, 3), value([8, 9], np.int32)], also="int8 int16")(
+    lambda x, s: tf.image.resize(x, s)
+)
 case("resize_open_doubled", [f32(1, 5, 7, 3).open(None, None, None, 3)])(
     lambda x: tf.image.resize(x, tf.shape(x)[1:3] * 2, "nearest")
 )

@@ -144,7 +144,7 @@ case("dynamic_partition", [f32(7, 3)], kinds="tf")(lambda x: tf.dynamic_partitio
 case("dynamic_stitch", [f32(3, 2), f32(4, 2)], kinds="tf")(
     lambda x, y: tf.dynamic_stitch([[0, 4, 2], [1, 3, 5, 6]], [x, y])
 )
-case("one_hot", [i32(2, 5, low=-1, high=7)], also="")(lambda i: tf.one_hot(i, 7))
+case("one_hot", [i32(2, 5, low=-1, high=7)], also="int8")(lambda i: tf.one_hot(i, 7))
 case("one_hot_axis_values", [i64(2, 5, low=0, high=4)])(lambda i: tf.one_hot(i, 4, 2.0, -1.0, axis=1))
 case("one_hot_bool", [i32(5, low=0, high=4)])(lambda i: tf.one_hot(i, 4, True, False))
 case("one_hot_computed_depth", [i32(5, low=0, high=4), value(6, np.int32)])(lambda i, d: tf.one_hot(i, d))
