@@ -16,9 +16,9 @@ from minnow.converter.tensorflow.body import Body, Operation, Port
 from minnow.converter.tensorflow.counted import Counters, accumulate, number_of
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.handle import Handle
-from minnow.converter.tensorflow.state import View
 from minnow.converter.tensorflow.tensor_list import Reserved, Write
 from minnow.converter.tensorflow.translator import MissingError, Part
+from minnow.converter.variable import View
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder

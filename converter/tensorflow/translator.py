@@ -11,8 +11,9 @@ from minnow.converter.tensorflow.body import Body, Operation, Port, function_bod
 from minnow.converter.tensorflow.frame import structure
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.handle import Handle
-from minnow.converter.tensorflow.state import Memory, Variable, View
+from minnow.converter.tensorflow.state import Memory, Variable
 from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of
+from minnow.converter.variable import View
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder

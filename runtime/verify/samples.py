@@ -147,8 +147,8 @@ def random_array(
     if dtype.is_float:
         return np.asarray(rng.random(shape)).astype(dtype.numpy)
     if dtype in (DType.I8, DType.U8) and not choices:
-        info = np.iinfo(dtype.numpy)  # pixels, or numbers that stand for others: no places
-        return np.asarray(rng.integers(info.min, info.max + 1, shape)).astype(dtype.numpy)
+        # Pixels, or numbers that stand for others: no places.
+        return np.asarray(rng.integers(0, 256, shape, np.uint8)).view(dtype.numpy)
     if choices:
         return np.full(shape, choices[turn % len(choices)], dtype.numpy)
     return np.asarray(rng.integers(0, below, shape)).astype(dtype.numpy)
