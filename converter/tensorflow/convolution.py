@@ -27,6 +27,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Value
 from minnow.schema.ops import Builder
 
+_MAX_TAPS = 2048  # of a window that is taken apart
 _FIRST = ("NCHW", "NCDHW")
 _LAST = ("NHWC", "NDHWC")
 
@@ -257,6 +258,8 @@ def _(b, x, w, *, strides, rates, padding):
     steps, gaps = layout.inner(strides, "strides"), layout.inner(rates, "rates")
     sizes = [static_dim(x.type, i, "the image of Dilation2D") for i in (1, 2)]
     kernel = [static_dim(w.type, i, "the filter of Dilation2D") for i in (0, 1)]
+    if not 0 < kernel[0] * kernel[1] <= _MAX_TAPS:
+        raise UnsupportedError(f"a Dilation2D of {kernel}")
     fitted = window(sizes, kernel, padding, steps, gaps)
     pads = fitted["pads"]
     low = np.array(np.finfo(x.type.dtype.numpy).min if x.type.dtype.is_float else np.iinfo(x.type.dtype.numpy).min)

@@ -44,9 +44,13 @@ def kind(operation: Operation) -> str:
 
 def is_result(name: str, operations: Mapping[str, Operation]) -> bool:
     """Whether a node that nobody reads can be meant as a result, not only as what other nodes wait for."""
-    operation = operations[name]
-    while operation.op == "Identity" and operation.inputs[0].node in operations:
-        operation = operations[operation.inputs[0].node]
+    operation, seen = operations[name], {name}
+    while operation.op == "Identity" and operation.inputs:
+        name = operation.inputs[0].node
+        if name in seen or name not in operations:
+            break
+        seen.add(name)
+        operation = operations[name]
     return kind(operation) not in _FLOW - {"Merge", "Exit"}
 
 

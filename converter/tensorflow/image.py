@@ -10,14 +10,15 @@ import numpy as np
 from minnow.converter.channel_last import channels_last, channels_second, same_pads
 from minnow.converter.detection import Anchors, detections, softly_suppressed
 from minnow.converter.image import resize_bicubic, resize_bilinear, resize_nearest
-from minnow.converter.operand import constant, ints, rank, static_dim
+from minnow.converter.operand import bounded, constant, ints, rank, static_dim
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast, wide
-from minnow.schema.errors import UnsupportedError
+from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
+_MAX_NODES = 2048
 
 
 @tf.op("ResizeBilinear")
@@ -32,8 +33,8 @@ def _(b, x, size, *, align_corners=False, half_pixel_centers=False):
     sizes = (x.type.shape or ())[1:3]
     if not size.is_const or len(sizes) != 2 or not all(isinstance(d, int) for d in sizes):
         return resize_bicubic(b, image, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
-    parts = zip(sizes, ints(size), strict=True)
-    return weighted(b, image, *(_bicubic(int(n), out, align_corners, half_pixel_centers) for n, out in parts))
+    parts = _wanted(size, sizes)
+    return weighted(b, image, *(_bicubic(n, out, align_corners, half_pixel_centers) for n, out in parts))
 
 
 def _bicubic(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Array:
@@ -62,6 +63,16 @@ def _(b, x, size, *, align_corners=False, half_pixel_centers=False):
     return resize_nearest(b, x, size, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
 
 
+def _wanted(size: Value, sizes: Sequence[Any]) -> list[tuple[int, int]]:
+    """Old and new extents of rows and columns. Raises ModelError for none, and for more than there can be."""
+    wanted = ints(size, "the size")
+    if len(wanted) != 2 or min(wanted) < 1 or any(not isinstance(d, int) or d < 1 for d in sizes):
+        raise ModelError(f"an image of {list(sizes)} elements at the size {list(wanted)}")
+    for old, new in zip(sizes, wanted, strict=True):
+        bounded(4 * int(old) * new, "the matrix of a resampling")
+    return [(int(old), new) for old, new in zip(sizes, wanted, strict=True)]
+
+
 def weighted(b: Builder, x: Value, rows: Array, columns: Array) -> Value:
     """x[N, H, W, C] with its rows and columns mixed by matrices [out, in]."""
     image = channels_second(b, cast(b, x, DType.F32), 2)
@@ -84,9 +95,8 @@ def _area(size: int, out: int, align_corners: bool) -> Array:
 
 @tf.op("ResizeArea")
 def _(b, x, size, *, align_corners=False):
-    wanted = ints(size, "the size")
-    sizes = [static_dim(x.type, i, "an image resized by area") for i in (1, 2)]
-    return weighted(b, x, *(_area(s, w, align_corners) for s, w in zip(sizes, wanted, strict=True)))
+    parts = _wanted(size, [static_dim(x.type, i, "an image resized by area") for i in (1, 2)])
+    return weighted(b, x, *(_area(old, new, align_corners) for old, new in parts))
 
 
 def _lanczos(radius: int) -> Callable[[Array], Array]:
@@ -131,9 +141,9 @@ def _scaled(size: int, out: int, scale: float, shift: float, kernel_type: str, a
 
 @tf.op("ScaleAndTranslate")
 def _(b, x, size, scale, translation, *, kernel_type="lanczos3", antialias=True):
-    parts = zip([static_dim(x.type, i, "an image that is scaled") for i in (1, 2)], ints(size, "the size"),
-                constant(scale, "the scale").tolist(), constant(translation, "the translation").tolist(),
-                strict=True)  # fmt: skip
+    extents = _wanted(size, [static_dim(x.type, i, "an image that is scaled") for i in (1, 2)])
+    moves = zip(constant(scale, "the scale").tolist(), constant(translation, "the translation").tolist(), strict=True)
+    parts = [(*sizes, *move) for sizes, move in zip(extents, moves, strict=True)]
     return weighted(b, x, *(_scaled(*part, kernel_type, antialias) for part in parts))
 
 
@@ -143,6 +153,7 @@ def _(b, x, size, scale, translation, *, kernel_type="lanczos3", antialias=True)
 @tf.op("CropAndResize")
 def _(b, image, boxes, owners, size, *, method="bilinear", extrapolation_value=0.0):
     out = ints(size, "the size of crops")
+    bounded(out[0] * out[1], "a crop")
     image = cast(b, image, DType.F32)
     height, width = (b.Shape(image, start=i, end=i + 1) for i in (1, 2))
     corners = b.Split(boxes, axis=1, sizes=(1, 1, 1, 1), n_outputs=4)
@@ -184,6 +195,7 @@ def _(b, image, transforms, size, fill=None, *, interpolation, fill_mode="CONSTA
     if fill_mode not in ("CONSTANT", "NEAREST"):
         raise UnsupportedError(f"a projection that is filled by {fill_mode}")
     out = ints(size, "the size of a projection")
+    bounded(out[0] * out[1], "a projection")
     height, width = (b.Shape(image, start=i, end=i + 1) for i in (1, 2))
     # One row of coefficients (a0 a1 a2 b0 b1 b2 c0 c1) for each image, or for all of them.
     c = [b.Reshape(b.Gather(transforms, np.array(i), axis=1), np.array([-1, 1, 1])) for i in range(8)]
@@ -225,9 +237,17 @@ def _(b, image, transforms, size, fill=None, *, interpolation, fill_mode="CONSTA
     return cast(b, y, image.type.dtype)
 
 
+def _few(count: int, what: str) -> int:
+    """A number of nodes that are made one by one."""
+    if not 0 < count <= _MAX_NODES:
+        raise UnsupportedError(f"{what} of {count} elements")
+    return count
+
+
 def _patches(b: Builder, x: Value, kernel: Any, strides: Any, rates: Any, padding: str) -> Any:
     """The elements of each window over the axes between the first and the last one, one after another."""
     n = len(kernel)
+    _few(int(np.prod(kernel)), "a window")
     sizes = [static_dim(x.type, i + 1, "an image in patches") for i in range(n)]
     pads = same_pads(sizes, kernel, strides, rates) if padding == "SAME" else (0,) * 2 * n
     if any(pads):
@@ -396,8 +416,12 @@ def _(b, overlaps, scores, most, overlap, least):
 @tf.op("CombinedNonMaxSuppression",
        outputs=("nmsed_boxes", "nmsed_scores", "nmsed_classes", "valid_detections"))  # fmt: skip
 def _(b, boxes, scores, each, total, iou, least, *, pad_per_class=False, clip_boxes=True):
-    batch, shared = static_dim(boxes.type, 0, "the batch"), static_dim(boxes.type, 2, "the classes of boxes") == 1
+    batch, shared = (
+        _few(static_dim(boxes.type, 0, "the batch"), "a batch"),
+        static_dim(boxes.type, 2, "the classes of boxes") == 1,
+    )
     classes, most = static_dim(scores.type, 2, "the classes"), axis_operand(total, "the number of boxes")
+    bounded(most, "the result")
     if pad_per_class:
         most = min(most, axis_operand(each, "the number of boxes") * classes)
     results: list[list[Any]] = [[], [], [], []]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import constant, rank
+from minnow.converter.operand import bounded, constant, rank
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast, wide
-from minnow.schema.errors import UnsupportedError
+from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.extent import axis_of
@@ -184,6 +185,8 @@ def _(b, *operands):
 @tf.op("DynamicPartition")
 def _(b, x, partitions, *, num_partitions):
     n = rank(partitions, "the partitions")
+    if not 0 < num_partitions <= 1 << 12:
+        raise UnsupportedError(f"a tensor in {num_partitions} partitions")
     rows = x if n == 1 else b.Reshape(x, b.Concat(np.array([-1]), b.Shape(x, start=n), axis=0))
     flat = b.Reshape(partitions, np.array([-1]))
     return tuple(b.Compress(rows, b.Equal(flat, i), axis=0) for i in range(num_partitions))
@@ -204,6 +207,8 @@ def _(b, indices, shape, values, default, *, validate_indices=True):
 
 def _diagonals(k: Value | None) -> tuple[int, int]:
     numbers = [0] if k is None else [int(v) for v in constant(k, "the diagonals").reshape(-1)]
+    if not 0 <= numbers[-1] - numbers[0] <= 1 << 16:
+        raise ModelError(f"the diagonals from {numbers[0]} to {numbers[-1]}")
     return numbers[0], numbers[-1]
 
 
@@ -245,7 +250,7 @@ def _flat(b: Builder, x: Value, drop: int) -> tuple[Value, Any]:
     """x with its last `drop` axes as one, and the extents in front of these."""
     n = rank(x, "a matrix")
     lead = b.Shape(x, start=0, end=n - drop) if n > drop else None
-    tail = int(np.prod([_static(x, -1 - i, "a matrix") for i in range(drop)]))
+    tail = bounded(math.prod(_static(x, -1 - i, "a matrix") for i in range(drop)), "a matrix")
     shape = np.array([tail]) if lead is None else b.Concat(lead, np.array([tail]), axis=0)
     return b.Reshape(x, shape, allowzero=True), lead
 
@@ -260,6 +265,7 @@ def _(b, x, k=None, padding=None, *, align="RIGHT_LEFT", node):
     align = "LEFT_LEFT" if node.op == "MatrixDiagPartV2" else align
     low, high = _diagonals(k)
     rows, columns = _static(x, -2, "a matrix"), _static(x, -1, "a matrix")
+    bounded(rows * columns, "a matrix")
     longest = max(_length(rows, columns, d) for d in range(low, high + 1))
     table = np.full((high - low + 1, longest), rows * columns)
     for (i, j), at in _places(rows, columns, low, high, align).items():
@@ -281,6 +287,7 @@ def _(b, x, k=None, rows=None, columns=None, padding=None, *, align="RIGHT_LEFT"
         n = m = max(least)
     n, m = (least[0] if n == -1 else n), (least[1] if m == -1 else m)
     depth = high - low + 1
+    bounded(n * m, "a matrix")
     table = np.full((n, m), depth * longest)
     for at, (d, i) in _places(n, m, low, high, align).items():
         table[at] = d * longest + i
@@ -293,6 +300,7 @@ def _(b, x, diagonal, k=None, *, align="RIGHT_LEFT", node):
     align = "LEFT_LEFT" if node.op == "MatrixSetDiagV2" else align
     low, high = _diagonals(k)
     rows, columns = _static(x, -2, "a matrix"), _static(x, -1, "a matrix")
+    bounded(rows * columns, "a matrix")
     longest = max(_length(rows, columns, d) for d in range(low, high + 1))
     table = np.arange(rows * columns).reshape(rows, columns)
     for at, (d, i) in _places(rows, columns, low, high, align).items():
@@ -308,7 +316,8 @@ def _fixed(x: Value) -> tuple[int, ...]:
 @tf.op("Diag")
 def _(b, x):
     shape = _fixed(x)
-    n = int(np.prod(shape))
+    n = math.prod(shape)
+    bounded(n * n, "a matrix")
     table = np.where(np.eye(n, dtype=bool), np.arange(n), n)
     flat = b.Reshape(x, np.array([n]))
     return _picked(b, [flat, _padding(b, None, x, None)], table, None, (*shape, *shape))

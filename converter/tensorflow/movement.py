@@ -18,6 +18,7 @@ from minnow.schema.ops import Builder
 from minnow.schema.ops.extent import axes_of, axis_of
 
 BIG = np.iinfo(np.int64).max
+_MAX_PARTS = 1 << 16
 
 
 def wide(b: Builder, x: Value) -> Value:
@@ -140,7 +141,7 @@ def _(b, x, *, num, axis=0):
 
 def split_evenly(b: Builder, x: Value, axis: int, n: int) -> Sequence[Value]:
     """x in n equal parts along an axis."""
-    if n < 1:
+    if not 0 < n <= _MAX_PARTS:
         raise ModelError(f"a tensor in {n} parts")
     dims = x.type.shape
     extent = dims[axis_of(axis, len(dims))] if dims is not None else None
@@ -160,6 +161,8 @@ def _(b, axis, x, *, num_split):
 @tf.op("SplitV")
 def _(b, x, sizes, axis, *, num_split):
     at = axis_operand(axis)
+    if not 0 < num_split <= _MAX_PARTS:
+        raise ModelError(f"a tensor in {num_split} parts")
     if not sizes.is_const:
         return b.Split(x, sizes, axis=at, n_outputs=num_split)
     known = list(ints(sizes))

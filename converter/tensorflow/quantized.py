@@ -9,16 +9,19 @@ import numpy as np
 from minnow.converter.operand import constant, rank
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import cast
-from minnow.schema.errors import UnsupportedError
+from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
 F32 = np.float32
+_MAX_BITS = 16
 
 
 def _fake(b: Builder, x: Value, low: Array, high: Array, bits: int, narrow: bool) -> Any:
     """x rounded to one of 2^bits numbers from low to high, moved a little so that 0 is one of them."""
+    if not 1 < bits <= _MAX_BITS:
+        raise ModelError(f"quanta of {bits} bits")
     least, most = F32(1 if narrow else 0), F32(2**bits - 1)
     low, high = low.astype(F32), high.astype(F32)
     nothing = (low == 0) & (high == 0)
@@ -50,6 +53,8 @@ def _(b, x, low=None, high=None, bits=None, *, signed_input=True, num_bits=8, ra
         range_given = node.op.endswith("V3")
     if bits is not None:
         num_bits = int(constant(bits, "the number of bits").reshape(()))
+    if not 1 < num_bits <= 62:
+        raise ModelError(f"quanta of {num_bits} bits")
     dtype = x.type.dtype
     least = -(1 << (num_bits - 1)) + narrow_range if signed_input else 0
     most = (1 << (num_bits - signed_input)) - 1

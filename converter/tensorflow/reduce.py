@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import constant, ints, rank, static_dim
+from minnow.converter.operand import bounded, constant, ints, rank, static_dim
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast
 from minnow.schema.ir import DType, Value
@@ -130,7 +130,7 @@ def _(b, x, y, *, out_idx=DType.I32):
 @tf.op("HistogramFixedWidth")
 def _(b, values, limits, bins, *, dtype=DType.I32):
     low, high = b.Split(limits, axis=0, sizes=(1, 1), n_outputs=2)
-    n = axis_operand(bins, "the number of bins")
+    n = bounded(axis_operand(bins, "the number of bins"), "a histogram")
     flat = b.Reshape(values, np.array([-1]))
     place = b.Floor(b.Mul(b.Div(b.Sub(flat, low), b.Sub(high, low)), float(n)))
     place = b.Cast(b.Min(b.Max(place, 0.0), float(n - 1)), to=DType.I64)
