@@ -17,7 +17,7 @@ from minnow.converter.tensorflow.state import Memory
 from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of, shape_of, type_of
 from minnow.converter.tensorflow.translator import Library, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
-from minnow.schema.ir import DType, Graph, Model, TensorType, Value
+from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge
 
 _NO_SCALARS = 21
@@ -113,6 +113,9 @@ def _read(
     if results:
         outputs = [(name, value) for name, (_, value) in zip(results, outputs, strict=True)]
     model = finish(graph, outputs, source.where)
+    if not (asked or cuts or shapes or batch):
+        infos = {e.name: e.info for e in source.outputs or ()}
+        model.outputs = [(n, _completed(t, infos[n]) if n in infos else t) for n, t in model.outputs]
     memory.finish(model, translator.view)
     return model
 
@@ -129,6 +132,15 @@ def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], where: str) -> Mode
     model.inputs = [(v.name, v.type) for v in graph.params]
     model.outputs = [(name, value.type) for name, value in outputs]
     return model
+
+
+def _completed(type: TensorType, info: Any) -> TensorType:
+    """The type of an output, with the extents that the file declares where nothing else is known."""
+    declared = shape_of(info.tensor_shape)
+    if declared is None or (type.shape is not None and len(type.shape) != len(declared)):
+        return type
+    known = type.shape or (UNKNOWN,) * len(declared)
+    return type.with_shape(tuple(d if k == UNKNOWN else k for k, d in zip(known, declared, strict=True)))
 
 
 def _port(entry: Entry, body: Body, source: Source) -> Port:

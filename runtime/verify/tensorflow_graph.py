@@ -12,8 +12,8 @@ import numpy as np
 from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
-Loaded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""A model as a function from inputs to outputs by name."""
+Loaded = tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], Callable[[], None]]
+"""A model as a function from inputs to outputs by name, and what sets its variables as they are in the file."""
 
 
 class TensorFlow:
@@ -27,20 +27,21 @@ class TensorFlow:
         tf = _tensorflow()
         self.name = f"tensorflow {tf.__version__}"
         self._load = load
-        self._call: Loaded | None = load()
+        self._loaded: Loaded | None = load()
 
     def close(self) -> None:
-        self._call = None
+        self._loaded = None
 
     def reset(self) -> None:
-        self._call = self._load()
+        if self._loaded is not None:
+            self._loaded[1]()
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         import tensorflow as tf
 
-        self._call = self._call or self._load()
+        self._loaded = self._loaded or self._load()
         try:
-            results = self._call({n: tf.constant(a) for n, a in inputs.items()})
+            results = self._loaded[0]({n: tf.constant(a) for n, a in inputs.items()})
         except (tf.errors.OpError, ValueError, TypeError) as e:
             raise RuntimeError(str(e)) from e
         return {n: np.asarray(v) for n, v in results.items()}
@@ -94,7 +95,25 @@ def _saved_model(folder: Path, inputs: Sequence[str], outputs: Sequence[str], si
         results = entry(**arrays, **unused)  # the variables live as long as `keep`
         return {n: results[n] for n in outputs}
 
-    return call
+    kept = _variables(entry)
+
+    def reset() -> None:
+        for handle, value in kept:
+            tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+
+    return call, reset
+
+
+def _variables(entry: Any) -> list[tuple[Any, Any]]:
+    """The variables that a function has captured, and what is in them now."""
+    tf = _tensorflow()
+    found = []
+    for handle in entry.captured_inputs:
+        data = getattr(handle, "_handle_data", None)  # of a table it says nothing
+        if handle.dtype == tf.resource and data is not None and data.shape_and_type:
+            read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.as_dtype(data.shape_and_type[0].dtype))
+            found.append((handle, tf.identity(read)))
+    return found
 
 
 def _frozen_graph(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> Loaded:
@@ -117,7 +136,7 @@ def _frozen_graph(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> 
     def call(given: Mapping[str, Any]) -> Mapping[str, Any]:
         return dict(zip(outputs, pruned(*(given[n] for n in inputs)), strict=True))
 
-    return call
+    return call, lambda: None
 
 
 def _port(name: str) -> str:
