@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,12 @@ import numpy as np
 from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
-Loaded = tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], Callable[[], None]]
-"""A model as a function from inputs to outputs by name, and what sets its variables as they are in the file."""
+Loaded = tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], Callable[[], None] | None]
+"""A model as a function from inputs to outputs by name, and what sets its variables as they are in the file.
+
+None instead of the latter where only loading it again does that.
+"""
+_REFERENCES = {"Variable", "VariableV2"}  # live in TensorFlow itself, and are not handed to functions
 
 
 class TensorFlow:
@@ -33,8 +38,10 @@ class TensorFlow:
         self._loaded = None
 
     def reset(self) -> None:
-        if self._loaded is not None:
+        if self._loaded is not None and self._loaded[1] is not None:
             self._loaded[1]()
+        else:
+            self._loaded = None
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         import tensorflow as tf
@@ -68,6 +75,8 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
         # A model that is cut begins or ends at tensors which no entry point shows.
         if strange := sorted({*inputs, *outputs} - known):
             raise LookupError(f"'{strange[0]}' is not in its signature")
+        if any(node.op in _REFERENCES for node in declared.graph.node):
+            return TensorFlow(lambda: (_saved_model(saved.parent, inputs, outputs, signature)[0], None))
         return TensorFlow(lambda: _saved_model(saved.parent, inputs, outputs, signature))
     with path.open("rb") as file:
         if not is_keras(path, file.read(8)):
@@ -147,6 +156,9 @@ def _tensorflow() -> Any:
     """The package, told to be quiet and to leave graphs as they are, where it is not in use yet."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    fresh = "tensorflow" not in sys.modules
     import tensorflow as tf
 
+    if fresh:
+        tf.get_logger().setLevel("ERROR")
     return tf
