@@ -34,10 +34,13 @@ class _Branches:
         self.operations = body.operations
         self.order = self._order()
         self.position = {n: i for i, n in enumerate(self.order)}
+        self.switches: dict[Port, str] = {}  # a kind of switch, by predicate
         self.guards: dict[str, Guard] = {}
         self.choices: dict[str, tuple[Port, dict[int, int]]] = {}  # per Merge its predicate, and input per branch
         for name in self.order:
             self.guards[name] = self._guard_of(self.operations[name])
+            if self._is_switch(name):
+                self.switches[self._predicate(name)] = self.operations[name].op
         self.traced = {p.node for o in self.operations.values() for p in o.inputs if p.output == 1}
         self.traced |= {p.node for p in body.results if p.output == 1}
 
@@ -242,8 +245,7 @@ class _Branches:
                 operations[number.name] = number
                 results += [Port(captured[port]) if port in captured else port, Port(number.name)]
             bodies.append(Body(f"{name}/{k}", list(captured.values()), operations, results, [], self.body.bound))
-        switch = next(o for o in self.operations.values() if o.op in _SWITCHES and self._predicate(o.name) == predicate)
         inputs = [predicate, *captured]
-        if switch.op == "_SwitchN":
+        if self.switches[predicate] == "_SwitchN":
             return Operation(name, "Case", inputs, [], {"branches": tuple(bodies)})
         return Operation(name, "If", inputs, [], {"then_branch": bodies[1], "else_branch": bodies[0]})

@@ -326,6 +326,9 @@ def _same(a: Value, b: Value | None) -> bool:
 
 def _source(body: Body, port: Port) -> Port:
     """What a result is a copy of."""
-    while (operation := body.operations.get(port.node)) is not None and operation.op == "Identity":
+    for _ in range(len(body.operations)):
+        operation = body.operations.get(port.node)
+        if operation is None or operation.op != "Identity" or not operation.inputs:
+            break
         port = operation.inputs[0]
     return port

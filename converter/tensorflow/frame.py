@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from minnow.converter.tensorflow.body import Body, Operation, Port
 from minnow.converter.tensorflow.branch import structure_branches
-from minnow.schema.errors import ModelError
+from minnow.schema.errors import ModelError, UsageError
 
 Path = tuple[str, ...]
 _MAX_DEPTH = 40
-_FLOW = frozenset({"Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
+_INPUTS = {
+    "Switch": 2,
+    "_SwitchN": 2,
+    "Merge": 1,
+    "Enter": 1,
+    "Exit": 1,
+    "NextIteration": 1,
+    "LoopCond": 1,
+    "Identity": 1,
+}
+_FLOW = frozenset(_INPUTS) - {"Identity"}
 
 
 def structure(body: Body, given: Iterable[Port] = ()) -> Body:
@@ -30,7 +40,11 @@ def structure(body: Body, given: Iterable[Port] = ()) -> Body:
     operations = _needed(body, given)
     if not any(kind(operation) in _FLOW for operation in operations.values()):
         return body
+    _check_inputs(operations)
     paths = _paths(operations)
+    for port in body.results:
+        if port.node in operations and _home(port.node, operations, paths):
+            raise UsageError(f"'{port}' is computed in a loop", why="it has a value per round", hint="name its result")
     for path in sorted(set(paths.values()), key=lambda p: (-len(p), p)):
         if path:
             _Frame(operations, paths, path).replace()
@@ -42,16 +56,38 @@ def kind(operation: Operation) -> str:
     return operation.op.removeprefix("Ref")
 
 
-def is_result(name: str, operations: Mapping[str, Operation]) -> bool:
-    """Whether a node that nobody reads can be meant as a result, not only as what other nodes wait for."""
-    operation, seen = operations[name], {name}
-    while operation.op == "Identity" and operation.inputs:
-        name = operation.inputs[0].node
-        if name in seen or name not in operations:
+def outer(names: Sequence[str], operations: Mapping[str, Operation]) -> list[str]:
+    """Those of the nodes that can be meant as results: they are in no loop, nor what only opens a branch."""
+    if not any(kind(operation) in _FLOW for operation in operations.values()):
+        return list(names)
+    _check_inputs(operations)
+    paths = _paths(operations)
+    opens = _FLOW - {"Merge", "Exit"}
+    return [n for n in names if not _home(n, operations, paths) and kind(_copied(n, operations)) not in opens]
+
+
+def _home(name: str, operations: Mapping[str, Operation], paths: Mapping[str, Path]) -> Path:
+    """The frame that a node gives its results to."""
+    path = paths.get(name, ())
+    return path[:-1] if kind(operations[name]) == "Exit" else path
+
+
+def _copied(name: str, operations: Mapping[str, Operation]) -> Operation:
+    """What a node is a copy of."""
+    operation = operations[name]
+    for _ in range(len(operations)):
+        if operation.op != "Identity" or not operation.inputs or operation.inputs[0].node not in operations:
             break
-        seen.add(name)
-        operation = operations[name]
-    return kind(operation) not in _FLOW - {"Merge", "Exit"}
+        operation = operations[operation.inputs[0].node]
+    return operation
+
+
+def _check_inputs(operations: Mapping[str, Operation]) -> None:
+    """Raises ModelError unless the nodes of control flow read as much as they need."""
+    for operation in operations.values():
+        needed = _INPUTS.get(kind(operation), 0)
+        if len(operation.inputs) < needed:
+            raise ModelError(f"{operation.op} needs {needed} inputs, not {len(operation.inputs)}", where=operation.name)
 
 
 def _needed(body: Body, given: set[Port]) -> dict[str, Operation]:
@@ -71,7 +107,7 @@ def _needed(body: Body, given: set[Port]) -> dict[str, Operation]:
     return {n: operation for n, operation in body.operations.items() if n in seen}
 
 
-def _paths(operations: dict[str, Operation]) -> dict[str, Path]:
+def _paths(operations: Mapping[str, Operation]) -> dict[str, Path]:
     """The frames that each node is in, the innermost last.
 
     What reads nothing may stand outside although only a loop reads it: of several frames the deepest one counts.
@@ -81,7 +117,7 @@ def _paths(operations: dict[str, Operation]) -> dict[str, Path]:
         for node in dict.fromkeys([*(p.node for p in operation.inputs), *operation.controls]):
             readers.setdefault(node, []).append(operation.name)
     paths: dict[str, Path] = {}
-    todo: list[tuple[str, Path]] = [(n, ()) for n in reversed(operations)]
+    todo: list[tuple[str, Path]] = [(n, ()) for n in reversed([*operations])]
     while todo:
         name, path = todo.pop()
         if len(path) > _MAX_DEPTH:
@@ -145,13 +181,13 @@ class _Frame:
         return self.operations[port.node].inputs[0] if self._kind(port) == "Enter" else port
 
     def _is_condition(self, port: Port) -> bool:
-        while self._kind(port) == "Identity" and port.node in self.inside:
-            port = self.operations[port.node].inputs[0]
-        return port.node == self.condition
+        return _copied(port.node, self.operations).name == self.condition if port.node in self.inside else False
 
     def _local(self, port: Port) -> Port:
         """A tensor as the bodies know it: what goes around or comes in is an argument."""
-        while self._kind(port) == "Switch" and self._is_condition(self.operations[port.node].inputs[1]):
+        for _ in range(len(self.inside)):
+            if self._kind(port) != "Switch" or not self._is_condition(self.operations[port.node].inputs[1]):
+                break
             port = self.operations[port.node].inputs[0]
         if port.node in self.merges:
             if port.output:

@@ -10,7 +10,7 @@ from minnow.converter.base import Unsupported
 from minnow.converter.extent import fix_inputs, shape_from_use
 from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
 from minnow.converter.tensorflow.flat import flatten
-from minnow.converter.tensorflow.frame import is_result, structure
+from minnow.converter.tensorflow.frame import outer, structure
 from minnow.converter.tensorflow.frontend import frontend
 from minnow.converter.tensorflow.source import Entry, Source, open_source
 from minnow.converter.tensorflow.state import Memory
@@ -172,7 +172,7 @@ def _unread(body: Body, where: str) -> list[Port]:
     read = {port.node for operation in body.operations.values() for port in operation.inputs}
     quiet = {"Const", "HostConst", *_INPUTS, _DEFAULTED, *frontend.silent}
     found = [Port(n) for n, operation in body.operations.items() if n not in read and operation.op not in quiet]
-    found = [p for p in found if is_result(p.node, body.operations)]
+    found = [Port(n) for n in outer([p.node for p in found], body.operations)]
     if not found:
         raise ModelError("the graph has no outputs", where=where, hint="name them by `--outputs`")
     return found
@@ -236,7 +236,9 @@ def _no_numbers(name: str, dtype: Any, translator: Translator) -> UnsupportedErr
 def _declared(name: str, body: Body, translator: Translator) -> TensorType:
     attrs = translator.attributes(body.operations[name], body)
     dtype, shape = attrs.get("dtype"), attrs.get("shape")
-    if dtype in COMPLEX:
+    if shape is not None and not (isinstance(shape, tuple) and all(isinstance(d, (int, str)) for d in shape)):
+        raise ModelError(f"the shape of the input '{name}' is none", where=translator.where)
+    if isinstance(dtype, str) and dtype in COMPLEX:
         return TensorType(COMPLEX[dtype], None if shape is None else (*shape, 2))
     if not isinstance(dtype, DType):
         raise _no_numbers(name, dtype, translator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from importlib.util import find_spec
 
@@ -14,7 +15,7 @@ import pytest
 import minnow
 from minnow.converter import read
 from minnow.optimizer import optimize
-from minnow.schema.errors import ModelError
+from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.mnn import encode
 
 pytestmark = pytest.mark.skipif(not find_spec("tensorflow"), reason="TensorFlow is the judge")
@@ -298,6 +299,66 @@ def test_dynamic_rnn_of_tensorflow_1(tf, tmp_path, time_major):
 
     x = f32(5, 2, 3) if time_major else f32(2, 5, 3)
     check(tf, function, [x, np.array([5, 2], np.int32)], tmp_path)
+
+
+def nested(p, x):
+    import tensorflow as tf
+
+    cond = tf.compat.v1.cond
+
+    def step(i, y):
+        inner = lambda: loop(lambda j, z: tf.reduce_sum(z) < 9, lambda j, z: (j + 1, z + 1), (0, y))[1]  # noqa: E731
+        return i + 1, cond(p, inner, lambda: y)
+
+    return loop(lambda i, y: i < 3, step, (0, x))[1]
+
+
+def test_results_are_found_outside_of_loops(tf, tmp_path):
+    """Nobody reads what the inner loops leave behind, nor what opens branches: no results for that."""
+    x = f32(3)
+    for path, (wanted,) in files(tf, nested, [np.array(True), x], tmp_path, ("v1", "v2")):
+        model = read(path)
+        assert {name for name, _ in model.outputs} <= {"while/Exit", "y0"}  # the first one is the outer loop's count
+        optimize(model, 2)
+        found = minnow.load(encode(model)).run({"x0": np.array(True), "x1": x})
+        np.testing.assert_allclose(found["y0"], wanted, rtol=1e-5)
+
+
+def test_cut_in_a_loop(tf, tmp_path):
+    ((path, _),) = files(tf, nested, [np.array(True), f32(3)], tmp_path, ("v1",))
+    with pytest.raises(UsageError, match="in a loop"):
+        read(path, cut_outputs=["while/add"])
+
+
+def test_damaged_control_flow(tf, tmp_path):
+    """Whatever the nodes say, the reader ends, with an error of its own."""
+    from minnow.converter.tensorflow.message import GraphDef
+
+    random = np.random.default_rng(3)
+    sources = [p.read_bytes() for p, _ in files(tf, nested, [np.array(True), f32(3)], tmp_path, ("v1", "v2"))]
+    path = tmp_path / "damaged.pb"
+    for turn in range(150):
+        graph = GraphDef.FromString(sources[turn % len(sources)])
+        pools = [p for p in (graph.node, *(f.node_def for f in graph.library.function)) if p]
+        for _ in range(random.integers(1, 4)):
+            nodes = pools[random.integers(len(pools))]
+            a, b = (nodes[random.integers(len(nodes))] for _ in range(2))
+            at = random.integers(len(a.input)) if a.input else None
+            kind = random.integers(5)
+            if kind == 0 and at is not None:
+                a.input[at] = b.name
+            elif kind == 1 and at is not None:
+                del a.input[at]
+            elif kind == 2:
+                a.op = b.op
+            elif kind == 3:
+                a.input.append(b.name)
+            elif kind == 4 and a.attr and b.attr:
+                keys = [sorted(n.attr)[random.integers(len(n.attr))] for n in (a, b)]
+                a.attr[keys[0]].CopyFrom(b.attr[keys[1]])
+        path.write_bytes(graph.SerializeToString())
+        with contextlib.suppress(ModelError, UnsupportedError, FormatError, UsageError):
+            read(path)
 
 
 def test_what_is_no_control_flow(tf, tmp_path):
