@@ -8,17 +8,12 @@ own, which it may end. A case passes with a relative error up to 1e-3, the suite
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
-import multiprocessing
 import os
 import re
 import sys
 import tempfile
-import time
 import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +22,11 @@ import onnx
 from onnx import TensorProto
 from onnx.backend.test import BackendTest
 from onnx.backend.test.loader import load_model_tests
+from suite import RefusedError, options, run
 
-SECONDS = 60
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 NEWEST = 23
 """Operators that came with this opset or later count as the newest ones."""
-
-
-class RefusedError(Exception):
-    """The backend says that it cannot do it."""
 
 
 # ---- backends: a function from a model to a function from inputs to outputs -----------------------------------------
@@ -249,79 +240,14 @@ def attempt(backend: str, case: Any) -> tuple[str, str]:
     return "pass", ""
 
 
-def child(backend: str, cases: list[Any], pipe: Any) -> None:
-    """Answers numbers of cases with their outcomes, until it is told to stop, or a case ends it."""
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    while (number := pipe.recv()) is not None:
-        pipe.send(attempt(backend, cases[number]))
-
-
-class Worker:
-    """A process for cases, started again when one has ended it."""
-
-    def __init__(self, backend: str, cases: list[Any]) -> None:
-        self.backend, self.cases = backend, cases
-        self.process: Any = None
-
-    def run(self, number: int) -> tuple[str, str]:
-        if self.process is None:
-            context = multiprocessing.get_context("fork")
-            self.pipe, other = context.Pipe()
-            self.process = context.Process(target=child, args=(self.backend, self.cases, other), daemon=True)
-            self.process.start()
-            other.close()
-        try:
-            self.pipe.send(number)
-            if self.pipe.poll(SECONDS):
-                return tuple(self.pipe.recv())
-            outcome = "crash", f"no answer in {SECONDS} s"
-        except (EOFError, OSError):
-            self.process.join()
-            outcome = "crash", f"exit {self.process.exitcode}"
-        self.process.kill()
-        self.process = None
-        return outcome
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backend", choices=BACKENDS)
-    parser.add_argument("--json", type=Path, help="file for the outcome of every case")
-    parser.add_argument("--match", default="", help="only cases whose name matches")
-    parser.add_argument("--list", action="store_true", help="print what does not pass")
-    options = parser.parse_args()
+    asked = options(__doc__, BACKENDS).parse_args()
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     os.environ["ONNX_HOME"] = tempfile.mkdtemp(prefix="onnx-suite-")
     warnings.simplefilter("ignore")  # the generators of the cases overflow on purpose
-    cases = [c for kind in KINDS for c in load_model_tests(kind=kind) if re.search(options.match, c.name)]
-    worker = Worker(options.backend, cases)
-    begin = time.perf_counter()
-    rows = []
-    for i, case in enumerate(cases):
-        outcome, said = worker.run(i)
-        rows.append({"case": case.name, "group": categories(load(case)[0]), "outcome": outcome, "said": said})
-        if options.list and outcome != "pass":
-            print(case.name, outcome, said, sep="\t", flush=True)
-    seconds = time.perf_counter() - begin
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    print(table(rows))
-    print(f"{options.backend}: {len(rows)} cases in {seconds:.0f} s")
-
-
-def table(rows: list[dict[str, str]]) -> str:
-    """Outcomes by group, as Markdown."""
-    columns = ("pass", "wrong", "refused", "error", "crash")
-    lines = [f"| group | cases | {' | '.join(columns)} | pass % |", "|" + " --- |" * (len(columns) + 3)]
-    groups = sorted({r["group"] for r in rows}, key=lambda g: -sum(r["group"] == g for r in rows))
-    for group in (*groups, None):
-        outcomes = Counter(r["outcome"] for r in rows if group in (r["group"], None))
-        n = sum(outcomes.values())
-        cells = [str(outcomes[c]) for c in columns]
-        lines.append(f"| {group or 'all'} | {n} | {' | '.join(cells)} | {100 * outcomes['pass'] / n:.1f} |")
-    return "\n".join(lines)
+    cases = [c for kind in KINDS for c in load_model_tests(kind=kind) if re.search(asked.match, c.name)]
+    groups = ((case.name, categories(load(case)[0])) for case in cases)
+    run(lambda i: attempt(asked.backend, cases[i]), groups, asked)
 
 
 if __name__ == "__main__":

@@ -10,15 +10,10 @@ quantized outputs within one step, integers exactly.
 
 from __future__ import annotations
 
-import argparse
 import json
-import multiprocessing
-import os
 import re
 import sys
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,10 +21,10 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from suite import Outcome, RefusedError, options, run
 from tf_suite.generate import MANIFEST, cached
 from tf_suite.judge import KIND_TOLERANCE, difference
 
-SECONDS = 60
 GROUPS = {
     "tf": "TensorFlow graphs", "v1": "TensorFlow graphs, control flow lowered", "graph": "TensorFlow 1 graphs",
     "saved": "SavedModels", "builtin": "TFLite, float", "lite": "TFLite, float", "half": "TFLite, float16 weights",
@@ -39,10 +34,6 @@ GROUPS = {
 
 Arrays = Mapping[str, Any]
 Run = Callable[[Arrays], Arrays]
-
-
-class RefusedError(Exception):
-    """The backend says that it cannot do it."""
 
 
 # ---- backends: a function from a file, and what it is given and has to give, to a function from inputs to outputs ----
@@ -181,83 +172,22 @@ def attempt(backend: str, path: Path, entry: Mapping[str, Any], kind: str) -> tu
     return "pass", ""
 
 
-def child(backend: str, cases: list[Any], pipe: Any) -> None:
-    """Answers numbers of cases with their outcomes, until it is told to stop, or a case ends it."""
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    os.chdir(tempfile.mkdtemp(prefix="tf-suite-"))  # for what a converter leaves in the folder it runs in
-    while (number := pipe.recv()) is not None:
-        pipe.send(attempt(backend, *cases[number]))
-
-
-class Worker:
-    """A process for cases, started again when one has ended it."""
-
-    def __init__(self, backend: str, cases: list[Any]) -> None:
-        self.backend, self.cases = backend, cases
-        self.process: Any = None
-
-    def run(self, number: int) -> tuple[str, str]:
-        if self.process is None:
-            context = multiprocessing.get_context("fork")
-            self.pipe, other = context.Pipe()
-            self.process = context.Process(target=child, args=(self.backend, self.cases, other), daemon=True)
-            self.process.start()
-            other.close()
-        try:
-            self.pipe.send(number)
-            if self.pipe.poll(SECONDS):
-                return tuple(self.pipe.recv())
-            outcome = "crash", f"no answer in {SECONDS} s"
-        except (EOFError, OSError):
-            self.process.join()
-            outcome = "crash", f"exit {self.process.exitcode}"
-        self.process.kill()
-        self.process = None
-        return outcome
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backend", choices=BACKENDS)
+    parser = options(__doc__, BACKENDS)
     parser.add_argument("--folder", type=Path, help="the generated models")
-    parser.add_argument("--json", type=Path, help="file for the outcome of every case")
-    parser.add_argument("--match", default="", help="only cases whose name matches")
-    parser.add_argument("--list", action="store_true", help="print what does not pass")
-    options = parser.parse_args()
-    if options.folder:
-        folder, manifest = options.folder.resolve(), json.loads((options.folder / MANIFEST).read_text())
+    asked = parser.parse_args()
+    if asked.folder:
+        folder, manifest = asked.folder.resolve(), json.loads((asked.folder / MANIFEST).read_text())
     else:
         folder, manifest = cached()
-    names = [n for n, entry in manifest.items() if "not made" not in entry and re.search(options.match, n)]
+    names = [n for n, entry in manifest.items() if "not made" not in entry and re.search(asked.match, n)]
     kinds = [n.rpartition(".")[2] for n in names]
-    cases = [(folder / manifest[n]["file"], manifest[n], kind) for n, kind in zip(names, kinds, strict=True)]
-    worker = Worker(options.backend, cases)
-    begin = time.perf_counter()
-    rows = []
-    for i, name in enumerate(names):
-        outcome, said = worker.run(i)
-        rows.append({"case": name, "group": GROUPS[kinds[i]], "outcome": outcome, "said": said})
-        if options.list and outcome != "pass":
-            print(name, outcome, said, sep="\t", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
-    print(table(rows))
-    print(f"{options.backend}: {len(rows)} cases in {time.perf_counter() - begin:.0f} s")
 
+    def outcome(i: int) -> Outcome:
+        entry = manifest[names[i]]
+        return attempt(asked.backend, folder / entry["file"], entry, kinds[i])
 
-def table(rows: list[dict[str, str]]) -> str:
-    """Outcomes by group, as Markdown."""
-    columns = ("pass", "wrong", "refused", "error", "crash")
-    lines = [f"| group | cases | {' | '.join(columns)} | pass % |", "|" + " --- |" * (len(columns) + 3)]
-    groups = sorted({r["group"] for r in rows}, key=lambda g: -sum(r["group"] == g for r in rows))
-    for group in (*groups, None):
-        outcomes = Counter(r["outcome"] for r in rows if group in (r["group"], None))
-        n = sum(outcomes.values())
-        cells = [str(outcomes[c]) for c in columns]
-        lines.append(f"| {group or 'all'} | {n} | {' | '.join(cells)} | {100 * outcomes['pass'] / max(n, 1):.1f} |")
-    return "\n".join(lines)
+    run(outcome, zip(names, map(GROUPS.__getitem__, kinds), strict=True), asked)
 
 
 if __name__ == "__main__":
