@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 _POLYNOMIAL = 0x82F63B78
 _MAX_LANES = 4096
-_LEAST = 64  # bytes in a lane that make up for joining it to the others
+_LEAST = 256  # bytes in a lane that make up for joining it to the others
 
 
 def _table() -> Array:
@@ -27,8 +28,7 @@ _WORDS = _table()
 def crc32c(data: bytes | Array) -> int:
     """The checksum of bytes, u8[n]."""
     array = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else data.reshape(-1).view(np.uint8)
-    start = _columns(_zeros(len(array)), 0xFFFFFFFF)
-    return int(start ^ _register(array)) ^ 0xFFFFFFFF
+    return _after_zeros(0xFFFFFFFF, len(array)) ^ _register(array) ^ 0xFFFFFFFF
 
 
 def mask(crc: int) -> int:
@@ -59,31 +59,39 @@ def _register(array: Array) -> int:
     while len(state) > 1:
         state = _apply(shift, state[0::2]) ^ state[1::2]
         shift = _apply(shift, shift)
-    return int(state[0]) ^ _columns(_zeros(len(rest)), first)
+    return int(state[0]) ^ (_after_zeros(first, len(rest)) if first else 0)
 
 
 def _zeros(count: int) -> Array:
     """What `count` bytes of zero make of the register: u32[32], the result of each bit alone."""
-    bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
-    power = bits.copy()
-    for _ in range(8):
-        power = (power >> 1) ^ np.where(power & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
-    result = bits
-    while count:
-        if count & 1:
-            result = _apply(power, result)
-        power = _apply(power, power)
-        count >>= 1
+    result = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    for i in range(count.bit_length()):
+        if count >> i & 1:
+            result = _apply(_power(i), result)
     return result
+
+
+@cache
+def _power(i: int) -> Array:
+    """The same for 2^i bytes."""
+    if i:
+        return _apply(_power(i - 1), _power(i - 1))
+    one = np.uint32(1) << np.arange(32, dtype=np.uint32)
+    for _ in range(8):
+        one = (one >> 1) ^ np.where(one & 1, np.uint32(_POLYNOMIAL), np.uint32(0))
+    return one
 
 
 def _apply(matrix: Array, state: Array) -> Array:
     """The registers, each multiplied by the matrix."""
-    out = np.zeros_like(state)
-    for i in range(32):
-        out ^= np.where(state >> np.uint32(i) & np.uint32(1), matrix[i], np.uint32(0))
-    return out
+    bits = state[:, None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
+    return np.asarray(np.bitwise_xor.reduce(bits * matrix, axis=1))
 
 
-def _columns(matrix: Array, state: int) -> int:
-    return int(_apply(matrix, np.array([state], np.uint32))[0])
+def _after_zeros(state: int, count: int) -> int:
+    """A register after `count` bytes of zero."""
+    registers = np.array([state], np.uint32)
+    for i in range(count.bit_length()):
+        if count >> i & 1:
+            registers = _apply(_power(i), registers)
+    return int(registers[0])

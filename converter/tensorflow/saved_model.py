@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ def _loader(meta: Any, path: Path) -> Callable[[str], Numbers | None]:
     """What finds the numbers of a variable; the files are read when the first one is asked for."""
     opened: list[Any] = []
 
+    @cache  # the numbers are checked when they are loaded
     def load(name: str) -> Numbers | None:
         if not opened:
             prefix = path.parent / "variables" / "variables"
