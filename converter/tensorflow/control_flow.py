@@ -23,6 +23,9 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
+_MOST_ROUNDS = 20_000
+"""A body is translated more than once, those within it as often more: a few dozen loops in each other never end."""
+
 
 def _inside(x: Any) -> Any:
     """What a function knows of an operand: a constant or a handle itself, of others the type."""
@@ -63,6 +66,7 @@ def _(b, cond, *xs, then_branch, else_branch, output_shapes=(), node):
     if len(parts[0].results) != len(parts[1].results):
         raise ModelError(f"the branches give {len(parts[0].results)} and {len(parts[1].results)} results")
     passed: dict[int, Any] = {}
+    outputs: list[list[Value]] = [[], []]
     for i, pair in enumerate(zip(*(p.results for p in parts), strict=True)):
         if all(isinstance(v, Handle) for v in pair):
             passed[i] = _one_handle(*pair)
@@ -71,8 +75,8 @@ def _(b, cond, *xs, then_branch, else_branch, output_shapes=(), node):
                   for g, v, other in zip(graphs, pair, reversed(pair), strict=True)]  # fmt: skip
         if values[0].type.dtype is not values[1].type.dtype:
             raise ModelError(f"the branches give {values[0].type.dtype} and {values[1].type.dtype}")
-        for graph, value in zip(graphs, values, strict=True):
-            graph.outputs = [*graph.outputs, value]
+        for mine, value in zip(outputs, values, strict=True):
+            mine.append(value)
     # Variables come in behind everything else, and those that either branch changes go out.
     states = [p.graph.params[len(p.graph.params) - len(p.view.params) :] for p in parts]
     for part, params in zip(parts, states, strict=True):
@@ -81,11 +85,11 @@ def _(b, cond, *xs, then_branch, else_branch, output_shapes=(), node):
     read = list(dict.fromkeys(k for p in parts for k in (*p.view.params, *p.view.assigned)))
     assigned = list(dict.fromkeys(k for p in parts for k in p.view.assigned))
     before = {k: context.memory.read(k) for k in read}
-    for part in parts:
+    for part, mine in zip(parts, outputs, strict=True):
         incoming = [part.view.params.get(k) or Value(before[k].type, k) for k in read]
         part.graph.params = [*part.graph.params, *incoming]
         now = dict(zip(read, incoming, strict=True))
-        part.graph.outputs = [*part.graph.outputs, *(part.view.values.get(k) or now[k] for k in assigned)]
+        part.graph.outputs = [*mine, *(part.view.values.get(k) or now[k] for k in assigned)]
     graphs[0].name, graphs[1].name = f"{node.name}/then", f"{node.name}/else"
     made: Sequence[Value] = ()
     n = len(graphs[0].outputs)
@@ -248,6 +252,9 @@ class _Loop:
 
     def _round(self, types: Sequence[Any]) -> Part:
         """One round, whose graph gives whether to go on, and the values that go around, unless some are handles."""
+        self.context.rounds += 1
+        if self.context.rounds > _MOST_ROUNDS:
+            raise UnsupportedError("there are too many loops within loops", where=self.b.origin)
         around = iter(types)
         given = [_inside(x) if fixed else next(around) for x, fixed in zip(self.xs, self.fixed, strict=True)]
         # Parameters in the order of a Loop: what goes around first.

@@ -118,6 +118,7 @@ class Translator:
         frames: the graphs that are being made, the innermost last.
         seen: all operators of the file that `check` has met.
         writes: how lists of tensors came from others.
+        rounds: how often the body of a loop has been translated.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Translator:
         self.frames: list[Frame] = []
         self.seen: set[str] = set()
         self.writes: dict[Value, Any] = {}
+        self.rounds = 0
         self._scopes: list[Scope] = []
 
     # ---- bodies
