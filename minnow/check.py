@@ -8,9 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.base import Description, find_frontend
+from minnow.converter.base import Description, Port, find_frontend
 from minnow.schema.errors import Refused, UnsupportedError
-from minnow.schema.ir import Model
+from minnow.schema.ir import Model, TensorType
+
+_CHOICES = ("signature", "cut_inputs", "cut_outputs")
 
 
 @dataclass
@@ -92,8 +94,15 @@ def check(
         refused = list(e.refused) or [Refused(e.message + (f" ({e.why})" if e.why else ""), (e.where,), e.hint)]
     else:
         symbols = _symbols(type.shape for _, type in model.inputs)
+        if any(options.get(k) for k in _CHOICES):
+            # The file describes its usual entry point, whole.
+            description.inputs, description.outputs = map(_ports, (model.user_inputs, model.user_outputs))
         count, note = _macs(model)
     return Check(str(source), frontend.name, description, symbols, count, note, refused)
+
+
+def _ports(declared: Iterable[tuple[str, TensorType]]) -> list[Port]:
+    return [Port(n, str(t.dtype), None if t.shape is None else list(t.shape)) for n, t in declared]
 
 
 def _symbols(shapes: Iterable[Sequence[int | str] | None]) -> list[str]:

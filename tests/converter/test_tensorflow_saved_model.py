@@ -79,6 +79,10 @@ def test_entry_points_are_chosen_by_name(models, capsys):
     assert "plus, times" in e.value.hint
     assert main(["check", str(models / "types"), "--signature", "minus"]) == 2
     capsys.readouterr()
+    assert main(["check", str(models / "types"), "--signature", "times"]) == 0
+    shown = capsys.readouterr().out
+    assert "input:  x: f32[?, 3]" in shown
+    assert "output: product" in shown
 
 
 def test_states_are_those_variables_that_runs_change(models):
