@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Description, Port
+from minnow.converter.tensorflow.body import graph_body
+from minnow.converter.tensorflow.frame import outer
 from minnow.converter.tensorflow.message import type_name
 from minnow.converter.tensorflow.source import Entry, open_source
 from minnow.converter.tensorflow.tensor import shape_of
@@ -27,6 +29,7 @@ def describe(path: Path) -> Description:
     else:
         read = {text.removeprefix("^").partition(":")[0] for node in graph.node for text in node.input}
         ends = [n for n in graph.node if n.name not in read and n.op not in ("NoOp", "Const", "Placeholder", "Assert")]
+        ends = _outside_of_loops(graph, ends)
         starts = [n for n in graph.node if n.op in ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")]
         inputs, outputs = [_port(n) for n in starts], [_port(n) for n in ends]
     files = [p for p in path.rglob("*") if p.is_file()] if path.is_dir() else [path]
@@ -38,6 +41,14 @@ def describe(path: Path) -> Description:
         outputs=outputs,
         size=sum(p.stat().st_size for p in files),
     )
+
+
+def _outside_of_loops(graph: Any, nodes: list[Any]) -> list[Any]:
+    try:
+        kept = set(outer([n.name for n in nodes], graph_body(graph.node).operations))
+    except ModelError:  # whoever converts it is told
+        return nodes
+    return [n for n in nodes if n.name in kept]
 
 
 def _declared(entry: Entry) -> Port:
