@@ -339,3 +339,15 @@ def _source(body: Body, port: Port) -> Port:
             break
         port = operation.inputs[0]
     return port
+
+
+# ---- what TensorFlow 1 builds both of
+
+
+@tf.op("Switch", "RefSwitch", outputs=("output_false", "output_true"), handles=True, complex=True)
+@tf.op("Merge", "RefMerge", outputs=("output", "value_index"), handles=True, complex=True)
+@tf.op("_SwitchN", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond",
+       handles=True, complex=True)  # fmt: skip
+def _(b, *xs, frame_name="", is_constant=False, parallel_iterations=10, num_outs=0, node):
+    # `structure` puts If, Case and While in the place of them, before anything is translated.
+    raise ModelError(f"{node.op} is part of no branch and of no loop")

@@ -116,6 +116,19 @@ def test_merge_tells_which_value_it_takes(tf, tmp_path, flag):
     check(tf, function, [np.array(flag), f32(3)], tmp_path, ("v1",))
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_switches_in_functions(tf, tmp_path, flag):
+    """Functions name the outputs of their nodes."""
+
+    @tf.function(autograph=False)
+    def inner(p, x):
+        no, yes = tf.raw_ops.Switch(data=x, pred=p)
+        merged = tf.raw_ops.Merge(inputs=[tf.exp(no), yes * 2])
+        return merged.output, merged.value_index
+
+    check(tf, lambda p, x: inner(p, x * 3), [np.array(flag), f32(3)], tmp_path)
+
+
 def loop(condition, body, start, **more):
     import tensorflow as tf
 
