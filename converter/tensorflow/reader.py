@@ -85,6 +85,8 @@ def _read(
     unsupported = Unsupported()
     translator = Translator(source.where, Library(source.graph.library.function), unsupported, source.version, memory)
     names = {_port(e, body, source): e.name for e in source.inputs or ()}
+    if len(names) < len(source.inputs or ()):
+        raise UnsupportedError("two inputs of an entry point are one tensor", where=source.where)
     declared = {e.name: _port(e, body, source) for e in source.outputs or ()}
     known = {*declared, *names.values()}
     if source.signatures and any(

@@ -336,3 +336,32 @@ def test_variables_in_several_files():
     assert variables.shards == 2
     shapes = {key: variables.read(key)[1] for key in variables if not key.startswith("_")}
     assert shapes["variables/13/.ATTRIBUTES/VARIABLE_VALUE"] == (256, 512)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared models")
+def test_a_model_that_cleans_speech():
+    """Four LSTM layers, fused from loops, whose states are variables; spectra there and back."""
+    model = read(SHARED)
+    assert len(model.states) == 8
+    optimize(model)
+    assert sum(node.op == "LSTM" for node in model.graph) == 4
+    session = minnow.load(encode(model))
+    recorded = np.load(SHARED / "ref/saved_model.npz")
+    frame, wanted = recorded["in__input_1"], recorded["out__conv1d_1"]
+    first = session.run({"input_1": frame})["conv1d_1"]
+    np.testing.assert_allclose(first, wanted, atol=1e-4 * np.abs(wanted).max())
+    second = session.run({"input_1": frame})["conv1d_1"]
+    assert np.abs(second - first).max() > 0.01 * np.abs(wanted).max()  # it has heard the first
+    session.reset()
+    np.testing.assert_array_equal(session.run({"input_1": frame})["conv1d_1"], first)
+
+
+def test_two_names_for_one_input_are_refused(models, tmp_path):
+    def rename(data):
+        model = SavedModel.FromString(data)
+        inputs = model.meta_graphs[0].signature_def["serving_default"].inputs
+        inputs["other"].CopyFrom(inputs["x"])
+        return model.SerializeToString()
+
+    with pytest.raises(UnsupportedError, match="one tensor"):
+        read(damaged(models / "references", tmp_path, rewrite("saved_model.pb", rename)))
