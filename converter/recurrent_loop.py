@@ -98,28 +98,28 @@ class _Loop:
             node = step.producer
             if node is None or node.op != "Gather" or node.attrs.get("axis", 0) or not self.is_step(node.input(1)):
                 return None
-        matrices = [n for n in nodes if n.op == "MatMul"]
-        of_x = [n for n in matrices if n.input(0) in steps]
-        of_state = [n for n in matrices if n.input(0) in self.states]
-        rest = [n for n in matrices if n not in of_x and n not in of_state]
-        if len(of_x) != 1 or len(of_state) != 1 or len(rest) > 1 or any(_known(n.input(1)) is None for n in matrices):
+        terms: list[tuple[Value, Array, Value]] = []  # what is multiplied, by what, and the product
+        rest: list[Any] = []
+        for n in nodes:
+            if n.op == "MatMul":
+                factors = self._factors(n.input(0), _known(n.input(1)), steps)
+                terms += [(x, matrix, n.output) for x, matrix in factors]
+                rest += [] if factors else [n]
+        of_x, of_state = ([t for t in terms if t[0] in of] for of in (steps, set(self.states)))
+        if len(of_x) != 1 or len(of_state) != 1 or len(rest) > 1 or any(_known(n.input(1)) is None for n in rest):
             return None
-        self.h = of_state[0].input(0)
+        ((x, w, of_x_end),), ((self.h, r, of_h_end),) = of_x, of_state
         self.memory = next((p for p in self.states if p is not self.h), None)
-        w, r = _known(of_x[0].input(1)), _known(of_state[0].input(1))
-        if w is None or r is None:
-            return None
         hidden = r.shape[0]
         try:
             self._run(w.shape[0], hidden)
         except (MinnowError, ValueError):
             return None
-        x_end, h_end = _sum(of_x[0].output), _sum(of_state[0].output)
-        terms = [(of_x[0].input(0), w), (self.h, r)]
+        x_end, h_end = _sum(of_x_end), _sum(of_h_end)
         if x_end is h_end:
-            whole = self._is_sum(x_end, terms)
+            whole = self._is_sum(x_end, [(x, w), (self.h, r)])
         else:
-            whole = self._is_sum(x_end, terms[:1]) and self._is_sum(h_end, terms[1:])
+            whole = self._is_sum(x_end, [(x, w)]) and self._is_sum(h_end, [(self.h, r)])
         if not whole:
             return None
         if self.memory is not None:
@@ -129,6 +129,22 @@ class _Loop:
         if w.shape[1] == 3 * hidden and x_end is not h_end:
             return self._gru(w, r, x_end, h_end, rest, hidden)
         return None
+
+    def _factors(self, x: Value, matrix: Array | None, steps: set[Value]) -> list[tuple[Value, Array]]:
+        """Inputs and states in a product with a matrix, with the rows that are theirs; nothing if it has others."""
+        node = x.producer
+        parts = [x]
+        if node is not None and node.op == "Concat" and node.attrs["axis"] in (1, -1):
+            parts = [v for v in node.inputs if v is not None]
+        widths = [None if v.type.shape is None else v.type.shape[-1] for v in parts]
+        if matrix is None or any(v not in steps and v not in self.states for v in parts):
+            return []
+        if len(parts) == 1:
+            return [(x, matrix)]
+        if not all(isinstance(d, int) for d in widths) or sum(d for d in widths if isinstance(d, int)) != len(matrix):
+            return []
+        ends = np.cumsum([d for d in widths if isinstance(d, int)])[:-1]
+        return list(zip(parts, np.split(matrix, ends.tolist()), strict=True))
 
     # ---- numbers
 

@@ -120,6 +120,18 @@ def test_gates_in_any_order(tf, tmp_path, order, forget):
     assert cell_loop(tf, lstm_step(tf, forget, order), f32(T, B, N), tmp_path) == {"LSTM": 1}
 
 
+def test_one_matrix_for_inputs_and_states(tf, tmp_path):
+    """As the cells of TensorFlow 1 have it."""
+    w, b = f32(N + H, 4 * H), f32(4 * H)
+
+    def step(x, h, c):
+        i, j, f, o = tf.split(tf.nn.bias_add(tf.matmul(tf.concat([x, h], 1), w), b), 4, 1)
+        c = tf.sigmoid(f + 1.0) * c + tf.sigmoid(i) * tf.tanh(j)
+        return tf.sigmoid(o) * tf.tanh(c), c
+
+    assert cell_loop(tf, step, f32(T, B, N), tmp_path) == {"LSTM": 1}
+
+
 def test_what_only_looks_like_a_layer(tf, tmp_path):
     """Another cell is left as a loop, however close it is."""
     for change in (
