@@ -1,8 +1,10 @@
 // Attributes of an op, by name, with the types the op registry of the Python side knows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,7 +24,7 @@ class Attrs {
   T get(const char* name, T fallback) const {
     auto it = map_.find(name);
     if (it == map_.end()) return fallback;
-    if (const T* value = std::get_if<T>(&it->second)) return *value;
+    if (const T* value = std::get_if<T>(it->second.get())) return *value;
     return fallback;
   }
   int64_t i(const char* name, int64_t fallback = 0) const { return get<int64_t>(name, fallback); }
@@ -39,12 +41,20 @@ class Attrs {
     return get<std::vector<double>>(name, std::move(fallback));
   }
   bool has(const char* name) const { return map_.count(name) != 0; }
-  void set(std::string name, Attr value) { map_[std::move(name)] = std::move(value); }
-  auto begin() const { return map_.begin(); }
-  auto end() const { return map_.end(); }
+  // All that others have, or those whose names do not begin like that.
+  void merge(const Attrs& others, const std::string& except = "") {
+    for (const auto& [name, value] : others.map_)
+      if (except.empty() || name.compare(0, except.size(), except) != 0) map_[name] = value;
+  }
+  void set(std::string name, Attr value) { map_[std::move(name)] = std::make_shared<const Attr>(std::move(value)); }
+  bool operator==(const Attrs& other) const {
+    const auto same = [](const auto& a, const auto& b) { return a.first == b.first && *a.second == *b.second; };
+    return std::equal(map_.begin(), map_.end(), other.map_.begin(), other.map_.end(), same);
+  }
 
  private:
-  std::map<std::string, Attr, std::less<>> map_;
+  // Shared, as they do not change: a copy has no contents to copy, which could fail half-way.
+  std::map<std::string, std::shared_ptr<const Attr>, std::less<>> map_;
 };
 
 }  // namespace minnow

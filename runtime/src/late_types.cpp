@@ -86,8 +86,7 @@ Status expand_with_ints(Expansion& e) {
   MINNOW_RETURN_IF_ERROR(e.ints(last, &values));
   const std::string attr = e.attrs().s("mnn.attr");
   Attrs attrs;
-  for (const auto& [name, value] : e.attrs())
-    if (name.compare(0, 4, "mnn.") != 0) attrs.set(name, value);
+  attrs.merge(e.attrs(), "mnn.");
   if (attr == "axes") {
     attrs.set(attr, values);
   } else if (values.size() == 1) {

@@ -53,7 +53,7 @@ void Planner::fuse_requantization() {
       fused.out = last->out;
       if (is(*last, "Requantize")) {
         auto attrs = std::make_shared<Attrs>(*product.attrs);
-        for (const auto& [name, attr] : *last->attrs) attrs->set(name, attr);
+        attrs->merge(*last->attrs);
         fused.attrs = std::move(attrs);
       }
       *last = std::move(fused);

@@ -52,8 +52,6 @@ std::string signature_of(const Step& step) {
   return text;
 }
 
-bool equal(const Attrs& a, const Attrs& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
-
 }  // namespace
 
 Status Planner::plan(const std::vector<PlanNode>& work) {
@@ -248,7 +246,7 @@ Status Planner::find_kernel(const PlanNode& node, Step* step) {
   auto& known = x_.kernels_[{node.source, node.part}];
   std::string signature = signature_of(*step);
   for (const std::shared_ptr<KernelEntry>& entry : known) {
-    if (entry->op == node.op && entry->signature == signature && equal(*entry->attrs, *node.attrs)) {
+    if (entry->op == node.op && entry->signature == signature && *entry->attrs == *node.attrs) {
       step->entry = entry;
       return ok();
     }
