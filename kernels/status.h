@@ -18,31 +18,33 @@ enum class Code : int {
 };
 
 // One pointer, null when all is well: every step of the engine returns one, and nearly always that. What an error takes
-// beyond that is out of line, in status.cpp.
+// beyond that is out of line, in status.cpp. Nothing here throws, so that what only passes errors on needs no records
+// for unwinding: with no memory for its message an error says that there is none.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message);
+  Status(Code code, std::string message) noexcept;
   Status(Status&& o) noexcept : error_(o.error_) { o.error_ = nullptr; }
   Status& operator=(Status&& o) noexcept {
     std::swap(error_, o.error_);
     return *this;
   }
-  Status(const Status& o) : error_(o.error_ == nullptr ? nullptr : copy(*o.error_)) {}
-  Status& operator=(const Status& o) { return *this = Status(o); }
+  Status(const Status& o) noexcept : error_(o.error_ == nullptr ? nullptr : copy(*o.error_)) {}
+  Status& operator=(const Status& o) noexcept { return *this = Status(o); }
   ~Status() {
     if (error_ != nullptr) drop(error_);
   }
   bool ok() const { return error_ == nullptr; }
-  Code code() const;
-  const std::string& message() const;
+  Code code() const noexcept;
+  const std::string& message() const noexcept;
   // Adds the place in front of the message, e.g. the node's name: "Conv '/layer1/Conv_3': ...".
-  Status at(const std::string& where) const;
+  Status at(const std::string& where) const noexcept;
 
  private:
   struct Error;
-  static Error* copy(const Error& error);
-  static void drop(Error* error);
+  static Error* no_memory() noexcept;
+  static Error* copy(Error& error) noexcept;
+  static void drop(Error* error) noexcept;
   Error* error_ = nullptr;
 };
 
@@ -52,7 +54,7 @@ inline Status ok() { return Status(); }
 __attribute__((format(printf, 2, 3)))
 #endif
 Status
-fail(Code code, const char* format, ...);
+fail(Code code, const char* format, ...) noexcept;
 
 #define MINNOW_RETURN_IF_ERROR(expression)   \
   do {                                       \
