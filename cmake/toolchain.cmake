@@ -44,7 +44,8 @@ target_compile_options(minnow_flags INTERFACE
   # Nobody reads errno or the floating-point flags; NaN, infinity and signed zero keep their meaning.
   -fno-math-errno -fno-trapping-math
   # Records for unwinding are for the functions that an exception can leave: a tenth of the library is those of others.
-  $<$<CONFIG:Release,MinSizeRel>:-fno-asynchronous-unwind-tables>)
+  $<$<CONFIG:Release,MinSizeRel>:-fno-asynchronous-unwind-tables>
+  $<$<AND:$<CONFIG:Release,MinSizeRel>,$<CXX_COMPILER_ID:GNU>>:-fno-dwarf2-cfi-asm>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
   # Highway compiles for NEON with these instructions, which no kernel uses and no compiler chooses by itself: they need
   # not be there at run time. Without the flag gcc inlines no vector into what stands outside its pragmas.
