@@ -446,8 +446,7 @@ NB_MODULE(_engine, m) {
           },
           "List of (name, dtype, shape, container).")
       .def("states", &states_of, "Arrays of what is remembered from run to run.")
-      .def("reset", &reset_session, nb::arg("arrays").none(),
-           "Back to the numbers of the file, or to these, in order.")
+      .def("reset", &reset_session, nb::arg("arrays").none(), "Back to the numbers of the file, or to these, in order.")
       .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
       .def_prop_ro("stats",
