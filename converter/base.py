@@ -114,6 +114,7 @@ class Description:
         producer: the program that wrote it.
         operators: how many nodes there are of each operator, those of inner graphs included.
         size: bytes of the file, and of those beside it that hold its weights.
+        versioned: what the format calls a set of operators, where it has a word for it.
     """
 
     versions: dict[str, int]
@@ -122,6 +123,7 @@ class Description:
     inputs: list[Port]
     outputs: list[Port]
     size: int
+    versioned: str = ""
 
 
 class Frontend:

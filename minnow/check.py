@@ -50,9 +50,10 @@ class Check:
         d = self.description
         nodes = sum(d.operators.values())
         versions = ", ".join(f"{name} {version}" for name, version in d.versions.items())
+        versions = f"{d.versioned} {versions}".strip()
         rows = [
             f"{self.source}: {'can be converted' if self.convertible else 'cannot be converted'}",
-            f"  format: {self.framework}, opset {versions}" + (f", by {d.producer}" if d.producer else ""),
+            f"  format: {', '.join(filter(None, (self.framework, versions, d.producer and f'by {d.producer}')))}",
             f"  size:   {d.size:,} bytes, {nodes} nodes of {len(d.operators)} operators",
             *(f"  input:  {port}" for port in d.inputs),
             *(f"  output: {port}" for port in d.outputs),

@@ -29,6 +29,7 @@ def describe(path: Path) -> Description:
         inputs=[_port(i) for i in proto.graph.input if i.name not in constants],
         outputs=[_port(o) for o in proto.graph.output],
         size=path.stat().st_size + sum(p.stat().st_size for p in _side_files(proto, path)),
+        versioned="opset",
     )
 
 

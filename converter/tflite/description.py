@@ -19,12 +19,8 @@ def describe(path: Path) -> Description:
     document = Document(path)
     main = document.subgraphs[0]
     operators = Counter(o.op for graph in document.subgraphs for o in graph.operators)
-    newest: dict[str, int] = {}
-    for graph in document.subgraphs:
-        for o in graph.operators:
-            newest[o.op] = max(newest.get(o.op, 0), o.version)
     return Description(
-        versions={"schema": document.version, **{f"{op}": v for op, v in sorted(newest.items())}},
+        versions={"schema": document.version},
         producer=document.producer,
         operators=dict(operators.most_common()),
         inputs=[_port(main.tensors[i], k) for k, i in enumerate(main.inputs)],
