@@ -95,7 +95,7 @@ class Counted:
         return known
 
     def _rounds(self) -> int:
-        trip, cond = self.node.inputs[:2]
+        trip, cond = (self.node.input(i) if self.node.has_input(i) else None for i in (0, 1))
         if cond is not None and (cond.data is None or not bool(np.all(cond.data.numpy()))):
             raise NoMatchError
         if trip is not None and (trip.data is None or trip.type.count != 1):
