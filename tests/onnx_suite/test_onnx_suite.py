@@ -36,34 +36,19 @@ with warnings.catch_warnings():
         if name.startswith("test_") and name.endswith("_cpu")
     }
 
+from not_passing import check, read
+
 from minnow.schema.errors import UnsupportedError
 
 LIST = Path(__file__).with_name("not_passing.txt")
 _OUTCOMES: dict[str, Any] = {"refused": UnsupportedError, "differs": (AssertionError, TypeError)}
 
 
-def not_passing() -> dict[str, tuple[str, str]]:
-    """Outcome and reason by case: sections "[outcome] reason", with a case per line."""
-    found: dict[str, tuple[str, str]] = {}
-    section = ("", "")
-    for line in LIST.read_text().splitlines():
-        if line.startswith("["):
-            outcome, _, reason = line[1:].partition("] ")
-            section = outcome, reason
-        elif line and not line.startswith("#"):
-            assert line not in found, f"{line} is listed twice"
-            found[line] = section
-    return found
-
-
-KNOWN = not_passing()
+KNOWN = read(LIST)
 
 
 def test_the_list_names_cases_and_reasons():
-    assert set(KNOWN) <= set(CASES)
-    for case, (outcome, reason) in KNOWN.items():
-        assert outcome in _OUTCOMES, case
-        assert len(reason) > 10, case
+    check(KNOWN, CASES, _OUTCOMES)
 
 
 @pytest.mark.filterwarnings("ignore")
