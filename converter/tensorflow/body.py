@@ -67,7 +67,7 @@ class Body:
         """
         have = set(given)
         needed = self.reached(have)
-        return [self.operations[n] for n in self._sorted(needed, {p.node for p in have}) if n in needed]
+        return [self.operations[n] for n in self.ordered(needed, {p.node for p in have}) if n in needed]
 
     def reached(self, given: set[Port]) -> dict[str, None]:
         """Names of the nodes that results and effects reach over data, in the order of the file.
@@ -94,7 +94,7 @@ class Body:
             todo += [(Port(control), name, True) for control in operation.controls]
         return {n: None for n in self.operations if n in needed}
 
-    def _sorted(self, roots: Mapping[str, None], given: set[str]) -> list[str]:
+    def ordered(self, roots: Mapping[str, None], given: set[str]) -> list[str]:
         """All that the roots depend on, over data or control, dependencies first."""
         done: dict[str, bool] = {}  # False: is being looked at
         out: list[str] = []

@@ -32,7 +32,7 @@ class _Branches:
         self.body = body
         self.given = given
         self.operations = body.operations
-        self.order = self._order()
+        self.order = body.ordered(dict.fromkeys(body.operations), set())
         self.position = {n: i for i, n in enumerate(self.order)}
         self.switches: dict[Port, str] = {}  # a kind of switch, by predicate
         self.guards: dict[str, Guard] = {}
@@ -47,30 +47,6 @@ class _Branches:
     def structured(self) -> Body:
         operations = self._level(self.body.results, self.body.effects, {}, {}, 0)
         return replace(self.body, operations=operations)
-
-    def _order(self) -> list[str]:
-        """The nodes, each behind those that it reads or waits for."""
-        done: dict[str, bool] = {}
-        out: list[str] = []
-        for root in self.operations:
-            stack = [root]
-            while stack:
-                name = stack[-1]
-                if done.get(name) or name not in self.operations:
-                    stack.pop()
-                elif name not in done:
-                    done[name] = False
-                    operation = self.operations[name]
-                    for needed in [*(p.node for p in operation.inputs), *operation.controls]:
-                        if done.get(needed) is False:
-                            raise ModelError("the nodes form a cycle", where=f"{self.body.name}/{needed}")
-                        if needed not in done:
-                            stack.append(needed)
-                else:
-                    stack.pop()
-                    done[name] = True
-                    out.append(name)
-        return out
 
     # ---- guards
 
