@@ -79,15 +79,6 @@ void tile(const Tile& t) {
   float* out = partial ? copy : t.out;
   const int64_t out_pixel = partial ? NB * kLanes : t.out_pixel;
   const int64_t out_block = partial ? kLanes : t.out_block;
-  if (!partial) {  // where the sums go to should be there when they are ready
-    float* line = out;
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r, line += out_pixel) {
-      keep_pointer(line);
-#pragma GCC unroll 4
-      for (int b = 0; b < NB; ++b) __builtin_prefetch(line + b * out_block, 1, 3);
-    }
-  }
   if (t.start != nullptr) {
     if (partial) copy_lanes(t.start, t.out_pixel, t.out_block, copy, out_pixel, out_block, R, NB, t.lanes);
     const float* start = partial ? copy : t.start;
