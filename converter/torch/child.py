@@ -1,0 +1,235 @@
+"""Runs as a process of its own: loads a TorchScript file with PyTorch, and writes down what is in it.
+
+`torch.jit.load` is PyTorch's own reader: it runs compiled code on what the file says, so a file that is made to do harm
+meets it here, with limits on time and memory, and not in the process that converts. Nothing of the program is run.
+
+Usage: python -m minnow.converter.torch.child FILE FOLDER. It writes `program.json` and `tensors.bin` into the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+_SECONDS = 600
+_MEMORY = 24 << 30
+
+
+def limit() -> None:
+    """Bounds the time and memory of this process, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, hard))
+
+
+class Dump:
+    """Writes the parts of a program as plain JSON, tensors into a file beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = (folder / "tensors.bin").open("wb")
+        self.tensors: dict[Any, dict[str, Any]] = {}
+        self.objects: dict[int, dict[str, Any]] = {}
+        self.alive: list[Any] = []
+        self.names: set[str] = set()
+
+    def tensor(self, x: Any) -> dict[str, Any]:
+        """Where the numbers of a tensor are, and what they mean."""
+        import torch
+
+        x = x.detach()
+        if x.layout is not torch.strided:
+            return {"refused": f"a tensor of the layout {x.layout}"}
+        extra: dict[str, Any] = {}
+        if x.is_quantized:
+            extra["quantized"] = str(x.dtype).removeprefix("torch.")
+            if x.qscheme() in (torch.per_channel_affine, torch.per_channel_affine_float_qparams):
+                extra["scale"] = x.q_per_channel_scales().double().tolist()
+                extra["zero"] = x.q_per_channel_zero_points().double().tolist()
+                extra["axis"] = x.q_per_channel_axis()
+            else:
+                extra["scale"], extra["zero"] = [x.q_scale()], [x.q_zero_point()]
+            self.alive.append(x)
+            x = x.int_repr()
+        key = (x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), json.dumps(extra))
+        if key not in self.tensors or x.numel() == 0:
+            self.alive.append(x)  # so that no other tensor gets its address
+            plain = x.contiguous()
+            data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+            offset = self.file.tell()
+            self.file.write(data)
+            name = str(x.dtype).removeprefix("torch.")
+            self.tensors[key] = {"tensor": name, "shape": list(x.shape), "offset": offset,
+                                 "key": f"t{len(self.tensors)}", **extra}  # fmt: skip
+        return self.tensors[key]
+
+    def value(self, x: Any) -> Any:
+        """A constant or attribute: lists as they are, everything else that JSON has no word for as a dict."""
+        import torch
+
+        if x is None or isinstance(x, (bool, int, str)):
+            return x
+        if isinstance(x, float):
+            return {"float": repr(x)}
+        if isinstance(x, complex):
+            return {"complex": [x.real, x.imag]}
+        if isinstance(x, torch.Tensor):
+            return self.tensor(x)
+        if isinstance(x, list):
+            return [self.value(v) for v in x]
+        if isinstance(x, tuple):
+            return {"tuple": [self.value(v) for v in x]}
+        if isinstance(x, dict):
+            return {"dict": [[self.value(k), self.value(v)] for k, v in x.items()]}
+        if isinstance(x, (torch.device, torch.dtype, torch.layout)):
+            return str(x)
+        if isinstance(x, torch.nn.Module) or hasattr(x, "_type"):
+            return self.object(x)
+        return {"refused": f"a constant of the type {type(x).__name__}"}
+
+    def object(self, x: Any) -> Any:
+        """A module or another object, with those attributes that the program reads."""
+        ident = id(getattr(x, "_c", x))
+        script = getattr(x, "_c", x)
+        kind = script._type().qualified_name()
+        if ident not in self.objects:
+            self.alive.append(x)
+            self.objects[ident] = entry = {"object": len(self.objects), "kind": kind, "attrs": {}}
+            packed = self.packed(script, kind)
+            names = packed or {n: getattr(x, n) for n in sorted(self.names) if hasattr(x, n)}
+            entry["attrs"] = {n: self.value(v) for n, v in names.items()}
+        return {"ref": self.objects[ident]["object"]}
+
+    def packed(self, script: Any, kind: str) -> dict[str, Any] | None:
+        """What the packed weights of a quantized layer are."""
+        import torch
+
+        ops = torch.ops.quantized
+        last = kind.rpartition(".")[2]
+        if last == "LinearPackedParamsBase":
+            weight, bias = ops.linear_unpack(script)
+            return {"weight": weight, "bias": bias}
+        if last in ("Conv2dPackedParamsBase", "Conv3dPackedParamsBase"):
+            n = last[4]
+            unpack, stem = getattr(ops, f"conv{n}d_unpack"), f"conv{n}d"
+            weight, bias = unpack(script)
+            found = {"weight": weight, "bias": bias}
+            for name in ("stride", "padding", "dilation", "output_padding", "groups", "transpose"):
+                found[name] = getattr(ops, f"{stem}_{name}")(script)
+            return found
+        if last == "EmbeddingPackedParamsBase":
+            return {"weight": ops.embedding_bag_unpack(script)}
+        return None
+
+    def block(self, block: Any) -> dict[str, Any]:
+        """A block, or a graph."""
+        return {
+            "params": [v.debugName() for v in block.inputs()],
+            "nodes": [self.node(n) for n in block.nodes()],
+            "results": [v.debugName() for v in block.outputs()],
+        }
+
+    def node(self, n: Any) -> dict[str, Any]:
+        kind = n.kind()
+        schema = n.schema()
+        target = schema.partition("(")[0] if schema.startswith(kind) else kind
+        entry: dict[str, Any] = {
+            "target": target,
+            "inputs": [v.debugName() for v in n.inputs()],
+            "outputs": [v.debugName() for v in n.outputs()],
+        }
+        if scope := n.scopeName():
+            entry["scope"] = scope
+        if kind == "prim::Constant":
+            out = next(iter(n.outputs()))
+            try:
+                entry["value"] = self.value(out.toIValue())
+            except RuntimeError:
+                entry["value"] = {"refused": f"a constant of the type {out.type().str()}"}
+        elif n.hasAttribute("name"):
+            entry["name"] = n.s("name")
+        if kind == "prim::isinstance":
+            entry["types"] = str(n).partition("types=[")[2].partition("]](")[0]
+        blocks = [self.block(b) for b in n.blocks()]
+        if blocks:
+            entry["blocks"] = blocks
+        return entry
+
+
+def type_of(t: Any) -> Any:
+    """The type of an argument: a name, or a dict for what has parts."""
+    kind = t.kind()
+    if kind == "TupleType":
+        return {"tuple": [type_of(e) for e in t.elements()]}
+    if kind in ("ListType", "OptionalType"):
+        return {kind[:-4].lower(): type_of(t.getElementType())}
+    if kind == "DictType":
+        return {"dict": type_of(t.getValueType())}
+    return kind.removesuffix("Type").lower() or t.str()
+
+
+def attribute_names(block: Any) -> set[str]:
+    """The attributes that the nodes of a graph read or set."""
+    found = set()
+    for n in block.nodes():
+        if n.kind() in ("prim::GetAttr", "prim::SetAttr"):
+            found.add(n.s("name"))
+        for inner in n.blocks():
+            found |= attribute_names(inner)
+    return found
+
+
+def dump(path: str, folder: Path) -> dict[str, Any]:
+    """Everything that the converter needs of a file."""
+    import torch
+
+    torch.set_num_threads(1)
+    module = torch.jit.load(path, map_location="cpu")
+    module.eval()
+    graph = module.forward.graph.copy()
+    torch._C._jit_pass_inline(graph)
+    writer = Dump(folder)
+    writer.names = attribute_names(graph)
+    with torch.no_grad():
+        root = writer.object(module)
+        block = writer.block(graph)
+    arguments = [
+        {
+            "name": a.name,
+            "type": type_of(a.type),
+            "default": writer.value(a.default_value),
+            "given": a.has_default_value(),
+        }
+        for a in module.forward.schema.arguments[1:]
+    ]
+    writer.file.close()
+    objects = sorted(writer.objects.values(), key=lambda o: o["object"])
+    return {"block": block, "root": root, "objects": objects, "arguments": arguments, "torch": torch.__version__}
+
+
+def main() -> int:
+    """Says the reason on stderr and gives 1 when the file cannot be loaded."""
+    limit()
+    folder = Path(sys.argv[2])
+    try:
+        import torch  # noqa: F401
+    except ImportError as e:
+        sys.stderr.write(f"torch: {e}\n")
+        return 3
+    try:
+        found = dump(sys.argv[1], folder)
+    except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
+        sys.stderr.write(f"{type(e).__name__}: {e}\n")
+        return 1
+    (folder / "program.json").write_text(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

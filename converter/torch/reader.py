@@ -1,0 +1,206 @@
+"""PyTorch file -> Model: reads the program, makes its inputs, translates it, and names what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minnow.converter.base import Unsupported
+from minnow.converter.extent import fix_inputs, shape_from_use
+from minnow.converter.torch.extent import scalar
+from minnow.converter.torch.frontend import archive_kind
+from minnow.converter.torch.program import Input, Object, Program
+from minnow.converter.torch.tensor import Number, Tensor
+from minnow.converter.torch.translator import MISSING, Translator
+from minnow.converter.variable import View, keep
+from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
+from minnow.schema.ir import DType, Graph, Model, TensorType, Value
+from minnow.schema.ir.type import Dim, merge
+
+_NUMBERS = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
+
+
+def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None) -> Program:
+    """The program in a file.
+
+    Raises:
+        FormatError: no PyTorch program, or a damaged one.
+    """
+    kind = archive_kind(path)
+    if kind == "torch_export":
+        from minnow.converter.torch.exported import read_program
+
+        return read_program(path)
+    if kind == "torchscript":
+        from minnow.converter.torch.script import read_script
+
+        return read_script(path, inputs or {})
+    raise FormatError(
+        "the file holds no PyTorch program",
+        where=str(path),
+        hint="save one with `torch.export.save`; a file of weights alone (`torch.save`) has no program",
+    )
+
+
+def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None) -> Model:
+    """Reads a `.pt2` archive or a TorchScript file.
+
+    Args:
+        path: the file.
+        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is. For an argument
+            that is a number: that number.
+        batch: takes the place of the first open extent of every input.
+
+    Raises:
+        FormatError: damaged. ModelError: invalid. UnsupportedError: with all unknown operators.
+        UsageError: names of inputs that there are not, or extents out of the range that the program allows.
+    """
+    return translate(open_program(path, inputs), str(path), inputs, batch)
+
+
+def translate(
+    program: Program, where: str, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None
+) -> Model:
+    """The model of a program; arguments as of `read`."""
+    given = dict(inputs or {})
+    numbers = {i.name: _number(i, given.pop(i.name, None)) for i in program.inputs if i.type is None}
+    declared = {i.name: i.type for i in program.inputs if i.type is not None}
+    types = fix_inputs(declared, given, batch)
+    _check_ranges(program, declared, types)
+    unsupported = Unsupported()
+    translator = Translator(where, unsupported)
+    graph: Graph = translator.builder.graph
+    arguments: dict[str, Any] = {}
+    for i in program.inputs:
+        made: Any
+        if i.type is not None:
+            made = Tensor(graph.add_param(types[i.name], i.name))
+        elif numbers[i.name] is not None:
+            made = numbers[i.name]
+        else:
+            made = Number(graph.add_param(TensorType(_NUMBERS[i.number or int], ()), i.name))
+        arguments[i.param] = _placed(arguments.get(i.param), i.path, made)
+    bound = {name: translator.materialize(x) for name, x in program.bound.items()}
+    states = States(translator, graph, program, bound)
+    results = translator.run(program.block, {**arguments, **bound})
+    unsupported.raise_if_any(where)
+    outputs = _outputs(translator, results, program.outputs, where)
+    taken: set[str] = set()
+    named = []
+    for name, value in outputs:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        named.append((name, value))
+    graph.outputs = [value for _, value in named]
+    for parameter in graph.params:
+        parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
+    model = Model(graph, source=program.source)
+    model.inputs = [(v.name, v.type) for v in graph.params if v not in states.params]
+    model.outputs = [(name, value.type) for name, value in named]
+    states.finish(model)
+    return model
+
+
+def _placed(whole: Any, path: Sequence[int | str], made: Any) -> Any:
+    """Puts an argument where it belongs inside of lists and dicts."""
+    if not path:
+        return made
+    key, rest = path[0], path[1:]
+    if isinstance(key, int):
+        whole = [] if whole is None else whole
+        whole.extend([None] * (key + 1 - len(whole)))
+        whole[key] = _placed(whole[key], rest, made)
+    else:
+        whole = {} if whole is None else whole
+        whole[key] = _placed(whole.get(key), rest, made)
+    return whole
+
+
+class States:
+    """Buffers that the program changes: what one run leaves there is what the next one finds."""
+
+    def __init__(self, translator: Translator, graph: Graph, program: Program, bound: dict[str, Any]) -> None:
+        self._translator = translator
+        self._view = View(graph)
+        self._starts: dict[str, Any] = {}
+        self._after: dict[str, tuple[str, Tensor]] = {}
+        for name, after in program.mutated.items():
+            tensor = bound[name]
+            start = tensor.value(translator.builder)
+            param = graph.add_param(start.type, name)
+            self._view.params[name] = param
+            self._starts[name] = start.data.numpy()
+            bound[name] = Tensor(param)
+            self._after[name] = (after, bound[name])
+
+    @property
+    def params(self) -> set[Value]:
+        return set(self._view.params.values())
+
+    def finish(self, model: Model) -> None:
+        """Makes inputs and outputs of the model that belong together."""
+        for name, start in self._starts.items():
+            after, tensor = self._after[name]
+            end = self._translator.scope.get(after, tensor)
+            self._view.values[name] = end.value(self._translator.builder)
+            model.graph.outputs = [*model.graph.outputs, keep(model, self._view, name, start)]
+
+
+def _number(i: Input, given: Sequence[Dim] | None) -> Any:
+    """What an argument that is no tensor is, where that is said."""
+    if given is None:
+        return i.default
+    if len(given) != 1 or not isinstance(given[0], int):
+        raise UsageError(f"the input '{i.name}' is a number, it has no shape", hint=f"`--input {i.name}=1` fixes it")
+    return (i.number or int)(given[0])
+
+
+def _check_ranges(program: Program, declared: Mapping[str, TensorType], types: Mapping[str, TensorType]) -> None:
+    """What the caller fixes must be within the range that the program was exported for."""
+    for name, type in declared.items():
+        for symbol, d in zip(type.shape or (), types[name].shape or (), strict=False):
+            low, high = program.ranges.get(str(symbol), (0, None))
+            if isinstance(d, int) and not isinstance(symbol, int) and not low <= d <= (d if high is None else high):
+                raise UsageError(
+                    f"the extent {d} of input '{name}' is out of range",
+                    why=f"the program was exported for {low} to {'any size' if high is None else high}",
+                )
+
+
+def _outputs(translator: Translator, results: Sequence[Any], names: Any, where: str) -> list[tuple[str, Value]]:
+    """All tensors and numbers in what the program gives, with their names."""
+    found: list[tuple[str, Value]] = []
+    flat = list(_leaves(results[0] if len(results) == 1 and not names else results, ""))
+    known = names if names and len(names) == len(flat) else [None] * len(flat)
+    for name, (path, x) in zip(known, flat, strict=True):
+        if x is None:
+            continue
+        label = name or path or "output"
+        if isinstance(x, Tensor):
+            value = translator.value(x)
+        elif isinstance(x, (Number, bool, int, float)):
+            value = scalar(translator.builder, x)
+        elif x is MISSING:
+            continue
+        else:
+            raise UnsupportedError(f"the output '{label}' is a {type(x).__name__}, not a tensor", where=where)
+        found.append((label, value))
+    if not found:
+        raise ModelError("the program gives nothing", where=where)
+    return found
+
+
+def _leaves(x: Any, path: str) -> Any:
+    """The parts of tuples, lists and dicts, named by where they are."""
+    if isinstance(x, (list, tuple)):
+        for i, part in enumerate(x):
+            yield from _leaves(part, f"{path}.{i}" if path else f"output_{i}")
+    elif isinstance(x, dict):
+        for key, part in x.items():
+            yield from _leaves(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(x, Object):
+        raise UnsupportedError(f"the output is an object of the class {x.kind}")
+    else:
+        yield path, x

@@ -1,0 +1,182 @@
+"""TorchScript files -> Program, as a child process reads them with PyTorch (see `child`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.torch.program import Block, Input, Node, Object, Program, Ref, Stored
+from minnow.schema.errors import FormatError, UnsupportedError, UsageError
+from minnow.schema.ir import DType, TensorType
+from minnow.schema.ir.type import Dim
+
+_SECONDS = 900
+_NAMES = {"uint8": DType.U8, "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64,
+          "float16": DType.F16, "float32": DType.F32, "float64": DType.F64, "bool": DType.BOOL,
+          "bfloat16": DType.BF16, "uint16": DType.U16, "uint32": DType.U32, "uint64": DType.U64}  # fmt: skip
+_NUMBERS = {"int": int, "float": float, "bool": bool}
+
+
+def read_script(path: Path, inputs: Mapping[str, Sequence[Dim]]) -> Program:
+    """Reads a TorchScript file.
+
+    Args:
+        inputs: shapes of the inputs, as far as they are known.
+
+    Raises:
+        FormatError: PyTorch cannot load it. UsageError: PyTorch is not installed.
+    """
+    with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
+        document = _load(path, Path(folder))
+        # Mapped: the pages stay when the folder goes.
+        tensors = Path(folder) / "tensors.bin"
+        data = np.memmap(tensors, np.uint8, "r") if tensors.stat().st_size else np.zeros(0, np.uint8)
+        return _Reader(path, document, data, inputs).program()
+
+
+def _load(path: Path, folder: Path) -> dict[str, Any]:
+    """What the child process says of a file."""
+    command = [sys.executable, "-m", "minnow.converter.torch.child", str(path.resolve()), str(folder)]
+    environment = {**os.environ, "PYTORCH_JIT": "1", "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False, env=environment)
+    except subprocess.TimeoutExpired:
+        raise FormatError("PyTorch does not get done with loading the file", where=str(path)) from None
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode == 3:
+        raise UsageError("TorchScript files are read by PyTorch, which is not installed", where=str(path), why=said,
+                         hint="pip install 'minnow[torch]', or save the model with `torch.export.save`")  # fmt: skip
+    if done.returncode:
+        lines = [line for line in said.splitlines() if line.strip()]
+        raise FormatError("PyTorch cannot load the file", where=str(path),
+                          why=lines[-1][:500] if lines else f"its process ended with {done.returncode}")  # fmt: skip
+    loaded: dict[str, Any] = json.loads((folder / "program.json").read_text())
+    return loaded
+
+
+class _Reader:
+    def __init__(
+        self, path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Mapping[str, Sequence[Dim]]
+    ) -> None:
+        self.path = path
+        self.document = document
+        self.data = data
+        self.inputs = inputs
+        self.objects = [Object(o["kind"], {}) for o in document["objects"]]
+        for made, given in zip(self.objects, document["objects"], strict=True):
+            made.attrs.update((name, self.value(v)) for name, v in given["attrs"].items())
+
+    def program(self) -> Program:
+        block = self.block(self.document["block"])
+        root, *params = block.params
+        found: list[Input] = []
+        bound: dict[str, Any] = {root: self.value(self.document["root"])}
+        for param, argument in zip(params, self.document["arguments"], strict=True):
+            default = self.value(argument["default"])
+            leaves = list(self.leaves(argument["name"], argument["type"], param, (), default))
+            found += leaves
+            if not leaves:
+                bound[param] = default
+        return Program(block, found, bound, "torchscript", version=self.document["torch"])
+
+    def leaves(self, name: str, type: Any, param: str, path: tuple[int | str, ...], default: Any) -> Iterator[Input]:
+        """The tensors and numbers in an argument."""
+        if type == "tensor":
+            shape = self.inputs.get(name)
+            yield Input(name, param, path, TensorType(DType.F32, None if shape is None else tuple(shape)))
+        elif isinstance(type, str) and type in _NUMBERS:
+            yield Input(name, param, path, number=_NUMBERS[type], default=default)
+        elif isinstance(type, dict) and "optional" in type:
+            if self.given(name):
+                yield from self.leaves(name, type["optional"], param, path, default)
+        elif isinstance(type, dict) and "tuple" in type:
+            for i, part in enumerate(type["tuple"]):
+                yield from self.leaves(f"{name}.{i}", part, param, (*path, i), None)
+        elif isinstance(type, dict) and "list" in type:
+            keys = sorted({int(k) for k in self.keys(name) if k.isdigit()})
+            for i in keys:
+                yield from self.leaves(f"{name}.{i}", type["list"], param, (*path, i), None)
+            if not keys:
+                raise UsageError(f"the argument '{name}' is a list of unknown length", where=str(self.path),
+                                 hint=f"say what is in it with `--input {name}.0=1x3x...` and so on")  # fmt: skip
+        elif isinstance(type, dict) and "dict" in type:
+            keys_ = sorted(set(self.keys(name)))
+            for key in keys_:
+                yield from self.leaves(f"{name}.{key}", type["dict"], param, (*path, key), None)
+            if not keys_:
+                raise UsageError(f"the argument '{name}' is a dict with unknown keys", where=str(self.path),
+                                 hint=f"say what is in it with `--input {name}.KEY=1x3x...` and so on")  # fmt: skip
+        elif type not in ("none", "string", "device", "generator"):
+            raise UnsupportedError(f"the argument '{name}' is of the type {type}", where=str(self.path))
+
+    def keys(self, name: str) -> list[str]:
+        """The next parts of names that the caller gives shapes for, inside of an argument."""
+        return [k[len(name) + 1 :].partition(".")[0] for k in self.inputs if k.startswith(f"{name}.")]
+
+    def given(self, name: str) -> bool:
+        return name in self.inputs or bool(self.keys(name))
+
+    def value(self, x: Any) -> Any:
+        """A constant as the child process writes it."""
+        if isinstance(x, list):
+            return [self.value(v) for v in x]
+        if not isinstance(x, dict):
+            return x
+        if "float" in x:
+            return float(x["float"])
+        if "tuple" in x:
+            return tuple(self.value(v) for v in x["tuple"])
+        if "dict" in x:
+            return {self.value(k): self.value(v) for k, v in x["dict"]}
+        if "complex" in x:
+            return complex(*x["complex"])
+        if "ref" in x:
+            return self.objects[x["ref"]]
+        if "tensor" in x:
+            return self.stored(x)
+        return Unusable(x["refused"])
+
+    def stored(self, x: Mapping[str, Any]) -> Any:
+        name = x["tensor"]
+        if name not in _NAMES:
+            return Unusable(f"a tensor of the element type {name}")
+        type = TensorType(_NAMES[name], tuple(x["shape"]))
+        size = int(np.prod(x["shape"], dtype=np.int64)) * type.dtype.size
+        offset = x["offset"]
+        data = self.data
+
+        def load() -> np.ndarray[Any, Any]:
+            return data[offset : offset + size].view(type.dtype.numpy).reshape(type.static_shape)
+
+        return Stored(type, load, x["key"], x.get("scale"), x.get("zero"), x.get("axis"), x.get("quantized", ""))
+
+    def block(self, block: Mapping[str, Any]) -> Block:
+        return Block(block["params"], [self.node(n) for n in block["nodes"]], [Ref(r) for r in block["results"]])
+
+    def node(self, n: Mapping[str, Any]) -> Node:
+        args: list[Any] = [Ref(i) for i in n["inputs"]]
+        target = n["target"]
+        if target == "prim::Constant":
+            args = [self.value(n["value"])]
+        elif "name" in n:
+            args.append(n["name"])
+        kwargs = {"types": n["types"]} if "types" in n else {}
+        scope = n.get("scope", "").rpartition("/")[2]
+        name = next(iter(n["outputs"]), target)
+        return Node(target, args, kwargs, n["outputs"], f"torch:{scope}/{name}" if scope else f"torch:{name}",
+                    [self.block(b) for b in n.get("blocks", ())])  # fmt: skip
+
+
+class Unusable:
+    """A constant that nothing can be made of; an error only where it is used."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what

@@ -1,0 +1,180 @@
+"""Tensors of PyTorch while a program is translated: places in memory, that views share and in-place operators change.
+
+A tensor without a base is such a place. A view knows how to read itself off its base, and how the base looks when the
+view is changed. Nothing is computed for a change until somebody reads what it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.operand import static_dim
+from minnow.schema.errors import UnsupportedError
+from minnow.schema.ir import DType, TensorType, Value
+from minnow.schema.ops import Builder
+
+Read = Callable[[Builder, Value], Value]
+Write = Callable[[Builder, Value, Value], Value]
+
+
+class Number:
+    """An int, float or bool of the program that only the run can tell.
+
+    Attributes:
+        value: a scalar: i64, f64 or bool.
+        vector: the same as int64[1], where it came as that.
+    """
+
+    __slots__ = ("value", "vector")
+
+    def __init__(self, value: Value, vector: Value | None = None) -> None:
+        self.value = value
+        self.vector = vector
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.type.dtype
+
+
+class Tensor:
+    """A tensor, or a view of one.
+
+    Attributes:
+        base: what it is a view of.
+        quant: of quantized tensors, whose value are the integers: what these stand for.
+    """
+
+    __slots__ = ("_changes", "_read", "_seen", "_value", "_version", "_write", "base", "quant", "serial")
+    _made = 0
+
+    def __init__(
+        self, value: Value, base: Tensor | None = None, read: Read | None = None, write: Write | None = None
+    ) -> None:
+        self._value = value
+        self.base = base
+        self._read = read
+        self._write = write
+        self._version = 0
+        self._changes: list[tuple[Tensor, Value]] = []
+        self.quant: Any = None
+        self._seen = self.root._version
+        Tensor._made += 1
+        self.serial = Tensor._made
+
+    @property
+    def root(self) -> Tensor:
+        """The place in memory."""
+        tensor = self
+        while tensor.base is not None:
+            tensor = tensor.base
+        return tensor
+
+    @property
+    def type(self) -> TensorType:
+        """A change never changes the type."""
+        return self._value.type
+
+    def value(self, b: Builder) -> Value:
+        """What the tensor is now."""
+        root = self.root
+        if self is root:
+            if self._changes:
+                self._note()
+                changes, self._changes = self._changes, []
+                for changed, new in changes:
+                    self._value = changed._lift(b, new, self._value)
+            return self._value
+        if self._seen != root._version:
+            self._note()
+            self._value = self._off(b, root.value(b))
+            self._seen = root._version
+        return self._value
+
+    def assign(self, new: Value) -> None:
+        """Changes the tensor, and all that share its memory."""
+        root = self.root
+        root._note()
+        self._note()
+        root._version += 1
+        if self is root:
+            self._value, self._changes = new, []
+        else:
+            root._changes = [*root._changes, (self, new)]
+            self._value = new
+        self._seen = root._version
+
+    def _off(self, b: Builder, root: Value) -> Value:
+        """What it is when its root is `root`."""
+        if self.base is None or self._read is None:
+            return root
+        return self._read(b, self.base._off(b, root))
+
+    def _lift(self, b: Builder, new: Value, root: Value) -> Value:
+        """What the root becomes when this becomes `new`."""
+        if self.base is None:
+            return new
+        old = self.base._off(b, root)
+        made = self._write(b, old, new) if self._write else scatter_view(b, old, new, self._read)
+        return self.base._lift(b, made, root)
+
+    def _note(self) -> None:
+        if Journal.current is not None:
+            Journal.current.note(self)
+
+    def _state(self) -> tuple[Any, ...]:
+        return self._value, self._version, self._changes, self._seen
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        self._value, self._version, self._changes, self._seen = state
+
+
+class Journal:
+    """What a block changes of the tensors around it, so that it can be taken back: a branch may not be taken."""
+
+    current: Journal | None = None
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
+        self._first = Tensor._made
+        self._outer: Journal | None = None
+
+    def note(self, tensor: Tensor) -> None:
+        """Remembers how the tensor is, once; so do the journals of the blocks around."""
+        self._before.setdefault(id(tensor), (tensor, tensor._state()))
+        if self._outer is not None:
+            self._outer.note(tensor)
+
+    def __enter__(self) -> Journal:
+        self._outer, Journal.current = Journal.current, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Journal.current = self._outer
+
+    def changed(self) -> list[Tensor]:
+        """The places in memory, made before the block, that have another content now."""
+        return [
+            t for t, state in self._before.values()
+            if t.base is None and t.serial <= self._first and t._version != state[1]
+        ]  # fmt: skip
+
+    def undo(self) -> None:
+        """Takes all changes back."""
+        for tensor, state in self._before.values():
+            tensor._restore(state)
+
+
+def scatter_view(b: Builder, old: Value, new: Value, read: Read | None) -> Value:
+    """The base of a view when the view becomes `new`: the places of its elements are the same view of 0, 1, 2, ..."""
+    if read is None:
+        raise UnsupportedError("a change in place of such a view is not supported")
+    shape = tuple(static_dim(old.type, i, "what a view is changed of") for i in range(len(old.type.shape or ())))
+    count = int(np.prod(shape, dtype=np.int64))
+    places = read(b, b.const(np.arange(count, dtype=np.int64).reshape(shape)))
+    one = b.const(np.array([-1], np.int64))
+    flat = b.ScatterElements(b.Reshape(old, one), b.Reshape(places, one), b.Reshape(new, one))
+    made: Value = b.Reshape(flat, b.const(np.array(shape, np.int64)))
+    return made

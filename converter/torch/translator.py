@@ -1,0 +1,384 @@
+"""Translates a program node by node: it is run, with tensors that are values of the graph being made.
+
+What is known when the model is converted (sizes, types, numbers, lists, attributes of modules) is computed here, so
+that branches and loops that depend on nothing else leave no trace. Mappings of control flow reach it as `b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.base import Call, Mapping_, Unsupported
+from minnow.converter.torch.frontend import frontend
+from minnow.converter.torch.program import Block, Node, Object, Ref, Stored
+from minnow.converter.torch.tensor import Journal, Number, Tensor
+from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
+from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
+from minnow.schema.ir.type import merge
+from minnow.schema.ops import Builder
+from minnow.schema.ops.folding import fold
+
+_MOST_NODES = 400_000
+"""More than this are translated of no program: rounds of loops that are written out count each."""
+
+
+class Missing:
+    """What depends on a node that cannot be converted, which is on the list already."""
+
+
+MISSING = Missing()
+
+
+class Translator:
+    """Runs a program symbolically.
+
+    Attributes:
+        builder: makes the nodes of the graph at hand.
+        unsupported: takes what cannot be converted.
+        scope: what the names of the program are.
+    """
+
+    def __init__(self, where: str, unsupported: Unsupported) -> None:
+        self.where = where
+        self.unsupported = unsupported
+        self.builder = Builder(Graph("main"))
+        self.scope: dict[str, Any] = {}
+        self._stored: dict[str, Tensor] = {}
+        self._nodes = 0
+        self._call: Call | None = None
+
+    # ---- blocks
+
+    def run(self, block: Block, given: Mapping[str, Any]) -> list[Any]:
+        """Translates the nodes of a block into the graph at hand; gives its results as the program has them."""
+        self.scope.update(given)
+        for node in block.nodes:
+            self._node(node)
+        return [self.resolve(r) for r in block.results]
+
+    @contextmanager
+    def inside(self, graph: Graph) -> Iterator[Journal]:
+        """Translates into another graph meanwhile; what it changes of tensors outside is in the journal."""
+        outer, scope = self.builder, dict(self.scope)
+        self.builder = Builder(graph, origin=outer.origin)
+        journal = Journal()
+        try:
+            with journal:
+                yield journal
+        finally:
+            self.builder, self.scope = outer, scope
+
+    def settle(self) -> None:
+        """Computes all pending changes in the graph at hand: an inner graph may read, but not make them."""
+        for x in _tensors(self.scope.values()):
+            x.value(self.builder)
+
+    # ---- what names are
+
+    def resolve(self, x: Any) -> Any:
+        """A constant, the thing that a `Ref` names, or a list or dict of these."""
+        if isinstance(x, Ref):
+            if x.name not in self.scope:
+                raise ModelError(f"nothing gives '{x.name}'", where=self.where)
+            return self.materialize(self.scope[x.name])
+        if isinstance(x, list):
+            return [self.resolve(v) for v in x]
+        if isinstance(x, tuple):
+            return tuple(self.resolve(v) for v in x)
+        if isinstance(x, dict):
+            return {k: self.resolve(v) for k, v in x.items()}
+        return self.materialize(x)
+
+    def materialize(self, x: Any) -> Any:
+        """A tensor of the file as a constant of the graph; two that share memory are one."""
+        if not isinstance(x, Stored):
+            return x
+        if x.key not in self._stored:
+            self._stored[x.key] = constant_of(x)
+        return self._stored[x.key]
+
+    def value(self, x: Any) -> Any:
+        """What a mapping gets for it: the Value of a tensor; lists element by element."""
+        if isinstance(x, Tensor):
+            if x.quant is not None:
+                raise UnsupportedError("the operator is not supported for quantized tensors")
+            return x.value(self.builder)
+        if isinstance(x, list):
+            return [self.value(v) for v in x]
+        if isinstance(x, tuple):
+            return tuple(self.value(v) for v in x)
+        return x
+
+    def set_attribute(self, to: Any, name: str, value: Any) -> None:
+        """Sets an attribute of an object of the program."""
+        if not isinstance(to, Object):
+            raise ModelError(f"'{name}' is set of what has no attributes")
+        if Journal.current is not None:
+            raise UnsupportedError(f"the attribute '{name}' is set where only the run knows whether")
+        to.attrs[name] = value
+
+    # ---- nodes
+
+    def _node(self, node: Node) -> None:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise UnsupportedError("the program takes too many steps to be written out", where=self.where)
+        found = frontend.resolve(node.target)
+        in_place = None if found else frontend.resolve_in_place(node.target)
+        name, mapping = found or in_place or ("", None)
+        call = Call(node.target, node.outputs[0] if node.outputs else "", node.origin, 1, len(node.outputs),
+                    [str(o) for o in node.outputs], self)  # fmt: skip
+        call.context, call.node = self, node  # type: ignore[attr-defined]
+        try:
+            args = [self.resolve(a) for a in node.args]
+            kwargs = {k: self.resolve(v) for k, v in node.kwargs.items()}
+            if _is_missing([*args, *kwargs.values()]) and name not in ("prim::ListConstruct", "prim::TupleConstruct"):
+                self._missing(node)
+                return
+            if mapping is None:
+                known = frontend.refusal(node.target, 1) or frontend.refusal(node.target.partition(".")[0], 1)
+                why = known.why if known else "the operator is not supported"
+                raise UnsupportedError(f"{node.target}: {why}", hint=known.hint if known else "")
+            outer, self.builder.origin = self.builder.origin, node.origin
+            previous, self._call = self._call, call
+            try:
+                result = self._translate(call, name, mapping, args, kwargs, bool(in_place))
+            finally:
+                self.builder.origin, self._call = outer, previous
+            self._bind(node, result)
+        except UnsupportedError as e:
+            self.unsupported.add_error(e, e.where or node.origin)
+            self._missing(node)
+
+    def _missing(self, node: Node) -> None:
+        for output in _flat(node.outputs):
+            self.scope[output] = MISSING
+
+    def _bind(self, node: Node, result: Any) -> None:
+        outputs = node.outputs
+        several = isinstance(result, (tuple, list)) and (len(outputs) != 1 or bool(node.blocks))
+        results = tuple(result) if several else (result,)
+        if len(results) < len(outputs):
+            raise ModelError(f"{node.target} gives {len(results)} results, not {len(outputs)}", where=node.origin)
+        for output, made in zip(outputs, results, strict=False):
+            if isinstance(output, str):
+                self._name(output, made, node.declared.get(output))
+            else:
+                for inner, part in zip(output, made, strict=True):
+                    self._name(inner, part, node.declared.get(inner))
+
+    def _name(self, output: str, made: Any, declared: TensorType | None) -> None:
+        if isinstance(made, Tensor):
+            value = made._value
+            value.name = value.name or output
+            if declared is not None and value.data is None and declared.dtype is value.type.dtype:
+                value.type = value.type.with_shape(merge(value.type.shape, declared.shape))
+        self.scope[output] = made
+
+    def _translate(
+        self, call: Call, name: str, mapping: Mapping_, args: list[Any], kwargs: dict[str, Any], in_place: bool
+    ) -> Any:
+        arguments = self._bound(call, mapping, args, kwargs)
+        if name in frontend.plain:
+            return self._run(call, mapping, self, arguments)
+        values = {k: self.value(v) if not isinstance(v, list) else self.value(list(v)) for k, v in arguments.items()}
+        first = next(iter(arguments.values()), None)
+        result = _wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
+        if in_place or (name.endswith("_") and not name.endswith("__") and isinstance(first, Tensor)):
+            return self.write(first, result[0] if isinstance(result, tuple) else result)
+        if name in frontend.views and isinstance(first, Tensor):
+            return self._viewed(call, name, mapping, first, values, result)
+        return result
+
+    def folded(self, make: Any) -> Any:
+        """Runs `make`; what it computed of small constants becomes a constant."""
+        builder = self.builder
+        builder.made = []
+        result = make()
+        values = list(_values(result))
+        known = dict(zip(values, fold(builder.graph, builder.made, values), strict=True))
+        return _mapped(result, known)
+
+    def write(self, to: Any, new: Any) -> Tensor:
+        """Changes a tensor in place: the result takes its type and shape."""
+        if not isinstance(to, Tensor) or not isinstance(new, Tensor):
+            raise UnsupportedError("a change in place of what is no tensor")
+        b = self.builder
+        old = to.value(b)
+        value = new.value(b)
+        to.assign(fitted(b, value, old))
+        return to
+
+    def _viewed(
+        self, call: Call, name: str, mapping: Mapping_, base: Tensor, values: Mapping[str, Any], result: Any
+    ) -> Any:
+        """The results as views of the first operand. They read themselves off it again once it has changed."""
+        rest = list(values.items())[1:]
+        first = next(iter(values))
+        write = frontend.views[name]
+
+        def reader(pick: int | None) -> Any:
+            def read(b: Builder, x: Value) -> Value:
+                made = self._run(call, mapping, b, {first: x, **dict(rest)})
+                got: Value = made if pick is None else made[pick]
+                return got
+
+            return read
+
+        def writer(pick: int | None) -> Any:
+            if write is None:
+                return None
+            if pick is None:
+                return lambda b, old, new: write(b, old, new, *(v for _, v in rest))
+            return lambda b, old, new: write(b, old, new, *(v for _, v in rest), pick=pick)
+
+        if isinstance(result, Tensor):
+            return self._view(result, base, reader(None), writer(None))
+        return type(result)(self._view(r, base, reader(i), writer(i)) for i, r in enumerate(result))
+
+    def _view(self, made: Tensor, base: Tensor, read: Any, write: Any) -> Tensor:
+        view = Tensor(made.value(self.builder), base, read, write)
+        view.quant = base.quant
+        return view
+
+    def _bound(self, call: Call, mapping: Mapping_, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by the names of the mapping's parameters."""
+        names = [*mapping.parameters, *mapping.attrs]
+        if mapping.variadic:
+            return {**{str(i): a for i, a in enumerate(args)}, **kwargs}
+        if len(args) > len(names):
+            raise UnsupportedError(f"{call.op} has {len(args)} arguments, of which {len(names)} are known")
+        bound = dict(zip(names, args, strict=False))
+        if unknown := sorted(set(kwargs) - set(names)):
+            if kwargs[unknown[0]] is not None:
+                raise UnsupportedError(f"the argument '{unknown[0]}' of {call.op} is not supported")
+            kwargs = {k: v for k, v in kwargs.items() if k in names}
+        return {**bound, **kwargs}
+
+    def _run(self, call: Call, mapping: Mapping_, b: Any, arguments: Mapping[str, Any]) -> Any:
+        try:
+            named = dict(arguments)
+            if mapping.wants_node:
+                named["node"] = call
+            if mapping.variadic:
+                positional = [v for k, v in named.items() if k.isdigit()]
+                return mapping.function(b, *positional, **{k: v for k, v in named.items() if not k.isdigit()})
+            return mapping.function(b, **named)
+        except MinnowError as e:
+            e.where = e.where or call.origin
+            raise
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as e:
+            raise ModelError(f"{call.op} is invalid", where=call.origin, why=f"{type(e).__name__}: {e}") from e
+
+
+def constant_of(x: Stored) -> Tensor:
+    """A tensor of the file as a constant, whose numbers are loaded when they are asked for."""
+    blob = LazyBlob(x.load, x.type.dtype, x.type.static_shape)
+    tensor = Tensor(Value.constant(blob, x.key))
+    if x.quantized:
+        from minnow.converter.torch.quantized import Quantization
+
+        tensor.quant = Quantization(x.scale, x.zero, x.axis)
+    return tensor
+
+
+def fitted(b: Builder, new: Value, old: Value) -> Value:
+    """A result as what it is written to: cast, and broadcast where it is smaller."""
+    if new.type.dtype is not old.type.dtype:
+        new = b.Cast(new, to=old.type.dtype)
+    if new.type.shape == old.type.shape and new.type.is_static:
+        return new
+    if old.type.is_static:
+        made: Value = b.Expand(new, np.array(old.type.shape, np.int64))
+        return made
+    made = b.Expand(new, b.Shape(old))
+    return made
+
+
+def close(graph: Graph) -> list[Value]:
+    """Turns what the nodes of a graph read of graphs around it into parameters; gives the values outside."""
+    own = {*graph.params}
+    captured: dict[Value, Value] = {}
+
+    def local(v: Value | None) -> Value | None:
+        if v is None or v in own:
+            return v
+        if v.data is not None:
+            return v if all(n.graph is graph for n, _ in v.uses) else Value(v.type, v.name, v.data)
+        if v not in captured:
+            captured[v] = graph.add_param(v.type, v.name)
+            own.add(captured[v])
+        return captured[v]
+
+    for node in graph.nodes():
+        for i, v in enumerate(node.inputs):
+            if (mine := local(v)) is not v:
+                node.set_input(i, mine)
+        own.update(node.outputs)
+    graph.outputs = [o for v in graph.outputs if (o := local(v)) is not None]
+    return list(captured)
+
+
+def _values(result: Any) -> Iterator[Value]:
+    if isinstance(result, Value):
+        yield result
+    elif isinstance(result, Number):
+        yield result.value
+    elif isinstance(result, (tuple, list)):
+        for part in result:
+            yield from _values(part)
+
+
+def _mapped(result: Any, known: Mapping[Value, Value | None]) -> Any:
+    """The result with what has been folded; numbers that are known now are ordinary ones."""
+    if isinstance(result, Value):
+        return known[result]
+    if isinstance(result, Number):
+        value = known[result.value] or result.value
+        return result if value.data is None else value.data.numpy().reshape(()).item()
+    if isinstance(result, (tuple, list)):
+        return type(result)(_mapped(part, known) for part in result)
+    return result
+
+
+def _wrapped(result: Any) -> Any:
+    if isinstance(result, Value):
+        return Tensor(result)
+    if isinstance(result, (tuple, list)):
+        return type(result)(map(_wrapped, result))
+    if isinstance(result, np.ndarray):
+        return Tensor(Value.constant(result))
+    return result
+
+
+def _flat(names: Sequence[Any]) -> Iterator[str]:
+    for name in names:
+        if isinstance(name, str):
+            yield name
+        else:
+            yield from _flat(name)
+
+
+def _is_missing(args: Sequence[Any]) -> bool:
+    return any(a is MISSING or (isinstance(a, (list, tuple)) and _is_missing(a)) for a in args)
+
+
+def _tensors(things: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
+    """All tensors in lists, tuples, dicts and objects."""
+    seen = set() if seen is None else seen
+    for x in things:
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, (list, tuple)):
+            yield from _tensors(x, seen)
+        elif isinstance(x, dict):
+            yield from _tensors(x.values(), seen)
+        elif isinstance(x, Object):
+            yield from _tensors(x.attrs.values(), seen)
