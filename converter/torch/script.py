@@ -39,7 +39,20 @@ def read_script(path: Path, inputs: Mapping[str, Sequence[Dim]]) -> Program:
         # Mapped: the pages stay when the folder goes.
         tensors = Path(folder) / "tensors.bin"
         data = np.memmap(tensors, np.uint8, "r") if tensors.stat().st_size else np.zeros(0, np.uint8)
-        return _Reader(path, document, data, inputs).program()
+        return program_of(path, document, data, inputs)
+
+
+def program_of(
+    path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Mapping[str, Sequence[Dim]]
+) -> Program:
+    """The program in what the child process has written down.
+
+    Args:
+        path: the file, for messages.
+        document, data: its parts and the numbers of its tensors.
+        inputs: as of `read_script`.
+    """
+    return _Reader(path, document, data, inputs).program()
 
 
 def _load(path: Path, folder: Path) -> dict[str, Any]:
