@@ -1,21 +1,28 @@
-# minnow.converter.tensorflow.graph_descriptor: the messages of graph.proto in protobuf's own description of messages. Python
-# makes the classes of it, in every version of protobuf; code that protoc writes runs with some versions only.
+# The messages of a format's files, from its .proto, in protobuf's own description of messages: graph.proto becomes
+# graph_descriptor.py beside it. Python makes the classes of it, in every version of protobuf; code that protoc writes runs
+# with some versions only.
 find_program(MINNOW_PROTOC protoc)
 minnow_require(MINNOW_PROTOC "protoc, the compiler of protocol buffers," protobuf-compiler)
 
-set(messages_source "${PROJECT_SOURCE_DIR}/converter/tensorflow/graph.proto")
 set(messages_folder "${PROJECT_BINARY_DIR}/messages")
-set(messages "${messages_folder}/graph_descriptor.py")
 file(MAKE_DIRECTORY "${messages_folder}")
+add_custom_target(minnow_messages ALL)
 
-add_custom_command(
-  OUTPUT "${messages}"
-  COMMAND "${MINNOW_PROTOC}" "--proto_path=${PROJECT_SOURCE_DIR}/converter/tensorflow"
-          "--descriptor_set_out=${messages_folder}/graph.binpb" "${messages_source}"
-  COMMAND "${CMAKE_COMMAND}" "-DFROM=${messages_folder}/graph.binpb" "-DTO=${messages}"
-          -P "${CMAKE_CURRENT_LIST_DIR}/bytes_module.cmake"
-  DEPENDS "${messages_source}" "${CMAKE_CURRENT_LIST_DIR}/bytes_module.cmake"
-  COMMENT "protoc graph.proto"
-  VERBATIM)
-add_custom_target(minnow_messages ALL DEPENDS "${messages}")
-install(FILES "${messages}" COMPONENT python DESTINATION minnow/converter/tensorflow)
+foreach(source IN ITEMS tensorflow/graph caffe/caffe)
+  get_filename_component(format "${source}" DIRECTORY)
+  get_filename_component(name "${source}" NAME)
+  set(folder "${PROJECT_SOURCE_DIR}/converter/${format}")
+  set(made "${messages_folder}/${name}_descriptor.py")
+  add_custom_command(
+    OUTPUT "${made}"
+    COMMAND "${MINNOW_PROTOC}" "--proto_path=${folder}" "--descriptor_set_out=${messages_folder}/${name}.binpb"
+            "${folder}/${name}.proto"
+    COMMAND "${CMAKE_COMMAND}" "-DFROM=${messages_folder}/${name}.binpb" "-DTO=${made}"
+            -P "${CMAKE_CURRENT_LIST_DIR}/bytes_module.cmake"
+    DEPENDS "${folder}/${name}.proto" "${CMAKE_CURRENT_LIST_DIR}/bytes_module.cmake"
+    COMMENT "protoc ${name}.proto"
+    VERBATIM)
+  add_custom_target(minnow_messages_${name} DEPENDS "${made}")
+  add_dependencies(minnow_messages minnow_messages_${name})
+  install(FILES "${made}" COMPONENT python DESTINATION minnow/converter/${format})
+endforeach()

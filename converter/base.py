@@ -33,6 +33,7 @@ OPTIONS = {
     "dequantize": "integers to compute in float",
     "cut_inputs": "inputs to be chosen",
     "cut_outputs": "outputs to be chosen",
+    "weights": "weights in a file of their own to be named",
 }
 """What some formats can be asked for when they are read: the option, and what a format without it does not have."""
 
@@ -133,7 +134,8 @@ class Frontend:
         name: as in `--framework`.
         sniff: (path, first bytes) -> the file looks like this format; a folder has no bytes.
         read: (path, **options) -> Model.
-        describe: path -> what the file says of itself, known even where it cannot be converted.
+        describe: path -> what the file says of itself, known even where it cannot be converted; it is given `weights`,
+            too, where the format has that option and it is set.
         suffixes: usual file name endings, which decide where the content does not.
         bodies: () -> first version by name, of the operators that the format itself explains by others.
         options: what `read` takes besides `inputs` and `batch`, of the names in `OPTIONS`.
@@ -144,7 +146,7 @@ class Frontend:
         name: str,
         sniff: Callable[[Path, bytes], bool],
         read: Callable[..., Model],
-        describe: Callable[[Path], Description],
+        describe: Callable[..., Description],
         suffixes: Iterable[str] = (),
         bodies: Callable[[], Mapping[str, int]] = dict,
         options: Iterable[str] = (),
@@ -153,7 +155,7 @@ class Frontend:
         self.sniff = sniff
         self._read = read
         self.options = frozenset(options)
-        self.describe = describe
+        self._describe = describe
         self.suffixes = tuple(suffixes)
         self.bodies = bodies
         self.mappings: dict[str, list[Mapping_]] = {}
@@ -165,6 +167,10 @@ class Frontend:
         if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
             raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))
         return self._read(path, **given)
+
+    def describe(self, path: Path, weights: str = "") -> Description:
+        """What a file says of itself. Args: weights: the other file of a model that is two."""
+        return self._describe(path, weights) if weights and "weights" in self.options else self._describe(path)
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None

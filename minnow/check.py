@@ -85,7 +85,7 @@ def check(
     """
     path = Path(source)
     frontend = find_frontend(path, framework)
-    description = frontend.describe(path)
+    description = frontend.describe(path, str(options.get("weights", "")))
     refused: list[Refused] = []
     symbols = _symbols(port.shape for port in description.inputs)
     count, note = None, ""

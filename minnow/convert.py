@@ -76,6 +76,7 @@ def convert(
     signature: str = "",
     cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
+    weights: str | os.PathLike[str] = "",
     dequantize: bool = False,
     optimize: int = 2,
     verify: bool = True,
@@ -100,6 +101,8 @@ def convert(
         signature: entry point of a source that has several ("serving_default"); by default the only or first one.
         cut_inputs, cut_outputs: names of tensors to begin and end at, instead of the source's inputs and outputs: what
             is outside stays out of the file.
+        weights: the other file of a source that is two: the .caffemodel of a Caffe net, or its .prototxt; by default
+            what lies beside the source.
         dequantize: compute in float what the source computes with integers; inputs and outputs keep their types.
         optimize: level 0 (none) to 3 (also what may change the last bits).
         verify: run the written file and compare its outputs with those of the source.
@@ -133,6 +136,7 @@ def convert(
         raise UsageError("the folder of the output does not exist", where=str(target.parent))
     reading: dict[str, Any] = {"inputs": dict(inputs or {}), "batch": batch, "signature": signature}
     reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
+    reading["weights"] = os.fspath(weights)
     step = _Clock(progress or (lambda name: None))
 
     from minnow.converter import read

@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "minnow.optimizer": {"minnow.schema", "numpy", "ml_dtypes", "networkx"},
     "minnow.converter": {"minnow.schema", "numpy", "ml_dtypes"},
+    "minnow.converter.message": {"google.protobuf"},
     "minnow.converter.onnx": {"minnow.schema", "minnow.converter", "numpy", "ml_dtypes", "onnx", "google.protobuf"},
     "minnow.converter.tflite": {"minnow.schema", "minnow.converter", "numpy", "ml_dtypes", "flatbuffers", "tflite"},
     "minnow.converter.tensorflow": {"minnow.schema", "minnow.converter", "numpy", "google.protobuf", "tensorflow"},
@@ -35,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "minnow.runtime": {"minnow.schema.errors", "minnow.schema.mnn", "numpy", "ml_dtypes"},
     "minnow.runtime.verify": {
         *("minnow.schema", "minnow.converter", "minnow.runtime"),
-        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "tensorflow"),
+        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "tensorflow", "cv2"),
     },
     "minnow.runtime.benchmark": {
         "minnow.runtime",

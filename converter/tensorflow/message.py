@@ -1,29 +1,11 @@
-"""The messages of TensorFlow's files as classes: `message.GraphDef.FromString(bytes)`.
-
-They live in a pool of their own, so that they never clash with those of an imported `tensorflow`.
-"""
+"""The messages of TensorFlow's files as classes: `message.GraphDef.FromString(bytes)`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
+from minnow.converter.message import load
 from minnow.converter.tensorflow.graph_descriptor import FILES
 
-_PACKAGE = "minnow.tensorflow"
-
-
-def load(files: bytes) -> Callable[[str], Any]:
-    """(name of a message) -> its class, from the description that the build makes of graph.proto."""
-    pool = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString(files).file:
-        pool.AddSerializedFile(file.SerializeToString())
-    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-
-
-_class = load(FILES)
+_class = load(FILES, "minnow.tensorflow")
 GraphDef = _class("GraphDef")
 NodeDef = _class("NodeDef")
 AttrValue = _class("AttrValue")

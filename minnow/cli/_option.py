@@ -52,6 +52,10 @@ _READING = (
         "--outputs", "cut_outputs", default="", metavar="NAME,...",
         help="Tensors to end at, instead of the source's outputs.",
     ),
+    click.option(
+        "--weights", default="", metavar="PATH",
+        help="The other file of a source that is two: Caffe's .caffemodel, or its .prototxt.",
+    ),
     click.option("--dequantize", is_flag=True, help="Compute in float what the source computes with integers."),
 )  # fmt: skip
 
@@ -62,12 +66,12 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gathered(
         *args: Any, framework: str | None, inputs: Any, batch: int | None, signature: str, cut_inputs: str,
-        cut_outputs: str, dequantize: bool, **others: Any,
+        cut_outputs: str, weights: str, dequantize: bool, **others: Any,
     ) -> Any:  # fmt: skip
         cut = {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs}
         names = {key: [n for n in text.split(",") if n] for key, text in cut.items()}
         options = {"framework": framework, "inputs": dict(inputs), "batch": batch, "signature": signature, **names}
-        return command(*args, reading={**options, "dequantize": dequantize}, **others)
+        return command(*args, reading={**options, "weights": weights, "dequantize": dequantize}, **others)
 
     for option in reversed(_READING):
         gathered = option(gathered)

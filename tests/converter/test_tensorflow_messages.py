@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from minnow.converter.message import load
 from minnow.converter.tensorflow import message
 
 ROOT = Path(__file__).parents[2]
@@ -55,8 +56,9 @@ def test_fields_are_the_formats():
 def test_the_build_installs_them(tmp_path):
     """The rules of the wheel, without the engine: what they install holds the messages that are in use here."""
     source, build, root = tmp_path / "source", tmp_path / "build", tmp_path / "root"
-    (source / "converter/tensorflow").mkdir(parents=True)
-    shutil.copy(ROOT / "converter/tensorflow/graph.proto", source / "converter/tensorflow")
+    for file in ("tensorflow/graph.proto", "caffe/caffe.proto"):
+        (source / "converter" / file).parent.mkdir(parents=True)
+        shutil.copy(ROOT / "converter" / file, source / "converter" / file)
     require = "function(minnow_require)\nendfunction()\n"
     project = "cmake_minimum_required(VERSION 3.22)\nproject(messages LANGUAGES NONE)\n"
     (source / "CMakeLists.txt").write_text(f'{project}{require}include("{ROOT}/cmake/messages.cmake")\n')
@@ -66,9 +68,13 @@ def test_the_build_installs_them(tmp_path):
         ["cmake", "--install", build, "--component", "python", "--prefix", root],
     ):
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    made = (root / "minnow/converter/tensorflow/graph_descriptor.py").read_text()
-    values: dict = {}
-    exec(made, values)
-    graph = message.load(values["FILES"])("GraphDef")
+    known = {}
+    for made in ("tensorflow/graph_descriptor.py", "caffe/caffe_descriptor.py"):
+        values: dict = {}
+        exec((root / "minnow/converter" / made).read_text(), values)
+        known[made.partition("/")[0]] = load(values["FILES"], f"minnow.{made.partition('/')[0]}")
+    layer = known["caffe"]("LayerParameter")
+    assert layer.FromString(layer(name="conv1", type="Convolution").SerializeToString()).type == "Convolution"
+    graph = known["tensorflow"]("GraphDef")
     text = graph(node=[{"name": "x", "op": "Placeholder"}]).SerializeToString()
     assert message.GraphDef.FromString(text).node[0].op == "Placeholder"

@@ -1,0 +1,163 @@
+"""Layers that move numbers, and that add whole tensors up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minnow.converter.caffe.frontend import Layer, frontend
+from minnow.converter.caffe.shape import axis_of, merged
+from minnow.converter.operand import bounded, extents, regroup, reshaped, static_dim, vector
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import DType
+
+
+@frontend.op("Split")
+def _(b, x, *, node: Layer):
+    return (x,) * node.n_outputs
+
+
+@frontend.op("Concat")
+def _(b, *xs, axis=None, concat_dim=None):
+    if axis is not None and concat_dim is not None:
+        raise ModelError("both axis and concat_dim are given")
+    at = axis_of(xs[0], concat_dim if concat_dim is not None else 1 if axis is None else axis)
+    return b.Concat(*xs, axis=at) if len(xs) > 1 else b.Identity(xs[0])
+
+
+@frontend.op("Slice")
+def _(b, x, *, node: Layer, axis=None, slice_dim=None, slice_point=()):
+    at = axis_of(x, slice_dim if slice_dim is not None else 1 if axis is None else axis)
+    n = node.n_outputs
+    if n == 1 and not slice_point:
+        return b.Identity(x)
+    total = static_dim(x.type, at, "what is sliced")
+    if slice_point and len(slice_point) != n - 1:
+        raise ModelError(f"{len(slice_point)} slice points for {n} tops")
+    if not slice_point and total % n:
+        raise ModelError(f"{total} elements in {n} equal parts")
+    points = [0, *(slice_point or range(total // n, total, total // n)), total]
+    sizes = tuple(int(d) for d in np.diff(points))
+    if min(sizes) <= 0:
+        raise ModelError(f"slice points {slice_point} of {total} elements")
+    return b.Split(x, axis=at, sizes=sizes, n_outputs=n)
+
+
+@frontend.op("Flatten")
+def _(b, x, *, axis=1, end_axis=-1):
+    first, last = axis_of(x, axis), axis_of(x, end_axis)
+    if last < first:
+        raise ModelError(f"flattening from axis {first} to {last}")
+    return merged(b, x, first, last + 1) if last > first else b.Identity(x)
+
+
+@frontend.op("Reshape")
+def _(b, x, *, shape=None, axis=0, num_axes=-1):
+    first = axis_of(x, axis, 1)
+    sizes = extents(b, x, "the input")
+    end = len(sizes) if num_axes == -1 else first + num_axes
+    if num_axes < -1 or end > len(sizes):
+        raise ModelError(f"num_axes is {num_axes}", why=f"from axis {first} of {len(sizes)}")
+    wanted = [] if shape is None else [int(d) for d in shape.dim]
+    if min(wanted, default=0) < -1 or wanted.count(-1) > 1 or len(wanted) > 32:
+        raise ModelError(f"the shape {wanted}")
+    if any(d == 0 and first + i >= len(sizes) for i, d in enumerate(wanted)):
+        raise ModelError(f"the shape {wanted} copies an axis that there is not")
+    middle = [sizes[first + i] if d == 0 else d for i, d in enumerate(wanted)]
+    parts = [*sizes[:first], *middle, *sizes[end:]]
+    if -1 not in wanted or all(isinstance(p, int) for p in parts):
+        return regroup(b, x, parts) if -1 not in wanted else b.Reshape(x, np.array(parts, np.int64), allowzero=False)
+    return b.Reshape(x, vector(b, parts))
+
+
+@frontend.op("Permute")
+def _(b, x, *, order=()):
+    """Axes that the order leaves out follow behind, in theirs."""
+    n = axis_of(x, -1) + 1
+    perm = (*order, *(i for i in range(n) if i not in order))
+    if sorted(perm) != [*range(n)]:
+        raise ModelError(f"the order {order} of {n} axes")
+    return b.Transpose(x, perm=perm)
+
+
+@frontend.op("Tile")
+def _(b, x, *, axis=1, tiles):
+    at = axis_of(x, axis)
+    if tiles < 1:
+        raise ModelError(f"{tiles} tiles")
+    if x.type.count is not None:
+        bounded(x.type.count * tiles, "the result")
+    return b.Tile(x, np.array([tiles if i == at else 1 for i in range(axis_of(x, -1) + 1)]))
+
+
+@frontend.op("Crop")
+def _(b, x, reference, *, axis=2, offset=()):
+    at = axis_of(x, axis)
+    n = axis_of(x, -1) + 1
+    if len(offset) not in (0, 1, n - at):
+        raise ModelError(f"{len(offset)} offsets for {n - at} axes")
+    starts = list(offset) * (n - at) if len(offset) == 1 else list(offset) or [0] * (n - at)
+    wanted = extents(b, reference, "the reference")[at:]
+    for i, (start, size) in enumerate(zip(starts, wanted, strict=True)):
+        have = x.type.shape[at + i]
+        if isinstance(size, int) and isinstance(have, int) and start + size > have:
+            raise ModelError(f"{size} elements from {start} of {have}", why=f"axis {at + i}")
+    ends = [
+        start + d if isinstance(d, int) else b.Add(d, np.array(start)) for start, d in zip(starts, wanted, strict=True)
+    ]
+    return b.Slice(x, np.array(starts, np.int64), vector(b, ends), np.arange(at, n))
+
+
+@frontend.op("BatchReindex")
+def _(b, x, rows):
+    return b.Gather(x, b.Cast(rows, to=DType.I32))
+
+
+@frontend.op("Eltwise")
+def _(b, first, second, *rest, operation="SUM", coeff=()):
+    xs = [first, second, *rest]
+    if coeff and (operation != "SUM" or len(coeff) != len(xs)):
+        raise ModelError(f"{len(coeff)} coefficients for {operation} of {len(xs)}")
+    xs = [b.Mul(x, np.float32(c)) if c != 1 else x for x, c in zip(xs, coeff or (1,) * len(xs), strict=True)]
+    join = {"SUM": b.Add, "PROD": b.Mul, "MAX": b.Max}[operation]
+    y = xs[0]
+    for x in xs[1:]:
+        y = join(y, x)
+    return y
+
+
+@frontend.op("Reduction")
+def _(b, x, *, operation="SUM", axis=0, coeff=1.0):
+    at = axis_of(x, axis)
+    axes = tuple(range(at, x.type.rank))
+    op = {"SUM": b.ReduceSum, "ASUM": b.ReduceL1, "SUMSQ": b.ReduceSumSquare, "MEAN": b.ReduceMean}[operation]
+    y = op(x, axes=axes, keepdims=False)
+    return b.Mul(y, np.float32(coeff)) if coeff != 1 else y
+
+
+@frontend.op("Softmax")
+def _(b, x, *, axis=1):
+    return b.Softmax(x, axis=axis_of(x, axis) if x.type.rank is not None else axis)
+
+
+@frontend.op("ArgMax")
+def _(b, x, *, out_max_val=False, top_k=1, axis=None):
+    """Of equal elements the last one comes first. Without an axis, all behind the first one count as one."""
+    sizes = extents(b, x, "the input")
+    at = 1 if axis is None else axis_of(x, axis)
+    flat = merged(b, x, 1, len(sizes)) if axis is None else x
+    total = static_dim(flat.type, at, "what is searched")
+    if not 1 <= top_k <= total:
+        raise ModelError(f"the {top_k} largest of {total}")
+    values, places = b.TopK(b.Reverse(flat, axes=(at,)), np.array([top_k]), axis=at)
+    places = b.Cast(b.Sub(np.array(total - 1), places), to=DType.F32)
+    if axis is not None:
+        return values if out_max_val else places
+    found = b.Concat(b.Unsqueeze(places, np.array([1])), b.Unsqueeze(values, np.array([1])), axis=1)
+    y = found if out_max_val else b.Unsqueeze(places, np.array([1]))
+    return regroup(b, y, [sizes[0], 2 if out_max_val else 1, top_k, *(1,) * max(len(sizes) - 3, 0)])
+
+
+@frontend.op("Parameter")
+def _(b, *, node: Layer, shape=None):
+    blob = node.weight(0)
+    return blob if shape is None else reshaped(b, blob, tuple(shape.dim))

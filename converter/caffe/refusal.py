@@ -1,0 +1,25 @@
+"""Layers that are left out, and those that are not converted, with what can be done about them."""
+
+from __future__ import annotations
+
+from minnow.converter.caffe.frontend import frontend
+
+frontend.drop("Accuracy", "HDF5Output", what="only looks at results")
+frontend.drop("Silence", what="only hides results")
+frontend.drop(
+    "SoftmaxWithLoss", "EuclideanLoss", "SigmoidCrossEntropyLoss", "HingeLoss", "InfogainLoss", "ContrastiveLoss",
+    "MultinomialLogisticLoss", "SmoothL1Loss", "MultiBoxLoss", "CenterLoss",
+    what="is for training",
+)  # fmt: skip
+frontend.sources.update(("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData"))
+
+frontend.refuse(
+    "Python",
+    why="its code is a Python class outside of the file",
+    hint="replace it by layers, or end the net before it: `--outputs`",
+)
+frontend.refuse(
+    "Filter",
+    why="how many images it gives depends on their content",
+    hint="end the net before it: `--outputs`",
+)

@@ -1,0 +1,172 @@
+"""A net as it lies in its files: the definition (.prototxt) and the weights (.caffemodel), which may hold it, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from minnow.converter.caffe.message import NetParameter, NetWeights
+from minnow.converter.caffe.upgrade import upgraded
+from minnow.converter.caffe.weight import blobs_by_layer
+from minnow.schema.errors import FormatError, UnsupportedError, UsageError
+
+_HINT = "`--weights PATH` names the other file of the pair"
+_WORD = re.compile(r'(?<![\w."])type\s*:\s*([A-Za-z_]\w*)')
+_OLD_LAYER = re.compile(r"(?m)^[^#\n]*\blayers\s*:?\s*\{")
+
+
+@dataclass
+class Source:
+    """A net and its weights.
+
+    Attributes:
+        where: the file of the definition, for messages.
+        files: all files that were read.
+        net: the definition, a NetParameter.
+        layers: those that take part in inference, in the newest form.
+        blobs: the weights by the name of their layer.
+        weights: the file of the weights, if there is one.
+        form: which of the forms of Caffe's files it has: 0, 1 or 2.
+    """
+
+    where: str
+    files: list[Path]
+    net: Any
+    layers: list[Any]
+    blobs: dict[str, list[Any]]
+    weights: Path | None
+    form: int
+
+
+def open_source(path: Path, weights: str | Path | None = None) -> Source:
+    """The net in a file and its partner.
+
+    Args:
+        path: the definition, or the weights.
+        weights: the other one; by default what lies beside it.
+
+    Raises:
+        FormatError: a file is damaged, is none of Caffe's, or its partner is not there.
+        UsageError: both files are of one kind.
+    """
+    data = _bytes(path)
+    partner = Path(weights) if weights else find_partner(path, is_text(data))
+    other = _bytes(partner) if partner is not None else None
+    if other is not None and is_text(data) == is_text(other):
+        kind = "definitions" if is_text(data) else "weights"
+        raise UsageError(f"both files are {kind} of a net", where=f"{path}, {partner}", hint=_HINT)
+    files = [path, *([partner] if partner is not None else [])]
+    if is_text(data):
+        text, binary = (path, data), (partner, other)
+    else:
+        text, binary = (partner, other), (path, data)
+    if text[0] is not None:
+        net = parse_text(text[1], str(text[0]))
+    else:
+        net = _message(NetParameter, binary[1], str(binary[0]), "definition")
+        if not any(layer.type for layer in net.layer) and not net.layers:
+            raise FormatError("the file holds no net", where=str(binary[0]), hint=_HINT)
+    blobs = {}
+    if binary[0] is not None:
+        blobs = blobs_by_layer(_message(NetWeights, binary[1], str(binary[0]), "weights"))
+    where = str(text[0] or binary[0])
+    form = 2 if net.layer else 0 if any(old.HasField("layer") for old in net.layers) else 1
+    layers = upgraded(net)
+    if not layers:
+        raise FormatError("the file holds no net", where=where, why="it has no layers")
+    # What a trained net has stored of itself is what took part in the training: its rules have been followed.
+    kept = [layer for layer in layers if text[0] is None or _takes_part(layer, net)]
+    return Source(where, files, net, kept, blobs, binary[0], form)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a file is a definition as text: binary ones hold bytes that no text does."""
+    return not any(c < 9 or 14 <= c < 32 for c in data[:1024])
+
+
+def parse_text(data: bytes, where: str) -> Any:
+    """The net in a text. Raises FormatError, with the line, when it is none."""
+    text = data.decode("utf-8-sig", errors="replace")
+    if _OLD_LAYER.search(text):
+        text = _WORD.sub(r'type_name: "\1"', text)
+    try:
+        return text_format.Parse(text, NetParameter(), allow_unknown_field=True)
+    except Exception as e:  # noqa: BLE001  (the parser raises errors of many classes on text that is none)
+        why = (str(e).splitlines() or [type(e).__name__])[0][:200]
+        if "has no value named" in why:
+            raise UnsupportedError("a choice that Caffe does not have", where=where, why=why) from None
+        raise FormatError("not the definition of a net, or damaged", where=where, why=why) from None
+
+
+def _message(kind: Any, data: bytes | None, where: str, what: str) -> Any:
+    try:
+        message = kind.FromString(data or b"")
+        message.SerializeToString()  # names that are not UTF-8 may show themselves here only
+    except Exception as e:  # noqa: BLE001  (protobuf's parsers raise classes of their own, other ones in each version)
+        why = str(e)[:200]
+        raise FormatError(f"not the {what} of a net, or damaged", where=where, why=why, hint=_HINT) from None
+    return message
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+
+
+# ---- pairs of files
+
+
+def _stem(path: Path) -> str:
+    """The name of a net without what says which of its files this is."""
+    return re.sub(r"(?i)(^(deploy|test)[-_.]+|[-_.]+(deploy|test|inference|iter_\d+)$)", "", path.stem).lower()
+
+
+def find_partner(path: Path, text: bool) -> Path | None:
+    """The file that belongs to this one: of the same name, of its beginning, or the only one in the folder.
+
+    Args:
+        text: whether the file is the definition.
+    """
+    suffix = ".caffemodel" if text else ".prototxt"
+    try:
+        beside = sorted(p for p in path.parent.iterdir() if p.suffix.lower() == suffix and p != path)
+    except OSError:
+        return None
+    tests: Sequence[Any] = (
+        lambda p: p.stem == path.stem,
+        lambda p: _stem(p) == _stem(path),
+        lambda p: not text and re.fullmatch(r"(?i)deploy", p.stem),
+        lambda p: True,
+    )
+    for test in tests:
+        found = [p for p in beside if test(p)]
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+# ---- which layers take part
+
+
+def _takes_part(layer: Any, net: Any) -> bool:
+    """Caffe's rules, for a net that is not trained: any of the rules to include, or none of those to exclude."""
+    if layer.include:
+        return any(_meets(rule, net.state) for rule in layer.include)
+    return not any(_meets(rule, net.state) for rule in layer.exclude)
+
+
+def _meets(rule: Any, state: Any) -> bool:
+    if rule.HasField("phase") and rule.phase != 1:
+        return False
+    if rule.HasField("min_level") and state.level < rule.min_level:
+        return False
+    if rule.HasField("max_level") and state.level > rule.max_level:
+        return False
+    return set(rule.stage) <= set(state.stage) and not set(rule.not_stage) & set(state.stage)
