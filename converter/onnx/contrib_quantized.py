@@ -8,8 +8,8 @@ import numpy as np
 
 from minnow.converter.onnx.contrib import alias, contrib, standard
 from minnow.converter.onnx.contrib_fused import channels_first, channels_last
-from minnow.converter.onnx.quantized import output_scale, requantized
 from minnow.converter.operand import rank
+from minnow.converter.quantized import output_scale, requantized
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

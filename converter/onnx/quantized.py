@@ -9,7 +9,7 @@ import numpy as np
 from minnow.converter.onnx.convolution import kernel_of, window_of
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.converter.operand import rank
-from minnow.schema.errors import UnsupportedError
+from minnow.converter.quantized import output_scale, requantized
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -60,20 +60,3 @@ def _of_rows(b: Builder, v: Value | None) -> Any:
 def _centered(b: Builder, x: Value, zero: Value | None) -> Value:
     wide = b.Cast(x, to=DType.F32)
     return wide if zero is None else b.Sub(wide, b.Cast(zero, to=DType.F32))
-
-
-def output_scale(b: Builder, x: Value, w: Value, y: Value) -> Value:
-    """The factor from the product of two quantized tensors to a quantized result."""
-    x, w, y = (v if v.type.dtype is DType.F32 else b.Cast(v, to=DType.F32) for v in (x, w, y))
-    return b.Div(b.Mul(x, w), y)
-
-
-def requantized(b: Builder, total: Value, scale: Value, zero: Value | None, like: DType, axis: int = 1) -> Value:
-    """round(total * scale) + zero, halves to even, saturated in the type of `zero` (`like` where there is none)."""
-    product = b.Mul(b.Cast(total, to=DType.F32), scale)
-    one: Any = np.float32(1)
-    if zero is not None and zero.type.shape not in ((), (1,)):
-        if zero.type.rank != 1:
-            raise UnsupportedError(f"a zero point of the type {zero.type} for a result is not supported")
-        one = b.Fill(b.Shape(zero), np.ones(1, np.float32))
-    return b.QuantizeLinear(product, one, zero, axis=axis, to=like if zero is None else zero.type.dtype)

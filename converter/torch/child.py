@@ -154,6 +154,8 @@ class Dump:
                 entry["value"] = {"refused": f"a constant of the type {out.type().str()}"}
         elif n.hasAttribute("name"):
             entry["name"] = n.s("name")
+        if kind == "prim::TupleSlice":
+            entry["range"] = [n.i("beg"), n.i("end")]
         if kind == "prim::isinstance":
             entry["types"] = str(n).partition("types=[")[2].partition("]](")[0]
         blocks = [self.block(b) for b in n.blocks()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ class Torch(Frontend):
             if plain:
                 self.plain.add(name)
         return super().op(*names, since=since, until=until)
+
+    @cached_property
+    def on_numbers(self) -> frozenset[str]:
+        """Operators on tensors that stand for arithmetic on numbers, too, where they have no overload."""
+        return frozenset(n.removesuffix(".int") for n in self.plain if n.endswith(".int"))
 
     def resolve(self, target: str) -> tuple[str, Mapping_] | None:
         """The name under which an operator ("aten::add.Tensor") has a mapping, and that."""

@@ -11,6 +11,7 @@ from minnow.converter.extent import fix_inputs, shape_from_use
 from minnow.converter.torch.extent import scalar
 from minnow.converter.torch.frontend import archive_kind
 from minnow.converter.torch.program import Input, Object, Program
+from minnow.converter.torch.structure import RaisedError
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import MISSING, Translator
 from minnow.converter.variable import View, keep
@@ -83,7 +84,15 @@ def translate(
         arguments[i.param] = _placed(arguments.get(i.param), i.path, made)
     bound = {name: translator.materialize(x) for name, x in program.bound.items()}
     states = States(translator, graph, program, bound)
-    results = translator.run(program.block, {**arguments, **bound})
+    try:
+        results = translator.run(program.block, {**arguments, **bound})
+    except RaisedError as e:
+        raise ModelError(
+            "the program raises an exception for these inputs",
+            where=where,
+            why=str(e),
+            hint="give other shapes or numbers with `--input`",
+        ) from None
     unsupported.raise_if_any(where)
     outputs = _outputs(translator, results, program.outputs, where)
     taken: set[str] = set()

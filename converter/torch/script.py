@@ -181,6 +181,7 @@ class _Reader:
             args = [self.value(n["value"])]
         elif "name" in n:
             args.append(n["name"])
+        args += n.get("range", ())
         kwargs = {"types": n["types"]} if "types" in n else {}
         scope = n.get("scope", "").rpartition("/")[2]
         name = next(iter(n["outputs"]), target)

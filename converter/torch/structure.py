@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from minnow.converter.torch.extent import known, size_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program import Object
 from minnow.converter.torch.script import Unusable
-from minnow.converter.torch.tensor import Number
+from minnow.converter.torch.tensor import Journal, Number, Tensor
+from minnow.converter.torch.translator import Translator
 from minnow.schema.errors import ModelError, UnsupportedError
 
 
@@ -54,7 +56,7 @@ def _(t, *items):
 
 
 @torch.op("prim::TupleUnpack", "prim::ListUnpack", plain=True)
-def _(t, items, node):
+def _(t, items, *, node):
     if len(items) != node.n_outputs:
         raise ModelError(f"{len(items)} things are unpacked into {node.n_outputs}")
     return tuple(items)
@@ -69,13 +71,191 @@ def _(t, items, index):
 
 @torch.op("aten::len", plain=True)
 def _(t, items):
-    return len(items)
+    return t.folded(lambda: size_of(t.builder, t.value(items), 0)) if isinstance(items, Tensor) else len(items)
+
+
+# ---- lists, which their methods change
 
 
 @torch.op("aten::append", plain=True)
-def _(t, items, x):
-    items.append(x)
+def _(t, self, el):
+    return _changed(t, self).append(el) or self
+
+
+@torch.op("aten::extend", plain=True)
+def _(t, self, other):
+    return _changed(t, self).extend(other) or self
+
+
+@torch.op("aten::insert", plain=True)
+def _(t, self, idx, el):
+    return _changed(t, self).insert(idx, el) or self
+
+
+@torch.op("aten::pop", plain=True)
+def _(t, self, idx=-1):
+    return _changed(t, self).pop(idx)
+
+
+@torch.op("aten::clear", "aten::reverse", "aten::sort.int", "aten::sort.float", plain=True)
+def _(t, self, reverse=False, *, node):
+    name = node.op.partition("::")[2].partition(".")[0]
+    getattr(_changed(t, self), name)(**({"reverse": reverse} if name == "sort" else {}))
+    return self
+
+
+@torch.op("aten::Delete", plain=True)
+def _(t, self, key):
+    del _changed(t, self)[key]
+
+
+@torch.op("aten::_set_item", plain=True)
+def _(t, self, key, value):
+    _changed(t, self)[key] = value
+    return self
+
+
+def _changed(t: Translator, items: Any) -> Any:
+    """A list or dict about to be changed. Raises UnsupportedError where only the run knows whether it is."""
+    if Journal.current is not None and not t.is_own(items):
+        raise UnsupportedError("a list is changed in a branch or loop that only the run decides")
     return items
+
+
+@torch.op("aten::copy.t", "aten::list", "aten::copy.Dict_str", "aten::dict", "aten::list.t", plain=True)
+def _(t, items):
+    return dict(items) if isinstance(items, dict) else list(items)
+
+
+@torch.op("aten::slice.t", "aten::slice.str", plain=True)
+def _(t, items, start=None, end=None, step=1):
+    return items[start:end:step]
+
+
+@torch.op("prim::TupleSlice", plain=True)
+def _(t, items, beg=0, end=None):
+    return Tuple(items[beg:end])
+
+
+@torch.op("aten::add.t", "aten::add_.t", plain=True)
+def _(t, a, b):
+    if isinstance(a, list):
+        return [*a, *b]
+    return a + b
+
+
+@torch.op("aten::mul.left_t", "aten::mul.right_", plain=True)
+def _(t, items, n):
+    return items * n
+
+
+@torch.op("aten::sorted", plain=True)
+def _(t, items, reverse=False):
+    return sorted(known(items, "the numbers that are sorted"), reverse=reverse)
+
+
+@torch.op("aten::sum.int", "aten::sum.float", "aten::sum.bool", plain=True)
+def _(t, items):
+    return sum(known(items, "the numbers that are added"))
+
+
+@torch.op("prim::max.self_int", "prim::max.self_float", plain=True)
+def _(t, items):
+    return max(known(items, "the numbers that are compared"))
+
+
+@torch.op("prim::min.self_int", "prim::min.self_float", plain=True)
+def _(t, items):
+    return min(known(items, "the numbers that are compared"))
+
+
+@torch.op("aten::all.int", "aten::all.bool", plain=True)
+def _(t, items):
+    return all(known(items, "a list"))
+
+
+@torch.op("aten::any.int", "aten::any.str", "aten::any.bool", plain=True)
+def _(t, items):
+    return any(known(items, "a list"))
+
+
+@torch.op("aten::index.list_int", "aten::count.int", plain=True)
+def _(t, items, x, *, node):
+    return getattr(items, node.op.partition("::")[2].partition(".")[0])(x)
+
+
+@torch.op("aten::__contains__", plain=True)
+def _(t, items, x):
+    return known(x, "what a list is searched for") in items
+
+
+@torch.op("aten::__range_length", plain=True)
+def _(t, low, high, step):
+    if any(isinstance(x, Number) for x in (low, high, step)):
+        raise UnsupportedError("a range whose ends only the run knows")
+    return len(range(low, high, step))
+
+
+@torch.op("aten::__derive_index", plain=True)
+def _(t, index, start, step):
+    if isinstance(index, Number):
+        return t.folded(lambda: Number(t.builder.Add(t.builder.Mul(index.value, step), start)))
+    return start + index * step
+
+
+# ---- dicts
+
+
+@torch.op("aten::keys", plain=True)
+def _(t, self):
+    return list(self)
+
+
+@torch.op("aten::values", plain=True)
+def _(t, self):
+    return list(self.values())
+
+
+@torch.op("aten::items", plain=True)
+def _(t, self):
+    return [Tuple(pair) for pair in self.items()]
+
+
+@torch.op("aten::get", plain=True)
+def _(t, self, key, default=None):
+    return self.get(key, default)
+
+
+# ---- what is the same, and what is of which type
+
+
+@torch.op("aten::__is__", plain=True)
+def _(t, a, b):
+    return a is b
+
+
+@torch.op("aten::__isnot__", plain=True)
+def _(t, a, b):
+    return a is not b
+
+
+@torch.op("prim::isinstance", plain=True)
+def _(t, x, types=""):
+    kinds = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "NoneType": type(None)}
+    wanted = [k.strip() for k in types.split(",")]
+    return any(
+        isinstance(x, kinds[k]) and not (k == "int" and isinstance(x, bool)) if k in kinds else _is_like(x, k)
+        for k in wanted
+    )
+
+
+def _is_like(x: Any, kind: str) -> bool:
+    """It is of a type with parts, of which only the outermost counts."""
+    if kind.startswith(("List", "Tensor[", "int[", "float[")) or kind.endswith("[]"):
+        return isinstance(x, list)
+    if kind.startswith("Dict"):
+        return isinstance(x, dict)
+    return kind.startswith(("Tuple", "(")) and isinstance(x, tuple)
 
 
 @torch.op("prim::RaiseException", plain=True)

@@ -49,6 +49,7 @@ class Translator:
         self.scope: dict[str, Any] = {}
         self._stored: dict[str, Tensor] = {}
         self._nodes = 0
+        self._foreign: set[int] = set()
         self._call: Call | None = None
 
     # ---- blocks
@@ -63,14 +64,15 @@ class Translator:
     @contextmanager
     def inside(self, graph: Graph) -> Iterator[Journal]:
         """Translates into another graph meanwhile; what it changes of tensors outside is in the journal."""
-        outer, scope = self.builder, dict(self.scope)
+        outer, scope, foreign = self.builder, dict(self.scope), self._foreign
         self.builder = Builder(graph, origin=outer.origin)
+        self._foreign = {id(x) for x in _containers(self.scope.values())}
         journal = Journal()
         try:
             with journal:
                 yield journal
         finally:
-            self.builder, self.scope = outer, scope
+            self.builder, self.scope, self._foreign = outer, scope, foreign
 
     def settle(self) -> None:
         """Computes all pending changes in the graph at hand: an inner graph may read, but not make them."""
@@ -113,6 +115,10 @@ class Translator:
             return tuple(self.value(v) for v in x)
         return x
 
+    def is_own(self, items: Any) -> bool:
+        """A list or dict was made by the block at hand."""
+        return id(items) not in self._foreign
+
     def set_attribute(self, to: Any, name: str, value: Any) -> None:
         """Sets an attribute of an object of the program."""
         if not isinstance(to, Object):
@@ -137,12 +143,12 @@ class Translator:
             args = [self.resolve(a) for a in node.args]
             kwargs = {k: self.resolve(v) for k, v in node.kwargs.items()}
             if _is_missing([*args, *kwargs.values()]) and name not in ("prim::ListConstruct", "prim::TupleConstruct"):
-                self._missing(node)
+                self._pass_over(node, mapping)
                 return
             if mapping is None:
-                known = frontend.refusal(node.target, 1) or frontend.refusal(node.target.partition(".")[0], 1)
-                why = known.why if known else "the operator is not supported"
-                raise UnsupportedError(f"{node.target}: {why}", hint=known.hint if known else "")
+                raise _unknown(node.target)
+            if name in frontend.on_numbers and not any(isinstance(a, Tensor) for a in args):
+                name, mapping = frontend.resolve(f"{name}.int") or (name, mapping)
             outer, self.builder.origin = self.builder.origin, node.origin
             previous, self._call = self._call, call
             try:
@@ -153,6 +159,17 @@ class Translator:
         except UnsupportedError as e:
             self.unsupported.add_error(e, e.where or node.origin)
             self._missing(node)
+
+    def _pass_over(self, node: Node, mapping: Mapping_ | None) -> None:
+        """What depends on a node that cannot be converted; whatever else has no mapping goes on the list, too."""
+        if mapping is None:
+            error = _unknown(node.target)
+            self.unsupported.add_error(error, node.origin)
+        for block in node.blocks:
+            for inner in block.all_nodes():
+                if not (frontend.resolve(inner.target) or frontend.resolve_in_place(inner.target)):
+                    self.unsupported.add_error(_unknown(inner.target), inner.origin)
+        self._missing(node)
 
     def _missing(self, node: Node) -> None:
         for output in _flat(node.outputs):
@@ -185,6 +202,21 @@ class Translator:
         arguments = self._bound(call, mapping, args, kwargs)
         if name in frontend.plain:
             return self._run(call, mapping, self, arguments)
+        if any(isinstance(x, Tensor) and x.quant is not None for x in arguments.values()):
+            from minnow.converter.torch.quantized import on_quanta
+
+            def run(plain: dict[str, Any]) -> Any:
+                return self._on_tensors(call, name, mapping, plain, False)
+
+            result = on_quanta(self, name.partition(".")[0], arguments, run)
+            to = next(iter(arguments.values()))
+            if in_place and isinstance(to, Tensor) and isinstance(result, Tensor):
+                to.assign(result.value(self.builder))
+                return to
+            return result
+        return self._on_tensors(call, name, mapping, arguments, in_place)
+
+    def _on_tensors(self, call: Call, name: str, mapping: Mapping_, arguments: dict[str, Any], in_place: bool) -> Any:
         values = {k: self.value(v) if not isinstance(v, list) else self.value(list(v)) for k, v in arguments.items()}
         first = next(iter(arguments.values()), None)
         result = _wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
@@ -275,14 +307,20 @@ class Translator:
             raise ModelError(f"{call.op} is invalid", where=call.origin, why=f"{type(e).__name__}: {e}") from e
 
 
+def _unknown(target: str) -> UnsupportedError:
+    known = frontend.refusal(target, 1) or frontend.refusal(target.partition(".")[0], 1)
+    return UnsupportedError(f"{target}: {known.why if known else 'the operator is not supported'}",
+                            hint=known.hint if known else "")  # fmt: skip
+
+
 def constant_of(x: Stored) -> Tensor:
     """A tensor of the file as a constant, whose numbers are loaded when they are asked for."""
     blob = LazyBlob(x.load, x.type.dtype, x.type.static_shape)
     tensor = Tensor(Value.constant(blob, x.key))
     if x.quantized:
-        from minnow.converter.torch.quantized import Quantization
+        from minnow.converter.torch.quantized import stored
 
-        tensor.quant = Quantization(x.scale, x.zero, x.axis)
+        tensor.quant = stored(x.scale, x.zero, x.axis, x.type.dtype)
     return tensor
 
 
@@ -365,6 +403,16 @@ def _flat(names: Sequence[Any]) -> Iterator[str]:
 
 def _is_missing(args: Sequence[Any]) -> bool:
     return any(a is MISSING or (isinstance(a, (list, tuple)) and _is_missing(a)) for a in args)
+
+
+def _containers(things: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """All lists and dicts."""
+    seen = set() if seen is None else seen
+    for x in things:
+        if isinstance(x, (list, tuple, dict)) and id(x) not in seen:
+            seen.add(id(x))
+            yield x
+            yield from _containers(x.values() if isinstance(x, dict) else x, seen)
 
 
 def _tensors(things: Any, seen: set[int] | None = None) -> Iterator[Tensor]:

@@ -1,0 +1,399 @@
+"""Quantized tensors of PyTorch: integers travel, with what they stand for beside them.
+
+Convolutions and products are exact sums of integers, scaled and rounded as in PyTorch's own kernels. What only moves
+numbers moves the integers; other operators compute in floats, and round to the scale of their first operand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.operand import static_dim
+from minnow.converter.quantized import output_scale, requantized
+from minnow.converter.torch.dtype import dtype_of
+from minnow.converter.torch.extent import known, scalar
+from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.program import Object
+from minnow.converter.torch.tensor import Number, Tensor
+from minnow.converter.torch.translator import Translator
+from minnow.schema.errors import UnsupportedError
+from minnow.schema.ir import DType, Value
+from minnow.schema.ops import Builder
+
+QUANTA = {12: DType.I8, 13: DType.U8, 14: DType.I32}
+"""Types of integers by the number that a program has for the quantized types."""
+
+MOVES = frozenset({"aten::contiguous", "aten::clone", "aten::repeat", "aten::flip", "aten::channel_shuffle",
+                   "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::dropout", "aten::index_select"})  # fmt: skip
+"""What gives numbers of its first operand only, besides all views."""
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """What integers stand for: (integer - zero) * scale.
+
+    Attributes:
+        scale: f32 scalar, or one per channel along `axis`.
+        zero: of the type of the integers, likewise.
+    """
+
+    scale: Value
+    zero: Value
+    axis: int | None = None
+
+
+def stored(scale: Any, zero: Any, axis: int | None, dtype: DType) -> Quantization:
+    """The meaning of a tensor of the file."""
+    shape: tuple[int, ...] = (-1,) if axis is not None else ()
+    zeros = np.asarray(zero, np.float64)
+    if np.any(zeros != np.round(zeros)):
+        raise UnsupportedError("weights with zero points that are no integers")
+    return Quantization(
+        Value.constant(np.asarray(scale, np.float32).reshape(shape)),
+        Value.constant(zeros.astype(dtype.numpy).reshape(shape)),
+        axis,
+    )
+
+
+def _quantization(b: Builder, scale: Any, zero: Any, dtype: DType) -> Quantization:
+    scale_, zero_ = scalar(b, scale), scalar(b, zero)
+    return Quantization(*(v if v.type.dtype is d else b.Cast(v, to=d)
+                          for v, d in ((scale_, DType.F32), (zero_, dtype))))  # fmt: skip
+
+
+def wide(b: Builder, x: Tensor) -> Value:
+    """The numbers that a tensor stands for."""
+    value = x.value(b)
+    if x.quant is None:
+        return value
+    made: Value = b.DequantizeLinear(value, x.quant.scale, x.quant.zero, axis=x.quant.axis or 0)
+    return made
+
+
+def rounded(b: Builder, x: Value, q: Quantization) -> Tensor:
+    """Numbers as integers of that meaning."""
+    made = Tensor(b.QuantizeLinear(x, q.scale, q.zero, axis=q.axis or 0, to=q.zero.type.dtype))
+    made.quant = q
+    return made
+
+
+def _with(x: Any, q: Quantization) -> Any:
+    if isinstance(x, Tensor):
+        x.quant = q
+    elif isinstance(x, (list, tuple)):
+        for part in x:
+            _with(part, q)
+    return x
+
+
+def on_quanta(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> Any:
+    """An operator on quantized tensors.
+
+    Args:
+        name: of the operator, without its overload.
+        run: runs its mapping on plain tensors in place of the quantized ones.
+    """
+    b = t.builder
+    first = next(x for x in arguments.values() if isinstance(x, Tensor) and x.quant is not None)
+    if (name in MOVES or name in torch.views) and first.quant.axis is None:
+        plain = Tensor(first.value(b))
+        return _with(run({k: plain if x is first else x for k, x in arguments.items()}), first.quant)
+    plain_arguments = {
+        k: Tensor(wide(b, x)) if isinstance(x, Tensor) and x.quant is not None else x for k, x in arguments.items()
+    }
+    result = run(plain_arguments)
+    if isinstance(result, Tensor) and result.type.dtype is DType.F32:
+        if name in ("aten::sigmoid", "aten::softmax", "aten::tanh"):
+            raise UnsupportedError(f"{name} of a quantized tensor has a scale of its own", hint="quantize its result")
+        return rounded(b, result.value(b), first.quant)
+    return result
+
+
+# ---- to integers and back
+
+
+@torch.op("aten::quantize_per_tensor", plain=True)
+def _(t, self, scale, zero_point, dtype):
+    if dtype not in QUANTA:
+        raise UnsupportedError(f"quantization to the type {dtype}")
+    scale, zero_point = (t.value(v) if isinstance(v, Tensor) else v for v in (scale, zero_point))
+    q = _quantization(t.builder, scale, zero_point, QUANTA[dtype])
+    return rounded(t.builder, t.value(self), q)
+
+
+@torch.op("aten::quantize_per_channel", plain=True)
+def _(t, self, scales, zero_points, axis, dtype):
+    b = t.builder
+    scale, zero = t.value(scales), t.value(zero_points)
+    scale = scale if scale.type.dtype is DType.F32 else b.Cast(scale, to=DType.F32)
+    return rounded(b, t.value(self), Quantization(scale, b.Cast(zero, to=QUANTA[dtype]), axis))
+
+
+@torch.op("aten::dequantize", plain=True)
+def _(t, x):
+    if isinstance(x, list):
+        return [Tensor(wide(t.builder, v)) for v in x]
+    return Tensor(wide(t.builder, x))
+
+
+@torch.op("aten::q_scale", plain=True)
+def _(t, self):
+    return t.folded(lambda: Number(t.builder.Cast(self.quant.scale, to=DType.F64)))
+
+
+@torch.op("aten::q_zero_point", plain=True)
+def _(t, self):
+    return t.folded(lambda: Number(t.builder.Cast(self.quant.zero, to=DType.I64)))
+
+
+@torch.op("aten::int_repr", plain=True)
+def _(t, self):
+    return Tensor(self.value(t.builder))
+
+
+# What torch.export has for the same: integers are ordinary tensors there.
+
+
+@torch.op("quantized_decomposed::quantize_per_tensor")
+def _(b, input, scale, zero_point, quant_min, quant_max, dtype):
+    to = dtype_of(dtype)
+    q = _quantization(b, scale, zero_point, to)
+    made = b.QuantizeLinear(input, q.scale, q.zero, to=to)
+    return _within(b, made, quant_min, quant_max, to)
+
+
+@torch.op("quantized_decomposed::dequantize_per_tensor")
+def _(b, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype=None):
+    q = _quantization(b, scale, zero_point, input.type.dtype)
+    return b.DequantizeLinear(input, q.scale, q.zero)
+
+
+@torch.op("quantized_decomposed::quantize_per_channel")
+def _(b, input, scales, zero_points, axis, quant_min, quant_max, dtype):
+    to = dtype_of(dtype)
+    scale = b.Cast(scales, to=DType.F32)
+    made = b.QuantizeLinear(input, scale, b.Cast(zero_points, to=to), axis=axis, to=to)
+    return _within(b, made, quant_min, quant_max, to)
+
+
+@torch.op("quantized_decomposed::dequantize_per_channel")
+def _(b, input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtype=None):
+    zero = None if zero_points is None else b.Cast(zero_points, to=input.type.dtype)
+    return b.DequantizeLinear(input, b.Cast(scales, to=DType.F32), zero, axis=axis)
+
+
+def _within(b: Builder, x: Value, low: int, high: int, to: DType) -> Value:
+    """Integers kept in a range that is narrower than their type's."""
+    info = np.iinfo(to.numpy)
+    if low <= info.min and high >= info.max:
+        return x
+    made: Value = b.Cast(b.Clip(b.Cast(x, to=DType.I32), min=float(low), max=float(high)), to=to)
+    return made
+
+
+# ---- layers with packed weights
+
+
+def _packed(packed: Any) -> tuple[Tensor, Tensor | None]:
+    if not isinstance(packed, Object) or "weight" not in packed.attrs:
+        raise UnsupportedError("a layer whose packed weights cannot be read")
+    return packed.attrs["weight"], packed.attrs["bias"]
+
+
+def _weights(t: Translator, packed: Any) -> tuple[Tensor, Value | None]:
+    weight, bias = (t.materialize(x) for x in _packed(packed))
+    return weight, None if bias is None else t.value(bias)
+
+
+def _layer(
+    t: Translator, x: Tensor, total: Value, w: Tensor, bias: Value | None, scale: Any, zero: Any, relu: bool, axis: int
+) -> Tensor:
+    """The sum of a layer with its bias, scaled and rounded to the meaning that is asked for."""
+    b = t.builder
+    q = _quantization(b, scale, zero, x.quant.zero.type.dtype)
+    shape = np.array([-1, *[1] * (len(total.type.shape or ()) - 1 - axis)])
+    if bias is not None:
+        # The kernels round the bias to the scale of the products.
+        step = b.Mul(x.quant.scale, w.quant.scale)
+        whole = b.Cast(b.Round(b.Div(bias, step)), to=DType.I32)
+        total = b.Add(total, b.Reshape(whole, shape))
+    factor = output_scale(b, x.quant.scale, w.quant.scale, q.scale)
+    if factor.type.shape not in ((), (1,)):
+        factor = b.Reshape(factor, shape)
+    made = Tensor(requantized(b, total, factor, q.zero, x.quant.zero.type.dtype, relu=relu))
+    made.quant = q
+    return made
+
+
+def _conv(t: Translator, qx: Tensor, packed: Any, scale: Any, zero: Any, relu: bool) -> Tensor:
+    w, bias = _weights(t, packed)
+    b = t.builder
+    attrs = packed.attrs
+    if attrs.get("transpose"):
+        raise UnsupportedError("a quantized transposed convolution is not supported")
+    window = {
+        "strides": tuple(known(attrs["stride"], "the strides")),
+        "pads": tuple(known(attrs["padding"], "the padding")) * 2,
+        "dilations": tuple(known(attrs["dilation"], "the dilations")),
+    }
+    numbers = w.value(b)
+    if window["strides"] and len(window["strides"]) != len(numbers.type.shape or ()) - 2:
+        raise UnsupportedError("a quantized convolution of this rank is not supported")
+    zero_w = None if w.quant.zero.data is not None and not np.any(w.quant.zero.data.numpy()) else w.quant.zero
+    total = b.ConvInteger(qx.value(b), numbers, qx.quant.zero, zero_w, group=attrs["groups"], **window)
+    return _layer(t, qx, total, w, bias, scale, zero, relu, 1)
+
+
+for _n in (1, 2, 3):
+    for _relu in (False, True):
+        _stem = f"quantized::conv{_n}d{'_relu' if _relu else ''}"
+
+        def _new(
+            t: Any, qx: Any, packed_weight: Any, output_scale: Any, output_zero_point: Any, _relu: bool = _relu
+        ) -> Any:
+            return _conv(t, qx, packed_weight, output_scale, output_zero_point, _relu)
+
+        def _old(t: Any, qx: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any, output_scale: Any,
+                 output_zero_point: Any, _relu: bool = _relu) -> Any:  # fmt: skip
+            return _conv(t, qx, weight, output_scale, output_zero_point, _relu)
+
+        torch.op(f"{_stem}.new", plain=True)(_new)
+        torch.op(_stem, plain=True)(_old)
+
+
+def _product(b: Builder, x: Value, x_zero: Value, w: Tensor) -> Value:
+    """The exact product of quanta x[..., K] and weights w[N, K]."""
+    n = w.type.shape or ()
+    turned = b.Transpose(w.value(b), perm=tuple(reversed(range(len(n)))))
+    zero = None if w.quant.zero.data is not None and not np.any(w.quant.zero.data.numpy()) else w.quant.zero
+    made: Value = b.MatMulInteger(x, turned, x_zero, zero)
+    return made
+
+
+def _linear(relu: bool) -> Any:
+    def translate(t: Any, X: Any, W_prepack: Any, Y_scale_i: Any, Y_zero_point_i: Any) -> Any:
+        w, bias = _weights(t, W_prepack)
+        total = _product(t.builder, X.value(t.builder), X.quant.zero, w)
+        n = len(total.type.shape or ())
+        return _layer(t, X, total, w, bias, Y_scale_i, Y_zero_point_i, relu, n - 1)
+
+    return translate
+
+
+torch.op("quantized::linear", plain=True)(_linear(False))
+torch.op("quantized::linear_relu", plain=True)(_linear(True))
+
+
+def _dynamic(relu: bool) -> Any:
+    def translate(t: Any, X: Any, W_prepack: Any, reduce_range: bool = False) -> Any:
+        w, bias = _weights(t, W_prepack)
+        b = t.builder
+        x = t.value(X)
+        q = range_of(b, x, 127 if reduce_range else 255)
+        quanta = b.QuantizeLinear(x, q.scale, q.zero, to=DType.U8)
+        total = b.Cast(_product(b, quanta, q.zero, w), to=DType.F32)
+        y = b.Mul(total, b.Mul(q.scale, w.quant.scale))
+        y = y if bias is None else b.Add(y, bias)
+        return Tensor(b.Relu(y) if relu else y)
+
+    return translate
+
+
+torch.op("quantized::linear_dynamic", plain=True)(_dynamic(False))
+torch.op("quantized::linear_relu_dynamic", plain=True)(_dynamic(True))
+
+
+@torch.op("quantized::linear_dynamic_fp16", plain=True)
+def _(t, X, W_prepack):
+    w, bias = _weights(t, W_prepack)
+    value = w.value(t.builder)
+    wide_ = value if value.type.dtype is DType.F32 else t.builder.Cast(value, to=DType.F32)
+    return Tensor(t.builder.Linear(t.value(X), wide_, bias))
+
+
+def range_of(b: Builder, x: Value, high: int) -> Quantization:
+    """Scale and zero point of the integers 0..high for the range of a tensor, as PyTorch chooses them when it runs."""
+    low, top = b.Min(b.ReduceMin(x, keepdims=False), 0.0), b.Max(b.ReduceMax(x, keepdims=False), 0.0)
+    scale = b.Div(b.Sub(b.Cast(top, to=DType.F64), b.Cast(low, to=DType.F64)), np.float64(high))
+    single = b.Cast(scale, to=DType.F32)
+    small = b.Or(b.Equal(single, 0.0), b.IsInf(b.Reciprocal(single)))
+    single = b.Where(small, np.float32(0.1), single)
+    scale = b.Cast(single, to=DType.F64)
+    zero = b.Round(b.Neg(b.Div(b.Cast(low, to=DType.F64), scale)))
+    zero = b.Clip(zero, min=0.0, max=float(high))
+    return Quantization(single, b.Cast(zero, to=DType.U8))
+
+
+# ---- arithmetic
+
+
+def _binary(op: str, relu: bool) -> Any:
+    def translate(t: Any, qa: Any, qb: Any, scale: Any, zero_point: Any) -> Any:
+        b = t.builder
+        y = getattr(b, op)(wide(b, qa), wide(b, qb))
+        q = _quantization(b, scale, zero_point, qa.quant.zero.type.dtype)
+        return rounded(b, b.Relu(y) if relu else y, q)
+
+    return translate
+
+
+for _op, _name in (("Add", "add"), ("Mul", "mul")):
+    torch.op(f"quantized::{_name}", plain=True)(_binary(_op, False))
+    torch.op(f"quantized::{_name}_relu", plain=True)(_binary(_op, True))
+
+
+@torch.op("quantized::cat", plain=True)
+def _(t, qx, dim, scale, zero_point):
+    b = t.builder
+    q = _quantization(b, scale, zero_point, qx[0].quant.zero.type.dtype)
+    return rounded(b, b.Concat(*(wide(b, x) for x in qx), axis=dim), q)
+
+
+def _activation(op: str) -> Any:
+    def translate(t: Any, qx: Any, output_scale: Any, output_zero_point: Any) -> Any:
+        b = t.builder
+        return rounded(b, getattr(b, op)(wide(b, qx)),
+                       _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype))  # fmt: skip
+
+    return translate
+
+
+for _op, _name in (("HardSwish", "hardswish"), ("Sigmoid", "sigmoid")):
+    torch.op(f"quantized::{_name}", plain=True)(_activation(_op))
+
+
+@torch.op("quantized::leaky_relu", plain=True)
+def _(t, qx, negative_slope, inplace, output_scale, output_zero_point):
+    b = t.builder
+    q = _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype)
+    return rounded(b, b.LeakyRelu(wide(b, qx), alpha=negative_slope), q)
+
+
+@torch.op("quantized::elu", plain=True)
+def _(t, qx, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
+    b = t.builder
+    if (scale, input_scale) != (1, 1):
+        raise UnsupportedError("a quantized ELU with factors")
+    q = _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype)
+    return rounded(b, b.Elu(wide(b, qx), alpha=float(alpha)), q)
+
+
+@torch.op("quantized::batch_norm2d", "quantized::batch_norm_relu", "quantized::batch_norm", plain=True)
+def _(t, qx, weight, bias, mean, var, eps, output_scale, output_zero_point, *, node):
+    b = t.builder
+    x = wide(b, qx)
+    channels = static_dim(x.type, 1, "the channels of a normalization")
+    ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
+    given = [t.value(v) if v is not None else d for v, d in zip((weight, bias, mean, var), (ones, zeros, zeros, ones),
+                                                              strict=True)]  # fmt: skip
+    y = b.BatchNorm(x, *given, epsilon=float(eps))
+    q = _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype)
+    return rounded(b, b.Relu(y) if "relu" in node.op else y, q)
+
+
+@torch.op("quantized::embedding_byte", "quantized::embedding_4bit", plain=True)
+def _(t, weight, indices, pruned_weights=False):
+    raise UnsupportedError("a quantized embedding is not supported", hint="keep embeddings in float")
