@@ -211,6 +211,9 @@ HWY_EXPORT(kernel_block_4);
 
 // What a thread works on at a time should stay in its second-level cache: transformed input and transformed output.
 constexpr int64_t kInputBytes = 512 << 10, kResultBytes = 256 << 10;
+// Threads divide the tiles, rather than the output channels, where each may read weights of this size: they need not
+// all transform the same input then, and keep wide tiles of channels.
+constexpr int64_t kSharedBytes = 1 << 20;
 
 // For the estimate: a second-level cache, and steps that take as long as beginning and ending a tile.
 constexpr double kCacheBytes = 2 << 20, kStepsBeside = 4;
@@ -227,12 +230,14 @@ class ConvWinograd final : public ConvScheme {
         tiles_(s_.n * ceil_div(s_.oh, m_) * tiles_x_) {
     const int64_t fit = std::max<int64_t>(1, kInputBytes / (4 * points_ * in_blocks_ * pack_));
     chunks_ = std::max<int64_t>(1, ceil_div(tiles_, std::max<int64_t>(fit, tile_pixels(2))));
+    if (s_.threads > 1 && 4 * packed_floats() <= kSharedBytes)
+      chunks_ = std::max(chunks_, std::min<int64_t>(2 * s_.threads, tiles_ / tile_pixels(2)));
     if (chunks_ > 1) chunks_ = round_up(chunks_, s_.threads);
     chunk_ = std::max<int64_t>(1, ceil_div(tiles_, chunks_));
     chunks_ = ceil_div(tiles_, chunk_);
     const int64_t blocks_fit = std::max<int64_t>(2, kResultBytes / (4 * points_ * chunk_ * pack_));
     parts_ = std::max<int64_t>(1, ceil_div(out_blocks_, blocks_fit));
-    if (s_.threads > 1 && chunks_ < 2 * s_.threads) parts_ = round_up(parts_, s_.threads);
+    if (s_.threads > 1 && chunks_ < s_.threads) parts_ = round_up(parts_, s_.threads);
     part_ = std::max<int64_t>(1, ceil_div(out_blocks_, parts_));
     if (part_ > 1) part_ = round_up(part_, 2);
     parts_ = ceil_div(out_blocks_, part_);
