@@ -114,7 +114,7 @@ def _(b, x, *, node: Layer, num_output=0, bias_term=True, group=1, axis=1, kerne
     w = window(node, 2)
     n, c = extents(b, x, "the image")[:2]
     ph, pw = w["pad"]
-    padded = b.Pad(x, np.array([0, 0, ph, pw] * 2)) if ph or pw else x
+    padded = b.Pad(x, np.array([0, 0, 0, 0, ph, ph, pw, pw])) if ph or pw else x
     sizes = padded.type.shape[2:]
     if not all(isinstance(d, int) for d in sizes):
         raise UnsupportedError("Im2col of an image of open size", hint="give the input shapes with `--input`")

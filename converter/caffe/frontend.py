@@ -30,12 +30,11 @@ class Layer(Call):
     def weight(self, i: int) -> Value:
         """One of its blobs. Raises ModelError where the weights lack it."""
         if i >= len(self.weights):
-            have = f"it has {len(self.weights)} blobs" if self.weights else "they hold none for a layer of this name"
+            have = f"there are {len(self.weights)}" if self.weights else "the file holds none for a layer of this name"
+            known = self.context.source.weights is not None
             raise ModelError(
                 f"the weights of layer '{self.name}' are missing",
-                why=f"{self.op} needs blob {i}; {have}"
-                if self.context.weights
-                else "there is no .caffemodel beside it",
+                why=f"{self.op} needs blob {i}; {have}" if known else "there is no .caffemodel beside the .prototxt",
                 hint="`--weights PATH` names the file with the weights that belong to this net",
             )
         return self.weights[i]

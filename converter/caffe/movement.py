@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.shape import axis_of, merged
 from minnow.converter.operand import bounded, extents, regroup, reshaped, static_dim, vector
-from minnow.schema.errors import ModelError
+from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType
 
 
@@ -155,6 +157,22 @@ def _(b, x, *, out_max_val=False, top_k=1, axis=None):
     found = b.Concat(b.Unsqueeze(places, np.array([1])), b.Unsqueeze(values, np.array([1])), axis=1)
     y = found if out_max_val else b.Unsqueeze(places, np.array([1]))
     return regroup(b, y, [sizes[0], 2 if out_max_val else 1, top_k, *(1,) * max(len(sizes) - 3, 0)])
+
+
+@frontend.op("DummyData")
+def _(b, *, node: Layer, data_filler=(), shape=(), num=(), channels=(), height=(), width=()):
+    """Constants; by a filler of another kind, random numbers."""
+    if any(f.type not in ("", "constant") for f in data_filler):
+        raise UnsupportedError("DummyData of random numbers", hint="make it an Input layer")
+    shapes = [tuple(s.dim) for s in shape] or list(zip(num, channels, height, width, strict=True))
+    values = [f.value for f in data_filler] or [0.0]
+    n = node.n_outputs
+    if {len(shapes), len(values)} - {1, n} or any(d < 0 for s in shapes for d in s):
+        raise ModelError(f"{len(shapes)} shapes and {len(values)} values for {n} tops")
+    for s in shapes:
+        bounded(math.prod(s), "a constant")
+    each = zip(*(v * n if len(v) < n else v for v in (shapes, values)), strict=True)
+    return tuple(b.const(np.full(shape, value, np.float32)) for shape, value in each)
 
 
 @frontend.op("Parameter")

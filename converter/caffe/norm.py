@@ -25,18 +25,18 @@ def _(b, x, *, node: Layer, use_global_stats=True, moving_average_fraction=0.999
         rank = axis_of(x, -1) + 1
         centered, variance = moments(b, x, tuple(i for i in range(rank) if i != 1))
         return b.Div(centered, b.Sqrt(b.Add(variance, np.float32(eps))))
-    mean, variance, count = (constant(node.weight(i)).reshape(-1) for i in range(3))
-    if mean.size != variance.size or count.size != 1:
-        raise ModelError(f"{mean.size} means, {variance.size} variances and {count.size} factors")
+    means, variances, count = (constant(node.weight(i)).reshape(-1) for i in range(3))
+    if means.size != variances.size or count.size != 1:
+        raise ModelError(f"{means.size} means, {variances.size} variances and {count.size} factors")
     # The sums of a training, and how much has been summed up.
     factor = np.float32(0 if count[0] == 0 else 1 / count[0])
-    ones = np.ones_like(mean)
-    return b.BatchNorm(x, ones, 0 * ones, mean * factor, variance * factor, epsilon=eps)
+    ones = np.ones_like(means)
+    return b.BatchNorm(x, ones, 0 * ones, means * factor, variances * factor, epsilon=eps)
 
 
 def aligned(b: Builder, x: Value, y: Value, axis: int) -> Value:
     """y so that its first axis stands at `axis` of x, and is broadcast over those behind its last one."""
-    at = axis_of(x, axis, 1) if axis < 0 else axis
+    at = axis_of(x, axis) if axis < 0 else axis
     behind = (x.type.rank or 0) - at - (y.type.rank or 0)
     if x.type.rank is None or y.type.rank is None or (behind < 0 and y.type.rank):
         raise ModelError(f"{y.type} does not fit {x.type} from axis {at}")

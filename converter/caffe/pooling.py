@@ -8,6 +8,7 @@ import numpy as np
 
 from minnow.converter.caffe.convolution import spatial
 from minnow.converter.caffe.frontend import Layer, frontend
+from minnow.converter.caffe.shape import merged
 from minnow.converter.operand import static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -44,6 +45,24 @@ def _check_windows(x: Value, kernel: list[int], stride: list[int], pad: list[int
             raise ModelError(f"a window of {k} over {size} elements", why=f"the padding is {p}")
         if ceil_mode and not any(pad) and -(-(size - k) // s) * s >= size:
             raise UnsupportedError(f"the last window starts behind the image: {k} of {size}, every {s}")
+
+
+@frontend.op("SPP")
+def _(b, x, *, pyramid_height, pool="MAX"):
+    """A pyramid: level i cuts the image into 2^i by 2^i windows; all levels stand behind one another."""
+    sizes = [static_dim(x.type, axis, "an image that is pooled as a pyramid") for axis in (2, 3)]
+    if not 1 <= pyramid_height <= 16:
+        raise ModelError(f"a pyramid of {pyramid_height} levels")
+    levels = []
+    for bins in (1 << level for level in range(pyramid_height)):
+        kernel = [-(-size // bins) for size in sizes]
+        pads = [(k * bins - size + 1) // 2 for k, size in zip(kernel, sizes, strict=True)]
+        if any(p >= k for p, k in zip(pads, kernel, strict=True)):
+            raise ModelError(f"{bins} windows over {sizes}")
+        _check_windows(x, kernel, kernel, pads, True)
+        y = pooled(b, x, pool, kernel=tuple(kernel), strides=tuple(kernel), pads=(*pads, *pads))
+        levels.append(merged(b, y, 1, 4) if pyramid_height > 1 else y)
+    return b.Concat(*levels, axis=1) if len(levels) > 1 else levels[0]
 
 
 @frontend.op("Pooling")

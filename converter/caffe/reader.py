@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minnow.converter.base import Unsupported
 from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.source import Source, open_source
 from minnow.converter.caffe.upgrade import parameter_field
 from minnow.converter.caffe.weight import constant
 from minnow.converter.extent import shape_from_use
+from minnow.converter.variable import View, keep
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
@@ -107,6 +110,7 @@ class _Net:
         self.graph = Graph("main")
         self.values: dict[str, Value | None] = {}
         self.notices: list[str] = []
+        self.memory = View(self.graph)
 
     def _needed(self) -> list[Any]:
         """The layers that the outputs depend on."""
@@ -133,12 +137,27 @@ class _Net:
         self.unsupported.raise_if_any(self.source.where)
         outputs = [(name, self._value(name, "an output")) for name in self.outputs]
         self.graph.outputs = [value for _, value in outputs]
+        remembered = set(self.memory.params.values())
         for parameter in self.graph.params:
             parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
         model = Model(self.graph, source="caffe", notices=self.notices)
-        model.inputs = [(v.name, v.type) for v in self.graph.params]
+        model.inputs = [(v.name, v.type) for v in self.graph.params if v not in remembered]
         model.outputs = [(name, value.type) for name, value in outputs]
+        for key, param in self.memory.params.items():
+            start = np.zeros(param.type.static_shape, np.float32)
+            self.graph.outputs = [*self.graph.outputs, keep(model, self.memory, key, start)]
         return model
+
+    def state(self, key: str, shape: tuple[int, ...]) -> Value:
+        """What the last run has left of a layer; it starts as 0."""
+        if key in self.memory.params:
+            raise ModelError(f"two layers remember '{key}'", where=self.source.where)
+        self.memory.params[key] = self.memory.values[key] = self.graph.add_param(TensorType(DType.F32, shape), key)
+        return self.memory.params[key]
+
+    def assign(self, key: str, value: Value) -> None:
+        """What a layer leaves for the next run."""
+        self.memory.values[key] = value
 
     def _inputs(self, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> dict[str, TensorType]:
         found = declared_inputs(self.source, self.layers)
@@ -200,7 +219,7 @@ class _Net:
         b = Builder(self.graph, origin=origin)
         blobs = self.source.blobs.get(layer.name, [])
         numbers = [constant(blob, f"{name}.{i}", origin) for i, blob in enumerate(blobs)]
-        call = Layer(layer.type, name, origin, 1, len(layer.top), list(layer.top), self.source, message=layer,
+        call = Layer(layer.type, name, origin, 1, len(layer.top), list(layer.top), self, message=layer,
                      weights=numbers)  # fmt: skip
         results: list[Value | None] = list(frontend.translate(mapping, b, call, operands, attributes(layer)))
         if len(results) < len(layer.top):

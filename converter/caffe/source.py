@@ -61,12 +61,10 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
         kind = "definitions" if is_text(data) else "weights"
         raise UsageError(f"both files are {kind} of a net", where=f"{path}, {partner}", hint=_HINT)
     files = [path, *([partner] if partner is not None else [])]
-    if is_text(data):
-        text, binary = (path, data), (partner, other)
-    else:
-        text, binary = (partner, other), (path, data)
+    pair: list[tuple[Path | None, bytes | None]] = [(path, data), (partner, other)]
+    text, binary = pair if is_text(data) else pair[::-1]
     if text[0] is not None:
-        net = parse_text(text[1], str(text[0]))
+        net = parse_text(text[1] or b"", str(text[0]))
     else:
         net = _message(NetParameter, binary[1], str(binary[0]), "definition")
         if not any(layer.type for layer in net.layer) and not net.layers:
