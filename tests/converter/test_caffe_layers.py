@@ -412,7 +412,7 @@ def test_recurrent(kind: str, expose: bool, static: bool, level: int, tmp_path: 
 
 
 def test_a_recurrent_layer_goes_on_where_it_ended(tmp_path: Path) -> None:
-    """Without states of its own as bottoms, a layer begins with what the last run has left, where its sequence goes on."""
+    """Without states as bottoms, a layer begins with what the last run has left, where its sequence goes on."""
     rng = np.random.default_rng(4)
     blobs = [rng.standard_normal(s).astype(np.float32) for s in ((8, 4), (8,), (8, 2))]
     x = rng.standard_normal((6, 1, 4)).astype(np.float32)
