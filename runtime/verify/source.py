@@ -144,10 +144,18 @@ def _tensorflow(path: Path, model: Model, signature: str = "", **_: Any) -> Sour
     return open_tensorflow(path, model, signature)
 
 
+def _torch(path: Path, model: Model, inputs: Mapping[str, Any] | None = None, **_: Any) -> Source:
+    from minnow.runtime.verify.torch_program import TorchProgram
+
+    return TorchProgram(path, model, inputs)
+
+
 _RUNTIMES: dict[str, tuple[str, Callable[..., Source]]] = {
     "onnx": ("onnxruntime", _onnx_runtime),
     "tflite": ("LiteRT", _lite_rt),
     "tensorflow": ("tensorflow", _tensorflow),
+    "torchscript": ("PyTorch", _torch),
+    "torch_export": ("PyTorch", _torch),
 }
 """By the format of the source: what it is called, and how it is opened."""
 

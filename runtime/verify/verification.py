@@ -128,7 +128,7 @@ def verify(
 
     source, target = Path(source), Path(target)
     model = read(source, framework, inputs=dict(inputs or {}), batch=batch, **options)
-    reference, note = open_source(source, model, **options)
+    reference, note = open_source(source, model, inputs=dict(inputs or {}), **options)
     if model.states:
         reference = TwoRuns(reference)
     out = Verification(str(source), str(target), reference.name, note=note)

@@ -1,0 +1,106 @@
+"""PyTorch models as PyTorch runs them, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.ir import DType, Model
+
+Array = np.ndarray[Any, Any]
+
+
+class TorchProgram:
+    """A TorchScript file or an archive of torch.export."""
+
+    def __init__(self, path: Path, model: Model, inputs: Mapping[str, Sequence[Any]] | None = None) -> None:
+        """
+        Args:
+            inputs: as the model was read with: a number for each argument that is none of its inputs.
+
+        Raises:
+            ImportError: PyTorch is not installed. RuntimeError: it cannot load the file.
+        """
+        if importlib.util.find_spec("torch") is None:
+            raise ImportError("torch")
+        self._path = path.resolve()
+        self._kind = model.source
+        self._types = dict(model.user_inputs)
+        self._outputs = list(model.user_outputs)
+        self._numbers = {n: v[0] for n, v in (inputs or {}).items() if n not in self._types and len(v) == 1}
+        self._process: subprocess.Popen[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="minnow-")
+        self.name = f"PyTorch {self._start()}"
+
+    def _start(self) -> str:
+        command = [sys.executable, "-m", "minnow.runtime.verify.torch_worker", str(self._path), self._kind]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                         stderr=subprocess.DEVNULL)  # fmt: skip
+        return str(self._answer()["ready"])
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process is not None and self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            self._process = None
+            raise RuntimeError(f"PyTorch's process ended with {code}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"][:500])
+        return answer
+
+    def _ask(self, **what: Any) -> dict[str, Any]:
+        if self._process is None:
+            self._start()
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as e:
+            self._process = None
+            raise RuntimeError("PyTorch's process has ended") from e
+        return self._answer()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.communicate()
+            self._process = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self.close()
+
+    def reset(self) -> None:
+        self._ask(reset=True)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        return self._run(inputs, False)
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        # A model that remembers would take it for the next run.
+        return self._run(inputs, True)
+
+    def _run(self, inputs: Mapping[str, Array], other: bool) -> dict[str, Array]:
+        folder = Path(self._folder.name)
+        given, taken = folder / "in.npz", folder / "out.npz"
+        half = [n for n, t in self._types.items() if t.dtype is DType.BF16]
+        arrays = {n: np.asarray(inputs[n], np.float32 if n in half else None) for n in self._types}
+        np.savez(given, **arrays)  # type: ignore[arg-type]
+        answer = self._ask(**{"in": str(given), "out": str(taken), "other": other, "bfloat16": half,
+                              "numbers": self._numbers})  # fmt: skip
+        if answer["count"] != len(self._outputs):
+            raise RuntimeError(f"PyTorch gives {answer['count']} results, the model {len(self._outputs)}")
+        with np.load(taken) as found:
+            return {
+                name: found[str(i)].astype(type.dtype.numpy) if type.dtype is DType.BF16 else found[str(i)]
+                for i, (name, type) in enumerate(self._outputs)
+            }

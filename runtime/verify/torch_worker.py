@@ -1,0 +1,149 @@
+"""Runs as a process of its own: loads a TorchScript file or `.pt2` archive with PyTorch, and runs it when asked.
+
+Loading either may run what a file made to do harm contains; here it meets limits on time and memory, away from the
+process that converts.
+
+Usage: python -m minnow.runtime.verify.torch_worker FILE KIND. It reads a JSON object per line: {"in": npz, "out": npz,
+"numbers": {name: number}, "other": bool} for a run, {"reset": true} to begin anew; it answers each with one line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.torch.child import limit
+
+
+class Script:
+    """A TorchScript module."""
+
+    def __init__(self, path: str) -> None:
+        import torch
+
+        self.module = torch.jit.load(path, map_location="cpu").eval()
+
+    def __call__(self, given: dict[str, Any]) -> Any:
+        arguments = self.module.forward.schema.arguments[1:]
+        args = []
+        for a in arguments:
+            found, value = _argument(a.type, a.name, given)
+            if not found and not a.has_default_value():
+                value = None
+            args.append(value if found or not a.has_default_value() else a.default_value)
+        return self.module(*args)
+
+
+def _argument(type: Any, name: str, given: dict[str, Any]) -> tuple[bool, Any]:
+    """An argument put together from the tensors and numbers in it: whether there is any, and what it is."""
+    kind = type.kind()
+    if name in given:
+        return True, _number(given[name]) if kind in ("IntType", "FloatType", "BoolType") else given[name]
+    if kind == "OptionalType":
+        return _argument(type.getElementType(), name, given)
+    if kind == "TupleType":
+        return True, tuple(_argument(t, f"{name}.{i}", given)[1] for i, t in enumerate(type.elements()))
+    keys = list(dict.fromkeys(k[len(name) + 1 :].partition(".")[0] for k in given if k.startswith(f"{name}.")))
+    if kind == "ListType" and keys:
+        return True, [_argument(type.getElementType(), f"{name}.{k}", given)[1] for k in sorted(keys, key=int)]
+    if kind == "DictType" and keys:
+        return True, {k: _argument(type.getValueType(), f"{name}.{k}", given)[1] for k in keys}
+    return False, None
+
+
+def _number(x: Any) -> Any:
+    return x.item() if hasattr(x, "item") else x
+
+
+class Exported:
+    """A program of torch.export."""
+
+    def __init__(self, path: str) -> None:
+        import torch
+
+        program = torch.export.load(path)
+        self.module = program.module()
+        specs = program.graph_signature.input_specs
+        self.arguments = [s.arg for s in specs if s.kind.name == "USER_INPUT"]
+        self.spec = program.call_spec.in_spec
+
+    def __call__(self, given: dict[str, Any]) -> Any:
+        import torch.utils._pytree as pytree
+
+        flat = [self._given(a, given) for a in self.arguments]
+        args, kwargs = pytree.tree_unflatten(flat, self.spec)
+        return self.module(*args, **kwargs)
+
+    @staticmethod
+    def _given(argument: Any, given: dict[str, Any]) -> Any:
+        if argument.name not in given:
+            return getattr(argument, "value", None)
+        x = given[argument.name]
+        return x if type(argument).__name__ == "TensorArgument" else _number(x)
+
+
+def _flat(x: Any) -> list[Any]:
+    """All tensors and numbers in a result, in order."""
+    if isinstance(x, dict):
+        return [a for v in x.values() for a in _flat(v)]
+    if isinstance(x, (list, tuple)):
+        return [a for v in x for a in _flat(v)]
+    return [] if x is None else [x]
+
+
+def _array(x: Any) -> np.ndarray[Any, Any]:
+    import torch
+
+    if not isinstance(x, torch.Tensor):
+        return np.asarray(x)
+    x = x.detach()
+    x = x.dequantize() if x.is_quantized else x
+    # numpy has no bfloat16; a float32 holds each of its numbers.
+    return (x.float() if x.dtype is torch.bfloat16 else x.resolve_conj().resolve_neg()).contiguous().numpy()
+
+
+def main() -> int:
+    """Answers until there is nothing more to read."""
+    limit()
+    import torch
+
+    torch.set_num_threads(1)
+    path, kind = sys.argv[1:3]
+    make = Script if kind == "torchscript" else Exported
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a program prints is no answer
+
+    def answer(what: dict[str, Any]) -> None:
+        answers.write(json.dumps(what) + "\n")
+        answers.flush()
+
+    try:
+        model = make(path)
+    except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
+        answer({"error": f"{type(e).__name__}: {e}"})
+        return 1
+    answer({"ready": torch.__version__})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        try:
+            if asked.get("reset"):
+                model = make(path)
+                answer({})
+                continue
+            with np.load(asked["in"]) as file:
+                given: dict[str, Any] = {k: torch.from_numpy(file[k].copy()) for k in file.files}
+            for name in asked["bfloat16"]:
+                given[name] = given[name].bfloat16()
+            with torch.no_grad(), torch.backends.mkldnn.flags(enabled=not asked["other"]):
+                results = _flat(model({**given, **asked["numbers"]}))
+            np.savez(asked["out"], **{str(i): _array(x) for i, x in enumerate(results)})
+            answer({"count": len(results)})
+        except Exception as e:  # noqa: BLE001
+            answer({"error": f"{type(e).__name__}: {e}"})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
