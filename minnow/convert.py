@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from minnow.schema.errors import UsageError, VerifyError
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
     from minnow.runtime.verify import Verification
 
 Progress = Callable[[str], None]
@@ -67,8 +70,10 @@ class Report:
 
 
 def convert(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | ExportedProgram | Module,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
+    dynamic_shapes: Any = None,
     output: str | os.PathLike[str] | None = None,
     framework: str | None = None,
     inputs: Mapping[str, Sequence[int | str]] | None = None,
@@ -88,10 +93,12 @@ def convert(
     prepack: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Converts a model file to `.mnn`.
+    """Converts a model to `.mnn`.
 
     Args:
-        source: the model file.
+        source: the model file; or a PyTorch module, or a program of torch.export.
+        example_inputs: of a module: its positional arguments, or its keyword arguments by name.
+        dynamic_shapes: of a module: which extents stay open, in the form of `torch.export.export`.
         output: the file to write; by default the source's name with the suffix `.mnn`. It appears only when
             everything, the verification included, has succeeded.
         framework: format of the source ("onnx"); None finds it by content.
@@ -126,6 +133,18 @@ def convert(
         UnsupportedError: it holds what Minnow cannot convert; everything is listed.
         VerifyError: the result does not give the numbers of the source; no file is written.
     """
+    if not isinstance(source, (str, os.PathLike)):
+        from minnow.converter.torch.live import archived
+
+        given = {
+            k: v for k, v in locals().items() if k not in ("source", "example_inputs", "dynamic_shapes", "archived")
+        }
+        if output is None:
+            raise UsageError("a model that is no file needs an output", hint="output='model.mnn'")
+        with archived(source, example_inputs, dynamic_shapes) as path:
+            return convert(path, **given)
+    if example_inputs is not None or dynamic_shapes is not None:
+        raise UsageError("example inputs are for modules", hint="shapes for the inputs of a file: inputs={'x': (1, 3)}")
     source = Path(source)
     target = Path(output) if output is not None else source.with_suffix(".mnn")
     if not 0 <= int(optimize) <= 3:

@@ -181,7 +181,7 @@ def _check_ranges(program: Program, declared: Mapping[str, TensorType], types: M
 def _outputs(translator: Translator, results: Sequence[Any], names: Any, where: str) -> list[tuple[str, Value]]:
     """All tensors and numbers in what the program gives, with their names."""
     found: list[tuple[str, Value]] = []
-    flat = list(_leaves(results[0] if len(results) == 1 and not names else results, ""))
+    flat = list(_leaves(results[0] if len(results) == 1 else results, ""))
     known = names if names and len(names) == len(flat) else [None] * len(flat)
     for name, (path, x) in zip(known, flat, strict=True):
         if x is None:

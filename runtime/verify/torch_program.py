@@ -47,7 +47,8 @@ class TorchProgram:
         return str(self._answer()["ready"])
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
@@ -61,7 +62,8 @@ class TorchProgram:
     def _ask(self, **what: Any) -> dict[str, Any]:
         if self._process is None:
             self._start()
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(what) + "\n")
             self._process.stdin.flush()
