@@ -76,6 +76,7 @@ Status Executor::prepare(const std::vector<TensorType>& inputs) {
   Planner planner(*this, *root);
   for (size_t i = 0; i < graph_.inputs.size(); ++i) planner.add_input(static_cast<int>(i), inputs[i]);
   MINNOW_RETURN_IF_ERROR(planner.plan(nodes_));
+  for (const auto& file : model_.files) file->release_rest();
   MINNOW_RETURN_IF_ERROR(grow_arena(*root));
   bind_arena(*root);
   plans_.emplace_front(inputs, std::move(root));

@@ -54,7 +54,8 @@ class Planner {
   Slot* new_slot(int value, const TensorType& type, Storage* storage);
   Storage* new_storage(Storage::Kind kind, int64_t bytes);
   Status find_kernel(const PlanNode& node, Step* step);
-  Status finish_step(Step step);
+  void finish_step(Step step);
+  Status shape_kernels();
 
   // planner_memory.cpp: outputs and memory
   Status deliver_outputs();

@@ -1,6 +1,7 @@
 // From nodes to steps: which layout each runs in, on which tensors, by which kernel.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 
@@ -8,9 +9,12 @@
 #include "runtime/src/control.h"
 #include "runtime/src/layout.h"
 #include "runtime/src/planner.h"
+#include "runtime/src/status_guard.h"
 
 namespace minnow {
 namespace {
+
+constexpr int64_t kSharedBytes = 256 << 10;  // of weights; fewer are not worth waking a thread
 
 // Ops whose result is the same memory under another shape.
 bool is_view(const PlanNode& node, const Stage& stage) {
@@ -78,6 +82,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   if (!stage_.pending.empty() && stage_.questions.empty())
     return fail(Code::kInternal, "%s waits for something that nothing makes", stage_.pending[0].place().c_str());
   MINNOW_RETURN_IF_ERROR(deliver_outputs());
+  MINNOW_RETURN_IF_ERROR(shape_kernels());
   find_lifetimes();
   place_parts();
   share_memory();
@@ -123,7 +128,8 @@ Status Planner::emit_copy(int value, Layout layout, Slot** out) {
   step.is_static = {false};
   *out = new_slot(value, type, nullptr);
   step.out = {*out};
-  return finish_step(std::move(step));
+  finish_step(std::move(step));
+  return ok();
 }
 
 // Gives the step its next input.
@@ -238,7 +244,8 @@ Status Planner::emit(PlanNode node) {
     step.out.push_back(new_slot(node.out[i], type, nullptr));
   }
   MINNOW_RETURN_IF_ERROR(find_kernel(node, &step));
-  return finish_step(std::move(step));
+  finish_step(std::move(step));
+  return ok();
 }
 
 // The kernel this node had in an earlier plan, or a new one.
@@ -260,7 +267,7 @@ Status Planner::find_kernel(const PlanNode& node, Step* step) {
   return ok();
 }
 
-Status Planner::finish_step(Step step) {
+void Planner::finish_step(Step step) {
   step.contents.resize(step.in.size());
   step.types.resize(step.in.size());
   step.context.in.resize(step.in.size());
@@ -273,9 +280,39 @@ Status Planner::finish_step(Step step) {
     }
   }
   for (Slot* slot : step.out) step.context.out.push_back(slot == nullptr ? nullptr : &slot->tensor);
-  MINNOW_RETURN_IF_ERROR(x_.reshape(step));
-  if (step.entry->workspace > 0) step.workspace = new_storage(Storage::kArena, step.entry->workspace);
   stage_.steps.push_back(std::move(step));
+}
+
+// Mostly that is packing weights. Kernels whose weights are a large part of all pack them with all threads, one after
+// the other; then each thread takes the next of the others.
+Status Planner::shape_kernels() {
+  const size_t n = stage_.steps.size();
+  ThreadPool& pool = *x_.environment_.pool;
+  std::vector<int64_t> bytes(n);
+  int64_t all = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const Step& step = stage_.steps[i];
+    for (const auto& constant : step.constants)
+      if (constant != nullptr) bytes[i] += constant->type().bytes();
+    all += bytes[i];
+  }
+  const int64_t large = pool.threads() > 1 && all >= kSharedBytes ? all / (2 * pool.threads()) : 0;
+  std::vector<Status> results(n);
+  const auto shape = [&](size_t i) {
+    results[i] = guarded([&] { return x_.reshape(stage_.steps[i]).at(stage_.steps[i].place()); });
+  };
+  std::vector<size_t> others;
+  for (size_t i = 0; i < n; ++i) bytes[i] >= large ? shape(i) : others.push_back(i);
+  std::atomic<size_t> next{0};
+  const auto take = [&](int64_t, int64_t, int) {
+    for (size_t k = next++; k < others.size(); k = next++) shape(others[k]);
+  };
+  if (!others.empty()) pool.parallel_for(pool.threads(), 1, take);
+  for (size_t i = 0; i < n; ++i) {
+    Step& step = stage_.steps[i];
+    MINNOW_RETURN_IF_ERROR(results[i]);
+    if (step.entry->workspace > 0) step.workspace = new_storage(Storage::kArena, step.entry->workspace);
+  }
   return ok();
 }
 

@@ -20,6 +20,9 @@ constexpr int64_t kSmallBytes = 64 << 10;
 // A large page is cleared in 0.2 ms. It takes ten times as long where the system has to put it together first, or is a
 // guest whose host has taken back what lay idle; of small pages there are always some that were in use just before.
 constexpr int64_t kSlowNanoseconds = 1000000;
+// What may stay in memory although it was released, and how far apart pieces of which the system is told at once are.
+constexpr int64_t kReleasedBytes = 2 << 20;
+constexpr uintptr_t kNearBytes = 64 << 10;
 // Where one has come slowly, small pages stand for so many of the next, and for twice as many each time.
 constexpr int kMostSmallOnes = 64;
 std::atomic<int> small_ones{1}, small_ones_left{0};
@@ -146,10 +149,31 @@ void MappedFile::prefetch(const void* begin, int64_t bytes) const {
 }
 
 void MappedFile::release(const void* begin, int64_t bytes) const {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  std::lock_guard<std::mutex> lock(mutex_);
+  released_.emplace_back(first, first + static_cast<uintptr_t>(bytes));
+  released_bytes_ += bytes;
+  if (released_bytes_ >= kReleasedBytes) tell_released();
+}
+
+void MappedFile::release_rest() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  tell_released();
+}
+
+void MappedFile::tell_released() const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
-  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes)) / page * page;
-  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  std::sort(released_.begin(), released_.end());
+  for (size_t i = 0; i < released_.size();) {
+    const uintptr_t begin = released_[i].first;
+    uintptr_t end = released_[i].second;
+    // What little lies between two, such as a vector of biases, goes with them.
+    for (++i; i < released_.size() && released_[i].first <= end + kNearBytes; ++i)
+      end = std::max(end, released_[i].second);
+    advise((begin + page - 1) / page * page, end / page * page, MADV_DONTNEED);
+  }
+  released_.clear();
+  released_bytes_ = 0;
 }
 
 }  // namespace minnow

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/status.h"
 
@@ -67,8 +70,11 @@ class MappedFile {
   bool is_current() const;
   // Tells the system that these bytes are about to be read: all of them at once, not page by page.
   void prefetch(const void* begin, int64_t bytes) const;
-  // Tells the system that the memory of these bytes is not needed soon; they stay valid.
+  // Says that the memory of these bytes is not needed soon; they stay valid. The system is told of many pieces at a
+  // time: each time it has to tell all processors on which the process has threads.
   void release(const void* begin, int64_t bytes) const;
+  // Tells it of the last ones, too.
+  void release_rest() const;
 
  private:
   // What changes when a file is written or replaced.
@@ -84,12 +90,16 @@ class MappedFile {
   MappedFile(std::string path, const char* data, const Stamp& stamp, bool settled)
       : path_(std::move(path)), data_(data), size_(stamp.size), stamp_(stamp), settled_(settled) {}
   static Stamp stamp_of(const struct stat& info);
+  void tell_released() const;
 
   std::string path_;
   const char* data_;
   int64_t size_;
   Stamp stamp_;
-  bool settled_;  // was not written just before: the next change will show in its time
+  bool settled_;              // was not written just before: the next change will show in its time
+  mutable std::mutex mutex_;  // for what follows
+  mutable std::vector<std::pair<uintptr_t, uintptr_t>> released_;  // of which the system has not been told
+  mutable int64_t released_bytes_ = 0;
 };
 
 }  // namespace minnow

@@ -41,17 +41,17 @@ char* WeightStore::take(int64_t bytes) {
   return result;
 }
 
-const void* WeightStore::find(const std::string& key, int64_t bytes, Fill fill) {
+const void* WeightStore::find(const std::string& key, int64_t place, int64_t bytes, Fill fill) {
   Entry* entry = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<Entry>& place = entries_[key];
-    if (place == nullptr) {
-      place = std::make_unique<Entry>();
-      place->bytes = bytes;
-      place->place = entries_.size();
+    std::unique_ptr<Entry>& known = entries_[key];
+    if (known == nullptr) {
+      known = std::make_unique<Entry>();
+      known->place = place;
+      known->bytes = bytes;
     }
-    entry = place.get();
+    entry = known.get();
   }
   if (const void* data = entry->data) return data;
   std::lock_guard<std::mutex> lock(entry->filling);
@@ -74,10 +74,13 @@ const void* WeightStore::find(const std::string& key, int64_t bytes, Fill fill) 
 
 std::vector<PackedFile::Row> WeightStore::rows() {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<PackedFile::Row> rows(entries_.size());
-  for (const auto& [key, entry] : entries_) rows[entry->place - 1] = {key, entry->data, entry->bytes};
+  std::vector<std::pair<int64_t, PackedFile::Row>> found;
   // Without what somebody is about to make, or could not.
-  rows.erase(std::remove_if(rows.begin(), rows.end(), [](const auto& row) { return row.data == nullptr; }), rows.end());
+  for (const auto& [key, entry] : entries_)
+    if (entry->data != nullptr) found.push_back({entry->place, {key, entry->data, entry->bytes}});
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<PackedFile::Row> rows;
+  for (auto& [place, row] : found) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -21,10 +21,10 @@ class WeightStore final : public PackedStore {
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
 
-  const void* find(const std::string& key, int64_t bytes, Fill fill) override;
+  const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) override;
   // From now on, what the file has is not packed.
   void use(std::unique_ptr<const PackedFile> file) { file_ = std::move(file); }
-  // Everything so far, in the order in which it was asked for.
+  // Everything so far, in the order of its places.
   std::vector<PackedFile::Row> rows();
 
   int64_t packed_bytes() const { return packed_; }  // in memory of our own
@@ -34,8 +34,7 @@ class WeightStore final : public PackedStore {
   struct Entry {
     std::mutex filling;
     std::atomic<const void*> data{nullptr};
-    int64_t bytes = 0;
-    size_t place = 0;
+    int64_t place = 0, bytes = 0;
   };
   // Memory is taken in large pieces, so that it can come in large pages: less to look up while weights stream by, and
   // less to ask the system for.
