@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "minnow.runtime": {"minnow.schema.errors", "minnow.schema.mnn", "numpy", "ml_dtypes"},
     "minnow.runtime.verify": {
         *("minnow.schema", "minnow.converter", "minnow.runtime"),
-        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "tensorflow", "cv2"),
+        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "tensorflow", "cv2", "torch"),
     },
     "minnow.runtime.benchmark": {
         "minnow.runtime",
@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
         "openvino",
         "ai_edge_litert",
     },
-    "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx"},
+    "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},
 }
 
 # The one step back: the benchmark times Minnow as a user calls it, beside its peers.

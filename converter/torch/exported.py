@@ -196,7 +196,7 @@ class _Reader:
             flat = data[: len(data) // item * item].view(type.dtype.numpy)
             return np.lib.stride_tricks.as_strided(flat[offset:], shape, [s * item for s in strides])
 
-        return Stored(type, load, f"{file}:{offset}:{shape}:{strides}")
+        return Stored(type, load, f"{file}:{offset}:{shape}:{strides}", name=target)
 
     def _block(self, graph: Mapping[str, Any], params: Sequence[str], results: Sequence[Any]) -> Block:
         return Block(params, [self._node(n, graph) for n in graph["nodes"]], results)

@@ -86,6 +86,7 @@ class Stored:
 
     Attributes:
         key: the same for two tensors that share memory and layout.
+        name: what the model calls it.
         scale, zero, axis: of a quantized one: of each channel along `axis`, or of all numbers where that is None.
     """
 
@@ -96,6 +97,7 @@ class Stored:
     zero: Any = None
     axis: int | None = None
     quantized: str = ""
+    name: str = ""
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ from minnow.converter.base import Unsupported
 from minnow.converter.extent import fix_inputs, shape_from_use
 from minnow.converter.torch.extent import scalar
 from minnow.converter.torch.frontend import archive_kind
+from minnow.converter.torch.memory import PASSES, Memory
 from minnow.converter.torch.program import Input, Object, Program
 from minnow.converter.torch.structure import RaisedError
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import MISSING, Translator
-from minnow.converter.variable import View, keep
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge
@@ -69,6 +69,18 @@ def translate(
     declared = {i.name: i.type for i in program.inputs if i.type is not None}
     types = fix_inputs(declared, given, batch)
     _check_ranges(program, declared, types)
+    memory = Memory()
+    for _ in range(PASSES):
+        model = _run(program, where, memory, types, numbers)
+        if model is not None:
+            return model
+    raise UnsupportedError("what the program remembers from run to run does not settle", where=where)
+
+
+def _run(
+    program: Program, where: str, memory: Memory, types: Mapping[str, TensorType], numbers: Mapping[str, Any]
+) -> Model | None:
+    """The model, if the program leaves behind for the next run what `memory` says; memory knows more otherwise."""
     unsupported = Unsupported()
     translator = Translator(where, unsupported)
     graph: Graph = translator.builder.graph
@@ -82,34 +94,35 @@ def translate(
         else:
             made = Number(graph.add_param(TensorType(_NUMBERS[i.number or int], ()), i.name))
         arguments[i.param] = _placed(arguments.get(i.param), i.path, made)
-    bound = {name: translator.materialize(x) for name, x in program.bound.items()}
-    states = States(translator, graph, program, bound)
+    inputs = list(graph.params)
+    states = memory.install(translator, program)
     try:
-        results = translator.run(program.block, {**arguments, **bound})
+        results = translator.run(program.block, {**arguments, **states.bound})
     except RaisedError as e:
-        raise ModelError(
-            "the program raises an exception for these inputs",
-            where=where,
-            why=str(e),
-            hint="give other shapes or numbers with `--input`",
-        ) from None
+        raise ModelError("the program raises an exception for these inputs", where=where, why=str(e),
+                         hint="give other shapes or numbers with `--input`") from None  # fmt: skip
     unsupported.raise_if_any(where)
-    outputs = _outputs(translator, results, program.outputs, where)
-    taken: set[str] = set()
-    named = []
-    for name, value in outputs:
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        named.append((name, value))
+    named = _named(_outputs(translator, results, program.outputs, where))
     graph.outputs = [value for _, value in named]
+    if not states.settled():
+        return None
     for parameter in graph.params:
         parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
     model = Model(graph, source=program.source)
-    model.inputs = [(v.name, v.type) for v in graph.params if v not in states.params]
+    model.inputs = [(v.name, v.type) for v in inputs]
     model.outputs = [(name, value.type) for name, value in named]
-    states.finish(model)
+    states.finish(model, inputs)
     return model
+
+
+def _named(outputs: Sequence[tuple[str, Value]]) -> list[tuple[str, Value]]:
+    """Outputs with names that differ."""
+    named: dict[str, Value] = {}
+    for name, value in outputs:
+        while name in named:
+            name += "_"
+        named[name] = value
+    return list(named.items())
 
 
 def _placed(whole: Any, path: Sequence[int | str], made: Any) -> Any:
@@ -125,36 +138,6 @@ def _placed(whole: Any, path: Sequence[int | str], made: Any) -> Any:
         whole = {} if whole is None else whole
         whole[key] = _placed(whole.get(key), rest, made)
     return whole
-
-
-class States:
-    """Buffers that the program changes: what one run leaves there is what the next one finds."""
-
-    def __init__(self, translator: Translator, graph: Graph, program: Program, bound: dict[str, Any]) -> None:
-        self._translator = translator
-        self._view = View(graph)
-        self._starts: dict[str, Any] = {}
-        self._after: dict[str, tuple[str, Tensor]] = {}
-        for name, after in program.mutated.items():
-            tensor = bound[name]
-            start = tensor.value(translator.builder)
-            param = graph.add_param(start.type, name)
-            self._view.params[name] = param
-            self._starts[name] = start.data.numpy()
-            bound[name] = Tensor(param)
-            self._after[name] = (after, bound[name])
-
-    @property
-    def params(self) -> set[Value]:
-        return set(self._view.params.values())
-
-    def finish(self, model: Model) -> None:
-        """Makes inputs and outputs of the model that belong together."""
-        for name, start in self._starts.items():
-            after, tensor = self._after[name]
-            end = self._translator.scope.get(after, tensor)
-            self._view.values[name] = end.value(self._translator.builder)
-            model.graph.outputs = [*model.graph.outputs, keep(model, self._view, name, start)]
 
 
 def _number(i: Input, given: Sequence[Dim] | None) -> Any:

@@ -45,9 +45,10 @@ class Tensor:
     Attributes:
         base: what it is a view of.
         quant: of quantized tensors, whose value are the integers: what these stand for.
+        first: what it was when it was made, or made an attribute.
     """
 
-    __slots__ = ("_changes", "_read", "_seen", "_value", "_version", "_write", "base", "quant", "serial")
+    __slots__ = ("_changes", "_read", "_seen", "_value", "_version", "_write", "base", "first", "quant", "serial")
     _made = 0
 
     def __init__(
@@ -61,6 +62,7 @@ class Tensor:
         self._changes: list[tuple[Tensor, Value]] = []
         self.quant: Any = None
         self._seen = self.root._version
+        self.first = value
         Tensor._made += 1
         self.serial = Tensor._made
 
@@ -71,6 +73,11 @@ class Tensor:
         while tensor.base is not None:
             tensor = tensor.base
         return tensor
+
+    @property
+    def is_changed(self) -> bool:
+        """It, or what it is a view of, has been changed in place."""
+        return self.root._version > 0
 
     @property
     def type(self) -> TensorType:

@@ -40,6 +40,7 @@ class Translator:
         builder: makes the nodes of the graph at hand.
         unsupported: takes what cannot be converted.
         scope: what the names of the program are.
+        assigned: what attributes have been set to, by their paths, in order.
     """
 
     def __init__(self, where: str, unsupported: Unsupported) -> None:
@@ -48,6 +49,7 @@ class Translator:
         self.builder = Builder(Graph("main"))
         self.scope: dict[str, Any] = {}
         self._stored: dict[str, Tensor] = {}
+        self.assigned: dict[str, list[Any]] = {}
         self._nodes = 0
         self._foreign: set[int] = set()
         self._call: Call | None = None
@@ -125,7 +127,18 @@ class Translator:
             raise ModelError(f"'{name}' is set of what has no attributes")
         if Journal.current is not None:
             raise UnsupportedError(f"the attribute '{name}' is set where only the run knows whether")
+        if isinstance(value, Tensor):
+            value.first = value.value(self.builder)
         to.attrs[name] = value
+        self.assigned.setdefault(f"{to.path}.{name}" if to.path else name, []).append(value)
+
+    def place(self, key: str, tensor: Tensor) -> None:
+        """Says what a tensor of the file is."""
+        self._stored[key] = tensor
+
+    def changed(self) -> dict[str, Tensor]:
+        """The tensors of the file that the program has changed in place, by their keys."""
+        return {key: tensor for key, tensor in self._stored.items() if tensor.is_changed}
 
     # ---- nodes
 
@@ -316,7 +329,7 @@ def _unknown(target: str) -> UnsupportedError:
 def constant_of(x: Stored) -> Tensor:
     """A tensor of the file as a constant, whose numbers are loaded when they are asked for."""
     blob = LazyBlob(x.load, x.type.dtype, x.type.static_shape)
-    tensor = Tensor(Value.constant(blob, x.key))
+    tensor = Tensor(Value.constant(blob, x.name or x.key))
     if x.quantized:
         from minnow.converter.torch.quantized import stored
 
