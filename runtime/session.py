@@ -66,7 +66,7 @@ class Model:
         """A session of its own, which may run beside the others.
 
         Args:
-            threads: how many to compute with; None for as many as this process may use.
+            threads: how many to compute with; None for as many as this process may use, and never more than these.
             precision: "high" computes in float32 throughout; "normal" and "low" allow faster, less exact arithmetic.
 
         Raises:
@@ -270,7 +270,7 @@ def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, prec
 
     Args:
         model: path of the file, or its bytes. By path the file is mapped, so it must not change while in use.
-        threads: how many to compute with; None for as many as this process may use.
+        threads: how many to compute with; None for as many as this process may use, and never more than these.
         precision: of products with constant weights; all sums, and everything else, are float32.
             "high": float32.
             "normal": as "high", but where the processor has AMX, convolutions and matrix products split each number in

@@ -82,7 +82,8 @@ Status Session::create(std::shared_ptr<const Model> model, int threads, Precisio
     return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
   return guarded([&] {
     calibrate_once();
-    const int count = threads == 0 ? std::min(available_threads(), kMaxThreads) : threads;
+    // More threads than processors would wait for each other, and cut the work into smaller parts for nothing.
+    const int most = std::min(available_threads(), kMaxThreads), count = threads == 0 ? most : std::min(threads, most);
     out->reset(new Session(std::move(model), count, precision));
     (*out)->learn_output_types();
     return ok();

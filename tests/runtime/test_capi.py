@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -181,7 +182,7 @@ def test_profile_and_stats(api, session):
     assert [rows[i].op for i in range(count.value)] == [b"Add", b"Relu"]
     assert rows[0].shape == b"[2,3]"
     assert api.minnow_get_stats(session, c.byref(stats)) == OK
-    assert (stats.threads, stats.weights) == (2, 4)
+    assert (stats.threads, stats.weights) == (min(2, len(os.sched_getaffinity(0))), 4)
 
 
 def test_sessions_share_a_model(api, tmp_path):

@@ -82,7 +82,7 @@ typedef struct minnow_model minnow_model;
 typedef struct minnow_session minnow_session;
 
 typedef struct minnow_options {
-  int32_t threads;            /* 0: as many as this process may use */
+  int32_t threads;            /* 0: as many as this process may use; never more */
   minnow_precision precision; /* MINNOW_HIGH: float32 throughout */
 } minnow_options;
 
