@@ -67,21 +67,21 @@ class Memory:
     def install(self, translator: Translator, program: Program) -> Installed:
         """Puts states where the program finds what it changes."""
         objects = _Objects(program)
-        view = View(translator.builder.graph)
+        states: dict[str, Value] = {}
         for place, a in self.assumed.items():
             made: Any = a.constant
             if a.start is not None:
                 param = translator.builder.graph.add_param(
                     TensorType(DType.of(a.start.dtype), tuple(a.start.shape)), a.name
                 )
-                view.params[place] = param
+                states[place] = param
                 made = Number(param) if a.number else Tensor(param)
             if place in objects.owners:
                 owner, name = objects.owners[place]
                 owner.attrs[name] = made
             else:
                 translator.place(place, made)
-        return Installed(self, translator, program, objects, view)
+        return Installed(self, translator, program, objects, states)
 
 
 class _Objects:
@@ -107,17 +107,15 @@ class _Objects:
 class Installed:
     """The places of one run."""
 
-    def __init__(self, memory: Memory, translator: Translator, program: Program, objects: _Objects, view: View) -> None:
+    def __init__(
+        self, memory: Memory, translator: Translator, program: Program, objects: _Objects, states: dict[str, Value]
+    ) -> None:
         self._memory = memory
         self._translator = translator
         self._program = program
-        self._view = view
+        self._states = states
         self.bound = {name: translator.materialize(x) for name, x in objects.bound.items()}
         self._stored = {s.key: s for s in _stored(program.bound.values())}
-
-    @property
-    def params(self) -> set[Value]:
-        return set(self._view.params.values())
 
     def settled(self) -> bool:
         """What the run leaves behind is of the kind that it has found. If not, the next one finds that."""
@@ -191,18 +189,16 @@ class Installed:
         memory, t = self._memory, self._translator
         if any(a.replaced for a in memory.assumed.values()):
             self._compare(model.graph, inputs)
-        for place, param in self._view.params.items():
+        for place, param in self._states.items():
             end = self._ends[place]
             after = end.value if isinstance(end, Number) else t.value(end)
             if not param.uses or (after is param):
                 model.graph.params = [p for p in model.graph.params if p is not param]
                 continue
-            self._view.values[place] = after
-            start = memory.assumed[place].start
+            name, start = memory.assumed[place].name, memory.assumed[place].start
             assert start is not None
-            param_name = memory.assumed[place].name
-            self._view.params[param_name], self._view.values[param_name] = param, after
-            model.graph.outputs = [*model.graph.outputs, keep(model, self._view, param_name, start)]
+            view = View(model.graph, {name: after}, {name: param})
+            model.graph.outputs = [*model.graph.outputs, keep(model, view, name, start)]
 
     def _compare(self, graph: Graph, inputs: Sequence[Value]) -> None:
         """Raises UnsupportedError unless the first run gives what it gives with all things as in the file."""
@@ -212,7 +208,7 @@ class Installed:
             raise UnsupportedError("the program begins in another way than it goes on",
                                    hint="fix the input shapes with `--input NAME=1x3x...`")  # fmt: skip
         given = {v.name: rng.random(v.type.static_shape).astype(v.type.dtype.numpy) for v in inputs}
-        starts = {self._view.params[p]: a.start for p, a in self._memory.assumed.items() if p in self._view.params}
+        starts = {self._states[p]: a.start for p, a in self._memory.assumed.items() if p in self._states}
         try:
             got = evaluate(graph, [given[v.name] if v not in starts else starts[v] for v in graph.params])
             want = evaluate(first, [given[v.name] for v in first.params])

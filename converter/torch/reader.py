@@ -98,7 +98,11 @@ def _run(
     states = memory.install(translator, program)
     try:
         results = translator.run(program.block, {**arguments, **states.bound})
+    except ModelError:
+        unsupported.raise_if_any(where)  # what cannot be converted may well be why
+        raise
     except RaisedError as e:
+        unsupported.raise_if_any(where)
         raise ModelError("the program raises an exception for these inputs", where=where, why=str(e),
                          hint="give other shapes or numbers with `--input`") from None  # fmt: skip
     unsupported.raise_if_any(where)
