@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.converter.torch_oracle import check  # noqa: E402
+from torch_oracle import check  # noqa: E402
 
 
 def _x(*shape: int) -> torch.Tensor:
