@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ constexpr int kSpinsBeforeYield = 1500;
 constexpr int kYieldsBeforePark = 500;
 // The caller waits for parts that are being worked on.
 constexpr int kCallerSpinsBeforeYield = 1000;
+constexpr uint64_t kTurnNanoseconds = 100000;
 
 // A part of the blocks of a job, in one word so that it changes at once: whose number, first block, end. A range of a
 // job that is over never compares equal to one of the present job, so a worker that wakes late does no harm, and the
@@ -44,22 +46,58 @@ struct BlockRange {
   int64_t begin, end;
 };
 
+// Linux 6.12 and later give a thread that asks for short turns on a core its turn soon after it wakes, also where
+// another never rests; and one that lets others go first waits for a short time, not for milliseconds. Its share of the
+// core stays the same. Older ones ignore it.
+void take_short_turns() {
+#ifdef SYS_sched_setattr
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+  } turns = {};
+  if (syscall(SYS_sched_getattr, 0, &turns, sizeof turns, 0) != 0 || turns.policy != SCHED_OTHER) return;
+  turns.size = sizeof turns;
+  turns.runtime = kTurnNanoseconds;
+  syscall(SYS_sched_setattr, 0, &turns, 0);
+#endif
+}
+
+// Where no core is idle, the system wakes a thread on the core of who wakes it, who mostly goes to sleep then. The
+// caller does not: the two would take turns. So the calling thread, which may run anywhere, goes elsewhere.
+void leave_core(int core) {
+  cpu_set_t all;
+  if (core < 0 || core >= CPU_SETSIZE || sched_getcpu() != core || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  cpu_set_t others = all;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof all, &all);
+}
+
 }  // namespace
 
 // Each worker has a home range of every job, the same part of it each time: what one kernel has written into a core's
 // cache, the next one finds there. A worker that is done with its own takes from the ends of the others'.
 struct ThreadPool::State {
-  explicit State(int threads) : threads(threads), homes(static_cast<size_t>(threads)), taken(homes.size()) {}
+  explicit State(int threads)
+      : threads(threads),
+        has_core_each(threads <= static_cast<int>(std::thread::hardware_concurrency())),
+        homes(static_cast<size_t>(threads)),
+        taken(homes.size()) {}
 
   struct alignas(64) Home {
     std::atomic<uint64_t> range{0};
   };
   const int threads;
+  const bool has_core_each;
   // Written once per job.
   alignas(64) std::atomic<uint64_t> job{0};
   std::atomic<int64_t> n{0};
   std::atomic<int64_t> grain{1};
   std::atomic<FunctionRef<void(int64_t, int64_t, int)>*> body{nullptr};
+  std::atomic<int> core{-1};  // on which the caller was
   std::atomic<bool> closing{false};
   std::atomic<int> seated{0};                // workers of the crew that wait for this pool's jobs
   alignas(64) std::atomic<int64_t> done{0};  // blocks of the present job
@@ -120,6 +158,7 @@ void ThreadPool::State::serve(int worker) {
   for (int waits = 0; !closing.load(std::memory_order_relaxed) && waits < kSpinsBeforeYield + kYieldsBeforePark;) {
     const uint64_t now = job.load(std::memory_order_acquire);
     if (now != seen) {
+      if (has_core_each) leave_core(core.load(std::memory_order_relaxed));
       work(worker);
       seen = now;
       waits = 0;
@@ -198,6 +237,7 @@ class ThreadPool::Crew {
   }
 
   void live(int name) {
+    take_short_turns();
     for (;;) {
       const uint32_t rung = bell_.load(std::memory_order_seq_cst);
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -281,6 +321,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t
   s.n.store(n, std::memory_order_relaxed);
   s.grain.store(grain, std::memory_order_relaxed);
   s.body.store(&body, std::memory_order_relaxed);
+  s.core.store(sched_getcpu(), std::memory_order_relaxed);
   s.done.store(0, std::memory_order_relaxed);
   const uint64_t job = s.job.load(std::memory_order_relaxed) + 1;
   const int64_t homes = std::min<int64_t>(threads_, blocks);  // the others are left empty, as all are after a job
