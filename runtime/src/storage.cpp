@@ -23,9 +23,10 @@ constexpr int64_t kSlowNanoseconds = 1000000;
 // What may stay in memory although it was released, and how far apart pieces of which the system is told at once are.
 constexpr int64_t kReleasedBytes = 2 << 20;
 constexpr uintptr_t kNearBytes = 64 << 10;
-// Where one has come slowly, small pages stand for so many of the next, and for twice as many each time.
-constexpr int kMostSmallOnes = 64;
-std::atomic<int> small_ones{1}, small_ones_left{0};
+// Where one has come slowly, small pages stand for so many of the next, and for twice as many each time: to try one is
+// as slow as that many small ones in its place.
+constexpr int kFewestSmallOnes = 16, kMostSmallOnes = 64;
+std::atomic<int> small_ones{kFewestSmallOnes}, small_ones_left{0};
 
 struct FileHandle {
   int fd;
@@ -68,7 +69,7 @@ void populate(char* begin, int64_t bytes, bool filled_later, bool* small) {
     const int64_t start = nanoseconds();
     *reinterpret_cast<volatile char*>(large) = 0;
     if (nanoseconds() - start < kSlowNanoseconds) {
-      small_ones = 1;
+      small_ones = kFewestSmallOnes;
       // The others come when they are written to, by as many threads as write.
       return advise(large, large_end, MADV_HUGEPAGE);
     }
