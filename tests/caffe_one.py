@@ -22,7 +22,7 @@ def weights(blobs: Blobs) -> bytes:
     """A .caffemodel with these numbers, by layer."""
     net = NetWeights(name="net")
     for name, arrays in blobs.items():
-        layer = net.layer.add(name=name, type="")
+        layer = net.layer.add(name=name)
         for array in arrays:
             blob = layer.blobs.add(data=np.asarray(array, "<f4").tobytes())
             blob.shape.dim.extend(np.shape(array))

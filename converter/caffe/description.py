@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from minnow.converter.base import Description, Port
-from minnow.converter.caffe.reader import declared_inputs, unread_tops
+from minnow.converter.caffe.net import declared_inputs, unread_tops
 from minnow.converter.caffe.source import open_source
 
 
@@ -20,7 +20,7 @@ def describe(path: Path, weights: str = "") -> Description:
         FormatError: not a Caffe net.
     """
     source = open_source(path, weights)
-    inputs = declared_inputs(source, source.layers)
+    inputs = declared_inputs(source.net, source.layers)
     return Description(
         versions={"prototxt": source.form},
         producer="Caffe",

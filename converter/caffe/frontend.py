@@ -166,6 +166,6 @@ def _describe(path: Path, **options: Any) -> Description:
 
 
 frontend = CaffeFrontend(
-    "caffe", _sniff, _read, _describe, (".caffemodel", ".prototxt"), options=("cut_outputs", "weights")
+    "caffe", _sniff, _read, _describe, (".caffemodel", ".prototxt"), options=("cut_inputs", "cut_outputs", "weights")
 )
 """Mappings register with `@frontend.op(...)`, under the types of Caffe's layers."""

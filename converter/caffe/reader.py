@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from minnow.converter.base import Unsupported
 from minnow.converter.caffe.frontend import Layer, frontend
+from minnow.converter.caffe.net import Shape, declared_inputs, needed, unread_tops
 from minnow.converter.caffe.source import Source, open_source
 from minnow.converter.caffe.upgrade import parameter_field
 from minnow.converter.caffe.weight import constant
@@ -21,13 +22,12 @@ from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
-Shape = tuple[Dim, ...] | None
-
 
 def read(
     path: Path,
     inputs: Mapping[str, Sequence[Dim]] | None = None,
     batch: int | None = None,
+    cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
     weights: str = "",
 ) -> Model:
@@ -37,6 +37,7 @@ def read(
         path: the definition (.prototxt) or the weights (.caffemodel); what is missing is looked for beside it.
         inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
+        cut_inputs: names of tops that become inputs: what computes them is left out.
         cut_outputs: names of the tops that the model gives; by default those that no layer reads.
         weights: the other file of the pair, where it lies somewhere else.
 
@@ -45,84 +46,29 @@ def read(
         UsageError: names of inputs or tops that there are not.
     """
     source = open_source(path, weights)
-    return _Net(source, cut_outputs).model(inputs or {}, batch)
-
-
-def declared_inputs(source: Source, layers: Iterable[Any]) -> dict[str, Shape]:
-    """The inputs of a net in their order: those it declares, and what its layers read of the data of a training."""
-    read = {name for layer in layers if layer.type not in frontend.dropped for name in layer.bottom}
-    left = {name for layer in layers if layer.type in frontend.dropped for name in layer.bottom} - read
-    net = source.net
-    found: dict[str, Shape] = {}
-    for i, name in enumerate(net.input):
-        shape: Shape = None
-        if i < len(net.input_shape):
-            shape = tuple(net.input_shape[i].dim)
-        elif dims := tuple(net.input_dim)[4 * i : 4 * i + 4]:
-            shape = dims
-        found[name] = shape
-    for layer in layers:
-        if layer.type == "Input":
-            shapes = [tuple(s.dim) for s in layer.input_param.shape]
-            for i, name in enumerate(layer.top):
-                found[name] = shapes[i if len(shapes) == len(layer.top) else 0] if shapes else None
-        elif layer.type in frontend.sources:
-            found |= {n: _data_shape(layer) if i == 0 else None for i, n in enumerate(layer.top) if n in read}
-    return {name: shape for name, shape in found.items() if name not in left}
-
-
-def _data_shape(layer: Any) -> Shape:
-    """The shape of the images that a layer reads from a data base, as far as it says."""
-    own = getattr(layer, parameter_field(layer.type) or "data_param")
-    if layer.type == "MemoryData":
-        return tuple(getattr(own, n) or UNKNOWN for n in ("batch_size", "channels", "height", "width"))
-    crop = layer.transform_param.crop_size or getattr(own, "crop_size", 0)
-    if not crop:
-        return (own.batch_size or UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-    return (own.batch_size or UNKNOWN, UNKNOWN, crop, crop)
-
-
-def unread_tops(layers: Iterable[Any]) -> list[str]:
-    """The tops that no later layer reads, in their order."""
-    unread: dict[str, None] = {}
-    for layer in layers:
-        if layer.type in frontend.dropped and layer.type != "Silence":
-            continue
-        for name in layer.bottom:
-            unread.pop(name, None)
-        if layer.type != "Input" and layer.type not in frontend.sources:
-            unread |= dict.fromkeys(layer.top)
-    return [*unread]
+    return _Net(source, cut_inputs, cut_outputs).model(inputs or {}, batch)
 
 
 class _Net:
     """A net while it is translated."""
 
-    def __init__(self, source: Source, cut_outputs: Sequence[str]) -> None:
+    def __init__(self, source: Source, cut_inputs: Sequence[str], cut_outputs: Sequence[str]) -> None:
         self.source = source
         self.layers = source.layers
         self.outputs = list(dict.fromkeys(cut_outputs)) or unread_tops(self.layers)
-        if cut_outputs:
-            self.layers = self._needed()
+        self.cuts = list(dict.fromkeys(cut_inputs))
         if not self.outputs:
             raise ModelError("the net has no outputs", where=source.where, why="every top is read by another layer")
+        names = {n for layer in self.layers for n in layer.top} | set(source.net.input)
+        if unknown := [n for n in (*self.cuts, *cut_outputs) if n not in names]:
+            raise UsageError(f"the net has no top '{unknown[0]}'", where=source.where)
+        if self.cuts or cut_outputs:
+            self.layers = needed(self.layers, self.outputs, self.cuts)
         self.unsupported = Unsupported()
         self.graph = Graph("main")
         self.values: dict[str, Value | None] = {}
         self.notices: list[str] = []
         self.memory = View(self.graph)
-
-    def _needed(self) -> list[Any]:
-        """The layers that the outputs depend on."""
-        wanted, kept = set(self.outputs), []
-        for layer in reversed(self.layers):
-            if hit := wanted & set(layer.top):
-                wanted = (wanted - hit) | set(layer.bottom)
-                kept.append(layer)
-        names = {n for layer in self.source.layers for n in layer.top} | set(self.source.net.input)
-        if unknown := [n for n in self.outputs if n not in names]:
-            raise UsageError(f"the net has no top '{unknown[0]}'", where=self.source.where)
-        return kept[::-1]
 
     def model(self, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> Model:
         inputs = self._inputs(shapes, batch)
@@ -142,11 +88,20 @@ class _Net:
             parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
         model = Model(self.graph, source="caffe", notices=self.notices)
         model.inputs = [(v.name, v.type) for v in self.graph.params if v not in remembered]
-        model.outputs = [(name, value.type) for name, value in outputs]
+        model.outputs = [(self._free(name), value.type) for name, value in outputs]
         for key, param in self.memory.params.items():
             start = np.zeros(param.type.static_shape, np.float32)
             self.graph.outputs = [*self.graph.outputs, keep(model, self.memory, key, start)]
         return model
+
+    def _free(self, name: str) -> str:
+        """The name of an output: an input that a layer has changed in its place is one of another name."""
+        taken, free = {p.name for p in self.graph.params}, name
+        while free in taken:
+            free += "_out"
+        if free != name:
+            self.notices.append(f"the output '{name}' is called '{free}': an input has its name")
+        return free
 
     def state(self, key: str, shape: tuple[int, ...]) -> Value:
         """What the last run has left of a layer; it starts as 0."""
@@ -160,7 +115,10 @@ class _Net:
         self.memory.values[key] = value
 
     def _inputs(self, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> dict[str, TensorType]:
-        found = declared_inputs(self.source, self.layers)
+        found = declared_inputs(self.source.net, self.layers)
+        if self.cuts:
+            read = {n for layer in self.layers for n in layer.bottom}
+            found = {n: s for n, s in found.items() if n in read and n not in self.cuts} | dict.fromkeys(self.cuts)
         if not found:
             raise ModelError("the net has no inputs", where=self.source.where)
         if unknown := sorted(set(shapes) - set(found)):
@@ -212,7 +170,7 @@ class _Net:
                 results = self._converted(layer, name, mapping, operands)
             except UnsupportedError as e:
                 self.unsupported.add_error(e, name)
-        self.values |= dict(zip(layer.top, results, strict=False))
+        self.values |= {n: v for n, v in zip(layer.top, results, strict=False) if n not in self.cuts}
 
     def _converted(self, layer: Any, name: str, mapping: Any, operands: Sequence[Value | None]) -> list[Value | None]:
         origin = f"caffe:{name}"

@@ -11,6 +11,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from minnow.converter.caffe.message import NetParameter, NetWeights
+from minnow.converter.caffe.net import without_label_copies
 from minnow.converter.caffe.upgrade import upgraded
 from minnow.converter.caffe.weight import blobs_by_layer
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
@@ -79,7 +80,7 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
         raise FormatError("the file holds no net", where=where, why="it has no layers")
     # What a trained net has stored of itself is what took part in the training: its rules have been followed.
     kept = [layer for layer in layers if text[0] is None or _takes_part(layer, net)]
-    return Source(where, files, net, kept, blobs, binary[0], form)
+    return Source(where, files, net, without_label_copies(kept), blobs, binary[0], form)
 
 
 def is_text(data: bytes) -> bool:
@@ -104,11 +105,22 @@ def parse_text(data: bytes, where: str) -> Any:
 def _message(kind: Any, data: bytes | None, where: str, what: str) -> Any:
     try:
         message = kind.FromString(data or b"")
-        message.SerializeToString()  # names that are not UTF-8 may show themselves here only
+        _decode(message)
     except Exception as e:  # noqa: BLE001  (protobuf's parsers raise classes of their own, other ones in each version)
         why = str(e)[:200]
         raise FormatError(f"not the {what} of a net, or damaged", where=where, why=why, hint=_HINT) from None
     return message
+
+
+def _decode(message: Any) -> None:
+    """Looks at all text of a message: what is no UTF-8 shows itself only then. Raises ValueError."""
+    for field, value in message.ListFields():
+        if field.name != "blobs":
+            for inner in value if field.is_repeated else (value,):
+                if field.message_type is not None:
+                    _decode(inner)
+                elif field.type == field.TYPE_STRING and not isinstance(inner, str):
+                    raise ValueError(f"{field.name} is {bytes(inner[:40])!r}, which is no text")
 
 
 def _bytes(path: Path) -> bytes:

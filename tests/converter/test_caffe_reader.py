@@ -1,0 +1,433 @@
+"""Files of Caffe: the three forms of the format, pairs of files, what takes part, and how damaged ones end."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from caffe_one import Array, by_opencv, by_us, definition, layer, weights, write
+
+import minnow
+from minnow.converter.base import detect, frontends, read
+from minnow.converter.caffe.message import BlobProto, LooseBlob, NetParameter, NetWeights
+from minnow.converter.caffe.source import parse_text
+from minnow.errors import FormatError, ModelError, UnsupportedError, UsageError
+from minnow.schema.mnn import encode
+
+F = np.float32
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "models"
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((2, 3, 8, 8)).astype(F)
+BLOBS = {
+    "conv": [RNG.standard_normal((4, 3, 3, 3)).astype(F), RNG.standard_normal(4).astype(F)],
+    "ip": [RNG.standard_normal((5, 64)).astype(F), RNG.standard_normal(5).astype(F)],
+}
+NEW = """
+name: "net"  # a comment
+input: "data" input_dim: 2 input_dim: 3 input_dim: 8 input_dim: 8
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" param { lr_mult: 1 } param { lr_mult: 2 }
+        convolution_param { num_output: 4 pad: 1 kernel_size: 3 weight_filler { type: "xavier" } some_fork: 3 } }
+layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
+layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool"
+        pooling_param { pool: AVE kernel_size: 3 stride: 2 } new_thing { x: 1 y { z: "w" } } }
+layer { name: "ip" type: "InnerProduct" bottom: "pool" top: "ip" inner_product_param { num_output: 5 } }
+layer { name: "prob" type: "Softmax" bottom: "ip" top: "prob" }
+"""
+SECOND = """
+name: "net"
+input: "data" input_dim: 2 input_dim: 3 input_dim: 8 input_dim: 8
+layers { name: "conv" type: CONVOLUTION bottom: "data" top: "conv" blobs_lr: 1 blobs_lr: 2 weight_decay: 1
+         convolution_param { num_output: 4 pad: 1 kernel_size: 3 } }
+layers { name: "relu" type: RELU bottom: "conv" top: "conv" }
+layers { name: "pool" type: POOLING bottom: "conv" top: "pool" pooling_param { pool: AVE kernel_size: 3 stride: 2 } }
+layers { name: "ip" type: INNER_PRODUCT bottom: "pool" top: "ip" inner_product_param { num_output: 5 } }
+layers { name: "prob" type: SOFTMAX bottom: "ip" top: "prob" }
+"""
+FIRST = """
+name: "net"
+input: "data" input_dim: 2 input_dim: 3 input_dim: 8 input_dim: 8
+layers { layer { name: "pad" type: "padding" pad: 1 } bottom: "data" top: "pad" }
+layers { layer { name: "conv" type: "conv" num_output: 4 kernelsize: 3 biasterm: true blobs_lr: 1. }
+         bottom: "pad" top: "conv" }
+layers { layer { name: "relu" type: "relu" } bottom: "conv" top: "conv" }
+layers { layer { name: "pool" type: "pool" pool: AVE kernelsize: 3 stride: 2 } bottom: "conv" top: "pool" }
+layers { layer { name: "ip" type: "innerproduct" num_output: 5 } bottom: "pool" top: "ip" }
+layers { layer { name: "prob" type: "softmax" } bottom: "ip" top: "prob" }
+"""
+
+
+def old_weights(first: bool, packed: bool = True) -> bytes:
+    """The same weights in an older form, with the extents of their time."""
+    net = NetWeights(name="net")
+    for name, arrays in BLOBS.items():
+        outer = net.layers.add()
+        inner = outer.layer if first else outer
+        inner.name = name
+        for array in arrays:
+            blob = inner.blobs.add()
+            blob.num, blob.channels, blob.height, blob.width = (1,) * (4 - array.ndim) + array.shape
+            if packed:
+                blob.data = array.tobytes()
+            else:
+                loose = b"".join(b"\x2d" + v.tobytes() for v in array.reshape(-1).astype("<f4"))
+                blob.MergeFrom(BlobProto.FromString(loose))
+    return bytes(net.SerializeToString())
+
+
+def pair(folder: Path, text: str, content: bytes) -> Path:
+    path = folder / "net.prototxt"
+    path.write_text(text)
+    (folder / "net.caffemodel").write_bytes(content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def want(tmp_path_factory: pytest.TempPathFactory) -> Array:
+    pytest.importorskip("cv2")
+    plain = NEW.replace("some_fork: 3", "").replace('new_thing { x: 1 y { z: "w" } }', "")
+    (found,) = by_opencv(write(tmp_path_factory.mktemp("new"), plain, BLOBS), {"data": X})
+    return found
+
+
+FORMS = {
+    "new": (NEW, weights(BLOBS)),
+    "second": (SECOND, old_weights(False)),
+    "first": (FIRST, old_weights(True)),
+    "new text, old weights": (NEW, old_weights(False)),
+    "second, not packed": (SECOND, old_weights(False, packed=False)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form: str, want: Array, tmp_path: Path) -> None:
+    path = pair(tmp_path, *FORMS[form])
+    np.testing.assert_allclose(by_us(path, {"data": X})["prob"], want, rtol=1e-5, atol=1e-6)
+    assert detect(path).name == detect(path.with_suffix(".caffemodel")).name == "caffe"
+    found = frontends()["caffe"].describe(path)
+    assert found.versions == {"prototxt": {"n": 2, "s": 1, "f": 0}[form[0]]}
+    assert found.operators["Convolution"] == 1
+    assert [str(p) for p in found.inputs] == ["data: float[2, 3, 8, 8]"]
+
+
+@pytest.mark.parametrize("form", ["new", "second", "first"])
+def test_weights_may_hold_the_net(form: str, want: Array, tmp_path: Path) -> None:
+    text, content = FORMS[form]
+    net, numbers = parse_text(text.encode(), ""), NetWeights.FromString(content)
+    for old in net.layers:
+        # As text the type of a layer is a word; binary files have its number.
+        if old.type_name:
+            old.type = old.LayerType.Value(old.type_name)
+            old.ClearField("type_name")
+    for named, blobs in BLOBS.items():
+        del blobs
+        for ours in (*net.layer, *net.layers):
+            source = next(
+                n for n in (*numbers.layer, *numbers.layers) if named in (n.name, getattr(n, "layer", n).name)
+            )
+            if named == ours.name or (hasattr(ours, "layer") and ours.layer.name == named):
+                ours.MergeFromString(source.SerializeToString())
+    path = tmp_path / "whole.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    assert detect(path).name == "caffe"
+    np.testing.assert_allclose(by_us(path, {"data": X})["prob"], want, rtol=1e-5, atol=1e-6)
+
+
+def blob(**fields: Any) -> bytes:
+    net = NetWeights(name="net")
+    made = net.layer.add(name="l").blobs.add(**fields)
+    made.shape.dim.extend([2, 3])
+    return bytes(net.SerializeToString())
+
+
+NUMBERS = RNG.standard_normal((2, 3))
+STORED = {
+    "double": blob(double_data=NUMBERS.astype("<f8").tobytes()),
+    "raw half": blob(raw_data=NUMBERS.astype("<f2").tobytes(), raw_data_type=2),
+    "raw float": blob(raw_data=NUMBERS.astype("<f4").tobytes(), raw_data_type=1),
+    "loose double": NetWeights(
+        layer=[{"name": "l", "blobs": [BlobProto.FromString(
+            b"".join(b"\x41" + v.tobytes() for v in NUMBERS.reshape(-1)) + b"\x3a\x04\x0a\x02\x02\x03")]}]
+    ).SerializeToString(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_ways_to_store_weights(stored: str, tmp_path: Path) -> None:
+    path = write(
+        tmp_path, definition({"x": (1,)}, layer("Parameter", "parameter_param { shape { dim: 2 dim: 3 } }", []))
+    )
+    path.with_suffix(".caffemodel").write_bytes(STORED[stored])
+    got = by_us(path, {"x": np.zeros(1, F)})["y"]
+    np.testing.assert_allclose(got, NUMBERS, atol=2e-3 if "half" in stored else 1e-6)
+    assert len(LooseBlob.DESCRIPTOR.fields) == 2
+
+
+def test_types_without_a_word_are_named(tmp_path: Path) -> None:
+    text = SECOND.replace("SOFTMAX", "OUR_OWN_LAYER").replace("RELU", "ODD")
+    with pytest.raises(UnsupportedError, match=r"(?s)ODD.*OUR_OWN_LAYER"):
+        read(pair(tmp_path, text, old_weights(False)))
+
+
+def test_refuses_by_name(tmp_path: Path) -> None:
+    python = layer("Python", 'python_param { module: "m" layer: "L" }', tops=["a"])
+    text = definition({"x0": (2, 3)}, python + layer("Unheard", "", ["a"], ["b"]) + layer("Filter", "", ["b", "x0"]))
+    with pytest.raises(UnsupportedError) as caught:
+        read(write(tmp_path, text))
+    assert [r.reason.partition(" ")[0] for r in caught.value.refused] == ["Filter", "Python", "Unheard"]
+    assert "--outputs" in str(caught.value)
+    with pytest.raises(UnsupportedError, match="MEDIAN"):
+        read(write(tmp_path, definition({"x0": (1, 3, 4, 4)}, layer("Pooling", "pooling_param { pool: MEDIAN }"))))
+
+
+# ---- pairs
+
+
+def test_finds_the_partner(tmp_path: Path) -> None:
+    net, numbers = tmp_path / "a_deploy.prototxt", tmp_path / "a.caffemodel"
+    net.write_text(NEW)
+    numbers.write_bytes(weights(BLOBS))
+    (tmp_path / "b.caffemodel").write_bytes(b"\x0a\x01b")
+    (tmp_path / "solver.prototxt").write_text('net: "train.prototxt" base_lr: 1')
+    assert len(read(net).graph) == len(read(numbers).graph) > 4
+    with pytest.raises(ModelError, match=r"(?s)'conv'.*caffemodel.*--weights"):
+        read(net.rename(tmp_path / "c.prototxt"))
+    assert read(tmp_path / "c.prototxt", weights=str(numbers)).outputs
+    assert read(numbers, weights=str(tmp_path / "c.prototxt")).outputs
+    with pytest.raises(UsageError, match="both files are weights"):
+        read(numbers, weights=str(tmp_path / "b.caffemodel"))
+    with pytest.raises(FormatError, match="cannot read"):
+        read(numbers, weights=str(tmp_path / "nowhere.prototxt"))
+
+
+def test_weights_of_another_net(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"(?s)weights of layer 'ip' are missing.*none for a layer of this name"):
+        read(write(tmp_path, NEW, {"conv": BLOBS["conv"], "other": BLOBS["ip"]}))
+    with pytest.raises(ModelError, match="weights for 4 outputs"):
+        read(write(tmp_path, NEW, {**BLOBS, "conv": [np.zeros((5, 5), F)]}))
+    with pytest.raises(UsageError, match="weights"):
+        read(pair(tmp_path, NEW, weights(BLOBS)), "onnx", weights="x")
+
+
+# ---- what takes part
+
+TRAIN = """
+name: "train"
+layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TRAIN } data_param { batch_size: 64 }
+        transform_param { crop_size: 9 mirror: true } }
+layer { name: "data" type: "Data" top: "data" top: "label" include { phase: TEST } data_param { batch_size: 5 }
+        transform_param { crop_size: 8 } }
+layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "drop" type: "Dropout" bottom: "conv" top: "conv" exclude { stage: "deploy" } }
+layer { name: "aux" type: "ReLU" bottom: "conv" top: "aux" exclude { phase: TEST } }
+layer { name: "deep" type: "ReLU" bottom: "conv" top: "deep" include { min_level: 1 } include { stage: "extra" } }
+layer { name: "acc" type: "Accuracy" bottom: "conv" bottom: "label" top: "acc" include { phase: TEST } }
+layer { name: "loss" type: "SoftmaxWithLoss" bottom: "conv" bottom: "label" top: "loss" }
+layer { name: "hush" type: "Silence" bottom: "aux" include { phase: TRAIN } }
+"""
+
+
+def test_a_net_for_training(tmp_path: Path) -> None:
+    path = write(tmp_path, TRAIN, BLOBS)
+    model = read(path)
+    assert [(n, t.shape) for n, t in model.inputs] == [("data", (5, 3, 8, 8))]
+    assert [n for n, _ in model.outputs] == ["conv"]
+    assert sorted(n.split("'")[1] for n in model.notices) == ["acc", "data", "loss"]
+    assert read(path, inputs={"data": (1, 3, 6, 7)}).outputs[0][1].shape == (1, 4, 4, 5)
+    named = TRAIN.replace('name: "train"', 'name: "train" state { stage: "extra" level: 0 }')
+    assert [n for n, _ in read(write(tmp_path, named, BLOBS)).outputs] == ["deep"]
+
+
+def test_labels_that_are_copied_are_no_outputs(tmp_path: Path) -> None:
+    """As Caffe stores a net that it has trained."""
+    net = parse_text(TRAIN.encode(), "")
+    copies = {"name": "label_split", "type": "Split", "bottom": ["label"], "top": ["label_0", "label_1"]}
+    layers = [entry for entry in net.layer if entry.name in ("data", "conv", "acc", "loss")][1:]
+    del net.layer[:]
+    for entry in layers:
+        net.layer.append(entry)
+        if entry.name == "data":
+            net.layer.add(**copies)
+        if entry.name in ("acc", "loss"):
+            net.layer[-1].bottom[1] = "label_0" if entry.name == "acc" else "label_1"
+    for entry in net.layer:
+        for numbers in NetWeights.FromString(weights(BLOBS)).layer:
+            if entry.name == numbers.name:
+                entry.MergeFromString(numbers.SerializeToString())
+    path = tmp_path / "snapshot.caffemodel"
+    path.write_bytes(net.SerializeToString())
+    model = read(path)
+    assert [n for n, _ in model.inputs] == ["data"]
+    assert [n for n, _ in model.outputs] == ["conv"]
+
+
+def test_in_place_chains(tmp_path: Path) -> None:
+    """A name is what was written to it last, for those that read it later; outputs come in their order."""
+    rows = [
+        layer("ReLU", "", ["x0"], ["a"]).replace('"l"', '"1"'),
+        layer("Power", "power_param { shift: 1 }", ["a"], ["b"]).replace('"l"', '"2"'),
+        layer("Power", "power_param { scale: 2 }", ["a"], ["a"]).replace('"l"', '"3"'),
+        layer("Power", "power_param { shift: -1 }", ["a"], ["a"]).replace('"l"', '"4"'),
+        layer("Eltwise", "", ["a", "x0"], ["c"]).replace('"l"', '"5"'),
+        layer("Power", "power_param { scale: 3 }", ["x0"], ["x0"]).replace('"l"', '"6"'),
+    ]
+    x = RNG.standard_normal((2, 3)).astype(F)
+    got = by_us(write(tmp_path, definition({"x0": (2, 3)}, "\n".join(rows))), {"x0": x})
+    a = np.maximum(x, 0)
+    assert list(got) == ["b", "c", "x0_out"]
+    for name, expected in {"b": a + 1, "c": 2 * a - 1 + x, "x0_out": 3 * x}.items():
+        np.testing.assert_allclose(got[name], expected, rtol=1e-6)
+
+
+def test_several_inputs_and_cuts(tmp_path: Path) -> None:
+    text = 'input: "a" input_shape { dim: 2 dim: 3 } input: "b" input_shape { dim: 2 dim: 3 }\n'
+    text += layer("Eltwise", "", ["a", "b"], ["s"]) + layer("ReLU", "", ["s"], ["r"]).replace('"l"', '"m"')
+    text += layer("Unheard", "", ["r"], ["u"]).replace('"l"', '"n"')
+    path = write(tmp_path, text)
+    model = read(path, cut_outputs=["r"])
+    assert [n for n, _ in model.inputs] == ["a", "b"]
+    assert [n for n, _ in model.outputs] == ["r"]
+    cut = read(path, cut_inputs=["s"], cut_outputs=["r"], inputs={"s": (4,)})
+    assert [(n, t.shape) for n, t in cut.inputs] == [("s", (4,))]
+    assert [n.op for n in cut.graph] == ["Relu"]
+    with pytest.raises(UsageError, match="no top 'q'"):
+        read(path, cut_outputs=["q"])
+    with pytest.raises(UsageError, match="no input 'q'"):
+        read(path, cut_outputs=["r"], inputs={"q": (1,)})
+
+
+def test_open_inputs(tmp_path: Path) -> None:
+    text = 'layer { name: "x" type: "Input" top: "x" }' + layer("ReLU", "", ["x"])
+    path = write(tmp_path, text)
+    session = minnow.load(encode(read(path)))
+    np.testing.assert_array_equal(session.run({"x": np.float32([[-1, 2]])})["y"], [[0, 2]])
+    assert read(path, inputs={"x": (2, "?")}).outputs[0][1].shape == (2, "?")
+
+
+# ---- formats
+
+
+def test_formats_do_not_take_each_others_files() -> None:
+    counts = Counter()
+    endings = {".onnx": "onnx", ".tflite": "tflite", ".pb": "tensorflow", ".caffemodel": "caffe", ".prototxt": "caffe"}
+    for path in sorted(p for p in SHARED.rglob("*") if p.suffix in endings):
+        with path.open("rb") as file:
+            head = file.read(4096)
+        takers = [f.name for f in frontends().values() if f.sniff(path, head)]
+        if endings[path.suffix] == "caffe" or "caffe" in takers:
+            assert takers == [endings[path.suffix]], path
+        counts[endings[path.suffix]] += 1
+    assert not SHARED.is_dir() or counts["caffe"] > 8
+
+
+# ---- damage
+
+
+def damaged(rng: random.Random, content: bytes) -> bytes:
+    """One of the ways in which a file goes wrong: cut, flipped bits, bytes put in or taken out."""
+    data = bytearray(content)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        at = rng.randrange(len(data))
+        kind = rng.randrange(5)
+        if kind == 0:
+            del data[at:]
+        elif kind == 1:
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 2:
+            data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
+        elif kind == 3:
+            data[at:at] = rng.randbytes(rng.randrange(1, 9))
+        else:
+            del data[at : at + rng.randrange(1, 40)]
+        if not data:
+            break
+    return bytes(data)
+
+
+def outcome(path: Path) -> str:
+    begin = time.process_time()
+    try:
+        model = read(path, "caffe")
+        encode(model)
+    except (FormatError, ModelError, UnsupportedError):
+        result = "refused"
+    else:
+        result = "read"
+    assert time.process_time() - begin < 10
+    return result
+
+
+@pytest.mark.parametrize("what", ["text", "weights", "net"])
+def test_damaged_files_end_with_an_error(what: str, tmp_path: Path) -> None:
+    rng = random.Random(9)
+    forms = [FORMS[f] for f in ("new", "second", "first")] + [(TRAIN, weights(BLOBS))]
+    counts: Counter[str] = Counter()
+    for _ in range(150):
+        text, content = rng.choice(forms)
+        if what == "net":
+            path = tmp_path / "whole.caffemodel"
+            path.write_bytes(damaged(rng, parse_text(text.encode(), "").SerializeToString()) + content)
+        else:
+            path = tmp_path / "net.prototxt"
+            path.write_bytes(damaged(rng, text.encode()) if what == "text" else text.encode())
+            path.with_suffix(".caffemodel").write_bytes(damaged(rng, content) if what == "weights" else content)
+        counts[outcome(path)] += 1
+    assert counts["refused"] > 20
+    assert what == "net" or counts["read"] > 5
+
+
+def one(shape: tuple[int, ...], *named: Any, **others: Any) -> str:
+    """A net of one layer."""
+    return definition({"x0": shape}, layer(*named, **others))
+
+
+HOSTILE = {
+    "a huge input": one((2**40, 2**40), "ReLU"),
+    "a huge result": one((2, 3), "Tile", "tile_param { tiles: 2000000000 }"),
+    "huge constants": definition({"x": (1,)}, layer("DummyData", "dummy_data_param { shape { dim: 9999999999 } }", [])),
+    "a huge shape": one((2, 3), "Reshape", "reshape_param { shape { dim: 9223372036854775807 } }"),
+    "a negative extent": 'input: "x0" input_dim: -1 input_dim: 3 input_dim: 2 input_dim: 2' + layer("ReLU"),
+    "a cycle": one((2, 3), "Eltwise", "", ["x0", "b"], ["a"]) + layer("ReLU", "", ["a"], ["b"]),
+    "no layers": 'name: "x" input: "x0"',
+    "itself": one((2, 3), "ReLU", "", ["y"], ["y"]),
+    "depth": 'name: "x" layer { ' + "a { " * 20000,
+    "nothing read": definition({}, layer("ReLU", "", [], ["y"])),
+    "no extents": one((), "Convolution", "convolution_param { num_output: 1 }"),
+    "no kernel": one((1, 1, 2, 2), "Pooling", "pooling_param { pool: AVE }"),
+    "kernel 0": one((1, 1, 2, 2), "Pooling", "pooling_param { kernel_size: 0 }"),
+    "stride 0": one((1, 1, 2, 2), "Pooling", "pooling_param { kernel_size: 1 stride: 0 }"),
+    "huge kernel": one((1, 1, 2, 2), "Pooling", "pooling_param { kernel_size: 4294967295 pad: 4294967294 }"),
+    "many levels": one((1, 1, 2, 2), "SPP", "spp_param { pyramid_height: 4000000000 }"),
+    "huge window": one((1, 1, 2, 2), "LRN", "lrn_param { local_size: 4294967295 }"),
+    "im2col": one((1, 1, 9, 9), "Im2col", "convolution_param { kernel_size: 9999 pad: 9999 }"),
+    "axis": one((2, 3), "Softmax", "softmax_param { axis: 7 }"),
+    "slices": one((2, 3), "Slice", "slice_param { slice_point: 5 slice_point: 1 }", tops=["a", "b", "c"]),
+    "crop": one((2, 3), "Crop", "crop_param { axis: 1 offset: 1 }", ["x0", "x0"]),
+    "top_k": one((2, 3), "ArgMax", "argmax_param { top_k: 100000 }"),
+    "too few bottoms": one((2, 3), "Eltwise"),
+    "too many tops": one((2, 3), "ReLU", tops=["a", "b"]),
+    "recurrent": one((2, 3, 4), "LSTM", "recurrent_param { num_output: 99999999 }", ["x0", "x0"]),
+}  # fmt: skip
+HARMLESS = {"a huge input"}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_definitions(what: str, tmp_path: Path) -> None:
+    result = outcome(write(tmp_path, HOSTILE[what]))
+    assert result == "refused" or what in HARMLESS
+
+
+def test_a_binary_that_only_begins_well(tmp_path: Path) -> None:
+    for content in (
+        b"\x0a\x03net",
+        b"\x0a\x03net\xa2\x06\xff\xff\xff\xff\x0f",
+        NetParameter().SerializeToString() + b"\x1a\x01x",
+    ):
+        path = tmp_path / "net.caffemodel"
+        path.write_bytes(content)
+        with pytest.raises((FormatError, ModelError)):
+            read(path, "caffe")
