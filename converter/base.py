@@ -160,6 +160,7 @@ class Frontend:
         self.bodies = bodies
         self.mappings: dict[str, list[Mapping_]] = {}
         self.refusals: dict[str, list[Refusal]] = {}
+        self.left_out: dict[str, str] = {}  # operators without a mapping of their own, and what becomes of them
 
     def read(self, path: Path, **options: Any) -> Model:
         """The model in a file. Raises UsageError when an option is given that the format has no use for."""
@@ -170,7 +171,7 @@ class Frontend:
 
     def describe(self, path: Path, weights: str = "") -> Description:
         """What a file says of itself. Args: weights: the other file of a model that is two."""
-        return self._describe(path, weights) if weights and "weights" in self.options else self._describe(path)
+        return self._describe(path, weights=weights) if weights and "weights" in self.options else self._describe(path)
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None

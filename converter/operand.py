@@ -108,7 +108,7 @@ def vector(b: Builder, parts: Sequence[int | Value]) -> Value:
 def regroup(b: Builder, x: Value, parts: Sequence[int | Value]) -> Value:
     """The elements of x in a shape with computed extents; where there is only one of these, it follows."""
     open_ = [i for i, p in enumerate(parts) if not isinstance(p, int)]
-    if len(open_) == 1 and 0 not in parts:
+    if len(open_) < 2 and 0 not in parts:
         made: Value = b.Reshape(x, np.array([p if isinstance(p, int) else -1 for p in parts], np.int64))
     else:
         made = b.Reshape(x, vector(b, parts), allowzero=True)

@@ -54,6 +54,7 @@ class CaffeFrontend(Frontend):
         self.parameters: dict[str, str] = {}
         self.dropped: dict[str, str] = {}
         self.sources: set[str] = set()
+        self.left_out["Input"] = "an input of the model"
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None, param: str = ""
@@ -70,10 +71,16 @@ class CaffeFrontend(Frontend):
     def drop(self, *names: str, what: str) -> None:
         """Registers layers that are left out, with what they are for."""
         self.dropped.update(dict.fromkeys(names, what))
+        self.left_out.update(dict.fromkeys(names, f"left out: it {what}"))
+
+    def source(self, *names: str) -> None:
+        """Registers layers that read the data of a training: what other layers read of it becomes an input."""
+        self.sources.update(names)
+        self.left_out.update(dict.fromkeys(names, "an input of the model"))
 
     def types(self) -> set[str]:
         """The types of layers that something is known about."""
-        return {*self.mappings, *self.refusals, *self.dropped, *self.sources}
+        return {*self.mappings, *self.refusals, *self.left_out}
 
 
 _FIELD = rb"(name|input|input_dim|force_backward|debug_info|state|input_shape|layers?)\s*[:{]"

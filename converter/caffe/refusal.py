@@ -11,7 +11,7 @@ frontend.drop(
     "MultinomialLogisticLoss", "SmoothL1Loss", "MultiBoxLoss", "CenterLoss",
     what="is for training",
 )  # fmt: skip
-frontend.sources.update(("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData"))
+frontend.source("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData")
 
 frontend.refuse(
     "Python",

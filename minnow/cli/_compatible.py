@@ -17,7 +17,7 @@ _FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--inf
 # name -> default value of MNN's tool; another value is refused
 _REFUSED: dict[str, str] = {
     "keepInputFormat": "1", "weightQuantBits": "0", "weightQuantScaleBit": "32", "compressionParamsFile": "",
-    "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "", "prototxt": "",
+    "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "",
 }  # fmt: skip
 _REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant",
                   "allowCustomOp", "rknn")  # fmt: skip
@@ -46,6 +46,7 @@ def _options(function: Any) -> Any:
 @click.option("-f", "--framework", "framework", required=True)
 @click.option("--modelFile", "model_file")
 @click.option("--MNNModel", "mnn_model")
+@click.option("--prototxt", default="")
 @click.option("--bizCode", "biz_code", default="")
 @click.option("--batch", type=click.IntRange(1))
 @click.option("--optimizeLevel", "optimize_level", type=click.IntRange(0, 2), default=1)
@@ -56,7 +57,8 @@ def _options(function: Any) -> Any:
 @click.pass_context
 def command(
     ctx: click.Context, /, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
-    batch: int | None, optimize_level: int, list_operators: bool, info: bool, side_file: bool, **others: Any,
+    batch: int | None, optimize_level: int, list_operators: bool, info: bool, side_file: bool,
+    prototxt: str, **others: Any,
 ) -> None:  # fmt: skip
     """Convert with the flags of MNN's own converter."""
     from minnow.cli import convert, inspect, ops
@@ -89,6 +91,7 @@ def command(
         output=mnn_model,
         framework=framework,
         batch=batch,
+        weights=prototxt,
         level=level,
         biz_code=biz_code,
         side_file=side_file or None,

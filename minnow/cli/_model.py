@@ -8,8 +8,12 @@ from minnow.schema.ir import Graph, Model
 from minnow.schema.ir.blob import nbytes
 
 
-def open_model(path: str) -> Model:
-    """The model in a file. Raises FormatError when it is of no known format."""
+def open_model(path: str, weights: str = "") -> Model:
+    """The model in a file; `weights` is the other file of a source that is two.
+
+    Raises:
+        FormatError: it is of no known format. UsageError: it is one file.
+    """
     from minnow.converter.base import detect, detect_readable
 
     file = Path(path)
@@ -20,7 +24,7 @@ def open_model(path: str) -> Model:
         from minnow.schema.mnn import decode, side_path
 
         return decode(np.memmap(file, np.uint8, mode="r"), side_path(file))
-    return detect(file).read(file)
+    return detect(file).read(file, weights=weights)
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 @click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
 @click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
+@click.option("--weights", default="", metavar="PATH", help="The other file of a source that is two, as for `convert`.")
 @FORMAT
-def command(model: str, graph: bool, layout: bool, format_: str) -> None:
+def command(model: str, graph: bool, layout: bool, weights: str, format_: str) -> None:
     """Show what is in a model: a .mnn file, or any format that can be converted."""
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
     from minnow.schema.ir.text import to_text
     from minnow.schema.mnn.container import row
 
-    opened = open_model(model)
+    opened = open_model(model, weights)
     moved = _layout(opened) if layout else None
     counts = count_nodes(opened.graph)
     info = {

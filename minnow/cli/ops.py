@@ -55,11 +55,13 @@ def operator_rows(framework: str) -> list[list[str]]:
     frontend = table_[framework.lower()]
     bodies = frontend.bodies()
     rows = []
-    for name in sorted({*frontend.mappings, *bodies, *frontend.refusals}):
+    for name in sorted({*frontend.mappings, *bodies, *frontend.refusals, *frontend.left_out}):
         versions = _ranges((m.since, m.until) for m in frontend.mappings.get(name, []))
         notes = [f"not converted: {r.why}" for r in frontend.refusals.get(name, [])]
         if not versions and name in bodies:
             versions, notes = [f"{bodies[name]}+"], ["by the body that the standard gives", *notes]
+        if not versions and name in frontend.left_out:
+            versions, notes = ["1+"], [frontend.left_out[name]]
         rows.append([name, ", ".join(versions), "; ".join(notes)])
     return rows
 

@@ -150,10 +150,19 @@ def _torch(path: Path, model: Model, inputs: Mapping[str, Any] | None = None, **
     return TorchProgram(path, model, inputs)
 
 
+def _opencv(path: Path, model: Model, weights: str = "", **options: Any) -> Source:
+    from minnow.runtime.verify.opencv import OpenCV
+
+    if options.get("cut_inputs") or options.get("cut_outputs"):
+        raise ValueError("it runs whole nets only")
+    return OpenCV(path, model, weights)
+
+
 _RUNTIMES: dict[str, tuple[str, Callable[..., Source]]] = {
     "onnx": ("onnxruntime", _onnx_runtime),
     "tflite": ("LiteRT", _lite_rt),
     "tensorflow": ("tensorflow", _tensorflow),
+    "caffe": ("OpenCV", _opencv),
     "torchscript": ("PyTorch", _torch),
     "torch_export": ("PyTorch", _torch),
 }

@@ -1,0 +1,101 @@
+"""Caffe nets as OpenCV runs them: nets of those layers, with those parameters, of which it computes what Caffe does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.ir import Model
+
+Array = np.ndarray[Any, Any]
+
+_WINDOW = {"kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w"}
+_CONVOLUTION = _WINDOW | {"num_output", "bias_term", "group"}
+
+# By type, the parameters that it reads as Caffe does; a net with any other is not compared with it. Measured: of other
+# layers and parameters it has none, or other ideas (k of LRN, eps of MVN, the axes of Scale, what is equal in ArgMax).
+_ALIKE: dict[str, set[str]] = {
+    **{type: set() for type in ("AbsVal", "BNLL", "Sigmoid", "TanH", "Split")},
+    "Input": {"shape"},
+    "ReLU": {"negative_slope"},
+    "ELU": {"alpha"},
+    "PReLU": {"channel_shared"},
+    "Power": {"power", "scale", "shift"},
+    "Exp": {"base", "scale", "shift"},
+    "Dropout": {"dropout_ratio"},
+    "Convolution": _CONVOLUTION | {"dilation"},
+    "Deconvolution": _CONVOLUTION,
+    "InnerProduct": {"num_output", "bias_term", "axis"},
+    "Pooling": _WINDOW | {"pool", "global_pooling"},
+    "LRN": {"local_size", "alpha", "beta"},
+    "BatchNorm": {"use_global_stats", "moving_average_fraction", "eps"},
+    "Scale": {"bias_term"},
+    "Softmax": {"axis"},
+    "Concat": {"axis"},
+    "Slice": {"axis", "slice_point"},
+    "Flatten": {"axis", "end_axis"},
+    "Permute": {"order"},
+    "Reshape": {"shape"},
+    "Eltwise": {"operation", "coeff"},
+}
+
+
+class OpenCV:
+    """OpenCV's dnn, with its own reader of Caffe's files."""
+
+    def __init__(self, path: Path, model: Model, weights: str = "") -> None:
+        """
+        Raises:
+            ValueError: the net holds what OpenCV does not compute as Caffe does.
+        """
+        import cv2
+
+        from minnow.converter.caffe.reader import attributes
+        from minnow.converter.caffe.source import open_source
+
+        source = open_source(path, weights)
+        if source.weights == Path(source.where):
+            raise ValueError("it wants a definition beside the weights")
+        for layer in source.layers:
+            strange = sorted(set(attributes(layer)) - _ALIKE.get(layer.type, set()))
+            if layer.type not in _ALIKE or strange:
+                raise ValueError(f"{layer.type} {' '.join(strange)}".rstrip() + " is not the same there")
+        self.name = f"OpenCV {cv2.__version__}"
+        self._files = (source.where, "" if source.weights is None else str(source.weights))
+        # OpenCV knows results by the layers that give them; a net goes on with the last of a name.
+        places = {top: (layer.name, i) for layer in source.layers for i, top in enumerate(layer.top)}
+        self._places = [places[name] for name, _ in model.user_outputs]
+        self._outputs = [name for name, _ in model.user_outputs]
+        self._net: Any = None
+        self._open()
+
+    def _open(self) -> Any:
+        import cv2
+
+        self._net = self._net or cv2.dnn.readNetFromCaffe(*self._files)
+        return self._net
+
+    def close(self) -> None:
+        self._net = None
+
+    def reset(self) -> None:
+        pass
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        import cv2
+
+        net = self._open()
+        try:
+            for name, array in inputs.items():
+                net.setInput(np.ascontiguousarray(array, np.float32), name)
+            found = net.forwardAndRetrieve([layer for layer, _ in self._places])
+        except cv2.error as e:
+            raise RuntimeError(str(e)) from e
+        tops = zip(self._outputs, self._places, found, strict=True)
+        return {name: np.array(arrays[i]) for name, (_, i), arrays in tops}
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        return None
