@@ -239,7 +239,6 @@ Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const
   s->oh = out[1];
   s->ow = out[2];
   s->group = attrs.i("group", 1);
-  s->by_channels = attrs.b("by_channels", false);
   s->kh = v.kernel[1];
   s->kw = v.kernel[2];
   s->sh = v.stride[1];

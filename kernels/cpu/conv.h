@@ -18,8 +18,6 @@ struct ConvShape {
   Activation activation;
   int threads = 1;
   Precision precision = Precision::kHigh;
-  // Threads divide the channels of the output whatever the sizes: see Planner::pair_convolutions.
-  bool by_channels = false;
   bool plain_input = false;  // x is not packed: few channels, and one group
 
   int64_t icg() const { return ic / group; }

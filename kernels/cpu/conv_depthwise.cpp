@@ -226,7 +226,7 @@ class ConvDepthwise final : public DepthwiseScheme {
     const int64_t bytes = 4 * pack_ * (s_.ih * s_.iw + s_.oh * s_.ow);
     bands_ = std::max<int64_t>(1, ceil_div(bytes, kBandBytes));
     if (s_.threads > 1) bands_ = std::max(bands_, ceil_div(4 * s_.threads, std::max<int64_t>(1, s_.n * blocks_)));
-    by_rows_ = s_.threads > 1 && s_.n == 1 && !s_.by_channels && split_by_rows(s_.ic, s_.ih * s_.iw);
+    by_rows_ = s_.threads > 1 && s_.n == 1 && split_by_rows(s_.ic, s_.ih * s_.iw);
     if (by_rows_) bands_ = round_up(bands_, s_.threads);
     bands_ = std::max<int64_t>(1, std::min(bands_, s_.oh));
     // What is computed in a second pass should still be in the first-level cache then.

@@ -35,8 +35,7 @@ class ConvDirect final : public ConvScheme {
             (pointwise && !copies_ && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.oh == s_.ih && s_.ow == s_.iw);
     width_ = flat_ ? s_.oh * s_.ow : s_.ow;
     blocks_ = ceil_div(s_.ocg(), pack_);
-    by_channels_ = s_.threads > 1 && s_.by_channels && flat_ && !copies_;
-    by_rows_ = s_.threads > 1 && !by_channels_ && split_by_rows(4 * packed_floats(), 4 * s_.n * s_.ic * s_.ih * s_.iw);
+    by_rows_ = s_.threads > 1 && split_by_rows(4 * packed_floats(), 4 * s_.n * s_.ic * s_.ih * s_.iw);
     plan_ = TilePlan(width_, blocks_, panel() / pack_, flat_ && by_rows_ ? s_.threads : 1);
     choose_band();
   }
@@ -75,9 +74,8 @@ class ConvDirect final : public ConvScheme {
     call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / plan_.groups() / bands_;
-        const int64_t band = by_channels_ ? i % bands_ : i / plan_.groups() % bands_;
-        const int64_t group = (by_channels_ ? i / bands_ : i) % plan_.groups();
-        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(group),
+        const int64_t band = i / plan_.groups() % bands_;
+        run_item(call, image / s_.group, image % s_.group, band, static_cast<int>(i % plan_.groups()),
                  flat_ ? image : i / plan_.groups(), workspace + worker * worker_floats());
       }
     });
@@ -306,7 +304,7 @@ class ConvDirect final : public ConvScheme {
 
   ConvShape s_;
   int64_t pack_;
-  bool half_, aligned_, compact_, copies_, flat_, by_rows_, by_channels_;
+  bool half_, aligned_, compact_, copies_, flat_, by_rows_;
   int64_t width_, blocks_;  // pixels in a row of tiles; blocks of output channels of a group
   TilePlan plan_;
   int64_t lines_, bands_, band_lines_;  // rows of the output, or where it is one flat row, tiles; in a band at most

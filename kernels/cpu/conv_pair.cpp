@@ -65,7 +65,8 @@ class ConvPair final : public Kernel {
     const int threads = std::max(1, node.threads);
     groups_ = ceil_div(blocks, pair_);
     chunks_ = threads == 1 ? 1 : std::min(b_.oh, ceil_div(4 * threads, std::max<int64_t>(1, a_.n * groups_)));
-    chunks_ = std::max<int64_t>(1, std::min(b_.oh, round_up(chunks_, threads)));
+    if (chunks_ > 1 || lines_ < b_.oh) chunks_ = round_up(chunks_, threads);
+    chunks_ = std::max<int64_t>(1, std::min(b_.oh, chunks_));
     *workspace = threads * worker_floats() * 4;
     return ok();
   }

@@ -206,8 +206,9 @@ bool Planner::is_pointwise(const PlanNode& conv) const {
          x.shape[3] == y.shape[3] && x.shape[1] > 4;
 }
 
-// A pointwise convolution is computed band by band with the depthwise one that reads it, where its result would not
-// stay in the cache: a wide image of many pixels made of a narrow one.
+// A pointwise convolution is computed band by band with the depthwise one that reads it, where a narrow image becomes a
+// wide one: of many pixels, which would not stay in the cache; or of few, whose channels a thread makes and reads whole
+// (their rows are so short that what processors fetch ahead would take them from each other all the time).
 void Planner::pair_convolutions() {
   constexpr int64_t kLeastBytes = 1 << 20, kFewPixels = 1024;
   const std::vector<std::vector<int>> readers = this->readers();
@@ -232,19 +233,10 @@ void Planner::pair_convolutions() {
     const Shape& taps = value(next.in[1]).type.shape;
     const bool depthwise = next.in[0] == first.out[0] && taps[0] == wide[1] && taps[1] == 1 && wide[1] > 1 &&
                            next.attrs->i("group", 1) == wide[1];
-    const int64_t pixels = 4 * wide[2] * wide[3];
     if (!is_pointwise(first) || !depthwise || wide[3] == 1 || 2 * x[1] > wide[1]) continue;
-    if (pixels * wide[1] < kLeastBytes) {
-      if (wide[2] * wide[3] > kFewPixels) continue;
-      // Each thread makes the channels that it reads next, which lie together: rows of channels are so short that what
-      // processors fetch ahead would take them from each other all the time.
-      for (PlanNode* node : {&first, &next}) {
-        auto attrs = std::make_shared<Attrs>(*node->attrs);
-        attrs->set("by_channels", true);
-        node->attrs = std::move(attrs);
-      }
-      continue;
-    }
+    // Smaller numbers gain more than pairs do, which are computed in f32.
+    const bool few = wide[2] * wide[3] <= kFewPixels && x_.environment().precision == Precision::kHigh;
+    if (!few && 4 * wide[1] * wide[2] * wide[3] < kLeastBytes) continue;
     auto attrs = std::make_shared<Attrs>(*next.attrs);
     attrs->set("first_activation", first.attrs->s("activation"));
     for (const char* name : {"alpha", "beta"})
