@@ -1,6 +1,6 @@
 """How cases are declared: what a net is fed, its layers, and who says what comes out.
 
-    case("convolution_pad", f32(2, 3, 7, 9), layer("Convolution", "num_output: 5 kernel_size: 3 pad: 1", weight(5, 3, 3, 3)))(
+    case("pad", f32(2, 3, 7, 9), layer("Convolution", "num_output: 5 kernel_size: 3 pad: 1", weight(5, 3, 3, 3)))(
         lambda x, w: F.conv2d(x, w, padding=1)
     )
 
@@ -42,7 +42,6 @@ class _Module:
 
 torch: Any = _Module("torch")
 F: Any = _Module("torch.nn.functional")
-tv: Any = _Module("torchvision.ops")
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Layer:
     """One layer.
 
     Attributes:
-        params: text inside the parameter message of the type, or, with braces, beside it.
+        params: text inside the parameter message of the type, unless it begins with such a message.
         bottoms, tops: blob names.
         encoding: how its weights are stored: "", "legacy" (num, channels, height, width), "double" or "half".
     """
@@ -80,6 +79,9 @@ class Case:
         judge: function from tensors to the outputs; None: OpenCV.
         form: of the layers, one of FORMS; head: of the inputs: "layer", "dims" (input_dim) or "shape" (input_shape).
         tolerance: allowed error, relative to the largest expected number.
+        rows: the outputs are boxes found, in whatever order, with rows of zeros for those not found: each image, label,
+            score, and the box.
+        instead: layers for OpenCV to judge by, which mean the same in its words.
     """
 
     name: str
@@ -89,7 +91,8 @@ class Case:
     form: str = "layer"
     head: str = "layer"
     tolerance: float = 1e-4
-    text: str = ""
+    rows: bool = False
+    instead: tuple[Layer, ...] = ()
     family: str = ""
     expected: tuple[str, ...] = field(default=())
 
@@ -177,9 +180,13 @@ def declare(name: str, parts: Sequence[Given | Layer], judge: Judge | None, **op
     assert name not in CASES, f"{name} is declared twice"
     inputs = tuple(p for p in parts if isinstance(p, Given))
     layers = [p for p in parts if isinstance(p, Layer)]
-    named = tuple(replace(made, name=made.name or f"{made.type.lower()}{i}") for i, made in enumerate(layers))
     assert options.get("form", "layer") in FORMS
-    CASES[name] = Case(name, inputs, named, judge, family=_family, **options)
+    options["instead"] = _named(options.get("instead", ()))
+    CASES[name] = Case(name, inputs, _named(layers), judge, family=_family, **options)
+
+
+def _named(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    return tuple(replace(made, name=made.name or f"{made.type.lower()}{i}") for i, made in enumerate(layers))
 
 
 _family = ""

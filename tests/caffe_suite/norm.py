@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import F, case, f32, layer, torch, value, weight
+from .case import F, case, f32, layer, value, weight
 
 X = f32(2, 4, 5, 7)
 MEAN, VAR = weight(4), weight(4, low=0.2, high=2)
@@ -23,23 +23,43 @@ case("batch_norm_5d", f32(1, 4, 2, 3, 5), layer("BatchNorm", "", MEAN, VAR, valu
 case("batch_norm_own_statistics", X, layer("BatchNorm", "use_global_stats: false", MEAN, VAR, value([1.0])))(
     lambda x, *_: F.batch_norm(x, None, None, training=True)
 )
-case("batch_norm_in_place", X, layer("AbsVal", to="a"), layer("BatchNorm", "", MEAN, VAR, value([1.0]), at="a", to="a"))(
-    lambda x, *a: normalized(x.abs(), *a)
-)  # fmt: skip
-case("batch_norm_scale", X, layer("BatchNorm", "", MEAN, VAR, value([1.0]), to="a"), layer("Scale", "bias_term: true", weight(4), weight(4), at="a"))(
-    lambda x, m, v, f, s, b: F.batch_norm(x, m, v, s, b)
-)  # fmt: skip
-case("conv_batch_norm_scale_relu", X, layer("Convolution", "num_output: 4 kernel_size: 3 bias_term: false", weight(4, 4, 3, 3), to="a"),
-     layer("BatchNorm", "", MEAN, VAR, value([1.0]), at="a", to="a"), layer("Scale", "bias_term: true", weight(4), weight(4), at="a", to="a"),
-     layer("ReLU", at="a", to="a"))(lambda x, w, m, v, f, s, b: F.relu(F.batch_norm(F.conv2d(x, w), m, v, s, b)))  # fmt: skip
+case(
+    "batch_norm_in_place", X, layer("AbsVal", to="a"), layer("BatchNorm", "", MEAN, VAR, value([1.0]), at="a", to="a")
+)(lambda x, *a: normalized(x.abs(), *a))
+case(
+    "batch_norm_scale",
+    X,
+    layer("BatchNorm", "", MEAN, VAR, value([1.0]), to="a"),
+    layer("Scale", "bias_term: true", weight(4), weight(4), at="a"),
+)(lambda x, m, v, f, s, b: F.batch_norm(x, m, v, s, b))
+case(
+    "conv_batch_norm_scale_relu",
+    X,
+    layer("Convolution", "num_output: 4 kernel_size: 3 bias_term: false", weight(4, 4, 3, 3), to="a"),
+    layer("BatchNorm", "", MEAN, VAR, value([1.0]), at="a", to="a"),
+    layer("Scale", "bias_term: true", weight(4), weight(4), at="a", to="a"),
+    layer("ReLU", at="a", to="a"),
+)(lambda x, w, m, v, f, s, b: F.relu(F.batch_norm(F.conv2d(x, w), m, v, s, b)))
 case("batch_norm_legacy_blobs", X, layer("BatchNorm", "", MEAN, VAR, value([1.0]), encoding="legacy"))(normalized)
 case("cudnn_batch_norm", X, layer("CuDNNBatchNorm", "", MEAN, VAR, value([1.0])))(normalized)
-case("bn_segnet", X, layer("BN", 'scale_filler { type: "constant" }', weight(1, 4, 1, 1), weight(1, 4, 1, 1)))(
+case("bn_segnet", X, layer("BN", "bn_mode: INFERENCE", weight(1, 4, 1, 1), weight(1, 4, 1, 1)))(
     lambda x, s, b: x * s + b
-)  # fmt: skip
-case("bn_four_blobs", X, layer("BN", "frozen: true", weight(1, 4, 1, 1), weight(1, 4, 1, 1), weight(1, 4, 1, 1), weight(1, 4, 1, 1, low=0.2, high=2)))(
-    lambda x, s, b, m, v: F.batch_norm(x, m.flatten(), v.flatten(), s.flatten(), b.flatten(), eps=1e-5)
-)  # fmt: skip
+)
+case("bn_segnet_learning", X, layer("BN", 'scale_filler { type: "constant" }', weight(1, 4, 1, 1), weight(1, 4, 1, 1)))(
+    lambda x, s, b: F.batch_norm(x, None, None, s.flatten(), b.flatten(), True, 0.1, 1e-9)
+)
+case(
+    "bn_four_blobs",
+    X,
+    layer(
+        "BN",
+        "frozen: true",
+        weight(1, 4, 1, 1),
+        weight(1, 4, 1, 1),
+        weight(1, 4, 1, 1),
+        weight(1, 4, 1, 1, low=0.2, high=2),
+    ),
+)(lambda x, s, b, m, v: F.batch_norm(x, m.flatten(), v.flatten(), s.flatten(), b.flatten(), eps=1e-5))
 case("bn_four_blobs_eps", X, layer("BN", "eps: 0.001", weight(4), weight(4), weight(4), weight(4, low=0.2, high=2)))(
     lambda x, s, b, m, v: F.batch_norm(x, m, v, s, b, eps=1e-3)
 )
@@ -63,8 +83,12 @@ def lrn_within(x, size, alpha, beta=0.75):
     return x * (1 + alpha * total) ** -beta
 
 
-case("lrn_within", C, layer("LRN", "norm_region: WITHIN_CHANNEL local_size: 3 alpha: 0.5"))(lambda x: lrn_within(x, 3, 0.5))
-case("lrn_within_5", C, layer("LRN", "norm_region: WITHIN_CHANNEL alpha: 2 beta: 0.5"))(lambda x: lrn_within(x, 5, 2, 0.5))
+case("lrn_within", C, layer("LRN", "norm_region: WITHIN_CHANNEL local_size: 3 alpha: 0.5"))(
+    lambda x: lrn_within(x, 3, 0.5)
+)
+case("lrn_within_5", C, layer("LRN", "norm_region: WITHIN_CHANNEL alpha: 2 beta: 0.5"))(
+    lambda x: lrn_within(x, 5, 2, 0.5)
+)
 
 
 def mvn(x, axes, variance=True, eps=1e-9):
@@ -75,7 +99,9 @@ def mvn(x, axes, variance=True, eps=1e-9):
 case("mvn", X, layer("MVN"))(lambda x: mvn(x, (2, 3)))
 case("mvn_across", X, layer("MVN", "across_channels: true"))(lambda x: mvn(x, (1, 2, 3)))
 case("mvn_mean_only", X, layer("MVN", "normalize_variance: false"))(lambda x: mvn(x, (2, 3), False))
-case("mvn_mean_across", X, layer("MVN", "normalize_variance: false across_channels: true"))(lambda x: mvn(x, (1, 2, 3), False))
+case("mvn_mean_across", X, layer("MVN", "normalize_variance: false across_channels: true"))(
+    lambda x: mvn(x, (1, 2, 3), False)
+)
 case("mvn_eps", X, layer("MVN", "eps: 0.3"))(lambda x: mvn(x, (2, 3), eps=0.3))
 
 
@@ -98,7 +124,13 @@ case("normalize_all_per_channel", X, layer("Normalize", "channel_shared: false",
 case("normalize_eps", X, layer("Normalize", "across_spatial: false channel_shared: false eps: 0.5", weight(4)))(
     lambda x, s: normalize(x, (1,), s.reshape(4, 1, 1), 0.5)
 )
-case("normalize_scalar_blob", X, layer("Normalize", "across_spatial: false", weight()))(lambda x, s: normalize(x, (1,), s))
-case("l2_norm_by_layers", f32(3, 8), layer("Reduction", "operation: SUMSQ axis: 1", to="s"), layer("Power", "power: -0.5 shift: 1e-10", at="s", to="r"), layer("Scale", "axis: 0", at="x r"))(
-    lambda x: x / (x * x).sum(1, True).sqrt()
-)  # fmt: skip
+case("normalize_scalar_blob", X, layer("Normalize", "across_spatial: false", weight()))(
+    lambda x, s: normalize(x, (1,), s)
+)
+case(
+    "l2_norm_by_layers",
+    f32(3, 8),
+    layer("Reduction", "operation: SUMSQ axis: 1", to="s"),
+    layer("Power", "power: -0.5 shift: 1e-10", at="s", to="r"),
+    layer("Scale", "axis: 0", at="x r"),
+)(lambda x: x / (x * x).sum(1, True).sqrt())

@@ -1,4 +1,4 @@
-"""Pooling: Caffe rounds the number of windows up, lets them end behind the padding, and divides by what is within it."""
+"""Pooling: Caffe rounds the number of windows up, lets them end behind the padding, and divides by what is in it."""
 
 from __future__ import annotations
 
@@ -76,9 +76,15 @@ pool("prime_many_channels", (1, 17, 13, 11), 3, 2)
 pool("4x4_stride4_pad2", (1, 2, 11, 9), 4, 4, 2)
 for method, f in (("MAX", lambda x: x.amax((2, 3), True)), ("AVE", lambda x: x.mean((2, 3), True))):
     case(f"pool_{method.lower()}_global", f32(2, 5, 7, 6), layer("Pooling", f"pool: {method} global_pooling: true"))(f)
-    case(f"pool_{method.lower()}_global_stated", f32(2, 5, 1, 6), layer("Pooling", f"pool: {method} global_pooling: true stride: 1 pad: 0"))(f)  # fmt: skip
+    case(
+        f"pool_{method.lower()}_global_stated",
+        f32(2, 5, 1, 6),
+        layer("Pooling", f"pool: {method} global_pooling: true stride: 1 pad: 0"),
+    )(f)
 case("pool_default_method", f32(1, 2, 6, 6), layer("Pooling", "kernel_size: 2 stride: 2"))(lambda x: F.max_pool2d(x, 2))
-case("pool_engine", f32(1, 2, 6, 6), layer("Pooling", "kernel_size: 2 stride: 2 engine: CAFFE"))(lambda x: F.max_pool2d(x, 2))
+case("pool_engine", f32(1, 2, 6, 6), layer("Pooling", "kernel_size: 2 stride: 2 engine: CAFFE"))(
+    lambda x: F.max_pool2d(x, 2)
+)
 
 
 def with_places(x, **how):
@@ -89,12 +95,14 @@ def with_places(x, **how):
 case("pool_max_with_mask", distinct(2, 3, 6, 8), layer("Pooling", "pool: MAX kernel_size: 2 stride: 2", to="y mask"))(
     lambda x: with_places(x, kernel_size=2)
 )
-case("pool_max_with_mask_odd", distinct(1, 3, 7, 5), layer("Pooling", "pool: MAX kernel_size: 2 stride: 2", to="y mask"))(
-    lambda x: with_places(x, kernel_size=2, ceil_mode=True)
-)
-case("pool_max_with_mask_3x3", distinct(1, 2, 9, 9), layer("Pooling", "pool: MAX kernel_size: 3 stride: 2 pad: 1", to="y mask"))(
-    lambda x: with_places(x, kernel_size=3, stride=2, padding=1)
-)  # fmt: skip
+case(
+    "pool_max_with_mask_odd", distinct(1, 3, 7, 5), layer("Pooling", "pool: MAX kernel_size: 2 stride: 2", to="y mask")
+)(lambda x: with_places(x, kernel_size=2, ceil_mode=True))
+case(
+    "pool_max_with_mask_3x3",
+    distinct(1, 2, 9, 9),
+    layer("Pooling", "pool: MAX kernel_size: 3 stride: 2 pad: 1", to="y mask"),
+)(lambda x: with_places(x, kernel_size=3, stride=2, padding=1))
 case("pool_stochastic", f32(1, 3, 8, 6, low=0.1), layer("Pooling", "pool: STOCHASTIC kernel_size: 2 stride: 2"))(
     lambda x: F.avg_pool2d(x * x, 2, divisor_override=1) / F.avg_pool2d(x, 2, divisor_override=1)
 )

@@ -49,14 +49,22 @@ def lstm(x, cont, w, b, u, states=None, static=None, ws=None):
 
 W = (weight(4 * H, D), weight(4 * H), weight(4 * H, H))
 case("lstm", X, WHOLE, layer("LSTM", f"num_output: {H}", *W, at="x y"))(lambda x, c, w, b, u: lstm(x, c, w, b, u)[0])
-case("lstm_sequences", X, BROKEN, layer("LSTM", f"num_output: {H}", *W, at="x y"))(lambda x, c, w, b, u: lstm(x, c, w, b, u)[0])  # fmt: skip
-case("lstm_4d_input", f32(T, N, D, 2), WHOLE, layer("LSTM", f"num_output: {H}", weight(4 * H, 2 * D), *W[1:], at="x y"))(
-    lambda x, c, w, b, u: lstm(x.flatten(2), c, w, b, u)[0]
-)  # fmt: skip
-case("lstm_one_step", f32(1, 3, D), value([[0, 0, 0]]), layer("LSTM", f"num_output: {H}", *W, at="x y"))(lambda x, c, w, b, u: lstm(x, c, w, b, u)[0])  # fmt: skip
-case("lstm_static", X, WHOLE, f32(N, 5), layer("LSTM", f"num_output: {H}", weight(4 * H, D), weight(4 * H), weight(4 * H, 5), weight(4 * H, H), at="x y z"))(
-    lambda x, c, s, w, b, ws, u: lstm(x, c, w, b, u, None, s, ws)[0]
-)  # fmt: skip
+case("lstm_sequences", X, BROKEN, layer("LSTM", f"num_output: {H}", *W, at="x y"))(
+    lambda x, c, w, b, u: lstm(x, c, w, b, u)[0]
+)
+case(
+    "lstm_4d_input", f32(T, N, D, 2), WHOLE, layer("LSTM", f"num_output: {H}", weight(4 * H, 2 * D), *W[1:], at="x y")
+)(lambda x, c, w, b, u: lstm(x.flatten(2), c, w, b, u)[0])
+case("lstm_one_step", f32(1, 3, D), value([[0, 0, 0]]), layer("LSTM", f"num_output: {H}", *W, at="x y"))(
+    lambda x, c, w, b, u: lstm(x, c, w, b, u)[0]
+)
+case(
+    "lstm_static",
+    X,
+    WHOLE,
+    f32(N, 5),
+    layer("LSTM", f"num_output: {H}", weight(4 * H, D), weight(4 * H), weight(4 * H, 5), weight(4 * H, H), at="x y z"),
+)(lambda x, c, s, w, b, ws, u: lstm(x, c, w, b, u, None, s, ws)[0])
 
 
 def exposed(x, c, h0, c0, w, b, u):
@@ -64,7 +72,14 @@ def exposed(x, c, h0, c0, w, b, u):
     return y, h[None], s[None]
 
 
-case("lstm_exposed", X, value([[1] * N] * T), f32(1, N, H), f32(1, N, H), layer("LSTM", f"num_output: {H} expose_hidden: true", *W, at="x y z w", to="out h c"))(exposed)  # fmt: skip
+case(
+    "lstm_exposed",
+    X,
+    value([[1] * N] * T),
+    f32(1, N, H),
+    f32(1, N, H),
+    layer("LSTM", f"num_output: {H} expose_hidden: true", *W, at="x y z w", to="out h c"),
+)(exposed)
 
 
 def rnn(x, c, w, b, u, v, d):
@@ -92,4 +107,12 @@ def fork(x, w, u, b, batch=1, cont=None):
 
 V = (weight(4 * H, D), weight(4 * H, H), weight(4 * H))
 case("lstm_fork", f32(6, D), layer("Lstm", f"num_output: {H}", *V))(fork)
-case("lstm_fork_batch2", f32(6, D), layer("Lstm", f"num_output: {H} batch_size: 2 clipping_threshold: 0.1", *V))(lambda *a: fork(*a, batch=2))  # fmt: skip
+case(
+    "lstm_fork_4d",
+    f32(6, D, 1, 2),
+    layer("Lstm", f"num_output: {H}", weight(1, 4, H, 2 * D), weight(1, 4, H, H), weight(1, 1, 4, H)),
+)(lambda x, w, u, b: fork(x, w.reshape(4 * H, -1), u.reshape(4 * H, H), b.flatten()))
+case("lstm_fork_one_step", f32(1, D), layer("Lstm", f"num_output: {H}", *V))(fork)
+case("lstm_fork_batch2", f32(6, D), layer("Lstm", f"num_output: {H} batch_size: 2 clipping_threshold: 0.1", *V))(
+    lambda *a: fork(*a, batch=2)
+)

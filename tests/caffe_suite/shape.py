@@ -28,9 +28,12 @@ reshaped("append_axes", (1, 1), (2, 3, 4, 6, 1, 1), more="axis: -1 num_axes: 0")
 reshaped("negative_axis", (2, 3), (2, 3, 4, 2, 3), more="axis: -2 num_axes: 1")
 reshaped("copy_in_axis", (0, -1), (2, 3, 24), more="axis: 1")
 reshaped("conf", (0, -1, 3), (2, 24, 3), f32(2, 72))
-case("reshape_in_place_relu", X, layer("Reshape", "reshape_param { shape { dim: 0 dim: -1 } }", to="a"), layer("ReLU", at="a", to="a"))(  # fmt: skip
-    lambda x: x.reshape(2, 72).relu()
-)
+case(
+    "reshape_in_place_relu",
+    X,
+    layer("Reshape", "reshape_param { shape { dim: 0 dim: -1 } }", to="a"),
+    layer("ReLU", at="a", to="a"),
+)(lambda x: x.reshape(2, 72).relu())
 
 case("flatten", X, layer("Flatten"))(lambda x: x.flatten(1))
 case("flatten_axis2", X, layer("Flatten", "axis: 2"))(lambda x: x.flatten(2))
@@ -46,11 +49,17 @@ for order in itertools.permutations(range(4)):
         case(f"permute_{''.join(map(str, order))}", X, layer("Permute", text))(lambda x, o=order: x.permute(o))
 case("permute_3d", f32(2, 3, 5), layer("Permute", "order: 0 order: 2 order: 1"))(lambda x: x.permute(0, 2, 1))
 case("permute_rest_follows", X, layer("Permute", "order: 0 order: 2"))(lambda x: x.permute(0, 2, 1, 3))
-case("permute_5d", f32(1, 2, 3, 2, 4), layer("Permute", "order: 0 order: 4 order: 1 order: 2 order: 3"))(lambda x: x.permute(0, 4, 1, 2, 3))  # fmt: skip
-case("permute_flatten", X, layer("Permute", "order: 0 order: 2 order: 3 order: 1", to="p"), layer("Flatten", at="p"))(lambda x: x.permute(0, 2, 3, 1).flatten(1))  # fmt: skip
+case("permute_5d", f32(1, 2, 3, 2, 4), layer("Permute", "order: 0 order: 4 order: 1 order: 2 order: 3"))(
+    lambda x: x.permute(0, 4, 1, 2, 3)
+)
+case("permute_flatten", X, layer("Permute", "order: 0 order: 2 order: 3 order: 1", to="p"), layer("Flatten", at="p"))(
+    lambda x: x.permute(0, 2, 3, 1).flatten(1)
+)
 
 for axis, other in enumerate([(1, 3, 4, 6), (2, 5, 4, 6), (2, 3, 1, 6), (2, 3, 4, 2)]):
-    case(f"concat_axis{axis}", X, f32(*other), layer("Concat", f"axis: {axis}", at="x y"))(lambda x, y, a=axis: torch.cat([x, y], a))  # fmt: skip
+    case(f"concat_axis{axis}", X, f32(*other), layer("Concat", f"axis: {axis}", at="x y"))(
+        lambda x, y, a=axis: torch.cat([x, y], a)
+    )
 case("concat_default", X, f32(2, 1, 4, 6), f32(2, 2, 4, 6), layer("Concat", at="x y z"))(lambda *xs: torch.cat(xs, 1))
 case("concat_dim", X, f32(1, 3, 4, 6), layer("Concat", "concat_dim: 0", at="x y"))(lambda *xs: torch.cat(xs, 0))
 case("concat_negative", X, X, layer("Concat", "axis: -2", at="x y"))(lambda *xs: torch.cat(xs, 2))
@@ -69,16 +78,30 @@ case("slice_points_axis2", S, layer("Slice", "axis: 2 slice_point: 2", to="a b")
 case("slice_dim", S, layer("Slice", "slice_dim: 0 slice_point: 3", to="a b"))(lambda x: x.split([3, 1], 0))
 case("slice_one", S, layer("Slice", to="a"))(lambda x: x * 1)
 case("slice_2d", f32(3, 7), layer("Slice", "slice_point: 2", to="a b"))(lambda x: x.split([2, 5], 1))
-case("slice_and_concat", S, layer("Slice", to="a b"), layer("Concat", at="b a"))(lambda x: torch.cat([x[:, 3:], x[:, :3]], 1))  # fmt: skip
+case("slice_and_concat", S, layer("Slice", to="a b"), layer("Concat", at="b a"))(
+    lambda x: torch.cat([x[:, 3:], x[:, :3]], 1)
+)
 case("split", X, layer("Split", to="a b c"))(lambda x: (x * 1, x * 1, x * 1))
 
 case("crop_default", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", at="x y"))(lambda x, y: x[:, :, :4, :5])
-case("crop_offset", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "offset: 2", at="x y"))(lambda x, y: x[:, :, 2:6, 2:7])  # fmt: skip
-case("crop_offsets", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "offset: 3 offset: 1", at="x y"))(lambda x, y: x[:, :, 3:7, 1:6])  # fmt: skip
-case("crop_axis1", f32(2, 5, 7, 9), f32(1, 2, 4, 5), layer("Crop", "axis: 1 offset: 1 offset: 2 offset: 3", at="x y"))(lambda x, y: x[:, 1:3, 2:6, 3:8])  # fmt: skip
-case("crop_axis3", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "axis: 3 offset: 4", at="x y"))(lambda x, y: x[:, :, :, 4:9])  # fmt: skip
-case("crop_axis0", f32(4, 3, 7, 9), f32(2, 3, 4, 5), layer("Crop", "axis: 0 offset: 0", at="x y"))(lambda x, y: x[:2, :3, :4, :5])  # fmt: skip
-case("crop_negative_axis", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "axis: -2 offset: 1", at="x y"))(lambda x, y: x[:, :, 1:5, 1:6])  # fmt: skip
+case("crop_offset", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "offset: 2", at="x y"))(
+    lambda x, y: x[:, :, 2:6, 2:7]
+)
+case("crop_offsets", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "offset: 3 offset: 1", at="x y"))(
+    lambda x, y: x[:, :, 3:7, 1:6]
+)
+case("crop_axis1", f32(2, 5, 7, 9), f32(1, 2, 4, 5), layer("Crop", "axis: 1 offset: 1 offset: 2 offset: 3", at="x y"))(
+    lambda x, y: x[:, 1:3, 2:6, 3:8]
+)
+case("crop_axis3", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "axis: 3 offset: 4", at="x y"))(
+    lambda x, y: x[:, :, :, 4:9]
+)
+case("crop_axis0", f32(4, 3, 7, 9), f32(2, 3, 4, 5), layer("Crop", "axis: 0 offset: 0", at="x y"))(
+    lambda x, y: x[:2, :3, :4, :5]
+)
+case("crop_negative_axis", f32(2, 3, 7, 9), f32(1, 1, 4, 5), layer("Crop", "axis: -2 offset: 1", at="x y"))(
+    lambda x, y: x[:, :, 1:5, 1:6]
+)
 
 case("tile_default", X, layer("Tile", "tiles: 3"))(lambda x: x.repeat(1, 3, 1, 1))
 case("tile_axis0", X, layer("Tile", "axis: 0 tiles: 2"))(lambda x: x.repeat(2, 1, 1, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,15 @@ V1_NUMBERS = {
 """Only layers with weights need their number."""
 
 
+_WHOLE = re.compile(r"\w+_param {|include|exclude")
+"""What stands beside the parameter message, or is it."""
+
+
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
 def prototxt(case: Case) -> str:
     """The net as text."""
-    if case.text:
-        return case.text
     lines = ['name: "net"']
     for name, given in zip(INPUTS, case.inputs, strict=False):
         dims = " ".join(f"dim: {d}" for d in given.shape)
@@ -62,7 +65,7 @@ def _text(made: Layer, form: str) -> str:
     if form == "v0":
         return f'layers {{ layer {{ name: "{made.name}" type: "{made.type}" {made.params} }} {ends} }}'
     params = made.params
-    if params and "{" not in params:
+    if params and not _WHOLE.match(params):
         params = f"{PARAMETERS.get(made.type, made.type.lower())}_param {{ {params} }}"
     if form == "v1":
         return f'layers {{ name: "{made.name}" type: {V1[made.type]} {ends} {params} }}'
