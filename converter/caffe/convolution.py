@@ -91,6 +91,8 @@ _HERE = ("kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w"
 @frontend.op("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", param="convolution_param")
 def _(b, *xs, node: Layer, num_output, bias_term=True, group=1, axis=1, relu=False, negative_slope=0.0, kernel_size=(),
       kernel_h=0, kernel_w=0, stride=(), stride_h=1, stride_w=1, pad=(), pad_h=0, pad_w=0, dilation=()):  # fmt: skip
+    # Of the depthwise ones, some forks leave the groups out.
+    group = num_output if group == 1 and "epthwise" in node.op else group
     attrs = {"num_output": num_output, "bias_term": bias_term, "group": group, "axis": axis}
     results = [_convolve(b, x, node, False, attrs) for x in xs]
     if relu:

@@ -47,16 +47,20 @@ def aligned(b: Builder, x: Value, y: Value, axis: int) -> Value:
     return regroup(b, y, [*extents(b, y, "a factor"), *(1,) * behind])
 
 
-def _own(b: Builder, x: Value, blob: Value, num_axes: int) -> Value:
-    """A learned operand: `num_axes` 0 makes it one number."""
+def _own(b: Builder, x: Value, blob: Value, axis: int, num_axes: int) -> Value:
+    """A learned operand: `num_axes` 0 makes it one number. Old files write every blob with four axes."""
+    dims = blob.type.static_shape
+    wanted = num_axes if num_axes >= 0 else (x.type.rank or 0) - axis_of(x, axis)
+    if len(dims) == 4 > wanted and all(d == 1 for d in dims[: 4 - wanted]):
+        return reshaped(b, blob, dims[4 - wanted :])
     return reshaped(b, blob, ()) if num_axes == 0 and blob.type.count == 1 else blob
 
 
 @frontend.op("Scale")
 def _(b, x, factor=None, *, node: Layer, axis=1, num_axes=1, bias_term=False):
     own = factor is None
-    scale = _own(b, x, node.weight(0), num_axes) if own else factor
-    bias = _own(b, x, node.weight(int(own)), num_axes) if bias_term else None
+    scale = _own(b, x, node.weight(0), axis, num_axes) if own else factor
+    bias = _own(b, x, node.weight(int(own)), axis, num_axes) if bias_term else None
     if scale.is_const and scale.type.rank == 1 and (x.type.rank is None or axis_of(x, axis) == 1):
         zeros = np.zeros(scale.type.static_shape, np.float32)
         return b.Scale(x, scale, zeros if bias is None else bias)
@@ -66,7 +70,7 @@ def _(b, x, factor=None, *, node: Layer, axis=1, num_axes=1, bias_term=False):
 
 @frontend.op("Bias")
 def _(b, x, offset=None, *, node: Layer, axis=1, num_axes=1):
-    return b.Add(x, aligned(b, x, _own(b, x, node.weight(0), num_axes) if offset is None else offset, axis))
+    return b.Add(x, aligned(b, x, _own(b, x, node.weight(0), axis, num_axes) if offset is None else offset, axis))
 
 
 @frontend.op("LRN")

@@ -20,21 +20,22 @@ def _(b, x, *, node: Layer, across_spatial=True, channel_shared=True, eps=1e-10)
     total = b.ReduceSumSquare(x, axes=tuple(range(1, n)) if across_spatial else (1,))
     unit = b.Div(x, b.Sqrt(b.Add(total, np.float32(eps))))
     scale = node.weight(0)
-    if scale.type.count != 1 and channel_shared:
-        raise ModelError(f"{scale.type.count} scales for all channels")
-    return b.Mul(unit, reshaped(b, scale, () if channel_shared else (scale.type.count, *(1,) * (n - 2))))
+    count = scale.type.count or 0
+    if count != 1 and channel_shared:
+        raise ModelError(f"{count} scales for all channels")
+    return b.Mul(unit, reshaped(b, scale, () if channel_shared else (count, *(1,) * (n - 2))))
 
 
 def _pair(both: float | None, h: float | None, w: float | None, what: str) -> tuple[float, float] | None:
     """Height and width, given together or apart; None where they are not given."""
     if both is not None and (h is not None or w is not None):
         raise ModelError(f"{what} is given for both axes and for one")
-    found = (both, both) if both is not None else (h, w)
-    if found == (None, None):
+    high, wide = (both, both) if both is not None else (h, w)
+    if high is None and wide is None:
         return None
-    if found[0] is None or found[1] is None or min(found) <= 0:
-        raise ModelError(f"{what} is {found}")
-    return found[0], found[1]
+    if high is None or wide is None or min(high, wide) <= 0:
+        raise ModelError(f"{what} is {high} by {wide}")
+    return high, wide
 
 
 def _shapes(smallest: Sequence[float], largest: Sequence[float], ratios: Sequence[float]) -> list[tuple[float, float]]:

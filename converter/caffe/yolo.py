@@ -11,7 +11,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 
 @frontend.op("Reorg", param="reorg_param")
 def _(b, x, *, stride=2, reverse=False):
-    """Darknet's order of elements, which is not that of space to depth: it takes the extents for those of the result."""
+    """Darknet's order of elements, which is not that of space to depth: it takes its extents for the result's."""
     c, h, w = (static_dim(x.type, axis, "the input of Reorg") for axis in (1, 2, 3))
     if reverse:
         raise UnsupportedError("Reorg in reverse", why="forks compute different things under this name")

@@ -115,7 +115,8 @@ for levels in (1, 2, 3):
             kernel = [-(-s // bins) for s in x.shape[2:]]
             pad = [(k * bins - s + 1) // 2 for k, s in zip(kernel, x.shape[2:], strict=True)]
             parts.append(pooled(x, method, kernel, kernel, pad).flatten(1))
-        return torch.cat(parts, 1)
+        # One level alone stays an image.
+        return torch.cat(parts, 1) if levels > 1 else parts[0][:, :, None, None]
 
     case(f"spp_max_{levels}", f32(2, 3, 8, 8), layer("SPP", f"pyramid_height: {levels} pool: MAX"))(pyramid)
     case(f"spp_ave_{levels}", f32(1, 3, 8, 12), layer("SPP", f"pyramid_height: {levels} pool: AVE"))(
