@@ -40,7 +40,7 @@ def _(b, shape, *operands):
 @tf.op("TruncatedNormal", "StatelessTruncatedNormal", "StatelessTruncatedNormalV2")
 def _(b, shape, *_, dtype=DType.F32):
     # Within two standard deviations: the inverse of the distribution of what lies there.
-    from minnow.converter.tensorflow.special import erfinv
+    from minnow.converter.special import erfinv
 
     edge = 0.9544997361036416  # erf(sqrt(2))
     part = b.RandomUniform(wide(b, shape), low=-edge, high=edge, to=DType.F32)

@@ -125,3 +125,8 @@ def operands(b: Builder, *xs: Any, dtype: DType | None = None) -> tuple[Value, .
     """Operands as Values of the type that they are computed in."""
     common = dtype or result_type(*xs)
     return tuple(as_value(b, x, common) for x in xs)
+
+
+def floats(b: Builder, *xs: Any) -> tuple[Value, ...]:
+    """Operands of an operator that computes in floats, integers as well."""
+    return operands(b, *xs, dtype=float_type(*xs))

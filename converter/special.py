@@ -1,0 +1,144 @@
+"""Special functions that the engine does not have: by polynomials and series of what it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.ir import DType, Value
+from minnow.schema.ops import Builder
+
+# M. Giles, "Approximating the erfinv function": polynomials in -log(1 - x^2), in the middle and in the tails.
+_MIDDLE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+           -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
+_TAILS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+          0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
+
+
+def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Any:
+    """By Horner's rule; the coefficient of the highest power comes first."""
+    y: Any = b.Add(b.Mul(x, coefficients[0]), coefficients[1])
+    for c in coefficients[2:]:
+        y = b.Add(b.Mul(y, x), c)
+    return y
+
+
+def erfinv(b: Builder, x: Value) -> Value:
+    """The inverse of the error function, of f32 numbers; infinite at -1 and 1, NaN beyond."""
+    w = b.Neg(b.Log(b.Mul(b.Add(b.Neg(x), 1.0), b.Add(x, 1.0))))
+    middle = polynomial(b, b.Sub(w, 2.5), _MIDDLE)
+    tails = polynomial(b, b.Sub(b.Sqrt(w), 3.0), _TAILS)
+    y = b.Mul(b.Where(b.Less(w, 5.0), middle, tails), x)
+    infinite = b.Mul(b.Sign(x), float("inf"))
+    made: Value = b.Where(b.Equal(b.Abs(x), 1.0), infinite, y)
+    return made
+
+
+# C. Lanczos' approximation of the gamma function, for g = 7.
+_LANCZOS = (676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059, 12.507343278686905,
+            -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7)  # fmt: skip
+
+
+def lgamma(b: Builder, x: Value) -> Value:
+    """log |gamma(x)|, computed in f64."""
+    wide = b.Cast(x, to=DType.F64)
+    below = b.Less(wide, 0.5)
+    at = b.Sub(b.Where(below, b.Add(b.Neg(wide), 1.0), wide), 1.0)
+    total: Any = b.const(np.array(0.99999999999980993))
+    for i, c in enumerate(_LANCZOS):
+        total = b.Add(total, b.Div(np.array(c), b.Add(at, float(i + 1))))
+    t = b.Add(at, 7.5)
+    high = b.Add(b.Add(b.Mul(b.Log(t), b.Add(at, 0.5)), b.Neg(t)), b.Add(b.Log(total), 0.9189385332046727))
+    sine = b.Abs(b.Sin(b.Mul(b.Sub(wide, b.Floor(wide)), np.pi)))
+    mirrored = b.Sub(b.Add(b.Neg(high), float(np.log(np.pi))), b.Log(sine))
+    y = b.Where(below, mirrored, high)
+    made: Value = b.Cast(b.Where(b.IsInf(wide), b.Abs(wide), y), to=x.type.dtype)
+    return made
+
+
+def digamma(b: Builder, x: Value) -> Value:
+    """The derivative of log(gamma(x)), computed in f64."""
+    wide = b.Cast(x, to=DType.F64)
+    below = b.Less(wide, 0.5)
+    at = b.Where(below, b.Add(b.Neg(wide), 1.0), wide)
+    # The series holds far out: so many steps lead there.
+    steps = reduce(b.Add, [b.Reciprocal(b.Add(at, float(i))) for i in range(8)])
+    far = b.Add(at, 8.0)
+    square = b.Reciprocal(b.Square(far))
+    series = b.Mul(square, b.Sub(b.Mul(square, b.Sub(b.Mul(square, 1 / 252), 1 / 120)), -1 / 12))
+    high = b.Sub(b.Sub(b.Sub(b.Log(far), b.Mul(b.Reciprocal(far), 0.5)), series), steps)
+    cotangent = b.Div(np.array(np.pi), b.Tan(b.Mul(b.Sub(wide, b.Floor(wide)), np.pi)))
+    made: Value = b.Cast(b.Where(below, b.Sub(high, cotangent), high), to=x.type.dtype)
+    return made
+
+
+# B(2k) / (2k)!, the coefficients of Euler and Maclaurin's formula.
+_BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
+_STEPS = 10
+
+
+def hurwitz(b: Builder, s: float, q: Value) -> Value:
+    """The sum of (q + k)^-s over k = 0, 1, 2, ..., of f64 numbers q > 0 and s > 1."""
+    terms = [b.Pow(b.Add(q, float(k)), -s) for k in range(_STEPS)]
+    far = b.Add(q, float(_STEPS))
+    last = b.Pow(far, -s)
+    total = reduce(b.Add, [*terms, b.Div(b.Mul(last, far), s - 1), b.Mul(last, 0.5)])
+    factor, power = s, b.Div(last, far)
+    for k, c in enumerate(_BERNOULLI):
+        total = b.Add(total, b.Mul(power, c * factor))
+        factor *= (s + 2 * k + 1) * (s + 2 * k + 2)
+        power = b.Div(b.Div(power, far), far)
+    made: Value = total
+    return made
+
+
+def polygamma(b: Builder, n: int, x: Value) -> Value:
+    """The n-th derivative of digamma, n > 0, computed in f64; below 0 by reflection at 1/2."""
+    wide = b.Cast(x, to=DType.F64)
+    below = b.Less(wide, 0.5)
+    sign, factorial = (-1.0) ** (n + 1), float(math.factorial(n))
+    high = b.Mul(hurwitz(b, n + 1.0, b.Where(below, b.Add(b.Neg(wide), 1.0), wide)), sign * factorial)
+    # The n-th derivative of cot(pi x) is pi^n times a polynomial in cot(pi x), as cot' = -(1 + cot^2).
+    p = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(n):
+        p = -p.deriv() * np.polynomial.Polynomial([1.0, 0.0, 1.0])
+    cotangent = b.Reciprocal(b.Tan(b.Mul(b.Sub(wide, b.Floor(wide)), np.pi)))
+    bend = b.Mul(polynomial(b, cotangent, [float(c) for c in p.coef[::-1]]), np.pi ** (n + 1))
+    mirrored = b.Sub(b.Mul(high, (-1.0) ** n), bend)
+    pole = b.And(b.LessOrEqual(wide, 0.0), b.Equal(wide, b.Floor(wide)))
+    y = b.Where(pole, np.float64(sign * np.inf), b.Where(below, mirrored, high))
+    made: Value = b.Cast(y, to=x.type.dtype)
+    return made
+
+
+# Abramowitz and Stegun, 9.8.1 to 9.8.4: in (x / 3.75)^2 near zero, in 3.75 / |x| far out.
+_BESSEL = (
+    ((0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0),
+     (0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319, 0.01328592, 0.39894228)),
+    ((0.00032411, 0.00301532, 0.02658733, 0.15084934, 0.51498869, 0.87890594, 0.5),
+     (-0.00420059, 0.01787654, -0.02895312, 0.02282967, -0.01031555, 0.00163801, -0.00362018, -0.03988024,
+      0.39894228)),
+)  # fmt: skip
+
+
+def bessel_i(b: Builder, order: int, x: Value, scaled: bool) -> Value:
+    """The modified Bessel function of the first kind, of order 0 or 1; `scaled`: times exp(-|x|)."""
+    near, far = _BESSEL[order]
+    size = b.Abs(x)
+    inner = polynomial(b, b.Square(b.Mul(x, 1 / 3.75)), near)
+    if order:
+        inner = b.Mul(inner, x)
+    outside = b.Max(size, 3.75)
+    outer = b.Div(polynomial(b, b.Div(np.array(3.75, x.type.dtype.numpy), outside), far), b.Sqrt(outside))
+    if order:
+        outer = b.Mul(outer, b.Sign(x))
+    if scaled:
+        inner = b.Mul(inner, b.Exp(b.Neg(size)))
+    else:
+        outer = b.Mul(outer, b.Exp(size))
+    made: Value = b.Where(b.Less(size, 3.75), inner, outer)
+    return made
