@@ -110,7 +110,7 @@ def polygamma(b: Builder, n: int, x: Value) -> Value:
     bend = b.Mul(polynomial(b, cotangent, [float(c) for c in p.coef[::-1]]), np.pi ** (n + 1))
     mirrored = b.Sub(b.Mul(high, (-1.0) ** n), bend)
     pole = b.And(b.LessOrEqual(wide, 0.0), b.Equal(wide, b.Floor(wide)))
-    y = b.Where(pole, np.float64(sign * np.inf), b.Where(below, mirrored, high))
+    y = b.Where(pole, np.array(sign * np.inf), b.Where(below, mirrored, high))
     made: Value = b.Cast(y, to=x.type.dtype)
     return made
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.torch.dtype import as_value, floats, operands, result_type
+from minnow.converter.torch.dtype import as_value, floats, number, operands, result_type
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.schema.errors import UnsupportedError
@@ -116,8 +116,8 @@ def _(b, self, other):
     kind = _BITS[x.type.dtype]
     bits = b.BitCast(x, to=kind)
     outward = b.Equal(b.Greater(y, x), b.Greater(x, 0.0))
-    step = b.BitCast(b.Add(bits, b.Where(outward, kind.numpy.type(1), kind.numpy.type(-1))), to=x.type.dtype)
-    least = b.BitCast(b.const(kind.numpy.type(1)), to=x.type.dtype)
+    step = b.BitCast(b.Add(bits, b.Where(outward, number(b, 1, bits), number(b, -1, bits))), to=x.type.dtype)
+    least = b.BitCast(number(b, 1, bits), to=x.type.dtype)
     first = b.Where(b.Less(y, 0.0), b.Neg(least), least)
     moved = b.Where(b.Equal(x, 0.0), first, step)
     return b.Where(b.Equal(x, y), y, b.Where(b.Or(b.IsNaN(x), b.IsNaN(y)), b.Add(x, y), moved))
@@ -220,11 +220,10 @@ def _shift(left: bool) -> None:
         x, y = operands(b, self, other)
         dtype = x.type.dtype
         if dtype.is_float:
-            power = b.Pow(b.const(dtype.numpy.type(2)), y)
+            power = b.Pow(number(b, 2, x), y)
             made: Value = b.Mul(x, power) if left else b.Div(x, power)
             return made
-        zero, width = dtype.numpy.type(0), dtype.numpy.type(dtype.bits - 1)
-        most = b.const(width)
+        zero, most = number(b, 0, x), number(b, dtype.bits - 1, x)
         inside = b.And(b.GreaterOrEqual(y, zero), b.LessOrEqual(y, most))
         made = b.BitShift(x, b.Where(inside, y, most), direction="LEFT" if left else "RIGHT")
         if left or dtype is DType.U8:

@@ -130,3 +130,8 @@ def operands(b: Builder, *xs: Any, dtype: DType | None = None) -> tuple[Value, .
 def floats(b: Builder, *xs: Any) -> tuple[Value, ...]:
     """Operands of an operator that computes in floats, integers as well."""
     return operands(b, *xs, dtype=float_type(*xs))
+
+
+def number(b: Builder, value: Any, like: Value) -> Value:
+    """A number in the type of a Value."""
+    return as_value(b, value, like.type.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 import ml_dtypes
 
-from minnow.converter.torch.dtype import as_value, float_type, floats, operands, result_type
+from minnow.converter.torch.dtype import as_value, float_type, floats, number, operands, result_type
 from minnow.converter.torch.extent import known
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.schema.errors import UnsupportedError
@@ -145,7 +145,7 @@ def _(b, self, end, weight):
 @torch.op("aten::ldexp")
 def _(b, self, other):
     x, y = operands(b, self, other, dtype=float_type(self, 1.0))
-    return b.Mul(x, b.Pow(b.const(_number(2, x)), y))
+    return b.Mul(x, b.Pow(number(b, 2, x), y))
 
 
 # ---- one operand
@@ -191,11 +191,6 @@ for _op, *_names in (("Relu", "relu"), ("Neg", "neg", "negative"), ("Abs", "abs"
     _unary(_op, *_names, is_float=False)
 
 
-def _number(value: float, like: Value) -> Any:
-    """A number in the type of a Value."""
-    return like.type.dtype.numpy.type(value)
-
-
 @torch.op("aten::sign", "aten::sgn")
 def _(b, self):
     return self if self.type.dtype is DType.BOOL else b.Sign(self)
@@ -215,7 +210,7 @@ def _(b, self):
 @torch.op("aten::exp2", "aten::special_exp2")
 def _(b, self):
     x = floats(b, self)[0]
-    return b.Pow(b.const(_number(2, x)), x)
+    return b.Pow(number(b, 2, x), x)
 
 
 @torch.op("aten::log2")
@@ -259,7 +254,7 @@ def _(b, self, other):
 def _zero_or(b: Builder, x: Value, y: Value, function: str) -> Any:
     """x times a function of y; 0 where x is, unless y is NaN."""
     made = b.Mul(x, getattr(b, function)(y))
-    return b.Where(b.And(b.Equal(x, 0.0), b.Equal(y, y)), _number(0, x), made)
+    return b.Where(b.And(b.Equal(x, 0.0), b.Equal(y, y)), number(b, 0, x), made)
 
 
 @torch.op("aten::logaddexp")
@@ -284,7 +279,7 @@ def log_sum(b: Builder, x: Value, y: Value) -> Value:
 def _(b, self):
     x = floats(b, self)[0]
     angle = b.Mul(x, math.pi)
-    return b.Where(b.Equal(x, 0.0), _number(1, x), b.Div(b.Sin(angle), angle))
+    return b.Where(b.Equal(x, 0.0), number(b, 1, x), b.Div(b.Sin(angle), angle))
 
 
 @torch.op("aten::hypot")
@@ -292,7 +287,7 @@ def _(b, self, other):
     x, y = operands(b, self, other)
     wide = [b.Cast(v, to=DType.F64) for v in (x, y)]
     length = b.Cast(b.Sqrt(b.Add(*map(b.Square, wide))), to=x.type.dtype)
-    return b.Where(b.Or(b.IsInf(x), b.IsInf(y)), _number(math.inf, x), length)
+    return b.Where(b.Or(b.IsInf(x), b.IsInf(y)), number(b, math.inf, x), length)
 
 
 @torch.op("aten::nan_to_num")
@@ -427,4 +422,4 @@ def _(b, self, threshold, value):
 @torch.op("aten::heaviside")
 def _(b, self, values):
     x, y = operands(b, self, values)
-    return b.Where(b.Equal(x, _number(0, x)), y, b.Cast(b.Greater(x, _number(0, x)), to=x.type.dtype))
+    return b.Where(b.Equal(x, number(b, 0, x)), y, b.Cast(b.Greater(x, number(b, 0, x)), to=x.type.dtype))

@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter.operand import bounded, rank, static_dim
 from minnow.converter.torch.create import filled
-from minnow.converter.torch.dtype import as_value, operands
+from minnow.converter.torch.dtype import as_value, number, operands
 from minnow.converter.torch.extent import axis_in, known, size_of, vector_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.tensor import Number
@@ -54,10 +54,6 @@ def _middle(b: Builder, x: Value, axis: int) -> Any:
     return (n - 1) // 2
 
 
-def _nan_of(x: Value) -> Any:
-    return x.type.dtype.numpy.type(np.nan)
-
-
 def _median(b: Builder, self: Value, dim: int | None) -> tuple[Value, Value, int]:
     """The lower one of the two in the middle, NaN where there is one, and its place."""
     x, axis = _lined(b, self, dim)
@@ -65,7 +61,7 @@ def _median(b: Builder, self: Value, dim: int | None) -> tuple[Value, Value, int
     if x.type.dtype.is_float:
         bad = b.IsNaN(x)
         spoiled = b.ReduceMax(bad, axes=(axis,))
-        value = b.Where(spoiled, _nan_of(x), value)
+        value = b.Where(spoiled, number(b, np.nan, x), value)
         place = b.Where(spoiled, b.ArgMax(b.Cast(bad, to=DType.U8), axis=axis), place)
     return value, place, axis
 
@@ -76,10 +72,10 @@ def _nanmedian(b: Builder, self: Value, dim: int | None) -> tuple[Value, Value, 
         return _median(b, self, dim)
     x, axis = _lined(b, self, dim)
     good = b.Not(b.IsNaN(x))
-    values, places = _smallest(b, b.Where(good, x, as_value(b, np.inf, x.type.dtype)), axis, size_of(b, x, axis))
+    values, places = _smallest(b, b.Where(good, x, number(b, np.inf, x)), axis, size_of(b, x, axis))
     count = b.ReduceSum(b.Cast(good, to=DType.I64), axes=(axis,))
     at = b.Div(b.Sub(b.Max(count, np.int64(1)), np.int64(1)), np.int64(2))
-    value = b.Where(b.Equal(count, np.int64(0)), _nan_of(x), b.GatherElements(values, at, axis=axis))
+    value = b.Where(b.Equal(count, np.int64(0)), number(b, np.nan, x), b.GatherElements(values, at, axis=axis))
     return value, b.GatherElements(places, at, axis=axis), axis
 
 
@@ -133,7 +129,7 @@ def _quantile(b: Builder, self: Value, q: Any, dim: Any, keepdim: Any, how: str,
     qs = as_value(b, q, x.type.dtype)
     several = qs.type.rank == 1
     bad = b.IsNaN(x)
-    ordered, _ = _smallest(b, b.Where(bad, as_value(b, np.inf, x.type.dtype), x), -1, size_of(b, x, -1))
+    ordered, _ = _smallest(b, b.Where(bad, number(b, np.inf, x), x), -1, size_of(b, x, -1))
     if skip:
         count = b.ReduceSum(b.Cast(b.Not(bad), to=x.type.dtype), axes=(-1,))
         spoiled = b.Equal(count, 0.0)
@@ -157,7 +153,7 @@ def _quantile(b: Builder, self: Value, q: Any, dim: Any, keepdim: Any, how: str,
         made = b.Add(first, b.Mul(b.Sub(at(b.Ceil(places)), first), part))
     else:
         raise UnsupportedError(f"the interpolation '{how}' of quantiles")
-    made = b.Where(spoiled, _nan_of(x), made)
+    made = b.Where(spoiled, number(b, np.nan, x), made)
     return _quantile_shape(b, made, n, axis, dim, bool(keepdim), several)
 
 
@@ -207,8 +203,8 @@ def _(b, self, bins=100, min=0, max=0):
         first, last = (as_value(b, v, x.type.dtype) for v in (low, high))
     inside = b.And(b.GreaterOrEqual(x, first), b.LessOrEqual(x, last))
     place = b.Floor(b.Div(b.Mul(b.Sub(x, first), float(n)), b.Sub(last, first)))
-    place = b.Cast(b.Where(inside, b.Min(place, float(n - 1)), float(n)), to=DType.I64)
-    ones = b.Fill(b.Shape(x), x.type.dtype.numpy.type(1))
+    place = b.Cast(b.Where(inside, b.Min(place, float(n - 1)), number(b, n, x)), to=DType.I64)
+    ones = b.Fill(b.Shape(x), number(b, 1, x))
     total = b.ScatterElements(b.const(np.zeros(n + 1, x.type.dtype.numpy)), place, ones, reduction="add")
     return b.Slice(total, np.array([0]), np.array([n]))
 
@@ -222,7 +218,7 @@ def _(b, self, weights=None, minlength=0):
         weights = filled(b, [static_dim(x.type, 0, "what is counted")], 1, DType.I64)
     elif not weights.type.dtype.is_float or weights.type.dtype is not DType.F32:
         weights = as_value(b, weights, DType.F64)
-    empty = b.Fill(size, weights.type.dtype.numpy.type(0))
+    empty = b.Fill(size, number(b, 0, weights))
     return b.ScatterElements(empty, x, weights, reduction="add")
 
 

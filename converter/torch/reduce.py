@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank
-from minnow.converter.torch.dtype import as_value, dtype_of, floats, operands
+from minnow.converter.torch.dtype import as_value, dtype_of, floats, number, operands
 from minnow.converter.torch.extent import axis_in, known, size_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.tensor import Number
@@ -94,7 +94,7 @@ def _(b, self, dim=None, keepdim=False, dtype=None):
 
 
 def _without_nan(b: Builder, x: Value) -> Any:
-    return b.Where(b.IsNaN(x), x.type.dtype.numpy.type(0), x) if x.type.dtype.is_float else x
+    return b.Where(b.IsNaN(x), number(b, 0, x), x) if x.type.dtype.is_float else x
 
 
 @torch.op("aten::nansum")

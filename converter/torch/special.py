@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.special import bessel_i, digamma, erfinv, hurwitz, lgamma, polygamma
-from minnow.converter.torch.dtype import as_value, floats
+from minnow.converter.torch.dtype import as_value, floats, number
 from minnow.converter.torch.extent import known
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.schema.errors import UnsupportedError
@@ -81,9 +81,9 @@ def _scaled_erfc(b: Builder, x: Value) -> Any:
 @torch.op("aten::special_entr")
 def _(b, self):
     (x,) = floats(b, self)
-    zero = x.type.dtype.numpy.type(0)
+    zero = number(b, 0, x)
     made = b.Neg(b.Mul(x, b.Log(x)))
-    return b.Where(b.Equal(x, zero), zero, b.Where(b.Less(x, zero), x.type.dtype.numpy.type(-np.inf), made))
+    return b.Where(b.Equal(x, zero), zero, b.Where(b.Less(x, zero), number(b, -np.inf, x), made))
 
 
 # ---- gamma
@@ -110,7 +110,7 @@ def _(b, self):
 
 
 def _digamma(b: Builder, x: Value) -> Any:
-    infinite = as_value(b, -np.inf, x.type.dtype)
+    infinite = number(b, -np.inf, x)
     return b.Where(b.Equal(x, 0.0), infinite, digamma(b, x))
 
 
