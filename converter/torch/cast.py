@@ -104,7 +104,7 @@ def _(t, self, memory_format=0):
     return self if self.base is None else Tensor(t.value(self))
 
 
-@torch.op("aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift", "aten::positive", "aten::real",
+@torch.op("aten::alias", "aten::lift_fresh", "aten::lift", "aten::positive", "aten::real",
           "aten::resolve_conj", "aten::resolve_neg", "aten::conj", "aten::_conj", "aten::conj_physical",
           "aten::data", "aten::detach_", plain=True)  # fmt: skip
 def _(t, self):
@@ -130,11 +130,3 @@ def _(t, input, p, train):
 def _(t, input, p, train=None):
     mask = t.folded(lambda: always(t.builder, t.value(input), True))
     return _dropped(input, p, train is not False), Tensor(mask)
-
-
-# ---- what export checks, which is no part of the result
-
-
-@torch.op("aten::_assert_tensor_metadata", "aten::_assert_scalar", "aten::_assert_async", plain=True)
-def _(t, *what, **more):
-    return None

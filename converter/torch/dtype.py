@@ -70,6 +70,19 @@ def promote(a: DType, b: DType) -> DType:
     return max(a, b, key=lambda d: (_rank(d), _ORDER.index(d) if d in _ORDER else -1))
 
 
+class Wrapped(Value):
+    """A number that TorchScript holds as a tensor: it counts as the number, whoever made a tensor of it."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(x: Value) -> Value:
+        """A constant of a program, which is such a number if it is a scalar of int64 or float64."""
+        if x.data is None or x.type.rank != 0 or x.type.dtype not in (DType.I64, DType.F64):
+            return x
+        return Wrapped(x.type, x.name, x.data)
+
+
 def result_type(*xs: Any) -> DType:
     """The type that an operator computes in: of tensors, those without axes and numbers count only for their kind.
 
@@ -78,10 +91,10 @@ def result_type(*xs: Any) -> DType:
     """
     kinds: list[DType | None] = [None, None, None]  # tensors with axes, tensors without, numbers
     for x in xs:
-        if isinstance(x, Value):
+        if isinstance(x, Value) and not isinstance(x, Wrapped):
             place, dtype = (1 if x.type.rank == 0 else 0), x.type.dtype
-        elif isinstance(x, Number):
-            place, dtype = 2, _of_number(x.dtype)
+        elif isinstance(x, (Number, Wrapped)):
+            place, dtype = 2, _of_number(x.dtype if isinstance(x, Number) else x.type.dtype)
         elif x is None:
             continue
         else:

@@ -193,7 +193,10 @@ for _op, *_names in (("Relu", "relu"), ("Neg", "neg", "negative"), ("Abs", "abs"
 
 @torch.op("aten::sign", "aten::sgn")
 def _(b, self):
-    return self if self.type.dtype is DType.BOOL else b.Sign(self)
+    if self.type.dtype is DType.BOOL:
+        return self
+    sign = b.Sign(self)  # PyTorch's sign of NaN is 0
+    return b.Where(b.IsNaN(self), number(b, 0, self), sign) if self.type.dtype.is_float else sign
 
 
 @torch.op("aten::atan2", "aten::arctan2")
@@ -319,7 +322,7 @@ def _rounding(op: str, *names: str) -> None:
 
 _rounding("Floor", "floor")
 _rounding("Ceil", "ceil")
-_rounding("Round", "round", "special_round")
+_rounding("Round", "round")
 
 
 def truncated(b: Builder, x: Value) -> Value:
@@ -411,12 +414,6 @@ def _known_larger(op: str, name: str) -> None:
 
 _known_larger("Max", "fmax")
 _known_larger("Min", "fmin")
-
-
-@torch.op("aten::threshold")
-def _(b, self, threshold, value):
-    low, other = (as_value(b, v, self.type.dtype) for v in (threshold, value))
-    return b.Where(b.LessOrEqual(self, low), other, self)
 
 
 @torch.op("aten::heaviside")

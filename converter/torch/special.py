@@ -110,8 +110,9 @@ def _(b, self):
 
 
 def _digamma(b: Builder, x: Value) -> Any:
-    infinite = number(b, -np.inf, x)
-    return b.Where(b.Equal(x, 0.0), infinite, digamma(b, x))
+    pole = b.And(b.LessOrEqual(x, 0.0), b.Equal(x, b.Floor(x)))
+    made = b.Where(pole, number(b, np.nan, x), digamma(b, x))
+    return b.Where(b.Equal(x, 0.0), number(b, -np.inf, x), made)
 
 
 @torch.op("aten::polygamma", "aten::special_polygamma")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minnow.converter.torch.dtype import Wrapped
 from minnow.converter.torch.extent import known, size_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program import Object
@@ -21,7 +22,7 @@ class RaisedError(Exception):
 def _(t, value=None):
     if isinstance(value, Unusable):
         raise UnsupportedError(value.what)
-    return value
+    return Tensor(Wrapped.of(t.value(value))) if isinstance(value, Tensor) and value.quant is None else value
 
 
 @torch.op("prim::GetAttr", plain=True)
