@@ -119,6 +119,8 @@ def _(b, first, second, *rest, operation="SUM", coeff=()):
     xs = [first, second, *rest]
     if coeff and (operation != "SUM" or len(coeff) != len(xs)):
         raise ModelError(f"{len(coeff)} coefficients for {operation} of {len(xs)}")
+    if len({x.type.shape for x in xs if x.type.is_static}) > 1:
+        raise ModelError(f"operands of different shapes: {', '.join(str(x.type) for x in xs)}")
     xs = [b.Mul(x, np.float32(c)) if c != 1 else x for x, c in zip(xs, coeff or (1,) * len(xs), strict=True)]
     join = {"SUM": b.Add, "PROD": b.Mul, "MAX": b.Max}[operation]
     y = xs[0]

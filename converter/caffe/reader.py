@@ -179,7 +179,7 @@ class _Net:
         numbers = [constant(blob, f"{name}.{i}", origin) for i, blob in enumerate(blobs)]
         call = Layer(layer.type, name, origin, 1, len(layer.top), list(layer.top), self, message=layer,
                      weights=numbers)  # fmt: skip
-        results: list[Value | None] = list(frontend.translate(mapping, b, call, operands, attributes(layer)))
+        results: list[Value | None] = list(frontend.translate(mapping, b, call, operands, self._attributes(layer)))
         if len(results) < len(layer.top):
             raise ModelError(f"{layer.type} has {len(results)} tops, not {len(layer.top)}", where=origin)
         fresh = {v for node in b.made for v in node.outputs}
@@ -188,6 +188,12 @@ class _Net:
             if old in fresh and value is not None:
                 value.name = top
         return folded
+
+    def _attributes(self, layer: Any) -> dict[str, Any]:
+        """The parameters of a layer; among them what nobody knows, so that its translation refuses it."""
+        own = parameter_field(layer.type)
+        strange = {field: None for name, field in self.source.strange.get(layer.name, ()) if name == own}
+        return {**strange, **attributes(layer)}
 
 
 def attributes(layer: Any) -> dict[str, Any]:

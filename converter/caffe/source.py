@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import text_format
-
 from minnow.converter.caffe.message import NetParameter, NetWeights
 from minnow.converter.caffe.net import without_label_copies
+from minnow.converter.caffe.text import decoded, parse_text, unknown_parameters
 from minnow.converter.caffe.upgrade import upgraded
 from minnow.converter.caffe.weight import blobs_by_layer
-from minnow.schema.errors import FormatError, UnsupportedError, UsageError
+from minnow.schema.errors import FormatError, UsageError
 
 _HINT = "`--weights PATH` names the other file of the pair"
-_WORD = re.compile(r'(?<![\w."])type\s*:\s*([A-Za-z_]\w*)')
-_OLD_LAYER = re.compile(r"(?m)^[^#\n]*\blayers\s*:?\s*\{")
 
 
 @dataclass
@@ -32,6 +29,7 @@ class Source:
         layers: those that take part in inference, in the newest form.
         blobs: the weights by the name of their layer.
         weights: the file of the weights, if there is one.
+        strange: what layers set of their parameters that nobody knows, by their name: the parameter and its field.
         form: which of the forms of Caffe's files it has: 0, 1 or 2.
     """
 
@@ -42,6 +40,7 @@ class Source:
     blobs: dict[str, list[Any]]
     weights: Path | None
     form: int
+    strange: Mapping[str, set[tuple[str, str]]]
 
 
 def open_source(path: Path, weights: str | Path | None = None) -> Source:
@@ -64,7 +63,9 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
     files = [path, *([partner] if partner is not None else [])]
     pair: list[tuple[Path | None, bytes | None]] = [(path, data), (partner, other)]
     text, binary = pair if is_text(data) else pair[::-1]
+    strange: Mapping[str, set[tuple[str, str]]] = {}
     if text[0] is not None:
+        strange = unknown_parameters(decoded(text[1] or b""))
         net = parse_text(text[1] or b"", str(text[0]))
     else:
         net = _message(NetParameter, binary[1], str(binary[0]), "definition")
@@ -80,26 +81,12 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
         raise FormatError("the file holds no net", where=where, why="it has no layers")
     # What a trained net has stored of itself is what took part in the training: its rules have been followed.
     kept = [layer for layer in layers if text[0] is None or _takes_part(layer, net)]
-    return Source(where, files, net, without_label_copies(kept), blobs, binary[0], form)
+    return Source(where, files, net, without_label_copies(kept), blobs, binary[0], form, strange)
 
 
 def is_text(data: bytes) -> bool:
     """Whether a file is a definition as text: binary ones hold bytes that no text does."""
     return not any(c < 9 or 14 <= c < 32 for c in data[:1024])
-
-
-def parse_text(data: bytes, where: str) -> Any:
-    """The net in a text. Raises FormatError, with the line, when it is none."""
-    text = data.decode("utf-8-sig", errors="replace")
-    if _OLD_LAYER.search(text):
-        text = _WORD.sub(r'type_name: "\1"', text)
-    try:
-        return text_format.Parse(text, NetParameter(), allow_unknown_field=True)
-    except Exception as e:  # noqa: BLE001  (the parser raises errors of many classes on text that is none)
-        why = (str(e).splitlines() or [type(e).__name__])[0][:200]
-        if "has no value named" in why:
-            raise UnsupportedError("a choice that Caffe does not have", where=where, why=why) from None
-        raise FormatError("not the definition of a net, or damaged", where=where, why=why) from None
 
 
 def _message(kind: Any, data: bytes | None, where: str, what: str) -> Any:

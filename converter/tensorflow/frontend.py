@@ -101,7 +101,8 @@ def _sniff(path: Path, head: bytes) -> bool:
     at = 1
     while at < len(head) and head[at] & 0x80:
         at += 1
-    return at < 6 and head[at + 1 : at + 2] in (b"\x0a", b"\x12") and len(head) > at + 3
+    # A node has a name at least; what Caffe writes of a net without one begins with an empty text.
+    return at < 6 and head[1] != 0 and head[at + 1 : at + 2] in (b"\x0a", b"\x12") and len(head) > at + 3
 
 
 def _read(path: Path, **options: Any) -> Model:

@@ -15,7 +15,7 @@ from caffe_one import Array, by_opencv, by_us, definition, layer, weights, write
 import minnow
 from minnow.converter.base import detect, frontends, read
 from minnow.converter.caffe.message import BlobProto, LooseBlob, NetParameter, NetWeights
-from minnow.converter.caffe.source import parse_text
+from minnow.converter.caffe.text import parse_text
 from minnow.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.mnn import encode
 
@@ -31,7 +31,7 @@ NEW = """
 name: "net"  # a comment
 input: "data" input_dim: 2 input_dim: 3 input_dim: 8 input_dim: 8
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv" param { lr_mult: 1 } param { lr_mult: 2 }
-        convolution_param { num_output: 4 pad: 1 kernel_size: 3 weight_filler { type: "xavier" } some_fork: 3 } }
+        convolution_param { num_output: 4 pad: 1 kernel_size: 3 weight_filler { type: "xavier" } } some_fork: 3 }
 layer { name: "relu" type: "ReLU" bottom: "conv" top: "conv" }
 layer { name: "pool" type: "Pooling" bottom: "conv" top: "pool"
         pooling_param { pool: AVE kernel_size: 3 stride: 2 } new_thing { x: 1 y { z: "w" } } }
@@ -171,6 +171,19 @@ def test_types_without_a_word_are_named(tmp_path: Path) -> None:
     text = SECOND.replace("SOFTMAX", "OUR_OWN_LAYER").replace("RELU", "ODD")
     with pytest.raises(UnsupportedError, match=r"(?s)ODD.*OUR_OWN_LAYER"):
         read(pair(tmp_path, text, old_weights(False)))
+
+
+def test_what_may_matter_is_not_passed_over(tmp_path: Path) -> None:
+    """A field of a fork in the parameters of a layer can change what it computes; elsewhere it cannot."""
+    fork = NEW.replace("kernel_size: 3 stride: 2", "kernel_size: 3 stride: 2 odd_mode: BACKWARD")
+    quoted = "engine: CUDNN # weight: 1 }\n bias_filler { type: 'a { weight: 1' }"
+    with pytest.raises(UnsupportedError) as caught:
+        read(write(tmp_path, fork.replace("kernel_size: 3 w", f"kernel_size: 3 {quoted} w"), BLOBS))
+    assert [str(r).partition(":")[0] for r in caught.value.refused] == [
+        "the attribute 'odd_mode' of Pooling is not supported"
+    ]
+    with pytest.raises(UnsupportedError, match="'weight' of Convolution"):
+        read(write(tmp_path, NEW.replace("kernel_size: 3 w", "kernel_size:3,weight:1;w"), BLOBS))
 
 
 def test_refuses_by_name(tmp_path: Path) -> None:
