@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from minnow.schema.ir import DType, Graph, TensorType, Value
 
 _MOST_WRITTEN_OUT = 20_000
 """Nodes that the rounds of a loop are written out into."""
+
+
+Rounds = Callable[[Any, list[Any]], list[Any]]
 
 
 def known_truth(x: Any) -> bool | None:
@@ -180,23 +183,35 @@ def _rebuilt(structure: Any, values: Any) -> Any:
 @torch.op("prim::Loop", plain=True)
 def _(t, trip, cond, *carried, node):
     (block,) = node.node.blocks
+
+    def rounds(i: Any, state: list[Any]) -> list[Any]:
+        return t.run(block, dict(zip(block.params, [i, *state], strict=True)))
+
+    size = max(1, len(list(block.all_nodes())))
     done = 0
     state = list(carried)
     counted = not isinstance(trip, Number)
     while counted and known_truth(cond) is not None:
         if done >= trip or not known_truth(cond):
             return Tuple(state)
-        if done == 0 and trip * max(1, len(list(block.all_nodes()))) > _MOST_WRITTEN_OUT and trip < 1 << 31:
+        if done == 0 and trip * size > _MOST_WRITTEN_OUT and trip < 1 << 31:
             break
-        if done * max(1, len(block.nodes)) > _MOST_WRITTEN_OUT:
+        if done * size > _MOST_WRITTEN_OUT:
             raise UnsupportedError("a loop of more rounds than can be written out")
-        cond, *state = t.run(block, dict(zip(block.params, [done, *state], strict=True)))
+        cond, *state = rounds(done, state)
         done += 1
-    return _loop(t, block, trip, cond, state, done, node.name)
+    return _loop(t, rounds, trip, cond, state, done, node.name)
 
 
-def _loop(t: Translator, block: Block, trip: Any, cond: Any, carried: list[Any], done: int, name: str) -> Any:
-    """A Loop whose rounds the run decides. What the body changes of tensors outside goes around with it."""
+def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, carried: list[Any], done: int, name: str) -> Any:
+    """A Loop whose rounds the run decides. What the body changes of tensors outside goes around with it.
+
+    Args:
+        rounds: what translates a round: from its number and the carried things to whether there is another one, and
+            what is carried on.
+        trip: the most rounds there are.
+        done: how many have been written out.
+    """
     t.settle()
     flat = [_flat(t, x) for x in carried]
     first = [v for _, values in flat for v in values]
@@ -215,7 +230,7 @@ def _loop(t: Translator, block: Block, trip: Any, cond: Any, carried: list[Any],
                 for x, p in zip(changed, it, strict=True):
                     x.assign(p)
                 count = t.folded(lambda: Number(t.builder.Add(i, np.array(done)) if done else i))
-                again, *after = t.run(block, dict(zip(block.params, [count, *state], strict=True)))
+                again, *after = rounds(count, state)
                 values = [v for x in after for v in _flat(t, x)[1]]
                 more = [x for x in journal.changed() if x not in changed]
                 values += [x.value(t.builder) for x in changed]
@@ -234,12 +249,12 @@ def _loop(t: Translator, block: Block, trip: Any, cond: Any, carried: list[Any],
         changed = [*changed, *more]
     captured = close(graph)
     b = t.builder
-    rounds = None
+    most = None
     if isinstance(trip, Number):
-        rounds = trip.value if not done else b.Sub(trip.value, np.array(done))
+        most = trip.value if not done else b.Sub(trip.value, np.array(done))
     elif trip < (1 << 62):
-        rounds = b.const(np.array(trip - done, np.int64))
-    made = b.Loop(rounds, truth(t, cond), *start, *captured, body=graph, num_carried=len(start), n_outputs=len(start))
+        most = b.const(np.array(trip - done, np.int64))
+    made = b.Loop(most, truth(t, cond), *start, *captured, body=graph, num_carried=len(start), n_outputs=len(start))
     results = iter(made)
     given_back = [_rebuilt(_loose(s), results) for s, _ in flat]
     for x, value in zip(changed, results, strict=True):
@@ -256,3 +271,46 @@ def _loose(structure: Any) -> Any:
     if isinstance(structure, tuple) and structure[0] is dict:
         return (dict, structure[1], [_loose(s) for s in structure[2]])
     return structure
+
+
+# ---- the same in exported programs, whose blocks are closed: what they read of outside is handed to them
+
+
+@torch.op("higher_order::cond", plain=True)
+def _(t, pred, operands=(), *, node):
+    given = [dict(zip(block.params, operands, strict=True)) for block in node.node.blocks]
+    known = known_truth(pred)
+    if known is not None:
+        i = 0 if known else 1
+        return Tuple(t.call(node.node.blocks[i], given[i]))
+    return choose(t, pred, list(zip(node.node.blocks, given, strict=True)), node.name)
+
+
+@torch.op("higher_order::while_loop", plain=True)
+def _(t, carried_inputs, additional_inputs=(), *, node):
+    condition, body = node.node.blocks
+
+    def ask(state: Sequence[Any]) -> Any:
+        (again,) = t.call(condition, dict(zip(condition.params, [*state, *additional_inputs], strict=True)))
+        return again
+
+    def rounds(_: Any, state: list[Any]) -> list[Any]:
+        after = t.call(body, dict(zip(body.params, [*state, *additional_inputs], strict=True)))
+        return [ask(after), *after]
+
+    state = list(carried_inputs)
+    return _loop(t, rounds, 1 << 63, ask(state), state, 0, node.name)
+
+
+@torch.op("higher_order::wrap_with_set_grad_enabled", plain=True)
+def _(t, enabled, *operands, node):
+    (block,) = node.node.blocks
+    return Tuple(t.call(block, dict(zip(block.params, operands, strict=True))))
+
+
+@torch.op("higher_order::wrap_with_autocast", plain=True)
+def _(t, device_type, dtype, enabled, cache_enabled, *operands, node):
+    if enabled:
+        raise UnsupportedError("automatic mixed precision is not supported", hint="export the model without autocast")
+    (block,) = node.node.blocks
+    return Tuple(t.call(block, dict(zip(block.params, operands, strict=True))))

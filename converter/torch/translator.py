@@ -63,6 +63,14 @@ class Translator:
             self._node(node)
         return [self.resolve(r) for r in block.results]
 
+    def call(self, block: Block, given: Mapping[str, Any]) -> list[Any]:
+        """Translates a block whose names are its own."""
+        outer, self.scope = self.scope, {}
+        try:
+            return self.run(block, given)
+        finally:
+            self.scope = outer
+
     @contextmanager
     def inside(self, graph: Graph) -> Iterator[Journal]:
         """Translates into another graph meanwhile; what it changes of tensors outside is in the journal."""
