@@ -1,15 +1,19 @@
 """Runs as a process of its own: loads a TorchScript file with PyTorch, and writes down what is in it.
 
 `torch.jit.load` is PyTorch's own reader: it runs compiled code on what the file says, so a file that is made to do harm
-meets it here, with limits on time and memory, and not in the process that converts. Nothing of the program is run.
+meets it here, with limits on time and memory, and not in the process that converts. The program is run only to find
+the shape of an input that nobody has given.
 
-Usage: python -m minnow.converter.torch.child FILE FOLDER. It writes `program.json` and `tensors.bin` into the folder.
+Usage: python -m minnow.converter.torch.child FILE FOLDER [find]. It writes `program.json` and `tensors.bin` into the
+folder. With "find" it runs the module to see which shape its only input may have.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +191,52 @@ def attribute_names(block: Any) -> set[str]:
     return found
 
 
-def dump(path: str, folder: Path) -> dict[str, Any]:
-    """Everything that the converter needs of a file."""
+_SIZES = (224, 28, 32, 64, 96, 112, 128, 160, 192, 256, 299, 320, 384, 416, 512, 640)
+_LENGTHS = (16, 512, 16000)
+_SEARCH_SECONDS = 60.0
+
+
+def shapes_to_try(module: Any) -> Iterator[tuple[int, ...]]:
+    """Shapes of an input, the usual ones first: pictures, rows of what the weights multiply, signals, sequences."""
+    widths = sorted({p.shape[-1] for p in module.parameters() if p.dim() == 2})
+    for channels in (3, 1, 4, 2):
+        for size in _SIZES:
+            yield 1, channels, size, size
+    for width in widths:
+        yield 1, width
+        yield 1, 16, width
+    for length in _LENGTHS:
+        yield 1, length
+        yield 1, 1, length
+
+
+def find_shape(module: Any, arguments: list[Any]) -> dict[str, Any] | None:
+    """Name, shape and element type of the only tensor among the arguments, as a run takes it; None if none is found."""
+    import torch
+
+    tensors = [a for a in arguments if a.type.kind() == "TensorType"]
+    if len(tensors) != 1 or any(a is not tensors[0] and not a.has_default_value() for a in arguments):
+        return None
+    name, end = tensors[0].name, time.monotonic() + _SEARCH_SECONDS
+    for dtype in (torch.float32, torch.int64):
+        for shape in shapes_to_try(module):
+            if time.monotonic() > end:
+                return None
+            try:
+                with torch.no_grad():
+                    module(**{name: torch.zeros(shape, dtype=dtype)})
+            except Exception:  # noqa: BLE001  (what a module raises for a shape that it does not take)
+                continue
+            return {"name": name, "shape": list(shape), "dtype": str(dtype).removeprefix("torch.")}
+    return None
+
+
+def dump(path: str, folder: Path, find: bool = False) -> dict[str, Any]:
+    """Everything that the converter needs of a file.
+
+    Args:
+        find: the shape of its input, too.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -211,8 +259,10 @@ def dump(path: str, folder: Path) -> dict[str, Any]:
         for a in module.forward.schema.arguments[1:]
     ]
     writer.file.close()
+    found = find_shape(module, module.forward.schema.arguments[1:]) if find else None
     objects = sorted(writer.objects.values(), key=lambda o: o["object"])
-    return {"block": block, "root": root, "objects": objects, "arguments": arguments, "torch": torch.__version__}
+    return {"block": block, "root": root, "objects": objects, "arguments": arguments, "found": found,
+            "torch": torch.__version__}  # fmt: skip
 
 
 def main() -> int:
@@ -225,7 +275,7 @@ def main() -> int:
         sys.stderr.write(f"torch: {e}\n")
         return 3
     try:
-        found = dump(sys.argv[1], folder)
+        found = dump(sys.argv[1], folder, "find" in sys.argv[3:])
     except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
         sys.stderr.write(f"{type(e).__name__}: {e}\n")
         return 1

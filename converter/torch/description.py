@@ -12,7 +12,7 @@ from minnow.converter.torch.reader import open_program
 
 def describe(path: Path) -> Description:
     """Raises FormatError for what is no PyTorch program."""
-    program = open_program(path)
+    program = open_program(path, find=False)
     operators = Counter(node.target for node in program.block.all_nodes())
     names = program.outputs or []
     outputs = [Port(name or f"output_{i}", "?", None) for i, name in enumerate(names or [None])]

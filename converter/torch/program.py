@@ -125,6 +125,7 @@ class Program:
         mutated: parameters whose tensor the program changes, and the name of what it is afterwards: a state.
         ranges: least and largest value of symbolic extents.
         source: "torchscript" or "torch_export".
+        notices: what the user should know.
         operators: how many nodes there are of each operator.
     """
 
@@ -136,3 +137,4 @@ class Program:
     mutated: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     version: str = ""
+    notices: list[str] = field(default_factory=list)

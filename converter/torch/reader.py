@@ -22,8 +22,11 @@ from minnow.schema.ir.type import Dim, merge
 _NUMBERS = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
 
 
-def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None) -> Program:
+def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, find: bool = True) -> Program:
     """The program in a file.
+
+    Args:
+        inputs, find: as of `read_script`.
 
     Raises:
         FormatError: no PyTorch program, or a damaged one.
@@ -36,7 +39,7 @@ def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None) 
     if kind == "torchscript":
         from minnow.converter.torch.script import read_script
 
-        return read_script(path, inputs or {})
+        return read_script(path, inputs or {}, find)
     raise FormatError(
         "the file holds no PyTorch program",
         where=str(path),
@@ -113,6 +116,7 @@ def _run(
     for parameter in graph.params:
         parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
     model = Model(graph, source=program.source)
+    model.notices += program.notices
     model.inputs = [(v.name, v.type) for v in inputs]
     model.outputs = [(name, value.type) for name, value in named]
     states.finish(model, inputs)

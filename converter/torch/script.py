@@ -22,20 +22,24 @@ _SECONDS = 900
 _NAMES = {"uint8": DType.U8, "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64,
           "float16": DType.F16, "float32": DType.F32, "float64": DType.F64, "bool": DType.BOOL,
           "bfloat16": DType.BF16, "uint16": DType.U16, "uint32": DType.U32, "uint64": DType.U64}  # fmt: skip
+_INDICES = {"aten::embedding": 1, "aten::_cast_Long": 0, "aten::one_hot": 0, "aten::embedding_bag": 1,
+            "aten::index_select": 2, "aten::gather": 2}  # fmt: skip
+"""Operators that take whole numbers, and at which place."""
 _NUMBERS = {"int": int, "float": float, "bool": bool}
 
 
-def read_script(path: Path, inputs: Mapping[str, Sequence[Dim]]) -> Program:
+def read_script(path: Path, inputs: Mapping[str, Sequence[Dim]], find: bool = True) -> Program:
     """Reads a TorchScript file.
 
     Args:
         inputs: shapes of the inputs, as far as they are known.
+        find: where there are none, run the module to see which shape its input may have.
 
     Raises:
         FormatError: PyTorch cannot load it. UsageError: PyTorch is not installed.
     """
     with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
-        document = _load(path, Path(folder))
+        document = _load(path, Path(folder), find=find and not inputs)
         # Mapped: the pages stay when the folder goes.
         tensors = Path(folder) / "tensors.bin"
         data = np.memmap(tensors, np.uint8, "r") if tensors.stat().st_size else np.zeros(0, np.uint8)
@@ -55,9 +59,10 @@ def program_of(
     return _Reader(path, document, data, inputs).program()
 
 
-def _load(path: Path, folder: Path) -> dict[str, Any]:
+def _load(path: Path, folder: Path, find: bool) -> dict[str, Any]:
     """What the child process says of a file."""
     command = [sys.executable, "-m", "minnow.converter.torch.child", str(path.resolve()), str(folder)]
+    command += ["find"] if find else []
     environment = {**os.environ, "PYTORCH_JIT": "1", "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False, env=environment)
@@ -83,6 +88,7 @@ class _Reader:
         self.document = document
         self.data = data
         self.inputs = inputs
+        self.notices: list[str] = []
         self.objects = [Object(o["kind"], {}) for o in document["objects"]]
         for made, given in zip(self.objects, document["objects"], strict=True):
             made.attrs.update((name, self.value(v)) for name, v in given["attrs"].items())
@@ -98,13 +104,18 @@ class _Reader:
             found += leaves
             if not leaves:
                 bound[param] = default
-        return Program(block, found, bound, "torchscript", version=self.document["torch"])
+        return Program(block, found, bound, "torchscript", version=self.document["torch"], notices=self.notices)
 
     def leaves(self, name: str, type: Any, param: str, path: tuple[int | str, ...], default: Any) -> Iterator[Input]:
         """The tensors and numbers in an argument."""
         if type == "tensor":
-            shape = self.inputs.get(name)
-            yield Input(name, param, path, TensorType(DType.F32, None if shape is None else tuple(shape)))
+            shape, dtype = self.inputs.get(name), self.index_type(param) if not path else DType.F32
+            found = self.document.get("found") or {}
+            if shape is None and found.get("name") == name:
+                shape, dtype = found["shape"], _NAMES[found["dtype"]]
+                self.notices.append(f"the shape {'x'.join(map(str, shape))} of '{name}' is one that the module takes;"
+                                    f" `--input {name}=...` says otherwise")  # fmt: skip
+            yield Input(name, param, path, TensorType(dtype, None if shape is None else tuple(shape)))
         elif isinstance(type, str) and type in _NUMBERS:
             yield Input(name, param, path, number=_NUMBERS[type], default=default)
         elif isinstance(type, dict) and "optional" in type:
@@ -129,6 +140,14 @@ class _Reader:
                                  hint=f"say what is in it with `--input {name}.KEY=1x3x...` and so on")  # fmt: skip
         elif type not in ("none", "string", "device", "generator"):
             raise UnsupportedError(f"the argument '{name}' is of the type {type}", where=str(self.path))
+
+    def index_type(self, param: str) -> DType:
+        """The element type of an argument by its use: TorchScript says none."""
+        for node in self.document["block"]["nodes"]:
+            place = _INDICES.get(node["target"].partition(".")[0])
+            if place is not None and len(node["inputs"]) > place and node["inputs"][place] == param:
+                return DType.I64
+        return DType.F32
 
     def keys(self, name: str) -> list[str]:
         """The next parts of names that the caller gives shapes for, inside of an argument."""
