@@ -210,6 +210,15 @@ def shapes_to_try(module: Any) -> Iterator[tuple[int, ...]]:
         yield 1, 1, length
 
 
+def is_batch_of_one(result: Any) -> bool:
+    """The first extent of all tensors in a result is 1, where they have any."""
+    if isinstance(result, dict):
+        return all(map(is_batch_of_one, result.values()))
+    if isinstance(result, (list, tuple)):
+        return all(map(is_batch_of_one, result))
+    return not getattr(result, "ndim", 0) or result.shape[0] == 1
+
+
 def find_shape(module: Any, arguments: list[Any]) -> dict[str, Any] | None:
     """Name, shape and element type of the only tensor among the arguments, as a run takes it; None if none is found."""
     import torch
@@ -224,9 +233,11 @@ def find_shape(module: Any, arguments: list[Any]) -> dict[str, Any] | None:
                 return None
             try:
                 with torch.no_grad():
-                    module(**{name: torch.zeros(shape, dtype=dtype)})
+                    result = module(**{name: torch.zeros(shape, dtype=dtype)})
             except Exception:  # noqa: BLE001  (what a module raises for a shape that it does not take)
                 continue
+            if not is_batch_of_one(result):
+                continue  # a picture of another size is several of the right one
             return {"name": name, "shape": list(shape), "dtype": str(dtype).removeprefix("torch.")}
     return None
 

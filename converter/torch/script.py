@@ -112,7 +112,8 @@ class _Reader:
             shape, dtype = self.inputs.get(name), self.index_type(param) if not path else DType.F32
             found = self.document.get("found") or {}
             if shape is None and found.get("name") == name:
-                shape, dtype = found["shape"], _NAMES[found["dtype"]]
+                shape = found["shape"]
+                dtype = dtype if dtype is DType.I64 else _NAMES[found["dtype"]]
                 self.notices.append(f"the shape {'x'.join(map(str, shape))} of '{name}' is one that the module takes;"
                                     f" `--input {name}=...` says otherwise")  # fmt: skip
             yield Input(name, param, path, TensorType(dtype, None if shape is None else tuple(shape)))
