@@ -19,12 +19,23 @@ from minnow.converter.torch.child import limit
 
 
 class Script:
-    """A TorchScript module."""
+    """A TorchScript module.
 
-    def __init__(self, path: str) -> None:
+    Weights of quantized layers are packed for a set of kernels when they are loaded. QNNPACK's compute exactly what the
+    format says; the others saturate in between.
+    """
+
+    def __init__(self, path: str, other: bool = False) -> None:
         import torch
 
-        self.module = torch.jit.load(path, map_location="cpu").eval()
+        engines = torch.backends.quantized.supported_engines
+        usual = torch.backends.quantized.engine
+        if "qnnpack" in engines and not other:
+            torch.backends.quantized.engine = "qnnpack"
+        try:
+            self.module = torch.jit.load(path, map_location="cpu").eval()
+        finally:
+            torch.backends.quantized.engine = usual
 
     def __call__(self, given: dict[str, Any]) -> Any:
         arguments = self.module.forward.schema.arguments[1:]
@@ -61,7 +72,7 @@ def _number(x: Any) -> Any:
 class Exported:
     """A program of torch.export."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, other: bool = False) -> None:
         import torch
 
         program = torch.export.load(path)
@@ -119,8 +130,15 @@ def main() -> int:
         answers.write(json.dumps(what) + "\n")
         answers.flush()
 
+    models: dict[bool, Any] = {}
+
+    def model(other: bool) -> Any:
+        if other not in models:
+            models[other] = make(path, other)
+        return models[other]
+
     try:
-        model = make(path)
+        model(False)
     except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
         answer({"error": f"{type(e).__name__}: {e}"})
         return 1
@@ -129,7 +147,7 @@ def main() -> int:
         asked = json.loads(line)
         try:
             if asked.get("reset"):
-                model = make(path)
+                models.clear()
                 answer({})
                 continue
             with np.load(asked["in"]) as file:
@@ -137,7 +155,7 @@ def main() -> int:
             for name in asked["bfloat16"]:
                 given[name] = given[name].bfloat16()
             with torch.no_grad(), torch.backends.mkldnn.flags(enabled=not asked["other"]):
-                results = _flat(model({**given, **asked["numbers"]}))
+                results = _flat(model(asked["other"])({**given, **asked["numbers"]}))
             np.savez(asked["out"], **{str(i): _array(x) for i, x in enumerate(results)})
             answer({"count": len(results)})
         except Exception as e:  # noqa: BLE001
