@@ -102,6 +102,7 @@ class _Reader:
         version = document["schema_version"]["major"]
         if version != _MAJOR:
             raise UnsupportedError(f"the archive is of version {version}, not {_MAJOR}", where=str(archive.path))
+        _check_formulas(document, str(archive.path))
         self.module = document["graph_module"]
         self.payloads = {
             kind: archive.json(f"data/{kind}/model_{kind}_config.json")["config"]
@@ -230,6 +231,27 @@ class _Reader:
         metadata = node.get("metadata") or {}
         return Node(target, args, kwargs, outputs, f"torch:{_scope(metadata)}{node.get('name') or _first(outputs)}",
                     blocks, declared)  # fmt: skip
+
+
+_FORMULA = re.compile(
+    r"(?:'\w*'|[A-Z][A-Za-z]*(?![\w.])|[a-z]{1,3}\d+(?![\w.])|(?:positive|integer|nonnegative|real|precision)(?==)"
+    r"|\d+(?:\.\d*)?|[\s(),=+*/<>&|~-])*"
+)
+"""Numbers, symbols, and sympy's classes of operations, without access to attributes."""
+
+
+def _check_formulas(document: Mapping[str, Any], where: str) -> None:
+    """Raises FormatError for a formula of extents that is more than that: PyTorch evaluates them as Python code."""
+    todo: list[Any] = [document]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, dict):
+            text = x.get("expr_str", "")
+            if not _FORMULA.fullmatch(str(text)):
+                raise FormatError("the archive has a formula of extents that is none", where=where, why=str(text)[:200])
+            todo += x.values()
+        elif isinstance(x, list):
+            todo += x
 
 
 def _target(target: str) -> str:

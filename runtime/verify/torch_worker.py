@@ -69,12 +69,28 @@ def _number(x: Any) -> Any:
     return x.item() if hasattr(x, "item") else x
 
 
+def forbid_pickles() -> None:
+    """Makes PyTorch refuse what it would unpickle of an archive, tensors apart: pickles can run code."""
+    import pickle
+
+    import torch
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("the archive holds a pickle")
+
+    load = torch.load
+    torch.load = lambda *args, **keywords: load(*args, **{**keywords, "weights_only": True})
+    torch._C._pickle_load_obj = refuse
+    pickle.loads = refuse
+
+
 class Exported:
     """A program of torch.export."""
 
     def __init__(self, path: str, other: bool = False) -> None:
         import torch
 
+        forbid_pickles()
         program = torch.export.load(path)
         self.module = program.module()
         specs = program.graph_signature.input_specs
