@@ -234,7 +234,7 @@ class _Reader:
 
 
 _FORMULA = re.compile(
-    r"(?:'\w*'|[A-Z][A-Za-z]*(?![\w.])|[a-z]{1,3}\d+(?![\w.])|(?:positive|integer|nonnegative|real|precision)(?==)"
+    r"(?:'[\w.+-]*'|[A-Z][A-Za-z]*(?![\w.])|[a-z]{1,3}\d+(?![\w.])|(?:positive|integer|nonnegative|real|precision)(?==)"
     r"|\d+(?:\.\d*)?|[\s(),=+*/<>&|~-])*"
 )
 """Numbers, symbols, and sympy's classes of operations, without access to attributes."""
