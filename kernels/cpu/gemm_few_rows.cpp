@@ -45,6 +45,8 @@ void row_times_matrix(const float* a, int64_t k, const float* b, int64_t ldb, in
   }
 }
 
+constexpr int64_t kAhead = 1024;  // floats: the next page, which the processor does not ask for by itself
+
 // c[j] = the product of a[0..k) and row j of B, for j in [0, n).
 void row_times_rows(const float* a, int64_t k, const float* b, int64_t ldb, int64_t n, float* c) {
   const D d;
@@ -54,6 +56,7 @@ void row_times_rows(const float* a, int64_t k, const float* b, int64_t ldb, int6
     V s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
     int64_t i = 0;
     for (; i + 4 * lanes <= k; i += 4 * lanes) {
+      for (int64_t at = 0; at < 4 * lanes; at += 16) __builtin_prefetch(p + i + at + kAhead, 0, 3);
       s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, p + i), s0);
       s1 = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, p + i + lanes), s1);
       s2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * lanes), hn::LoadU(d, p + i + 2 * lanes), s2);

@@ -15,6 +15,11 @@ using LongLong = long long;
 
 constexpr size_t kResidual = 3;
 
+// For one row, weights of so many bytes are read as the file has them: to pack them costs more than reading them from
+// large pages saves in hundreds of runs. Fewer are packed in no time; for more, large pages are worth it.
+constexpr int64_t kLeastStored = 256 << 10, kMostStored = 8 << 20;
+constexpr int64_t kLongRow = 128;
+
 Status infer_linear(InferContext& c) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "the input and the weights are needed");
   const Shape &x = c.shape(0), &w = c.shape(1);
@@ -80,24 +85,25 @@ class Linear final : public Kernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     s_ = product_shape(node);
-    Activation activation;
-    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation));
-    gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation, std::max(1, node.threads), node.precision);
+    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation_));
+    gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation_, std::max(1, node.threads), node.precision);
     const Tensor* w = node.constant[1];
     low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
+    const int64_t bytes = 4 * s_.n * s_.k;
+    stored_ = w != nullptr && !low_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored && bytes <= kMostStored;
     if (low_) {
-      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation, std::max(1, node.threads), node.precision);
+      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation_, std::max(1, node.threads), node.precision);
       low_weights_.make(node, {1}, low_gemm_.packing(true), 4 * low_gemm_.packed_floats(), [&](void* to) {
         low_gemm_.pack_b(w->as<float>(), s_.k, true, static_cast<float*>(to), node.pool);
       });
-    } else if (w == nullptr) {
+    } else if (w == nullptr || stored_) {
       weights_.clear();
     } else {
       weights_.make(node, {1}, "gemm_t", 4 * packed_floats(), [&](void* to) {
         gemm_pack_b(w->as<float>(), s_.k, true, s_.k, s_.n, static_cast<float*>(to), node.pool);
       });
     }
-    packed_ = w != nullptr;
+    packed_ = w != nullptr && !stored_;
     constant_bias_ = node.constant.size() > 2 && node.constant[2] != nullptr;
     if (constant_bias_) {
       bias_.make(node, {2}, "padded", 4 * bias_floats(),
@@ -118,7 +124,7 @@ class Linear final : public Kernel {
                      s_.n,
                      context.workspace,
                      context.pool};
-    if (!packed_) {
+    if (!packed_ && !stored_) {
       gemm_pack_b(context.in[1]->as<float>(), s_.k, true, s_.k, s_.n, space, context.pool);
       call.packed_b = space;
       space += packed_floats();
@@ -130,11 +136,12 @@ class Linear final : public Kernel {
       call.bias = space;
     }
     if (context.in.size() > kResidual) call.start = context.in[kResidual]->as<float>();
+    if (stored_) return run_stored(call, context.in[1]->as<float>());
     low_ ? low_gemm_.run(call) : gemm_.run(call);
   }
 
   bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
-  std::string scheme() const override { return low_ ? low_gemm_.scheme() : "gemm_packed"; }
+  std::string scheme() const override { return low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:
@@ -148,11 +155,23 @@ class Linear final : public Kernel {
     std::fill(to + s_.n, to + bias_floats(), 0.0f);
   }
 
+  void run_stored(const GemmCall& call, const float* weights) const {
+    gemm_few_rows(call.a, s_.k, weights, s_.k, true, 1, s_.n, s_.k, call.c, s_.n, call.pool);
+    for (int64_t i = 0; i < s_.n; ++i) {
+      float sum = call.c[i];
+      if (call.bias != nullptr) sum += call.bias[i];
+      if (call.start != nullptr) sum += call.start[i];
+      call.c[i] = sum < activation_.low ? activation_.low : sum > activation_.high ? activation_.high : sum;
+    }
+    if (!activation_.is_clamp()) activate(activation_, call.c, s_.n);
+  }
+
   MatMulShape s_;
+  Activation activation_;
   Gemm gemm_;
   Bf16Gemm low_gemm_;
   Packed weights_, low_weights_, bias_;  // by the number of rows one or the other form of the weights is needed
-  bool packed_ = false, low_ = false, constant_bias_ = false;
+  bool packed_ = false, stored_ = false, low_ = false, constant_bias_ = false;
 };
 
 std::unique_ptr<Kernel> create_linear(const NodeContext& node) {
