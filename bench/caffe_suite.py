@@ -4,7 +4,7 @@
 
 BACKEND is minnow, opencv or mnn; PYTHON has to have it. FOLDER is what `python -m tests.caffe_suite.generate FOLDER`
 has made. Cases run in a process apart, which they may end. One passes as in tests/caffe_suite: every output within 1e-4
-of the largest number expected; of detections, in whatever order they are given.
+of the largest number expected; of detections, in whatever order they are given. Integers count as floats, and extents of 1 do not count.
 """
 
 from __future__ import annotations
@@ -103,6 +103,19 @@ BACKENDS = {f.__name__: f for f in (minnow, opencv, mnn)}
 # ---- cases ----------------------------------------------------------------------------------------------------------
 
 
+def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its extents of 1, in which runtimes whose tensors have four axes differ."""
+    return tuple(d for d in shape if d != 1)
+
+
+def _rows(found: Any) -> Any:
+    """Rows of 7 numbers; of 6 where a runtime leaves the number of the image out."""
+    if found.shape[-1] != 6:
+        return found.reshape(-1, 7)
+    flat = found.reshape(-1, 6)
+    return np.concatenate([np.zeros((len(flat), 1), np.float32), flat], 1)
+
+
 def attempt(backend: str, path: Path, entry: Mapping[str, Any]) -> Outcome:
     """(outcome, what was said) of one case."""
     arrays = np.load(path.with_suffix(".npz"))
@@ -114,11 +127,11 @@ def attempt(backend: str, path: Path, entry: Mapping[str, Any]) -> Outcome:
         for name, want in wanted.items():
             if name not in got:
                 return "wrong", f"there is no output {name}, only {', '.join(got)}"
-            found = np.asarray(got[name])
+            found = np.asarray(got[name]).astype(np.float32)
             if entry["rows"]:
-                if found.size % 7:
-                    return "wrong", f"shape {found.shape}"
-                found, want = arranged(found.reshape(-1, 7)), arranged(want)
+                found, want = arranged(_rows(found)), arranged(want)
+            elif _significant(found.shape) == _significant(want.shape):
+                found = found.reshape(want.shape)
             if text := difference(found, want, entry["tolerance"]):
                 return "wrong", f"{name}: {text}"
     except RefusedError as e:
