@@ -4,7 +4,8 @@
 
 BACKEND is minnow, opencv or mnn; PYTHON has to have it. FOLDER is what `python -m tests.caffe_suite.generate FOLDER`
 has made. Cases run in a process apart, which they may end. One passes as in tests/caffe_suite: every output within 1e-4
-of the largest number expected; of detections, in whatever order they are given. Integers count as floats, and extents of 1 do not count.
+of the largest number expected; of detections, in whatever order they are given. Integers count as floats, and extents
+of 1 do not count.
 """
 
 from __future__ import annotations

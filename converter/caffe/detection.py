@@ -128,11 +128,11 @@ def _chosen(b: Builder, boxes: Value, scores: Value, labels: list[int], n: int, 
     names = b.Gather(b.const(np.array(labels, np.float32)), b.Div(inside, np.array(k)))
     single = [b.Cast(image, to=DType.F32), names, b.GatherND(kept, found)]
     corners = b.GatherND(b.Reshape(top, np.array([-1, every, 4])), found)
-    return _or_none(b, b.Concat(*(b.Unsqueeze(v, axes=(1,)) for v in single), corners, axis=1), scores)
+    return rows_or_none(b, b.Concat(*(b.Unsqueeze(v, axes=(1,)) for v in single), corners, axis=1), scores)
 
 
-def _or_none(b: Builder, rows: Value, scores: Value) -> Any:
-    """Rows [R, 7] as [1, 1, R, 7]; for none, one of -1 per image."""
+def rows_or_none(b: Builder, rows: Value, scores: Value) -> Any:
+    """Rows [R, 7] as [1, 1, R, 7]; for none, one of -1 per image, which are the first axis of `scores`."""
     images = b.Shape(scores, start=0, end=1)
     order = b.Unsqueeze(
         b.Cast(b.Range(np.array(0), b.Squeeze(images, axes=(0,)), np.array(1)), to=DType.F32), axes=(1,)

@@ -41,15 +41,21 @@ frontend.refuse(
     hint="end the net before it: `--outputs`",
 )  # fmt: skip
 frontend.refuse(
-    "Resize",
+    "Resize", "MatMul", "L2Norm", "L2Normalize", "L2Normalization", "Normalization", "ChannelScale", "Padding",
+    "Region",
     why="forks compute different things under this name",
-    hint="Interp and Upsample are converted",
-)
+    hint="end the net before it: `--outputs`; Interp, Upsample, InnerProduct and Normalize are converted",
+)  # fmt: skip
 
 
 @frontend.op("ReLU6")
 def _(b, x):
     return b.Clip(x, min=0.0, max=6.0)
+
+
+@frontend.op("HardSigmoid", param="hard_sigmoid_param")
+def _(b, x, *, alpha=0.2, beta=0.5):
+    return b.HardSigmoid(x, alpha=alpha, beta=beta)
 
 
 @frontend.op("HSigmoid")

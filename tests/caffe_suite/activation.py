@@ -38,6 +38,13 @@ unary("clip", "Clip", "min: -1 max: 2", lambda x: x.clip(-1, 2))
 unary("swish", "Swish", "", lambda x: F.silu(x))
 unary("swish_beta", "Swish", "beta: 0.7", lambda x: x * torch.sigmoid(0.7 * x))
 unary("mish", "Mish", "", lambda x: F.mish(x))
+unary("hard_sigmoid", "HardSigmoid", "", lambda x: (0.2 * x + 0.5).clip(0, 1))
+unary(
+    "hard_sigmoid_stated",
+    "HardSigmoid",
+    "hard_sigmoid_param { alpha: 0.3 beta: 0.4 }",
+    lambda x: (0.3 * x + 0.4).clip(0, 1),
+)
 unary("silu", "SiLU", "", lambda x: F.silu(x))
 unary("hswish", "HSwish", "", lambda x: F.hardswish(x))
 unary("hsigmoid", "HSigmoid", "", lambda x: F.hardsigmoid(x))

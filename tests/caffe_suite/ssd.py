@@ -227,6 +227,26 @@ judged("keep_all", found(), keep_top_k="-1")
 judged("keep_6", found(keep=6), keep_top_k="6")
 judged("nms_0", found(overlap=0.0, n=30), n=30, nms_param="{ nms_threshold: 0.0 top_k: 400 }")
 judged("nms_default", found(overlap=0.3, n=30), n=30, nms_param="{ top_k: 100 }")
+
+
+def refined(x: Any, y: Any, z: Any, w: Any, v: Any) -> Any:
+    """RefineDet's: a first guess moves the prior boxes; where it sees no object there is none."""
+    prior, spread, at = z[0, 0].reshape(12, 4), z[0, 1].reshape(12, 4), v.reshape(12, 4)
+    extent = prior[:, 2:] - prior[:, :2]
+    center = (prior[:, :2] + prior[:, 2:]) / 2 + at[:, :2] * spread[:, :2] * extent
+    half = (at[:, 2:] * spread[:, 2:]).exp() * extent / 2
+    moved = torch.stack([torch.cat([center - half, center + half], 1).flatten(), z[0, 1]])[None]
+    sure = (w.reshape(12, 2)[:, 1:] >= 0.4).float()
+    return found()(x, (y.reshape(12, 3) * sure).reshape(1, -1), moved)
+
+
+GUESS = (scores(1, 12, 2), f32(1, 48, low=-0.3, high=0.3))
+case(
+    "detection_refined",
+    *(f32(1, 48, low=-0.3, high=0.3), scores(1, 12, 3), priors(12), *GUESS),
+    layer("DetectionOutput", f"num_classes: 3 {with_()} objectness_score: 0.4", at="x y z w v"),
+    rows=True,
+)(refined)
 case(
     "detection_nothing_found",
     f32(2, 48),

@@ -21,7 +21,8 @@ PARAMETERS = {
     "Normalize": "norm", "PriorBox": "prior_box", "DetectionOutput": "detection_output", "BN": "bn",
     "ROIPooling": "roi_pooling", "ROIAlign": "roi_align", "PSROIPooling": "psroi_pooling", "RNN": "recurrent",
     "LSTM": "recurrent", "Lstm": "lstm", "ShuffleChannel": "shuffle_channel", "Convolution3D": "convolution3d",
-    "Pooling3D": "pooling3d", "ReLU6": "relu6", "YoloDetectionOutput": "detection_output",
+    "Pooling3D": "pooling3d", "ReLU6": "relu6", "YoloDetectionOutput": "yolo_detection_output",
+    "Yolov3DetectionOutput": "yolov3_detection_output",
     "Upsample": "upsample", "ParameterizedReLU": "prelu", "MatMul": "matmul",
 }  # fmt: skip
 """What the parameter message is called where it is not called as the type; without its ending."""
