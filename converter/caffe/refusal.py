@@ -14,11 +14,6 @@ frontend.drop(
 frontend.source("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData")
 
 frontend.refuse(
-    "Python",
-    why="its code is a Python class outside of the file",
-    hint="replace it by layers, or end the net before it: `--outputs`",
-)
-frontend.refuse(
     "Filter",
     why="how many images it gives depends on their content",
     hint="end the net before it: `--outputs`",

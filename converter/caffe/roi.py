@@ -172,8 +172,8 @@ def _(b, *xs, node: Layer, module="", layer="", param_str=""):
     """The one class that deployed nets are known to hold: py-faster-rcnn's proposals, with its settings for a test."""
     if (module, layer) != ("rpn.proposal_layer", "ProposalLayer") or len(xs) != 3:
         raise UnsupportedError(
-            f"the Python layer {module}.{layer}",
-            why="its code is a Python class outside of the file",
+            "Python",
+            why=f"its code is the class {module}.{layer} outside of the file",
             hint="replace it by layers, or end the net before it: `--outputs`",
         )
     settings = dict(re.findall(r"['\"](\w+)['\"]\s*:\s*(\[[^\]]*\]|\([^)]*\)|[\d.]+)", param_str))
