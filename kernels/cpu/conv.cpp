@@ -106,6 +106,18 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   return best;
 }
 
+// What takes no longer than threads need to agree is not divided, nor cut into parts for it. Reading a weight takes as
+// long as some multiplications.
+bool worth_dividing(const ConvShape& s) {
+  constexpr int64_t kLeastMacs = 200000, kMacsPerWeight = 8;
+  return s.macs() + kMacsPerWeight * s.oc * s.icg() * s.kh * s.kw >= kLeastMacs;
+}
+
+ThreadPool& caller_alone() {
+  static ThreadPool pool(1);
+  return pool;
+}
+
 // The input with a factor for each channel of input 0, which the planner gives to pointwise convolutions of one image.
 constexpr size_t kGate = 4;
 
@@ -115,7 +127,8 @@ class ConvPacked final : public Kernel {
     ConvShape s;
     MINNOW_RETURN_IF_ERROR(
         read_conv_shape(node.attrs, node.in[0]->shape, node.in[1]->shape, node.out[0]->shape, true, &s));
-    s.threads = std::max(1, node.threads);
+    divided_ = node.threads > 1 && worth_dividing(s);
+    s.threads = divided_ ? node.threads : 1;
     s.precision = node.precision;
     s.plain_input = node.in[0]->layout == Layout::kPlain;
     macs_ = s.macs();
@@ -142,8 +155,13 @@ class ConvPacked final : public Kernel {
 
   void run(const RunContext& context) override {
     char* space = static_cast<char*>(context.workspace) + own_bytes_;
-    ConvCall call = {context.in[0]->as<float>(),  weights_.data(),   nullptr,     nullptr,
-                     context.out[0]->as<float>(), context.workspace, context.pool};
+    ConvCall call = {context.in[0]->as<float>(),
+                     weights_.data(),
+                     nullptr,
+                     nullptr,
+                     context.out[0]->as<float>(),
+                     context.workspace,
+                     divided_ ? context.pool : &caller_alone()};
     if (weights_.empty()) {
       float* packed = reinterpret_cast<float*>(space);
       scheme_->pack(context.in[1]->as<float>(), packed, context.pool);
@@ -191,7 +209,7 @@ class ConvPacked final : public Kernel {
   std::unique_ptr<ConvScheme> scheme_;
   std::string considered_;
   Packed weights_, bias_;
-  bool constant_bias_ = false, gated_ = false;
+  bool constant_bias_ = false, gated_ = false, divided_ = false;
   int64_t in_channels_ = 0, macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
 };
 

@@ -198,7 +198,6 @@ DepthwiseFunction group_function(int pixels) { return HWY_DYNAMIC_DISPATCH(pick_
 namespace {
 
 constexpr int64_t kBandBytes = 256 << 10, kLineBytes = 16 << 10;
-constexpr int64_t kSerialMacs = 10000;
 // Where fewer of the windows than this lie inside the input, the input is copied with its padding.
 constexpr double kPaddedShare = 0.8;
 constexpr int64_t kMostLanes = 16;
@@ -256,7 +255,7 @@ class ConvDepthwise final : public DepthwiseScheme {
 
   void run(const ConvCall& call) const override {
     const int64_t items = s_.n * blocks_ * bands_;
-    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
+    call.pool->parallel_for(items, 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t plane = by_rows_ ? i % blocks_ : i / bands_, block = plane % blocks_;
         const int64_t band = by_rows_ ? i / blocks_ : i % bands_;

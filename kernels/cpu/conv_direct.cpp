@@ -18,7 +18,6 @@ namespace {
 constexpr int64_t kBandBytes = 256 << 10, kLargeBandBytes = 1 << 20, kLargeWeightBytes = 512 << 10;
 constexpr double kHalfTime = 0.64;  // that a product in f16 takes, of one in f32
 constexpr int64_t kSome = 128, kMaxLanes = 16;
-constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 class ConvDirect final : public ConvScheme {
  public:
@@ -71,7 +70,7 @@ class ConvDirect final : public ConvScheme {
     if (copies_)  // no worker holds a band yet
       for (int i = 0; i < s_.threads; ++i) *held_band(workspace + i * worker_floats()) = -1;
     const int64_t items = s_.n * s_.group * bands_ * plan_.groups();
-    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
+    call.pool->parallel_for(items, 1, [&](int64_t begin, int64_t end, int worker) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / plan_.groups() / bands_;
         const int64_t band = i / plan_.groups() % bands_;

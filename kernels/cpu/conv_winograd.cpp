@@ -231,7 +231,7 @@ class ConvWinograd final : public ConvScheme {
     const int64_t fit = std::max<int64_t>(1, kInputBytes / (4 * points_ * in_blocks_ * pack_));
     chunks_ = std::max<int64_t>(1, ceil_div(tiles_, std::max<int64_t>(fit, tile_pixels(2))));
     if (s_.threads > 1 && 4 * packed_floats() <= kSharedBytes)
-      chunks_ = std::max(chunks_, std::min<int64_t>(2 * s_.threads, tiles_ / tile_pixels(2)));
+      chunks_ = std::max(chunks_, std::min<int64_t>(2 * s_.threads, 2 * tiles_ / tile_pixels(2)));
     if (chunks_ > 1) chunks_ = round_up(chunks_, s_.threads);
     chunk_ = std::max<int64_t>(1, ceil_div(tiles_, chunks_));
     chunks_ = ceil_div(tiles_, chunk_);
