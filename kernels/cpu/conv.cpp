@@ -106,11 +106,13 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   return best;
 }
 
-// What takes no longer than threads need to agree is not divided, nor cut into parts for it. Reading a weight takes as
-// long as some multiplications.
+// What takes no longer than threads need to agree is not divided, nor cut into parts for it. Channels fill whole
+// blocks; those of a depthwise convolution wait for loads, and count twice. Reading a weight takes as long as some
+// multiplications.
 bool worth_dividing(const ConvShape& s) {
   constexpr int64_t kLeastMacs = 200000, kMacsPerWeight = 8;
-  return s.macs() + kMacsPerWeight * s.oc * s.icg() * s.kh * s.kw >= kLeastMacs;
+  const int64_t channels = s.icg() == 1 ? 2 * s.oc : round_up(s.oc, pack_width());
+  return (s.n * s.oh * s.ow + kMacsPerWeight) * channels * s.icg() * s.kh * s.kw >= kLeastMacs;
 }
 
 ThreadPool& caller_alone() {
