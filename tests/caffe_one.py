@@ -10,7 +10,6 @@ import numpy as np
 
 import minnow
 from minnow.converter import read
-from minnow.converter.caffe.message import NetWeights
 from minnow.optimizer import optimize
 from minnow.schema.mnn import encode
 
@@ -18,15 +17,28 @@ Array = np.ndarray[Any, Any]
 Blobs = Mapping[str, Sequence[Array]]
 
 
+def varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+
+def field(number: int, content: bytes | str | int) -> bytes:
+    """A field of a binary message."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def blob(array: Array) -> bytes:
+    """The fields of a blob with these numbers."""
+    shape = b"".join(map(varint, np.shape(array)))
+    return field(5, np.asarray(array, "<f4").tobytes()) + field(7, field(1, shape))
+
+
 def weights(blobs: Blobs) -> bytes:
     """A .caffemodel with these numbers, by layer."""
-    net = NetWeights(name="net")
-    for name, arrays in blobs.items():
-        layer = net.layer.add(name=name)
-        for array in arrays:
-            blob = layer.blobs.add(data=np.asarray(array, "<f4").tobytes())
-            blob.shape.dim.extend(np.shape(array))
-    return bytes(net.SerializeToString())
+    layers = (field(1, name) + b"".join(field(7, blob(a)) for a in arrays) for name, arrays in blobs.items())
+    return field(1, "net") + b"".join(field(100, layer) for layer in layers)
 
 
 def definition(inputs: Mapping[str, Sequence[int]], layers: str) -> str:

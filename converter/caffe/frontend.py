@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Call, Description, Frontend
+from minnow.converter.caffe.wire import varint
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Model, Value
 
@@ -114,13 +115,20 @@ _OLD_LAYER = b"\x0a\x12\x1a\x22\x28\x32"
 
 def is_net(head: bytes) -> bool:
     """Whether bytes are the beginning of a binary net: its name at most once, its inputs, and then a layer."""
+    try:
+        return _begins_a_net(head)
+    except ValueError:  # it ends within a field
+        return False
+
+
+def _begins_a_net(head: bytes) -> bool:
     at, named = 0, False
     while at < len(head):
-        key, at = _varint(head, at)
+        key, at = varint(head, at)
         number, kind = key >> 3, key & 7
         if kind not in _FIELDS.get(number, ()):
             return False
-        size, at = _varint(head, at)
+        size, at = varint(head, at)
         if kind == 0:
             continue
         if at >= len(head):
@@ -141,23 +149,12 @@ def is_net(head: bytes) -> bool:
 
 def _is_old_layer(content: bytes) -> bool:
     """Whether this begins with a layer of Caffe's first form: a message that begins with a name or the like in text."""
-    _, at = _varint(content, 1)
+    _, at = varint(content, 1)
     inner = content[at:]
     if not inner or inner[0] not in b"\x0a\x12":
         return False
-    size, at = _varint(inner, 1)
+    size, at = varint(inner, 1)
     return 0 < size < 1024 and all(0x20 <= c < 0x7F for c in inner[at : at + size])
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        value |= (data[at] & 0x7F) << shift
-        at += 1
-        if data[at - 1] < 0x80:
-            return value, at
-        shift += 7
-    return 0, len(data)
 
 
 def _read(path: Path, **options: Any) -> Model:

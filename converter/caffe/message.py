@@ -8,6 +8,4 @@ from minnow.converter.message import load
 _class = load(FILES, "minnow.caffe")
 NetParameter = _class("NetParameter")
 LayerParameter = _class("LayerParameter")
-NetWeights = _class("NetWeights")
-BlobProto = _class("BlobProto")
 LooseBlob = _class("LooseBlob")

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.caffe.message import NetParameter, NetWeights
+import numpy as np
+
+from minnow.converter.caffe.message import NetParameter
 from minnow.converter.caffe.net import without_label_copies
 from minnow.converter.caffe.text import decoded, parse_text, unknown_parameters
 from minnow.converter.caffe.upgrade import upgraded
@@ -37,7 +39,7 @@ class Source:
     files: list[Path]
     net: Any
     layers: list[Any]
-    blobs: dict[str, list[Any]]
+    blobs: dict[str, list[memoryview]]
     weights: Path | None
     form: int
     strange: Mapping[str, set[tuple[str, str]]]
@@ -61,19 +63,20 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
         kind = "definitions" if is_text(data) else "weights"
         raise UsageError(f"both files are {kind} of a net", where=f"{path}, {partner}", hint=_HINT)
     files = [path, *([partner] if partner is not None else [])]
-    pair: list[tuple[Path | None, bytes | None]] = [(path, data), (partner, other)]
+    pair: list[tuple[Path | None, Any]] = [(path, data), (partner, other)]
     text, binary = pair if is_text(data) else pair[::-1]
     strange: Mapping[str, set[tuple[str, str]]] = {}
     if text[0] is not None:
-        strange = unknown_parameters(decoded(text[1] or b""))
-        net = parse_text(text[1] or b"", str(text[0]))
+        content = decoded(bytes(text[1]))
+        strange = unknown_parameters(content)
+        net = parse_text(content, str(text[0]))
     else:
-        net = _message(NetParameter, binary[1], str(binary[0]), "definition")
+        net = _definition(binary[1], str(binary[0]))
         if not any(layer.type for layer in net.layer) and not net.layers:
             raise FormatError("the file holds no net", where=str(binary[0]), hint=_HINT)
-    blobs = {}
+    blobs: dict[str, list[memoryview]] = {}
     if binary[0] is not None:
-        blobs = blobs_by_layer(_message(NetWeights, binary[1], str(binary[0]), "weights"))
+        blobs = _blobs(binary[1], str(binary[0]))
     where = str(text[0] or binary[0])
     form = 2 if net.layer else 0 if any(old.HasField("layer") for old in net.layers) else 1
     layers = upgraded(net)
@@ -84,19 +87,26 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
     return Source(where, files, net, without_label_copies(kept), blobs, binary[0], form, strange)
 
 
-def is_text(data: bytes) -> bool:
+def is_text(data: Any) -> bool:
     """Whether a file is a definition as text: binary ones hold bytes that no text does."""
-    return not any(c < 9 or 14 <= c < 32 for c in data[:1024])
+    return not any(c < 9 or 14 <= c < 32 for c in bytes(data[:1024]))
 
 
-def _message(kind: Any, data: bytes | None, where: str, what: str) -> Any:
+def _definition(data: Any, where: str) -> Any:
     try:
-        message = kind.FromString(data or b"")
+        message = NetParameter.FromString(bytes(data))
         _decode(message)
     except Exception as e:  # noqa: BLE001  (protobuf's parsers raise classes of their own, other ones in each version)
         why = str(e)[:200]
-        raise FormatError(f"not the {what} of a net, or damaged", where=where, why=why, hint=_HINT) from None
+        raise FormatError("not the definition of a net, or damaged", where=where, why=why, hint=_HINT) from None
     return message
+
+
+def _blobs(data: Any, where: str) -> dict[str, list[memoryview]]:
+    try:
+        return blobs_by_layer(memoryview(data))
+    except ValueError as e:
+        raise FormatError("not the weights of a net, or damaged", where=where, why=str(e), hint=_HINT) from None
 
 
 def _decode(message: Any) -> None:
@@ -110,9 +120,10 @@ def _decode(message: Any) -> None:
                     raise ValueError(f"{field.name} is {bytes(inner[:40])!r}, which is no text")
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path) -> Any:
+    """The content of a file, mapped."""
     try:
-        return path.read_bytes()
+        return np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
     except OSError as e:
         raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
 

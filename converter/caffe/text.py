@@ -27,13 +27,12 @@ _NO_MATTER = frozenset(
 )
 
 
-def parse_text(data: bytes, where: str) -> Any:
+def parse_text(text: str, where: str) -> Any:
     """The net in a text.
 
     Raises:
         FormatError: it is none, with the line. UnsupportedError: a word is none of a parameter's choices.
     """
-    text = decoded(data)
     if _OLD_LAYER.search(text):
         text = _WORD.sub(r'type_name: "\1"', text)
     try:

@@ -98,7 +98,7 @@ def test_ops_lists_the_layers(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(notes) >= 60
     assert notes["Convolution"] == ""
     assert notes["Accuracy"].startswith("left out")
-    assert notes["Python"].startswith("not converted")
+    assert notes["Filter"].startswith("not converted")
     assert notes["Input"] == notes["Data"] == "an input of the model"
 
 
