@@ -19,7 +19,7 @@ def converted(t: Translator, x: Tensor, dtype: DType, copy: bool) -> Tensor:
     """x in another type: itself where it has that type, or a copy."""
     if x.type.dtype is dtype and not copy:
         return x
-    return Tensor(as_value(t.builder, t.value(x), dtype))
+    return Tensor(t.folded(lambda: as_value(t.builder, t.value(x), dtype)))
 
 
 @torch.op("aten::to", "aten::to.dtype", plain=True)
