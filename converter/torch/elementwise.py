@@ -137,9 +137,19 @@ def _(b, self, tensor1, tensor2, value=1):
 @torch.op("aten::lerp")
 def _(b, self, end, weight):
     x, y, w = operands(b, self, end, weight)
-    if isinstance(weight, (int, float)) and weight >= 0.5:  # exact where the weight is 1
-        return b.Sub(y, b.Mul(b.Sub(y, x), as_value(b, 1 - weight, x.type.dtype)))
-    return b.Add(x, b.Mul(b.Sub(y, x), w))
+    if isinstance(weight, (int, float)):
+        return _from_end(b, x, y, w) if weight >= 0.5 else b.Add(x, b.Mul(b.Sub(y, x), w))
+    return between(b, x, y, w)
+
+
+def between(b: Builder, x: Value, y: Value, w: Value) -> Value:
+    """x + w * (y - x), counted from the nearer end: exact where w is 0 or 1."""
+    made: Value = b.Where(b.Less(w, 0.5), b.Add(x, b.Mul(b.Sub(y, x), w)), _from_end(b, x, y, w))
+    return made
+
+
+def _from_end(b: Builder, x: Value, y: Value, w: Value) -> Any:
+    return b.Sub(y, b.Mul(b.Sub(y, x), b.Add(b.Neg(w), 1.0)))
 
 
 @torch.op("aten::ldexp")

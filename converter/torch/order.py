@@ -9,6 +9,7 @@ import numpy as np
 from minnow.converter.operand import bounded, rank, static_dim
 from minnow.converter.torch.create import filled
 from minnow.converter.torch.dtype import as_value, number, operands
+from minnow.converter.torch.elementwise import between
 from minnow.converter.torch.extent import axis_in, known, size_of, vector_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.tensor import Number
@@ -148,9 +149,8 @@ def _quantile(b: Builder, self: Value, q: Any, dim: Any, keepdim: Any, how: str,
         made = at({"lower": b.Floor, "higher": b.Ceil, "nearest": b.Round}[how](places))
     elif how in ("linear", "midpoint"):
         low = b.Floor(places)
-        first = at(low)
-        part: Any = b.Sub(places, low) if how == "linear" else 0.5
-        made = b.Add(first, b.Mul(b.Sub(at(b.Ceil(places)), first), part))
+        part = b.Sub(places, low) if how == "linear" else number(b, 0.5, x)
+        made = between(b, at(low), at(b.Ceil(places)), part)
     else:
         raise UnsupportedError(f"the interpolation '{how}' of quantiles")
     made = b.Where(spoiled, number(b, np.nan, x), made)

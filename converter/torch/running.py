@@ -98,7 +98,7 @@ def _(b, self, dim):
 @torch.op("aten::diff")
 def _(b, self, n=1, dim=-1, prepend=None, append=None):
     axis = axis_in(dim, rank(self, "what diff gets"))
-    xs = [v for v in (prepend, self, append) if v is not None]
+    xs = [v for v in (prepend, self, append) if v is not None] if known(n, "n") else [self]
     x = b.Concat(*operands(b, *xs), axis=axis) if len(xs) > 1 else self
     for _ in range(known(n, "n")):
         after, before = part(b, x, axis, 1), part(b, x, axis, 0, -1)
