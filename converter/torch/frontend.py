@@ -23,15 +23,17 @@ class Torch(Frontend):
 
     Attributes:
         views: operators whose result shares the memory of the first operand, by how a change of it gets there.
+        copying: those of them that copy where the elements do not stand in memory as the result needs them.
         plain: operators that get and give what the program has: `Tensor`, lists that it may change, objects.
     """
 
     views: dict[str, Function | None]
+    copying: set[str]
     plain: set[str]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.views, self.plain = {}, set()
+        self.views, self.copying, self.plain = {}, set(), set()
 
     def op(
         self,
@@ -40,19 +42,24 @@ class Torch(Frontend):
         until: int | None = None,
         view: bool = False,
         write: Function | None = None,
+        copies: bool = False,
         plain: bool = False,
     ) -> Callable[[Function], Function]:
         """Registers the translation of operators.
 
         Args:
             view: the result shares the memory of the first operand.
-            write: (builder, base, changed view, *arguments) -> the base, for views whose change has a short form.
+            write: (builder, base, changed view, **arguments) -> the base, for views whose change has a short form. Of
+                one view of several, `pick` is its place among them.
+            copies: it is a view only where that needs no copy, as `reshape` has it.
             plain: the function gets the translator in place of the builder, and what the program has: tensors are
                 `Tensor`, and lists are those of the program.
         """
         for name in names:
             if view:
                 self.views[name] = write
+            if copies:
+                self.copying.add(name)
             if plain:
                 self.plain.add(name)
         return super().op(*names, since=since, until=until)

@@ -6,18 +6,23 @@ view is changed. Nothing is computed for a change until somebody reads what it c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import static_dim
-from minnow.schema.errors import UnsupportedError
-from minnow.schema.ir import DType, TensorType, Value
+from minnow.converter.operand import extents, regroup, static_dim
+from minnow.schema.errors import MinnowError, UnsupportedError
+from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.ops.op import NUMPY_REFUSALS
 
 Read = Callable[[Builder, Value], Value]
 Write = Callable[[Builder, Value, Value], Value]
+
+_MOST_PLACES = 1 << 20
 
 
 class Number:
@@ -46,9 +51,11 @@ class Tensor:
         base: what it is a view of.
         quant: of quantized tensors, whose value are the integers: what these stand for.
         first: what it was when it was made, or made an attribute.
+        ordered: its elements certainly stand in memory in row-major order, without gaps.
     """
 
-    __slots__ = ("_changes", "_read", "_seen", "_value", "_version", "_write", "base", "first", "quant", "serial")
+    __slots__ = ("_changes", "_lost", "_maybe", "_read", "_seen", "_value", "_version", "_write", "base", "first",
+                 "ordered", "quant", "serial")  # fmt: skip
     _made = 0
 
     def __init__(
@@ -60,7 +67,10 @@ class Tensor:
         self._write = write
         self._version = 0
         self._changes: list[tuple[Tensor, Value]] = []
+        self._maybe: list[Tensor] = []
+        self._lost = False
         self.quant: Any = None
+        self.ordered = base is None or (base.ordered and write is in_order)
         self._seen = self.root._version
         self.first = value
         Tensor._made += 1
@@ -87,6 +97,12 @@ class Tensor:
     def value(self, b: Builder) -> Value:
         """What the tensor is now."""
         root = self.root
+        if root._lost:
+            raise UnsupportedError(
+                "a tensor is read after a change in place of what may share its memory",
+                why="that depends on how its elements stand in memory, which is not known here",
+                hint="change a copy (`x.clone()`), or use `view` in place of `reshape`",
+            )
         if self is root:
             if self._changes:
                 self._note()
@@ -105,6 +121,9 @@ class Tensor:
         root = self.root
         root._note()
         self._note()
+        for other in root._maybe:
+            other._note()
+            other._lost = True
         root._version += 1
         if self is root:
             self._value, self._changes = new, []
@@ -112,6 +131,53 @@ class Tensor:
             root._changes = [*root._changes, (self, new)]
             self._value = new
         self._seen = root._version
+
+    def apart(self, other: Tensor) -> None:
+        """Another place in memory may be the same as this one: when one is changed, the other is not known."""
+        self.root._maybe = [*self.root._maybe, other]
+        other._maybe = [*other._maybe, self.root]
+
+    @property
+    def lost(self) -> bool:
+        """Nobody can tell what it is now."""
+        return self.root._lost
+
+    def steps(self) -> tuple[int, ...] | None:
+        """How far apart in memory neighbors along each axis stand, 0 for axes of one element; None if not known."""
+        root = self.root
+        if not root.ordered or not root.type.is_static or not self.type.is_static:
+            return None
+        if (root.type.count or 0) > _MOST_PLACES or 0 in (self.type.count, root.type.count):
+            return None
+        numbers = np.arange(root.type.count, dtype=np.int64).reshape(root.type.static_shape)
+        graph = Graph()
+        try:
+            graph.outputs = [self._off(Builder(graph), Value.constant(numbers))]
+            (places,) = evaluate(graph, [])
+        except (*NUMPY_REFUSALS, MinnowError):
+            return None
+        first = int(places.flat[0])
+        return tuple(int(places.take(1, i).flat[0]) - first if n > 1 else 0 for i, n in enumerate(places.shape))
+
+    def fits(self, shape: tuple[int, ...]) -> bool | None:
+        """The elements can be had in that shape without a copy; None when that is not known."""
+        if self.ordered:
+            return True
+        steps = self.steps()
+        if steps is None:
+            return None
+        like = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), self.type.static_shape, steps)
+        return np.may_share_memory(like, like.reshape(shape))
+
+    def is_ordered(self) -> bool | None:
+        """The elements stand in memory in row-major order, without gaps; None when that is not known."""
+        if self.ordered:
+            return True
+        steps = self.steps()
+        if steps is None:
+            return None
+        shape = self.type.static_shape
+        return all(s == math.prod(shape[i + 1 :]) for i, s in enumerate(steps) if shape[i] > 1)
 
     def _off(self, b: Builder, root: Value) -> Value:
         """What it is when its root is `root`."""
@@ -132,10 +198,10 @@ class Tensor:
             Journal.current.note(self)
 
     def _state(self) -> tuple[Any, ...]:
-        return self._value, self._version, self._changes, self._seen
+        return self._value, self._version, self._changes, self._seen, self._lost
 
     def _restore(self, state: tuple[Any, ...]) -> None:
-        self._value, self._version, self._changes, self._seen = state
+        self._value, self._version, self._changes, self._seen, self._lost = state
 
 
 class Journal:
@@ -172,6 +238,13 @@ class Journal:
         """Takes all changes back."""
         for tensor, state in self._before.values():
             tensor._restore(state)
+
+
+def in_order(b: Builder, old: Value, new: Value, **_: Any) -> Value:
+    """The base of a view of all its elements in the same order, when the view becomes `new`."""
+    if old.type.shape == new.type.shape and old.type.is_static:
+        return new
+    return regroup(b, new, extents(b, old))
 
 
 def scatter_view(b: Builder, old: Value, new: Value, read: Read | None) -> Value:

@@ -15,7 +15,7 @@ import numpy as np
 from minnow.converter.base import Call, Mapping_, Unsupported
 from minnow.converter.torch.frontend import frontend
 from minnow.converter.torch.program import Block, Node, Object, Ref, Stored
-from minnow.converter.torch.tensor import Journal, Number, Tensor
+from minnow.converter.torch.tensor import Journal, Number, Tensor, in_order
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
 from minnow.schema.ir.type import merge
@@ -87,7 +87,8 @@ class Translator:
     def settle(self) -> None:
         """Computes all pending changes in the graph at hand: an inner graph may read, but not make them."""
         for x in _tensors(self.scope.values()):
-            x.value(self.builder)
+            if not x.lost:
+                x.value(self.builder)
 
     # ---- what names are
 
@@ -245,6 +246,9 @@ class Translator:
             return self.write(first, result[0] if isinstance(result, tuple) else result)
         if name in frontend.views and isinstance(first, Tensor):
             return self._viewed(call, name, mapping, first, values, result)
+        if not all(x.ordered for x in _tensors(arguments.values())):
+            for x in _tensors([result]):
+                x.ordered = False
         return result
 
     def folded(self, make: Any) -> Any:
@@ -273,6 +277,12 @@ class Translator:
         rest = list(values.items())[1:]
         first = next(iter(values))
         write = frontend.views[name]
+        if name in frontend.copying and not base.ordered:
+            shared = base.fits(result.type.shape) if result.type.is_static else None
+            if not shared:
+                if shared is None:
+                    base.apart(result)
+                return result
 
         def reader(pick: int | None) -> Any:
             def read(b: Builder, x: Value) -> Value:
@@ -286,8 +296,8 @@ class Translator:
             if write is None:
                 return None
             if pick is None:
-                return lambda b, old, new: write(b, old, new, *(v for _, v in rest))
-            return lambda b, old, new: write(b, old, new, *(v for _, v in rest), pick=pick)
+                return write if write is in_order else lambda b, old, new: write(b, old, new, **dict(rest))
+            return lambda b, old, new: write(b, old, new, **dict(rest), pick=pick)
 
         if isinstance(result, Tensor):
             return self._view(result, base, reader(None), writer(None))

@@ -1,0 +1,256 @@
+"""Determinants, inverses, powers and covariances of matrices. What needs a decomposition is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.operand import rank, static_dim
+from minnow.converter.torch.dtype import as_value, float_type
+from minnow.converter.torch.extent import known, size_of, vector_of
+from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.matmul import product
+from minnow.converter.torch.part import diagonal
+from minnow.converter.torch.view import swapped
+from minnow.schema.ir import DType, Value
+from minnow.schema.ops import Builder
+
+torch.refuse(
+    *(f"aten::{n}" for n in (
+        "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "qr", "linalg_qr", "geqrf", "orgqr", "ormqr",
+        "linalg_householder_product", "svd", "linalg_svd", "_linalg_svd", "linalg_svdvals", "linalg_eig", "linalg_eigh",
+        "linalg_eigvals", "linalg_eigvalsh", "_linalg_eigh", "lu_unpack", "lu_solve", "_lu_with_info", "linalg_lu",
+        "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_ldl_factor", "linalg_ldl_factor_ex",
+        "linalg_ldl_solve", "linalg_lstsq", "linalg_cond", "linalg_pinv", "pinverse", "linalg_matrix_rank",
+        "matrix_exp", "linalg_matrix_exp", "_linalg_slogdet", "_linalg_det", "nuclear_norm",
+    ) if n not in ("_linalg_slogdet", "_linalg_det")),
+    why="there is no op that decomposes matrices",
+    hint="keep that part in PyTorch, and hand its result to the model as an input",
+)  # fmt: skip
+
+
+def _exact(b: Builder, x: Value) -> Value:
+    """In float64: what one matrix makes of another loses as many digits as it is ill-conditioned."""
+    return as_value(b, x, DType.F64)
+
+
+def _det(b: Builder, x: Value) -> Value:
+    if 0 in (x.type.shape or ())[-2:]:
+        made: Value = b.Expand(np.ones((), x.type.dtype.numpy), vector_of(b, [size_of(b, x, i) for i in
+                               range(rank(x, "a matrix") - 2)]))  # fmt: skip
+        return made
+    made = b.Det(x)
+    return made
+
+
+@torch.op("aten::det")
+def _(b, self):
+    return _det(b, self)
+
+
+@torch.op("aten::linalg_det")
+def _(b, A):
+    return _det(b, A)
+
+
+@torch.op("aten::logdet")
+def _(b, self):
+    return as_value(b, b.Log(_det(b, _exact(b, self))), self.type.dtype)
+
+
+def _slogdet(b: Builder, x: Value) -> tuple[Value, Value]:
+    det = _det(b, _exact(b, x))
+    return as_value(b, b.Sign(det), x.type.dtype), as_value(b, b.Log(b.Abs(det)), x.type.dtype)
+
+
+@torch.op("aten::slogdet")
+def _(b, self):
+    return _slogdet(b, self)
+
+
+@torch.op("aten::linalg_slogdet")
+def _(b, A):
+    return _slogdet(b, A)
+
+
+@torch.op("aten::inverse")
+def _(b, self):
+    return b.Inverse(self)
+
+
+@torch.op("aten::linalg_inv")
+def _(b, A):
+    return b.Inverse(A)
+
+
+def _info(b: Builder, made: Value) -> Value:
+    """0 where it went well."""
+    bad = b.Cast(b.IsNaN(made), to=DType.I32)
+    n = rank(made, "a matrix")
+    result: Value = b.ReduceMax(bad, axes=(n - 2, n - 1), keepdims=False)
+    return result
+
+
+@torch.op("aten::linalg_inv_ex")
+def _(b, A, check_errors=False):
+    made = b.Inverse(A)
+    return made, _info(b, made)
+
+
+def solved(b: Builder, a: Value, y: Value, left: bool = True) -> Value:
+    """x with a x = y, or x a = y."""
+    n = rank(y, "the right side")
+    vector = n == 1 or (rank(a, "a matrix") - 1 == n and y.type.shape == (a.type.shape or ())[:-1])
+    inverse, wide = b.Inverse(_exact(b, a)), _exact(b, y)
+    if vector:
+        wide = b.Unsqueeze(wide, axes=(n,))
+    x = product(b, inverse, wide) if left else product(b, wide, inverse)
+    return as_value(b, b.Squeeze(x, axes=(rank(x, "") - 1,)) if vector else x, y.type.dtype)
+
+
+@torch.op("aten::linalg_solve")
+def _(b, A, B, left=True):
+    return solved(b, A, B, left)
+
+
+@torch.op("aten::linalg_solve_ex")
+def _(b, A, B, left=True, check_errors=False):
+    x = solved(b, A, B, left)
+    return x, _info(b, b.Inverse(A))
+
+
+def _triangle(b: Builder, x: Value, upper: bool, unit: bool) -> Value:
+    if unit:
+        x = b.Where(np.eye(static_dim(x.type, -1, "a matrix"), dtype=bool), 1.0, x)
+    made: Value = b.Trilu(x, upper=upper)
+    return made
+
+
+def _turned(b: Builder, x: Value) -> Value:
+    n = rank(x, "a matrix")
+    made: Value = b.Transpose(x, perm=tuple(swapped(n, -2, -1)))
+    return made
+
+
+@torch.op("aten::linalg_solve_triangular")
+def _(b, self, B, upper, left=True, unitriangular=False):
+    return solved(b, _triangle(b, self, upper, unitriangular), B, left)
+
+
+@torch.op("aten::triangular_solve")
+def _(b, self, A, upper=True, transpose=False, unitriangular=False):
+    a = _triangle(b, A, upper, unitriangular)
+    return solved(b, _turned(b, a) if transpose else a, self), A
+
+
+def _square(b: Builder, x: Value, upper: bool) -> Value:
+    """The matrix that a Cholesky factor is of."""
+    x = _exact(b, x)
+    made: Value = b.MatMul(x, x, transpose_a=upper, transpose_b=not upper)
+    return made
+
+
+@torch.op("aten::cholesky_inverse")
+def _(b, self, upper=False):
+    return as_value(b, b.Inverse(_square(b, _triangle(b, self, upper, False), upper)), self.type.dtype)
+
+
+@torch.op("aten::cholesky_solve")
+def _(b, self, input2, upper=False):
+    return solved(b, _square(b, _triangle(b, input2, upper, False), upper), self)
+
+
+def _power(b: Builder, x: Value, n: int) -> Value:
+    n = known(n, "the power of a matrix")
+    if n == 0:
+        one = np.eye(static_dim(x.type, -1, "a matrix"), dtype=x.type.dtype.numpy)
+        made: Value = b.Expand(one, vector_of(b, [size_of(b, x, i) for i in range(rank(x, "a matrix"))]))
+        return made
+    if n < 0:
+        x, n = b.Inverse(x), -n
+    result: Value | None = None
+    while True:
+        if n & 1:
+            result = x if result is None else b.MatMul(result, x)
+        n >>= 1
+        if not n:
+            assert result is not None
+            return result
+        x = b.MatMul(x, x)
+
+
+@torch.op("aten::matrix_power", "aten::linalg_matrix_power")
+def _(b, self, n):
+    return _power(b, self, n)
+
+
+# ---- covariance
+
+
+def covariance(b: Builder, x: Value, correction: Any = 1, counts: Value | None = None, weights: Any = None) -> Value:
+    """Of the variables in the rows of x; observations stand `counts` times and have `weights`."""
+    dtype = float_type(x)
+    x = as_value(b, x, dtype)
+    if rank(x, "the observations") < 2:
+        x = b.Reshape(x, np.array([1, -1]))
+    given = [as_value(b, w, dtype) for w in (counts, weights) if w is not None]
+    w: Value | None = None
+    if given:
+        w = given[0] if len(given) == 1 else b.Mul(*given)
+    if w is None:
+        mean = b.ReduceMean(x, axes=(1,))
+        total: Value = as_value(b, b.Shape(x, start=1, end=2), dtype)
+        whole = total
+    else:
+        total = b.ReduceSum(w, axes=(0,))
+        mean = b.Div(b.ReduceSum(b.Mul(x, w), axes=(1,)), total)
+        whole = total
+        if weights is not None:
+            # Every weight counts with its own share of the correction.
+            whole = b.Div(b.ReduceSum(b.Mul(w, given[-1]), axes=(0,)), total)
+    centered = b.Sub(x, mean)
+    weighted = centered if w is None else b.Mul(centered, w)
+    correction = as_value(b, correction, dtype)
+    norm = b.Sub(total, b.Mul(whole, correction) if weights is not None else correction)
+    made = b.Div(b.MatMul(weighted, centered, transpose_b=True), b.Max(norm, as_value(b, 0, dtype)))
+    return made
+
+
+@torch.op("aten::cov")
+def _(b, self, correction=1, fweights=None, aweights=None):
+    made = covariance(b, self, correction, fweights, aweights)
+    return made if rank(self, "the observations") > 1 else b.Reshape(made, np.zeros(0, np.int64))
+
+
+@torch.op("aten::corrcoef")
+def _(b, self):
+    c = covariance(b, self)
+    if rank(self, "the observations") < 2:
+        one = b.Reshape(c, np.zeros(0, np.int64))
+        return b.Div(one, one)
+    spread = b.Sqrt(diagonal(b, c))
+    c = b.Div(b.Div(c, b.Unsqueeze(spread, axes=(1,))), b.Unsqueeze(spread, axes=(0,)))
+    return b.Clip(c, min=-1.0, max=1.0)
+
+
+def powers(b: Builder, x: Value, n: int | None, increasing: bool) -> Value:
+    """The powers of every element along a new last axis, from 0 on."""
+    at = rank(x, "what powers are of")
+    n = static_dim(x.type, -1, "what powers are of") if n is None else known(n, "the number of powers")
+    if not x.type.dtype.is_float:
+        x = as_value(b, x, DType.I64)
+    wide = b.Expand(b.Unsqueeze(x, axes=(at,)), vector_of(b, [*[1] * at, max(n - 1, 0)]))
+    ones = b.Expand(np.ones((), x.type.dtype.numpy), vector_of(b, [*(size_of(b, x, i) for i in range(at)), min(n, 1)]))
+    made: Value = b.CumProd(b.Concat(ones, wide, axis=at), np.array(at))
+    return made if increasing else b.Reverse(made, axes=(at,))
+
+
+@torch.op("aten::vander")
+def _(b, x, N=None, increasing=False):
+    return powers(b, x, N, increasing)
+
+
+@torch.op("aten::linalg_vander")
+def _(b, x, N=None):
+    return powers(b, x, N, True)
