@@ -101,6 +101,8 @@ def vector(b: Builder, parts: Sequence[int | Value]) -> Value:
     """Numbers and computed int64[1] as one int64 vector."""
     if all(isinstance(p, int) for p in parts):
         return b.const(np.array(parts, np.int64))
+    if len(parts) == 1 and isinstance(parts[0], Value):
+        return parts[0]
     made: Value = b.Concat(*(b.const(np.array([p], np.int64)) if isinstance(p, int) else p for p in parts), axis=0)
     return made
 

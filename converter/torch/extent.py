@@ -47,11 +47,13 @@ def scalar(b: Builder, x: Any) -> Value:
 def extent(b: Builder, x: Any) -> int | Value:
     """A number of the program as an int, or as int64[1]."""
     if isinstance(x, Number):
-        return x.vector if x.vector is not None else b.Reshape(b.Cast(x.value, to=DType.I64), np.array([1]))
+        if x.vector is not None:
+            return x.vector
+        x = x.value
     if isinstance(x, Value):
         if x.data is not None:
             return int(x.data.numpy())
-        made: Value = b.Reshape(b.Cast(x, to=DType.I64), np.array([1]))
+        made: Value = b.Reshape(x if x.type.dtype is DType.I64 else b.Cast(x, to=DType.I64), np.array([1]))
         return made
     return int(x)
 

@@ -237,9 +237,7 @@ def _(b, self, size, fill_value=-1):
 # ---- places among sorted numbers
 
 
-def places_among(
-    b: Builder, bounds: Value, x: Any, right: bool, out_int32: bool, sorter: Value | None = None
-) -> Value:
+def places_among(b: Builder, bounds: Value, x: Any, right: bool, out_int32: bool, sorter: Value | None = None) -> Value:
     """How many of the sorted numbers in the last axis of `bounds` come before each x; with `right`, or are equal."""
     is_number = not isinstance(x, Value)
     if sorter is not None:

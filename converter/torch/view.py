@@ -275,7 +275,10 @@ def _turns(*names: str) -> Callable[[Function], Function]:
         @wraps(order)
         def read(b: Builder, self: Value, **arguments: Any) -> Value:
             n = rank(self, "what is transposed")
-            return turned(b, self, order(n, None, **arguments))
+            perm = order(n, None, **arguments)
+            if sorted(perm) != list(range(n)):
+                raise ModelError(f"{list(perm)} is no order of the axes of {self.type}")
+            return turned(b, self, perm)
 
         def write(b: Builder, old: Value, new: Value, **arguments: Any) -> Value:
             perm = order(rank(old, "what is transposed"), None, **arguments)
