@@ -92,6 +92,8 @@ for _name, _dtype in _CASTS.items():
 
 # ---- copies, and none
 
+_CONTIGUOUS = 0
+
 
 @torch.op("aten::clone", "aten::lift_fresh_copy", "aten::alias_copy", "aten::detach_copy")
 def _(b, self, memory_format=None):
@@ -99,9 +101,16 @@ def _(b, self, memory_format=None):
 
 
 @torch.op("aten::contiguous", plain=True)
-def _(t, self, memory_format=0):
-    # What views have of a tensor is seldom contiguous; there it is a copy.
-    return self if self.base is None else Tensor(t.value(self))
+def _(t, self, memory_format=None):
+    ordered = self.is_ordered() if memory_format in (None, _CONTIGUOUS) else None
+    if ordered:
+        return self
+    copy = Tensor(self.value(t.builder))
+    copy.quant = self.quant
+    if ordered is None:
+        self.apart(copy)
+        copy.ordered = memory_format in (None, _CONTIGUOUS)
+    return copy
 
 
 @torch.op("aten::alias", "aten::lift_fresh", "aten::lift", "aten::positive", "aten::real",

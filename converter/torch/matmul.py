@@ -150,11 +150,6 @@ def _(b, x, y, dim=-1):
     return b.ReduceSum(z, axes=(dim,), keepdims=False)
 
 
-@torch.op("aten::chain_matmul")
-def _(b, matrices):
-    return reduce(lambda x, y: product(b, x, y), matrices)
-
-
 @torch.op("aten::linalg_multi_dot")
 def _(b, tensors):
     return reduce(lambda x, y: product(b, x, y), tensors)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim, turned
-from minnow.converter.torch.dtype import dtype_of, operands, promote
-from minnow.converter.torch.extent import axis_in, extent, known, scalar, size_of, vector_of
+from minnow.converter.torch.dtype import operands, promote
+from minnow.converter.torch.extent import axis_in, extent, scalar, size_of, vector_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.part import diagonal as diagonal_of
 from minnow.converter.torch.part import sliced
@@ -271,13 +271,6 @@ def _triangle(name: str, upper: bool) -> None:
         made: Value = b.Trilu(x, b.const(np.array(diagonal)) if isinstance(diagonal, int) else scalar(b, diagonal),
                               upper=upper)  # fmt: skip
         return made if x is self else b.Cast(made, to=DType.BOOL)
-
-    @torch.op(f"aten::{name}_indices")
-    def _(b: Builder, row: Any, col: Any, offset: Any = 0, dtype: Any = 4, layout: Any = None, device: Any = None,
-          pin_memory: Any = None) -> Value:  # fmt: skip
-        row, col, offset = known([row, col, offset], "the sides of a matrix")
-        places = (np.triu_indices if upper else np.tril_indices)(row, offset, col)
-        return b.const(np.array(places, dtype_of(dtype, DType.I64).numpy).reshape(2, -1))
 
 
 _triangle("triu", upper=True)

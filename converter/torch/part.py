@@ -143,11 +143,6 @@ def _(b, self, src, dim=0, start=None, end=None, step=1):
     return _put_sliced(b, self, _as(b, src, self), dim, start, end, step)
 
 
-@torch.op("aten::slice.t", "aten::slice.str", plain=True)
-def _(t, items, start=None, end=None, step=1):
-    return items[slice(*(known(v, "a bound of a slice of a list") for v in (start, end, step)))]
-
-
 def _narrow_bounds(b: Builder, x: Value, at: int, start: Any, length: Any) -> tuple[Any, Any]:
     n = dim_of(x, at)
     if isinstance(start, Value):

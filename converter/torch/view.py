@@ -13,15 +13,13 @@ from minnow.converter.operand import rank, turned
 from minnow.converter.torch.dtype import dtype_of
 from minnow.converter.torch.extent import axis_in, known, vector_of
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.tensor import Number, Tensor, in_order
+from minnow.converter.torch.tensor import Number, in_order
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ir.type import Dim, same_dim
 from minnow.schema.ops import Builder
 
 Function = Callable[..., Any]
-
-_CONTIGUOUS = 0
 
 
 @dataclass(frozen=True)
@@ -136,19 +134,6 @@ def _(b, self, shape):
 @torch.op("aten::_unsafe_view")
 def _(b, self, size):
     return reshape(b, self, size)
-
-
-@torch.op("aten::contiguous", plain=True)
-def _(t, self, memory_format=None):
-    ordered = self.is_ordered() if memory_format in (None, _CONTIGUOUS) else None
-    if ordered:
-        return self
-    copy = Tensor(self.value(t.builder))
-    copy.quant = self.quant
-    if ordered is None:
-        self.apart(copy)
-        copy.ordered = memory_format in (None, _CONTIGUOUS)
-    return copy
 
 
 def _cast_back(b: Builder, old: Value, new: Value, dtype: Any) -> Value:
