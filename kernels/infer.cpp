@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace minnow {
+
+void InferContext::set(int i, DType dtype, const Shape& shape) {
+  if (i < num_outputs()) (*outputs_)[static_cast<size_t>(i)] = TensorType{dtype, Layout::kPlain, shape};
+}
+
 namespace {
 
 Status broadcast_inputs(InferContext& c, bool compare) {

@@ -50,9 +50,8 @@ class InferContext {
   Status ints(int i, std::vector<int64_t>* out) const;
 
   int num_outputs() const { return static_cast<int>(outputs_->size()); }
-  void set(int i, DType dtype, const Shape& shape) {
-    if (i < num_outputs()) (*outputs_)[static_cast<size_t>(i)] = TensorType{dtype, Layout::kPlain, shape};
-  }
+  // Cold, and with it every rule, which comes to this or to an error.
+  [[gnu::cold]] void set(int i, DType dtype, const Shape& shape);
 
  private:
   std::vector<const TensorType*> inputs_;

@@ -51,7 +51,7 @@ class [[nodiscard]] Status {
 inline Status ok() { return Status(); }
 
 #if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
+__attribute__((format(printf, 2, 3), cold))
 #endif
 Status
 fail(Code code, const char* format, ...) noexcept;

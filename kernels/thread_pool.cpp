@@ -96,7 +96,7 @@ struct ThreadPool::State {
   alignas(64) std::atomic<uint64_t> job{0};
   std::atomic<int64_t> n{0};
   std::atomic<int64_t> grain{1};
-  std::atomic<FunctionRef<void(int64_t, int64_t, int)>*> body{nullptr};
+  std::atomic<ThreadPool::Body*> body{nullptr};
   std::atomic<int> core{-1};  // on which the caller was
   std::atomic<bool> closing{false};
   std::atomic<int> seated{0};                // workers of the crew that wait for this pool's jobs
@@ -310,7 +310,7 @@ ThreadPool::~ThreadPool() {
   if (threads_ > 1) Crew::instance().remove(state_.get());
 }
 
-void ThreadPool::parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body) {
+void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body) noexcept {
   if (n <= 0) return;
   grain = std::max<int64_t>({1, grain, n / BlockRange::kMost + 1});
   const int64_t blocks = (n + grain - 1) / grain;

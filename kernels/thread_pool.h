@@ -7,22 +7,24 @@
 
 namespace minnow {
 
-// A non-owning reference to a callable, cheaper than std::function: nothing is allocated.
+// A non-owning reference to a callable, cheaper than std::function: nothing is allocated. With `noexcept` in the
+// signature an exception that would leave the callable ends the program.
 template <typename Signature>
 class FunctionRef;
-template <typename R, typename... Args>
-class FunctionRef<R(Args...)> {
+template <typename R, typename... Args, bool kNoexcept>
+class FunctionRef<R(Args...) noexcept(kNoexcept)> {
  public:
   template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, FunctionRef>>>
   FunctionRef(F&& f)  // NOLINT: implicit on purpose, lambdas are passed directly
-      : object_(const_cast<void*>(static_cast<const void*>(&f))), call_([](void* object, Args... args) -> R {
+      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* object, Args... args) noexcept(kNoexcept) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(args...);
         }) {}
-  R operator()(Args... args) const { return call_(object_, args...); }
+  R operator()(Args... args) const noexcept(kNoexcept) { return call_(object_, args...); }
 
  private:
   void* object_;
-  R (*call_)(void*, Args...);
+  R (*call_)(void*, Args...) noexcept(kNoexcept);
 };
 
 // What one session's work is split by. The threads behind all pools of the process are the same.
@@ -41,7 +43,8 @@ class ThreadPool {
   // index scratch memory. Returns when all are done. Of T threads, the first begins with the first T-th of n, and so
   // on, and takes from the others' parts when done: what is near in n is likely to be done by one thread, and what is
   // at the same place in the loops of two kernels too. Keep n / grain at several per thread when the work is uneven.
-  void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t, int)> body);
+  using Body = FunctionRef<void(int64_t, int64_t, int) noexcept>;  // nobody could catch what another thread throws
+  void parallel_for(int64_t n, int64_t grain, Body body) noexcept;
 
  private:
   struct State;

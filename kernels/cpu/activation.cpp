@@ -45,17 +45,25 @@ HWY_INLINE V QuickGelu(D d, V x) {
 }
 
 // x[r * stride + i] = f(x[r * stride + i]). Whole vectors take one plain loop, so that one is begun before the one
-// before it is done.
+// before it is done. What is left of a row takes one more turn of it, from a buffer: `f` may be long, and is there only
+// once.
 template <class Function>
 HWY_INLINE void MapRows(float* x, int64_t rows, int64_t stride, int64_t n, const Function& f) {
   const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t whole = rows > 1 ? n / lanes * lanes : 0;
-  for (int64_t r = 0; r < rows && whole > 0; ++r)
-    for (int64_t i = 0; i < whole; i += lanes)
-      hn::StoreU(f(d, hn::LoadU(d, x + r * stride + i)), d, x + r * stride + i);
-  for (int64_t r = 0; r < rows && whole < n; ++r)
-    MapFloats(x + r * stride + whole, x + r * stride + whole, n - whole, f);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), whole = n / lanes * lanes, left = n - whole;
+  HWY_ALIGN float rest[hn::MaxLanes(d)];
+  for (int64_t turn = 0; turn <= (left > 0 ? rows : 0); ++turn) {
+    __asm__ volatile("" : "+r"(turn));  // or the compiler would write out the first one
+    const bool last = turn > 0;
+    float* end = x + (last ? turn - 1 : 0) * stride + whole;
+    if (last) hn::Store(LoadPart(d, end, left), d, rest);
+    float* to = last ? rest : x;
+    const int64_t count = last ? 1 : rows, length = last ? lanes : whole;
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t i = 0; i < length; i += lanes)
+        hn::StoreU(f(d, hn::LoadU(d, to + r * stride + i)), d, to + r * stride + i);
+    if (last) StorePart(d, hn::Load(d, rest), end, left);
+  }
 }
 
 void activate_floats(const Activation& a, float* x, int64_t rows, int64_t stride, int64_t n) {

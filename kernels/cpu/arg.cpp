@@ -122,7 +122,7 @@ class Arg : public Kernel {
  public:
   Arg(const NodeContext& node, bool max) : max_(max), attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
     MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis", default_axis_), shape));
     last_ = attrs_.b("select_last_index");

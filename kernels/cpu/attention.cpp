@@ -208,7 +208,7 @@ struct Place {
 
 class Attention final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Attrs& a = node.attrs;
     batch_ = a.ints("batch");
     rows_ = a.i("rows");
@@ -270,7 +270,9 @@ class Attention final : public Kernel {
     });
   }
 
-  std::string scheme() const override { return low_ ? low_scores_[0].scheme() : direct_ ? "direct" : "tiled"; }
+  [[gnu::cold]] std::string scheme() const override {
+    return low_ ? low_scores_[0].scheme() : direct_ ? "direct" : "tiled";
+  }
   int64_t macs() const override { return batches_ * rows_ * keys_ * (depth_ + width_); }
 
  private:

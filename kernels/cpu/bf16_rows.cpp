@@ -16,6 +16,21 @@ using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int64_t kAhead = (4 << 10) / 4;  // pairs that are asked for ahead, in each of the blocks
 
+// Stores the sums [block][row], with all that is added to them: once for all numbers of rows and blocks.
+HWY_NOINLINE void finish_blocks(const Bf16RowsCall& g, int64_t block, int rows, int blocks, const float* sums) {
+  const D d;
+  const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
+  for (; blocks > 0; --blocks, ++block) {
+    const int64_t column = block * kLanes, lanes = std::min(kLanes, g.n - column);
+    const V bias = g.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, g.bias + column);
+    for (int r = 0; r < rows; ++r, sums += kLanes) {
+      V total = hn::Add(hn::Load(d, sums), bias);
+      if (g.start != nullptr) total = hn::Add(total, LoadPart(d, g.start + r * g.ldc + column, lanes));
+      StorePart(d, AtMost(high, AtLeast(low, total)), g.c + r * g.ldc + column, lanes);
+    }
+  }
+}
+
 // `R` rows, `NB` blocks of columns `stride` apart. `next` is how far those that are read after them lie behind them.
 template <int R, int NB>
 HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t stride, int64_t next) {
@@ -53,36 +68,22 @@ HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t str
       }
     }
   }
-  const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
+  if (2 * i < g.k) {  // the second of the pair is no weight: NaN times its 0 would be NaN
 #pragma GCC unroll 4
-  for (int b = 0; b < NB; ++b) {
-    const int64_t column = (block + b) * kLanes, lanes = std::min(kLanes, g.n - column);
+    for (int b = 0; b < NB; ++b) {
+      const V even = hn::BitCast(d, hn::ShiftLeft<16>(hn::Load(bits, w + b * stride + i * kLanes)));
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      if (2 * i < g.k) {  // the second of the pair is no weight: NaN times its 0 would be NaN
-        const auto pair = hn::Load(bits, w + b * stride + i * kLanes);
-        const V x = hn::Set(d, g.a[r * g.lda + 2 * i]);
-        sum[r][b][0] = hn::MulAdd(x, hn::BitCast(d, hn::ShiftLeft<16>(pair)), sum[r][b][0]);
-      }
-      V total = sum[r][b][0];
-      if (kSums == 2) total = hn::Add(total, sum[r][b][kSums - 1]);
-      if (g.bias != nullptr) total = hn::Add(total, hn::LoadU(d, g.bias + column));
-      HWY_ALIGN float part[kLanes] = {};
-      if (g.start != nullptr) {
-        const float* start = g.start + r * g.ldc + column;
-        if (lanes < kLanes) std::memcpy(part, start, static_cast<size_t>(lanes) * sizeof(float));
-        total = hn::Add(total, lanes < kLanes ? hn::Load(d, part) : hn::LoadU(d, start));
-      }
-      total = AtMost(high, AtLeast(low, total));
-      float* to = g.c + r * g.ldc + column;
-      if (lanes == kLanes) {
-        hn::StoreU(total, d, to);
-      } else {
-        hn::Store(total, d, part);
-        std::memcpy(to, part, static_cast<size_t>(lanes) * sizeof(float));
-      }
+      for (int r = 0; r < R; ++r) sum[r][b][0] = hn::MulAdd(hn::Set(d, g.a[r * g.lda + 2 * i]), even, sum[r][b][0]);
     }
   }
+  HWY_ALIGN float sums[NB * R * kLanes];
+#pragma GCC unroll 4
+  for (int b = 0; b < NB; ++b)
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      hn::Store(kSums == 2 ? hn::Add(sum[r][b][0], sum[r][b][kSums - 1]) : sum[r][b][0], d,
+                sums + (b * R + r) * kLanes);
+  finish_blocks(g, block, R, NB, sums);
 }
 
 template <int R, int NB>

@@ -261,7 +261,7 @@ bool is_per_channel(const Shape& slope, const Shape& x) {
 // The slope stays plain beside a packed x when it has a number per channel, and is packed here.
 class PRelu final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     kernel_ = choose_prelu(node);
     const TensorType& x = *node.in[0];
     slope_.type = *node.in[1];

@@ -125,7 +125,7 @@ constexpr size_t kGate = 4;
 
 class ConvPacked final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     ConvShape s;
     MINNOW_RETURN_IF_ERROR(
         read_conv_shape(node.attrs, node.in[0]->shape, node.in[1]->shape, node.out[0]->shape, true, &s));
@@ -188,8 +188,8 @@ class ConvPacked final : public Kernel {
   }
 
   bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
-  std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
-  std::string considered() const override { return considered_; }
+  [[gnu::cold]] std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
+  [[gnu::cold]] std::string considered() const override { return considered_; }
   int64_t macs() const override { return macs_; }
 
  private:

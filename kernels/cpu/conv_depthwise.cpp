@@ -26,17 +26,26 @@ HWY_INLINE void begin_sums(const DepthwiseTile& t, V (&sum)[R]) {
   const V bias = t.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, t.bias);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) sum[r] = bias;
-  if (t.start == nullptr) return;
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) sum[r] = hn::Add(sum[r], hn::LoadU(d, t.start + r * t.out_pixel));
+}
+
+// Adds what they begin with, clamps and stores sums: one function for all numbers of them.
+HWY_NOINLINE void finish_sums(const DepthwiseTile& t, const float* sums, int pixels) {
+  const D d;
+  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+  for (int64_t r = 0; r < pixels; ++r) {
+    V sum = hn::Load(d, sums + r * kLanes);
+    if (t.start != nullptr) sum = hn::Add(sum, hn::LoadU(d, t.start + r * t.out_pixel));
+    hn::StoreU(AtMost(high, AtLeast(low, sum)), d, t.out + r * t.out_pixel);
+  }
 }
 
 template <int R>
 HWY_INLINE void store_sums(const DepthwiseTile& t, const V (&sum)[R]) {
   const D d;
-  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+  HWY_ALIGN float sums[R * kLanes];
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) hn::StoreU(AtMost(high, AtLeast(low, sum[r])), d, t.out + r * t.out_pixel);
+  for (int r = 0; r < R; ++r) hn::Store(sum[r], d, sums + r * kLanes);
+  finish_sums(t, sums, R);
 }
 
 template <int R>

@@ -69,7 +69,7 @@ const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i
 
 class ConvInteger final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
     attrs_ = &node.attrs;
     group_ = node.attrs.i("group", 1);
@@ -119,7 +119,7 @@ class ConvInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
-  std::string scheme() const override {
+  [[gnu::cold]] std::string scheme() const override {
     return is_depthwise() ? "depthwise" : integer_group() == 4 ? "bytes" : "pairs";
   }
   int64_t macs() const override { return macs_; }

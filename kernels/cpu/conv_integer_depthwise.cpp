@@ -15,7 +15,7 @@ const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i
 
 class DepthwiseBytes final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
     attrs_ = &node.attrs;
     MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window_));
@@ -80,7 +80,7 @@ class DepthwiseBytes final : public Kernel {
   }
 
   bool reads(int i) const override { return i != 1 && i != 3; }
-  std::string scheme() const override { return "depthwise_windows"; }
+  [[gnu::cold]] std::string scheme() const override { return "depthwise_windows"; }
   int64_t macs() const override { return macs_; }
 
  private:

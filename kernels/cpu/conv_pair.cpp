@@ -43,7 +43,7 @@ Status infer_pair(InferContext& c) {
 
 class ConvPair final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[kWeights]->shape;
     const Shape wide = wide_shape(x, w);
     MINNOW_RETURN_IF_ERROR(read_conv_shape(first_attrs(node.attrs), x, w, wide, false, &a_));
@@ -83,7 +83,7 @@ class ConvPair final : public Kernel {
   }
 
   bool reads(int i) const override { return i == 0; }
-  std::string scheme() const override { return "direct_1x1_depthwise"; }
+  [[gnu::cold]] std::string scheme() const override { return "direct_1x1_depthwise"; }
   int64_t macs() const override { return a_.macs() + b_.macs(); }
 
  private:

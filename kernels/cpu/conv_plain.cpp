@@ -12,7 +12,7 @@ using Sum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
 class ConvPlain final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const Shape& x = node.in[0]->shape;
     const Shape& w = node.in[1]->shape;
@@ -45,7 +45,7 @@ class ConvPlain final : public Kernel {
     }
   }
 
-  std::string scheme() const override { return "plain"; }
+  [[gnu::cold]] std::string scheme() const override { return "plain"; }
   int64_t macs() const override { return macs_; }
 
  private:

@@ -73,7 +73,7 @@ class Cumulative final : public Kernel {
  public:
   explicit Cumulative(const NodeContext& node) : attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     exclusive_ = attrs_.b("exclusive");
     reverse_ = attrs_.b("reverse");

@@ -120,7 +120,7 @@ void move_channels(float* image, float* own, int64_t first, int64_t count, int64
 
 class DeconvPacked final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
     std::array<int64_t, 3> out;
     MINNOW_RETURN_IF_ERROR(read_deconv(node.attrs, x, w, &w_, &out));
@@ -204,7 +204,9 @@ class DeconvPacked final : public Kernel {
   }
 
   bool reads(int i) const override { return i != 1 || weights_.empty(); }
-  std::string scheme() const override { return depthwise_ ? "depthwise" : own_blocks_ ? "phases_group" : "phases"; }
+  [[gnu::cold]] std::string scheme() const override {
+    return depthwise_ ? "depthwise" : own_blocks_ ? "phases_group" : "phases";
+  }
   int64_t macs() const override { return n_ * ic_ * in_[1] * in_[2] * ocg_ * w_.kernel[1] * w_.kernel[2]; }
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 class DeconvPlain final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
     std::array<int64_t, 3> size;
@@ -29,7 +29,7 @@ class DeconvPlain final : public Kernel {
     }
   }
 
-  std::string scheme() const override { return "plain"; }
+  [[gnu::cold]] std::string scheme() const override { return "plain"; }
   int64_t macs() const override { return macs_; }
 
  private:

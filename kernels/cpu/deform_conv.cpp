@@ -68,7 +68,7 @@ Corners corners(float y, float x, int64_t height, int64_t width, float mask) {
 
 class DeformConv final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
     MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, {w[2], w[3]}, &window_));
     group_ = node.attrs.i("group", 1);
@@ -94,7 +94,7 @@ class DeformConv final : public Kernel {
     c.pool->parallel_for(c.in[0]->dim(0) * blocks, 1, range);
   }
 
-  std::string scheme() const override { return "im2col"; }
+  [[gnu::cold]] std::string scheme() const override { return "im2col"; }
   int64_t macs() const override { return macs_; }
 
  private:

@@ -12,7 +12,7 @@ class Unary final : public Kernel {
  public:
   Unary(const UnaryFunctions& functions, const Params& params) : functions_(functions), params_(params) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     dtype_ = node.in[0]->dtype;
     count_ = stored_count(*node.in[0]);
@@ -50,7 +50,7 @@ class Unary final : public Kernel {
 class Rows final : public Kernel {
  public:
   explicit Rows(ChooseRow choose) : choose_(choose) {}
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     kernel_ = choose_(node);
     return kernel_.function == nullptr

@@ -149,7 +149,7 @@ Status infer_grid_sample(InferContext& c) {
 template <typename F>
 class GridSampleKernel final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_sampler(node.attrs, node.in[0]->shape, &sampler_));
     threads_ = std::max(1, node.threads);
     table_ = kPlaces * sampler_.elements();

@@ -15,7 +15,7 @@ class HalfOperands final : public Kernel {
     kernel_ = create(wide);
   }
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     NodeContext wide = widen(node);
     for (size_t i = 0; i < own_.size(); ++i) {
       Own& own = own_[i];
@@ -55,7 +55,7 @@ class HalfOperands final : public Kernel {
     const Own& own = own_[static_cast<size_t>(i)];
     return own.half ? !own.is_constant : kernel_->reads(i);
   }
-  std::string scheme() const override { return kernel_->scheme(); }
+  [[gnu::cold]] std::string scheme() const override { return kernel_->scheme(); }
   int64_t macs() const override { return kernel_->macs(); }
 
  private:

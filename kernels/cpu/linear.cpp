@@ -60,7 +60,7 @@ MatMulShape product_shape(const NodeContext& node) {
 
 class LinearPlain final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     s_ = product_shape(node);
     return read_activation(node.attrs, &activation_);
@@ -73,7 +73,7 @@ class LinearPlain final : public Kernel {
     double* out = context.out[0]->as<double>();
     for (int64_t i = 0, n = y.count(); i < n; ++i) out[i] = activate_scalar(activation_, out[i]);
   }
-  std::string scheme() const override { return "plain"; }
+  [[gnu::cold]] std::string scheme() const override { return "plain"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:
@@ -83,7 +83,7 @@ class LinearPlain final : public Kernel {
 
 class Linear final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     s_ = product_shape(node);
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation_));
     gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation_, std::max(1, node.threads), node.precision);
@@ -141,7 +141,9 @@ class Linear final : public Kernel {
   }
 
   bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
-  std::string scheme() const override { return low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed"; }
+  [[gnu::cold]] std::string scheme() const override {
+    return low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed";
+  }
   int64_t macs() const override { return s_.macs(); }
 
  private:

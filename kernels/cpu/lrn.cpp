@@ -69,7 +69,7 @@ class Lrn final : public Kernel {
  public:
   explicit Lrn(const NodeContext& node) : attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
     const int64_t size = attrs_.i("size", 1);
     window_ = {shape[1],

@@ -106,7 +106,7 @@ Status infer_matmul(InferContext& c) {
 
 class MatMulPlain final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     dtype_ = node.in[0]->dtype;
     return read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"), node.attrs.b("transpose_b"),
@@ -115,7 +115,7 @@ class MatMulPlain final : public Kernel {
   void run(const RunContext& context) override {
     matmul_plain(s_, dtype_, context.in[0]->data, context.in[1]->data, nullptr, context.out[0]->data, context.pool);
   }
-  std::string scheme() const override { return "plain"; }
+  [[gnu::cold]] std::string scheme() const override { return "plain"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:
@@ -125,7 +125,7 @@ class MatMulPlain final : public Kernel {
 
 class MatMul final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"),
                                        node.attrs.b("transpose_b"), &s_));
     macs_ = s_.macs();
@@ -181,7 +181,7 @@ class MatMul final : public Kernel {
   }
 
   bool reads(int i) const override { return i != 1 || !constant_; }
-  std::string scheme() const override {
+  [[gnu::cold]] std::string scheme() const override {
     if (low_) return low_gemm_.scheme();
     return few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed";
   }

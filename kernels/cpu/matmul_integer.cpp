@@ -43,7 +43,7 @@ int32_t zero_at(const Tensor* zeros, int64_t which, int64_t size, int64_t i) {
 
 class MatMulInteger final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
     steps_ = integer_steps(s_.k);
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
@@ -146,7 +146,7 @@ class MatMulInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
-  std::string scheme() const override { return integer_group() == 4 ? "bytes" : "pairs"; }
+  [[gnu::cold]] std::string scheme() const override { return integer_group() == 4 ? "bytes" : "pairs"; }
   int64_t macs() const override { return s_.macs(); }
 
  private:

@@ -29,7 +29,7 @@ bool lies_there(const Region& r, const Tensor& from, const Tensor& to) {
 template <PlanCopies Plan>
 class CopyKernel final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     copies_.clear();
     Plan(node, &copies_);
@@ -43,7 +43,7 @@ class CopyKernel final : public Kernel {
       copy_region(copy.region, from.data, to->data, dtype_size(from.type.dtype), c.pool);
     }
   }
-  std::string scheme() const override { return "region"; }
+  [[gnu::cold]] std::string scheme() const override { return "region"; }
 
  private:
   std::vector<Copy> copies_;

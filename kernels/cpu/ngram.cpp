@@ -114,16 +114,17 @@ void run_tf_idf(const Attrs& attrs, const RunContext& c) {
   const int64_t length = x.rank() == 0 ? 1 : x.dim(-1);
   std::fill_n(c.out[0]->as<float>(), rows * columns, 0.0f);
   const bool sums = mode != "IDF";
-  c.pool->parallel_for(rows, std::max<int64_t>(1, 4096 / (length + 1)), [&](int64_t begin, int64_t end, int) {
-    std::vector<int64_t> row(static_cast<size_t>(length));
+  std::vector<int64_t> space(static_cast<size_t>(c.pool->threads() * length));
+  c.pool->parallel_for(rows, std::max<int64_t>(1, 4096 / (length + 1)), [&](int64_t begin, int64_t end, int worker) {
+    int64_t* row = space.data() + worker * length;
     for (int64_t r = begin; r < end; ++r) {
-      convert(x.type.dtype, offset(x.data, r * length, dtype_size(x.type.dtype)), DType::kI64, row.data(), length);
+      convert(x.type.dtype, offset(x.data, r * length, dtype_size(x.type.dtype)), DType::kI64, row, length);
       float* out = c.out[0]->as<float>() + r * columns;
       for (int64_t step = 1; step <= std::min(pool.most_skipped + 1, length); ++step) {
         for (int64_t first = 0; first < length; ++first) {
           int64_t node = 0;
           for (int64_t n = 1, i = first; n <= pool.longest && i < length; ++n, i += step) {
-            node = tree.next(node, row[static_cast<size_t>(i)]);
+            node = tree.next(node, row[i]);
             if (node < 0) break;
             const int64_t gram = tree.gram(node);
             if (gram < 0 || (n == 1 && step > 1)) continue;  // what has one element skips none

@@ -121,7 +121,7 @@ class NmsKernel final : public Kernel {
  public:
   explicit NmsKernel(const Attrs& attrs) : attrs_(attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = work_bytes(node.in[0]->shape[1]);
     return ok();
   }

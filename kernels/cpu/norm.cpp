@@ -163,7 +163,7 @@ class Normalize final : public Kernel {
  public:
   Normalize(const NodeContext& node, Norm kind) : kind_(kind), attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
     dtype_ = node.in[0]->dtype;
     compute_ = compute_type(dtype_);

@@ -93,7 +93,7 @@ void fill_elements(char* dst, const char* value, int64_t count, size_t size) {
 // One row of the output runs along the last padded axis. Its elements are blocks: the unpadded axes behind.
 class PadKernel final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     x_ = node.in[0]->shape;
     y_ = node.out[0]->shape;
     // For each axis, the offset in the source of each index of the output, -1 for the constant.
@@ -165,7 +165,7 @@ class PadKernel final : public Kernel {
     c.pool->parallel_for(count, kBytesPerTask / std::max<int64_t>(1, y_[axis] * bytes) + 1, rows);
   }
 
-  std::string scheme() const override { return "rows"; }
+  [[gnu::cold]] std::string scheme() const override { return "rows"; }
 
  private:
   Shape x_, y_;

@@ -177,7 +177,7 @@ class Pool final : public Kernel {
  public:
   explicit Pool(bool mean) : mean_(mean) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const Shape& x = node.in[0]->shape;
     MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, node.attrs.ints("kernel"), &w_));
@@ -220,7 +220,9 @@ class Pool final : public Kernel {
     });
   }
 
-  std::string scheme() const override { return by_columns_ ? "packed_by_columns" : packed_ ? "packed" : "plain"; }
+  [[gnu::cold]] std::string scheme() const override {
+    return by_columns_ ? "packed_by_columns" : packed_ ? "packed" : "plain";
+  }
 
  private:
   PoolPlace place(size_t axis, int64_t at) const {

@@ -164,7 +164,7 @@ class Linear : public Kernel {
  public:
   explicit Linear(const NodeContext& node) : attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const TensorType& x = *node.in[0];
     count_ = node.in[1]->count();
     rows_ = 1;

@@ -135,7 +135,7 @@ class Multinomial final : public Random {
  public:
   using Random::Random;
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     classes_ = node.in[0]->shape[1];
     *workspace = classes_ * 8 * node.threads;
     return ok();

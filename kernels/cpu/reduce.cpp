@@ -299,7 +299,7 @@ class Reduce final : public Kernel {
  public:
   Reduce(const NodeContext& node, Kind kind) : reduction_(reduction_of(kind)), attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const TensorType& in = *node.in[0];
     in_ = in.dtype;

@@ -69,19 +69,22 @@ HWY_INLINE void put_bytes(const uint8_t* from, int64_t n, uint8_t* to) {
   for (int64_t i = 0; i < (n & 3); ++i) to[i] = from[i];
 }
 
-enum class Result { kNumbers, kBytes, kSignedBytes };
-
 // Rows as bytes, or as i32. Parameters step along rows (kColumns), or from row to row.
-template <Result kResult, bool kColumns>
+template <bool kBytes, bool kColumns>
 void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                 void* to, int64_t ldy) {
-  using Element = std::conditional_t<kResult == Result::kNumbers, int32_t,
-                                     std::conditional_t<kResult == Result::kBytes, uint8_t, int8_t>>;
+  using Element = std::conditional_t<kBytes, uint8_t, int32_t>;
   const D32 d;
   const hn::Rebind<Element, D32> narrow;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   // The sum with the zero point wraps before it is clipped.
-  const auto zero = hn::Set(d, q.zero), least = hn::Set(d, q.least), most = hn::Set(d, q.most);
+  // Signed bytes are narrowed as unsigned ones, 128 above.
+  const bool is_signed = kBytes && q.to == DType::kI8;
+  [[maybe_unused]] const auto up = hn::Set(d, is_signed ? 128 : 0);
+  [[maybe_unused]] const auto flip = hn::Set(narrow, static_cast<Element>(is_signed ? 128 : 0));
+  const auto zero = hn::Set(d, q.zero);
+  const auto least = hn::Set(d, is_signed ? std::clamp(q.least, -128, 127) : q.least);
+  const auto most = hn::Set(d, is_signed ? std::clamp(q.most, -128, 127) : q.most);
   const bool step = kColumns && q.factor_step != 0, bias_step = kColumns && q.bias != nullptr && q.bias_step != 0;
   Element* y = static_cast<Element*>(to);
   for (int64_t r = 0; r < rows; ++r, x += ldx, y += ldy) {
@@ -94,10 +97,10 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
       v = hn::Add(v, bias_step ? hn::LoadU(d, b) : one_bias);
       const auto whole = scaled<plain.value>(v, step ? shifts_of(hn::LoadU(d, m), hn::LoadU(d, s)) : one);
       const auto clipped = hn::Min(hn::Max(hn::Add(whole, zero), least), most);
-      if constexpr (kResult == Result::kNumbers)
-        return clipped;
+      if constexpr (kBytes)
+        return hn::Xor(hn::DemoteTo(narrow, hn::Add(clipped, up)), flip);
       else
-        return hn::DemoteTo(narrow, clipped);
+        return clipped;
     };
     const auto at = [&](auto plain, int64_t i) HWY_ATTR {
       hn::StoreU(result(plain, hn::LoadU(d, x + i), bias_step ? bias + i : nullptr, multiplier + (step ? i : 0),
@@ -124,24 +127,21 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
       part[3][i] = shift[i];
     }
     hn::Store(result(std::false_type(), hn::Load(d, part[0]), part[1], part[2], part[3]), narrow, last);
-    if constexpr (kResult == Result::kNumbers)
-      std::copy_n(last, n, y);
+    if constexpr (kBytes)
+      put_bytes(last, n, y);
     else
-      put_bytes(reinterpret_cast<const uint8_t*>(last), n, reinterpret_cast<uint8_t*>(y));
+      std::copy_n(last, n, y);
   }
 }
 
 void fixed_bytes(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                  void* y, int64_t ldy) {
-  if (q.to == DType::kU8)
-    return q.columns ? fixed_rows<Result::kBytes, true>(q, first_row, rows, x, ldx, n, y, ldy)
-                     : fixed_rows<Result::kBytes, false>(q, first_row, rows, x, ldx, n, y, ldy);
-  q.columns ? fixed_rows<Result::kSignedBytes, true>(q, first_row, rows, x, ldx, n, y, ldy)
-            : fixed_rows<Result::kSignedBytes, false>(q, first_row, rows, x, ldx, n, y, ldy);
+  q.columns ? fixed_rows<true, true>(q, first_row, rows, x, ldx, n, y, ldy)
+            : fixed_rows<true, false>(q, first_row, rows, x, ldx, n, y, ldy);
 }
 
 void fixed_numbers(const Requantization& q, const int32_t* x, int64_t n, int32_t* y) {
-  fixed_rows<Result::kNumbers, true>(q, 0, 1, x, n, n, y, n);
+  fixed_rows<false, true>(q, 0, 1, x, n, n, y, n);
 }
 
 void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
@@ -312,7 +312,7 @@ Status infer_requantize(InferContext& c) {
 
 class RequantizeKernel final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const Shape& x = node.in[0]->shape;
     int axis = 0;

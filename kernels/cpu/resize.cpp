@@ -122,7 +122,7 @@ class ResizeKernel final : public Kernel {
  public:
   explicit ResizeKernel(const Attrs& attrs) : attrs_(attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     MINNOW_RETURN_IF_ERROR(read_resize_settings(attrs_, &settings_));
     x_ = *node.in[0];
@@ -179,7 +179,7 @@ class ResizeKernel final : public Kernel {
     pack_channels(plain_y, &y, c.pool);
   }
 
-  std::string scheme() const override {
+  [[gnu::cold]] std::string scheme() const override {
     const std::string name = settings_.mode == Mode::kNearest ? "nearest" : "passes";
     return name + (repack_ ? "_repacked" : packed_ ? "_packed" : "");
   }

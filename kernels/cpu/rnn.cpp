@@ -116,7 +116,7 @@ class Recurrent final : public Kernel {
  public:
   Recurrent(const NodeContext& node, Layer layer) : layer_(layer), attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& x = node.in[kX]->shape;
     steps_ = x[0], batch_ = x[1], features_ = x[2];
     hidden_ = node.in[kR]->shape[2];
@@ -203,7 +203,7 @@ class Recurrent final : public Kernel {
 
   void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
   bool reads(int i) const override { return packed_.empty() || (i != kW && i != kR); }
-  std::string scheme() const override { return low_ ? "gemv_bf16" : streams_ ? "stream" : ""; }
+  [[gnu::cold]] std::string scheme() const override { return low_ ? "gemv_bf16" : streams_ ? "stream" : ""; }
   int64_t macs() const override { return steps_ * batch_ * directions_ * input_.n * (features_ + hidden_); }
 
  private:

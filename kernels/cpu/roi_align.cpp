@@ -180,7 +180,7 @@ Status infer_roi_align(InferContext& c) {
 template <typename F>
 class RoiAlignKernel final : public Kernel {
  public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_settings(node.attrs, &settings_));
     const Shape& x = node.in[0]->shape;
     threads_ = std::max(1, node.threads);

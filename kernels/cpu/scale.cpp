@@ -72,7 +72,7 @@ class Scale final : public Kernel {
  public:
   explicit Scale(const NodeContext& node) : attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const TensorType& type = *node.in[0];
     const int rank = type.shape.rank();
     dtype_ = type.dtype;

@@ -276,7 +276,7 @@ class UniqueKernel final : public Kernel {
  public:
   explicit UniqueKernel(const Attrs& attrs) : attrs_(attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     items_ = Items();
     MINNOW_RETURN_IF_ERROR(unique_items(attrs_, node.in[0]->shape, &items_));
     *workspace = kUniqueWork * items_.n * static_cast<int64_t>(sizeof(int64_t));

@@ -84,6 +84,11 @@ int pack_width() {
   return lanes;
 }
 
+int isa_index() {
+  static const int index = choice().target == HWY_AVX3 ? 2 : choice().target == HWY_AVX2 ? 1 : 0;
+  return index;
+}
+
 const char* isa_name() { return choice().isa == nullptr ? "none" : choice().isa->name; }
 
 Status isa_status() { return choice().status; }
@@ -107,15 +112,8 @@ bool has_dot() { return false; }
 
 }  // namespace minnow
 
-// What Highway's own library would define.
+// What is needed of Highway's own library.
 namespace hwy {
-
-int64_t SupportedTargets() { return minnow::choice().target; }
-
-ChosenTarget& GetChosenTarget() {
-  static ChosenTarget chosen;
-  return chosen;
-}
 
 HWY_NORETURN void HWY_FORMAT(3, 4) Abort(const char* file, int line, const char* format, ...) {
   std::fprintf(stderr, "%s:%d: ", file, line);

@@ -12,7 +12,7 @@
 //
 //   #if HWY_ONCE
 //   namespace minnow {
-//   HWY_EXPORT(softmax_rows);               // then HWY_DYNAMIC_DISPATCH(softmax_rows)(...)
+//   HWY_EXPORT(softmax_rows);               // then HWY_DYNAMIC_DISPATCH(softmax_rows)(...), which must not throw
 //   }
 //   #endif
 //
@@ -50,6 +50,15 @@ const char* isa_name();
 bool has_half();
 bool has_dot();
 
+// 0, 1 and 2 for the instruction sets of x86, from the least.
+int isa_index();
+
+// Calls through this are known not to throw, so that their callers need no records for unwinding.
+template <typename R, typename... Args>
+auto never_throws(R (*function)(Args...)) {
+  return reinterpret_cast<R (*)(Args...) noexcept>(function);
+}
+
 // An error when MINNOW_ISA names an instruction set that this machine or build does not have (another is used then),
 // or when the machine has none of those we can run on. To be asked before the first kernel runs.
 Status isa_status();
@@ -61,4 +70,13 @@ Status isa_status();
 #ifdef HWY_TARGET_INCLUDE
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#if HWY_ARCH_X86_64
+// Highway's own tables have room for all the targets it knows, and a function for each signature.
+#undef HWY_EXPORT
+#undef HWY_DYNAMIC_DISPATCH
+#define HWY_EXPORT(function)                                                                   \
+  static constexpr decltype(&HWY_STATIC_DISPATCH(function)) HWY_DISPATCH_TABLE(function)[] = { \
+      HWY_CHOOSE_SSE4(function), HWY_CHOOSE_AVX2(function), HWY_CHOOSE_AVX3(function)}
+#define HWY_DYNAMIC_DISPATCH(function) (*::minnow::never_throws(HWY_DISPATCH_TABLE(function)[::minnow::isa_index()]))
+#endif
 #endif

@@ -3,14 +3,15 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/simd.h"
 //
+#include <algorithm>
+
 #include "kernels/cpu/unary_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 
 // A row, in three passes over memory that is in the cache by then. y may be x.
-template <bool log>
-HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
+HWY_INLINE void SoftmaxOneRow(bool log, const float* x, float* y, int64_t n) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = n / lanes * lanes;
@@ -34,6 +35,7 @@ HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
   auto sums = hn::Zero(d);
   auto sums2 = sums;
   for (i = 0; i + 2 * lanes <= whole; i += 2 * lanes) {
+    __asm__ volatile("" : "+r"(log));  // or the compiler would write the loop twice
     const auto e = Exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
     const auto e2 = Exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
     if (!log) hn::StoreU(e, d, y + i);
@@ -41,15 +43,11 @@ HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
     sums = hn::Add(sums, e);
     sums2 = hn::Add(sums2, e2);
   }
-  if (i < whole) {
-    const auto e = Exp(d, hn::Sub(hn::LoadU(d, x + i), shift));
-    if (!log) hn::StoreU(e, d, y + i);
-    sums = hn::Add(sums, e);
-  }
-  if (whole < n) {
-    const auto e = Exp(d, hn::Sub(LoadPart(d, x + whole, n - whole), shift));
-    if (!log) StorePart(d, e, y + whole, n - whole);
-    sums2 = hn::Add(sums2, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - whole)), e));
+  for (; i < n; i += lanes) {  // a vector, or a part of one, or both
+    const int64_t m = std::min(lanes, n - i);
+    const auto e = Exp(d, hn::Sub(LoadPart(d, x + i, m), shift));
+    if (!log) StorePart(d, e, y + i, m);
+    sums2 = hn::Add(sums2, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(m)), e));
   }
   const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(sums, sums2)));
   if (log) {
@@ -62,8 +60,8 @@ HWY_INLINE void SoftmaxOneRow(const float* x, float* y, int64_t n) {
 }
 
 // A vector of neighboring columns, of which `n` are real. y may be x.
-template <bool log, bool part>
-HWY_INLINE void SoftmaxOneColumn(const float* x, float* y, int64_t rows, int64_t stride, int64_t n) {
+template <bool part>
+HWY_INLINE void SoftmaxOneColumn(bool log, const float* x, float* y, int64_t rows, int64_t stride, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto load = [&](const float* from) HWY_ATTR { return part ? LoadPart(d, from, n) : hn::LoadU(d, from); };
   const auto store = [&](auto v, float* to) HWY_ATTR { part ? StorePart(d, v, to, n) : hn::StoreU(v, d, to); };
@@ -71,6 +69,7 @@ HWY_INLINE void SoftmaxOneColumn(const float* x, float* y, int64_t rows, int64_t
   for (int64_t r = 0; r < rows; ++r) most = hn::Max(most, load(x + r * stride));
   auto sum = hn::Zero(d);
   for (int64_t r = 0; r < rows; ++r) {
+    __asm__ volatile("" : "+r"(log));
     const auto e = Exp(d, hn::Sub(load(x + r * stride), most));
     if (!log) store(e, y + r * stride);
     sum = hn::Add(sum, e);
@@ -84,25 +83,23 @@ HWY_INLINE void SoftmaxOneColumn(const float* x, float* y, int64_t rows, int64_t
   }
 }
 
-template <bool log>
-HWY_INLINE void SoftmaxColumns(const float* x, float* y, int64_t rows, int64_t stride, int64_t columns) {
+HWY_INLINE void SoftmaxColumns(bool log, const float* x, float* y, int64_t rows, int64_t stride, int64_t columns) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   int64_t c = 0;
-  for (; c + lanes <= columns; c += lanes) SoftmaxOneColumn<log, false>(x + c, y + c, rows, stride, lanes);
-  if (c < columns) SoftmaxOneColumn<log, true>(x + c, y + c, rows, stride, columns - c);
+  for (; c + lanes <= columns; c += lanes) SoftmaxOneColumn<false>(log, x + c, y + c, rows, stride, lanes);
+  if (c < columns) SoftmaxOneColumn<true>(log, x + c, y + c, rows, stride, columns - c);
 }
 
 // `rows` elements of each of `columns` neighboring columns; one column of stride 1 is a plain row.
 void SoftmaxFloats(bool log, const float* x, float* y, int64_t rows, int64_t stride, int64_t columns) {
-  if (columns == 1 && stride == 1) return log ? SoftmaxOneRow<true>(x, y, rows) : SoftmaxOneRow<false>(x, y, rows);
-  log ? SoftmaxColumns<true>(x, y, rows, stride, columns) : SoftmaxColumns<false>(x, y, rows, stride, columns);
+  if (columns == 1 && stride == 1) return SoftmaxOneRow(log, x, y, rows);
+  SoftmaxColumns(log, x, y, rows, stride, columns);
 }
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -133,7 +130,7 @@ class Softmax final : public Kernel {
  public:
   explicit Softmax(const NodeContext& node) : attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
     MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis", -1), shape));
     dtype_ = node.in[0]->dtype;

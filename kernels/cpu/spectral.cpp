@@ -239,7 +239,7 @@ class Dft final : public Spectrum {
  public:
   explicit Dft(const Attrs& attrs) : attrs_(attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     doubles_ = 0;
     *workspace = 0;
     // The axis may be known to the run only. A one-sided spectrum has as many values for n as for n + 1.
@@ -317,7 +317,7 @@ class Stft final : public Spectrum {
  public:
   explicit Stft(const Attrs& attrs) : attrs_(attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     doubles_ = 0;
     *workspace = 0;
     const int64_t bins = node.out[0]->shape[2];

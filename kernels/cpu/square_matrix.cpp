@@ -74,7 +74,7 @@ class OfMatrices final : public Kernel {
 
   OfMatrices(Function function, bool square) : function_(function), square_(square) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     n_ = node.in[0]->shape.at(-1);
     *workspace = (n_ * n_ + results()) * 8 * node.threads;
     return ok();

@@ -25,8 +25,8 @@ constexpr int kRegisters = 16, kPixels1 = 12, kPixels2 = 6, kPixels4 = 3;
 #endif
 
 // Copies `pixels` x `blocks` vectors, of the last block only `lanes` numbers.
-HWY_NOINLINE void copy_lanes(const float* from, int64_t from_pixel, int64_t from_block, float* to, int64_t to_pixel,
-                             int64_t to_block, int pixels, int blocks, int lanes) {
+[[maybe_unused]] HWY_NOINLINE void copy_lanes(const float* from, int64_t from_pixel, int64_t from_block, float* to,
+                                              int64_t to_pixel, int64_t to_block, int pixels, int blocks, int lanes) {
   for (int r = 0; r < pixels; ++r)
     for (int b = 0; b < blocks; ++b)
       std::memcpy(to + r * to_pixel + b * to_block, from + r * from_pixel + b * from_block,
@@ -56,22 +56,36 @@ constexpr int kAhead = 128;
 template <int NB>
 constexpr bool kAsksSteadily = kLanes >= 16 && NB > 1;
 
+// Whether sums go where they belong by way of a copy, in one function for all tiles. That is most of the code of a
+// tile, and two dozen more instructions beside some thousand, which only the widest vectors are too fast for.
+constexpr bool kThroughCopy = HWY_TARGET != HWY_AVX3;
+
+// Adds `start` to the sums [pixel][block], clamps, and stores them.
+[[maybe_unused]] HWY_NOINLINE void finish(const Tile& t, const float* sums, int pixels, int blocks) {
+  const D d;
+  const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+  for (int r = 0; r < pixels; ++r)
+    for (int b = 0; b < blocks; ++b, sums += kLanes) {
+      const int64_t at = r * t.out_pixel + b * t.out_block;
+      const bool partial = b == blocks - 1 && t.lanes != kLanes;
+      V v = hn::Load(d, sums);
+      if (t.start != nullptr) v = hn::Add(v, partial ? LoadPart(d, t.start + at, t.lanes) : hn::LoadU(d, t.start + at));
+      v = AtMost(high, AtLeast(low, v));
+      partial ? StorePart(d, v, t.out + at, t.lanes) : hn::StoreU(v, d, t.out + at);
+    }
+}
+
 template <int NB, int R>
 void tile(const Tile& t) {
   const D d;
   V sum[R][NB];
-  if (t.bias != nullptr) {
+  static const float kNoBias[NB * kLanes] = {};
+  const float* bias = t.bias != nullptr ? t.bias : kNoBias;
 #pragma GCC unroll 4
-    for (int b = 0; b < NB; ++b) {
-      const V v = hn::LoadU(d, t.bias + b * kLanes);
+  for (int b = 0; b < NB; ++b) {
+    const V v = hn::LoadU(d, bias + b * kLanes);
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) sum[r][b] = v;
-    }
-  } else {
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-      for (int b = 0; b < NB; ++b) sum[r][b] = hn::Zero(d);
+    for (int r = 0; r < R; ++r) sum[r][b] = v;
   }
   // Where the last block is not full, `start` and `out` are reached through a copy with full blocks.
   const bool partial = t.lanes != kLanes;
@@ -79,7 +93,7 @@ void tile(const Tile& t) {
   float* out = partial ? copy : t.out;
   const int64_t out_pixel = partial ? NB * kLanes : t.out_pixel;
   const int64_t out_block = partial ? kLanes : t.out_block;
-  if (t.start != nullptr) {
+  if (!kThroughCopy && t.start != nullptr) {
     if (partial) copy_lanes(t.start, t.out_pixel, t.out_block, copy, out_pixel, out_block, R, NB, t.lanes);
     const float* start = partial ? copy : t.start;
 #pragma GCC unroll 16
@@ -146,6 +160,13 @@ void tile(const Tile& t) {
     }
   }
 
+  if constexpr (kThroughCopy) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int b = 0; b < NB; ++b) hn::Store(sum[r][b], d, copy + (r * NB + b) * kLanes);
+    return finish(t, copy, R, NB);
+  }
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r, out += out_pixel) {

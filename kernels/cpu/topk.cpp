@@ -85,7 +85,7 @@ class TopK final : public Kernel {
  public:
   explicit TopK(const NodeContext& node) : attrs_(node.attrs) {}
 
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
     MINNOW_RETURN_IF_ERROR(view_.set(attrs_.i("axis", -1), shape));
     // The values or the indices may not be wanted.

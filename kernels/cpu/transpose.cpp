@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/transpose.h"
 #include "kernels/region.h"
 
@@ -51,15 +52,22 @@ HWY_NOINLINE void transpose_edge(const T* src, int64_t src_stride, T* dst, int64
                                  int src_rows, bool whole_rows) {
   HWY_ALIGN T in[kLanes * kBlock<T>];
   HWY_ALIGN T out[kLanes * kBlock<T>];
+#pragma GCC unroll 1
   for (int j = 0; j < kLanes; ++j) {
     const T* row = src + (j < src_rows ? j : 0) * src_stride;
     if (whole_rows) {
       std::memcpy(in + j * kBlock<T>, row, kBlockBytes);
     } else {
-      for (int i = 0; i < kBlock<T>; ++i) in[j * kBlock<T> + i] = i < rows ? row[i] : T{0};
+      std::memset(in + j * kBlock<T>, 0, kBlockBytes);
+#pragma GCC unroll 1
+      for (int i = 0; i < rows; ++i) {
+        keep_scalar();
+        in[j * kBlock<T> + i] = row[i];
+      }
     }
   }
   transpose_tile<T, kLanes>(in, kBlock<T>, out, kLanes);
+#pragma GCC unroll 1
   for (int i = 0; i < rows; ++i) {
     if (cols == kLanes) {
       std::memcpy(dst + i * dst_stride, out + i * kLanes, kLanes * sizeof(T));

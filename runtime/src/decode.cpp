@@ -2,11 +2,20 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/cpu/convert.h"
+#include "names.h"
 
 namespace minnow {
+
+const char* enumerator_name(const char* names, int code) {
+  for (; *names != '\0'; names += std::strlen(names) + 1)
+    if (std::atoi(names) == code) return std::strchr(names, '=') + 1;
+  return "";
+}
+
 namespace {
 
 std::map<wire::OpType, DecodeFunction>& registry() {
@@ -15,7 +24,7 @@ std::map<wire::OpType, DecodeFunction>& registry() {
 }
 
 std::string type_name(wire::OpType type) {
-  const char* name = wire::EnumNameOpType(type);
+  const char* name = enumerator_name(wire::kOpTypeNames, static_cast<int>(type));
   return *name != '\0' ? name : "OpType " + std::to_string(static_cast<int>(type));
 }
 
@@ -316,7 +325,7 @@ Status to_dtype(wire::DataType type, DType* out) {
   };
   const auto it = kTypes.find(type);
   if (it == kTypes.end()) {
-    const char* name = wire::EnumNameDataType(type);
+    const char* name = enumerator_name(wire::kDataTypeNames, static_cast<int>(type));
     return Status(Code::kUnsupported,
                   "data of type " + (*name != '\0' ? name : std::to_string(static_cast<int>(type))));
   }

@@ -126,6 +126,8 @@ DecodeFunction find_decoder(wire::OpType type);
     ::minnow::wire::OpType::type, function                                            \
   }
 
+// The name of a number in a list of names.h, or nothing.
+const char* enumerator_name(const char* names, int code);
 // The element type that a DataType stands for; an error for strings, complex numbers and the like.
 Status to_dtype(wire::DataType type, DType* out);
 // The bytes as they stand, or a copy where they are not aligned. `type.bytes()` bytes must be there.

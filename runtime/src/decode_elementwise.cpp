@@ -1,6 +1,7 @@
 // Elementwise math: unary, binary, activations, casts, selection.
 #include <algorithm>
 
+#include "names.h"
 #include "runtime/src/decode.h"
 
 namespace minnow {
@@ -54,7 +55,8 @@ Status decode_unary(Decoder& d) {
     d.finish(row.op, {d.in(0)});
     return ok();
   }
-  return d.unsupported(std::string("operation ") + wire::EnumNameUnaryOpOperation(code));
+  return d.unsupported(std::string("operation ") +
+                       enumerator_name(wire::kUnaryOpOperationNames, static_cast<int>(code)));
 }
 MINNOW_DECODE(UnaryOp, decode_unary);
 
@@ -134,7 +136,9 @@ Status decode_binary(Decoder& d) {
     const char* op = nullptr;
     for (const BinaryRow& row : kBinary)
       if (row.code == code) op = row.op;
-    if (op == nullptr) return d.unsupported(std::string("operation ") + wire::EnumNameBinaryOpOperation(code));
+    if (op == nullptr)
+      return d.unsupported(std::string("operation ") +
+                           enumerator_name(wire::kBinaryOpOperationNames, static_cast<int>(code)));
     emit(op, operands, {});
   }
   if (relu) d.finish("Relu", result);
