@@ -15,9 +15,8 @@ using LongLong = long long;
 
 constexpr size_t kResidual = 3;
 
-// For one row, weights of so many bytes are read as the file has them: to pack them costs more than reading them from
-// large pages saves in hundreds of runs. Fewer are packed in no time; for more, large pages are worth it.
-constexpr int64_t kLeastStored = 256 << 10, kMostStored = 8 << 20;
+// Weights that the planner wants to be read as they are stored; fewer bytes are packed in no time.
+constexpr int64_t kLeastStored = 256 << 10;
 constexpr int64_t kLongRow = 128;
 
 Status infer_linear(InferContext& c) {
@@ -90,7 +89,8 @@ class Linear final : public Kernel {
     const Tensor* w = node.constant[1];
     low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     const int64_t bytes = 4 * s_.n * s_.k;
-    stored_ = w != nullptr && !low_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored && bytes <= kMostStored;
+    stored_ = w != nullptr && !low_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored &&
+              node.attrs.b("stored", false);
     if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation_, std::max(1, node.threads), node.precision);
       low_weights_.make(node, {1}, low_gemm_.packing(true), 4 * low_gemm_.packed_floats(), [&](void* to) {

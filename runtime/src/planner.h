@@ -38,6 +38,7 @@ class Planner {
   void fuse();
   void pair_convolutions();
   void fuse_gates();
+  void keep_stored_weights();
   bool is_pointwise(const PlanNode& conv) const;
   void fuse_requantization();  // planner_quantized.cpp
   void fuse_log_softmax();     // planner_softmax.cpp

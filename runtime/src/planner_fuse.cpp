@@ -10,6 +10,8 @@
 namespace minnow {
 namespace {
 
+constexpr int64_t kStoredBytes = 16 << 20;  // see keep_stored_weights()
+
 struct Epilogue {
   const char* activation;
   double alpha = 0, beta = 0;
@@ -191,6 +193,27 @@ void Planner::fuse_gates() {
   for (size_t i = 0; i < nodes_.size(); ++i)
     if (!gone[i]) left.push_back(std::move(nodes_[i]));
   nodes_ = std::move(left);
+}
+
+// The weights of products with one row are read as they are stored, where they are few: to pack them costs more than
+// hundreds of runs gain by it. Where all of a model's weights are of this kind, they come from memory in each run, and
+// faster from the large pages of packed ones.
+void Planner::keep_stored_weights() {
+  const auto is_row = [&](const PlanNode& node) {
+    if (!is(node, "Linear")) return false;
+    const Shape& x = stage_.values[static_cast<size_t>(node.in[0])].type.shape;
+    return stage_.values[static_cast<size_t>(node.in[1])].constant != nullptr && x.count(0, x.rank() - 1) == 1;
+  };
+  int64_t bytes = 0;
+  for (const PlanNode& node : nodes_)
+    if (is_row(node)) bytes += stage_.values[static_cast<size_t>(node.in[1])].type.bytes();
+  if (bytes > kStoredBytes) return;
+  for (PlanNode& node : nodes_) {
+    if (!is_row(node)) continue;
+    auto attrs = std::make_shared<Attrs>(*node.attrs);
+    attrs->set("stored", true);
+    node.attrs = std::move(attrs);
+  }
 }
 
 // A convolution in f32 of each pixel alone, by constant weights.

@@ -68,6 +68,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   drop_dead();
   pair_convolutions();
   fuse_gates();
+  keep_stored_weights();
   for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
   // What later stages ask about must be there in the plain layout.
   for (const Question& question : stage_.questions) {

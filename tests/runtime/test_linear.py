@@ -58,7 +58,7 @@ def test_not_a_number_passes_through_one_row(outputs: int, tmp_path: Path) -> No
     check(spelled, str(tmp_path), 1)
 
 
-@pytest.mark.parametrize(("inputs", "outputs"), [(515, 203), (129, 1999), (100, 3000), (4099, 601)])
+@pytest.mark.parametrize(("inputs", "outputs"), [(515, 203), (129, 1999), (100, 3000), (4099, 1201)])
 def test_one_row_takes_weights_as_they_are_stored(inputs: int, outputs: int, tmp_path: Path) -> None:
     """More rows want them packed; neither harms the other, nor what the file holds."""
     rng = np.random.default_rng(3)
@@ -80,5 +80,5 @@ def test_one_row_takes_weights_as_they_are_stored(inputs: int, outputs: int, tmp
     session = minnow.load(path, threads=2)
     for rows in (1, 7, 1, 2, 1):
         np.testing.assert_allclose(session.run({"x": x[:rows]})["y"], expected[:rows], rtol=1e-4, atol=1e-5)
-    stored = inputs >= 128 and 256 << 10 <= w.nbytes <= 8 << 20
+    stored = inputs >= 128 and 256 << 10 <= w.nbytes <= 16 << 20
     assert (session.profile({"x": x[:1]}, 1)[0]["scheme"] == "gemv_stored") == stored
