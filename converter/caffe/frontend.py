@@ -79,6 +79,16 @@ class CaffeFrontend(Frontend):
         self.sources.update(names)
         self.left_out.update(dict.fromkeys(names, "an input of the model"))
 
+    def is_source(self, layer: Any) -> bool:
+        """Whether a layer reads the data of a training: one of those registered, or a fork's that is called so."""
+        unknown = layer.type.endswith("Data") and not layer.bottom and layer.type not in self.types()
+        return layer.type in self.sources or unknown
+
+    def purpose(self, layer: Any) -> str:
+        """What a layer is for that has no part in inference, a fork's loss by its name; "" of all others."""
+        unknown = re.search(r"Loss(OHEM)?$", layer.type) is not None and layer.type not in self.types()
+        return "is for training" if unknown else self.dropped.get(layer.type, "")
+
     def types(self) -> set[str]:
         """The types of layers that something is known about."""
         return {*self.mappings, *self.refusals, *self.left_out}

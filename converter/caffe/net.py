@@ -14,8 +14,8 @@ Shape = tuple[Dim, ...] | None
 
 def declared_inputs(net: Any, layers: Sequence[Any]) -> dict[str, Shape]:
     """The inputs of a net in their order: those it declares, and what its layers read of the data of a training."""
-    read = {name for layer in layers if layer.type not in frontend.dropped for name in layer.bottom}
-    left = {name for layer in layers if layer.type in frontend.dropped for name in layer.bottom} - read
+    read = {name for layer in layers if not frontend.purpose(layer) for name in layer.bottom}
+    left = {name for layer in layers if frontend.purpose(layer) for name in layer.bottom} - read
     found: dict[str, Shape] = {}
     for i, name in enumerate(net.input):
         shape: Shape = None
@@ -29,7 +29,7 @@ def declared_inputs(net: Any, layers: Sequence[Any]) -> dict[str, Shape]:
             shapes = [tuple(s.dim) for s in layer.input_param.shape]
             for i, name in enumerate(layer.top):
                 found[name] = shapes[i if len(shapes) == len(layer.top) else 0] if shapes else None
-        elif layer.type in frontend.sources:
+        elif frontend.is_source(layer):
             found |= {n: _data_shape(layer) if i == 0 else None for i, n in enumerate(layer.top) if n in read}
     return {name: shape for name, shape in found.items() if name not in left}
 
@@ -47,11 +47,11 @@ def unread_tops(layers: Iterable[Any]) -> list[str]:
     """The tops that no later layer reads, in their order."""
     unread: dict[str, None] = {}
     for layer in layers:
-        if layer.type in frontend.dropped and layer.type != "Silence":
+        if frontend.purpose(layer) and layer.type != "Silence":
             continue
         for name in layer.bottom:
             unread.pop(name, None)
-        if layer.type != "Input" and layer.type not in frontend.sources:
+        if layer.type != "Input" and not frontend.is_source(layer):
             unread |= dict.fromkeys(layer.top)
     return [*unread]
 
@@ -72,7 +72,7 @@ def without_label_copies(layers: Sequence[Any]) -> list[Any]:
     labels: dict[str, str] = {}
     kept = []
     for layer in layers:
-        if layer.type in frontend.sources:
+        if frontend.is_source(layer):
             labels |= {name: name for name in layer.top[1:]}
         if layer.type == "Split" and all(name in labels for name in layer.bottom):
             labels |= {top: labels[layer.bottom[0]] for top in layer.top if layer.bottom}

@@ -76,7 +76,7 @@ class _Net:
             self.values[name] = self.graph.add_param(type, name)
         self._check()
         for i, layer in enumerate(self.layers):
-            if layer.type == "Input" or layer.type in frontend.sources or layer.type in frontend.dropped:
+            if layer.type == "Input" or frontend.is_source(layer) or frontend.purpose(layer):
                 self._leave_out(layer)
             else:
                 self._layer(layer, layer.name or f"{layer.type}{i}")
@@ -138,7 +138,7 @@ class _Net:
     def _check(self) -> None:
         """Puts on the list what has no mapping."""
         for i, layer in enumerate(self.layers):
-            if layer.type in frontend.dropped or layer.type in frontend.sources or layer.type == "Input":
+            if layer.type == "Input" or frontend.is_source(layer) or frontend.purpose(layer):
                 continue
             if frontend.find(layer.type, 1) is None:
                 refusal = frontend.refusal(layer.type, 1)
@@ -146,9 +146,9 @@ class _Net:
                 self.unsupported.add(reason, layer.name or f"{layer.type}{i}", refusal.hint if refusal else "")
 
     def _leave_out(self, layer: Any) -> None:
-        if layer.type in frontend.dropped:
-            self.notices.append(f"the layer '{layer.name}' is left out: {layer.type} {frontend.dropped[layer.type]}")
-        elif layer.type in frontend.sources and (read := [n for n in layer.top if n in self.values]):
+        if purpose := frontend.purpose(layer):
+            self.notices.append(f"the layer '{layer.name}' is left out: {layer.type} {purpose}")
+        elif frontend.is_source(layer) and (read := [n for n in layer.top if n in self.values]):
             self.notices.append(f"what the layer '{layer.name}' ({layer.type}) gives is an input: {', '.join(read)}")
 
     def _value(self, name: str, reader: str) -> Value:

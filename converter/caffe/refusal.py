@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from minnow.converter.caffe.frontend import frontend
 
-frontend.drop("Accuracy", "HDF5Output", what="only looks at results")
+frontend.drop("Accuracy", "HDF5Output", "DetectionEvaluate", what="only looks at results")
 frontend.drop("Silence", what="only hides results")
 frontend.drop(
     "SoftmaxWithLoss", "EuclideanLoss", "SigmoidCrossEntropyLoss", "HingeLoss", "InfogainLoss", "ContrastiveLoss",
-    "MultinomialLogisticLoss", "SmoothL1Loss", "MultiBoxLoss", "CenterLoss",
+    "MultinomialLogisticLoss", "SmoothL1Loss", "MultiBoxLoss", "CenterLoss", "BoxAnnotatorOHEM",
     what="is for training",
 )  # fmt: skip
 frontend.source("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData")

@@ -65,18 +65,37 @@ class OpenCV:
                 raise ValueError(f"{layer.type} {' '.join(strange)}".rstrip() + " is not the same there")
         self.name = f"OpenCV {cv2.__version__}"
         self._files = (source.where, "" if source.weights is None else str(source.weights))
-        # OpenCV knows results by the layers that give them; a net goes on with the last of a name.
-        places = {top: (layer.name, i) for layer in source.layers for i, top in enumerate(layer.top)}
+        # OpenCV knows results by the layers that give them, convolutions by their tops; the last of a name counts.
+        places = {}
+        for layer in source.layers:
+            for i, top in enumerate(layer.top):
+                places[top] = (top, 0) if layer.type == "Convolution" else (layer.name, i)
+        if missing := [name for name, _ in model.user_outputs if name not in places]:
+            raise ValueError(f"'{missing[0]}' is of another name there")
         self._places = [places[name] for name, _ in model.user_outputs]
         self._outputs = [name for name, _ in model.user_outputs]
         self._net: Any = None
-        self._open()
+        self._try(model)
 
     def _open(self) -> Any:
         import cv2
 
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what it refuses, Minnow tells
         self._net = self._net or cv2.dnn.readNetFromCaffe(*self._files)
         return self._net
+
+    def _try(self, model: Model) -> None:
+        """Runs it once, where all extents are known. Raises ValueError when it refuses, or has other shapes."""
+        if not all(type.is_static for _, type in model.user_inputs):
+            self._open()
+            return
+        try:
+            found = self.run({name: np.zeros(type.static_shape, np.float32) for name, type in model.user_inputs})
+        except RuntimeError as e:
+            raise ValueError(f"it does not run the net: {str(e).splitlines()[0]}") from None
+        for name, type in model.user_outputs:
+            if type.is_static and type.static_shape != found[name].shape:
+                raise ValueError(f"'{name}' is {found[name].shape} there")
 
     def close(self) -> None:
         self._net = None
@@ -94,7 +113,9 @@ class OpenCV:
             found = net.forwardAndRetrieve([layer for layer, _ in self._places])
         except cv2.error as e:
             raise RuntimeError(str(e)) from e
-        tops = zip(self._outputs, self._places, found, strict=True)
+        tops = list(zip(self._outputs, self._places, found, strict=True))
+        if short := [name for name, (_, i), arrays in tops if i >= len(arrays)]:
+            raise RuntimeError(f"there is no '{short[0]}'")
         return {name: np.array(arrays[i]) for name, (_, i), arrays in tops}
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:

@@ -114,3 +114,15 @@ def test_compared_with_opencv_where_it_computes_the_same(apart: tuple[Path, Path
     assert report.verification is not None
     assert report.verification.reference.startswith("numpy")
     assert "Convolution axis" in report.verification.note
+
+
+def test_what_opencv_does_not_run_is_compared_with_the_reference(tmp_path: Path) -> None:
+    """Alone, it cuts a tensor into as many parts as are read: here into none."""
+    pytest.importorskip("cv2")
+    path = tmp_path / "net.prototxt"
+    path.write_text(definition({"x0": (2, 6)}, layer("Slice", tops=["a", "b", "c"])))
+    report = minnow.convert(path)
+    assert report.verification is not None
+    assert report.verification.passed
+    assert report.verification.reference.startswith("numpy")
+    assert "OpenCV cannot load" in report.verification.note

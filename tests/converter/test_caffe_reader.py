@@ -279,6 +279,15 @@ def test_a_net_for_training(tmp_path: Path) -> None:
     assert [n for n, _ in read(write(tmp_path, named, BLOBS)).outputs] == ["deep"]
 
 
+def test_what_forks_read_and_lose(tmp_path: Path) -> None:
+    """Layers that only their names tell: sources of data, and losses."""
+    text = TRAIN.replace('type: "Data"', 'type: "DenseImageData"').replace("SoftmaxWithLoss", "SoftmaxWithOurLoss")
+    model = read(write(tmp_path, text, BLOBS))
+    assert [(n, t.shape) for n, t in model.inputs] == [("data", (5, 3, 8, 8))]
+    assert [n for n, _ in model.outputs] == ["conv"]
+    assert any("SoftmaxWithOurLoss is for training" in n for n in model.notices)
+
+
 def test_labels_that_are_copied_are_no_outputs(tmp_path: Path) -> None:
     """As Caffe stores a net that it has trained."""
     head, data, *rest = TRAIN[1:].split("layer {")[0:1] + TRAIN.split("layer {")[2:]
