@@ -7,6 +7,12 @@ from typing import Any
 
 import torch
 
+# The only wheels of torchvision are for CUDA; beside a PyTorch for CPU alone their operators are missing, and an import
+# that describes these ends in an error.
+for _name in ("nms", "qnms"):
+    if not hasattr(torch.ops.torchvision, _name):
+        torch.library.define(f"torchvision::{_name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
 Made = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 
 
