@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch")
 from torch_architectures import ARCHITECTURES, make  # noqa: E402
 from torch_oracle import ROADS, difference, flat, model_of, run  # noqa: E402
 
-
 pytestmark = pytest.mark.skipif(not (find_spec("transformers") and find_spec("timm")), reason="they make the models")
 
 
