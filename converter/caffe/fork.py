@@ -33,7 +33,7 @@ for _name, _known in _SAME_AS.items():
     frontend.mappings[_name] = frontend.mappings[_known]
     frontend.parameters[_name] = parameter_field(_known)
 
-frontend.same(SiLU="Silu", HSwish="HardSwish", HardSwish="HardSwish", Mish="Mish")
+frontend.same(SpatialDropout="Identity", SiLU="Silu", HSwish="HardSwish", HardSwish="HardSwish", Mish="Mish")
 
 frontend.refuse(
     "Im2seq", "Seq2out", "OCRLSTM", "OCRLSTMQ", "CuDNNLstmForward",
@@ -91,7 +91,7 @@ def _(b, x, like=None, *, height=0, width=0, zoom_factor=None, shrink_factor=Non
     wanted: Value | np.ndarray
     if like is not None:
         wanted = b.Shape(like, start=2, end=4)
-    elif zoom_factor is None and shrink_factor is None:
+    elif (zoom_factor is None) == (shrink_factor is None) and (zoom_factor is None or (height and width)):
         wanted = np.array([height, width])
     else:
         sizes = [static_dim(x.type, axis, "an image that is resized by a factor") for axis in (2, 3)]
@@ -151,6 +151,14 @@ def _(b, x, factor):
     if static_dim(factor.type, 1, "the factors") != 1:
         raise ModelError(f"the factors are {factor.type}", why="they have one channel")
     return b.Mul(x, factor)
+
+
+@frontend.op("Transpose", param="transpose_param")
+def _(b, x, *, dim=()):
+    """Of a fork for text in images; Permute by another name."""
+    if sorted(dim) != [*range(axis_of(x, -1) + 1)]:
+        raise ModelError(f"the order {dim} of {x.type}")
+    return b.Transpose(x, perm=dim)
 
 
 @frontend.op("Reverse", param="reverse_param")

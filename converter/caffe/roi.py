@@ -91,6 +91,8 @@ def _(b, x, rois, *, spatial_scale, output_dim, group_size):
 
 def anchors(base: float, ratios: Sequence[float], scales: Sequence[float]) -> np.ndarray[Any, Any]:
     """Boxes (x1, y1, x2, y2) around the middle of a square, of each ratio at each scale: [ratios * scales, 4]."""
+    if base <= 0 or min(*ratios, *scales, 1) <= 0:
+        raise ModelError(f"anchors of {base} at the ratios {tuple(ratios)} and scales {tuple(scales)}")
     found = []
     middle = (base - 1) / 2
     for ratio in ratios:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .case import Given, case, f32, layer, opencv, torch, value
+from .case import Given, case, f32, layer, opencv, torch, value, weight
 from .judge import onnx_node
 
 BOXES = value(
@@ -169,3 +169,44 @@ def aligned(name: str, height: int, width: int, scale: float, x: Given, boxes: G
 aligned("2x2", 2, 2, 1.0, X, BOXES, 2)
 aligned("7x7", 7, 7, 0.5, f32(1, 3, 8, 8), BOXES, 1)
 aligned("3x5_own_samples", 3, 5, 1.0, f32(2, 3, 16, 16), value([[0, 1, 2, 9, 12], [1, 1.5, 2.5, 9, 12]]), 0)
+
+
+RPN = [
+    layer(
+        "Convolution",
+        "num_output: 8 kernel_size: 16 stride: 16",
+        weight(8, 3, 16, 16, low=-0.1, high=0.1),
+        weight(8),
+        to="map",
+    ),
+    layer("ReLU", at="map", to="map"),
+    layer("Convolution", "num_output: 12 kernel_size: 1", weight(12, 8, 1, 1), weight(12), at="map", to="score"),
+    layer(
+        "Convolution",
+        "num_output: 24 kernel_size: 1",
+        weight(24, 8, 1, 1, low=-0.1, high=0.1),
+        weight(24, low=-0.1, high=0.1),
+        at="map",
+        to="delta",
+    ),
+    layer("Reshape", "reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: 0 } }", at="score", to="two"),
+    layer("Softmax", at="two", to="chance"),
+    layer("Reshape", "reshape_param { shape { dim: 0 dim: 12 dim: -1 dim: 0 } }", at="chance", to="chances"),
+    layer("Proposal", f"{FEW} pre_nms_topn: 200 post_nms_topn: 7 nms_thresh: 0.7", at="chances delta y", to="rois"),
+]
+opencv(
+    "faster_rcnn", f32(1, 3, 112, 128), image(112, 128), *RPN,
+    layer("ROIPooling", "pooled_h: 3 pooled_w: 3 spatial_scale: 0.0625", at="map rois", to="pooled"),
+    layer("InnerProduct", "num_output: 10", weight(10, 72), weight(10), at="pooled", to="inner"),
+    layer("ReLU", at="inner", to="inner"), layer("Dropout", at="inner", to="inner"),
+    layer("InnerProduct", "num_output: 4", weight(4, 10), weight(4), at="inner", to="class"),
+    layer("InnerProduct", "num_output: 16", weight(16, 10), weight(16), at="inner", to="box"),
+    layer("Softmax", at="class", to="prob"),
+)  # fmt: skip
+opencv(
+    "rfcn", f32(1, 3, 112, 128), image(112, 128), *RPN,
+    layer("Convolution", "num_output: 36 kernel_size: 1", weight(36, 8, 1, 1), weight(36), at="map", to="sensitive"),
+    layer("PSROIPooling", "output_dim: 4 group_size: 3 spatial_scale: 0.0625", at="sensitive rois", to="pooled"),
+    layer("Pooling", "pool: AVE kernel_size: 3 stride: 3", at="pooled", to="mean"),
+    layer("Softmax", at="mean", to="prob"), layer("Reshape", "reshape_param { shape { dim: -1 dim: 4 } }", at="prob"),
+)  # fmt: skip

@@ -47,6 +47,10 @@ for order in itertools.permutations(range(4)):
     if order in ((0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3), (0, 1, 3, 2), (0, 2, 1, 3)):
         text = " ".join(f"order: {o}" for o in order)
         case(f"permute_{''.join(map(str, order))}", X, layer("Permute", text))(lambda x, o=order: x.permute(o))
+case("transpose_of_fork", f32(2, 3, 4, 5), layer("Transpose", "dim: 3 dim: 2 dim: 0 dim: 1"))(
+    lambda x: x.permute(3, 2, 0, 1)
+)
+case("spatial_dropout", X, layer("SpatialDropout"))(lambda x: x * 1)
 case("permute_3d", f32(2, 3, 5), layer("Permute", "order: 0 order: 2 order: 1"))(lambda x: x.permute(0, 2, 1))
 case("permute_rest_follows", X, layer("Permute", "order: 0 order: 2"))(lambda x: x.permute(0, 2, 1, 3))
 case("permute_5d", f32(1, 2, 3, 2, 4), layer("Permute", "order: 0 order: 4 order: 1 order: 2 order: 3"))(

@@ -73,6 +73,9 @@ WRONG = {
     "proposals of two images": (
         "Proposal", "", [(2, 18, 6, 6), (2, 36, 6, 6), (2, 3)], UnsupportedError, "more than one image",
     ),
+    "proposals of flat anchors": (
+        "Proposal", "proposal_param { ratio: 0 }", [(1, 18, 6, 6), (1, 36, 6, 6), (1, 3)], ModelError, "anchors of 16",
+    ),
     "proposals of other anchors": ("Proposal", "", [(1, 16, 6, 6), (1, 32, 6, 6), (1, 3)], ModelError, "9 anchors"),
     "code outside of the file": (
         "Python", 'python_param { module: "mine" layer: "Mine" }', [MAP], UnsupportedError, "outside of the file",
