@@ -115,8 +115,9 @@ def _chosen(b: Builder, boxes: Value, scores: Value, labels: list[int], n: int, 
     rows = b.NonMaxSuppression(
         upright, b.Reshape(best, np.array([-1, 1, k])), np.array(k), np.float32(o.overlap), least
     )  # fmt: skip
+    rows = b.Cast(rows, to=DType.I32)  # which every runtime of the format computes with
     column = [b.Gather(rows, np.array(i), axis=1) for i in (0, 2)]
-    place = b.Add(b.Mul(column[0], np.array(k)), column[1])
+    place = b.Add(b.Mul(column[0], np.int32(k)), column[1])
     flat = b.Reshape(best, np.array([-1]))
     nothing = b.Fill(b.Shape(flat), _LOWEST)
     kept = b.Reshape(b.ScatterElements(nothing, place, b.Gather(flat, place)), np.array([-1, every]))
@@ -124,8 +125,9 @@ def _chosen(b: Builder, boxes: Value, scores: Value, labels: list[int], n: int, 
         value, where = b.TopK(kept, np.array([o.keep]), axis=1)
         kept = b.ScatterElements(b.Fill(b.Shape(kept), _LOWEST), where, value, axis=1)
     found = b.Transpose(b.NonZero(b.Greater(kept, b.const(_LOWEST))), perm=(1, 0))
+    found = b.Cast(found, to=DType.I32)
     image, inside = (b.Gather(found, np.array(i), axis=1) for i in (0, 1))
-    names = b.Gather(b.const(np.array(labels, np.float32)), b.Div(inside, np.array(k)))
+    names = b.Gather(b.const(np.array(labels, np.float32)), b.Div(inside, np.int32(k)))
     single = [b.Cast(image, to=DType.F32), names, b.GatherND(kept, found)]
     corners = b.GatherND(b.Reshape(top, np.array([-1, every, 4])), found)
     return rows_or_none(b, b.Concat(*(b.Unsqueeze(v, axes=(1,)) for v in single), corners, axis=1), scores)

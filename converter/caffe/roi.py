@@ -75,7 +75,7 @@ def _(b, x, rois, *, spatial_scale, output_dim, group_size):
     rows, high = _bins(b, y1, y2, g, height, spatial_scale)
     cells, wide = _bins(b, x1, x2, g, width, spatial_scale)
     # Elements of other images than the region's do not count: [R, g, images * height].
-    own = b.Cast(b.Equal(b.Cast(image, to=DType.I64), np.arange(images)), to=DType.F32)
+    own = b.Cast(b.Equal(image, b.const(np.arange(images, dtype=np.float32))), to=DType.F32)
     lines = b.Mul(b.Unsqueeze(own, axes=(1, 3)), b.Unsqueeze(rows, axes=(2,)))
     lines = b.Reshape(lines, np.array([-1, g, images * height]))
     # x as [row of bins, column of bins, output * image * height, width]
