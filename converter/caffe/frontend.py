@@ -94,9 +94,8 @@ class CaffeFrontend(Frontend):
         return {*self.mappings, *self.refusals, *self.left_out}
 
 
-_FIELD = rb"(name|input|input_dim|force_backward|debug_info|state|input_shape|layers?)\s*[:{]"
-_TEXT = re.compile(rb"(\xef\xbb\xbf)?\s*(#[^\n]*(\n\s*|$))*" + _FIELD)
-_NET = re.compile(rb"(?m)^[^#\n]*\b(layers?\s*:?\s*\{|input_(dim|shape)\b)")
+_TEXT = re.compile(rb"(\xef\xbb\xbf)?\s*(#[^\n]*(\n\s*|$))*[A-Za-z_]\w*\s*[:{<]")
+_NET = re.compile(rb"(?m)^[^#\n]*\b(layers?\s*:?\s*[{<]|input_(dim|shape)\s*[:{<])")
 _TEXT_BYTES = 1 << 20  # a license in front may be long
 
 
@@ -110,7 +109,7 @@ def _sniff(path: Path, head: bytes) -> bool:
         return False
     if _TEXT.match(head) and _NET.search(head):
         return True
-    if len(head) < 4096 or head.lstrip()[:1] not in b"#nil":
+    if len(head) < 4096 or not (_TEXT.match(head) or head.lstrip()[:1] == b"#"):
         return False
     with path.open("rb") as file:
         text = file.read(_TEXT_BYTES)

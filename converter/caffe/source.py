@@ -61,7 +61,10 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
     other = _bytes(partner) if partner is not None else None
     if other is not None and is_text(data) == is_text(other):
         kind = "definitions" if is_text(data) else "weights"
-        raise UsageError(f"both files are {kind} of a net", where=f"{path}, {partner}", hint=_HINT)
+        where = f"{path}, {partner}"
+        if weights:
+            raise UsageError(f"both files are {kind} of a net", where=where, hint=_HINT)
+        raise FormatError("one of the files is damaged", where=where, why=f"both look like {kind} of a net", hint=_HINT)
     files = [path, *([partner] if partner is not None else [])]
     pair: list[tuple[Path | None, Any]] = [(path, data), (partner, other)]
     text, binary = pair if is_text(data) else pair[::-1]

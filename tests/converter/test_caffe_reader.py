@@ -237,6 +237,9 @@ def test_finds_the_partner(tmp_path: Path) -> None:
     assert read(numbers, weights=str(tmp_path / "c.prototxt")).outputs
     with pytest.raises(UsageError, match="both files are weights"):
         read(numbers, weights=str(tmp_path / "b.caffemodel"))
+    (tmp_path / "b.prototxt").write_bytes(b"\0" + NEW.encode())
+    with pytest.raises(FormatError, match=r"(?s)damaged.*both look like weights"):
+        read(tmp_path / "b.caffemodel", "caffe")
     with pytest.raises(FormatError, match="cannot read"):
         read(numbers, weights=str(tmp_path / "nowhere.prototxt"))
 
@@ -361,6 +364,28 @@ def test_formats_do_not_take_each_others_files() -> None:
             assert takers == [endings[path.suffix]], path
         counts[endings[path.suffix]] += 1
     assert not SHARED.is_dir() or counts["caffe"] > 8
+
+
+@pytest.mark.parametrize("head", ["", "# a license\n" * 900, "engine: X\nstate { phase: TEST }\n", "\ufeff\r\n"])
+def test_text_is_known_by_its_layers(head: str, tmp_path: Path) -> None:
+    path = tmp_path / "net.txt"
+    path.write_text(head + NEW)
+    assert detect(path).name == "caffe"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        'net: "train.prototxt"\nbase_lr: 0.1\n# layer { }\n',
+        'node { name: "x" op: "Placeholder" attr { key: "input_shape" } }',
+        'name: "served"\nplatform: "x"\ninput [ { name: "layers" } ]',
+        '{"layers": {"x": 1}}',
+    ],
+)
+def test_other_text_is_not(other: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.prototxt"
+    path.write_text(other)
+    assert not frontends()["caffe"].sniff(path, other.encode())
 
 
 # ---- damage
