@@ -191,7 +191,7 @@ SIDES = torch.tensor([1.0, -1.0, 1.0])
         (F.soft_margin_loss, (x_(3), SIDES)),
         (F.hinge_embedding_loss, (x_(3), SIDES)),
         (F.margin_ranking_loss, (x_(3), x_(3) * 2, SIDES)),
-        (lambda *a, **k: F.multi_margin_loss(*a, p=2, margin=0.8, **k), (x_(3, 5), torch.tensor([4, 0, 2]), x_(5))),
+        (lambda x, t, w, **k: F.multi_margin_loss(x, t, 2, 0.8, w, **k), (x_(3, 5), torch.tensor([4, 0, 2]), x_(5))),
         (F.multilabel_margin_loss, (x_(2, 5), torch.tensor([[3, 0, -1, 1, -1], [4, 4, 2, 1, 0]]))),
         (F.cosine_embedding_loss, (*PAIR, SIDES)),
         (lambda *a, **k: F.triplet_margin_loss(*a, p=3.0, swap=True, **k), (*PAIR, x_(3, 5) * 3)),
