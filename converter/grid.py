@@ -34,7 +34,7 @@ def affine_grid(
     return b.Reshape(grid, b.Concat(batch, space, np.array([n]), axis=0))
 
 
-def _coordinates(b: Builder, extent: Value, like: Value, align_corners: bool, single: float) -> Value:
+def _coordinates(b: Builder, extent: Value, like: Value, align_corners: bool, single: float) -> Any:
     """-1 to 1: the outermost ones are corners, or half a step inside of them."""
     steps = b.Cast(b.Range(np.array(0, np.int64), extent, np.array(1, np.int64)), to=like.type.dtype)
     count = b.Cast(extent, to=like.type.dtype)

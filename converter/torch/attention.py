@@ -69,7 +69,7 @@ def _may_hide_all(mask: Value) -> bool:
     if mask.data is None:
         return True
     array = mask.data.numpy()
-    hidden = ~array if array.dtype == bool else np.isneginf(array.astype(np.float32))
+    hidden = np.logical_not(array) if array.dtype == bool else np.isneginf(array.astype(np.float32))
     return array.ndim == 0 or bool(hidden.all(-1).any())
 
 

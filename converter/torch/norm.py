@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -73,14 +74,13 @@ def _trained(t: Any, x: Tensor, weight: Any, bias: Any, mean: Any, var: Any, tra
              eps: float) -> tuple[Tensor, ...]:  # fmt: skip
     """The result, and mean and 1 / deviation of the batch, of which the running statistics learn."""
     b = t.builder
-    v, w, o, m, d = (None if k is None else t.value(k) for k in (x, weight, bias, mean, var))
+    v, w, o, m, d = map(t.value, (x, weight, bias, mean, var))
     if not training and m is not None and d is not None:
         empty = Tensor(b.const(np.zeros(0, m.type.dtype.numpy)))
         return Tensor(_batch_norm(b, v, w, o, m, d, eps)), empty, empty
     y, own_mean, own_var, invstd = _of_batch(b, v, w, o, eps)
     if isinstance(mean, Tensor) and isinstance(var, Tensor):
-        counted = [static_dim(v.type, i, "the batch") for i in range(v.type.rank) if i != 1]
-        count = int(np.prod(counted))
+        count = math.prod(static_dim(v.type, i, "the batch") for i in range(rank(v, "the input")) if i != 1)
         _learn(t, (mean, var), (own_mean, b.Mul(own_var, count / max(count - 1, 1))), momentum)
     return Tensor(y), Tensor(own_mean), Tensor(invstd)
 
@@ -142,7 +142,7 @@ def _(t, input, weight, bias, running_mean, running_var, training, momentum, eps
 @torch.op("aten::instance_norm", plain=True)
 def _(t, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True):
     b = t.builder
-    x, w, o, m, d = (None if k is None else t.value(k) for k in (input, weight, bias, running_mean, running_var))
+    x, w, o, m, d = map(t.value, (input, weight, bias, running_mean, running_var))
     if not use_input_stats:
         return Tensor(_batch_norm(b, x, w, o, m, d, eps))
     if m is not None and d is not None:
@@ -150,7 +150,7 @@ def _(t, input, weight, bias, running_mean, running_var, use_input_stats, moment
         space = tuple(range(2, n))
         mean = b.ReduceMean(x, axes=space)
         variance = b.ReduceMean(b.Square(b.Sub(x, mean)), axes=(0, *space), keepdims=False)
-        count = int(np.prod([static_dim(x.type, i, "the image") for i in space]))
+        count = math.prod(static_dim(x.type, i, "the image") for i in space)
         own = b.ReduceMean(mean, axes=(0, *space), keepdims=False), b.Mul(variance, count / max(count - 1, 1))
         _learn(t, (running_mean, running_var), own, momentum)
 
@@ -207,8 +207,8 @@ def _rms_norm(b: Builder, x: Value, shape: list[Any], weight: Value | None, eps:
 
 def _epsilon(x: Value, eps: Any) -> float:
     """By default the smallest difference to 1, of f32 for narrower types, too."""
-    narrow = x.type.dtype.size < 4
-    return float(np.finfo(np.float32 if narrow else x.type.dtype.numpy).eps if eps is None else known(eps, "epsilon"))
+    smallest = np.finfo(np.float64 if x.type.dtype is DType.F64 else np.float32).eps
+    return float(smallest if eps is None else known(eps, "epsilon"))
 
 
 @torch.op("aten::rms_norm")

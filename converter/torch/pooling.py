@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ def _geometry(n: int, kernel: Any, stride: Any, padding: Any, dilation: Any = 1)
 def _plane(b: Builder, places: Value, x: Value) -> Any:
     """Places in all of x[N, C, spatial...] as places in its plane."""
     sizes = sizes_of(b, x)[2:]
-    if all(isinstance(s, int) for s in sizes):
-        return b.Mod(places, b.const(np.array(np.prod(sizes, dtype=np.int64))))
+    numbers = [s for s in sizes if isinstance(s, int)]
+    if len(numbers) == len(sizes):
+        return b.Mod(places, b.const(np.array(math.prod(numbers), np.int64)))
     return b.Mod(places, b.ReduceProd(vector_of(b, sizes), keepdims=False))
 
 
@@ -59,8 +61,8 @@ def _register_avg_pool(n: int) -> None:
     def _(b, self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
         attrs = _geometry(n, kernel_size, stride, padding)
         if divisor_override is None:
-            attrs |= {"ceil_mode": bool(ceil_mode), "count_include_pad": bool(count_include_pad)}
-            return batched(b, self, n, lambda x: in_float(b, lambda v: b.AveragePool(v, **attrs), x))
+            flags = {"ceil_mode": bool(ceil_mode), "count_include_pad": bool(count_include_pad)}
+            return batched(b, self, n, lambda x: in_float(b, lambda v: b.AveragePool(v, **attrs, **flags), x))
         # Of whole windows the mean is the sum by what they hold.
         factor = float(np.prod(attrs["kernel"]) / divisor_override)
         return batched(b, self, n, lambda x: in_float(b, lambda v: b.Mul(_whole(b, v, attrs, ceil_mode), factor), x))

@@ -147,8 +147,9 @@ def _agrees(sizes: Sequence[Size], out: Sequence[Size], factors: Sequence[float 
 def _nearest(b: Builder, x: Value, out: list[Size], factors: Sequence[float | None], exact: bool) -> Any:
     """Every element is a copy of one; `exact` is the one nearest to its center."""
     sizes = sizes_of(b, x)
-    pairs = list(zip(sizes[2:], out, factors, strict=True))
-    if not all(isinstance(s, int) and isinstance(o, int) for s, o, _ in pairs):
+    pairs = [(s, o, f) for s, o, f in zip(sizes[2:], out, factors, strict=True)
+             if isinstance(s, int) and isinstance(o, int)]  # fmt: skip
+    if len(pairs) < len(out):
         attrs: dict[str, Any] = {"coordinate_mode": "half_pixel" if exact else "asymmetric",
                                  "nearest_mode": "round_prefer_ceil" if exact else "floor"}  # fmt: skip
         if all(factors):
