@@ -58,6 +58,11 @@ def _(b, self, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
     return _rrelu(b, self, lower, upper, training)
 
 
+@torch.op("aten::rrelu_with_noise_functional")
+def _(b, self, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
+    return _rrelu(b, self, lower, upper, training), noise
+
+
 def _rrelu(b: Builder, x: Value, lower: Any, upper: Any, training: bool) -> Any:
     if training:
         raise UnsupportedError("rrelu with random slopes", hint="export the model after `model.eval()`")

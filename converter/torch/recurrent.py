@@ -201,6 +201,11 @@ class Packed:
     def __init__(self, x: Tensor, lens: Tensor) -> None:
         self.x, self.lens = x, lens
 
+    @property
+    def type(self) -> TensorType:
+        """Programs ask for the element type; nothing but a recurrent layer knows what to do with the rest."""
+        return self.x.type.with_shape(None)
+
 
 @torch.op("aten::_pack_padded_sequence", plain=True)
 def _(t, input, lengths, batch_first):

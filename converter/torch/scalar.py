@@ -204,6 +204,11 @@ def _(t, self):
     return "cpu"
 
 
+@torch.op("prim::type", plain=True)
+def _(t, device):
+    return device.partition(":")[0]
+
+
 @torch.op("prim::layout", plain=True)
 def _(t, self):
     return 0

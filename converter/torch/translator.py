@@ -107,7 +107,12 @@ class Translator:
         return self.materialize(x)
 
     def materialize(self, x: Any) -> Any:
-        """A tensor of the file as a constant of the graph; two that share memory are one."""
+        """A tensor of the file as a constant of the graph; two that share memory are one. So in lists and tuples."""
+        if isinstance(x, list):
+            x[:] = map(self.materialize, x)
+            return x
+        if type(x) is tuple:
+            return tuple(map(self.materialize, x))
         if not isinstance(x, Stored):
             return x
         if x.key not in self._stored:

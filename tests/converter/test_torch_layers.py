@@ -59,6 +59,18 @@ def test_the_first_states_of_recurrent_layers() -> None:
     check(On(nn.GRU(3, 5), lambda m, x, h: m(x, h)), x_(4, 3), x_(1, 5))
 
 
+def test_a_scripted_recurrent_layer() -> None:
+    class Scripted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LSTM(3, 5, 2, bidirectional=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)[0]
+
+    check(Scripted(), x_(4, 2, 3), roads=["script"])
+
+
 @pytest.mark.parametrize("make", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 @pytest.mark.parametrize("bias", [True, False])
 def test_recurrent_cells(make: Callable[..., nn.Module], bias: bool) -> None:
