@@ -222,7 +222,7 @@ def _(t, *_):
     return False
 
 
-@torch.op("prim::data", "aten::detach", "aten::requires_grad_", plain=True)
+@torch.op("prim::data", "aten::detach", "aten::requires_grad_", "aten::cpu", "aten::cuda", plain=True)
 def _(t, self, *_):
     return self
 
