@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import rank, turned
-from minnow.converter.torch.dtype import operands
+from minnow.converter.operand import rank, static_dim, turned
+from minnow.converter.torch.dtype import as_value, operands
 from minnow.converter.torch.extent import axis_in, known
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.part import sliced
@@ -160,6 +160,17 @@ def _masked(b: Builder, x: Value, axis: int, mask: Value) -> Value:
 @torch.op("aten::index", "aten::_unsafe_index")
 def _(b, self, indices):
     return indexed(b, self, indices)
+
+
+def inside(b: Builder, x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
+    """The indices, the nearest place for those beyond an end."""
+    return [None if v is None else b.Min(b.Max(v, 0), static_dim(x.type, i, "what is indexed") - 1)
+            for i, v in enumerate(indices)]  # fmt: skip
+
+
+@torch.op("aten::_unsafe_masked_index")
+def _(b, self, mask, indices, fill):
+    return b.Where(as_mask(b, mask), indexed(b, self, inside(b, self, indices)), as_value(b, fill, self.type.dtype))
 
 
 def lifted(b: Builder, x: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from minnow.converter.torch.extent import known, size_of, vector_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.matmul import product
 from minnow.converter.torch.part import diagonal
-from minnow.converter.torch.view import swapped
+from minnow.converter.torch.view import at_least, moved, reshape, swapped
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -23,8 +24,8 @@ torch.refuse(
         "linalg_eigvals", "linalg_eigvalsh", "_linalg_eigh", "lu_unpack", "lu_solve", "_lu_with_info", "linalg_lu",
         "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_ldl_factor", "linalg_ldl_factor_ex",
         "linalg_ldl_solve", "linalg_lstsq", "linalg_cond", "linalg_pinv", "pinverse", "linalg_matrix_rank",
-        "matrix_exp", "linalg_matrix_exp", "_linalg_slogdet", "_linalg_det", "nuclear_norm",
-    ) if n not in ("_linalg_slogdet", "_linalg_det")),
+        "matrix_exp", "linalg_matrix_exp", "nuclear_norm",
+    )),
     why="there is no op that decomposes matrices",
     hint="keep that part in PyTorch, and hand its result to the model as an input",
 )  # fmt: skip
@@ -88,7 +89,7 @@ def _info(b: Builder, made: Value) -> Value:
     """0 where it went well."""
     bad = b.Cast(b.IsNaN(made), to=DType.I32)
     n = rank(made, "a matrix")
-    result: Value = b.ReduceMax(bad, axes=(n - 2, n - 1), keepdims=False)
+    result: Value = b.Max(b.ReduceMax(bad, axes=(n - 2, n - 1), keepdims=False), 0)
     return result
 
 
@@ -112,6 +113,23 @@ def solved(b: Builder, a: Value, y: Value, left: bool = True) -> Value:
 @torch.op("aten::linalg_solve")
 def _(b, A, B, left=True):
     return solved(b, A, B, left)
+
+
+@torch.op("aten::linalg_tensorsolve")
+def _(b, self, other, dims=None):
+    n = rank(self, "an operand")
+    if dims is not None:
+        self = b.Transpose(self, perm=tuple(moved(n, dims, [-i - 1 for i in range(len(dims))][::-1])))
+    shape = self.type.static_shape[rank(other, "the right side") :]
+    side = math.prod(shape)
+    return reshape(b, solved(b, reshape(b, self, [side, side]), reshape(b, other, [side])), shape)
+
+
+@torch.op("aten::linalg_tensorinv")
+def _(b, self, ind=2):
+    shape = self.type.static_shape
+    side = math.prod(shape[ind:])
+    return reshape(b, b.Inverse(reshape(b, self, [side, side])), [*shape[ind:], *shape[:ind]])
 
 
 @torch.op("aten::linalg_solve_ex")
@@ -214,21 +232,19 @@ def covariance(b: Builder, x: Value, correction: Any = 1, counts: Value | None =
     correction = as_value(b, correction, dtype)
     norm = b.Sub(total, b.Mul(whole, correction) if weights is not None else correction)
     made = b.Div(b.MatMul(weighted, centered, transpose_b=True), b.Max(norm, as_value(b, 0, dtype)))
-    return made
+    return b.Reshape(made, np.zeros(0, np.int64)) if static_dim(x.type, 0, "the variables") == 1 else made
 
 
 @torch.op("aten::cov")
 def _(b, self, correction=1, fweights=None, aweights=None):
-    made = covariance(b, self, correction, fweights, aweights)
-    return made if rank(self, "the observations") > 1 else b.Reshape(made, np.zeros(0, np.int64))
+    return covariance(b, self, correction, fweights, aweights)
 
 
 @torch.op("aten::corrcoef")
 def _(b, self):
     c = covariance(b, self)
-    if rank(self, "the observations") < 2:
-        one = b.Reshape(c, np.zeros(0, np.int64))
-        return b.Div(one, one)
+    if c.type.rank == 0:
+        return b.Div(c, c)
     spread = b.Sqrt(diagonal(b, c))
     c = b.Div(b.Div(c, b.Unsqueeze(spread, axes=(1,))), b.Unsqueeze(spread, axes=(0,)))
     return b.Clip(c, min=-1.0, max=1.0)
@@ -236,6 +252,7 @@ def _(b, self):
 
 def powers(b: Builder, x: Value, n: int | None, increasing: bool) -> Value:
     """The powers of every element along a new last axis, from 0 on."""
+    x = at_least(b, x, 1)
     at = rank(x, "what powers are of")
     n = static_dim(x.type, -1, "what powers are of") if n is None else known(n, "the number of powers")
     if not x.type.dtype.is_float:

@@ -11,7 +11,7 @@ from minnow.converter.operand import extents, rank, turned, vector
 from minnow.converter.torch.dtype import as_value
 from minnow.converter.torch.extent import axis_in
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.index import as_mask, front, in_place, lifted, nonzero, only_mask, parsed, vectors
+from minnow.converter.torch.index import as_mask, front, in_place, inside, lifted, nonzero, only_mask, parsed, vectors
 from minnow.converter.torch.part import along, dim_of, sliced
 from minnow.converter.torch.tensor import Number
 from minnow.converter.torch.view import expand_like, flattened, reshape_like, together
@@ -75,6 +75,12 @@ def put(b: Builder, x: Value, indices: Sequence[Value | None], values: Value, ac
         values = spread(b, values, shape)
     made = b.ScatterND(turned_x, places, values, reduction="add" if accumulate else "none")
     return turned(b, made, [order.index(i) for i in range(len(order))])
+
+
+@torch.op("aten::_unsafe_masked_index_put_accumulate")
+def _(b, self, mask, indices, values):
+    kept = b.Where(as_mask(b, mask), as_value(b, values, self.type.dtype), np.zeros((), self.type.dtype.numpy))
+    return put(b, self, inside(b, self, indices), kept, accumulate=True)
 
 
 def _even(b: Builder, x: Value, axis: int, mask: Value, values: Value) -> Value | None:

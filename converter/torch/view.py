@@ -389,7 +389,7 @@ def together(b: Builder, xs: Sequence[Value]) -> list[Value]:
     return out
 
 
-@torch.op("aten::unfold", view=True)
+@view("unfold")
 def _(b, self, dimension, size, step):
     n = rank(self, "what is unfolded")
     if n == 0:
