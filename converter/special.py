@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from minnow.converter.bessel import polynomial
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -17,14 +17,6 @@ _MIDDLE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00
            -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
 _TAILS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
           0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
-
-
-def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Any:
-    """By Horner's rule; the coefficient of the highest power comes first."""
-    y: Any = b.Add(b.Mul(x, coefficients[0]), coefficients[1])
-    for c in coefficients[2:]:
-        y = b.Add(b.Mul(y, x), c)
-    return y
 
 
 def erfinv(b: Builder, x: Value) -> Value:
@@ -83,15 +75,21 @@ _STEPS = 10
 
 def hurwitz(b: Builder, s: float, q: Value) -> Value:
     """The sum of (q + k)^-s over k = 0, 1, 2, ..., of f64 numbers q > 0 and s > 1."""
+    exponent = b.const(np.array(s))
     terms = [b.Pow(b.Add(q, float(k)), -s) for k in range(_STEPS)]
-    far = b.Add(q, float(_STEPS))
-    last = b.Pow(far, -s)
-    total = reduce(b.Add, [*terms, b.Div(b.Mul(last, far), s - 1), b.Mul(last, 0.5)])
-    factor, power = s, b.Div(last, far)
+    made: Value = reduce(b.Add, [*terms, euler_maclaurin(b, exponent, b.Add(q, float(_STEPS)))])
+    return made
+
+
+def euler_maclaurin(b: Builder, s: Value, far: Value) -> Value:
+    """The sum of (far + k)^-s over k = 0, 1, 2, ..., of f64 numbers far >= 10."""
+    last = b.Pow(far, b.Neg(s))
+    total: Any = b.Add(b.Div(b.Mul(last, far), b.Sub(s, 1.0)), b.Mul(last, 0.5))
+    power: Any = b.Mul(b.Div(last, far), s)
     for k, c in enumerate(_BERNOULLI):
-        total = b.Add(total, b.Mul(power, c * factor))
-        factor *= (s + 2 * k + 1) * (s + 2 * k + 2)
-        power = b.Div(b.Div(power, far), far)
+        total = b.Add(total, b.Mul(power, c))
+        rise = b.Mul(b.Add(s, 2.0 * k + 1), b.Add(s, 2.0 * k + 2))
+        power = b.Div(b.Mul(power, rise), b.Square(far))
     made: Value = total
     return made
 
@@ -112,33 +110,4 @@ def polygamma(b: Builder, n: int, x: Value) -> Value:
     pole = b.And(b.LessOrEqual(wide, 0.0), b.Equal(wide, b.Floor(wide)))
     y = b.Where(pole, np.array(sign * np.inf), b.Where(below, mirrored, high))
     made: Value = b.Cast(y, to=x.type.dtype)
-    return made
-
-
-# Abramowitz and Stegun, 9.8.1 to 9.8.4: in (x / 3.75)^2 near zero, in 3.75 / |x| far out.
-_BESSEL = (
-    ((0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0),
-     (0.00392377, -0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319, 0.01328592, 0.39894228)),
-    ((0.00032411, 0.00301532, 0.02658733, 0.15084934, 0.51498869, 0.87890594, 0.5),
-     (-0.00420059, 0.01787654, -0.02895312, 0.02282967, -0.01031555, 0.00163801, -0.00362018, -0.03988024,
-      0.39894228)),
-)  # fmt: skip
-
-
-def bessel_i(b: Builder, order: int, x: Value, scaled: bool) -> Value:
-    """The modified Bessel function of the first kind, of order 0 or 1; `scaled`: times exp(-|x|)."""
-    near, far = _BESSEL[order]
-    size = b.Abs(x)
-    inner = polynomial(b, b.Square(b.Mul(x, 1 / 3.75)), near)
-    if order:
-        inner = b.Mul(inner, x)
-    outside = b.Max(size, 3.75)
-    outer = b.Div(polynomial(b, b.Div(np.array(3.75, x.type.dtype.numpy), outside), far), b.Sqrt(outside))
-    if order:
-        outer = b.Mul(outer, b.Sign(x))
-    if scaled:
-        inner = b.Mul(inner, b.Exp(b.Neg(size)))
-    else:
-        outer = b.Mul(outer, b.Exp(size))
-    made: Value = b.Where(b.Less(size, 3.75), inner, outer)
     return made

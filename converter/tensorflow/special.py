@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from minnow.converter.special import bessel_i, digamma, erfinv, lgamma
+from minnow.converter.bessel import bessel_i
+from minnow.converter.special import digamma, erfinv, lgamma
 from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import cast
 from minnow.schema.ir import DType

@@ -368,6 +368,9 @@ def limited(b: Builder, x: Value, low: Any, high: Any) -> Value:
     """x between numbers or tensors of its own type; the upper one wins where they cross."""
     numbers = [v for v in (low, high) if v is not None]
     made: Value
+    if x.type.dtype is DType.BOOL:
+        made = x if low is None else b.Or(x, as_value(b, low, DType.BOOL))
+        return made if high is None else b.And(made, as_value(b, high, DType.BOOL))
     # The attributes of Clip have the precision of float32, and no NaN.
     if all(isinstance(v, (int, float)) and v == v for v in numbers) and x.type.dtype in (DType.F32, DType.F16):
         bounds = {k: float(v) for k, v in (("min", low), ("max", high)) if v is not None}

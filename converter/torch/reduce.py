@@ -168,6 +168,13 @@ _logical("ReduceMax", "any")
 _logical("ReduceMin", "all")
 
 
+@torch.op("aten::trace")
+def _(b, self):
+    x = as_value(b, self, summed(self, None))
+    diagonal = b.EyeLike(x, to=DType.BOOL)
+    return b.ReduceSum(b.Where(diagonal, x, number(b, 0, x)), keepdims=False)
+
+
 # ---- deviations
 
 

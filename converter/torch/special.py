@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.special import bessel_i, digamma, erfinv, hurwitz, lgamma, polygamma
+from minnow.converter.bessel import airy, bessel_i, bessel_j, bessel_k, bessel_y
+from minnow.converter.special import digamma, erfinv, lgamma, polygamma
 from minnow.converter.torch.dtype import as_value, floats, number
 from minnow.converter.torch.extent import known
 from minnow.converter.torch.frontend import frontend as torch
@@ -124,33 +125,49 @@ def _(b, n, self):
     return polygamma(b, order, x) if order else _digamma(b, x)
 
 
-@torch.op("aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar", "aten::special_zeta")
-def _(b, self, other):
-    if not isinstance(self, (int, float)):
-        raise UnsupportedError("zeta of an exponent that is a tensor")
-    (q,) = floats(b, other)
-    wide = as_value(b, q, DType.F64)
-    made = hurwitz(b, float(self), b.Max(wide, 0.0))
-    return as_value(b, made, q.type.dtype)
-
-
 # ---- Bessel
 
 
-def _bessel(order: int, scaled: bool, *names: str) -> None:
+def _narrow(function: Any, *arguments: Any, names: tuple[str, ...]) -> None:
+    """A function to the precision of float32, computed in float64."""
+
     def translate(b: Builder, self: Value) -> Value:
         (x,) = floats(b, self)
         if x.type.dtype is DType.F64:
             raise UnsupportedError("Bessel functions in float64", hint="cast to float32 first")
-        return bessel_i(b, order, x, scaled)
+        before, after = arguments[:1], arguments[1:]
+        return as_value(b, function(b, *before, b.Cast(x, to=DType.F64), *after), x.type.dtype)
 
     torch.op(*(f"aten::{n}" for n in names))(translate)
 
 
-_bessel(0, False, "i0", "special_i0", "special_modified_bessel_i0")
-_bessel(0, True, "special_i0e")
-_bessel(1, False, "special_i1", "special_modified_bessel_i1")
-_bessel(1, True, "special_i1e")
+_narrow(bessel_i, 0, False, names=("i0", "special_i0", "special_modified_bessel_i0"))
+_narrow(bessel_i, 0, True, names=("special_i0e",))
+_narrow(bessel_i, 1, False, names=("special_i1", "special_modified_bessel_i1"))
+_narrow(bessel_i, 1, True, names=("special_i1e",))
+for _order in (0, 1):
+    _narrow(bessel_j, _order, names=(f"special_bessel_j{_order}",))
+    _narrow(bessel_y, _order, names=(f"special_bessel_y{_order}",))
+    _narrow(bessel_k, _order, False, names=(f"special_modified_bessel_k{_order}",))
+
+
+def _scaled_k(order: int) -> None:
+    # These alone have another name for their operand, by which exported programs pass it.
+    @torch.op(f"aten::special_scaled_modified_bessel_k{order}")
+    def _(b, x):
+        (x,) = floats(b, x)
+        return as_value(b, bessel_k(b, order, as_value(b, x, DType.F64), True), x.type.dtype)
+
+
+_scaled_k(0)
+_scaled_k(1)
+
+
+@torch.op("aten::special_airy_ai")
+def _(b, x):
+    (x,) = floats(b, x)
+    made = as_value(b, airy(b, as_value(b, x, DType.F64)), x.type.dtype)
+    return b.Where(b.IsInf(x), number(b, np.nan, x), made)  # PyTorch has no limits there
 
 
 @torch.op("aten::special_spherical_bessel_j0")
@@ -158,4 +175,5 @@ def _(b, x):
     (x,) = floats(b, x)
     square = b.Square(x)
     near = b.Add(b.Mul(square, b.Add(b.Mul(square, 1 / 120), -1 / 6)), 1.0)
-    return b.Where(b.Less(b.Abs(x), 0.125), near, b.Div(b.Sin(x), x))
+    far = b.Where(b.IsInf(x), number(b, 0, x), b.Div(b.Sin(x), x))
+    return b.Where(b.Less(b.Abs(x), 0.125), near, far)

@@ -203,17 +203,51 @@ def test_special_functions(f: Any, x: Any) -> None:
     check(lambda x: tuple(f(x)) if isinstance(f(x), tuple) else f(x), x, roads=["trace"])
 
 
+ORDERS = torch.tensor([[-1.0, 0, 1, 2, 3.7, 5, 9]])
+PAIRS: dict[str, tuple[Any, Any, Any]] = {
+    "gcd": (torch.gcd, torch.tensor([[12, -18, 0, 7, 1071]]), torch.tensor([[8], [0], [27], [462]])),
+    "lcm": (torch.lcm, torch.tensor([[12, -18, 7, 1071]]), torch.tensor([[8], [27], [462]])),
+    "zeta": (
+        torch.special.zeta,
+        torch.tensor([[1.0, 0.5, 1.1, 2, 4, 7.5]]),
+        torch.tensor([[-3.5], [-2.0], [0.3], [20]]),
+    ),
+    "gammainc": (torch.special.gammainc, torch.tensor([[0.0, 0.2, 1, 5, 40]]), torch.tensor([[0.0], [0.1], [3], [60]])),
+    "gammaincc": (torch.special.gammaincc, torch.tensor([[-1.0, 0.2, 1, 5, inf]]), torch.tensor([[0.1], [3], [60]])),
+    "chebyshev": (torch.special.chebyshev_polynomial_t, torch.tensor([[-1.3], [0.4], [1.0]]), ORDERS),
+    "shifted": (torch.special.shifted_chebyshev_polynomial_w, torch.tensor([[-1.3], [0.4], [1.0]]), ORDERS),
+    "hermite": (torch.special.hermite_polynomial_h, torch.tensor([[-1.3], [0.4], [0.0]]), ORDERS),
+    "laguerre": (torch.special.laguerre_polynomial_l, torch.tensor([[-1.3], [0.4], [5.0]]), ORDERS),
+    "legendre": (torch.special.legendre_polynomial_p, torch.tensor([[-1.3], [0.4], [1.0]]), ORDERS),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_special_functions_of_two_numbers(name: str) -> None:
+    f, x, y = PAIRS[name]
+    check(f, x, y, roads=["trace"])
+
+
+BESSEL = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "scaled_modified_bessel_k1"]
+
+
+@pytest.mark.parametrize("name", [*BESSEL, "airy_ai", "spherical_bessel_j0"])
+def test_bessel_functions(name: str) -> None:
+    x = torch.tensor([-30.0, -6.1, -3.0, -0.7, 0.0, 0.01, 1.9, 2.1, 2.9, 3.1, 6.2, 25, nan])
+    check(getattr(torch.special, name), x, roads=["trace"])
+
+
 class _Dropped(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.dropout(x, 0.5, True)
 
 
-class _Mean(torch.nn.Module):
+class _Wide(torch.nn.Module):
     def forward(self, x: Any) -> Any:
-        return torch.special.airy_ai(x) + torch.special.zeta(x, x)
+        return torch.i0(x.double())
 
 
-@pytest.mark.parametrize(("module", "message"), [(_Dropped(), "dropout while training"), (_Mean(), "airy_ai")])
+@pytest.mark.parametrize(("module", "message"), [(_Dropped(), "dropout while training"), (_Wide(), "float64")])
 def test_what_is_refused(module: Any, message: str) -> None:
     for road in ("export", "trace"):
         with pytest.raises(UnsupportedError) as caught:
