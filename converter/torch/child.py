@@ -10,6 +10,7 @@ folder. With "find" it runs the module to see which shape its only input may hav
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -191,6 +192,22 @@ def attribute_names(block: Any) -> set[str]:
     return found
 
 
+def load(path: str) -> Any:
+    """The module in a file. Operators of torchvision are known once that is imported, which takes its time."""
+    import torch
+
+    try:
+        return torch.jit.load(path, map_location="cpu")
+    except RuntimeError as e:
+        if "torchvision::" not in str(e):
+            raise
+        try:
+            importlib.import_module("torchvision")
+        except (ImportError, RuntimeError, OSError) as broken:
+            raise RuntimeError(f"the file has operators of torchvision, which is not there: {broken}") from e
+        return torch.jit.load(path, map_location="cpu")
+
+
 _SIZES = (224, 28, 32, 64, 96, 112, 128, 160, 192, 256, 299, 320, 384, 416, 512, 640)
 _LENGTHS = (16, 512, 16000)
 _SEARCH_SECONDS = 60.0
@@ -251,7 +268,7 @@ def dump(path: str, folder: Path, find: bool = False) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    module = torch.jit.load(path, map_location="cpu")
+    module = load(path)
     module.eval()
     graph = module.forward.graph.copy()
     torch._C._jit_pass_inline(graph)
