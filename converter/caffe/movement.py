@@ -121,11 +121,14 @@ def _(b, first, second, *rest, operation="SUM", coeff=()):
         raise ModelError(f"{len(coeff)} coefficients for {operation} of {len(xs)}")
     if len({x.type.shape for x in xs if x.type.is_static}) > 1:
         raise ModelError(f"operands of different shapes: {', '.join(str(x.type) for x in xs)}")
-    xs = [b.Mul(x, np.float32(c)) if c != 1 else x for x, c in zip(xs, coeff or (1,) * len(xs), strict=True)]
-    join = {"SUM": b.Add, "PROD": b.Mul, "MAX": b.Max}[operation]
-    y = xs[0]
-    for x in xs[1:]:
-        y = join(y, x)
+    factors = list(coeff) or [1.0] * len(xs)
+    y = xs[0] if factors[0] == 1 else b.Mul(xs[0], np.float32(factors[0]))
+    for x, factor in zip(xs[1:], factors[1:], strict=True):
+        if operation == "SUM" and factor == -1:
+            y = b.Sub(y, x)
+        else:
+            join = {"SUM": b.Add, "PROD": b.Mul, "MAX": b.Max}[operation]
+            y = join(y, x if factor == 1 else b.Mul(x, np.float32(factor)))
     return y
 
 
@@ -152,12 +155,16 @@ def _(b, x, *, out_max_val=False, top_k=1, axis=None):
     total = static_dim(flat.type, at, "what is searched")
     if not 1 <= top_k <= total:
         raise ModelError(f"the {top_k} largest of {total}")
-    values, places = b.TopK(b.Reverse(flat, axes=(at,)), np.array([top_k]), axis=at)
-    places = b.Cast(b.Sub(np.array(total - 1), places), to=DType.F32)
+    if top_k == 1:
+        values = b.ReduceMax(flat, axes=(at,)) if out_max_val else flat
+        places = b.Cast(b.ArgMax(flat, axis=at, select_last_index=True), to=DType.F32)
+    else:
+        values, found = b.TopK(b.Reverse(flat, axes=(at,)), np.array([top_k]), axis=at)
+        places = b.Cast(b.Sub(np.array(total - 1), found), to=DType.F32)
     if axis is not None:
         return values if out_max_val else places
-    found = b.Concat(b.Unsqueeze(places, np.array([1])), b.Unsqueeze(values, np.array([1])), axis=1)
-    y = found if out_max_val else b.Unsqueeze(places, np.array([1]))
+    parts = [b.Unsqueeze(v, np.array([1])) for v in ((places, values) if out_max_val else (places,))]
+    y = b.Concat(*parts, axis=1) if out_max_val else parts[0]
     return regroup(b, y, [sizes[0], 2 if out_max_val else 1, top_k, *(1,) * max(len(sizes) - 3, 0)])
 
 

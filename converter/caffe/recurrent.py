@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.shape import axis_of, merged
-from minnow.converter.operand import extents, reshaped, static_dim
+from minnow.converter.operand import constant, extents, reshaped, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
@@ -73,11 +74,34 @@ def _layer(b: Builder, node: Layer, gates: Value, goes_on: Value, first: Sequenc
     return (y, *(b.Unsqueeze(v, np.array([0])) for v in last)) if expose else (y,)
 
 
+def _whole(goes_on: np.ndarray[Any, Any], given: bool) -> bool | None:
+    """Whether all sequences go on from the states given; None where one begins later, or goes on from the last run."""
+    if goes_on.ndim != 2 or not len(goes_on) or np.any(goes_on[1:] != 1):
+        return None
+    if np.all(goes_on[0] == 0):
+        return False
+    return True if given and np.all(goes_on[0] == 1) else None
+
+
+def _lstm(b: Builder, node: Layer, x: Value, first: Sequence[Value], hidden: int, expose: bool) -> tuple[Value, ...]:
+    """An LSTM over whole sequences; the op wants its gates as i, o, f, g."""
+    flat = _flat(b, x, 2)
+    features = static_dim(flat.type, 2, "the features")
+    shapes = ((4, hidden, features), (4, hidden), (4, hidden, hidden))
+    w, bias, r = (constant(reshaped(b, node.weight(i), s))[[0, 2, 1, 3]] for i, s in enumerate(shapes))
+    bias = np.concatenate([bias.reshape(-1), np.zeros(4 * hidden, np.float32)])[None]
+    y, h, c = b.LSTM(flat, w.reshape(1, -1, features), r.reshape(1, -1, hidden), bias, None, *first, hidden=hidden)
+    y = b.Squeeze(y, np.array([1]))
+    return (y, h, c) if expose else (y,)
+
+
 @frontend.op("LSTM", param="recurrent_param")
 def _(b, x, goes_on, *bottoms, node: Layer, num_output, expose_hidden=False):
     """Bottoms: x[T, N, ...], cont[T, N], one [N, ...] for all steps, h and c[1, N, H]; gates are i, f, o, g."""
     hidden = num_output
     static, first = _own(node, bottoms, 2, expose_hidden)
+    if static is None and goes_on.data is not None and (known := _whole(goes_on.data.numpy(), bool(first))) is not None:
+        return _lstm(b, node, x, first if known else (), hidden, expose_hidden)
     gates = _given(b, node, x, static, 4 * hidden)
     recurrent = reshaped(b, node.weight(2 if static is None else 3), (4 * hidden, hidden))
 

@@ -297,6 +297,12 @@ CASES = [
     Case("ArgMax", "", [(2, 3, 5, 7)], lambda x: best(x, 1, False)[..., None], opencv="OpenCV wants an axis"),
     Case("ArgMax", "argmax_param { top_k: 3 out_max_val: true }", [(2, 30)], lambda x: best(x, 3, True), make=levels,
          opencv="OpenCV wants an axis"),
+    Case("ArgMax", "argmax_param { axis: 1 out_max_val: true }", [(2, 5, 7)], lambda x: x.amax(1, keepdim=True),
+         opencv="OpenCV gives places only"),
+    Case("ArgMax", "", [(3, 40)], lambda x: best(x, 1, False), make=levels, opencv="OpenCV wants an axis"),
+    Case("ArgMax", "argmax_param { out_max_val: true }", [(3, 40)], lambda x: best(x, 1, True), make=levels,
+         opencv="OpenCV wants an axis"),
+    Case("Eltwise", "eltwise_param { coeff: -1 coeff: -1 coeff: 2 }", [(2, 3)] * 3, lambda x, y, z: -x - y + 2 * z),
     Case("ArgMax", "argmax_param { axis: 1 }", [(2, 5, 7)], lambda x: x.argmax(1, keepdim=True).float(),
          opencv="integers there"),
     Case("ArgMax", "argmax_param { axis: -1 top_k: 2 out_max_val: true }", [(2, 5, 7)], lambda x: x.topk(2, -1).values,
@@ -424,6 +430,37 @@ def test_a_recurrent_layer_goes_on_where_it_ended(tmp_path: Path) -> None:
     found = [session.run({"x0": x[i : i + 3], "cont": cont[i : i + 3]})["y"] for i in (0, 3)]
     want, _ = recurrent_by_torch("LSTM", *map(torch.from_numpy, (x, cont)), [*map(torch.from_numpy, blobs)])
     close(np.concatenate(found), want.numpy())
+
+
+@pytest.mark.parametrize("expose", [False, True])
+@pytest.mark.parametrize("begins", [0, 1])
+def test_an_lstm_over_whole_sequences(begins: int, expose: bool, tmp_path: Path) -> None:
+    """Where it is known that no sequence begins later, the layer is one op."""
+    rng = np.random.default_rng(5)
+    blobs = [rng.standard_normal(s).astype(np.float32) for s in ((12, 4), (12,), (12, 3))]
+    inputs = {"x0": rng.standard_normal((5, 2, 2, 2)).astype(np.float32)}
+    inputs |= {n: rng.standard_normal((1, 2, 3)).astype(np.float32) for n in ("h", "c") if expose}
+    steps = "".join(
+        f'layer {{ name: "{n}" type: "DummyData" top: "{n}" dummy_data_param {{ data_filler {{ value: {v} }} '
+        f"shape {{ dim: {t} dim: 2 }} }} }}"
+        for n, v, t in (("on0", begins, 1), ("on1", 1, 4))
+    )
+    steps += 'layer { name: "on" type: "Concat" bottom: "on0" bottom: "on1" top: "on" concat_param { axis: 0 } }'
+    params = f"recurrent_param {{ num_output: 3 expose_hidden: {str(expose).lower()} }}"
+    bottoms, tops = ["x0", "on", *([*inputs][1:])], ["y", "h1", "c1"] if expose else ["y"]
+    text = definition({k: v.shape for k, v in inputs.items()}, steps + layer("LSTM", params, bottoms, tops))
+    path = write(tmp_path, text, {"l": blobs})
+    ops = [node.op for node in read(path).graph]
+    assert ("LSTM" in ops) == (expose or begins == 0)
+    cont = torch.ones(5, 2)
+    cont[0] = begins
+    given = [torch.from_numpy(inputs[n]) for n in ("h", "c") if expose]
+    want, last = recurrent_by_torch("LSTM", torch.from_numpy(inputs["x0"]), cont, [*map(torch.from_numpy, blobs)],
+                                    None, given)  # fmt: skip
+    got = by_us(path, inputs)
+    close(got["y"], want.numpy())
+    for name, state in zip(tops[1:], last, strict=False):
+        close(got[name], state.numpy())
 
 
 def test_constants_of_dummy_data(tmp_path: Path) -> None:
