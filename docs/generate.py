@@ -61,6 +61,15 @@ def tensorflow() -> str:
     return operators("tensorflow", "TensorFlow", ", in frozen graphs and SavedModels.")
 
 
+def caffe() -> str:
+    return operators("caffe", "Caffe", ", of Caffe itself and of its forks, by the types of layers.")
+
+
+def torch() -> str:
+    about = ", by their schemas: those of TorchScript files and of exported programs. One without an overload is for all."
+    return operators("torch", "PyTorch", about)
+
+
 def passes() -> str:
     """The optimizer's pipeline and rules."""
     from minnow.cli.ops import pass_rows
@@ -108,11 +117,14 @@ def support() -> str:
     ops_ = all_ops()
     native = sum(1 for op in ops_ if op.mnn)
     read = {name: len(frontend.mappings) for name, frontend in frontends().items()}
+    schemas = {name.partition(".")[0] for name in frontends()["torch"].mappings}
     newest = onnx_package.defs.onnx_opset_version()
     rows = [
         ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {read['onnx']} operators, functions, external data"],
         ["", f"TFLite: {read['tflite']} operators; float, float16, dynamic range, 8 and 16 bits; signatures, states"],
         ["", f"TensorFlow: {read['tensorflow']} operators; graphs, SavedModels, Keras files; both control flows"],
+        ["", f"PyTorch: {len(schemas)} operators; torch.export, TorchScript, modules; quantized; states"],
+        ["", f"Caffe: {read['caffe']} types of layers; all versions of the format, SSD and other forks"],
         ["control", "If, Loop and Scan, nested, with captures; sequences and optionals"],
         ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
@@ -137,6 +149,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "onnx.md": onnx,
     "tflite.md": tflite,
     "tensorflow.md": tensorflow,
+    "caffe.md": caffe,
+    "torch.md": torch,
     "passes.md": passes,
     "cli.md": cli,
 }
