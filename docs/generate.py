@@ -66,7 +66,7 @@ def caffe() -> str:
 
 
 def torch() -> str:
-    about = ", by their schemas: those of TorchScript files and of exported programs. One without an overload is for all."
+    about = ", by the schemas of TorchScript and of exported programs. Without an overload: all of them."
     return operators("torch", "PyTorch", about)
 
 
