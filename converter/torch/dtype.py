@@ -102,9 +102,9 @@ def result_type(*xs: Any) -> DType:
         known = kinds[place]
         kinds[place] = dtype if known is None else promote(known, dtype)
     result: DType | None = None
-    for dtype in kinds:
-        if dtype is not None and (result is None or _rank(dtype) > _rank(result)):
-            result = dtype
+    for kind in kinds:
+        if kind is not None and (result is None or _rank(kind) > _rank(result)):
+            result = kind
     if result is None:
         raise UnsupportedError("an operator without operands")
     return result

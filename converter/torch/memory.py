@@ -210,7 +210,7 @@ class Installed:
             raise UnsupportedError("the program begins in another way than it goes on",
                                    hint="fix the input shapes with `--input NAME=1x3x...`")  # fmt: skip
         given = {v.name: rng.random(v.type.static_shape).astype(v.type.dtype.numpy) for v in inputs}
-        starts = {self._states[p]: a.start for p, a in self._memory.assumed.items() if p in self._states}
+        starts = {param: np.asarray(self._memory.assumed[place].start) for place, param in self._states.items()}
         try:
             got = evaluate(graph, [given[v.name] if v not in starts else starts[v] for v in graph.params])
             want = evaluate(first, [given[v.name] for v in first.params])

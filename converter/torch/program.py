@@ -76,7 +76,7 @@ class Input:
     param: str
     path: tuple[int | str, ...] = ()
     type: TensorType | None = None
-    number: type | None = None
+    number: Callable[..., Any] | None = None
     default: Any = None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from minnow.converter.operand import static_dim
 from minnow.converter.quantized import output_scale, requantized
-from minnow.converter.torch.dtype import dtype_of
+from minnow.converter.torch.dtype import as_value, dtype_of
 from minnow.converter.torch.extent import known, scalar
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program import Object
@@ -60,8 +60,7 @@ def stored(scale: Any, zero: Any, axis: int | None, dtype: DType) -> Quantizatio
 
 def _quantization(b: Builder, scale: Any, zero: Any, dtype: DType) -> Quantization:
     scale_, zero_ = scalar(b, scale), scalar(b, zero)
-    return Quantization(*(v if v.type.dtype is d else b.Cast(v, to=d)
-                          for v, d in ((scale_, DType.F32), (zero_, dtype))))  # fmt: skip
+    return Quantization(as_value(b, scale_, DType.F32), as_value(b, zero_, dtype))
 
 
 def wide(b: Builder, x: Tensor) -> Value:
@@ -187,7 +186,7 @@ def _(b, input, scales, zero_points, axis, quant_min, quant_max, dtype, out_dtyp
 
 def _within(b: Builder, x: Value, low: int, high: int, to: DType) -> Value:
     """Integers kept in a range that is narrower than their type's."""
-    info = np.iinfo(to.numpy)
+    info = np.iinfo(str(to.numpy))
     if low <= info.min and high >= info.max:
         return x
     made: Value = b.Cast(b.Clip(b.Cast(x, to=DType.I32), min=float(low), max=float(high)), to=to)

@@ -70,7 +70,7 @@ class Tensor:
         self._maybe: list[Tensor] = []
         self._lost = False
         self.quant: Any = None
-        self.ordered = base is None or (base.ordered and write is in_order)
+        self.ordered: bool = base is None or (base.ordered and write is in_order)
         self._seen = self.root._version
         self.first = value
         Tensor._made += 1
@@ -149,7 +149,7 @@ class Tensor:
             return None
         if (root.type.count or 0) > _MOST_PLACES or 0 in (self.type.count, root.type.count):
             return None
-        numbers = np.arange(root.type.count, dtype=np.int64).reshape(root.type.static_shape)
+        numbers = np.arange(root.type.count or 0, dtype=np.int64).reshape(root.type.static_shape)
         graph = Graph()
         try:
             graph.outputs = [self._off(Builder(graph), Value.constant(numbers))]

@@ -103,6 +103,6 @@ class TorchProgram:
             raise RuntimeError(f"PyTorch gives {answer['count']} results, the model {len(self._outputs)}")
         with np.load(taken) as found:
             return {
-                name: found[str(i)].astype(type.dtype.numpy) if type.dtype is DType.BF16 else found[str(i)]
+                name: found[f"arr_{i}"].astype(type.dtype.numpy) if type.dtype is DType.BF16 else found[f"arr_{i}"]
                 for i, (name, type) in enumerate(self._outputs)
             }

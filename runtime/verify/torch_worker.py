@@ -129,7 +129,8 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
     x = x.detach()
     x = x.dequantize() if x.is_quantized else x
     # numpy has no bfloat16; a float32 holds each of its numbers.
-    return (x.float() if x.dtype is torch.bfloat16 else x.resolve_conj().resolve_neg()).contiguous().numpy()
+    plain = (x.float() if x.dtype is torch.bfloat16 else x.resolve_conj().resolve_neg()).contiguous()
+    return np.asarray(plain.numpy())
 
 
 def main() -> int:
@@ -172,7 +173,7 @@ def main() -> int:
                 given[name] = given[name].bfloat16()
             with torch.no_grad(), torch.backends.mkldnn.flags(enabled=not asked["other"]):
                 results = _flat(model(asked["other"])({**given, **asked["numbers"]}))
-            np.savez(asked["out"], **{str(i): _array(x) for i, x in enumerate(results)})
+            np.savez(asked["out"], *map(_array, results))
             answer({"count": len(results)})
         except Exception as e:  # noqa: BLE001
             answer({"error": f"{type(e).__name__}: {e}"})
