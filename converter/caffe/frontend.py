@@ -35,7 +35,9 @@ class Layer(Call):
             known = self.context.source.weights is not None
             raise ModelError(
                 f"the weights of layer '{self.name}' are missing",
-                why=f"{self.op} needs blob {i}; {have}" if known else "there is no .caffemodel beside the .prototxt",
+                why=f"{self.op} needs blob {i}; {have}"
+                if known
+                else "there is no .caffemodel beside the .prototxt that is the only one, or of its name",
                 hint="`--weights PATH` names the file with the weights that belong to this net",
             )
         return self.weights[i]

@@ -79,7 +79,13 @@ class _Net:
             if layer.type == "Input" or frontend.is_source(layer) or frontend.purpose(layer):
                 self._leave_out(layer)
             else:
-                self._layer(layer, layer.name or f"{layer.type}{i}")
+                try:
+                    self._layer(layer, layer.name or f"{layer.type}{i}")
+                except ModelError:
+                    if self.source.weights is None:
+                        # Whoever asks, without weights, whether it can be converted is told what stands in the way.
+                        self.unsupported.raise_if_any(self.source.where)
+                    raise
         self.unsupported.raise_if_any(self.source.where)
         outputs = [(name, self._value(name, "an output")) for name in self.outputs]
         self.graph.outputs = [value for _, value in outputs]

@@ -73,6 +73,14 @@ def test_without_it_the_error_names_what_is_missing(
     assert not net.with_suffix(".mnn").exists()
 
 
+def test_check_needs_no_weights_to_refuse(apart: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    net, _ = apart
+    net.write_text(CONV + 'layer { name: "u" type: "Unheard" bottom: "c" top: "u" }')
+    code, out, _ = call(capsys, "check", net)
+    assert code == 3
+    assert "Unheard: 1 node: u" in out
+
+
 def test_flags_of_mnns_tool(apart: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     net, numbers = apart
     target = net.with_suffix(".mnn")

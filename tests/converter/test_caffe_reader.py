@@ -15,7 +15,9 @@ from caffe_one import Array, blob, by_opencv, by_us, definition, field, layer, v
 
 import minnow
 from minnow.converter.base import detect, frontends, read
+from minnow.converter.caffe.message import NetParameter
 from minnow.converter.caffe.text import parse_text
+from minnow.converter.caffe.upgrade import parameter_field
 from minnow.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.mnn import encode
 
@@ -219,6 +221,28 @@ def test_refuses_by_name(tmp_path: Path) -> None:
     assert "--outputs" in str(caught.value)
     with pytest.raises(UnsupportedError, match="MEDIAN"):
         read(write(tmp_path, definition({"x0": (1, 3, 4, 4)}, layer("Pooling", "pooling_param { pool: MEDIAN }"))))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the folder ../shared/models is not there")
+def test_binary_fields_are_those_that_caffe_writes() -> None:
+    """Nets that Caffe has stored hold the definition that lies beside them as text."""
+    compared: Counter[str] = Counter()
+    for path in sorted((SHARED / "caffe").rglob("*.caffemodel")):
+        whole = NetParameter.FromString(path.read_bytes())
+        text = next(p for p in path.parent.glob("*.prototxt") if path.stem.startswith("squeeze") or p.stem == path.stem)
+        stored = {entry.name: entry for entry in whole.layer}
+        for entry in parse_text(text.read_text(), "").layer:
+            own = parameter_field(entry.type)
+            if entry.name not in stored or not own or not entry.HasField(own):
+                continue
+            assert stored[entry.name].type == entry.type
+            assert list(stored[entry.name].top) == list(entry.top)
+            there = {f.name: v for f, v in getattr(stored[entry.name], own).ListFields()}
+            for known, value in getattr(entry, own).ListFields():
+                assert there[known.name] == value, (path, entry.name, known.name)
+                compared[f"{own}.{known.name}"] += 1
+    assert len(compared) > 10
+    assert sum(compared.values()) > 200
 
 
 # ---- pairs
