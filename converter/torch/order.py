@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import bounded, rank, static_dim
-from minnow.converter.torch.create import filled
+from minnow.converter.operand import rank
 from minnow.converter.torch.dtype import as_value, number, operands
 from minnow.converter.torch.elementwise import between
 from minnow.converter.torch.extent import axis_in, known, size_of, vector_of
@@ -186,40 +185,7 @@ def _(b, self, q, dim=None, keepdim=False, interpolation="linear"):
     return _quantile(b, self, q, dim, keepdim, interpolation, skip=True)
 
 
-# ---- counts
-
-
-@torch.op("aten::histc")
-def _(b, self, bins=100, min=0, max=0):
-    n = bounded(known(bins, "the number of bins"), "a histogram")
-    low, high = known([min, max], "the limits of a histogram")
-    x = b.Reshape(self, np.array([-1]))
-    if low == high:
-        first, last = b.ReduceMin(x), b.ReduceMax(x)
-        flat = b.Equal(first, last)
-        one = b.Cast(flat, to=x.type.dtype)
-        first, last = b.Sub(first, one), b.Add(last, one)
-    else:
-        first, last = (as_value(b, v, x.type.dtype) for v in (low, high))
-    inside = b.And(b.GreaterOrEqual(x, first), b.LessOrEqual(x, last))
-    place = b.Floor(b.Div(b.Mul(b.Sub(x, first), float(n)), b.Sub(last, first)))
-    place = b.Cast(b.Where(inside, b.Min(place, float(n - 1)), number(b, n, x)), to=DType.I64)
-    ones = b.Fill(b.Shape(x), number(b, 1, x))
-    total = b.ScatterElements(b.const(np.zeros(n + 1, x.type.dtype.numpy)), place, ones, reduction="add")
-    return b.Slice(total, np.array([0]), np.array([n]))
-
-
-@torch.op("aten::bincount")
-def _(b, self, weights=None, minlength=0):
-    x = as_value(b, self, DType.I64)
-    most = b.Add(b.ReduceMax(x), np.int64(1)) if x.type.count != 0 else np.zeros(1, np.int64)
-    size = b.Max(most, np.array([known(minlength, "minlength")]))
-    if weights is None:
-        weights = filled(b, [static_dim(x.type, 0, "what is counted")], 1, DType.I64)
-    elif not weights.type.dtype.is_float or weights.type.dtype is not DType.F32:
-        weights = as_value(b, weights, DType.F64)
-    empty = b.Fill(size, number(b, 0, weights))
-    return b.ScatterElements(empty, x, weights, reduction="add")
+# ---- members
 
 
 @torch.op("aten::isin")

@@ -168,13 +168,6 @@ _logical("ReduceMax", "any")
 _logical("ReduceMin", "all")
 
 
-@torch.op("aten::trace")
-def _(b, self):
-    x = as_value(b, self, summed(self, None))
-    diagonal = b.EyeLike(x, to=DType.BOOL)
-    return b.ReduceSum(b.Where(diagonal, x, number(b, 0, x)), keepdims=False)
-
-
 # ---- deviations
 
 
@@ -267,3 +260,22 @@ def _(b, self, dim=None, keepdim=False):
 @torch.op("aten::dist")
 def _(b, self, other, p=2):
     return norm(b, b.Sub(*operands(b, self, other)), p)
+
+
+@torch.op("aten::renorm")
+def _(b, self, p, dim, maxnorm):
+    axis = axis_in(dim, rank(self, "what is normalized"))
+    others = [a for a in range(self.type.rank or 0) if a != axis]
+    size = norm(b, self, p, others, True)
+    most = number(b, known(maxnorm, "the largest norm"), size)
+    factor = b.Div(most, b.Add(size, 1e-7))
+    return b.Where(b.Greater(size, most), b.Mul(self, factor), self)
+
+
+@torch.op("aten::sum_to_size")
+def _(b, self, size):
+    sizes, n = known(size, "the shape to sum to"), rank(self, "what is summed")
+    shape = [None] * (n - len(sizes)) + list(sizes)
+    axes = [a for a, d in enumerate(shape) if d is None or (d == 1 and (self.type.shape or ())[a] != 1)]
+    total = b.ReduceSum(self, axes=tuple(axes), keepdims=True) if axes else self
+    return b.Reshape(total, np.array(sizes, np.int64)) if n != len(sizes) else total

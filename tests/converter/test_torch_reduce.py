@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.converter.torch_oracle import check, model_of, run  # noqa: E402
+from minnow.converter.torch.reader import translate  # noqa: E402
+from tests.converter.torch_oracle import check, difference, exported, flat, model_of, run  # noqa: E402
 
 inf, nan = float("inf"), float("nan")
 
@@ -47,6 +48,8 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "quantile": lambda x: (torch.quantile(x, 0.3), torch.quantile(x, torch.tensor([0.1, 0.75]), 1, True),
                            torch.nanquantile(x, 0.6, -1), torch.quantile(x, 0.4, 1, interpolation="nearest"),
                            torch.quantile(x, 0.4, 2, interpolation="midpoint")),
+    "histograms": lambda x: (torch.histogram(x, 4), torch.histogram(x, torch.tensor([-3.0, 0, 4]), density=True),
+                             torch.histogramdd(x, 2)[0], torch.renorm(x, 2, 1, 5.0), x.sum_to_size(5, 1)),
     "counts": lambda x: (torch.histc(x, 7), torch.histc(x, 5, -2, 3), torch.isin(x.round(), torch.tensor([1.0, 3.0]))),
     "differences": lambda x: (x.diff(), x.diff(2, 1), x.diff(dim=1, append=x), torch.gradient(x, dim=1),
                               torch.gradient(x, spacing=2.0, dim=2, edge_order=2)),
@@ -61,7 +64,7 @@ def test_reductions(name: str) -> None:
 
 
 # Of others, PyTorch refuses them, or gives what depends on the order that it computes in.
-DEFINED = [n for n in REDUCTIONS if n not in ("counts", "integrals", "mode", "var", "std", "differences")]
+DEFINED = [n for n in REDUCTIONS if n not in ("counts", "histograms", "integrals", "mode", "var", "std", "differences")]
 
 
 @pytest.mark.parametrize("name", DEFINED)
@@ -69,6 +72,52 @@ def test_what_is_no_number(name: str) -> None:
     x = torch.tensor([[[nan, 1.0, 3.0], [2.0, nan, 0.0]], [[-inf, inf, -2.0], [5.0, 5.0, inf]]])
     run = REDUCTIONS[name]
     check(lambda x: _plain(run(x)), x, roads=["export"], engine=name in ("extremes", "places", "median", "sum"))
+
+
+SIZED: dict[str, Callable[[Any], Any]] = {
+    "reductions": lambda x: (x.var(), x.std(1), torch.var_mean(x, 0), x.mean(0), x.norm(), (x > 0).all(0), x.prod(0)),
+    "places": lambda x: (x.argmax(), x.max(0), x.cumsum(0), x.argmax(keepdim=True), torch.cummax(x, 1)),
+    "orders": lambda x: (x.median(), x.median(0), x.nanmedian(0), x.quantile(0.3, 0), torch.nanquantile(x, 0.4, 0)),
+    "created": lambda x: (torch.zeros(x.shape[0], 2), torch.ones_like(x), x.new_zeros(x.size(0) + 1),
+                          torch.eye(x.shape[0]), torch.arange(x.shape[0]), torch.arange(1, x.shape[0] * 2, 2) * 2.5),
+    "filled": lambda x: (x.clone().fill_(3), x.masked_fill(x > 0, 1), torch.isreal(x), x / x.shape[0]),
+    "counts": lambda x: (torch.histc(x, 5), x.round().mode(0), x.diff(dim=0), torch.trapezoid(x, dim=0)),
+    "series": lambda x: (torch.special.chebyshev_polynomial_t(x / 4, x.int()), torch.special.zeta(x, x + 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_extents_that_only_the_run_knows(name: str) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return _plain(SIZED[name](x))
+
+    program = exported(Module(), [_x(6, 5)], {"x": {0: torch.export.Dim("n", min=4, max=50)}})
+    x = _x(9, 5)
+    got = run(translate(program, name), [x])
+    for g, w in zip(got, flat(Module()(x)), strict=True):
+        assert difference(g, w) <= 2e-5
+
+
+class _Decided(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        z = torch.zeros(x.size(0), 3, dtype=x.dtype, device=x.device)
+        z += torch.max(x, 1)[0].unsqueeze(1)
+        m = x.std(0) + torch.tensor([1.0, float(x.size(0))]).sum()
+        if torch.allclose(x, y):
+            m = m * 2
+        if bool((x > 3).any()) or torch.equal(x, y):
+            m = m + torch.tensor(x.sum().item())
+        q = x > 0.6
+        q |= x < 0.1
+        q ^= x < 2
+        return z, m, q
+
+
+@pytest.mark.parametrize("off", [0.0, 1.0])
+def test_what_the_run_decides(off: float) -> None:
+    x = _x(3, 5)
+    check(_Decided(), x, x + off, roads=["script"])
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool, torch.float16, torch.float64], ids=str)
