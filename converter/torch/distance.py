@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim
-from minnow.converter.torch.dtype import operands
+from minnow.converter.torch.dtype import float_type, operands
 from minnow.converter.torch.extent import axis_in
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.schema.ir import Value
@@ -28,7 +28,7 @@ def p_norm(b: Builder, x: Value, p: float, axes: tuple[int, ...] | None = None, 
 
 def pairwise_distance(b: Builder, x: Value, y: Value, p: float, eps: float, keepdim: bool = False) -> Any:
     """The norms of x - y + eps over the last axis."""
-    x, y = operands(b, x, y)
+    x, y = operands(b, x, y, dtype=float_type(x, y))
     return p_norm(b, b.Add(b.Sub(x, y), float(eps)), p, (-1,), keepdim)
 
 

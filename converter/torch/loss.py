@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.distance import pairwise_distance
-from minnow.converter.torch.dtype import as_value, operands
+from minnow.converter.torch.dtype import as_value, float_type, operands
 from minnow.converter.torch.extent import known
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.schema.ir import DType, Value
@@ -200,7 +200,7 @@ def _(b, self, target, reduction=1, log_target=False):
 
 @torch.op("aten::poisson_nll_loss")
 def _(b, input, target, log_input, full, eps, reduction):
-    x, wanted = operands(b, input, target)
+    x, wanted = operands(b, input, target, dtype=float_type(input, target))
     rate, logs = (b.Exp(x), x) if log_input else (x, b.Log(b.Add(x, float(eps))))
     loss = b.Sub(rate, b.Mul(wanted, logs))
     if full:
@@ -214,7 +214,8 @@ def _(b, input, target, log_input, full, eps, reduction):
 
 @torch.op("aten::soft_margin_loss")
 def _(b, self, target, reduction=1):
-    return _reduced(b, b.Softplus(b.Neg(b.Mul(*operands(b, self, target)))), reduction)
+    # Not a Softplus: it is infinite where PyTorch's is.
+    return _reduced(b, b.Log1p(b.Exp(b.Neg(b.Mul(*operands(b, self, target))))), reduction)
 
 
 @torch.op("aten::hinge_embedding_loss")
@@ -227,13 +228,13 @@ def _(b, self, target, margin=1.0, reduction=1):
 
 @torch.op("aten::margin_ranking_loss")
 def _(b, input1, input2, target, margin=0.0, reduction=1):
-    x, y, side = operands(b, input1, input2, target)
+    x, y, side = operands(b, input1, input2, target, dtype=float_type(input1, input2, target))
     return _reduced(b, _positive(b, b.Add(b.Mul(b.Neg(side), b.Sub(x, y)), float(margin))), reduction)
 
 
 @torch.op("aten::cosine_embedding_loss")
 def _(b, input1, input2, target, margin=0.0, reduction=1):
-    x, y = operands(b, input1, input2)
+    x, y = operands(b, input1, input2, dtype=float_type(input1, input2))
     dot, one, two = (b.ReduceSum(b.Mul(*v), axes=(-1,), keepdims=False) for v in ((x, y), (x, x), (y, y)))
     cosine = b.Div(dot, b.Sqrt(b.Mul(b.Add(one, 1e-12), b.Add(two, 1e-12))))
     zero = _number(x, 0)

@@ -197,7 +197,9 @@ def _(b, input, normalized_shape, weight, bias, eps):
     x = b.Cast(input, to=DType.F32) if input.type.dtype.size < 4 else input
     mean = b.ReduceMean(x, axes=axes)
     invstd = b.Rsqrt(b.Add(b.ReduceMean(b.Square(b.Sub(x, mean)), axes=axes), eps))
-    return _layer_norm(b, input, normalized_shape, weight, bias, eps), mean, invstd
+    own = (input if weight is None else weight).type.dtype
+    statistics = (as_value(b, v, own) for v in (mean, invstd))
+    return _layer_norm(b, input, normalized_shape, weight, bias, eps), *statistics
 
 
 def _rms_norm(b: Builder, x: Value, shape: list[Any], weight: Value | None, eps: Any) -> Any:
