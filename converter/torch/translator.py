@@ -18,7 +18,7 @@ from minnow.converter.torch.program import Block, Node, Object, Ref, Stored
 from minnow.converter.torch.tensor import Journal, Number, Tensor, in_order
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
-from minnow.schema.ir.type import merge
+from minnow.schema.ir.type import merge, same_dim
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
@@ -364,7 +364,8 @@ def fitted(b: Builder, new: Value, old: Value) -> Value:
     """A result as what it is written to: cast, and broadcast where it is smaller."""
     if new.type.dtype is not old.type.dtype:
         new = b.Cast(new, to=old.type.dtype)
-    if new.type.shape == old.type.shape and new.type.is_static:
+    own, wanted = new.type.shape, old.type.shape
+    if own is not None and wanted is not None and len(own) == len(wanted) and all(map(same_dim, own, wanted)):
         return new
     if old.type.is_static:
         made: Value = b.Expand(new, np.array(old.type.shape, np.int64))

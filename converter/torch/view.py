@@ -24,9 +24,10 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """The extent that the operand has along an axis, in a list of sizes."""
+    """The extent that the operand, or another one, has along an axis, in a list of sizes."""
 
     index: int
+    of: Value | None = None
 
 
 def view(*names: str, write: Function | None = None, copies: bool = False) -> Callable[[Function], Function]:
@@ -59,7 +60,7 @@ def same_extent(size: Any, x: Value, axis: int) -> bool:
     shape = x.type.shape or ()
     if isinstance(size, int) or axis >= len(shape):
         return axis < len(shape) and size == shape[axis]
-    found = source_of(size)
+    found = (size.of or x, size.index) if isinstance(size, Axis) else source_of(size)
     if found is None:
         return False
     other, at = found
@@ -84,8 +85,7 @@ def reshape(b: Builder, x: Value, sizes: Sequence[Any]) -> Value:
         made: Value = b.Reshape(x, np.array(wanted, np.int64), allowzero=0 in wanted)
         return made
     # 0 stands for the extent of x at the same place, -1 for the only other one that is not a number.
-    kept = [0 if s == Axis(i) or (not isinstance(s, (int, Axis)) and same_extent(s, x, i)) else s
-            for i, s in enumerate(given)]  # fmt: skip
+    kept = [0 if not isinstance(s, int) and same_extent(s, x, i) else s for i, s in enumerate(given)]
     zeros = any(isinstance(s, int) and s == 0 for s in given)
     open_ = [i for i, s in enumerate(kept) if not isinstance(s, int)]
     if not zeros and len(open_) + kept.count(-1) <= 1:
@@ -97,8 +97,8 @@ def reshape(b: Builder, x: Value, sizes: Sequence[Any]) -> Value:
 
 
 def _resolved(size: Any, x: Value) -> Any:
-    shape = x.type.shape or ()
     if isinstance(size, Axis):
+        shape = (size.of or x).type.shape or ()
         d = shape[size.index] if size.index < len(shape) else None
         return d if isinstance(d, int) else size
     return size
@@ -117,8 +117,13 @@ def _counted(sizes: Sequence[int], count: int, x: Value) -> list[int]:
 def _extent(b: Builder, x: Value, size: Any) -> Any:
     if not isinstance(size, Axis):
         return size
-    vector = b.Shape(x, start=size.index, end=size.index + 1)
+    vector = b.Shape(size.of or x, start=size.index, end=size.index + 1)
     return Number(vector, vector)
+
+
+def axes_of(x: Value) -> list[Any]:
+    """The extents of an operand as sizes for another one."""
+    return [Axis(i, x) for i in range(rank(x, "an operand"))]
 
 
 @view("view", "_reshape_alias", write=in_order)
@@ -166,10 +171,7 @@ def _(b, self, other):
 
 def reshape_like(b: Builder, x: Value, other: Value) -> Value:
     """The elements of x in the shape of another operand."""
-    if other.type.is_static:
-        return reshape(b, x, list(other.type.static_shape))
-    made: Value = b.Reshape(x, b.Shape(other), allowzero=True)
-    return made
+    return reshape(b, x, axes_of(other))
 
 
 def flattened(b: Builder, x: Value, start: int = 0, end: int = -1) -> Value:
@@ -330,11 +332,12 @@ def expanded(b: Builder, x: Value, sizes: Sequence[Any]) -> Value:
     first = len(sizes) - n
     if first < 0:
         raise ModelError(f"{x.type} cannot be expanded to {len(sizes)} axes")
+    sizes = [_resolved(s, x) for s in sizes]
     # An extent that stays is 1 in the shape that Expand gets: it takes the larger one of both.
     wanted = [1 if i >= first and _stays(s, x, i - first) else s for i, s in enumerate(sizes)]
     if all(isinstance(s, int) and s == 1 for s in wanted):
         return b.Unsqueeze(x, axes=tuple(range(first))) if first else x
-    made: Value = b.Expand(x, vector_of(b, wanted))
+    made: Value = b.Expand(x, vector_of(b, [_extent(b, x, s) for s in wanted]))
     return made
 
 
@@ -362,12 +365,7 @@ def _(b, self, other):
 
 def expand_like(b: Builder, x: Value, other: Value) -> Value:
     """x repeated to the shape of another operand."""
-    if other.type.is_static:
-        return expanded(b, x, list(other.type.static_shape))
-    if x.type.shape and len(x.type.shape) == other.type.rank and all(map(same_dim, x.type.shape, other.type.shape)):
-        return x
-    made: Value = b.Expand(x, b.Shape(other))
-    return made
+    return expanded(b, x, axes_of(other))
 
 
 @torch.op("aten::broadcast_tensors")
@@ -377,16 +375,31 @@ def _(b, tensors):
 
 def together(b: Builder, xs: Sequence[Value]) -> list[Value]:
     """Operands broadcast to one shape."""
-    if all(x.type.is_static for x in xs):
-        shape = np.broadcast_shapes(*(x.type.static_shape for x in xs))
-        return [expanded(b, x, list(shape)) for x in xs]
+    shape: list[Any] = [_common(xs, i) for i in range(-max(rank(x, "an operand") for x in xs), 0)]
+    if None not in shape:
+        return [expanded(b, x, shape) for x in xs]
     out = []
     for x in xs:
         for other in xs:
             if other is not x:
-                x = expand_like(b, x, other)
+                x = b.Expand(x, b.Shape(other))
         out.append(x)
     return out
+
+
+def _common(xs: Sequence[Value], axis: int) -> Any:
+    """The extent of operands broadcast to one another along an axis counted from the end; None if it is not known."""
+    found: Any = 1
+    for x in xs:
+        n = rank(x, "an operand") + axis
+        if n < 0 or (x.type.shape or ())[n] == 1:
+            continue
+        size = _resolved(Axis(n, x), x)
+        if found == 1 or (isinstance(size, int) and not isinstance(found, int)):
+            found = size
+        elif not isinstance(found, int) and not isinstance(size, int) and not same_extent(found, x, n):
+            return None
+    return found
 
 
 @view("unfold")
