@@ -36,12 +36,18 @@ def pooled(b: Builder, x: Value, pool: str, ceil_mode: bool = True, **window: An
 
 
 def _check_windows(x: Value, kernel: list[int], stride: list[int], pad: list[int], ceil_mode: bool) -> None:
-    """Refuses the windows that would start behind the image: Caffe has them where nothing is padded."""
+    """Cuts windows that are larger than the image, where rounding up leaves one of them.
+
+    Raises:
+        UnsupportedError: a window would start behind the image: Caffe has such where nothing is padded.
+    """
     sizes = (x.type.shape or ())[2:]
-    for size, k, s, p in zip(sizes, kernel, stride, pad, strict=False):
+    for i, (size, k, s, p) in enumerate(zip(sizes, kernel, stride, pad, strict=False)):
         if not isinstance(size, int):
             continue
-        if size + 2 * p < k:
+        if ceil_mode and size > 0 and size + 2 * p < k < size + 2 * p + s:
+            kernel[i] = size + 2 * p
+        elif size + 2 * p < k:
             raise ModelError(f"a window of {k} over {size} elements", why=f"the padding is {p}")
         if ceil_mode and not any(pad) and -(-(size - k) // s) * s >= size:
             raise UnsupportedError(f"the last window starts behind the image: {k} of {size}, every {s}")
@@ -59,7 +65,7 @@ def _(b, x, *, pyramid_height, pool="MAX"):
         pads = [(k * bins - size + 1) // 2 for k, size in zip(kernel, sizes, strict=True)]
         if any(p >= k for p, k in zip(pads, kernel, strict=True)):
             raise ModelError(f"{bins} windows over {sizes}")
-        _check_windows(x, kernel, kernel, pads, True)
+        _check_windows(x, kernel, [*kernel], pads, True)
         y = pooled(b, x, pool, kernel=tuple(kernel), strides=tuple(kernel), pads=(*pads, *pads))
         levels.append(merged(b, y, 1, 4) if pyramid_height > 1 else y)
     return b.Concat(*levels, axis=1) if len(levels) > 1 else levels[0]
