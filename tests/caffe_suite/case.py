@@ -197,7 +197,7 @@ def load_all() -> dict[str, Case]:
     global _family
     package = __name__.rpartition(".")[0]
     for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        if info.name not in ("case", "write", "judge", "generate", "test_caffe_suite"):
+        if info.name not in ("case", "write", "judge", "generate") and not info.name.startswith("test_"):
             _family = info.name
             importlib.import_module(f"{package}.{info.name}")
     return CASES
