@@ -99,7 +99,7 @@ def _chosen(b: Builder, boxes: Value, scores: Value, labels: list[int], n: int, 
     """The rows, from boxes [B, 1 or classes, N, 4] and scores [B, C, N] of the C labels that are objects."""
     count = len(labels)
     k = n if o.top_k < 0 else min(o.top_k, n)
-    best, at = b.TopK(scores, np.array([k]), axis=2)
+    best, at = b.TopK(scores, np.array([k]), axis=-1)
     at = b.Unsqueeze(at, axes=(3,))
     if o.shared:
         top = b.GatherND(b.Squeeze(boxes, axes=(1,)), at, batch_dims=1)
@@ -122,7 +122,7 @@ def _chosen(b: Builder, boxes: Value, scores: Value, labels: list[int], n: int, 
     nothing = b.Fill(b.Shape(flat), _LOWEST)
     kept = b.Reshape(b.ScatterElements(nothing, place, b.Gather(flat, place)), np.array([-1, every]))
     if 0 < o.keep < every:
-        value, where = b.TopK(kept, np.array([o.keep]), axis=1)
+        value, where = b.TopK(kept, np.array([o.keep]), axis=-1)
         kept = b.ScatterElements(b.Fill(b.Shape(kept), _LOWEST), where, value, axis=1)
     found = b.Transpose(b.NonZero(b.Greater(kept, b.const(_LOWEST))), perm=(1, 0))
     found = b.Cast(found, to=DType.I32)

@@ -11,7 +11,7 @@ from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.shape import merged
 from minnow.converter.operand import static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import UNKNOWN, DType, Value
 from minnow.schema.ops import Builder
 
 _TINY = np.float32(np.finfo(np.float32).tiny)
@@ -23,16 +23,35 @@ def pooled(b: Builder, x: Value, pool: str, ceil_mode: bool = True, **window: An
     The mean is over what lies in the image and in the padding, at both ends; what rounding up makes a window reach
     beyond the padding does not count.
     """
-    attrs = {"dilations": (1,) * len(window["kernel"]), "ceil_mode": ceil_mode, **window}
+    up = [ceil_mode and more for more in _rounded(x, **window)]
+    attrs = {"dilations": (1,) * len(window["kernel"]), "ceil_mode": any(up), **window}
     if pool == "MAX":
         return b.MaxPool(x, **attrs)
+    if pool == "AVE" and all(up) and any(window["pads"]):
+        # Other runtimes of the format do not count like that: what is padded becomes part of the image.
+        n = len(up)
+        ends = [(0, 0), (0, 0), *zip(window["pads"][:n], window["pads"][n:], strict=True)]
+        return b.AveragePool(b.Pad(x, np.array(ends).reshape(-1)), **{**attrs, "pads": (0,) * 2 * n})
     if pool == "AVE":
-        return b.AveragePool(x, count_include_pad=True, **attrs)
+        return b.AveragePool(x, count_include_pad=any(window["pads"]), **attrs)
     if any(window["pads"]):
         raise ModelError("stochastic pooling with padding")
     # In a net that is not trained, the mean of the elements, each weighted by itself.
     squares, sums = (b.AveragePool(v, **attrs) for v in (b.Square(x), x))
     return b.Div(squares, b.Add(sums, _TINY))
+
+
+def _rounded(x: Value, kernel: Any, strides: Any, pads: Any) -> list[bool]:
+    """Along which axes there are more windows when their number is rounded up; where that is open, it is taken so."""
+    sizes = (x.type.shape or (UNKNOWN,) * (2 + len(kernel)))[2:]
+    found = []
+    for size, k, s, p in zip(sizes, kernel, strides, pads, strict=False):
+        if not isinstance(size, int):
+            found.append(True)
+            continue
+        down, rest = divmod(size + 2 * p - k, s)
+        found.append(rest > 0 and (down + 1) * s < size + p)
+    return found
 
 
 def _check_windows(x: Value, kernel: list[int], stride: list[int], pad: list[int], ceil_mode: bool) -> None:

@@ -147,7 +147,7 @@ def proposals(
     lowest = np.float32(np.finfo(np.float32).min)
     score = b.Where(large, score, b.const(lowest))
     k = total if before <= 0 else min(before, total)
-    best, at = b.TopK(score, np.array([k]), axis=0)
+    best, at = b.TopK(score, np.array([k]), axis=-1)
     # Both ends belong to a box: its sides are 1 longer.
     whole = b.Gather(b.Concat(low, beyond, axis=1), at)
     most = k if after <= 0 else min(after, k)

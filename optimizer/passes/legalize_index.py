@@ -214,8 +214,10 @@ def legalize_top_k(b: Builder, m: Match) -> tuple[Value, ...] | None:
         }
     """
     axis, rank = m.top.attrs.get("axis", -1), m.x.type.rank
-    if rank is None or axis % rank == rank - 1:
+    if rank is None or axis == -1:
         return m.no("it is the last axis, or the rank is not known")
+    if axis == rank - 1:  # which the format has no number for
+        return tuple(b.node("TopK", [m.x, m.k], {**m.top.attrs, "axis": -1}, 2).outputs)
     perm = list(range(rank))
     perm[axis], perm[-1] = perm[-1], perm[axis]
     found = b.node("TopK", [b.Transpose(m.x, perm=tuple(perm)), m.k], {**m.top.attrs, "axis": -1}, 2)
