@@ -187,6 +187,8 @@ def _(b, self, dim, index):
 @torch.op("aten::gather")
 def _(b, self, dim, index, sparse_grad=False):
     at = axis_in(dim, rank(self, "what is gathered from"))
+    if index.type.count == 0:  # of any rank
+        return b.const(np.zeros(index.type.static_shape, self.type.dtype.numpy))
     made = b.GatherElements(lifted(b, self), lifted(b, index), axis=at)
     return b.Reshape(made, np.zeros(0, np.int64)) if index.type.rank == 0 else made
 

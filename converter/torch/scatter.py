@@ -110,6 +110,8 @@ def _scattered(
 ) -> Value:
     """x with elements of `source` combined into it, at the places that `index` names along an axis."""
     at = axis_in(dim, rank(x, "what is changed"))
+    if index.type.count == 0:  # of any rank
+        return x
     own, index = lifted(b, x), lifted(b, index)
     if isinstance(source, Value) and rank(source, "what is scattered"):
         for i in range(rank(index, "an index")):

@@ -126,19 +126,29 @@ def axes_of(x: Value) -> list[Any]:
     return [Axis(i, x) for i in range(rank(x, "an operand"))]
 
 
+def _told(sizes: Sequence[Any], node: Any) -> list[Any]:
+    """The sizes, with a number for -1 where an exported program says what it is."""
+    outputs = node.node.outputs
+    declared = node.node.declared.get(outputs[0]) if len(outputs) == 1 and isinstance(outputs[0], str) else None
+    if declared is None or declared.shape is None or len(declared.shape) != len(sizes):
+        return list(sizes)
+    return [d if isinstance(s, int) and s == -1 and isinstance(d, int) else s
+            for s, d in zip(sizes, declared.shape, strict=True)]  # fmt: skip
+
+
 @view("view", "_reshape_alias", write=in_order)
-def _(b, self, size, stride=None):
-    return reshape(b, self, size)
+def _(b, self, size, stride=None, *, node):
+    return reshape(b, self, _told(size, node))
 
 
 @torch.op("aten::reshape", view=True, write=in_order, copies=True)
-def _(b, self, shape):
-    return reshape(b, self, shape)
+def _(b, self, shape, *, node):
+    return reshape(b, self, _told(shape, node))
 
 
 @torch.op("aten::_unsafe_view")
-def _(b, self, size):
-    return reshape(b, self, size)
+def _(b, self, size, *, node):
+    return reshape(b, self, _told(size, node))
 
 
 def _cast_back(b: Builder, old: Value, new: Value, dtype: Any) -> Value:
@@ -365,7 +375,12 @@ def _(b, self, other):
 
 def expand_like(b: Builder, x: Value, other: Value) -> Value:
     """x repeated to the shape of another operand."""
-    return expanded(b, x, axes_of(other))
+    sizes = axes_of(other)
+    first = len(sizes) - rank(x, "what is expanded")
+    if other.type.is_static or all(_stays(_resolved(s, x), x, i - first) for i, s in enumerate(sizes) if i >= first):
+        return expanded(b, x, sizes)
+    made: Value = b.Expand(x, b.Shape(other))
+    return made
 
 
 @torch.op("aten::broadcast_tensors")

@@ -95,6 +95,7 @@ def test_places_along_an_axis() -> None:
         lambda x, i: x[0, 0].take_along_dim(i.view(-1, 1)[:, :1], 0),
         lambda x, i: x[0, 0].take_along_dim(i.view(1, -1), 1),
         lambda x, i: x.take_along_dim(i),
+        lambda x, i: x[0, 0, 0].gather(0, i[:0].view(2, 0)),
     ]
     _all(functions, _x(3, 5, 7, 4), I.abs())
 
