@@ -158,5 +158,6 @@ def airy(b: Builder, x: Value) -> Value:
     angle = b.Add(z, math.pi / 4)
     left = b.Div(b.Sub(b.Mul(b.Sin(angle), even), b.Mul(b.Cos(angle), odd)), scale)
     outside = b.Where(b.Greater(x, 0.0), right, left)
-    made: Value = b.Where(b.Greater(b.Abs(x), _FAR), outside, series)
-    return made
+    made = b.Where(b.Greater(b.Abs(x), _FAR), outside, series)
+    unlimited: Value = b.Where(b.IsInf(x), np.array(np.nan), made)  # as PyTorch has it
+    return unlimited

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.torch.dtype import as_value, dtype_of
-from minnow.converter.torch.extent import vector_of
+from minnow.converter.torch.extent import known, vector_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -114,3 +114,34 @@ def _integers(b: Builder, low: Any, high: Any, shape: Value, dtype: DType) -> Va
 def _(b, n, dtype=4, layout=None, device=None, pin_memory=None):
     part = b.RandomUniform(vector_of(b, [n]), to=DType.F64)
     return as_value(b, b.TopK(part, vector_of(b, [n]))[1], dtype_of(dtype, DType.I64))
+
+
+@torch.op("aten::log_normal")
+def _(b, self, mean=1.0, std=2.0, generator=None):
+    return b.Exp(b.RandomNormal(_shape(b, self), mean=mean, scale=std, to=self.type.dtype))
+
+
+@torch.op("aten::cauchy")
+def _(b, self, median=0.0, sigma=1.0, generator=None):
+    angle = b.Mul(b.RandomUniform(_shape(b, self), low=-0.5, high=0.5, to=self.type.dtype), np.pi)
+    return b.Add(b.Mul(b.Tan(angle), sigma), median)
+
+
+@torch.op("aten::geometric")
+def _(b, self, p, generator=None):
+    kind = self.type.dtype if self.type.dtype.is_float else DType.F32
+    part = b.Log1p(b.Neg(b.RandomUniform(_shape(b, self), to=kind)))
+    return as_value(b, b.Max(b.Ceil(b.Mul(part, 1 / np.log1p(-p).item())), 1.0), self.type.dtype)
+
+
+@torch.op("aten::multinomial")
+def _(b, self, num_samples, replacement=False, generator=None):
+    n = known(num_samples, "the number of samples")
+    weight = b.Log(self)
+    if replacement or n == 1:
+        rows = b.Unsqueeze(weight, axes=(0,)) if weight.type.rank == 1 else weight
+        made = b.Multinomial(rows, samples=n, to=DType.I64)
+        return b.Squeeze(made, axes=(0,)) if weight.type.rank == 1 else made
+    # The largest of the logarithms plus noise of Gumbel's distribution are drawn without one twice.
+    noise = b.Neg(b.Log(b.Neg(b.Log1p(b.Neg(b.RandomUniform(_shape(b, self), to=self.type.dtype))))))
+    return b.TopK(b.Add(weight, noise), np.array([n]), axis=-1)[1]

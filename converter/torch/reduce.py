@@ -168,6 +168,16 @@ _logical("ReduceMax", "any")
 _logical("ReduceMin", "all")
 
 
+@torch.op("aten::_is_any_true")
+def _(b, self):
+    return b.ReduceMax(self, keepdims=False)
+
+
+@torch.op("aten::_is_all_true")
+def _(b, self):
+    return b.ReduceMin(self, keepdims=False)
+
+
 # ---- deviations
 
 

@@ -129,16 +129,20 @@ def _(b, n, self):
 
 
 def _narrow(function: Any, *arguments: Any, names: tuple[str, ...]) -> None:
-    """A function to the precision of float32, computed in float64."""
+    """A function to the precision of float32, computed in float64; the operand has either name in PyTorch."""
 
-    def translate(b: Builder, self: Value) -> Value:
-        (x,) = floats(b, self)
+    def translate(b: Builder, given: Value) -> Value:
+        (x,) = floats(b, given)
         if x.type.dtype is DType.F64:
             raise UnsupportedError("Bessel functions in float64", hint="cast to float32 first")
         before, after = arguments[:1], arguments[1:]
         return as_value(b, function(b, *before, b.Cast(x, to=DType.F64), *after), x.type.dtype)
 
-    torch.op(*(f"aten::{n}" for n in names))(translate)
+    for name in names:
+        if name.startswith(("special_scaled", "special_airy")):
+            torch.op(f"aten::{name}")(lambda b, x: translate(b, x))
+        else:
+            torch.op(f"aten::{name}")(lambda b, self: translate(b, self))
 
 
 _narrow(bessel_i, 0, False, names=("i0", "special_i0", "special_modified_bessel_i0"))
@@ -149,25 +153,8 @@ for _order in (0, 1):
     _narrow(bessel_j, _order, names=(f"special_bessel_j{_order}",))
     _narrow(bessel_y, _order, names=(f"special_bessel_y{_order}",))
     _narrow(bessel_k, _order, False, names=(f"special_modified_bessel_k{_order}",))
-
-
-def _scaled_k(order: int) -> None:
-    # These alone have another name for their operand, by which exported programs pass it.
-    @torch.op(f"aten::special_scaled_modified_bessel_k{order}")
-    def _(b, x):
-        (x,) = floats(b, x)
-        return as_value(b, bessel_k(b, order, as_value(b, x, DType.F64), True), x.type.dtype)
-
-
-_scaled_k(0)
-_scaled_k(1)
-
-
-@torch.op("aten::special_airy_ai")
-def _(b, x):
-    (x,) = floats(b, x)
-    made = as_value(b, airy(b, as_value(b, x, DType.F64)), x.type.dtype)
-    return b.Where(b.IsInf(x), number(b, np.nan, x), made)  # PyTorch has no limits there
+    _narrow(bessel_k, _order, True, names=(f"special_scaled_modified_bessel_k{_order}",))
+_narrow(airy, names=("special_airy_ai",))
 
 
 @torch.op("aten::special_spherical_bessel_j0")

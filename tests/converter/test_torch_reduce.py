@@ -187,6 +187,9 @@ CREATED: dict[str, Callable[[Any], Any]] = {
                          torch.arange(4, dtype=torch.float32), torch.arange(3, 3)),
     "even": lambda x: (torch.linspace(0, 1, 7), torch.linspace(-3, 5, 1), torch.linspace(0, 10, 4, dtype=torch.int32),
                        torch.logspace(0, 2, 5), torch.logspace(-1, 1, 3, 2.0), torch.linspace(1, 2, 0)),
+    "windows": lambda x: (torch.hann_window(9), torch.hamming_window(8, False), torch.blackman_window(7), torch.ones(1),
+                          torch.bartlett_window(6, periodic=False), torch.kaiser_window(11, True, 5.0),
+                          torch.hamming_window(5, True, 0.6, 0.3), torch.hann_window(1), torch.hann_window(0)),
     "patterns": lambda x: (torch.eye(3), torch.eye(2, 5), torch.eye(2, dtype=torch.int64), torch.tril_indices(3, 4, -1),
                            torch.triu_indices(4, 3, 1)),
     "numbers": lambda x: (torch.scalar_tensor(3), torch.tensor([1, 2, 3]), torch.tensor([[1.5], [2.0]])),
@@ -201,12 +204,14 @@ def test_created(name: str) -> None:
 def test_random_numbers_have_their_range() -> None:
     class Random(torch.nn.Module):
         def forward(self, x: Any) -> Any:
+            some = torch.multinomial(torch.tensor([0.1, 0.0, 0.7, 0.2]), 3)
+            many = torch.multinomial(torch.tensor([[0.1, 0.0, 0.7, 0.2]]), 5000, True)
             return (torch.rand(1000), torch.randn_like(x), torch.randint(3, 7, (1000,)), torch.bernoulli(x * 0 + 0.25),
-                    torch.rand_like(x) + torch.normal(x * 0 + 5, 2.0))  # fmt: skip
+                    torch.rand_like(x) + torch.normal(x * 0 + 5, 2.0), some, many)  # fmt: skip
 
     x = torch.zeros(5000)
     for road in ("export", "trace"):
-        uniform, normal, integers, coins, sums = run(model_of(Random(), [x], road), [x])
+        uniform, normal, integers, coins, sums, some, many = run(model_of(Random(), [x], road), [x])
         assert 0 <= uniform.min() < 0.05
         assert 0.95 < uniform.max() < 1
         assert abs(normal.mean()) < 0.1
@@ -215,3 +220,6 @@ def test_random_numbers_have_their_range() -> None:
         assert set(coins.tolist()) == {0.0, 1.0}
         assert abs(coins.mean() - 0.25) < 0.05
         assert abs(sums.mean() - 5.5) < 0.3
+        assert sorted(some.tolist()) == [0, 2, 3]
+        assert abs((many == 2).mean() - 0.7) < 0.03
+        assert not (many == 1).any()
