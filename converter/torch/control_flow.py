@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from minnow.converter.loop import settle
 from minnow.converter.torch.extent import scalar
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program import Block
+from minnow.converter.torch.result import Pair, Tree, carried, is_same, merged, outputs, tree_of
 from minnow.converter.torch.structure import RaisedError, Tuple
-from minnow.converter.torch.tensor import Number, Tensor
-from minnow.converter.torch.translator import MISSING, Translator, close
+from minnow.converter.torch.tensor import Cell, Number, Tensor
+from minnow.converter.torch.translator import MISSING, Translator, close, tensors_in
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 
@@ -45,64 +47,80 @@ def _(t, cond, node):
 
 
 class _Branch:
-    """A block as a graph of its own."""
+    """A block as a graph of its own.
 
-    def __init__(self, t: Translator, block: Block, given: dict[str, Any]) -> None:
+    Attributes:
+        results: what it gives.
+        changed: what the tensors outside are after it, which it changes.
+        cells: the same of lists, dicts and attributes.
+    """
+
+    def __init__(self, t: Translator, block: Block, given: dict[str, Any], cells: Sequence[Cell] = ()) -> None:
         self.graph = Graph()
         self.raised = ""
-        self.results: list[Any] = []
+        self.results: list[Tree] = []
         self.changed: dict[Tensor, Value] = {}
+        self.cells: dict[Cell, Tree] = {}
         with t.inside(self.graph) as journal:
+            self.builder = t.builder
             try:
-                self.results = t.run(block, given)
+                results = t.run(block, given)
             except RaisedError as e:
                 self.raised = str(e) or "the program raises an exception"
-            b = t.builder
-            self.values = [_flat(t, r) for r in self.results]
-            self.changed = {x: x.value(b) for x in journal.changed()}
+            else:
+                self.results = [tree_of(t, r) for r in results]
+                self.cells = {c: tree_of(t, c.read()) for c in dict.fromkeys([*journal.cells(), *cells])}
+                self.changed = {x: x.value(t.builder) for x in journal.changed()}
         journal.undo()
 
 
 def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any]]], name: str) -> Any:
     """An If of two blocks; gives their results."""
     t.settle()
+    oldest = Tensor.made()
     branches = [_Branch(t, block, given) for block, given in blocks]
     if any(br.raised for br in branches):
-        good = [(given, b) for br, given in zip(branches, blocks, strict=True) if not br.raised for b in [br]]
-        if not good:
-            raise RaisedError(branches[0].raised)
+        message = next(br.raised for br in branches if br.raised)
+        if all(br.raised for br in branches):
+            raise RaisedError(message)
         # The other branch is what every run without an exception does.
-        (block, arguments), _ = good[0]
-        return Tuple(t.run(block, arguments))
+        t.notices.append(
+            f"the model does not raise '{message}', which the program does in some runs ({t.builder.origin})"
+        )
+        return Tuple(t.run(*next(b for b, br in zip(blocks, branches, strict=True) if not br.raised)))
+    cells = list(dict.fromkeys(c for br in branches for c in br.cells))
+    if any(len(br.cells) < len(cells) for br in branches):
+        branches = [_Branch(t, block, given, cells) for block, given in blocks]
     first, second = branches
-    if len(first.values) != len(second.values):
+    if len(first.results) != len(second.results):
         raise ModelError("the branches give different numbers of results")
+    pairs: list[Pair] = []
+    trees = [merged(a, b, pairs, "the branches of an If") for a, b in zip(first.results, second.results, strict=True)]
+    contents = [merged(first.cells[c], second.cells[c], pairs, f"in {c.name}, the branches of an If") for c in cells]
     changed = list(dict.fromkeys([*first.changed, *second.changed]))
-    shapes = [_merge(a, b) for a, b in zip(first.values, second.values, strict=True)]
-    outputs: list[list[Value]] = [[], []]
-    for a, b in zip(first.values, second.values, strict=True):
-        for mine, theirs in zip(a[1], b[1], strict=True):
-            for out, br, v in zip(outputs, branches, (mine, theirs), strict=True):
-                wanted = _common(mine, theirs)
-                out.append(v if v.type.dtype is wanted else _cast(t, br.graph, v, wanted))
-    for x in changed:
-        for out, br in zip(outputs, branches, strict=True):
-            out.append(br.changed.get(x) or x.value(t.builder))
+    pairs += [
+        (first.changed.get(x) or x.value(t.builder), second.changed.get(x) or x.value(t.builder)) for x in changed
+    ]
     captured = []
-    for br, out in zip(branches, outputs, strict=True):
+    for br, out in zip(branches, outputs(pairs, [br.builder for br in branches]), strict=True):
         br.graph.outputs = out
         captured.append(close(br.graph))
     union = merge_captures([(br.graph, c, 0) for br, c in zip(branches, captured, strict=True)])
     first.graph.name, second.graph.name = f"{name}/then", f"{name}/else"
-    n = len(outputs[0])
+    n = len(pairs)
     made: Sequence[Value] = ()
     if n:
         made = t.builder.If(truth(t, cond), *union, then_branch=first.graph, else_branch=second.graph, n_outputs=n)
-    results = iter(made)
-    given_back = [_rebuilt(s, results) for s in shapes]
-    for x, value in zip(changed, results, strict=True):
-        x.assign(value)
-    return Tuple(given_back)
+    values = iter(made)
+    results = [tree.built(values) for tree in trees]
+    for cell, tree in zip(cells, contents, strict=True):
+        cell.write(tree.built(values))
+    for tensor, value in zip(changed, values, strict=True):
+        tensor.assign(value)
+    for x, a, b in zip(results, first.results, second.results, strict=True):
+        if x is not a.thing:
+            _part(x, [a.thing, b.thing], oldest)
+    return Tuple(results)
 
 
 def truth(t: Translator, cond: Any) -> Value:
@@ -114,74 +132,21 @@ def truth(t: Translator, cond: Any) -> Value:
     return made
 
 
-def _cast(t: Translator, graph: Graph, v: Value, to: DType) -> Value:
-    from minnow.schema.ops import Builder
+def _part(result: Any, sources: Sequence[Any], oldest: int) -> None:
+    """What comes of a branch or loop may share memory with the tensors outside that it is made of.
 
-    made: Value = Builder(graph, origin=t.builder.origin).Cast(v, to=to)
-    return made
-
-
-def _common(a: Value, b: Value) -> DType:
-    if a.type.dtype is b.type.dtype:
-        return a.type.dtype
-    from minnow.converter.torch.dtype import promote
-
-    return promote(a.type.dtype, b.type.dtype)
-
-
-def _flat(t: Translator, x: Any) -> tuple[Any, list[Value]]:
-    """The structure of a result, and the Values in it. A number is a Value: the other branch may give another one."""
-    if isinstance(x, Tensor):
-        return "tensor", [t.value(x)]
-    if isinstance(x, (Number, bool, int, float)):
-        return ("number", x), [scalar(t.builder, x)]
-    if isinstance(x, (list, tuple)):
-        parts = [_flat(t, v) for v in x]
-        return (type(x), [p[0] for p in parts]), [v for p in parts for v in p[1]]
-    if isinstance(x, dict):
-        parts = [_flat(t, v) for v in x.values()]
-        return (dict, list(x), [p[0] for p in parts]), [v for p in parts for v in p[1]]
-    return ("constant", x), []
-
-
-def _merge(a: tuple[Any, list[Value]], b: tuple[Any, list[Value]]) -> Any:
-    """One structure for the results of both branches."""
-    return _same(a[0], b[0])
-
-
-def _same(a: Any, b: Any) -> Any:
-    if a == b:
-        return a
-    if isinstance(a, tuple) and isinstance(b, tuple) and a[0] == b[0]:
-        if a[0] == "number":
-            return ("number", None)
-        if a[0] in (list, tuple, Tuple) and len(a[1]) == len(b[1]):
-            return (a[0], [_same(x, y) for x, y in zip(a[1], b[1], strict=True)])
-        if a[0] is dict and a[1] == b[1]:
-            return (dict, a[1], [_same(x, y) for x, y in zip(a[2], b[2], strict=True)])
-    if a is MISSING or b is MISSING:
-        return ("constant", MISSING)
-    raise UnsupportedError("the branches of an If give results of different kinds")
-
-
-def _rebuilt(structure: Any, values: Any) -> Any:
-    """A result of the structure, with the outputs of an If or Loop."""
-    if structure == "tensor":
-        return Tensor(next(values))
-    kind = structure[0]
-    if kind == "number":
-        made = Number(next(values))
-        # Both branches gave the same number.
-        return structure[1] if isinstance(structure[1], (bool, int, float)) else made
-    if kind == "constant":
-        return structure[1]
-    if kind is dict:
-        return dict(zip(structure[1], [_rebuilt(s, values) for s in structure[2]], strict=True))
-    return kind(_rebuilt(s, values) for s in structure[1])
+    Args:
+        oldest: how many tensors there were before it.
+    """
+    roots = dict.fromkeys(x.root for x in tensors_in(sources) if x.root.serial <= oldest)
+    for tensor in tensors_in([result]):
+        if tensor.root not in roots:
+            for root in roots:
+                tensor.apart(root)
 
 
 @torch.op("prim::Loop", plain=True)
-def _(t, trip, cond, *carried, node):
+def _(t, trip, cond, *first, node):
     (block,) = node.node.blocks
 
     def rounds(i: Any, state: list[Any]) -> list[Any]:
@@ -189,9 +154,9 @@ def _(t, trip, cond, *carried, node):
 
     size = max(1, len(list(block.all_nodes())))
     done = 0
-    state = list(carried)
+    state = list(first)
     counted = not isinstance(trip, Number)
-    while counted and known_truth(cond) is not None:
+    while counted and cond is not MISSING and known_truth(cond) is not None:
         if done >= trip or not known_truth(cond):
             return Tuple(state)
         if done == 0 and trip * size > _MOST_WRITTEN_OUT and trip < 1 << 31:
@@ -200,11 +165,32 @@ def _(t, trip, cond, *carried, node):
             raise UnsupportedError("a loop of more rounds than can be written out")
         cond, *state = rounds(done, state)
         done += 1
+    if cond is MISSING:
+        return Tuple([MISSING] * len(state))
     return _loop(t, rounds, trip, cond, state, done, node.name)
 
 
-def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, carried: list[Any], done: int, name: str) -> Any:
-    """A Loop whose rounds the run decides. What the body changes of tensors outside goes around with it.
+@dataclass
+class _Body:
+    """A round as a graph.
+
+    Attributes:
+        after: what it hands on.
+        contents: what the carried cells are then.
+        changed, cells: places outside that it changes, and that are not carried yet.
+        kept: which of the carried things it hands on as they are.
+    """
+
+    graph: Graph
+    after: list[Tree]
+    contents: list[Tree]
+    changed: list[Tensor]
+    cells: list[Cell]
+    kept: list[bool]
+
+
+def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any], done: int, name: str) -> Any:
+    """A Loop whose rounds the run decides. What the body changes of things outside goes around with it.
 
     Args:
         rounds: what translates a round: from its number and the carried things to whether there is another one, and
@@ -213,64 +199,95 @@ def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, carried: list[Any
         done: how many have been written out.
     """
     t.settle()
-    flat = [_flat(t, x) for x in carried]
-    first = [v for _, values in flat for v in values]
+    trees = [tree_of(t, x) for x in state]
+    kept = [False] * len(trees)
     changed: list[Tensor] = []
+    cells: list[Cell] = []
+
+    def translate(types: list[TensorType]) -> tuple[_Body, list[TensorType]]:
+        graph = Graph(name)
+        i = graph.add_param(TensorType(DType.I64, ()), "i")
+        graph.add_param(TensorType(DType.BOOL, ()), "go")
+        params = [graph.add_param(type, v.name) for type, v in zip(types, start, strict=True)]
+        with t.inside(graph) as journal:
+            values = iter(params)
+            given = [x if k else tree.built(values) for x, tree, k in zip(state, trees, kept, strict=True)]
+            contents = [tree_of(t, c.read()).built(values) for c in cells]
+            for c, content in zip(cells, contents, strict=True):
+                c.write(content)
+            for x, p in zip(changed, values, strict=True):
+                x.assign(p)
+            count = t.folded(lambda: Number(t.builder.Add(i, np.array(done)) if done else i))
+            again, *after = rounds(count, list(given))
+            if again is MISSING:
+                raise UnsupportedError("the condition of a loop cannot be converted")
+            same = [tree.kind is not Number and is_same(x, y) for tree, x, y in zip(trees, given, after, strict=True)]
+            _check_places([x for x, k, s in zip(given, kept, same, strict=True) if not k and not s])
+            body = _Body(graph, [tree_of(t, x) for x in after], [tree_of(t, c.read()) for c in cells],
+                         [x for x in journal.changed() if x not in changed],
+                         [c for c in journal.cells() if c not in cells], same)  # fmt: skip
+            ends = [v for tree, k in zip(body.after, kept, strict=True) if not k for v in tree.values()]
+            ends += [v for tree in body.contents for v in tree.values()]
+            ends += [x.value(t.builder) for x in changed]
+            if len(ends) == len(params):
+                ends = [v if v.type.dtype is p.type.dtype else t.builder.Cast(v, to=p.type.dtype)
+                        for v, p in zip(ends, params, strict=True)]  # fmt: skip
+            else:
+                ends = params  # not the last translation: see below
+            go = truth(t, again)
+        journal.undo()
+        graph.outputs = [go, *ends]
+        return body, [v.type for v in ends]
+
+    oldest = Tensor.made()
     while True:
-        start = [*first, *(x.value(t.builder) for x in changed)]
-
-        def translate(types: list[TensorType], changed: list[Tensor] = changed, start: list[Value] = start) -> Any:
-            graph = Graph(name)
-            i = graph.add_param(TensorType(DType.I64, ()), "i")
-            graph.add_param(TensorType(DType.BOOL, ()), "go")
-            params = [graph.add_param(type, v.name) for type, v in zip(types, start, strict=True)]
-            with t.inside(graph) as journal:
-                it = iter(params)
-                state = [_rebuilt(_loose(s), it) for s, _ in flat]
-                for x, p in zip(changed, it, strict=True):
-                    x.assign(p)
-                count = t.folded(lambda: Number(t.builder.Add(i, np.array(done)) if done else i))
-                again, *after = rounds(count, state)
-                values = [v for x in after for v in _flat(t, x)[1]]
-                more = [x for x in journal.changed() if x not in changed]
-                values += [x.value(t.builder) for x in changed]
-                if len(values) != len(types):
-                    raise UnsupportedError("a loop that changes the number of things it hands on")
-                values = [v if v.type.dtype is p.type.dtype else _cast(t, graph, v, p.type.dtype)
-                          for v, p in zip(values, params, strict=True)]  # fmt: skip
-                go = truth(t, again)
-            journal.undo()
-            graph.outputs = [go, *values]
-            return (graph, more), [v.type for v in values]
-
-        (graph, more), _ = settle([v.type for v in start], translate)
-        if not more:
+        start = [v for tree, k in zip(trees, kept, strict=True) if not k for v in tree.values()]
+        start += [v for c in cells for v in tree_of(t, c.read()).values()]
+        start += [x.value(t.builder) for x in changed]
+        body, _ = settle([v.type for v in start], translate)
+        before, trees = trees, [carried(tree, after, t.builder, "a loop")
+                                for tree, after in zip(trees, body.after, strict=True)]  # fmt: skip
+        for c, content in zip(cells, body.contents, strict=True):
+            carried(tree_of(t, c.read()), content, t.builder, f"in {c.name}, a loop")
+        more = body.changed or body.cells or body.kept != kept
+        if not more and all(a.thing is b.thing for a, b in zip(before, trees, strict=True)):
             break
-        changed = [*changed, *more]
-    captured = close(graph)
+        changed, cells, kept = [*changed, *body.changed], [*cells, *body.cells], body.kept
+    captured = close(body.graph)
     b = t.builder
     most = None
     if isinstance(trip, Number):
         most = trip.value if not done else b.Sub(trip.value, np.array(done))
     elif trip < (1 << 62):
         most = b.const(np.array(trip - done, np.int64))
-    made = b.Loop(most, truth(t, cond), *start, *captured, body=graph, num_carried=len(start), n_outputs=len(start))
-    results = iter(made)
-    given_back = [_rebuilt(_loose(s), results) for s, _ in flat]
-    for x, value in zip(changed, results, strict=True):
+    made = b.Loop(
+        most, truth(t, cond), *start, *captured, body=body.graph, num_carried=len(start), n_outputs=len(start)
+    )
+    values = iter(made)
+    results = [x if k else tree.built(values) for x, tree, k in zip(state, trees, kept, strict=True)]
+    for c in cells:
+        c.write(tree_of(t, c.read()).built(values))
+    for x, value in zip(changed, values, strict=True):
         x.assign(value)
-    return Tuple(given_back)
+    for x, k, *sources in zip(results, kept, state, (tree.thing for tree in body.after), strict=True):
+        if not k:
+            _check_apart(sources, changed)
+            _part(x, sources, oldest)
+    return Tuple(results)
 
 
-def _loose(structure: Any) -> Any:
-    """The structure with numbers that may differ from round to round."""
-    if isinstance(structure, tuple) and structure[0] == "number":
-        return ("number", None)
-    if isinstance(structure, tuple) and structure[0] in (list, tuple, Tuple):
-        return (structure[0], [_loose(s) for s in structure[1]])
-    if isinstance(structure, tuple) and structure[0] is dict:
-        return (dict, structure[1], [_loose(s) for s in structure[2]])
-    return structure
+def _check_places(things: Sequence[Any]) -> None:
+    """What a round gets and does not hand on must be as it was: it may be a tensor that is read outside."""
+    if any(x.is_changed for x in tensors_in(things)):
+        raise UnsupportedError("a loop changes a tensor in place, and then hands on another one",
+                               hint="change a copy: `x = x + 1` in place of `x += 1`")  # fmt: skip
+
+
+def _check_apart(things: Sequence[Any], changed: Sequence[Tensor]) -> None:
+    """What rounds hand on must not share memory with what they change."""
+    if any(x.root in changed for x in tensors_in(things)):
+        raise UnsupportedError("a loop hands on a view of a tensor that it changes",
+                               hint="hand on a copy (`x.clone()`)")  # fmt: skip
 
 
 # ---- the same in exported programs, whose blocks are closed: what they read of outside is handed to them

@@ -9,12 +9,15 @@ difference to the first result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from minnow.converter.torch.extent import scalar
 from minnow.converter.torch.program import Object, Program, Stored
+from minnow.converter.torch.structure import Tuple
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import Translator
 from minnow.converter.variable import View, keep
@@ -28,12 +31,35 @@ _DTYPES = {bool: DType.BOOL, int: DType.I64, float: DType.F64}
 
 
 @dataclass(frozen=True)
+class Parts:
+    """A list, tuple or dict whose parts are places of their own: that of the whole, a dot, and their key."""
+
+    kind: type
+    keys: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, x: Any) -> Parts | None:
+        """Those of a list, tuple or dict that holds what a run may change."""
+        if isinstance(x, dict):
+            return cls(dict, tuple(x))
+        if isinstance(x, (list, tuple)) and any(isinstance(v, (Tensor, Number, Stored, *_WHOLES)) for v in x):
+            return cls(list if isinstance(x, list) else Tuple, tuple(range(len(x))))
+        return None
+
+    def built(self, parts: Sequence[Any]) -> Any:
+        return dict(zip(self.keys, parts, strict=True)) if self.kind is dict else self.kind(parts)
+
+
+_WHOLES = (list, tuple, dict)
+
+
+@dataclass(frozen=True)
 class Assumed:
     """What a run finds at one place.
 
     Attributes:
         start: what the first run finds, of a state; None for what all runs find the same.
-        constant: that.
+        constant: that; `Parts` of what has parts.
         number: it is a number of the program, not a tensor.
         replaced: what the file has there is something else.
     """
@@ -68,40 +94,68 @@ class Memory:
         """Puts states where the program finds what it changes."""
         objects = _Objects(program)
         states: dict[str, Value] = {}
-        for place, a in self.assumed.items():
+        found: dict[str, Any] = {}
+        for place, a in reversed(self.assumed.items()):  # parts stand after the whole
             made: Any = a.constant
+            if isinstance(made, Parts):
+                made = made.built([found[f"{place}.{k}"] for k in made.keys])
             if a.start is not None:
                 param = translator.builder.graph.add_param(
                     TensorType(DType.of(a.start.dtype), tuple(a.start.shape)), a.name
                 )
                 states[place] = param
                 made = Number(param) if a.number else Tensor(param)
+            found[place] = made
             if place in objects.owners:
                 owner, name = objects.owners[place]
                 owner.attrs[name] = made
-            else:
+                if isinstance(made, _WHOLES):
+                    objects.wholes[place] = made, copy(made)
+            elif place not in objects.initial and isinstance(made, Tensor):
                 translator.place(place, made)
         return Installed(self, translator, program, objects, states)
 
 
 class _Objects:
-    """Copies of a program's objects, which a run may change."""
+    """Copies of a program's objects, which a run may change.
+
+    Attributes:
+        owners: whose attributes there are, by their paths.
+        initial: what the file has there, and in their parts.
+        wholes: lists and dicts, and what they held at first.
+    """
 
     def __init__(self, program: Program) -> None:
-        self._copies: dict[int, Object] = {}
+        self._copies: dict[int, Any] = {}
         self.owners: dict[str, tuple[Object, str]] = {}
+        self.initial: dict[str, Any] = {}
+        self.wholes: dict[str, tuple[Any, Any]] = {}
         self.bound = {name: self._copied(x, "") for name, x in program.bound.items()}
 
     def _copied(self, x: Any, path: str) -> Any:
-        if not isinstance(x, Object):
+        if not isinstance(x, (Object, *_WHOLES)):
             return x
-        if id(x) not in self._copies:
-            self._copies[id(x)] = made = Object(x.kind, {}, path)
-            for name, value in x.attrs.items():
-                inner = f"{path}.{name}" if path else name
-                made.attrs[name] = self._copied(value, inner)
-                self.owners[inner] = (made, name)
-        return self._copies[id(x)]
+        if id(x) in self._copies:
+            return self._copies[id(x)]
+        inside = x.attrs if isinstance(x, Object) else x if isinstance(x, dict) else dict(enumerate(x))
+        made = Object(x.kind, {}, path) if isinstance(x, Object) else {} if isinstance(x, dict) else []
+        self._copies[id(x)] = made
+        for key, value in inside.items():
+            inner = f"{path}.{key}" if path else str(key)
+            self.initial[inner] = value
+            part = self._copied(value, inner)
+            if isinstance(made, Object):
+                made.attrs[key] = part
+                self.owners[inner] = (made, key)
+            elif isinstance(made, dict):
+                made[key] = part
+            else:
+                made.append(part)
+        if isinstance(x, tuple):
+            self._copies[id(x)] = made = Tuple(made)
+        if not isinstance(made, Object):
+            self.wholes[path] = made, copy(made)
+        return made
 
 
 class Installed:
@@ -114,6 +168,7 @@ class Installed:
         self._translator = translator
         self._program = program
         self._states = states
+        self._objects = objects
         self.bound = {name: translator.materialize(x) for name, x in objects.bound.items()}
         self._stored = {s.key: s for s in _stored(program.bound.values())}
 
@@ -129,21 +184,20 @@ class Installed:
             old = before.get(place)
             if old is not None and old.start is None and a.start is None and not old.agrees(a):
                 # A number that is another one after each run.
-                found[place] = self._counter(place, a)
+                found[place] = self._counter(place, a, _DTYPES.get(type(a.constant)))
         self._memory.assumed = {**before, **found}
         return False
 
-    def _counter(self, place: str, a: Assumed) -> Assumed:
-        kind = type(a.constant)
+    def _counter(self, place: str, a: Assumed, dtype: DType | None) -> Assumed:
+        """A number that is a state."""
         initial = self._initial(place)
-        if kind not in _DTYPES or type(initial) is not kind:
+        if dtype is None or _DTYPES.get(type(initial)) is not dtype:
             raise UnsupportedError(f"what '{a.name}' is after each run cannot be told")
-        return replace(a, start=np.asarray(initial, _DTYPES[kind].numpy), constant=None, number=True)
+        return replace(a, start=np.asarray(initial, dtype.numpy), constant=None, number=True, replaced=False)
 
     def _initial(self, place: str) -> Any:
         """What the file has there."""
-        owners = _Objects(self._program).owners
-        return owners[place][0].attrs[owners[place][1]] if place in owners else self._stored.get(place)
+        return self._objects.initial.get(place, self._stored.get(place))
 
     def _left_behind(self) -> dict[str, Assumed]:
         t = self._translator
@@ -154,53 +208,93 @@ class Installed:
             stored = self._stored[key]
             found[key] = Assumed(stored.name or key, start=stored.load())
             self._ends[key] = tensor
-        for place, values in t.assigned.items():
-            self._ends[place] = values[-1]
-            found[place] = self._attribute(place, values)
+        for place, values in {**self._altered(), **t.assigned}.items():
+            self._remember(place, values, found)
         return found
+
+    def _altered(self) -> dict[str, Sequence[Any]]:
+        """The lists and dicts of the file that have another content now."""
+        t = self._translator
+
+        def held(x: Any) -> list[Any]:
+            items = [v for pair in x.items() for v in pair] if isinstance(x, dict) else x
+            return [v if isinstance(v, (str, int, float)) else id(t.materialize(v)) for v in items]
+
+        return {path: [now] for path, (now, before) in self._objects.wholes.items() if held(now) != held(before)}
+
+    def _remember(self, place: str, values: Sequence[Any], found: dict[str, Assumed]) -> None:
+        last = self._translator.materialize(values[-1])
+        if (parts := Parts.of(last)) is None:
+            self._ends[place] = last
+            found[place] = self._attribute(place, [*values[:-1], last])
+            return
+        found[place] = Assumed(place, constant=parts, replaced=Parts.of(self._initial(place)) != parts)
+        for key in parts.keys:
+            self._remember(f"{place}.{key}", [last[key]], found)
 
     def _attribute(self, place: str, values: Sequence[Any]) -> Assumed:
         last = values[-1]
         known = self._memory.assumed.get(place)
         if isinstance(last, Number):
-            if known is None or known.start is None or not known.number:
-                raise UnsupportedError(f"the attribute '{place}' becomes a number that only the run knows")
-            return known
+            known = known or Assumed(place)
+            return known if known.number else self._counter(place, known, last.dtype)
         if not isinstance(last, Tensor):
-            if known is not None and known.number:
+            if known is not None and known.number and not isinstance(last, (Object, str, type(None))):
                 return known
             return Assumed(place, constant=last, replaced=self._initial(place) != last)
-        type = last.type
-        if not type.is_static:
+        becomes = last.type
+        if not becomes.is_static:
             raise UnsupportedError(f"the extents of '{place}', which the model remembers, must be known",
                                    hint="fix the input shapes with `--input NAME=1x3x...`")  # fmt: skip
         initial = self._initial(place)
-        if isinstance(initial, Stored) and initial.type == type:
+        if isinstance(initial, Stored) and initial.type == becomes:
             return Assumed(place, start=initial.load())
-        if known is not None and known.start is not None and known.start.shape == type.static_shape:
+        if known is not None and known.start is not None and known.start.shape == becomes.static_shape:
             return known
         for value in reversed(values[:-1]):
-            if isinstance(value, Tensor) and value.type == type and value.first.data is not None:
+            if isinstance(value, Tensor) and value.type == becomes and value.first.data is not None:
                 return Assumed(place, start=value.first.data.numpy(), replaced=True)
         # A program that begins with something else mostly takes zeros for it; whether this one does is seen at the end.
-        return Assumed(place, start=np.zeros(type.static_shape, type.dtype.numpy), replaced=True)
+        return Assumed(place, start=np.zeros(becomes.static_shape, becomes.dtype.numpy), replaced=True)
 
-    def finish(self, model: Model, inputs: Sequence[Value]) -> None:
-        """Makes inputs and outputs of the model that belong together, of what it really remembers."""
+    def finish(self, model: Model, inputs: Sequence[Value]) -> bool:
+        """Makes inputs and outputs of the model that belong together, of what it really remembers.
+
+        Returns:
+            False if the first run finds something else than later ones, and gives something else: what that is has
+            become a state, and the program must be run again.
+        """
         memory, t = self._memory, self._translator
         if any(a.replaced for a in memory.assumed.values()):
-            self._compare(model.graph, inputs)
+            flags = {p: a for p, a in memory.assumed.items() if a.replaced and type(a.constant) in _DTYPES
+                     and type(a.constant) is type(self._initial(p))}  # fmt: skip
+            try:
+                self._compare(model.graph, inputs)
+            except UnsupportedError:
+                if not flags:
+                    raise
+                memory.assumed.update({p: self._counter(p, a, _DTYPES[type(a.constant)]) for p, a in flags.items()})
+                return False
+        after = {place: param if (end := self._ends.get(place)) is None else t.value(end) if isinstance(end, Tensor)
+                 else scalar(t.builder, end) for place, param in self._states.items()}  # fmt: skip
+        # What is asked for: by a node, by an output, or because it is what another one becomes.
+        kept = [p for p, param in self._states.items() if param.uses or param in model.graph.outputs]
+        for place in kept:
+            kept += [p for p, param in self._states.items() if param is after[place] and p not in kept]
         for place, param in self._states.items():
-            name, start, end = memory.assumed[place].name, memory.assumed[place].start, self._ends.get(place)
+            name, start = memory.assumed[place].name, memory.assumed[place].start
             assert start is not None
-            after = param if end is None else end.value if isinstance(end, Number) else t.value(end)
-            if not param.uses or after is param:
+            if place not in kept or after[place] is param:
                 # It stays what it is, or nobody asks what it was.
-                param.replace_all_uses(Value.constant(start, name))
+                constant = Value.constant(start, name)
+                param.replace_all_uses(constant)
+                model.graph.outputs = [constant if v is param else v for v in model.graph.outputs]
+                after = {p: constant if v is param else v for p, v in after.items()}
                 model.graph.params = [p for p in model.graph.params if p is not param]
                 continue
-            view = View(model.graph, {name: after}, {name: param})
+            view = View(model.graph, {name: after[place]}, {name: param})
             model.graph.outputs = [*model.graph.outputs, keep(model, view, name, start)]
+        return True
 
     def _compare(self, graph: Graph, inputs: Sequence[Value]) -> None:
         """Raises UnsupportedError unless the first run gives what it gives with all things as in the file."""

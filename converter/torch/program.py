@@ -107,11 +107,12 @@ class Object:
     Attributes:
         kind: name of its class.
         attrs: `Stored` tensors, constants, and objects.
+        path: the names of attributes that lead to it from the module; None for what the program itself makes.
     """
 
     kind: str
     attrs: dict[str, Any]
-    path: str = ""
+    path: str | None = ""
 
 
 @dataclass(slots=True)

@@ -116,11 +116,10 @@ def _run(
     for parameter in graph.params:
         parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
     model = Model(graph, source=program.source)
-    model.notices += program.notices
+    model.notices += dict.fromkeys([*program.notices, *translator.notices])
     model.inputs = [(v.name, v.type) for v in inputs]
     model.outputs = [(name, value.type) for name, value in named]
-    states.finish(model, inputs)
-    return model
+    return model if states.finish(model, inputs) else None
 
 
 def _named(outputs: Sequence[tuple[str, Value]]) -> list[tuple[str, Value]]:

@@ -92,6 +92,18 @@ class _Reader:
         self.objects = [Object(o["kind"], {}) for o in document["objects"]]
         for made, given in zip(self.objects, document["objects"], strict=True):
             made.attrs.update((name, self.value(v)) for name, v in given["attrs"].items())
+        self.name_tensors(self.value(document["root"]), "")
+
+    def name_tensors(self, x: Any, path: str) -> None:
+        """Calls tensors by the first attribute that holds them."""
+        if isinstance(x, Stored) and not x.name:
+            x.name = path
+        elif isinstance(x, (Object, dict, list, tuple)) and not (isinstance(x, Object) and x.path):
+            if isinstance(x, Object):
+                x.path = path
+            inside = x.attrs if isinstance(x, Object) else x if isinstance(x, dict) else dict(enumerate(x))
+            for key, part in inside.items():
+                self.name_tensors(part, f"{path}.{key}" if path else str(key))
 
     def program(self) -> Program:
         block = self.block(self.document["block"])

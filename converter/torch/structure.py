@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minnow.converter.torch.dtype import Wrapped
-from minnow.converter.torch.extent import known, size_of
+from minnow.converter.torch.extent import known, scalar, size_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program import Object
 from minnow.converter.torch.script import Unusable
-from minnow.converter.torch.tensor import Journal, Number, Tensor
-from minnow.converter.torch.translator import Translator
+from minnow.converter.torch.tensor import Cell, Journal, Number, Tensor
+from minnow.converter.torch.translator import UNSET, Translator
 from minnow.schema.errors import ModelError, UnsupportedError
 
 
@@ -117,10 +119,22 @@ def _(t, self, key, value):
 
 
 def _changed(t: Translator, items: Any) -> Any:
-    """A list or dict about to be changed. Raises UnsupportedError where only the run knows whether it is."""
-    if Journal.current is not None and not t.is_own(items):
-        raise UnsupportedError("a list is changed in a branch or loop that only the run decides")
+    """A list or dict about to be changed, which the blocks around note."""
+    if Journal.current is not None:
+        Journal.current.hold(_cell(t, items))
     return items
+
+
+def _cell(t: Translator, items: Any) -> Cell:
+    def restore(content: Any) -> None:
+        items.clear()
+        (items.update if isinstance(items, dict) else items.extend)(content)
+
+    def write(content: Any) -> None:
+        _changed(t, items)
+        restore(content)
+
+    return Cell(id(items), "", f"a {type(items).__name__}", lambda: type(items)(items), write, restore)
 
 
 @torch.op("aten::copy.t", "aten::list", "aten::copy.Dict_str", "aten::dict", "aten::list.t", plain=True)
@@ -192,9 +206,19 @@ def _(t, items, x):
 
 @torch.op("aten::__range_length", plain=True)
 def _(t, low, high, step):
-    if any(isinstance(x, Number) for x in (low, high, step)):
-        raise UnsupportedError("a range whose ends only the run knows")
-    return len(range(low, high, step))
+    if not any(isinstance(x, Number) for x in (low, high, step)):
+        return len(range(low, high, step))
+    step, b = known(step, "the step of a range"), t.builder
+    if step == 0:
+        raise ModelError("the step of a range is 0")
+    ends = (low, high) if step > 0 else (high, low)
+
+    def length() -> Number:
+        span = b.Sub(scalar(b, ends[1]), scalar(b, ends[0]))
+        rounds = b.FloorDiv(b.Add(span, np.array(abs(step) - 1)), np.array(abs(step)))
+        return Number(b.Max(rounds, np.array(0)))
+
+    return t.folded(length)
 
 
 @torch.op("aten::__derive_index", plain=True)
@@ -271,4 +295,4 @@ def _(t, x):
 
 @torch.op("prim::Uninitialized", plain=True)
 def _(t):
-    return None
+    return UNSET

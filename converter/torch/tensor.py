@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,11 @@ class Tensor:
         """It, or what it is a view of, has been changed in place."""
         return self.root._version > 0
 
+    @classmethod
+    def made(cls) -> int:
+        """How many there are: the number of the last one."""
+        return Tensor._made
+
     @property
     def type(self) -> TensorType:
         """A change never changes the type."""
@@ -124,6 +130,7 @@ class Tensor:
         for other in root._maybe:
             other._note()
             other._lost = True
+            other._version += 1
         root._version += 1
         if self is root:
             self._value, self._changes = new, []
@@ -204,13 +211,39 @@ class Tensor:
         self._value, self._version, self._changes, self._seen, self._lost = state
 
 
+@dataclass(frozen=True)
+class Cell:
+    """A place of the program that holds a thing: a list or dict, or an attribute of an object.
+
+    Attributes:
+        owner: the list, dict or object; `key` is the attribute.
+        name: for messages.
+        read: a copy of what it holds.
+        write: puts another thing there, and says so to the journal.
+        restore: puts back what it has held.
+    """
+
+    owner: int
+    key: str
+    name: str = field(compare=False)
+    read: Callable[[], Any] = field(compare=False)
+    write: Callable[[Any], None] = field(compare=False)
+    restore: Callable[[Any], None] = field(compare=False)
+
+
 class Journal:
-    """What a block changes of the tensors around it, so that it can be taken back: a branch may not be taken."""
+    """What a block changes of the things around it, so that it can be taken back: a branch may not be taken.
+
+    Attributes:
+        foreign: the lists, dicts and objects that were there before the block, by their `id`.
+    """
 
     current: Journal | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, foreign: set[int]) -> None:
+        self.foreign = foreign
         self._before: dict[int, tuple[Tensor, tuple[Any, ...]]] = {}
+        self._held: dict[Cell, Any] = {}
         self._first = Tensor._made
         self._outer: Journal | None = None
 
@@ -219,6 +252,17 @@ class Journal:
         self._before.setdefault(id(tensor), (tensor, tensor._state()))
         if self._outer is not None:
             self._outer.note(tensor)
+
+    def hold(self, cell: Cell) -> None:
+        """Remembers what a cell holds, once, before it is changed; so do the journals of the blocks around."""
+        if cell.owner in self.foreign and cell not in self._held:
+            self._held[cell] = cell.read()
+        if self._outer is not None:
+            self._outer.hold(cell)
+
+    def cells(self) -> list[Cell]:
+        """The cells, made before the block, that it changes."""
+        return list(self._held)
 
     def __enter__(self) -> Journal:
         self._outer, Journal.current = Journal.current, self
@@ -238,6 +282,8 @@ class Journal:
         """Takes all changes back."""
         for tensor, state in self._before.values():
             tensor._restore(state)
+        for cell, content in self._held.items():
+            cell.restore(content)
 
 
 def in_order(b: Builder, old: Value, new: Value, **_: Any) -> Value:

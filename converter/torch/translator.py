@@ -15,7 +15,7 @@ import numpy as np
 from minnow.converter.base import Call, Mapping_, Unsupported
 from minnow.converter.torch.frontend import frontend
 from minnow.converter.torch.program import Block, Node, Object, Ref, Stored
-from minnow.converter.torch.tensor import Journal, Number, Tensor, in_order
+from minnow.converter.torch.tensor import Cell, Journal, Number, Tensor, in_order
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
 from minnow.schema.ir.type import merge, same_dim
@@ -33,6 +33,13 @@ class Missing:
 MISSING = Missing()
 
 
+class Unset:
+    """What a variable is where the program has not set it, and does not read it."""
+
+
+UNSET = Unset()
+
+
 class Translator:
     """Runs a program symbolically.
 
@@ -41,6 +48,7 @@ class Translator:
         unsupported: takes what cannot be converted.
         scope: what the names of the program are.
         assigned: what attributes have been set to, by their paths, in order.
+        notices: what the user should know.
     """
 
     def __init__(self, where: str, unsupported: Unsupported) -> None:
@@ -51,7 +59,7 @@ class Translator:
         self._stored: dict[str, Tensor] = {}
         self.assigned: dict[str, list[Any]] = {}
         self._nodes = 0
-        self._foreign: set[int] = set()
+        self.notices: list[str] = []
         self._call: Call | None = None
 
     # ---- blocks
@@ -74,19 +82,18 @@ class Translator:
     @contextmanager
     def inside(self, graph: Graph) -> Iterator[Journal]:
         """Translates into another graph meanwhile; what it changes of tensors outside is in the journal."""
-        outer, scope, foreign = self.builder, dict(self.scope), self._foreign
+        outer, scope = self.builder, dict(self.scope)
         self.builder = Builder(graph, origin=outer.origin)
-        self._foreign = {id(x) for x in _containers(self.scope.values())}
-        journal = Journal()
+        journal = Journal({id(x) for x in _containers(self.scope.values())})
         try:
             with journal:
                 yield journal
         finally:
-            self.builder, self.scope, self._foreign = outer, scope, foreign
+            self.builder, self.scope = outer, scope
 
     def settle(self) -> None:
         """Computes all pending changes in the graph at hand: an inner graph may read, but not make them."""
-        for x in _tensors(self.scope.values()):
+        for x in tensors_in(self.scope.values()):
             if not x.lost:
                 x.value(self.builder)
 
@@ -117,6 +124,7 @@ class Translator:
             return x
         if x.key not in self._stored:
             self._stored[x.key] = constant_of(x)
+            self._stored[x.key].serial = 0  # it has always been there, whichever block reads it first
         return self._stored[x.key]
 
     def value(self, x: Any) -> Any:
@@ -131,20 +139,37 @@ class Translator:
             return tuple(self.value(v) for v in x)
         return x
 
-    def is_own(self, items: Any) -> bool:
-        """A list or dict was made by the block at hand."""
-        return id(items) not in self._foreign
-
     def set_attribute(self, to: Any, name: str, value: Any) -> None:
         """Sets an attribute of an object of the program."""
         if not isinstance(to, Object):
             raise ModelError(f"'{name}' is set of what has no attributes")
+        if isinstance(value, Tensor) and self.materialize(to.attrs.get(name)) is value:
+            return  # it has been changed in place
+        path = None if to.path is None else f"{to.path}.{name}" if to.path else name
         if Journal.current is not None:
-            raise UnsupportedError(f"the attribute '{name}' is set where only the run knows whether")
+            Journal.current.hold(self._attribute(to, name, path))
         if isinstance(value, Tensor):
             value.first = value.value(self.builder)
         to.attrs[name] = value
-        self.assigned.setdefault(f"{to.path}.{name}" if to.path else name, []).append(value)
+        if path is not None:
+            self.assigned[path] = [*self.assigned.get(path, ()), value]
+
+    def _attribute(self, of: Object, name: str, path: str | None) -> Cell:
+        assigned = self.assigned.get(path or "")
+
+        def restore(content: Any) -> None:
+            of.attrs[name] = content
+            if path is not None and assigned is None:
+                self.assigned.pop(path, None)
+            elif path is not None and assigned is not None:
+                self.assigned[path] = assigned
+
+        def write(content: Any) -> None:
+            self.set_attribute(of, name, content)
+
+        return Cell(
+            id(of), name, f"the attribute '{name}'", lambda: self.materialize(of.attrs.get(name, UNSET)), write, restore
+        )
 
     def place(self, key: str, tensor: Tensor) -> None:
         """Says what a tensor of the file is."""
@@ -233,7 +258,7 @@ class Translator:
             from minnow.converter.torch.quantized import on_quanta
 
             def run(plain: dict[str, Any]) -> Any:
-                return self._on_tensors(call, name, mapping, plain, False)
+                return self._ontensors_in(call, name, mapping, plain, False)
 
             result = on_quanta(self, name.partition(".")[0], arguments, run)
             to = next(iter(arguments.values()))
@@ -241,9 +266,9 @@ class Translator:
                 to.assign(result.value(self.builder))
                 return to
             return result
-        return self._on_tensors(call, name, mapping, arguments, in_place)
+        return self._ontensors_in(call, name, mapping, arguments, in_place)
 
-    def _on_tensors(self, call: Call, name: str, mapping: Mapping_, arguments: dict[str, Any], in_place: bool) -> Any:
+    def _ontensors_in(self, call: Call, name: str, mapping: Mapping_, arguments: dict[str, Any], in_place: bool) -> Any:
         values = {k: self.value(v) if not isinstance(v, list) else self.value(list(v)) for k, v in arguments.items()}
         first = next(iter(arguments.values()), None)
         result = _wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
@@ -251,8 +276,8 @@ class Translator:
             return self.write(first, result[0] if isinstance(result, tuple) else result)
         if name in frontend.views and isinstance(first, Tensor):
             return self._viewed(call, name, mapping, first, values, result)
-        if not all(x.ordered for x in _tensors(arguments.values())):
-            for x in _tensors([result]):
+        if not all(x.ordered for x in tensors_in(arguments.values())):
+            for x in tensors_in([result]):
                 x.ordered = False
         return result
 
@@ -443,16 +468,17 @@ def _is_missing(args: Sequence[Any]) -> bool:
 
 
 def _containers(things: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """All lists and dicts."""
+    """All lists, dicts and objects."""
     seen = set() if seen is None else seen
     for x in things:
-        if isinstance(x, (list, tuple, dict)) and id(x) not in seen:
+        if isinstance(x, (list, tuple, dict, Object)) and id(x) not in seen:
             seen.add(id(x))
             yield x
-            yield from _containers(x.values() if isinstance(x, dict) else x, seen)
+            inner = x.attrs if isinstance(x, Object) else x
+            yield from _containers(inner.values() if isinstance(inner, dict) else inner, seen)
 
 
-def _tensors(things: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
+def tensors_in(things: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
     """All tensors in lists, tuples, dicts and objects."""
     seen = set() if seen is None else seen
     for x in things:
@@ -462,8 +488,8 @@ def _tensors(things: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
         if isinstance(x, Tensor):
             yield x
         elif isinstance(x, (list, tuple)):
-            yield from _tensors(x, seen)
+            yield from tensors_in(x, seen)
         elif isinstance(x, dict):
-            yield from _tensors(x.values(), seen)
+            yield from tensors_in(x.values(), seen)
         elif isinstance(x, Object):
-            yield from _tensors(x.attrs.values(), seen)
+            yield from tensors_in(x.attrs.values(), seen)
