@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim
+from minnow.converter.torch.convolution import linear
 from minnow.converter.torch.distance import pairwise_distance
 from minnow.converter.torch.dtype import as_value, float_type, operands
 from minnow.converter.torch.extent import known
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.script import Unusable
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
+
+torch.refuse(
+    "aten::ctc_loss", "aten::_ctc_loss",
+    why="the sum over all alignments is for training", hint="let the model end in the logarithms of probabilities",
+)  # fmt: skip
 
 
 def _reduced(b: Builder, x: Value, reduction: int) -> Any:
     return x if reduction == 0 else (b.ReduceMean if reduction == 1 else b.ReduceSum)(x, keepdims=False)
-
-
-def _positive(b: Builder, x: Value) -> Any:
-    return b.Relu(x)
 
 
 def _number(x: Value, number: float) -> Value:
@@ -119,12 +122,30 @@ def _(b, self, target, weight=None, reduction=1, ignore_index=-100, label_smooth
     return b.Add(b.Mul(loss, 1 - label_smoothing), b.Mul(smooth, label_smoothing / classes))
 
 
+def _of_product(b: Builder, x: Value, w: Value, target: Value, bias: Value | None, weight: Value | None, reduction: int,
+                ignore: int) -> Any:  # fmt: skip
+    logs = b.LogSoftmax(linear(b, x, w, bias), axis=1)
+    return _nll(b, logs, target, weight, reduction, ignore)[0]
+
+
+@torch.op("torch_nn::_linear_cross_entropy_batch_chunked")
+def _(b, input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing, *settings):
+    loss = _of_product(b, input, linear_weight, target, linear_bias, weight, 1 if reduction == "mean" else 2,
+                       ignore_index)  # fmt: skip
+    return loss, *(Unusable(f"the gradient of {what}") for what in ("the input", "the weight", "the bias"))
+
+
+@torch.op("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction")
+def _(b, input, linear_weight, target, linear_bias, weight, ignore_index, *settings):
+    return _of_product(b, input, linear_weight, target, linear_bias, weight, 0, ignore_index)
+
+
 @torch.op("aten::multi_margin_loss")
 def _(b, self, target, p=1, margin=1, weight=None, reduction=1):
     classes = _classes(self)
     x, at = b.Reshape(self, np.array([-1, classes])), b.Reshape(target, np.array([-1]))
     own = b.GatherElements(x, b.Unsqueeze(at, axes=(1,)), axis=1)
-    over = _positive(b, b.Add(b.Sub(x, own), float(margin)))
+    over = b.Relu(b.Add(b.Sub(x, own), float(margin)))
     over = over if p == 1 else b.Square(over)
     over = over if weight is None else b.Mul(over, b.Unsqueeze(b.Gather(weight, at), axes=(1,)))
     others = b.NotEqual(b.const(np.arange(classes)[None]), b.Unsqueeze(at, axes=(1,)))
@@ -143,7 +164,7 @@ def _multilabel_margin(b: Builder, x: Value, target: Value, reduction: int) -> t
     is_target = b.Cast(b.ReduceSum(b.Cast(b.Equal(b.Unsqueeze(safe, axes=(-1,)), b.const(np.arange(classes))),
                                           to=DType.I64), axes=(-2,), keepdims=False), to=DType.BOOL)  # fmt: skip
     own = b.GatherElements(x, b.Max(safe, 0), axis=-1)
-    over = _positive(b, b.Add(b.Sub(b.Unsqueeze(x, axes=(-2,)), b.Unsqueeze(own, axes=(-1,))), 1.0))
+    over = b.Relu(b.Add(b.Sub(b.Unsqueeze(x, axes=(-2,)), b.Unsqueeze(own, axes=(-1,))), 1.0))
     pairs = b.And(b.Unsqueeze(named, axes=(-1,)), b.Not(b.Unsqueeze(is_target, axes=(-2,))))
     loss = b.ReduceSum(b.Where(pairs, over, _number(x, 0)), axes=(-2, -1), keepdims=False)
     is_target = b.Cast(is_target if shape else b.Reshape(is_target, np.zeros(0, np.int64)), to=x.type.dtype)
@@ -222,14 +243,14 @@ def _(b, self, target, reduction=1):
 def _(b, self, target, margin=1.0, reduction=1):
     x, side = operands(b, self, target)
     zero = _number(x, 0)
-    apart = b.Where(b.NotEqual(side, 1.0), _positive(b, b.Sub(_number(x, margin), x)), zero)
+    apart = b.Where(b.NotEqual(side, 1.0), b.Relu(b.Sub(_number(x, margin), x)), zero)
     return _reduced(b, b.Add(apart, b.Where(b.NotEqual(side, -1.0), x, zero)), reduction)
 
 
 @torch.op("aten::margin_ranking_loss")
 def _(b, input1, input2, target, margin=0.0, reduction=1):
     x, y, side = operands(b, input1, input2, target, dtype=float_type(input1, input2, target))
-    return _reduced(b, _positive(b, b.Add(b.Mul(b.Neg(side), b.Sub(x, y)), float(margin))), reduction)
+    return _reduced(b, b.Relu(b.Add(b.Mul(b.Neg(side), b.Sub(x, y)), float(margin))), reduction)
 
 
 @torch.op("aten::cosine_embedding_loss")
@@ -239,7 +260,7 @@ def _(b, input1, input2, target, margin=0.0, reduction=1):
     cosine = b.Div(dot, b.Sqrt(b.Mul(b.Add(one, 1e-12), b.Add(two, 1e-12))))
     zero = _number(x, 0)
     alike = b.Where(b.Equal(target, 1), b.Sub(_number(x, 1), cosine), zero)
-    apart = b.Where(b.Equal(target, -1), _positive(b, b.Sub(cosine, float(margin))), zero)
+    apart = b.Where(b.Equal(target, -1), b.Relu(b.Sub(cosine, float(margin))), zero)
     return _reduced(b, b.Add(alike, apart), reduction)
 
 
@@ -248,4 +269,4 @@ def _(b, anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, re
     near, far = (pairwise_distance(b, anchor, v, p, eps) for v in (positive, negative))
     if swap:
         far = b.Min(far, pairwise_distance(b, positive, negative, p, eps))
-    return _reduced(b, _positive(b, b.Add(b.Sub(near, far), float(margin))), reduction)
+    return _reduced(b, b.Relu(b.Add(b.Sub(near, far), float(margin))), reduction)
