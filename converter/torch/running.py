@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim
-from minnow.converter.torch.dtype import as_value, floats, operands
+from minnow.converter.torch.dtype import as_value, floats, number, operands
 from minnow.converter.torch.elementwise import log_sum
 from minnow.converter.torch.extent import axis_in, known
 from minnow.converter.torch.frontend import frontend as torch
@@ -37,6 +37,14 @@ _running("CumSum", "cumsum")
 _running("CumProd", "cumprod")
 
 
+def lowest(dtype: DType, mirrored: bool = False) -> Any:
+    """The lowest number of a type, or the highest."""
+    if dtype.is_float:
+        return np.inf if mirrored else -np.inf
+    limits = np.iinfo(dtype.numpy)
+    return limits.max if mirrored else limits.min
+
+
 Combine = Callable[[Builder, Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
@@ -57,6 +65,17 @@ def scan(b: Builder, xs: Sequence[Value], axis: int, combine: Combine) -> list[V
     return made
 
 
+def _prefixes(b: Builder, x: Value, axis: int, beyond: float) -> Value:
+    """Along axis + 1, all up to each element of the axis, and `beyond` after it: where the run knows the extent."""
+    extent = b.Shape(x, start=axis, end=axis + 1)
+    places = b.Range(np.array(0), b.Squeeze(extent, axes=(0,)), np.array(1))
+    later = b.Less(b.Unsqueeze(places, axes=(1,)), b.Unsqueeze(places, axes=(0,)))
+    after = (x.type.rank or 0) - axis - 1
+    later = b.Unsqueeze(later, axes=tuple(range(2, 2 + after))) if after else later
+    made: Value = b.Where(later, number(b, beyond, x), b.Unsqueeze(x, axes=(axis,)))
+    return made
+
+
 def _extreme(op: str, name: str) -> None:
     """The extreme so far and its last place; NaN once there has been one."""
 
@@ -73,8 +92,14 @@ def _extreme(op: str, name: str) -> None:
         if n == 0:
             return self, b.const(np.array(0))
         axis = axis_in(dim, n)
-        extent = static_dim(self.type, axis, f"the axis of {name}")
         x = b.Cast(self, to=DType.U8) if self.type.dtype is DType.BOOL else self
+        extent = (x.type.shape or ())[axis]
+        if not isinstance(extent, int):
+            prefixes = _prefixes(b, x, axis, lowest(x.type.dtype, op == "LessOrEqual"))
+            which = "Max" if op == "GreaterOrEqual" else "Min"
+            values = getattr(b, f"Reduce{which}")(prefixes, axes=(axis + 1,), keepdims=False)
+            places = getattr(b, f"Arg{which}")(prefixes, axis=axis + 1, keepdims=False, select_last_index=True)
+            return as_value(b, values, self.type.dtype), places
         column = np.arange(extent).reshape([-1 if a == axis else 1 for a in range(n)])
         values, places = scan(b, [x, b.Expand(column, b.Shape(x))], axis, combine)
         return as_value(b, values, self.type.dtype), places
@@ -89,7 +114,10 @@ def _(b, self, dim):
     (x,) = floats(b, self)
     if not x.type.rank:
         return x
-    return scan(b, [x], axis_in(dim, x.type.rank), lambda b, x, y: [log_sum(b, x[0], y[0])])[0]
+    axis = axis_in(dim, x.type.rank)
+    if not isinstance((x.type.shape or ())[axis], int):
+        return b.ReduceLogSumExp(_prefixes(b, x, axis, -np.inf), axes=(axis + 1,), keepdims=False)
+    return scan(b, [x], axis, lambda b, x, y: [log_sum(b, x[0], y[0])])[0]
 
 
 # ---- differences, integrals

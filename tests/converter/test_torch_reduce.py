@@ -82,6 +82,7 @@ SIZED: dict[str, Callable[[Any], Any]] = {
                           torch.eye(x.shape[0]), torch.arange(x.shape[0]), torch.arange(1, x.shape[0] * 2, 2) * 2.5),
     "filled": lambda x: (x.clone().fill_(3), x.masked_fill(x > 0, 1), torch.isreal(x), x / x.shape[0]),
     "counts": lambda x: (torch.histc(x, 5), x.round().mode(0), x.diff(dim=0), torch.trapezoid(x, dim=0)),
+    "running": lambda x: (torch.cummax(x.round(), 0), torch.cummin(x.int(), 0), torch.logcumsumexp(x, 0)),
     "series": lambda x: (torch.special.chebyshev_polynomial_t(x / 4, x.int()), torch.special.zeta(x, x + 4)),
 }  # fmt: skip
 
