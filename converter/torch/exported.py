@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from minnow.converter.torch.archive import Archive
 from minnow.converter.torch.dtype import CODES
 from minnow.converter.torch.program import Block, Input, Node, Program, Ref, Stored
+from minnow.converter.torch.vetting import check_texts
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, TensorType
 from minnow.schema.ir.type import Dim
@@ -24,8 +25,11 @@ from minnow.schema.ir.type import Dim
 _SCALAR_TYPES = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 12: 11, 13: 15, 28: 27, 29: 24,
                  30: 23, 31: 26, 32: 25, 34: 28, 35: 29}  # fmt: skip
 _SYMBOL = re.compile(r"(?:Symbol\('(\w+)'[^()]*\)|([A-Za-z_]\w*))")
-_MAX_JSON = 1 << 30
 _MAJOR = 8
+_LARGEST = 1 << 40
+"""No extent is larger."""
+_SPREAD, _MOST_SPREAD = 1 << 26, 64
+"""A tensor may repeat its numbers: up to this many bytes, or this many times."""
 _NUMBERS = {"as_sym_int": int, "as_sym_float": float, "as_sym_bool": bool}
 
 
@@ -36,77 +40,26 @@ def read_program(path: Path) -> Program:
         FormatError: it is damaged. UnsupportedError: of another version, or pickled.
     """
     archive = Archive(path)
-    document = archive.document()
+    name = archive.program_name()
     try:
-        return _Reader(archive, document).program()
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as e:
+        return _Reader(archive, name, archive.json(f"models/{name}.json")).program()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as e:
         raise FormatError("the archive's description of the program is invalid", where=str(path),
                           why=f"{type(e).__name__}: {e}") from e  # fmt: skip
 
 
-class Archive:
-    """The files of an archive, by their names without the folder that holds them all."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with zipfile.ZipFile(path) as archive:
-                self._infos = {i.filename.partition("/")[2]: i for i in archive.infolist()}
-                if "serialized_exported_program.json" in archive.namelist():
-                    raise UnsupportedError("the archive is of an old version, which holds its weights as a pickle",
-                                           where=str(path), hint="save it again with PyTorch 2.9 or newer")  # fmt: skip
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as e:
-            raise FormatError("the archive is damaged", where=str(path), why=str(e)) from e
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._infos
-
-    def read(self, name: str, most: int) -> bytes:
-        """The bytes of a file. Raises FormatError when there is none, it is damaged, or larger than `most` bytes."""
-        info = self._infos.get(name)
-        if info is None:
-            raise FormatError(f"the archive has no file '{name}'", where=str(self.path))
-        if info.file_size > most or info.file_size > max(1 << 16, 1100 * info.compress_size):
-            raise FormatError(f"'{name}' has {info.file_size} bytes", where=str(self.path))
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                return archive.read(info)
-        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as e:
-            raise FormatError(f"'{name}' is damaged", where=str(self.path), why=str(e)) from e
-
-    def document(self) -> dict[str, Any]:
-        """The description of the program."""
-        models = sorted(n for n in self._infos if re.fullmatch(r"models/[^/]+\.json", n))
-        if not models:
-            raise FormatError("the archive holds no program", where=str(self.path))
-        if len(models) > 1:
-            raise UnsupportedError(f"the archive holds {len(models)} programs", where=str(self.path),
-                                   hint="save each one in an archive of its own")  # fmt: skip
-        return self.json(models[0])
-
-    def json(self, name: str) -> dict[str, Any]:
-        """A file of JSON."""
-        try:
-            loaded = json.loads(self.read(name, _MAX_JSON))
-        except (ValueError, RecursionError) as e:
-            raise FormatError(f"'{name}' is no JSON", where=str(self.path), why=str(e)[:200]) from e
-        if not isinstance(loaded, dict):
-            raise FormatError(f"'{name}' is no JSON object", where=str(self.path))
-        return loaded
-
-
 class _Reader:
-    def __init__(self, archive: Archive, document: dict[str, Any]) -> None:
+    def __init__(self, archive: Archive, name: str, document: dict[str, Any]) -> None:
         self.archive = archive
         self.document = document
         version = document["schema_version"]["major"]
         if version != _MAJOR:
             raise UnsupportedError(f"the archive is of version {version}, not {_MAJOR}", where=str(archive.path))
-        _check_formulas(document, str(archive.path))
+        check_texts(document, str(archive.path))
         self.module = document["graph_module"]
         self.payloads = {
-            kind: archive.json(f"data/{kind}/model_{kind}_config.json")["config"]
-            if f"data/{kind}/model_{kind}_config.json" in archive
+            kind: archive.json(f"data/{kind}/{name}_{kind}_config.json")["config"]
+            if f"data/{kind}/{name}_{kind}_config.json" in archive
             else {}
             for kind in ("weights", "constants")
         }
@@ -185,15 +138,20 @@ class _Reader:
         strides = tuple(int(s["as_int"]) for s in meta["strides"])
         offset = int(meta["storage_offset"]["as_int"])
         file = f"data/{kind}/{payload['path_name']}"
-        reach = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else 0
-        if offset < 0 or min((*strides, 0)) < 0 or min((*shape, 0)) < 0:
-            raise ModelError(f"'{target}' has a negative size or stride", where=str(self.archive.path))
+        if offset < 0 or min((*strides, 0)) < 0:
+            raise ModelError(f"'{target}' has a negative offset or stride", where=str(self.archive.path))
+        item, held = type.dtype.numpy.itemsize, self.archive.size(file)
+        reach = item * (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1)
+        if 0 not in shape and held < reach:
+            raise FormatError(f"'{file}' has {held} bytes, not {reach}", where=str(self.archive.path))
+        if (type.count or 0) * item > max(_SPREAD, _MOST_SPREAD * held):
+            raise FormatError(f"'{target}' has the shape {shape}, its numbers {held} bytes",
+                              where=str(self.archive.path))  # fmt: skip
 
         def load() -> np.ndarray[Any, Any]:
+            if 0 in shape:
+                return np.zeros(shape, type.dtype.numpy)
             data = np.frombuffer(self.archive.read(file, 1 << 40), np.uint8)
-            item = type.dtype.numpy.itemsize
-            if len(data) < reach * item:
-                raise FormatError(f"'{file}' has {len(data)} bytes, not {reach * item}", where=str(self.archive.path))
             flat = data[: len(data) // item * item].view(type.dtype.numpy)
             return np.lib.stride_tricks.as_strided(flat[offset:], shape, [s * item for s in strides])
 
@@ -211,9 +169,8 @@ class _Reader:
             ((kind, held),) = given["arg"].items()
             if kind == "as_graph":
                 inner = held["graph"]
-                params = [next(iter(p.values())) for p in inner["inputs"]]
-                blocks.append(self._block(inner, [p.get("name") or p["as_name"] for p in params],
-                                          [_argument(r) for r in inner["outputs"]]))  # fmt: skip
+                params = [_names(p) for p in inner["inputs"]]
+                blocks.append(self._block(inner, params, [_argument(r) for r in inner["outputs"]]))
                 value: Any = None
             else:
                 value = _argument(given["arg"])
@@ -231,27 +188,6 @@ class _Reader:
         metadata = node.get("metadata") or {}
         return Node(target, args, kwargs, outputs, f"torch:{_scope(metadata)}{node.get('name') or _first(outputs)}",
                     blocks, declared)  # fmt: skip
-
-
-_FORMULA = re.compile(
-    r"(?:'[\w.+-]*'|[A-Z][A-Za-z]*(?![\w.])|[a-z]{1,3}\d+(?![\w.])|(?:positive|integer|nonnegative|real|precision)(?==)"
-    r"|\d+(?:\.\d*)?|[\s(),=+*/<>&|~-])*"
-)
-"""Numbers, symbols, and sympy's classes of operations, without access to attributes."""
-
-
-def _check_formulas(document: Mapping[str, Any], where: str) -> None:
-    """Raises FormatError for a formula of extents that is more than that: PyTorch evaluates them as Python code."""
-    todo: list[Any] = [document]
-    while todo:
-        x = todo.pop()
-        if isinstance(x, dict):
-            text = x.get("expr_str", "")
-            if not _FORMULA.fullmatch(str(text)):
-                raise FormatError("the archive has a formula of extents that is none", where=where, why=str(text)[:200])
-            todo += x.values()
-        elif isinstance(x, list):
-            todo += x
 
 
 def _target(target: str) -> str:
@@ -279,14 +215,28 @@ def _refuse(kind: str) -> Any:
     raise UnsupportedError(f"the program has an argument of the kind '{kind}'")
 
 
+def _text(x: Any) -> str:
+    if not isinstance(x, str):
+        raise TypeError(f"{str(x)[:100]} in place of a text")
+    return x
+
+
 def _either(held: Mapping[str, Any]) -> Any:
     ((kind, given),) = held.items()
-    return Ref(given) if kind == "as_name" else given
+    return Ref(_text(given)) if kind == "as_name" else _number(given)
+
+
+def _number(held: Any) -> Any:
+    if isinstance(held, str):
+        return float(held)  # JSON has no word for what is no finite number
+    if not isinstance(held, (int, float)):
+        raise TypeError(f"{str(held)[:100]} in place of a number")
+    return held
 
 
 def _maybe(held: Mapping[str, Any]) -> Any:
     ((kind, given),) = held.items()
-    return Ref(given["name"]) if kind == "as_tensor" else None
+    return _tensor(given) if kind == "as_tensor" else None
 
 
 def _float(held: Any) -> float:
@@ -294,16 +244,12 @@ def _float(held: Any) -> float:
     return float(held)
 
 
-def _same(held: Any) -> Any:
-    return held
-
-
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda held: [function(v) for v in held]
 
 
 def _tensor(held: Mapping[str, Any]) -> Ref:
-    return Ref(held["name"])
+    return Ref(_text(held["name"]))
 
 
 _KINDS: dict[str, Callable[[Any], Any]] = {
@@ -317,8 +263,8 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "as_float": _float,
     "as_floats": _each(_float),
     "as_float_lists": _each(_each(_float)),
-    "as_string": str,
-    "as_strings": _each(str),
+    "as_string": _text,
+    "as_strings": _each(_text),
     "as_bool": bool,
     "as_bools": _each(bool),
     "as_sym_int": _either,
@@ -334,7 +280,6 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "as_optional_tensor": _maybe,
     "as_optional_tensors": _each(_maybe),
     "as_complex": lambda held: complex(held["real"], held["imag"]),
-    "as_operator": _same,
 }
 
 
@@ -344,13 +289,13 @@ def _names(output: Mapping[str, Any]) -> Any:
     if kind == "as_none":
         return ""
     if kind in _NUMBERS:
-        return held["as_name"]
+        return _text(held["as_name"])
     if kind in ("as_tensors", "as_sym_ints", "as_optional_tensors"):
         return [_names(v if kind == "as_optional_tensors" else {"as_tensor": v}) for v in held]
     if kind == "as_optional_tensor":
         return _names(held)
     if kind == "as_tensor":
-        return held["name"]
+        return _text(held["name"])
     return _refuse(kind)
 
 
@@ -365,7 +310,10 @@ def _first(outputs: Sequence[Any]) -> str:
 def _dim(d: Mapping[str, Any]) -> Dim:
     """An extent: a number or a symbol; a formula of symbols is none that has a name."""
     if "as_int" in d:
-        return int(d["as_int"])
+        extent = int(d["as_int"])
+        if not 0 <= extent <= _LARGEST:
+            raise ValueError(f"an extent of {extent}")
+        return extent
     text = str(d["as_expr"]["expr_str"])
     found = _SYMBOL.fullmatch(text)
     return found[1] or found[2] if found else UNKNOWN

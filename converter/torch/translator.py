@@ -237,6 +237,8 @@ class Translator:
             if isinstance(output, str):
                 self._name(output, made, node.declared.get(output))
             else:
+                if not isinstance(made, (list, tuple)) or len(made) != len(output):
+                    raise ModelError(f"{node.target} does not give a list of {len(output)}", where=node.origin)
                 for inner, part in zip(output, made, strict=True):
                     self._name(inner, part, node.declared.get(inner))
 
