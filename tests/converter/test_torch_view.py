@@ -113,6 +113,42 @@ def test_places_are_set() -> None:
     check(function, _x(3, 5), _x(3), _x(3, 5) > 0, torch.tensor([2, 0]))
 
 
+def test_places_are_changed_by_what_python_writes() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, c = x * 1, x * 2
+        a[:, 0] += y
+        a[1:, ::2] *= 2
+        c[mask] *= 0.5
+        c.view(-1)[::3] = 0
+        c[0] = a[1]
+        return a, c
+
+    check(function, _x(3, 5), _x(3), _x(3, 5) > 0)
+
+
+class _Places(torch.nn.Module):
+    def forward(self, x: torch.Tensor, n: int) -> list[torch.Tensor]:
+        y, flat = x * 1, x * 2
+        for i in range(n):
+            y[i] = y[i] * 2
+            y[:, i] = x[:, i] + y[:, i]
+        y[:, n:] = x[:, n:] * 3
+        i = 0
+        while i < n:
+            flat.view(-1)[i : i + 2].mul_(3)
+            i += 2
+        if n > 2:
+            y[0].add_(1)
+        else:
+            y[:, -n].add_(5)
+        return [y, flat, x.narrow(0, n - 1, 1), x[n - 1 :, ::2], x.select(1, -n), x[:, :-n], x.roll(n, 1), x.tril(n)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_places_that_only_the_run_knows(n: int) -> None:
+    check(_Places(), _x(3, 5), n, roads=["script"])
+
+
 def test_a_change_is_refused_where_nobody_knows_whether_memory_is_shared() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
