@@ -150,9 +150,14 @@ def _nearest(b: Builder, x: Value, out: list[Size], factors: Sequence[float | No
     pairs = [(s, o, f) for s, o, f in zip(sizes[2:], out, factors, strict=True)
              if isinstance(s, int) and isinstance(o, int)]  # fmt: skip
     if len(pairs) < len(out):
-        attrs: dict[str, Any] = {"coordinate_mode": "half_pixel" if exact else "asymmetric",
-                                 "nearest_mode": "round_prefer_ceil" if exact else "floor"}  # fmt: skip
-        if all(factors):
+        mode = "tf_half_pixel_for_nn" if exact else "asymmetric"
+        attrs: dict[str, Any] = {"coordinate_mode": mode, "nearest_mode": "floor"}
+        if any(factors):
+            if not _agrees(sizes[2:], out, factors):
+                raise UnsupportedError(
+                    f"a scale of {factors} for an image of open extents", why="it is no number of f32",
+                    hint="fix the input shapes with `--input NAME=1x3x...`",
+                )  # fmt: skip
             scales = np.array([1, 1, *factors], np.float32)
             return b.Resize(x, None, scales, None, **attrs)
         return b.Resize(x, None, None, vector_of(b, [*sizes[:2], *out]), **attrs)

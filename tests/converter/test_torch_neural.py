@@ -100,8 +100,8 @@ def test_convolutions_and_products(function: Function, args: tuple[Any, ...]) ->
 
 
 def test_images_without_a_batch() -> None:
-    check(F.conv2d, x_(3, 7, 9), x_(4, 3, 3, 2), x_(4), roads=["export"])
-    check(F.conv_transpose1d, x_(3, 7), x_(3, 2, 3), roads=["export"])
+    check(F.conv2d, x_(3, 7, 9), x_(4, 3, 3, 2), x_(4))
+    check(F.conv_transpose1d, x_(3, 7), x_(3, 2, 3))
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def check(module: Any, axes: tuple[int, ...], example: tuple[Any, ...], other: t
         (lambda: nn.GroupNorm(3, 6), (0, 2), (x_(2, 6, 5),), (x_(3, 6, 7),)),
         (lambda: nn.LayerNorm(5), (0, 1), (x_(2, 6, 5),), (x_(4, 3, 5),)),
         (lambda: nn.Upsample(scale_factor=2), (0, 2, 3), (x_(2, 3, 4, 5),), (x_(3, 3, 7, 2),)),
+        (lambda: nn.Upsample(scale_factor=2.5, mode="nearest-exact"), (2, 3), (x_(2, 3, 4, 5),), (x_(2, 3, 7, 2),)),
         (lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), (2, 3), (x_(2, 3, 4, 5),), (x_(2, 3, 7, 2),)),
         (lambda: nn.Upsample(scale_factor=2, mode="bicubic", align_corners=True), (2, 3), (x_(1, 2, 4, 5),),
          (x_(1, 2, 7, 3),)),
@@ -72,4 +73,10 @@ def test_what_needs_a_size_says_so() -> None:
     module = nn.AdaptiveAvgPool2d((3, 2))
     program = exported(module, (x_(2, 3, 8, 9),), ({2: DIM.AUTO},))
     with pytest.raises(UnsupportedError, match="fixed extent"):
+        translate(program, "export")
+
+
+def test_a_scale_that_is_no_number_of_f32() -> None:
+    program = exported(nn.Upsample(scale_factor=1.7), (x_(1, 2, 8, 9),), ({2: DIM.AUTO},))
+    with pytest.raises(UnsupportedError, match="open extents"):
         translate(program, "export")
