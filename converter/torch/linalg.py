@@ -19,15 +19,21 @@ from minnow.schema.ops import Builder
 
 torch.refuse(
     *(f"aten::{n}" for n in (
-        "cholesky", "linalg_cholesky", "linalg_cholesky_ex", "qr", "linalg_qr", "geqrf", "orgqr", "ormqr",
-        "linalg_householder_product", "svd", "linalg_svd", "_linalg_svd", "linalg_svdvals", "linalg_eig", "linalg_eigh",
-        "linalg_eigvals", "linalg_eigvalsh", "_linalg_eigh", "lu_unpack", "lu_solve", "_lu_with_info", "linalg_lu",
-        "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_lu_solve", "linalg_ldl_factor", "linalg_ldl_factor_ex",
-        "linalg_ldl_solve", "linalg_lstsq", "linalg_cond", "linalg_pinv", "pinverse", "linalg_matrix_rank",
-        "matrix_exp", "linalg_matrix_exp", "nuclear_norm",
+        "svd", "linalg_svd", "_linalg_svd", "linalg_svdvals", "linalg_eigh", "linalg_eigvalsh", "_linalg_eigh",
+        "linalg_lstsq", "linalg_cond", "linalg_pinv", "pinverse", "linalg_matrix_rank", "nuclear_norm",
     )),
     why="there is no op that decomposes matrices",
     hint="keep that part in PyTorch, and hand its result to the model as an input",
+)  # fmt: skip
+torch.refuse(
+    "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals",
+    why="the eigenvalues of a matrix that is not symmetric are complex numbers",
+    hint="keep that part in PyTorch, and hand its result to the model as an input",
+)  # fmt: skip
+torch.refuse(
+    "aten::linalg_ldl_factor", "aten::linalg_ldl_factor_ex", "aten::linalg_ldl_solve",
+    why="its blocks and pivots, by Bunch and Kaufman, are not computed",
+    hint="use linalg.cholesky or linalg.lu, if the matrix allows it",
 )  # fmt: skip
 
 
