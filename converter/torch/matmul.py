@@ -159,7 +159,7 @@ def _(b, tensors):
 def _(b, self, other):
     x, y = operands(b, self, other)
     n = max(rank(x, "an operand"), rank(y, "an operand"))
-    x, y = (b.Unsqueeze(v, axes=tuple(range(n - v.type.rank))) if v.type.rank < n else v for v in (x, y))
+    x, y = (b.Unsqueeze(v, axes=tuple(range(n - rank(v, "")))) if rank(v, "") < n else v for v in (x, y))
     if n == 0:
         return b.Mul(x, y)
     every = tuple(range(2 * n))

@@ -165,8 +165,8 @@ def _(b, self, repeats, dim=None, output_size=None):
 def _counted(b: Builder, repeats: Value, output_size: Any) -> Value:
     """The places of a vector, each as often as a vector of counts says."""
     if repeats.data is not None:
-        counts = repeats.data.numpy().astype(np.int64)
-        return b.const(np.repeat(np.arange(len(counts)), counts))
+        known_counts = repeats.data.numpy().astype(np.int64)
+        return b.const(np.repeat(np.arange(len(known_counts)), known_counts))
     counts = repeats if repeats.type.dtype is DType.I64 else b.Cast(repeats, to=DType.I64)
     ends = b.CumSum(counts, np.array(0))
     total = scalar(b, output_size) if output_size is not None else b.ReduceSum(counts, axes=(0,), keepdims=False)

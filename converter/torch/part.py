@@ -160,8 +160,8 @@ def _narrow_bounds(b: Builder, x: Value, at: int, start: Any, length: Any) -> tu
         whole = b.Shape(x, start=at, end=at + 1)
         one = b.Where(b.Less(one, np.array([0])), b.Add(one, whole), one)
         start = Number(one, one)
-    end = b.Add(vector_of(b, [start]), vector_of(b, [length])) if start != 0 else vector_of(b, [length])
-    return start, Number(end, end)
+    last: Value = b.Add(vector_of(b, [start]), vector_of(b, [length])) if start != 0 else vector_of(b, [length])
+    return start, Number(last, last)
 
 
 def narrowed(b: Builder, x: Value, dim: int, start: Any, length: Any) -> Value:
@@ -208,7 +208,7 @@ def _after(b: Builder, place: Any, size: Any) -> Any:
         return None
     if isinstance(place, int) and isinstance(size, int):
         return place + size
-    sum_ = b.Add(vector_of(b, [place]), vector_of(b, [size])) if place != 0 else vector_of(b, [size])
+    sum_: Value = b.Add(vector_of(b, [place]), vector_of(b, [size])) if place != 0 else vector_of(b, [size])
     return Number(sum_, sum_)
 
 
@@ -293,7 +293,7 @@ def _sectioned(b: Builder, x: Value, dim: int, parts: Any) -> list[Value]:
 
 @view(
     "tensor_split",
-    write=lambda b, old, new, dim=0, *, pick, **parts: _put_section(b, old, new, dim, *parts.values(), pick),
+    write=lambda b, old, new, dim=0, *, pick, sections: _put_section(b, old, new, dim, sections, pick),
 )
 def _(b, self, sections, dim=0):
     return _sectioned(b, self, dim, sections)

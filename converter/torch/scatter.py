@@ -162,7 +162,7 @@ def _neutral(kind: str, dtype: DType) -> Any:
         return np.array(kind == "min")
     if dtype.is_float:
         return np.array(np.inf if kind == "min" else -np.inf).astype(dtype.numpy)
-    limits = np.iinfo(dtype.numpy)
+    limits: Any = np.iinfo(dtype.numpy)
     return np.array(limits.max if kind == "min" else limits.min, dtype.numpy)
 
 

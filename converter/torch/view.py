@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -195,7 +196,7 @@ def flattened(b: Builder, x: Value, start: int = 0, end: int = -1) -> Value:
     middle = (x.type.shape or ())[start : end + 1]
     one: Any = -1
     if all(isinstance(d, int) for d in middle):
-        one = int(np.prod(middle, dtype=np.int64))
+        one = math.prod(d for d in middle if isinstance(d, int))
     return reshape(b, x, [*map(Axis, range(start)), one, *map(Axis, range(end + 1, n))])
 
 
@@ -244,7 +245,12 @@ def _(b, self, dim):
 def at_least(b: Builder, x: Value, n: int) -> Value:
     """x with so many axes or more: in front, and from the third on behind."""
     have = rank(x, "an operand")
-    new = {1: {0: (0,)}, 2: {0: (0, 1), 1: (0,)}, 3: {0: (0, 1, 2), 1: (0, 2), 2: (2,)}}[n].get(have)
+    places: dict[int, dict[int, tuple[int, ...]]] = {
+        1: {0: (0,)},
+        2: {0: (0, 1), 1: (0,)},
+        3: {0: (0, 1, 2), 1: (0, 2), 2: (2,)},
+    }
+    new = places[n].get(have)
     return b.Unsqueeze(x, axes=new) if new else x
 
 
