@@ -256,15 +256,15 @@ def _(b, self, eps=None):
 
 @torch.op("aten::xlogy", "aten::special_xlogy")
 def _(b, self, other):
-    return _zero_or(b, *floats(b, self, other), "Log")
+    return _zero_or(b, "Log", *floats(b, self, other))
 
 
 @torch.op("aten::special_xlog1py")
 def _(b, self, other):
-    return _zero_or(b, *floats(b, self, other), "Log1p")
+    return _zero_or(b, "Log1p", *floats(b, self, other))
 
 
-def _zero_or(b: Builder, x: Value, y: Value, function: str) -> Any:
+def _zero_or(b: Builder, function: str, x: Value, y: Value) -> Any:
     """x times a function of y; 0 where x is, unless y is NaN."""
     made = b.Mul(x, getattr(b, function)(y))
     return b.Where(b.And(b.Equal(x, 0.0), b.Equal(y, y)), number(b, 0, x), made)

@@ -42,7 +42,8 @@ def _limits(b: Builder, x: Value, low: Any, high: Any, margin: float) -> tuple[V
 def _(b, self, bins=100, min=0, max=0):
     n = bounded(known(bins, "the number of bins"), "a histogram")
     x = b.Reshape(self, FLAT)
-    first, last = _limits(b, x, *known([min, max], "the limits of a histogram"), 1.0)
+    low, high = known([min, max], "the limits of a histogram")
+    first, last = _limits(b, x, low, high, 1.0)
     inside = b.And(b.GreaterOrEqual(x, first), b.LessOrEqual(x, last))
     place = b.Floor(b.Div(b.Mul(b.Sub(x, first), float(n)), b.Sub(last, first)))
     place = b.Where(inside, b.Min(place, float(n - 1)), number(b, 0, x))

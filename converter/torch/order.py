@@ -108,7 +108,7 @@ def _(b, self, dim=-1, keepdim=False):
     often = b.ReduceSum(b.Cast(same, to=DType.I64), axes=(axis,), keepdims=False)
     candidate = b.Equal(often, b.ReduceMax(often, axes=(axis,)))
     kind = DType.U8 if x.type.dtype is DType.BOOL else x.type.dtype
-    highest = np.inf if kind.is_float else np.iinfo(kind.numpy).max
+    highest = np.inf if kind.is_float else np.iinfo(str(kind.numpy)).max
     number = as_value(b, x, kind)
     value = b.ReduceMin(b.Where(candidate, number, as_value(b, highest, kind)), axes=(axis,))
     place = b.ArgMax(b.Cast(b.Equal(number, value), to=DType.U8), axis=axis, select_last_index=True)

@@ -19,7 +19,7 @@ from minnow.schema.errors import FormatError, ModelError, UnsupportedError, Usag
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge
 
-_NUMBERS = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
+_NUMBERS: dict[Any, DType] = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
 
 
 def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, find: bool = True) -> Program:

@@ -41,7 +41,7 @@ def lowest(dtype: DType, mirrored: bool = False) -> Any:
     """The lowest number of a type, or the highest."""
     if dtype.is_float:
         return np.inf if mirrored else -np.inf
-    limits = np.iinfo(dtype.numpy)
+    limits = np.iinfo(str(dtype.numpy))
     return limits.max if mirrored else limits.min
 
 

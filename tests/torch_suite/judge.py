@@ -55,7 +55,11 @@ def _seeded(sample: Sample, seed: int) -> Any:
     """The result with this seed, whatever the sample itself wants for one."""
     plant = torch.manual_seed
     plant(seed)
-    with mock.patch.object(torch, "manual_seed", lambda _: plant(seed)):
+
+    def again(_: int) -> Any:
+        return plant(seed)
+
+    with mock.patch.object(torch, "manual_seed", again):
         return _eager(sample)
 
 
