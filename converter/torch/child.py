@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Dump:
         self.objects: dict[int, dict[str, Any]] = {}
         self.alive: list[Any] = []
         self.names: set[str] = set()
+        self.methods: set[str] = set()
 
     def tensor(self, x: Any) -> dict[str, Any]:
         """Where the numbers of a tensor are, and what they mean."""
@@ -92,6 +94,8 @@ class Dump:
             return {"tuple": [self.value(v) for v in x]}
         if isinstance(x, dict):
             return {"dict": [[self.value(k), self.value(v)] for k, v in x.items()]}
+        if isinstance(x, Enum):
+            return {"enum": f"{type(x).__qualname__}.{x.name}", "name": x.name, "value": self.value(x.value)}
         if isinstance(x, (torch.device, torch.dtype, torch.layout)):
             return str(x)
         if isinstance(x, torch.nn.Module) or hasattr(x, "_type"):
@@ -100,6 +104,8 @@ class Dump:
 
     def object(self, x: Any) -> Any:
         """A module or another object, with those attributes that the program reads."""
+        import torch
+
         ident = id(getattr(x, "_c", x))
         script = getattr(x, "_c", x)
         kind = script._type().qualified_name()
@@ -109,6 +115,8 @@ class Dump:
             packed = self.packed(script, kind)
             names = packed or {n: getattr(x, n) for n in sorted(self.names) if hasattr(x, n)}
             entry["attrs"] = {n: self.value(v) for n, v in names.items()}
+            if self.methods and isinstance(x, torch.nn.Module):
+                entry["methods"] = {m: self.block(inlined(script, m)) for m in methods_of(script, self.methods)}
         return {"ref": self.objects[ident]["object"]}
 
     def packed(self, script: Any, kind: str) -> dict[str, Any] | None:
@@ -159,6 +167,8 @@ class Dump:
                 entry["value"] = {"refused": f"a constant of the type {out.type().str()}"}
         elif n.hasAttribute("name"):
             entry["name"] = n.s("name")
+        if kind == "prim::CreateObject":
+            entry["kind"] = next(iter(n.outputs())).type().str()
         if kind == "prim::TupleSlice":
             entry["range"] = [n.i("beg"), n.i("end")]
         if kind == "prim::isinstance":
@@ -181,15 +191,40 @@ def type_of(t: Any) -> Any:
     return kind.removesuffix("Type").lower() or t.str()
 
 
-def attribute_names(block: Any) -> set[str]:
-    """The attributes that the nodes of a graph read or set."""
-    found = set()
-    for n in block.nodes():
-        if n.kind() in ("prim::GetAttr", "prim::SetAttr"):
-            found.add(n.s("name"))
-        for inner in n.blocks():
-            found |= attribute_names(inner)
-    return found
+def inlined(script: Any, method: str) -> Any:
+    """The graph of a method, with the calls in it written out whose objects are of known classes."""
+    import torch
+
+    graph = script._get_method(method).graph.copy()
+    torch._C._jit_pass_inline(graph)
+    return graph
+
+
+def methods_of(script: Any, names: set[str]) -> list[str]:
+    """Those of the methods that a module has."""
+    return sorted(set(script._method_names()) & names)
+
+
+def names_in(module: Any, graph: Any) -> tuple[set[str], set[str]]:
+    """The attributes that a program reads or sets, and the methods that inlining has left: those of interfaces."""
+    kinds = {"prim::GetAttr": set[str](), "prim::SetAttr": set[str](), "prim::CallMethod": set[str]()}
+
+    def collect(block: Any) -> None:
+        for n in block.nodes():
+            if n.kind() in kinds:
+                kinds[n.kind()].add(n.s("name"))
+            for inner in n.blocks():
+                collect(inner)
+
+    collect(graph)
+    methods = kinds["prim::CallMethod"]
+    done: set[str] = set()
+    while new := methods - done:
+        done |= new
+        for script in [m._c for m in module.modules()] if new else ():
+            for name in methods_of(script, new):
+                collect(inlined(script, name))
+    return kinds["prim::GetAttr"] | kinds["prim::SetAttr"], methods
 
 
 def load(path: str) -> Any:
@@ -273,7 +308,7 @@ def dump(path: str, folder: Path, find: bool = False) -> dict[str, Any]:
     graph = module.forward.graph.copy()
     torch._C._jit_pass_inline(graph)
     writer = Dump(folder)
-    writer.names = attribute_names(graph)
+    writer.names, writer.methods = names_in(module, graph)
     with torch.no_grad():
         root = writer.object(module)
         block = writer.block(graph)

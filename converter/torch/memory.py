@@ -138,7 +138,7 @@ class _Objects:
         if id(x) in self._copies:
             return self._copies[id(x)]
         inside = x.attrs if isinstance(x, Object) else x if isinstance(x, dict) else dict(enumerate(x))
-        made = Object(x.kind, {}, path) if isinstance(x, Object) else {} if isinstance(x, dict) else []
+        made = Object(x.kind, {}, path, x.methods) if isinstance(x, Object) else {} if isinstance(x, dict) else []
         self._copies[id(x)] = made
         for key, value in inside.items():
             inner = f"{path}.{key}" if path else str(key)

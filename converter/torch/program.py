@@ -107,12 +107,14 @@ class Object:
     Attributes:
         kind: name of its class.
         attrs: `Stored` tensors, constants, and objects.
+        methods: those that the program calls of an object whose class it does not know.
         path: the names of attributes that lead to it from the module; None for what the program itself makes.
     """
 
     kind: str
     attrs: dict[str, Any]
     path: str | None = ""
+    methods: dict[str, Block] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers and text of a program: computed here where they are known, else by scalars of the graph."""
+"""Arithmetic on numbers of a program: computed here where they are known, else by scalars of the graph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.torch.extent import scalar
+from minnow.converter.torch.extent import known, scalar
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.structure import Tuple
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import Translator
 from minnow.schema.errors import UnsupportedError
@@ -103,8 +104,19 @@ arithmetic(operator.xor, "BitwiseXor", "aten::__xor__.int")
 arithmetic(operator.lshift, "", "aten::__lshift__.int")
 arithmetic(operator.rshift, "", "aten::__rshift__.int")
 arithmetic(math.gcd, "", "aten::gcd.int")
+arithmetic(math.atan2, "", "aten::atan2")
+arithmetic(math.copysign, "", "aten::copysign")
+arithmetic(math.fmod, "", "aten::fmod")
+arithmetic(math.remainder, "", "aten::mathremainder")
+arithmetic(lambda x, y: int(x / y), "", "aten::__round_to_zero_floordiv.int")
+arithmetic(math.trunc, "", "aten::trunc")
 for _name, _known in (("sin", math.sin), ("cos", math.cos), ("tan", math.tan), ("tanh", math.tanh), ("log2", math.log2),
-                      ("log10", math.log10), ("isnan", math.isnan), ("isinf", math.isinf)):  # fmt: skip
+                      ("log10", math.log10), ("degrees", math.degrees), ("radians", math.radians),
+                      ("fabs", math.fabs), ("factorial", math.factorial), ("gamma", math.gamma),
+                      ("lgamma", math.lgamma), ("erf", math.erf), ("erfc", math.erfc), ("expm1", math.expm1),
+                      ("log1p", math.log1p), ("sinh", math.sinh), ("cosh", math.cosh), ("asin", math.asin),
+                      ("acos", math.acos), ("atan", math.atan), ("asinh", math.asinh), ("acosh", math.acosh),
+                      ("atanh", math.atanh), ("isfinite", math.isfinite), ("isnan", math.isnan), ("isinf", math.isinf)):  # fmt: skip
     arithmetic(_known, "", f"aten::{_name}.int", f"aten::{_name}.float")
 
 
@@ -161,6 +173,11 @@ def _(t, x):
         value = x.value
         return Tensor(value if value.type.dtype is not DType.F64 else t.builder.Cast(value, to=DType.F32))
     return Tensor(Value.constant(np.asarray(x, np.float32 if isinstance(x, float) else None)))
+
+
+@torch.op(*(f"aten::divmod.{k}" for k in ("int", "float", "int_float", "float_int")), plain=True)
+def _(t, x, y):
+    return Tuple(divmod(known(x, "what is divided"), known(y, "the divisor")))
 
 
 # ---- sizes and other facts of tensors
@@ -227,26 +244,8 @@ def _(t, self, *_):
     return self
 
 
-# ---- text
-
-
-@torch.op("aten::format", plain=True)
-def _(t, text, *parts):
-    return str(text).format(*(str(p) for p in parts))
-
-
-@torch.op("aten::percentFormat", plain=True)
-def _(t, text, *parts):
-    return f"{text} {parts}"
-
-
 @torch.op("aten::warn", "prim::Print", "aten::_assert_async", "aten::_assert_scalar", "aten::sym_constrain_range",
           "aten::sym_constrain_range_for_size", "aten::_assert_tensor_metadata", "aten::_assert_async.msg",
           "aten::manual_seed", "aten::_set_grad_enabled", "prim::profile", plain=True)  # fmt: skip
 def _(t, *_, **__):
     return None
-
-
-@torch.op("aten::str", plain=True)
-def _(t, x):
-    return str(x)

@@ -75,7 +75,9 @@ def _load(path: Path, folder: Path, find: bool) -> dict[str, Any]:
     if done.returncode:
         lines = [line for line in said.splitlines() if line.strip()]
         raise FormatError("PyTorch cannot load the file", where=str(path),
-                          why=lines[-1][:500] if lines else f"its process ended with {done.returncode}")  # fmt: skip
+                          why=lines[-1][:500] if lines else f"its process ended with {done.returncode}",
+                          hint="save the module before `optimize_for_inference` or `optimize_for_mobile`,"
+                               " which bind it to one kind of processor")  # fmt: skip
     loaded: dict[str, Any] = json.loads((folder / "program.json").read_text())
     return loaded
 
@@ -89,8 +91,10 @@ class _Reader:
         self.data = data
         self.inputs = inputs
         self.notices: list[str] = []
+        self.enums: dict[str, Object] = {}
         self.objects = [Object(o["kind"], {}) for o in document["objects"]]
         for made, given in zip(self.objects, document["objects"], strict=True):
+            made.methods.update((name, self.block(b)) for name, b in given.get("methods", {}).items())
             made.attrs.update((name, self.value(v)) for name, v in given["attrs"].items())
         self.name_tensors(self.value(document["root"]), "")
 
@@ -115,6 +119,9 @@ class _Reader:
             leaves = list(self.leaves(argument["name"], argument["type"], param, (), default))
             found += leaves
             if not leaves:
+                if argument["type"] == "string" and not argument["given"]:
+                    raise UsageError(f"the argument '{argument['name']}' is text, which no input can be",
+                                     where=str(self.path), hint="give it a default, or wrap the module")  # fmt: skip
                 bound[param] = default
         return Program(block, found, bound, "torchscript", version=self.document["torch"], notices=self.notices)
 
@@ -139,6 +146,9 @@ class _Reader:
                 yield from self.leaves(f"{name}.{i}", part, param, (*path, i), None)
         elif isinstance(type, dict) and "list" in type:
             keys = sorted({int(k) for k in self.keys(name) if k.isdigit()})
+            if keys != list(range(len(keys))):
+                raise UsageError(f"the argument '{name}' is a list with holes", where=str(self.path),
+                                 why=f"there are {', '.join(f'{name}.{i}' for i in keys)}")  # fmt: skip
             for i in keys:
                 yield from self.leaves(f"{name}.{i}", type["list"], param, (*path, i), None)
             if not keys:
@@ -183,6 +193,10 @@ class _Reader:
             return {self.value(k): self.value(v) for k, v in x["dict"]}
         if "complex" in x:
             return complex(*x["complex"])
+        if "enum" in x:
+            if x["enum"] not in self.enums:
+                self.enums[x["enum"]] = Object(x["enum"], {"name": x["name"], "value": self.value(x["value"])}, None)
+            return self.enums[x["enum"]]
         if "ref" in x:
             return self.objects[x["ref"]]
         if "tensor" in x:
@@ -213,6 +227,8 @@ class _Reader:
             args = [self.value(n["value"])]
         elif "name" in n:
             args.append(n["name"])
+        elif "kind" in n:
+            args = [n["kind"]]
         args += n.get("range", ())
         kwargs = {"types": n["types"]} if "types" in n else {}
         scope = n.get("scope", "").rpartition("/")[2]

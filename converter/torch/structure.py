@@ -100,6 +100,15 @@ def _(t, self, idx=-1):
     return _changed(t, self).pop(idx)
 
 
+_KEYS = ("str", "int", "bool", "float", "complex", "Tensor")
+"""What keys of dicts may be, by which overloads are called."""
+
+
+@torch.op(*(f"aten::pop.Dict_{k}" for k in _KEYS), *(f"aten::pop.Dict_default_{k}" for k in _KEYS), plain=True)
+def _(t, self, key, *default):
+    return _changed(t, self).pop(key, *default)
+
+
 @torch.op("aten::clear", "aten::reverse", "aten::sort.int", "aten::sort.float", plain=True)
 def _(t, self, reverse=False, *, node):
     name = node.op.partition("::")[2].partition(".")[0]
@@ -174,12 +183,12 @@ def _(t, items):
     return sum(known(items, "the numbers that are added"))
 
 
-@torch.op("prim::max.self_int", "prim::max.self_float", plain=True)
+@torch.op("prim::max.self_int", "prim::max.self_float", "prim::max.self_bool", plain=True)
 def _(t, items):
     return max(known(items, "the numbers that are compared"))
 
 
-@torch.op("prim::min.self_int", "prim::min.self_float", plain=True)
+@torch.op("prim::min.self_int", "prim::min.self_float", "prim::min.self_bool", plain=True)
 def _(t, items):
     return min(known(items, "the numbers that are compared"))
 
@@ -194,9 +203,37 @@ def _(t, items):
     return any(known(items, "a list"))
 
 
-@torch.op("aten::index.list_int", "aten::count.int", plain=True)
+@torch.op("aten::index.list_int", "aten::index.list_float", "aten::index.list_bool", "aten::index.list_str",
+          "aten::count", "aten::count.int", "aten::count.float", "aten::count.bool", plain=True)  # fmt: skip
 def _(t, items, x, *, node):
-    return getattr(items, node.op.partition("::")[2].partition(".")[0])(x)
+    name = node.op.partition("::")[2].partition(".")[0]
+    return getattr(known(items, "what is searched"), name)(known(x, "what is searched for"))
+
+
+@torch.op(*(f"aten::remove.{k}" for k in ("int", "float", "bool", "str")), plain=True)
+def _(t, items, x):
+    known(items, "what is searched")
+    _changed(t, items).remove(known(x, "what is searched for"))
+
+
+@torch.op("prim::rangelist", plain=True)
+def _(t, n):
+    return list(range(known(n, "the length of a list")))
+
+
+@torch.op("aten::Size", plain=True)
+def _(t, sizes):
+    return sizes
+
+
+@torch.op("prim::EnumName", plain=True)
+def _(t, enum):
+    return enum.attrs["name"]
+
+
+@torch.op("prim::EnumValue", plain=True)
+def _(t, enum):
+    return t.materialize(enum.attrs["value"])
 
 
 @torch.op("aten::__contains__", plain=True)
@@ -228,6 +265,11 @@ def _(t, index, start, step):
     return start + index * step
 
 
+@torch.op("aten::_get_tracing_state", "aten::is_scripting", plain=True)
+def _(t, *, node):
+    return node.op == "aten::is_scripting"
+
+
 # ---- dicts
 
 
@@ -249,6 +291,21 @@ def _(t, self):
 @torch.op("aten::get", plain=True)
 def _(t, self, key, default=None):
     return self.get(key, default)
+
+
+@torch.op("aten::update", plain=True)
+def _(t, self, to_add):
+    _changed(t, self).update(to_add)
+
+
+@torch.op("aten::setdefault", plain=True)
+def _(t, self, key, default):
+    return self[key] if key in self else _changed(t, self).setdefault(key, default)
+
+
+@torch.op("aten::popitem", plain=True)
+def _(t, self):
+    return Tuple(_changed(t, self).popitem())
 
 
 # ---- what is the same, and what is of which type
