@@ -116,7 +116,8 @@ for _name, _known in (("sin", math.sin), ("cos", math.cos), ("tan", math.tan), (
                       ("lgamma", math.lgamma), ("erf", math.erf), ("erfc", math.erfc), ("expm1", math.expm1),
                       ("log1p", math.log1p), ("sinh", math.sinh), ("cosh", math.cosh), ("asin", math.asin),
                       ("acos", math.acos), ("atan", math.atan), ("asinh", math.asinh), ("acosh", math.acosh),
-                      ("atanh", math.atanh), ("isfinite", math.isfinite), ("isnan", math.isnan), ("isinf", math.isinf)):  # fmt: skip
+                      ("atanh", math.atanh), ("isfinite", math.isfinite),
+                      ("isnan", math.isnan), ("isinf", math.isinf)):  # fmt: skip
     arithmetic(_known, "", f"aten::{_name}.int", f"aten::{_name}.float")
 
 

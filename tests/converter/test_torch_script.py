@@ -1,5 +1,7 @@
 """The language of TorchScript: containers and text, classes, submodules, and modules that PyTorch has rewritten."""
 
+# ruff: noqa: B905, PERF401, RUF005, RUF059, SIM905, UP031  (what is written here is the language under test)
+
 import math
 from enum import Enum
 from typing import Dict, List, NamedTuple, Optional, Tuple, Union  # noqa: F401, UP035
@@ -81,7 +83,7 @@ def text(x: Tensor) -> Tensor:
         n += 4
     if f"{n} {s}" == "7 abc" and len(s) == 3:
         n += 8
-    if ["a", "b"][1] == "b" and "-".join(["x", "y"]) == "x-y" and s.replace("a", "z") == "zbc":
+    if "a,b".split(",")[1] == "b" and "-".join(["x", "y"]) == "x-y" and s.replace("a", "z") == "zbc":
         n += 16
     if "%d" % n == "31" and str(n) == "31" and int("12") == 12 and float("1.5") == 1.5:
         n += 32
