@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 
 from minnow.schema.errors import ModelError, UsageError
 from minnow.schema.ir import UNKNOWN, Dim, TensorType, Value
 from minnow.schema.ir.type import merge
+
+_FORMULA = re.compile(r"(?:\d+|[A-Za-z_]\w*)(?:[*+-](?:\d+|[A-Za-z_]\w*))+")
+
+
+def symbols_in(name: str) -> list[str]:
+    """The symbols that an extent is computed of, by its name: a sum of products ("2*n+1"). Empty for any other name."""
+    return re.findall(r"[A-Za-z_]\w*", name) if _FORMULA.fullmatch(name) else []
+
+
+def computed(name: str, numbers: Mapping[str, int]) -> int | None:
+    """An extent that has such a name, None where a number is missing for it."""
+    if not all(s in numbers for s in symbols_in(name)):
+        return None
+    total = 0
+    for sign, product in re.findall(r"([+-]?)([^+-]+)", name):
+        term = math.prod(int(x) if x.isdigit() else numbers[x] for x in product.split("*"))
+        total += -term if sign == "-" else term
+    return total
 
 
 def fix_inputs(
@@ -45,11 +65,16 @@ def fix_inputs(
             first = next((i for i, d in enumerate(shape) if not isinstance(d, int)), len(shape))
             shape = tuple(settle(d, batch) if i == first else d for i, d in enumerate(shape))
         fixed[name] = type.with_shape(shape)
+
+    def number(d: Dim) -> Dim:
+        if isinstance(d, int) or d in numbers or not symbols_in(d):
+            return d if isinstance(d, int) else numbers.get(d, d)
+        found = computed(d, numbers)
+        return d if found is None else found
+
     return {
-        name: type if type.shape is None else type.with_shape(d if isinstance(d, int) else numbers.get(d, d)
-                                                              for d in type.shape)
-        for name, type in fixed.items()
-    }  # fmt: skip
+        name: type if type.shape is None else type.with_shape(map(number, type.shape)) for name, type in fixed.items()
+    }
 
 
 def _merged(name: str, given: Sequence[Dim], type: TensorType) -> tuple[Dim, ...]:

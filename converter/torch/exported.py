@@ -6,7 +6,6 @@ The names of fields are facts of the schema that PyTorch writes with its archive
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,16 @@ import numpy as np
 
 from minnow.converter.torch.archive import Archive
 from minnow.converter.torch.dtype import CODES
+from minnow.converter.torch.formula import extent_of
 from minnow.converter.torch.program import Block, Input, Node, Program, Ref, Stored
 from minnow.converter.torch.vetting import check_texts
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
-from minnow.schema.ir import UNKNOWN, TensorType
+from minnow.schema.ir import TensorType
 from minnow.schema.ir.type import Dim
 
 # The archive counts element types in another order than programs do.
 _SCALAR_TYPES = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 12: 11, 13: 15, 28: 27, 29: 24,
                  30: 23, 31: 26, 32: 25, 34: 28, 35: 29}  # fmt: skip
-_SYMBOL = re.compile(r"(?:Symbol\('(\w+)'[^()]*\)|([A-Za-z_]\w*))")
 _MAJOR = 8
 _LARGEST = 1 << 40
 """No extent is larger."""
@@ -99,7 +98,7 @@ class _Reader:
                 raise UnsupportedError(f"the program has an output of the kind '{kind}'", where=str(self.archive.path))
         block = self._block(graph, [i.param for i in inputs] + list(bound), results)
         ranges = {
-            name: (int(r["min_val"] or 0), None if r["max_val"] is None else int(r["max_val"]))
+            name: (max(int(r["min_val"] or 0), 0), None if r["max_val"] is None else int(r["max_val"]))
             for name, r in self.document.get("range_constraints", {}).items()
         }
         return Program(block, inputs, bound, "torch_export", _output_names(self.module), mutated, ranges,
@@ -308,15 +307,13 @@ def _first(outputs: Sequence[Any]) -> str:
 
 
 def _dim(d: Mapping[str, Any]) -> Dim:
-    """An extent: a number or a symbol; a formula of symbols is none that has a name."""
+    """An extent: a number, a symbol, or a formula of symbols."""
     if "as_int" in d:
         extent = int(d["as_int"])
         if not 0 <= extent <= _LARGEST:
             raise ValueError(f"an extent of {extent}")
         return extent
-    text = str(d["as_expr"]["expr_str"])
-    found = _SYMBOL.fullmatch(text)
-    return found[1] or found[2] if found else UNKNOWN
+    return extent_of(str(d["as_expr"]["expr_str"]))
 
 
 def _output_names(module: Mapping[str, Any]) -> list[str | None] | None:

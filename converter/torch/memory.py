@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.torch.extent import scalar
-from minnow.converter.torch.program import Object, Program, Stored
+from minnow.converter.torch.program import Object, Program, Ref, Stored
 from minnow.converter.torch.structure import Tuple
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import Translator
 from minnow.converter.variable import View, keep
-from minnow.schema.errors import MinnowError, UnsupportedError
+from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops.interpreter import evaluate
 
@@ -203,7 +203,9 @@ class Installed:
         t = self._translator
         found: dict[str, Assumed] = {}
         self._ends: dict[str, Any] = {}
-        ends = {self._program.bound[param].key: t.scope[after] for param, after in self._program.mutated.items()}
+        ends = {self._program.bound[param].key: t.resolve(Ref(after)) for param, after in self._program.mutated.items()}
+        if not all(isinstance(x, Tensor) for x in ends.values()):
+            raise ModelError("what the program remembers is no tensor", where=t.where)
         for key, tensor in {**t.changed(), **ends}.items():
             stored = self._stored[key]
             found[key] = Assumed(stored.name or key, start=stored.load())

@@ -234,8 +234,7 @@ def _cuts(*names: str, unsafe: Sequence[str] = ()) -> Callable[[Function], Funct
 
 def equal_parts(n: Any, size: Any, node: Any, what: str) -> list[Any]:
     """Sizes of pieces, of which the last one may be smaller."""
-    size = known(size, "the size of the pieces")
-    if not isinstance(n, int):
+    if not isinstance(n, int) or isinstance(size, Number):
         return [*[size] * (_declared(node, what) - 1), None]
     if size == 0:
         return [0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Unsupported
-from minnow.converter.extent import fix_inputs, shape_from_use
+from minnow.converter.extent import computed, fix_inputs, shape_from_use, symbols_in
 from minnow.converter.torch.extent import scalar
 from minnow.converter.torch.frontend import archive_kind
 from minnow.converter.torch.memory import PASSES, Memory
@@ -115,7 +115,7 @@ def _run(
         return None
     for parameter in graph.params:
         parameter.type = parameter.type.with_shape(merge(parameter.type.shape, shape_from_use(parameter)))
-    model = Model(graph, source=program.source)
+    model = Model(graph, source=program.source, ranges=dict(program.ranges))
     model.notices += dict.fromkeys([*program.notices, *translator.notices])
     model.inputs = [(v.name, v.type) for v in inputs]
     model.outputs = [(name, value.type) for name, value in named]
@@ -160,12 +160,29 @@ def _check_ranges(program: Program, declared: Mapping[str, TensorType], types: M
     """What the caller fixes must be within the range that the program was exported for."""
     for name, type in declared.items():
         for symbol, d in zip(type.shape or (), types[name].shape or (), strict=False):
-            low, high = program.ranges.get(str(symbol), (0, None))
-            if isinstance(d, int) and not isinstance(symbol, int) and not low <= d <= (d if high is None else high):
+            if not isinstance(d, int) or isinstance(symbol, int):
+                continue
+            of = symbols_in(symbol)
+            allowed = _allowed(symbol, *program.ranges.get(of[0] if of else symbol, (0, None))) if len(of) < 2 else None
+            if allowed is not None and d not in allowed:
                 raise UsageError(
                     f"the extent {d} of input '{name}' is out of range",
-                    why=f"the program was exported for {low} to {'any size' if high is None else high}",
+                    why=f"the program was exported for {allowed.start} to "
+                    + ("any size" if allowed.stop >= _ANY else f"{allowed[-1]}")
+                    + (f" in steps of {allowed.step}" if allowed.step > 1 else ""),
                 )
+
+
+_ANY = 1 << 62
+
+
+def _allowed(symbol: str, low: int, high: int | None) -> range:
+    """The extents that a symbol, or a formula of one symbol, can be."""
+    ends = [low, _ANY if high is None else high]
+    if not (of := symbols_in(symbol)):
+        return range(ends[0], ends[1] + 1)
+    at = [computed(symbol, {of[0]: n}) or 0 for n in (0, 1, *ends)]
+    return range(at[2], min(at[3], _ANY) + 1, max(at[1] - at[0], 1))
 
 
 def _outputs(translator: Translator, results: Sequence[Any], names: Any, where: str) -> list[tuple[str, Value]]:

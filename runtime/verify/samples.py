@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.converter.extent import computed, symbols_in
 from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
@@ -116,7 +117,8 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
     inputs = _Input.of(model)
     symbols = _symbols({name: info.type for name, info in inputs.items()})
     cached = _cache_symbols(symbols) is not None
-    for k, extents in enumerate(_assignments(symbols)):
+    for k, chosen in enumerate(_assignments(symbols)):
+        extents = _within(model.ranges, chosen)
         for seed in seeds:
             rng = np.random.default_rng([seed, k])
             arrays = {}
@@ -131,6 +133,18 @@ def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
                 arrays[name] = info.random(rng, shape, seed, given)
             else:
                 yield Candidate(arrays, dict(extents))
+
+
+def _within(ranges: Mapping[str, tuple[int, int | None]], chosen: Mapping[str, int]) -> dict[str, int]:
+    """The extents as the source takes them: in its ranges, and computed where their names are formulas of others."""
+    numbers = dict(chosen)
+    for name in chosen:
+        for symbol in symbols_in(name):
+            numbers.setdefault(symbol, chosen[name])
+    for symbol, (low, high) in ranges.items():
+        if symbol in numbers:
+            numbers[symbol] = max(low, min(numbers[symbol], numbers[symbol] if high is None else high))
+    return {name: max(computed(name, numbers) or 0, 0) if symbols_in(name) else numbers[name] for name in chosen}
 
 
 def random_array(

@@ -457,6 +457,7 @@ class Model:
         graph: the main graph.
         inputs, outputs: names and types as the source model declares them; the session shows these to the user.
         states: what a run hands on to the next one: a session feeds it back, and does not show it to the user.
+        ranges: least and largest number that a symbol may stand for, where the source says so.
         source: format it came from ("onnx", "mnn", ...).
         metadata: free key/value pairs of the source file.
         notices: what the user should know about the conversion, one sentence each.
@@ -469,6 +470,7 @@ class Model:
     metadata: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict)
 
     @property
     def user_inputs(self) -> list[tuple[str, TensorType]]:
@@ -492,4 +494,5 @@ class Model:
             {**self.metadata},
             [*self.notices],
             [*self.states],
+            {**self.ranges},
         )
