@@ -246,7 +246,9 @@ class Translator:
         if isinstance(made, Tensor):
             value = made._value
             value.name = value.name or output
-            if declared is not None and value.data is None and declared.dtype is value.type.dtype:
+            # The ranks that PyTorch notes down are wrong in places (`unique_consecutive` along an axis).
+            agrees = declared is not None and (declared.dtype, declared.rank) == (value.type.dtype, value.type.rank)
+            if declared is not None and agrees and value.data is None:
                 value.type = value.type.with_shape(merge(value.type.shape, declared.shape))
         self.scope[output] = made
 
