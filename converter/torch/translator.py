@@ -247,8 +247,12 @@ class Translator:
             value = made._value
             value.name = value.name or output
             # The ranks that PyTorch notes down are wrong in places (`unique_consecutive` along an axis).
-            agrees = declared is not None and (declared.dtype, declared.rank) == (value.type.dtype, value.type.rank)
-            if declared is not None and agrees and value.data is None:
+            if (
+                declared is not None
+                and value.data is None
+                and value.type.rank in (None, declared.rank)
+                and (declared.dtype is value.type.dtype)
+            ):
                 value.type = value.type.with_shape(merge(value.type.shape, declared.shape))
         self.scope[output] = made
 
