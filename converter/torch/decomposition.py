@@ -106,9 +106,9 @@ def _order(b: Builder, given: Batch, pivots: Value, count: int) -> Value:
         order, pivots = carried
         other = b.Sub(b.Gather(pivots, k, axis=1), np.array(1))
         here, there = b.Gather(order, k, axis=1), b.GatherElements(order, other, axis=1)
-        return [b.Where(b.Equal(rows, k), there, b.Where(b.Equal(rows, other), here, order)), pivots]
+        return [b.Where(b.Equal(rows, k), there, b.Where(b.Equal(rows, other), here, order))]
 
-    return rounds(b, count, [given.each(b, rows), pivots], step)[0]
+    return rounds(b, count, [given.each(b, rows)], step, [pivots])[0]
 
 
 def _swaps(b: Builder, given: Batch, pivots: Value) -> Value:
@@ -247,9 +247,9 @@ def reflected(b: Builder, given: Batch, x: Value, factors: Value, count: int, st
         column = b.Gather(x, at, axis=2)
         vector = b.Where(b.Greater(_rows(m), at), column, b.Where(b.Equal(_rows(m), at), _ONE, _ZERO))
         move = b.Mul(b.MatMul(vector, to, transpose_a=True), b.Gather(factors, at, axis=1))
-        return [b.Sub(to, b.Mul(vector, move)), x, factors]
+        return [b.Sub(to, b.Mul(vector, move))]
 
-    return rounds(b, count, [start, x, factors], step)[0]
+    return rounds(b, count, [start], step, [x, factors])[0]
 
 
 @torch.op("aten::geqrf")
@@ -353,7 +353,7 @@ def _(b, self):
     y, times = graph.add_param(made.type, "y"), graph.add_param(halvings.type, "halvings")
     inner = Builder(graph, origin=b.origin)
     more = inner.Less(inner.Cast(k, to=DType.F64), times)
-    graph.outputs = [again, inner.Where(more, inner.MatMul(y, y), y), times]
+    graph.outputs = [again, inner.Where(more, inner.MatMul(y, y), y)]
     most = b.Cast(b.ReduceMax(halvings, keepdims=False), to=DType.I64)
-    made, _ = b.Loop(most, None, made, halvings, body=graph, num_carried=2, n_outputs=2)
+    (made,) = b.Loop(most, None, made, halvings, body=graph, num_carried=1, n_outputs=1)
     return given.back(b, made, n, n)

@@ -18,14 +18,6 @@ from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 torch.refuse(
-    *(f"aten::{n}" for n in (
-        "svd", "linalg_svd", "_linalg_svd", "linalg_svdvals", "linalg_eigh", "linalg_eigvalsh", "_linalg_eigh",
-        "linalg_lstsq", "linalg_cond", "linalg_pinv", "pinverse", "linalg_matrix_rank", "nuclear_norm",
-    )),
-    why="there is no op that decomposes matrices",
-    hint="keep that part in PyTorch, and hand its result to the model as an input",
-)  # fmt: skip
-torch.refuse(
     "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals",
     why="the eigenvalues of a matrix that is not symmetric are complex numbers",
     hint="keep that part in PyTorch, and hand its result to the model as an input",

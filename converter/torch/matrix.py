@@ -22,26 +22,29 @@ _WRITTEN_OUT = 3
 Round = Callable[[Builder, Value, list[Value]], list[Value]]
 
 
-def rounds(b: Builder, count: int, start: Sequence[Value], step: Round) -> list[Value]:
+def rounds(b: Builder, count: int, start: Sequence[Value], step: Round, fixed: Sequence[Value] = ()) -> list[Value]:
     """Applies a step so many times.
 
     Args:
-        step: (builder, number of the round as int64[1], what is carried) -> what is carried on, of the same types. It
-            reads nothing else but constants.
+        step: (builder, number of the round as int64[1], what is carried, what is fixed) -> what is carried on, of the
+            same types. It reads nothing else but constants.
+        fixed: what stays as it is.
     """
     carried = list(start)
+    if all(x.type.count == 0 for x in carried):
+        return carried
     if count <= _WRITTEN_OUT:
         for k in range(count):
-            carried = step(b, b.const(np.array([k])), carried)
+            carried = step(b, b.const(np.array([k])), [*carried, *fixed])
         return carried
     graph = Graph("round")
     number = graph.add_param(TensorType(DType.I64, ()), "k")
     again = graph.add_param(TensorType(DType.BOOL, ()), "again")
-    params = [graph.add_param(x.type, f"carried{i}") for i, x in enumerate(carried)]
+    params = [graph.add_param(x.type, f"value{i}") for i, x in enumerate([*carried, *fixed])]
     inner = Builder(graph, origin=b.origin)
     graph.outputs = [again, *step(inner, inner.Reshape(number, np.array([1])), params)]
-    made = b.Loop(np.array(count), None, *carried, body=graph, num_carried=len(carried), n_outputs=len(carried))
-    return list(made)
+    n = len(carried)
+    return list(b.Loop(np.array(count), None, *carried, *fixed, body=graph, num_carried=n, n_outputs=n))
 
 
 class Batch:

@@ -14,7 +14,7 @@ from minnow.converter.torch.memory import PASSES, Memory
 from minnow.converter.torch.program import Input, Object, Program
 from minnow.converter.torch.structure import RaisedError
 from minnow.converter.torch.tensor import Number, Tensor
-from minnow.converter.torch.translator import MISSING, Translator
+from minnow.converter.torch.translator import Missing, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge
@@ -198,7 +198,9 @@ def _outputs(translator: Translator, results: Sequence[Any], names: Any, where: 
             value = translator.value(x)
         elif isinstance(x, (Number, bool, int, float)):
             value = scalar(translator.builder, x)
-        elif x is MISSING:
+        elif isinstance(x, Missing):
+            if x.why:
+                raise UnsupportedError(x.why, where=where)
             continue
         else:
             raise UnsupportedError(f"the output '{label}' is a {type(x).__name__}, not a tensor", where=where)

@@ -27,7 +27,14 @@ _MOST_NODES = 400_000
 
 
 class Missing:
-    """What depends on a node that cannot be converted, which is on the list already."""
+    """What depends on a node that cannot be converted, which is on the list already.
+
+    Attributes:
+        why: of what a mapping gives for a result that it cannot compute: the reason, for the list once it is used.
+    """
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
 
 
 MISSING = Missing()
@@ -195,6 +202,8 @@ class Translator:
             args = [self.resolve(a) for a in node.args]
             kwargs = {k: self.resolve(v) for k, v in node.kwargs.items()}
             if _is_missing([*args, *kwargs.values()]) and name not in ("prim::ListConstruct", "prim::TupleConstruct"):
+                for why in _reasons([*args, *kwargs.values()]):
+                    self.unsupported.add_error(UnsupportedError(why), node.origin)
                 self._pass_over(node, mapping)
                 return
             if mapping is None:
@@ -472,7 +481,16 @@ def _flat(names: Sequence[Any]) -> Iterator[str]:
 
 
 def _is_missing(args: Sequence[Any]) -> bool:
-    return any(a is MISSING or (isinstance(a, (list, tuple)) and _is_missing(a)) for a in args)
+    return any(isinstance(a, Missing) or (isinstance(a, (list, tuple)) and _is_missing(a)) for a in args)
+
+
+def _reasons(args: Sequence[Any]) -> Iterator[str]:
+    """Why those of them are missing that mappings left out."""
+    for a in args:
+        if isinstance(a, (list, tuple)):
+            yield from _reasons(a)
+        elif isinstance(a, Missing) and a.why:
+            yield a.why
 
 
 def _containers(things: Any, seen: set[int] | None = None) -> Iterator[Any]:
