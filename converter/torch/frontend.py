@@ -85,7 +85,7 @@ class Torch(Frontend):
 
 
 def archive_kind(path: Path) -> str:
-    """ "torchscript" or "torch_export" for an archive of that kind, else ""."""
+    """ "torchscript" or "torch_export" for an archive of that kind, "pickle" for one of weights alone, else ""."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -94,7 +94,9 @@ def archive_kind(path: Path) -> str:
     inner = [n.partition("/")[2] for n in names]
     if "archive_format" in inner or "serialized_exported_program.json" in names:
         return "torch_export"
-    return "torchscript" if any(n.startswith("code/") or n == "bytecode.pkl" for n in inner) else ""
+    if any(n.startswith("code/") or n == "bytecode.pkl" for n in inner):
+        return "torchscript"
+    return "pickle" if "data.pkl" in inner else ""
 
 
 def _sniff(path: Path, head: bytes) -> bool:

@@ -42,8 +42,15 @@ def archived(
         if not isinstance(source, torch.export.ExportedProgram):
             raise UsageError(f"a {name} is no model", hint="give a path, a module, or an ExportedProgram")
         path = Path(folder) / f"{name}.pt2"
-        torch.export.save(source, path)
+        try:
+            torch.export.save(source, path)
+        except Exception as e:
+            raise UnsupportedError("torch.export cannot save the program", where=name, why=_first_line(e)) from e
         yield path
+
+
+def _first_line(e: Exception) -> str:
+    return (str(e).strip().splitlines() or [type(e).__name__])[0][:500]
 
 
 def _exported(torch: Any, module: Any, example_inputs: Any, dynamic_shapes: Any) -> Any:
@@ -55,6 +62,6 @@ def _exported(torch: Any, module: Any, example_inputs: Any, dynamic_shapes: Any)
         return torch.export.export(module, args, dict(example_inputs) if named else None, dynamic_shapes=dynamic_shapes)
     except Exception as e:
         raise UnsupportedError("torch.export cannot export the module", where=type(module).__name__,
-                               why=(str(e).strip().splitlines() or [type(e).__name__])[0][:500]) from e  # fmt: skip
+                               why=_first_line(e)) from e  # fmt: skip
     finally:
         module.train(was_training)
