@@ -126,8 +126,14 @@ class Dump:
         ops = torch.ops.quantized
         last = kind.rpartition(".")[2]
         if last == "LinearPackedParamsBase":
-            weight, bias = ops.linear_unpack(script)
+            try:
+                weight, bias = ops.linear_unpack(script)
+            except RuntimeError:
+                weight, bias = ops.linear_unpack_fp16(script)
             return {"weight": weight, "bias": bias}
+        if last == "CellParamsBase":
+            form, _, _, numbers, packed = script._get_method("__getstate__")()
+            return {"form": form, "reduce_range": bool(numbers and numbers[0]), "packed": list(packed)}
         if last in ("Conv2dPackedParamsBase", "Conv3dPackedParamsBase"):
             n = last[4]
             unpack, stem = getattr(ops, f"conv{n}d_unpack"), f"conv{n}d"

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import static_dim
 from minnow.converter.quantized import output_scale, requantized
 from minnow.converter.torch.dtype import as_value, dtype_of
 from minnow.converter.torch.extent import known, scalar
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program import Object
 from minnow.converter.torch.tensor import Number, Tensor
-from minnow.converter.torch.translator import Translator
+from minnow.converter.torch.translator import Translator, tensors_in
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -29,6 +28,11 @@ QUANTA = {12: DType.I8, 13: DType.U8, 14: DType.I32}
 MOVES = frozenset({"aten::contiguous", "aten::clone", "aten::repeat", "aten::flip", "aten::channel_shuffle",
                    "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::dropout", "aten::index_select"})  # fmt: skip
 """What gives numbers of its first operand only, besides all views."""
+
+
+OWN = {"aten::sigmoid": (0.0, 1.0), "aten::hardsigmoid": (0.0, 1.0), "aten::tanh": (-1.0, 1.0),
+       "aten::softmax": (0.0, 1.0)}  # fmt: skip
+"""Operators whose result has a range of its own, which the integers cover."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,25 @@ def stored(scale: Any, zero: Any, axis: int | None, dtype: DType) -> Quantizatio
     )
 
 
-def _quantization(b: Builder, scale: Any, zero: Any, dtype: DType) -> Quantization:
-    scale_, zero_ = scalar(b, scale), scalar(b, zero)
-    return Quantization(as_value(b, scale_, DType.F32), as_value(b, zero_, dtype))
+def quantization(b: Builder, scale: Any, zero: Any, dtype: DType) -> Quantization:
+    """The meaning of integers of a type that a program says."""
+    return Quantization(_number(b, scale, DType.F32), _number(b, zero, dtype))
+
+
+def _number(b: Builder, x: Any, to: DType) -> Value:
+    if isinstance(x, Value) and x.data is not None:
+        x = x.data.numpy().reshape(()).item()
+    if isinstance(x, (int, float)):
+        return b.const(np.array(x, to.numpy))
+    made: Value = as_value(b, scalar(b, x), to)
+    return made
+
+
+def own_meaning(b: Builder, low: float, high: float, dtype: DType) -> Quantization:
+    """The integers of a type for the numbers from low to high, the last step left out."""
+    info = np.iinfo(str(dtype.numpy))
+    zero = info.min if low == 0 else (int(info.min) + int(info.max) + 1) // 2
+    return quantization(b, (high - low) / 256, int(zero), dtype)
 
 
 def wide(b: Builder, x: Tensor) -> Value:
@@ -96,17 +116,20 @@ def on_quanta(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> 
         run: runs its mapping on plain tensors in place of the quantized ones.
     """
     b = t.builder
-    first = next(x for x in arguments.values() if isinstance(x, Tensor) and x.quant is not None)
+    first = next(x for x in tensors_in(arguments.values()) if x.quant is not None)
     if (name in MOVES or name in torch.views) and first.quant.axis is None:
         plain = Tensor(first.value(b))
         return _with(run({k: plain if x is first else x for k, x in arguments.items()}), first.quant)
-    plain_arguments = {
-        k: Tensor(wide(b, x)) if isinstance(x, Tensor) and x.quant is not None else x for k, x in arguments.items()
-    }
-    result = run(plain_arguments)
+
+    def plain_of(x: Any) -> Any:
+        if isinstance(x, list):
+            return [plain_of(v) for v in x]
+        return Tensor(wide(b, x)) if isinstance(x, Tensor) and x.quant is not None else x
+
+    result = run({k: plain_of(x) for k, x in arguments.items()})
     if isinstance(result, Tensor) and result.type.dtype is DType.F32:
-        if name in ("aten::sigmoid", "aten::softmax", "aten::tanh"):
-            raise UnsupportedError(f"{name} of a quantized tensor has a scale of its own", hint="quantize its result")
+        if name in OWN:
+            return rounded(b, result.value(b), own_meaning(b, *OWN[name], first.quant.zero.type.dtype))
         return rounded(b, result.value(b), first.quant)
     return result
 
@@ -119,7 +142,7 @@ def _(t, self, scale, zero_point, dtype):
     if dtype not in QUANTA:
         raise UnsupportedError(f"quantization to the type {dtype}")
     scale, zero_point = (t.value(v) if isinstance(v, Tensor) else v for v in (scale, zero_point))
-    q = _quantization(t.builder, scale, zero_point, QUANTA[dtype])
+    q = quantization(t.builder, scale, zero_point, QUANTA[dtype])
     return rounded(t.builder, t.value(self), q)
 
 
@@ -159,14 +182,14 @@ def _(t, self):
 @torch.op("quantized_decomposed::quantize_per_tensor")
 def _(b, input, scale, zero_point, quant_min, quant_max, dtype):
     to = dtype_of(dtype)
-    q = _quantization(b, scale, zero_point, to)
+    q = quantization(b, scale, zero_point, to)
     made = b.QuantizeLinear(input, q.scale, q.zero, to=to)
     return _within(b, made, quant_min, quant_max, to)
 
 
 @torch.op("quantized_decomposed::dequantize_per_tensor")
 def _(b, input, scale, zero_point, quant_min, quant_max, dtype, out_dtype=None):
-    q = _quantization(b, scale, zero_point, input.type.dtype)
+    q = quantization(b, scale, zero_point, input.type.dtype)
     return b.DequantizeLinear(input, q.scale, q.zero)
 
 
@@ -212,12 +235,12 @@ def _layer(
 ) -> Tensor:
     """The sum of a layer with its bias, scaled and rounded to the meaning that is asked for."""
     b = t.builder
-    q = _quantization(b, scale, zero, x.quant.zero.type.dtype)
+    q = quantization(b, scale, zero, x.quant.zero.type.dtype)
     shape = np.array([-1, *[1] * (len(total.type.shape or ()) - 1 - axis)])
     if bias is not None:
         # The kernels round the bias to the scale of the products.
         step = b.Mul(x.quant.scale, w.quant.scale)
-        whole = b.Cast(b.Round(b.Div(bias, step)), to=DType.I32)
+        whole = b.Cast(b.Round(b.Div(bias, step)), to=total.type.dtype)
         total = b.Add(total, b.Reshape(whole, shape))
     factor = output_scale(b, x.quant.scale, w.quant.scale, q.scale)
     if factor.type.shape not in ((), (1,)):
@@ -231,18 +254,31 @@ def _conv(t: Translator, qx: Tensor, packed: Any, scale: Any, zero: Any, relu: b
     w, bias = _weights(t, packed)
     b = t.builder
     attrs = packed.attrs
-    if attrs.get("transpose"):
-        raise UnsupportedError("a quantized transposed convolution is not supported")
+    x, numbers = qx.value(b), w.value(b)
+    flat = len(x.type.shape or ()) + 1 == len(numbers.type.shape or ())
+    if flat:  # convolutions along one axis are kept as such of images with one row
+        x = b.Unsqueeze(x, axes=(2,))
     window = {
         "strides": tuple(known(attrs["stride"], "the strides")),
         "pads": tuple(known(attrs["padding"], "the padding")) * 2,
         "dilations": tuple(known(attrs["dilation"], "the dilations")),
     }
-    numbers = w.value(b)
     if window["strides"] and len(window["strides"]) != len(numbers.type.shape or ()) - 2:
         raise UnsupportedError("a quantized convolution of this rank is not supported")
     zero_w = None if w.quant.zero.data is not None and not np.any(w.quant.zero.data.numpy()) else w.quant.zero
-    total = b.ConvInteger(qx.value(b), numbers, qx.quant.zero, zero_w, group=attrs["groups"], **window)
+    if attrs.get("transpose"):
+        # Sums of products of 8 bits are exact in f32 up to 2^24; beyond that they are off by far less than a quantum.
+        moved = b.Sub(b.Cast(x, to=DType.F32), b.Cast(qx.quant.zero, to=DType.F32))
+        kernel = b.Cast(numbers, to=DType.F32)
+        if zero_w is not None:
+            kernel = b.Sub(kernel, b.Cast(zero_w, to=DType.F32))
+        total = b.ConvTranspose(moved, kernel, group=attrs["groups"],
+                                output_padding=tuple(known(attrs["output_padding"], "the padding")),
+                                **window)  # fmt: skip
+    else:
+        total = b.ConvInteger(x, numbers, qx.quant.zero, zero_w, group=attrs["groups"], **window)
+    if flat:
+        total = b.Squeeze(total, axes=(2,))
     return _layer(t, qx, total, w, bias, scale, zero, relu, 1)
 
 
@@ -260,7 +296,9 @@ for _n in (1, 2, 3):
             return _conv(t, qx, weight, output_scale, output_zero_point, _relu)
 
         torch.op(f"{_stem}.new", plain=True)(_new)
-        torch.op(_stem, plain=True)(_old)
+        torch.op(_stem, plain=True)(_new if _n == 1 else _old)
+        if not _relu:
+            torch.op(f"quantized::conv_transpose{_n}d", plain=True)(_new)
 
 
 def _product(b: Builder, x: Value, x_zero: Value, w: Tensor) -> Value:
@@ -286,17 +324,20 @@ torch.op("quantized::linear", plain=True)(_linear(False))
 torch.op("quantized::linear_relu", plain=True)(_linear(True))
 
 
+def dynamic(b: Builder, x: Value, w: Tensor, bias: Value | None, high: int) -> Value:
+    """x[..., K] times weights w[N, K] of 8 bits, x taken as integers 0..high of its range: f32[..., N]."""
+    q = range_of(b, x, high)
+    quanta = b.QuantizeLinear(x, q.scale, q.zero, to=DType.U8)
+    total = b.Cast(_product(b, quanta, q.zero, w), to=DType.F32)
+    y: Value = b.Mul(total, b.Mul(q.scale, w.quant.scale))
+    return y if bias is None else b.Add(y, bias)
+
+
 def _dynamic(relu: bool) -> Any:
     def translate(t: Any, X: Any, W_prepack: Any, reduce_range: bool = False) -> Any:
         w, bias = _weights(t, W_prepack)
-        b = t.builder
-        x = t.value(X)
-        q = range_of(b, x, 127 if reduce_range else 255)
-        quanta = b.QuantizeLinear(x, q.scale, q.zero, to=DType.U8)
-        total = b.Cast(_product(b, quanta, q.zero, w), to=DType.F32)
-        y = b.Mul(total, b.Mul(q.scale, w.quant.scale))
-        y = y if bias is None else b.Add(y, bias)
-        return Tensor(b.Relu(y) if relu else y)
+        y = dynamic(t.builder, t.value(X), w, bias, 127 if reduce_range else 255)
+        return Tensor(t.builder.Relu(y) if relu else y)
 
     return translate
 
@@ -324,75 +365,3 @@ def range_of(b: Builder, x: Value, high: int) -> Quantization:
     zero = b.Round(b.Neg(b.Div(b.Cast(low, to=DType.F64), scale)))
     zero = b.Clip(zero, min=0.0, max=float(high))
     return Quantization(single, b.Cast(zero, to=DType.U8))
-
-
-# ---- arithmetic
-
-
-def _binary(op: str, relu: bool) -> Any:
-    def translate(t: Any, qa: Any, qb: Any, scale: Any, zero_point: Any) -> Any:
-        b = t.builder
-        y = getattr(b, op)(wide(b, qa), wide(b, qb))
-        q = _quantization(b, scale, zero_point, qa.quant.zero.type.dtype)
-        return rounded(b, b.Relu(y) if relu else y, q)
-
-    return translate
-
-
-for _op, _name in (("Add", "add"), ("Mul", "mul")):
-    torch.op(f"quantized::{_name}", plain=True)(_binary(_op, False))
-    torch.op(f"quantized::{_name}_relu", plain=True)(_binary(_op, True))
-
-
-@torch.op("quantized::cat", plain=True)
-def _(t, qx, dim, scale, zero_point):
-    b = t.builder
-    q = _quantization(b, scale, zero_point, qx[0].quant.zero.type.dtype)
-    return rounded(b, b.Concat(*(wide(b, x) for x in qx), axis=dim), q)
-
-
-def _activation(op: str) -> Any:
-    def translate(t: Any, qx: Any, output_scale: Any, output_zero_point: Any) -> Any:
-        b = t.builder
-        return rounded(b, getattr(b, op)(wide(b, qx)),
-                       _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype))  # fmt: skip
-
-    return translate
-
-
-for _op, _name in (("HardSwish", "hardswish"), ("Sigmoid", "sigmoid")):
-    torch.op(f"quantized::{_name}", plain=True)(_activation(_op))
-
-
-@torch.op("quantized::leaky_relu", plain=True)
-def _(t, qx, negative_slope, inplace, output_scale, output_zero_point):
-    b = t.builder
-    q = _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype)
-    return rounded(b, b.LeakyRelu(wide(b, qx), alpha=negative_slope), q)
-
-
-@torch.op("quantized::elu", plain=True)
-def _(t, qx, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
-    b = t.builder
-    if (scale, input_scale) != (1, 1):
-        raise UnsupportedError("a quantized ELU with factors")
-    q = _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype)
-    return rounded(b, b.Elu(wide(b, qx), alpha=float(alpha)), q)
-
-
-@torch.op("quantized::batch_norm2d", "quantized::batch_norm_relu", "quantized::batch_norm", plain=True)
-def _(t, qx, weight, bias, mean, var, eps, output_scale, output_zero_point, *, node):
-    b = t.builder
-    x = wide(b, qx)
-    channels = static_dim(x.type, 1, "the channels of a normalization")
-    ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
-    given = [t.value(v) if v is not None else d for v, d in zip((weight, bias, mean, var), (ones, zeros, zeros, ones),
-                                                              strict=True)]  # fmt: skip
-    y = b.BatchNorm(x, *given, epsilon=float(eps))
-    q = _quantization(b, output_scale, output_zero_point, qx.quant.zero.type.dtype)
-    return rounded(b, b.Relu(y) if "relu" in node.op else y, q)
-
-
-@torch.op("quantized::embedding_byte", "quantized::embedding_4bit", plain=True)
-def _(t, weight, indices, pruned_weights=False):
-    raise UnsupportedError("a quantized embedding is not supported", hint="keep embeddings in float")

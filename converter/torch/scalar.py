@@ -232,12 +232,17 @@ def _(t, self):
     return 0
 
 
-@torch.op("prim::is_cuda", "prim::is_quantized", "prim::is_mkldnn", "prim::is_sparse", "prim::is_nested",
+@torch.op("prim::is_cuda", "prim::is_mkldnn", "prim::is_sparse", "prim::is_nested",
           "prim::requires_grad", "aten::is_complex", "aten::is_grad_enabled", "prim::is_meta", "prim::is_xla",
           "prim::is_mps", "prim::is_vulkan", "prim::is_xpu", "aten::is_autocast_enabled",
           "aten::is_autocast_cpu_enabled", "aten::_has_compatible_shallow_copy_type", plain=True)  # fmt: skip
 def _(t, *_):
     return False
+
+
+@torch.op("prim::is_quantized", "aten::is_quantized", plain=True)
+def _(t, self):
+    return self.quant is not None
 
 
 @torch.op("prim::data", "aten::detach", "aten::requires_grad_", "aten::cpu", "aten::cuda", plain=True)

@@ -271,14 +271,14 @@ class Translator:
         arguments = self._bound(call, mapping, args, kwargs)
         if name in frontend.plain:
             return self._run(call, mapping, self, arguments)
-        if any(isinstance(x, Tensor) and x.quant is not None for x in arguments.values()):
+        if any(x.quant is not None for x in tensors_in(arguments.values())):
             from minnow.converter.torch.quantized import on_quanta
 
             def run(plain: dict[str, Any]) -> Any:
                 return self._ontensors_in(call, name, mapping, plain, False)
 
             result = on_quanta(self, name.partition(".")[0], arguments, run)
-            to = next(iter(arguments.values()))
+            to = next(iter(arguments.values()), None)
             if in_place and isinstance(to, Tensor) and isinstance(result, Tensor):
                 to.assign(result.value(self.builder))
                 return to
