@@ -113,6 +113,9 @@ class Kernel {
   virtual std::string scheme() const { return ""; }
   // Where there was a choice: the schemes, with the milliseconds that each was estimated to take one thread.
   virtual std::string considered() const { return ""; }
+  // An estimate of what one run takes one thread, where that can be told. A kernel that tells it may run beside others:
+  // from within parallel_for, where its own loops are one worker's, and with the same result. 0: it is not told.
+  virtual double seconds() const { return 0; }
   // Multiply-accumulates of one run, for the profile; 0 where they do not matter.
   virtual int64_t macs() const { return 0; }
 };

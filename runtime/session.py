@@ -132,8 +132,9 @@ class Session:
 
         Returns:
             One row per node with `name`, `op`, `scheme` (how it is computed), `shape` (of its first output), `ms`,
-            `macs` (multiply-accumulates) and `bytes` (of operands and results, as tensors). What a node of control flow
-            calls follows with its name before it.
+            `macs` (multiply-accumulates), `bytes` (of operands and results, as tensors), `group` and `chain`: the
+            chains of a group ran side by side, and their nodes have shares of its time; 0 for all others. What a node
+            of control flow calls follows with its name before it.
         """
         rows: list[dict[str, Any]] = self._engine.profile(self._arrays(inputs), runs)
         return rows

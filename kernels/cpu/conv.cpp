@@ -138,6 +138,7 @@ class ConvPacked final : public Kernel {
     const Tensor* w = node.constant[1];
     gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
     scheme_ = choose_scheme(s, w != nullptr, gated_, &considered_);
+    seconds_ = estimate_seconds(work_of(s));
     if (w == nullptr) {
       weights_.clear();
     } else {
@@ -188,11 +189,19 @@ class ConvPacked final : public Kernel {
   }
 
   bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
+  double seconds() const override { return seconds_; }
   [[gnu::cold]] std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
   [[gnu::cold]] std::string considered() const override { return considered_; }
   int64_t macs() const override { return macs_; }
 
  private:
+  // Schemes among which there is no choice do not tell; mostly those are depthwise, and wait for loads.
+  Work work_of(const ConvShape& s) const {
+    const Work work = scheme_->work();
+    if (work.products > 0) return work;
+    const int64_t channels = round_up(s.oc, pack_width()) / pack_width();
+    return {2.0 * static_cast<double>(s.n * s.oh * s.ow * channels * s.icg() * s.kh * s.kw), 0, 0};
+  }
   // A factor for each channel that a pointwise convolution reads: [output block][input channel][lane], scaled.
   void scale_weights(ThreadPool& pool, const float* gate, float* to) const {
     const int64_t panel = in_channels_ * pack_width();
@@ -212,6 +221,7 @@ class ConvPacked final : public Kernel {
   std::string considered_;
   Packed weights_, bias_;
   bool constant_bias_ = false, gated_ = false, divided_ = false;
+  double seconds_ = 0;
   int64_t in_channels_ = 0, macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
 };
 

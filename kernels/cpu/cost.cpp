@@ -27,4 +27,9 @@ double estimate_seconds(const Work& work) {
   return (work.products + kProductsPerTransform * work.transforms) / current.products + work.bytes / current.bytes;
 }
 
+double estimate_product(int64_t macs, int64_t weights) {
+  return estimate_seconds(
+      {static_cast<double>(macs) / static_cast<double>(pack_width()), 0, 4 * static_cast<double>(weights)});
+}
+
 }  // namespace minnow

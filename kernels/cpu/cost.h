@@ -2,6 +2,8 @@
 // and reads from memory.
 #pragma once
 
+#include <cstdint>
+
 namespace minnow {
 
 struct Work {
@@ -15,5 +17,14 @@ struct Work {
 void calibrate_machine(double flops, double bytes);
 
 double estimate_seconds(const Work& work);
+
+// Of a product with so many numbers in the matrix that is constant.
+double estimate_product(int64_t macs, int64_t weights);
+
+// Of loops that are cut into pieces of `grain` where that is worth a thread.
+inline double estimate_seconds(int64_t n, int64_t grain) {
+  constexpr double kPiece = 4e-6;
+  return static_cast<double>(n) / static_cast<double>(grain) * kPiece;
+}
 
 }  // namespace minnow

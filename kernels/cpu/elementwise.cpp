@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/cost.h"
 #include "kernels/infer.h"
 
 namespace minnow {
@@ -12,6 +13,7 @@ class Unary final : public Kernel {
  public:
   Unary(const UnaryFunctions& functions, const Params& params) : functions_(functions), params_(params) {}
 
+  double seconds() const override { return estimate_seconds(count_, functions_.grain); }
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     dtype_ = node.in[0]->dtype;
@@ -58,6 +60,7 @@ class Rows final : public Kernel {
                : broadcast_.make(node.in, *node.out[0], kernel_.swapped);
   }
   void run(const RunContext& context) override { broadcast_.run(kernel_, context); }
+  double seconds() const override { return estimate_seconds(broadcast_.total(), kernel_.grain); }
 
  private:
   ChooseRow choose_;

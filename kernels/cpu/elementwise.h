@@ -66,6 +66,7 @@ class Broadcast {
  public:
   Status make(std::vector<const TensorType*> in, const TensorType& out, bool swapped);
   void run(const RowKernel& kernel, const RunContext& context) const;
+  int64_t total() const { return total_; }  // elements
 
  private:
   struct Worker;

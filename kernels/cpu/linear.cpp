@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/cost.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/cpu/matmul.h"
@@ -144,6 +145,7 @@ class Linear final : public Kernel {
   [[gnu::cold]] std::string scheme() const override {
     return low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed";
   }
+  double seconds() const override { return packed_ && !low_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0; }
   int64_t macs() const override { return s_.macs(); }
 
  private:

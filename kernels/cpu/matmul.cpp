@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/cost.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rounding.h"
 #include "kernels/infer.h"
@@ -184,6 +185,9 @@ class MatMul final : public Kernel {
   [[gnu::cold]] std::string scheme() const override {
     if (low_) return low_gemm_.scheme();
     return few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed";
+  }
+  double seconds() const override {
+    return constant_ && !low_ ? estimate_product(macs_, s_.b_matrices * s_.n * s_.k) : 0;
   }
   int64_t macs() const override { return macs_; }
 

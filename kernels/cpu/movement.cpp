@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/cost.h"
 #include "kernels/cpu/operand.h"
 #include "kernels/region.h"
 
@@ -33,6 +34,8 @@ class CopyKernel final : public Kernel {
     *workspace = 0;
     copies_.clear();
     Plan(node, &copies_);
+    elements_ = 0;
+    for (const TensorType* out : node.out) elements_ += out == nullptr ? 0 : stored_count(*out);
     return ok();
   }
   void run(const RunContext& c) override {
@@ -44,9 +47,11 @@ class CopyKernel final : public Kernel {
     }
   }
   [[gnu::cold]] std::string scheme() const override { return "region"; }
+  double seconds() const override { return estimate_seconds(elements_, 16384); }
 
  private:
   std::vector<Copy> copies_;
+  int64_t elements_ = 0;
 };
 
 template <PlanCopies Plan>

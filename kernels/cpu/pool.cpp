@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/cost.h"
 #include "kernels/cpu/pool_place.h"
 #include "kernels/cpu/unary_math-inl.h"
 #include "kernels/cpu/window.h"
@@ -218,6 +219,10 @@ class Pool final : public Kernel {
           run_line(context, slice * out_[1] + y, columns);
       }
     });
+  }
+
+  double seconds() const override {
+    return estimate_seconds(planes_ * out_[0] * out_[1] * out_[2] * taps_, kSerialTaps);
   }
 
   [[gnu::cold]] std::string scheme() const override {

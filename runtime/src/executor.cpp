@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kMaxPlans = 8;
 constexpr size_t kMaxNext = 16;
 
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
 void append(const void* data, size_t bytes, std::string* key) { key->append(static_cast<const char*>(data), bytes); }
 
 void append(const TensorType& type, std::string* key) {
@@ -183,7 +187,7 @@ void Executor::bind_arena(Stage& stage) {
   for (Storage& storage : stage.storages)
     if (storage.kind == Storage::kArena && storage.merged == nullptr) storage.data = base + storage.offset;
   for (Slot& slot : stage.slots) slot.tensor.data = slot.storage->place();
-  for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->data;
+  for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->place();
 }
 
 Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink) {
@@ -198,6 +202,43 @@ Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink) {
   }
 }
 
+bool Executor::run_step(Step& step) {
+  step.error = ok();
+  step.context.error = &step.error;
+  if (!profiling_) {
+    step.entry->kernel->run(step.context);
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    step.entry->kernel->run(step.context);
+    step.ms += milliseconds_since(start);
+    ++step.runs;
+  }
+  return step.error.ok();
+}
+
+// Each chain is one thread's work: the loops of its kernels stay on it.
+void Executor::run_group(Stage& stage, const Group& group) {
+  const auto sum = [&] {
+    double ms = 0;
+    for (size_t i = group.ends.front(); i < group.ends.back(); ++i) ms += stage.steps[i].ms;
+    return ms;
+  };
+  const auto run = [&](int64_t begin, int64_t end, int) {
+    for (auto chain = static_cast<size_t>(begin); chain < static_cast<size_t>(end); ++chain)
+      for (size_t i = group.ends[chain]; i < group.ends[chain + 1] && run_step(stage.steps[i]); ++i) {
+      }
+  };
+  const auto chains = static_cast<int64_t>(group.ends.size()) - 1;
+  if (!profiling_) return environment_.pool->parallel_for(chains, 1, run);
+  // Of steps that run at the same time each gets a share of it: all steps together take as long as the run.
+  const double before = sum();
+  const auto start = std::chrono::steady_clock::now();
+  environment_.pool->parallel_for(chains, 1, run);
+  const double wall = milliseconds_since(start), now = sum();
+  for (size_t i = group.ends.front(); i < group.ends.back(); ++i)
+    if (now > 0) stage.steps[i].ms *= (before + wall) / now;
+}
+
 Status Executor::run_stage(Stage& stage, OutputSink& sink) {
   for (Storage* storage : stage.outputs) {
     const int value = graph_.outputs[static_cast<size_t>(storage->index)];
@@ -206,18 +247,19 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
   }
   for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
 
-  Status error;
-  for (Step& step : stage.steps) {
-    step.context.error = &error;
-    if (profiling_) {
-      const auto start = std::chrono::steady_clock::now();
-      step.entry->kernel->run(step.context);
-      step.ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-      ++step.runs;
+  auto group = stage.groups.begin();
+  for (size_t i = 0; i < stage.steps.size();) {
+    const size_t begin = i;
+    if (group != stage.groups.end() && group->ends.front() == i) {
+      run_group(stage, *group);
+      i = group++->ends.back();
     } else {
-      step.entry->kernel->run(step.context);
+      run_step(stage.steps[i++]);
     }
-    if (!error.ok()) return error.at(step.place());
+    for (size_t k = begin; k < i; ++k) {
+      const Step& step = stage.steps[k];
+      if (!step.error.ok()) return step.error.at(step.place());
+    }
   }
   for (const Delivery& delivery : stage.deliveries) {
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;

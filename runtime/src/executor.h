@@ -35,7 +35,8 @@ struct ProfileRow {
   std::string name, op, scheme, shape, considered;
   double ms = 0;  // of one run, on average
   int64_t macs = 0;
-  int64_t bytes = 0;  // of all operands and results, as tensors
+  int64_t bytes = 0;             // of all operands and results, as tensors
+  int64_t group = 0, chain = 0;  // which of them ran side by side; 0: alone
 };
 
 class Control;
@@ -75,6 +76,8 @@ class Executor {
   Status grow_arena(const Stage& stage);
   void bind_arena(Stage& stage);
   Status run_stage(Stage& stage, OutputSink& sink);
+  bool run_step(Step& step);  // false when it has an error
+  void run_group(Stage& stage, const Group& group);
   const Tensor* operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const;
   // Settles the questions of the stage and finds or plans the one that follows.
   Status cross(Stage& stage, Stage** next);

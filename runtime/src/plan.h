@@ -90,10 +90,17 @@ struct Step {
   std::vector<Slot*> in, out;                           // null where constant or missing
   Storage* workspace = nullptr;
   bool ready = false;  // `contents` are those that the kernel reads
+  Status error;        // of the present run
   double ms = 0;       // spent in all runs that are profiled
   int64_t runs = 0;
 
   std::string place() const { return name.empty() ? op : op + " '" + name + "'"; }
+};
+
+// Steps of a stage that run side by side: chains, each of steps that run one after the other. A chain reads nothing
+// that another chain of the group makes.
+struct Group {
+  std::vector<size_t> ends;  // where the first chain begins, and where each ends
 };
 
 // An output of the graph that is not computed in place: an input, a constant, or another output once more.
@@ -128,6 +135,7 @@ struct Stage {
   std::deque<Slot> slots;
   std::map<std::pair<int, Layout>, Slot*> placed;
   std::vector<Step> steps;
+  std::vector<Group> groups;  // in order; the other steps run one after the other
   std::vector<Delivery> deliveries;
   std::vector<Slot*> bound;       // slots outside this stage's arena: their memory may change with each run
   std::vector<Storage*> outputs;  // kOutput

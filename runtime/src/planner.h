@@ -58,11 +58,14 @@ class Planner {
   void finish_step(Step step);
   Status shape_kernels();
 
+  void group_steps();  // planner_groups.cpp: what runs side by side
+
   // planner_memory.cpp: outputs and memory
   Status deliver_outputs();
   void find_lifetimes();
   void place_parts();
   void share_memory();
+  void gather_chains();
   void assign_memory();
 
   Executor& x_;

@@ -39,9 +39,10 @@ void Planner::find_lifetimes() {
   const int end = static_cast<int>(stage_.steps.size());
   for (int i = 0; i < end; ++i) {
     const Step& step = stage_.steps[static_cast<size_t>(i)];
-    for (const auto* slots : {&step.in, &step.out})
-      for (const Slot* slot : *slots)
-        if (slot != nullptr) slot->storage->last = std::max(slot->storage->last, i);
+    for (const Slot* slot : step.out)
+      if (slot != nullptr) slot->storage->first = slot->storage->last = i;
+    for (const Slot* slot : step.in)
+      if (slot != nullptr) slot->storage->last = i;
     if (step.workspace != nullptr) step.workspace->first = step.workspace->last = i;
   }
   // What a later stage reads lives on.
@@ -55,6 +56,25 @@ void Planner::find_lifetimes() {
   }
   for (const Delivery& delivery : stage_.deliveries)
     if (delivery.slot != nullptr) delivery.slot->storage->last = end;
+  // While a group runs, nobody knows how far each chain has come: what a chain does not have for itself is there from
+  // the beginning of the group to its end.
+  for (const Group& group : stage_.groups) {
+    const int first = static_cast<int>(group.ends.front()), last = static_cast<int>(group.ends.back()) - 1;
+    for (size_t chain = 1; chain < group.ends.size(); ++chain) {
+      const int begin = static_cast<int>(group.ends[chain - 1]), stop = static_cast<int>(group.ends[chain]);
+      for (int i = begin; i < stop; ++i) {
+        const Step& step = stage_.steps[static_cast<size_t>(i)];
+        for (const auto* slots : {&step.in, &step.out})
+          for (const Slot* slot : *slots) {
+            if (slot == nullptr) continue;
+            Storage& storage = *slot->storage;
+            if (storage.first >= begin && storage.first < storage.last && storage.last < stop) continue;
+            storage.first = std::min(storage.first, first);
+            storage.last = std::max(storage.last, last);
+          }
+      }
+    }
+  }
 }
 
 // What is concatenated is computed where the result has it, if it lies there in one piece: then nothing is to be
@@ -105,6 +125,37 @@ void Planner::share_memory() {
       continue;
     from->merged = to;
     to->first = std::min(to->first, from->first);
+  }
+}
+
+// What only one chain of a group needs lies in memory of that chain, where it follows each other as in a plan of its
+// own: what is over makes room for what begins.
+void Planner::gather_chains() {
+  std::vector<Storage*> roots;
+  for (Storage& storage : stage_.storages)
+    if (storage.kind == Storage::kArena && storage.merged == nullptr) roots.push_back(&storage);
+  std::stable_sort(roots.begin(), roots.end(), [](const Storage* a, const Storage* b) { return a->first < b->first; });
+  auto root = roots.begin();
+  for (const Group& group : stage_.groups) {
+    for (size_t chain = 1; chain < group.ends.size(); ++chain) {
+      const int begin = static_cast<int>(group.ends[chain - 1]), stop = static_cast<int>(group.ends[chain]);
+      std::vector<Lifetime> pieces;
+      std::vector<Storage*> owners;
+      while (root != roots.end() && (*root)->first < begin) ++root;
+      for (; root != roots.end() && (*root)->first < stop; ++root) {
+        if ((*root)->last >= stop) continue;
+        pieces.push_back({(*root)->first, (*root)->last, (*root)->bytes});
+        owners.push_back(*root);
+      }
+      std::vector<int64_t> offsets;
+      Storage* whole = new_storage(Storage::kArena, plan_memory(pieces, &offsets));
+      whole->first = static_cast<int>(group.ends.front());
+      whole->last = static_cast<int>(group.ends.back()) - 1;
+      for (size_t i = 0; i < owners.size(); ++i) {
+        owners[i]->merged = whole;
+        owners[i]->shift = offsets[i];
+      }
+    }
   }
   // Chains can be as long as the model; what a storage merged into is younger, so from the end each is one step.
   for (auto storage = stage_.storages.rbegin(); storage != stage_.storages.rend(); ++storage) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "kernels/cpu/cost.h"
 #include "kernels/region.h"
 #include "runtime/src/control.h"
 #include "runtime/src/layout.h"
@@ -31,12 +32,14 @@ bool is_view(const PlanNode& node, const Stage& stage) {
 // Copies between the layouts.
 class ConvertKernel final : public Kernel {
  public:
-  explicit ConvertKernel(bool pack) : pack_(pack) {}
+  ConvertKernel(bool pack, int64_t elements) : pack_(pack), elements_(elements) {}
   void run(const RunContext& c) override { convert_layout(*c.in[0], c.out[0], c.pool); }
   std::string scheme() const override { return pack_ ? "pack" : "unpack"; }
+  double seconds() const override { return estimate_seconds(elements_, 16384); }
 
  private:
   bool pack_;
+  int64_t elements_;
 };
 
 // What a kernel may have chosen its code by when it was made; sizes alone may change under it.
@@ -84,9 +87,11 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
     return fail(Code::kInternal, "%s waits for something that nothing makes", stage_.pending[0].place().c_str());
   MINNOW_RETURN_IF_ERROR(deliver_outputs());
   MINNOW_RETURN_IF_ERROR(shape_kernels());
+  group_steps();
   find_lifetimes();
   place_parts();
   share_memory();
+  gather_chains();
   assign_memory();
   return ok();
 }
@@ -122,7 +127,7 @@ Status Planner::emit_copy(int value, Layout layout, Slot** out) {
   step.name =
       value < static_cast<int>(x_.graph_.values.size()) ? x_.graph_.values[static_cast<size_t>(value)].name : "";
   step.entry = std::make_shared<KernelEntry>();
-  step.entry->kernel = std::make_unique<ConvertKernel>(layout == Layout::kPacked);
+  step.entry->kernel = std::make_unique<ConvertKernel>(layout == Layout::kPacked, type.count());
   step.entry->attrs = std::make_shared<const Attrs>();
   step.in = {from};
   step.constants.resize(1);

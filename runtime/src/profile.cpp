@@ -1,4 +1,5 @@
 // What an executor tells of its runs.
+#include <algorithm>
 #include <numeric>
 
 #include "runtime/src/control.h"
@@ -38,9 +39,16 @@ void Executor::start_profile() {
 void Executor::end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows) {
   profiling_ = false;
   for (Stage* stage : active_) {
-    for (const Step& step : stage->steps) {
+    for (size_t i = 0; i < stage->steps.size(); ++i) {
+      const Step& step = stage->steps[i];
       if (step.runs == 0) continue;  // a branch that was not taken
       ProfileRow row;
+      for (size_t k = 0; k < stage->groups.size(); ++k) {
+        const std::vector<size_t>& ends = stage->groups[k].ends;
+        if (i < ends.front() || i >= ends.back()) continue;
+        row.group = static_cast<int64_t>(k) + 1;
+        row.chain = std::upper_bound(ends.begin(), ends.end(), i) - ends.begin();
+      }
       row.name = prefix + step.name;
       row.op = step.op;
       row.scheme = step.entry->kernel->scheme();
