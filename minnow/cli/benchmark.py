@@ -118,5 +118,5 @@ def _profile(timing: Any) -> str:
         text += f"\n\nroofline: {flops:.0f} GFLOP/s, {size:.1f} GB/s"
         text += "; above 100%: a faster algorithm, or data in a cache"
     if beside := [node["group"] for node in timing.profile if node.get("group")]:
-        text += f"\n\n{len(beside)} nodes ran side by side, in {len(set(beside))} groups, and share the time of their group"
+        text += f"\n\n{len(beside)} nodes ran side by side, in {len(set(beside))} groups, and share their group's time"
     return text + _choices(timing)
