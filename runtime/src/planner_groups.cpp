@@ -17,7 +17,7 @@ constexpr size_t kMostSteps = 128;  // of a group
 constexpr double kLarge = 20;       // so many times as long as to hand it over: gains nothing worth looking for
 // Chains of a group, for each thread: one that comes late leaves the others to those that are there. More would need
 // more memory, as each has its own.
-constexpr size_t kChains = 2;
+constexpr size_t kChains = 2;  // arrange() deals two to a thread
 
 // Which steps lead to each other, and how long all of these take together.
 class Components {
@@ -50,21 +50,19 @@ class Components {
 
 class Grouping {
  public:
-  Grouping(const std::vector<Step>& steps, int threads)
-      : n_(steps.size()), threads_(threads), seconds_(n_), makers_(n_), readers_(n_), components_(n_) {
-    std::map<const Storage*, size_t> made;
+  Grouping(const Stage& stage, int threads)
+      : n_(stage.steps.size()), threads_(threads), seconds_(n_), makers_(n_), readers_(n_), components_(n_) {
     for (size_t i = 0; i < n_; ++i) {
-      seconds_[i] = steps[i].entry->kernel->seconds();
+      const Step& step = stage.steps[i];
+      seconds_[i] = step.entry->kernel->seconds();
       if (seconds_[i] > kLarge * kHandOver * threads) seconds_[i] = 0;
       if (seconds_[i] > 0) seconds_[i] += kStart;
-      for (const Slot* slot : steps[i].in) {
-        const auto maker = slot == nullptr ? made.end() : made.find(slot->storage);
-        if (maker == made.end()) continue;
-        makers_[i].push_back(maker->second);
-        ++readers_[maker->second];
+      for (const Slot* slot : step.in) {
+        if (slot == nullptr || !is_made(*slot->storage, stage)) continue;
+        const auto maker = static_cast<size_t>(slot->storage->first);  // it begins with the step that makes it
+        makers_[i].push_back(maker);
+        ++readers_[maker];
       }
-      for (const Slot* slot : steps[i].out)
-        if (slot != nullptr) made[slot->storage] = i;
     }
   }
 
@@ -89,30 +87,34 @@ class Grouping {
     return groups;
   }
 
-  // Its components become chains. The steps of a chain follow each other, in the order that they had.
+  // Its components become chains, of about the same length where there are more. The steps of a chain follow each
+  // other, in the order that they had.
   Group arrange(size_t begin, size_t end, std::vector<size_t>* order) {
-    std::vector<size_t> names;
     for (size_t i = begin; i < end; ++i) add(begin, i);
+    std::vector<std::pair<double, size_t>> names;
     for (size_t i = begin; i < end; ++i)
-      if (components_.find(i) == i) names.push_back(i);
-    std::stable_sort(names.begin(), names.end(),
-                     [&](size_t a, size_t b) { return components_.seconds(a) > components_.seconds(b); });
-    // Threads begin with equal numbers of chains; the largest come first, so that the last ones are small.
-    const size_t n = std::min(names.size(), kChains * static_cast<size_t>(threads_));
-    std::vector<std::vector<size_t>> chains(n);
-    std::vector<double> load(n);
-    for (size_t name : names) {
-      const auto least = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
-      chains[least].push_back(name);
-      load[least] += components_.seconds(name);
+      if (components_.find(i) == i) names.emplace_back(-components_.seconds(i), i);
+    std::sort(names.begin(), names.end());
+    const size_t crew = static_cast<size_t>(threads_), n = std::min(names.size(), kChains * crew);
+    std::vector<std::pair<double, size_t>> chains;
+    for (size_t k = 0; k < n; ++k) chains.emplace_back(0, k);
+    std::vector<size_t> chain_of(end - begin);
+    for (const auto& [less, name] : names) {  // the longest first, so that the last ones are short
+      auto& shortest = *std::max_element(chains.begin(), chains.end());
+      shortest.first += less;
+      chain_of[name - begin] = shortest.second;
     }
+    std::sort(chains.begin(), chains.end());
     Group group{{begin}};
-    auto to = order->begin() + static_cast<std::ptrdiff_t>(begin);
-    for (size_t chain : dealt(load)) {
-      for (size_t name : chains[chain])
+    size_t at = begin;
+    // The pool lets each thread begin with neighbors: a long chain and a short one.
+    for (size_t k = 0; k < std::min(n, crew); ++k) {
+      for (size_t c : {k, 2 * crew - 1 - k}) {
+        if (c >= n) continue;
         for (size_t i = begin; i < end; ++i)
-          if (components_.find(i) == name) *to++ = i;
-      group.ends.push_back(static_cast<size_t>(to - order->begin()));
+          if (chain_of[components_.find(i) - begin] == chains[c].second) (*order)[at++] = i;
+        group.ends.push_back(at);
+      }
     }
     return group;
   }
@@ -151,26 +153,8 @@ class Grouping {
     }
   }
 
-  // The order of chains in which those that threads begin with are about equally long: the pool gives each thread
-  // neighbors.
-  std::vector<size_t> dealt(const std::vector<double>& load) const {
-    const size_t n = load.size(), crew = std::min(n, static_cast<size_t>(threads_));
-    std::vector<size_t> by_load(n), all;
-    std::iota(by_load.begin(), by_load.end(), size_t{0});
-    std::stable_sort(by_load.begin(), by_load.end(), [&](size_t a, size_t b) { return load[a] > load[b]; });
-    std::vector<std::vector<size_t>> homes(crew);
-    std::vector<double> sums(crew);
-    for (size_t chain : by_load) {
-      size_t least = crew;
-      for (size_t k = 0; k < crew; ++k) {
-        const bool has_room = homes[k].size() < (k + 1) * n / crew - k * n / crew;
-        if (has_room && (least == crew || sums[k] < sums[least])) least = k;
-      }
-      homes[least].push_back(chain);
-      sums[least] += load[chain];
-    }
-    for (const auto& home : homes) all.insert(all.end(), home.begin(), home.end());
-    return all;
+  static bool is_made(const Storage& storage, const Stage& stage) {
+    return storage.stage == &stage && (storage.kind == Storage::kArena || storage.kind == Storage::kOutput);
   }
 
   const size_t n_;
@@ -186,7 +170,7 @@ class Grouping {
 void Planner::group_steps() {
   const int threads = x_.environment_.pool->threads();
   if (threads == 1) return;
-  Grouping grouping(stage_.steps, threads);
+  Grouping grouping(stage_, threads);
   std::vector<size_t> order(stage_.steps.size());
   std::iota(order.begin(), order.end(), size_t{0});
   for (const auto& [begin, end] : grouping.cut()) stage_.groups.push_back(grouping.arrange(begin, end, &order));

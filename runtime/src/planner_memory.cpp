@@ -131,22 +131,17 @@ void Planner::share_memory() {
 // What only one chain of a group needs lies in memory of that chain, where it follows each other as in a plan of its
 // own: what is over makes room for what begins.
 void Planner::gather_chains() {
-  std::vector<Storage*> roots;
-  for (Storage& storage : stage_.storages)
-    if (storage.kind == Storage::kArena && storage.merged == nullptr) roots.push_back(&storage);
-  std::stable_sort(roots.begin(), roots.end(), [](const Storage* a, const Storage* b) { return a->first < b->first; });
-  auto root = roots.begin();
+  const auto all = static_cast<std::ptrdiff_t>(stage_.storages.size());
   for (const Group& group : stage_.groups) {
     for (size_t chain = 1; chain < group.ends.size(); ++chain) {
       const int begin = static_cast<int>(group.ends[chain - 1]), stop = static_cast<int>(group.ends[chain]);
       std::vector<Lifetime> pieces;
       std::vector<Storage*> owners;
-      while (root != roots.end() && (*root)->first < begin) ++root;
-      for (; root != roots.end() && (*root)->first < stop; ++root) {
-        if ((*root)->last >= stop) continue;
-        pieces.push_back({(*root)->first, (*root)->last, (*root)->bytes});
-        owners.push_back(*root);
-      }
+      std::for_each(stage_.storages.begin(), stage_.storages.begin() + all, [&](Storage& s) {
+        if (s.kind != Storage::kArena || s.merged != nullptr || s.first < begin || s.last >= stop) return;
+        pieces.push_back({s.first, s.last, s.bytes});
+        owners.push_back(&s);
+      });
       std::vector<int64_t> offsets;
       Storage* whole = new_storage(Storage::kArena, plan_memory(pieces, &offsets));
       whole->first = static_cast<int>(group.ends.front());
