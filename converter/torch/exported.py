@@ -91,7 +91,7 @@ class _Reader:
             if kind == "user_output":
                 results.append(_argument(given["arg"]))
             elif kind in ("buffer_mutation", "parameter_mutation"):
-                mutated[names[given[f"{kind.partition('_')[0]}_name"]]] = given["arg"]["name"]
+                mutated[names[given[f"{kind.partition('_')[0]}_name"]]] = _text(given["arg"]["name"])
             elif kind == "user_input_mutation":
                 continue  # the caller's own tensor changes, which is no result of the model
             else:

@@ -289,6 +289,8 @@ class Translator:
         values = {k: self.value(v) if not isinstance(v, list) else self.value(list(v)) for k, v in arguments.items()}
         first = next(iter(arguments.values()), None)
         result = _wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
+        if in_place and name in frontend.views and isinstance(first, Tensor):
+            return self._seen_as(first, self._viewed(call, name, mapping, first, values, result))
         if in_place or (name.endswith("_") and not name.endswith("__") and isinstance(first, Tensor)):
             return self.write(first, result[0] if isinstance(result, tuple) else result)
         if name in frontend.views and isinstance(first, Tensor):
@@ -297,6 +299,15 @@ class Translator:
             for x in tensors_in([result]):
                 x.ordered = False
         return result
+
+    def _seen_as(self, old: Tensor, new: Tensor) -> Tensor:
+        """Lets a name stand for another view of its memory: `x.t_()` changes how a tensor is seen, and no element."""
+        held = [x for x in self.scope.values() if not isinstance(x, Tensor)]
+        if Journal.current is not None or any(x is old for x in tensors_in([*held, *self._stored.values()])):
+            raise UnsupportedError("the shape of a tensor that is known elsewhere is changed in place",
+                                   hint="`x = x.t()` in place of `x.t_()`, and likewise")  # fmt: skip
+        self.scope.update({name: new for name, x in self.scope.items() if x is old})
+        return new
 
     def folded(self, make: Any) -> Any:
         """Runs `make`; what it computed of small constants becomes a constant."""
