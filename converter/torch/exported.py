@@ -24,6 +24,7 @@ from minnow.schema.ir.type import Dim
 # The archive counts element types in another order than programs do.
 _SCALAR_TYPES = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 12: 11, 13: 15, 28: 27, 29: 24,
                  30: 23, 31: 26, 32: 25, 34: 28, 35: 29}  # fmt: skip
+_COMPLEX = (8, 9, 10)
 _MAJOR = 8
 _LARGEST = 1 << 40
 """No extent is larger."""
@@ -182,8 +183,9 @@ class _Reader:
         outputs = [_names(o) for o in node["outputs"]]
         declared: dict[str, TensorType] = {}
         for name in _flat(outputs):
-            if name in graph["tensor_values"]:
-                declared[name] = self._type(graph["tensor_values"][name])
+            meta = graph["tensor_values"].get(name)
+            if meta is not None and _SCALAR_TYPES.get(meta["dtype"]) not in _COMPLEX:
+                declared[name] = self._type(meta)
         metadata = node.get("metadata") or {}
         return Node(target, args, kwargs, outputs, f"torch:{_scope(metadata)}{node.get('name') or _first(outputs)}",
                     blocks, declared)  # fmt: skip

@@ -25,15 +25,17 @@ class Torch(Frontend):
         views: operators whose result shares the memory of the first operand, by how a change of it gets there.
         copying: those of them that copy where the elements do not stand in memory as the result needs them.
         plain: operators that get and give what the program has: `Tensor`, lists that it may change, objects.
+        complex: what operators are for complex tensors, in the same way, by their names without overloads.
     """
 
     views: dict[str, Function | None]
     copying: set[str]
     plain: set[str]
+    complex: dict[str, Function]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.views, self.copying, self.plain = {}, set(), set()
+        self.views, self.copying, self.plain, self.complex = {}, set(), set(), {}
 
     def op(
         self,
@@ -63,6 +65,15 @@ class Torch(Frontend):
             if plain:
                 self.plain.add(name)
         return super().op(*names, since=since, until=until)
+
+    def of_complex(self, *names: str) -> Callable[[Function], Function]:
+        """Registers what operators are for complex tensors: plain, with the parameters of the ordinary mapping."""
+
+        def add(function: Function) -> Function:
+            self.complex.update(dict.fromkeys(names, function))
+            return function
+
+        return add
 
     @cached_property
     def on_numbers(self) -> frozenset[str]:

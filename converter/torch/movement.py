@@ -235,14 +235,15 @@ def _(b, self, shifts, dims=()):
     shifts, dims = ([v] if isinstance(v, (int, Number)) else list(v) for v in (shifts, dims))
     if not dims:
         (shift,) = shifts
-        return reshape_like(b, _rolled(b, flattened(b, self), shift, 0), self)
+        return reshape_like(b, rolled(b, flattened(b, self), shift, 0), self)
     x = self
     for shift, dim in zip(shifts, dims, strict=True):
-        x = _rolled(b, x, shift, axis_in(dim, rank(x, "what is rolled")))
+        x = rolled(b, x, shift, axis_in(dim, rank(x, "what is rolled")))
     return x
 
 
-def _rolled(b: Builder, x: Value, shift: Any, at: int) -> Value:
+def rolled(b: Builder, x: Value, shift: Any, at: int) -> Value:
+    """x with its elements moved on along an axis, the last ones to its start."""
     if x.type.rank == 0:
         return x
     n = (x.type.shape or ())[at]

@@ -23,6 +23,7 @@ from minnow.schema.ops.op import NUMPY_REFUSALS
 Read = Callable[[Builder, Value], Value]
 Write = Callable[[Builder, Value, Value], Value]
 
+COMPLEX_HINT = "take real and imaginary parts (`torch.view_as_real`) and compute with these"
 _MOST_PLACES = 1 << 20
 
 
@@ -50,13 +51,14 @@ class Tensor:
 
     Attributes:
         base: what it is a view of.
+        is_complex: its value has a last axis of its own, of real and imaginary parts.
         quant: of quantized tensors, whose value are the integers: what these stand for.
         first: what it was when it was made, or made an attribute.
         ordered: its elements certainly stand in memory in row-major order, without gaps.
     """
 
     __slots__ = ("_changes", "_lost", "_maybe", "_read", "_seen", "_value", "_version", "_write", "base", "first",
-                 "ordered", "quant", "serial")  # fmt: skip
+                 "is_complex", "ordered", "quant", "serial")  # fmt: skip
     _made = 0
 
     def __init__(
@@ -71,6 +73,7 @@ class Tensor:
         self._maybe: list[Tensor] = []
         self._lost = False
         self.quant: Any = None
+        self.is_complex = False
         self.ordered: bool = base is None or (base.ordered and write is in_order)
         self._seen = self.root._version
         self.first = value
@@ -101,7 +104,17 @@ class Tensor:
         return self._value.type
 
     def value(self, b: Builder) -> Value:
-        """What the tensor is now."""
+        """What the tensor is now.
+
+        Raises:
+            UnsupportedError: it is complex.
+        """
+        if self.is_complex:
+            raise UnsupportedError("complex numbers are not supported here", hint=COMPLEX_HINT)
+        return self.pair(b)
+
+    def pair(self, b: Builder) -> Value:
+        """What the tensor is now; [..., 2] if it is complex."""
         root = self.root
         if root._lost:
             raise UnsupportedError(

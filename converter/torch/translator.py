@@ -15,7 +15,7 @@ import numpy as np
 from minnow.converter.base import Call, Mapping_, Unsupported
 from minnow.converter.torch.frontend import frontend
 from minnow.converter.torch.program import Block, Node, Object, Ref, Stored
-from minnow.converter.torch.tensor import Cell, Journal, Number, Tensor, in_order
+from minnow.converter.torch.tensor import COMPLEX_HINT, Cell, Journal, Number, Tensor, in_order
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
 from minnow.schema.ir.type import merge, same_dim
@@ -102,7 +102,7 @@ class Translator:
         """Computes all pending changes in the graph at hand: an inner graph may read, but not make them."""
         for x in tensors_in(self.scope.values()):
             if not x.lost:
-                x.value(self.builder)
+                x.pair(self.builder)
 
     # ---- what names are
 
@@ -269,6 +269,12 @@ class Translator:
         self, call: Call, name: str, mapping: Mapping_, args: list[Any], kwargs: dict[str, Any], in_place: bool
     ) -> Any:
         arguments = self._bound(call, mapping, args, kwargs)
+        if not name.endswith("Construct") and any(x.is_complex for x in arguments.values() if isinstance(x, Tensor)):
+            known = frontend.complex
+            function = None if in_place else known.get(name) or known.get(name.partition(".")[0])
+            if function is None:
+                raise UnsupportedError(f"{call.op} of complex numbers is not supported", hint=COMPLEX_HINT)
+            return function(self, **arguments)
         if name in frontend.plain:
             return self._run(call, mapping, self, arguments)
         if any(x.quant is not None for x in tensors_in(arguments.values())):
