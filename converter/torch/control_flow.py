@@ -101,6 +101,10 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
     pairs += [
         (first.changed.get(x) or x.value(t.builder), second.changed.get(x) or x.value(t.builder)) for x in changed
     ]
+    for a, b in pairs:
+        if a is not None and b is not None and a.type.dtype is not b.type.dtype:
+            t.notices.append(f"a branch gives {a.type.dtype}, the other {b.type.dtype}, which the model makes one type"
+                             f" ({t.builder.origin})")  # fmt: skip
     captured = []
     for br, out in zip(branches, outputs(pairs, [br.builder for br in branches]), strict=True):
         br.graph.outputs = out

@@ -121,6 +121,11 @@ def carried(before: Tree, after: Tree, b: Builder, where: str) -> Tree:
         raise UnsupportedError(f"{where} carries {_named(before)}, and then {_named(after)}",
                                why="what rounds hand on must be of one kind",
                                hint="write the loop with a number of rounds that is known")  # fmt: skip
+    if before.value is not None and after.value is not None:
+        dtype = promote(before.value.type.dtype, after.value.type.dtype)
+        if dtype is not before.value.type.dtype:  # it begins as what it becomes
+            value = b.Cast(before.value, to=dtype)
+            return Tree(before.kind, before.kind(value), value)
     parts = [carried(x, y, b, where) for x, y in zip(before.parts, after.parts, strict=True)]
     return Tree(before.kind, before.thing, before.value, parts, before.keys)
 

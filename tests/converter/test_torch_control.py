@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.converter.torch_scripted import same
+from minnow.schema.errors import UnsupportedError
+from tests.converter.torch_scripted import converted, same
 
 torch.manual_seed(5)
 X = torch.randn(3, 5)
@@ -324,7 +325,110 @@ def bool_carried(x: Tensor) -> Tensor:
     return x
 
 
-ONE = [branch, nested, early, other_dtype, numbers, while_loop, while_count, break_, continue_, return_in_loop, rank,
+def append_in_both(x: Tensor) -> Tensor:
+    out: list[Tensor] = []
+    if x.sum() > 0:
+        out.append(x)
+    else:
+        out.append(x * 2)
+    return torch.stack(out)
+
+
+def set_in_loop(x: Tensor) -> Tensor:
+    h = [x, x * 2]
+    while h[0].sum() > 1:
+        h[0] = h[0] * 0.5
+        h[1] = h[1] + 1
+    return h[0] + h[1]
+
+
+def set_key_in_branch(x: Tensor) -> Tensor:
+    h = {"a": x, "b": x + 1}
+    if x.sum() > 0:
+        h["a"] = h["b"] * 2
+    return h["a"] + h["b"]
+
+
+def changed_after_branch(x: Tensor) -> Tensor:
+    y = x.clone()
+    z = y
+    if x.sum() > 0:
+        z = y * 2
+    z += 1
+    return z
+
+
+def view_after_branch(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    v = y[0]
+    if x.sum() > 0:
+        y += 1
+    v *= 2
+    return y, v
+
+
+def branch_in_loop(x: Tensor) -> tuple[Tensor, int]:
+    y = x.clone()
+    n = 0
+    while y.abs().sum() > 1:
+        if y.sum() > 3:
+            y[0] *= 0.5
+            y[1] -= y[0]
+        else:
+            y *= 0.3
+        n += 1
+        if n > 20:
+            break
+    return y, n
+
+
+def swapped(x: Tensor) -> tuple[Tensor, Tensor]:
+    a = x
+    b = x * 2
+    while a.sum() > 1:
+        a, b = b * 0.25, a
+    return a, b
+
+
+def maybe_longer(x: Tensor) -> Tensor:
+    y = torch.zeros(0, 5)
+    for i in range(3):
+        if x[i].sum() > 0:
+            y = torch.cat([y, x[i : i + 1]], 0)
+    return y
+
+
+def best_of(x: Tensor) -> Tensor:
+    best: Tensor | None = None
+    for i in range(3):
+        s = x[i]
+        if best is None:  # noqa: SIM114
+            best = s
+        elif s.sum() > best.sum():
+            best = s
+    assert best is not None
+    return best
+
+
+def type_of_rounds(x: Tensor) -> Tensor:
+    y = torch.tensor(0)
+    while y < 2:
+        y = y + x.abs().sum() + 0.25
+    return y
+
+
+def changed_by_mask(x: Tensor) -> Tensor:
+    y = x.clone()
+    if x.sum() > 0:
+        y[y > 0.5] = 9.0
+    else:
+        y[torch.tensor([0, 2])] = -1.0
+    return y
+
+
+ONE = [append_in_both, set_in_loop, set_key_in_branch, changed_after_branch, view_after_branch, branch_in_loop, swapped,
+       maybe_longer, best_of, type_of_rounds, changed_by_mask,
+       branch, nested, early, other_dtype, numbers, while_loop, while_count, break_, continue_, return_in_loop, rank,
        break_in_while_true, over_tensor, append, in_place, in_place_view, grows_known, raising, raising_else, asserting,
        dicts, tuples, optional, and_or, ternary, item_arithmetic, argmax_loop, list_of_branches, only_in_place,
        bool_carried, other_shape]  # fmt: skip
@@ -349,3 +453,59 @@ def test_places_by_number(function):
 @pytest.mark.parametrize("function", [branch, rank, over_tensor, early, in_place], ids=lambda f: f.__name__)
 def test_open_extents(function):
     same(function, *SIGNS, (torch.randn(4, 5),), open_axes=[0])
+
+
+def append_in_one(x: Tensor) -> Tensor:
+    out: list[Tensor] = [x]
+    if x.sum() > 0:
+        out.append(x)
+    return torch.stack(out).sum(0)
+
+
+def changed_alias(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    z = y
+    if x.sum() > 0:
+        z = y * 2
+    z += 1
+    return z, y
+
+
+def changed_and_replaced(x: Tensor) -> Tensor:
+    y = x.clone()
+    while y.sum() > 1:
+        y -= 1
+        y = y * 0.5
+    return y
+
+
+def chosen_text(x: Tensor) -> Tensor:
+    m = "a" if x.sum() > 0 else "b"
+    if m == "a":
+        return x * 2
+    return x * 3
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [(append_in_one, "a list of 2, and a list of 1"), (changed_alias, "may share its memory"),
+     (changed_and_replaced, "in place"), (chosen_text, "'a', and 'b'")],
+    ids=lambda c: getattr(c, "__name__", ""),
+)  # fmt: skip
+def test_refusals(function, said):
+    with pytest.raises(UnsupportedError, match=said):
+        converted(function, (X,))
+
+
+def two_types(x: Tensor) -> Tensor:
+    y = torch.tensor(0)
+    if x.sum() > 0:
+        y = x.sum()
+    return y
+
+
+def test_notices():
+    model, _ = converted(two_types, (X,))
+    assert any("one type" in n for n in model.notices)
+    model, _ = converted(raising, (X,))
+    assert any("too small" in n for n in model.notices)
