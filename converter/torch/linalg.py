@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim
+from minnow.converter.torch.decomposition import lu
 from minnow.converter.torch.dtype import as_value, float_type
 from minnow.converter.torch.extent import known, size_of, vector_of
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.matmul import product
+from minnow.converter.torch.matrix import square, turned
 from minnow.converter.torch.part import diagonal
-from minnow.converter.torch.view import at_least, moved, reshape, swapped
+from minnow.converter.torch.view import at_least, moved, reshape
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -83,18 +85,15 @@ def _(b, A):
     return b.Inverse(A)
 
 
-def _info(b: Builder, made: Value) -> Value:
-    """0 where it went well."""
-    bad = b.Cast(b.IsNaN(made), to=DType.I32)
-    n = rank(made, "a matrix")
-    result: Value = b.Max(b.ReduceMax(bad, axes=(n - 2, n - 1), keepdims=False), 0)
-    return result
+def _info(b: Builder, a: Value) -> Value:
+    """The first pivot that is 0, from 1; 0 where there is none."""
+    given = square(b, a)
+    return given.info(b, lu(b, given)[2])
 
 
 @torch.op("aten::linalg_inv_ex")
 def _(b, A, check_errors=False):
-    made = b.Inverse(A)
-    return made, _info(b, made)
+    return b.Inverse(A), _info(b, A)
 
 
 def solved(b: Builder, a: Value, y: Value, left: bool = True) -> Value:
@@ -133,19 +132,13 @@ def _(b, self, ind=2):
 @torch.op("aten::linalg_solve_ex")
 def _(b, A, B, left=True, check_errors=False):
     x = solved(b, A, B, left)
-    return x, _info(b, b.Inverse(A))
+    return x, _info(b, A)
 
 
 def _triangle(b: Builder, x: Value, upper: bool, unit: bool) -> Value:
     if unit:
         x = b.Where(np.eye(static_dim(x.type, -1, "a matrix"), dtype=bool), 1.0, x)
     made: Value = b.Trilu(x, upper=upper)
-    return made
-
-
-def _turned(b: Builder, x: Value) -> Value:
-    n = rank(x, "a matrix")
-    made: Value = b.Transpose(x, perm=tuple(swapped(n, -2, -1)))
     return made
 
 
@@ -157,7 +150,7 @@ def _(b, self, B, upper, left=True, unitriangular=False):
 @torch.op("aten::triangular_solve")
 def _(b, self, A, upper=True, transpose=False, unitriangular=False):
     a = _triangle(b, A, upper, unitriangular)
-    return solved(b, _turned(b, a) if transpose else a, self), A
+    return solved(b, turned(b, a) if transpose else a, self), A
 
 
 def _square(b: Builder, x: Value, upper: bool) -> Value:

@@ -195,7 +195,8 @@ def _least(b: Builder, given: Batch, s: Value, atol: Any, rtol: Any, dtype: DTyp
                                              axes=(len(given.sizes), len(given.sizes) + 1)), 1, 1)  # fmt: skip
         return as_value(b, x, DType.F64)
 
-    usual = max(given.m, given.n) * float(np.finfo(dtype.numpy).eps)
+    kind: Any = dtype.numpy
+    usual = max(given.m, given.n) * float(np.finfo(kind).eps)
     absolute = None if atol is None else tolerance(atol)
     if rtol is not None:
         relative = tolerance(rtol)
@@ -298,6 +299,8 @@ def _matrix_norm(
         made = b.Squeeze(made, axes=(row, column))
     else:
         raise ModelError(f"{order} is no order of a matrix norm")
+    if 0 in (x.type.shape or ()) and order != "nuc" and order > 0:
+        made = b.Max(made, 0.0)
     return b.Unsqueeze(made, axes=tuple(sorted((row, column)))) if keepdim else made
 
 

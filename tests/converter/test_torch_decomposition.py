@@ -8,8 +8,9 @@ pytest.importorskip("torch")
 
 import torch
 from torch import linalg
-from torch_oracle import Call, check, model_of
+from torch_oracle import Call, check, difference, exported, model_of, run
 
+from minnow.converter.torch.reader import translate
 from minnow.schema.errors import UnsupportedError
 
 SQUARE = [(3, 3), (1, 1), (0, 0), (2, 5, 5), (0, 4, 4), (2, 1, 2, 2), (11, 11)]
@@ -69,6 +70,25 @@ def test_lu_of_singular_matrices():
         [[[1.0, 2, 3], [2, 4, 6], [0, 0, 1]], [[0, 0, 0], [0, 1, 2], [0, 2, 5]], [[2, 0, 0], [0, 4, 0], [0, 0, 1]]]
     )
     _checked(lambda x: linalg.lu_factor_ex(x), x)
+
+
+def test_whether_matrices_are_singular():
+    x = torch.tensor(
+        [[[1.0, 2, 3], [2, 4, 6], [0, 0, 1]], [[0, 0, 0], [0, 1, 2], [0, 2, 5]], [[2, 1, 0], [0, 4, 0], [0, 0, 1]]]
+    )
+    _checked(lambda x: (linalg.inv_ex(x)[1], linalg.solve_ex(x, x)[1]), x)
+    _checked(lambda x: linalg.inv_ex(x), x[2])
+
+
+def test_batches_of_any_size():
+    x, batch = _random(4, 5, 3), torch.export.Dim("batch", min=2)
+    program = exported(
+        Call(lambda x: [*linalg.qr(x), *linalg.lu(x), linalg.svdvals(x), linalg.pinv(x)]), [x], [({0: batch},)]
+    )
+    y = _random(7, 5, 3, seed=1)
+    want = [*linalg.qr(y), *linalg.lu(y), linalg.svdvals(y), linalg.pinv(y)]
+    got = run(translate(program, "export"), [y])
+    assert all(difference(g, w.numpy()) < 1e-4 for g, w in zip(got, want, strict=True))
 
 
 @pytest.mark.parametrize("left", [False, True])

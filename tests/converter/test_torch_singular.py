@@ -80,6 +80,7 @@ def test_matrix_norms(order):
 def test_norms():
     x = _random(5, 7)
     check(lambda x: [linalg.norm(x), linalg.norm(x, 2, dim=1), linalg.norm(x, keepdim=True), linalg.norm(x[0], 3)], x)
+    check(lambda x: [linalg.norm(x, 1, keepdim=True), linalg.norm(x.mT, 2)], torch.zeros(5, 0))
     check(lambda x: linalg.cond(x, 1), torch.tensor([[1.0, 2], [2, 4]]))
     check(lambda x: linalg.cond(x), torch.eye(4))
 
