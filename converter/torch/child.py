@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -233,10 +234,33 @@ def names_in(module: Any, graph: Any) -> tuple[set[str], set[str]]:
     return kinds["prim::GetAttr"] | kinds["prim::SetAttr"], methods
 
 
-def load(path: str) -> Any:
-    """The module in a file. Operators of torchvision are known once that is imported, which takes its time."""
+class FilesError(Exception):
+    """A program that writes or opens files."""
+
+
+_FILES = re.compile(rb"\b(?:save|from_file)(?:[\s\\]|#[^\n]*\n)*\(")
+"""Calls of the operators of TorchScript that write and open files."""
+
+
+def check_code(path: str) -> None:
+    """Raises FilesError for a program that writes or opens files: parts of it run when it is loaded."""
     import torch
 
+    reader = torch._C.PyTorchFileReader(path)
+    for name in reader.get_all_records():
+        if name.startswith("code/") and _FILES.search(reader.get_record(name)):
+            raise FilesError("the program writes or opens files")
+
+
+def load(path: str) -> Any:
+    """The module in a file. Operators of torchvision are known once that is imported, which takes its time.
+
+    Raises:
+        FilesError: its code writes or opens files, which may happen while it is loaded.
+    """
+    import torch
+
+    check_code(path)
     try:
         return torch.jit.load(path, map_location="cpu")
     except RuntimeError as e:
@@ -345,6 +369,9 @@ def main() -> int:
         return 3
     try:
         found = dump(sys.argv[1], folder, "find" in sys.argv[3:])
+    except FilesError as e:
+        sys.stderr.write(f"{e}\n")
+        return 4
     except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
         sys.stderr.write(f"{type(e).__name__}: {e}\n")
         return 1

@@ -72,6 +72,9 @@ def _load(path: Path, folder: Path, find: bool) -> dict[str, Any]:
     if done.returncode == 3:
         raise UsageError("TorchScript files are read by PyTorch, which is not installed", where=str(path), why=said,
                          hint="pip install 'minnow[torch]', or save the model with `torch.export.save`")  # fmt: skip
+    if done.returncode == 4:
+        raise UnsupportedError(said, where=str(path), why="it is not run, and not even loaded",
+                               hint="leave `torch.save` and `torch.from_file` out of it")  # fmt: skip
     if done.returncode:
         lines = [line for line in said.splitlines() if line.strip()]
         raise FormatError("PyTorch cannot load the file", where=str(path),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.torch.child import limit
+from minnow.converter.torch.child import limit, load
 from minnow.converter.torch.vetting import check_names, check_texts
 
 
@@ -34,7 +34,7 @@ class Script:
         if "qnnpack" in engines and not other:
             torch.backends.quantized.engine = "qnnpack"
         try:
-            self.module = torch.jit.load(path, map_location="cpu").eval()
+            self.module = load(path).eval()
         finally:
             torch.backends.quantized.engine = usual
 

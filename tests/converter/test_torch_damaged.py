@@ -343,3 +343,24 @@ def test_damaged_torchscript_ends_with_an_error(damage: str, tmp_path: Path) -> 
         minnow.convert(source, framework="torch", inputs={"input": (1, 3)}, verify=False)
     assert caught.value.exit_code == 6
     assert [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+
+
+class Writes(torch.nn.Module):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch.save(x, self.path)
+        return torch.relu(x)
+
+
+def test_torchscript_that_writes_files_is_not_run(tmp_path: Path) -> None:
+    mark, source = tmp_path / "mark", tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(Writes(str(mark))), source)
+    with pytest.raises(UnsupportedError, match="writes or opens files"):
+        minnow.convert(source)
+    worker = [sys.executable, "-m", "minnow.runtime.verify.torch_worker", str(source), "torchscript"]
+    done = subprocess.run(worker, capture_output=True, text=True, input="", timeout=300, check=False)
+    assert "writes or opens files" in done.stdout
+    assert not mark.exists()
