@@ -101,7 +101,7 @@ def _(b, s, dtype=None, layout=None, device=None, pin_memory=None):
     return as_value(b, s, dtype_of(dtype, DType.F32))
 
 
-@torch.op("aten::tensor", "aten::as_tensor.list")
+@torch.op("aten::tensor", *(f"aten::as_tensor.{k}" for k in ("list", "float", "int", "bool")))
 def _(b, data, dtype=None, device=None, requires_grad=False):
     leaves = [v for v in _leaves(data) if v is not None]
     kind = dtype_of(dtype, result_type(*leaves) if leaves else DType.F32)

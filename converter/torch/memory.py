@@ -192,7 +192,9 @@ class Installed:
         """A number that is a state."""
         initial = self._initial(place)
         if dtype is None or _DTYPES.get(type(initial)) is not dtype:
-            raise UnsupportedError(f"what '{a.name}' is after each run cannot be told")
+            raise UnsupportedError(f"what '{a.name}' is after each run cannot be told",
+                                   why="what a model remembers must keep its kind, its length, and its extents",
+                                   hint="write into a buffer of the largest extent")  # fmt: skip
         return replace(a, start=np.asarray(initial, dtype.numpy), constant=None, number=True, replaced=False)
 
     def _initial(self, place: str) -> Any:

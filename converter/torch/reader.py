@@ -77,7 +77,9 @@ def translate(
         model = _run(program, where, memory, types, numbers)
         if model is not None:
             return model
-    raise UnsupportedError("what the program remembers from run to run does not settle", where=where)
+    raise UnsupportedError("what the program remembers from run to run does not settle", where=where,
+                           why="a state that grows with every run, such as a cache, has no type",
+                           hint="write into a buffer of the largest extent")  # fmt: skip
 
 
 def _run(

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 import minnow
 from minnow.converter.torch.reader import translate
 from minnow.optimizer import optimize
+from minnow.schema.errors import UnsupportedError
 from minnow.schema.mnn import encode
 from tests.converter.torch_oracle import difference, exported, flat, numpy_of
-from tests.converter.torch_scripted import ends, same
+from tests.converter.torch_scripted import converted, ends, same
 
 torch.manual_seed(6)
 RUNS = [(torch.randn(2, 3),), (torch.randn(2, 3).abs(),), (-torch.randn(2, 3).abs(),), (torch.randn(2, 3),)]
@@ -207,6 +208,71 @@ class Delayed(nn.Module):
         return y, self.c
 
 
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(3, 4), nn.Linear(3, 4), nn.Linear(3, 4)
+        self.register_buffer("keys", torch.zeros(2, 8, 4))
+        self.register_buffer("values", torch.zeros(2, 8, 4))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x):
+        self.keys.index_copy_(1, self.at, self.k(x).unsqueeze(1))
+        self.values.index_copy_(1, self.at, self.v(x).unsqueeze(1))
+        scores = self.q(x).unsqueeze(1) @ self.keys.transpose(1, 2)
+        scores = scores.masked_fill(torch.arange(8) > self.at, float("-inf")).softmax(-1)
+        self.at.add_(1)
+        return (scores @ self.values).squeeze(1)
+
+
+class Ring(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ring", torch.zeros(3, 3))
+        self.i = 0
+
+    def forward(self, x):
+        self.ring[self.i] = x[0]
+        self.i += 1
+        if self.i >= 3:
+            self.i = 0
+        return self.ring.sum(0)
+
+
+class Saved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.zeros(2, 3))
+
+    def forward(self, x):
+        y = self.state + x
+        self.state = y
+        y += 1
+        return y * 2
+
+
+class GrowingList(nn.Module):
+    past: list[Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.past = []
+
+    def forward(self, x):
+        self.past.append(x)
+        return torch.stack(self.past).sum(0)
+
+
+class GrowingTensor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("past", torch.zeros(0, 3))
+
+    def forward(self, x):
+        self.past = torch.cat([self.past, x], 0)
+        return self.past.sum(0)
+
+
 class Recurrent(nn.Module):
     hidden: tuple[Tensor, Tensor]
 
@@ -309,6 +375,7 @@ class Flag(nn.Module):
 
 
 MODULES = [
+    Attention, Ring, Saved,
     Delayed, Recurrent, LazyPair, ListedInBranch, Dicted, Total, Replaced, Counter, CountInBranch, InBranch,
     SetInBranch, Cache, CacheSlice, Shifted, NeverRead, ReadBefore, ThroughView, Lazy, Listed, Listed2, Shared,
     InLoop, Norm, Flag,
@@ -344,3 +411,9 @@ def test_traced(module):
         for (_, b), (_, f) in zip(traced.named_buffers(), fresh.named_buffers(), strict=True):
             b.copy_(f)
     same(traced, *RUNS)
+
+
+@pytest.mark.parametrize("module", [GrowingList, GrowingTensor], ids=lambda m: m.__name__)
+def test_what_grows_is_refused(module):
+    with pytest.raises(UnsupportedError, match="largest extent"):
+        converted(module().eval(), RUNS[0])

@@ -208,6 +208,17 @@ def more_numbers(x: Tensor) -> Tensor:
     return x * f + ns.count(5) + ns.index(5) + len(hex(n)) + ord("a") + len(chr(65)) + math.gcd(12, 18)
 
 
+def bits(x: Tensor) -> Tensor:
+    n = (x * 9).abs().long()
+    a = n.clone()
+    a &= 6
+    b = n.clone()
+    b |= a
+    b ^= 5
+    c = (x > 0) & (n > 2) | ~(x < 1)
+    return torch.as_tensor([1]) + torch.as_tensor(2.5) + a * b + (n & 3) + c.long()
+
+
 def sizes(x: Tensor) -> Tensor:
     b, c, h, w = x.shape
     s = list(x.shape)
@@ -253,7 +264,7 @@ def with_no_grad(x: Tensor) -> Tensor:
 FUNCTIONS = [
     list_methods, dict_methods, dict_delete, text, iteration, list_slices, refined, numbers, named_tuple, user_class,
     dtypes, tensors_from_lists, type_names, assertion, with_no_grad,
-    enums, more_numbers,
+    bits, enums, more_numbers,
 ]  # fmt: skip
 
 
