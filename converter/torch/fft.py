@@ -74,6 +74,13 @@ def _joined(b: Builder, real: Value, imaginary: Value) -> Value:
     return made
 
 
+def _sharing(x: Tensor, made: Tensor) -> Tensor:
+    """A result that shares the memory of x: neither is known once the other has changed."""
+    for other in (x, *x.root._maybe):
+        other.apart(made)
+    return made
+
+
 def _conjugate(b: Builder, x: Value) -> Value:
     made: Value = b.Mul(x, b.const(np.array([1, -1], x.type.dtype.numpy)))
     return made
@@ -320,7 +327,7 @@ def _(b, n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None):
 
 @torch.of_complex("aten::view_as_real")
 def _(t, self):
-    return Tensor(self.pair(t.builder))
+    return _sharing(self, Tensor(self.pair(t.builder)))
 
 
 @torch.op("aten::view_as_real", plain=True)
@@ -330,7 +337,7 @@ def _(t, self):
 
 @torch.op("aten::view_as_complex", plain=True)
 def _(t, self):
-    return complex_of(t.value(self))
+    return _sharing(self, complex_of(t.value(self)))
 
 
 @torch.op("aten::complex", plain=True)
@@ -347,7 +354,7 @@ def _(t, abs, angle):
 
 @torch.of_complex("aten::real")
 def _(t, self):
-    return Tensor(_part(t.builder, self.pair(t.builder), 0))
+    return _sharing(self, Tensor(_part(t.builder, self.pair(t.builder), 0)))
 
 
 @torch.op("aten::imag", plain=True)
@@ -357,7 +364,7 @@ def _(t, self):
 
 @torch.of_complex("aten::imag")
 def _(t, self):
-    return Tensor(_part(t.builder, self.pair(t.builder), 1))
+    return _sharing(self, Tensor(_part(t.builder, self.pair(t.builder), 1)))
 
 
 @torch.of_complex("aten::abs", "aten::absolute")
@@ -373,7 +380,7 @@ def _(t, self):
 
 @torch.of_complex("aten::conj", "aten::_conj", "aten::conj_physical")
 def _(t, self):
-    return complex_of(_conjugate(t.builder, self.pair(t.builder)))
+    return _sharing(self, complex_of(_conjugate(t.builder, self.pair(t.builder))))
 
 
 @torch.of_complex("aten::resolve_conj", "aten::resolve_neg", "aten::alias", "aten::detach")

@@ -140,3 +140,14 @@ def test_other_operators_refuse_complex_numbers(road):
     for function in (lambda x: (fft.fft(x) + 1).abs(), lambda x: torch.cat([fft.fft(x)] * 2).abs(), fft.fft):
         with pytest.raises(UnsupportedError, match="complex numbers"):
             model_of(Call(function), [_random(4, 5)], road)
+
+
+def test_changes_in_place_of_parts_are_not_missed():
+    def change(x):
+        spectrum = fft.fft(x)
+        torch.view_as_real(spectrum).mul_(2)
+        return spectrum.abs()
+
+    with pytest.raises(UnsupportedError, match="change in place"):
+        model_of(Call(change), [_random(4, 5)], "trace")
+    check(lambda x: torch.view_as_real(fft.fft(x)).mul_(2), _random(4, 5))
