@@ -101,10 +101,10 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
     pairs += [
         (first.changed.get(x) or x.value(t.builder), second.changed.get(x) or x.value(t.builder)) for x in changed
     ]
-    for a, b in pairs:
-        if a is not None and b is not None and a.type.dtype is not b.type.dtype:
-            t.notices.append(f"a branch gives {a.type.dtype}, the other {b.type.dtype}, which the model makes one type"
-                             f" ({t.builder.origin})")  # fmt: skip
+    for mine, theirs in pairs:
+        if mine is not None and theirs is not None and mine.type.dtype is not theirs.type.dtype:
+            types = f"{mine.type.dtype}, the other {theirs.type.dtype}"
+            t.notices.append(f"a branch gives {types}, which the model makes one type ({t.builder.origin})")
     captured = []
     for br, out in zip(branches, outputs(pairs, [br.builder for br in branches]), strict=True):
         br.graph.outputs = out

@@ -137,7 +137,8 @@ class _Objects:
             return x
         if id(x) in self._copies:
             return self._copies[id(x)]
-        inside = x.attrs if isinstance(x, Object) else x if isinstance(x, dict) else dict(enumerate(x))
+        made: Any
+        inside: dict[Any, Any] = x.attrs if isinstance(x, Object) else x if isinstance(x, dict) else dict(enumerate(x))
         made = Object(x.kind, {}, path, x.methods) if isinstance(x, Object) else {} if isinstance(x, dict) else []
         self._copies[id(x)] = made
         for key, value in inside.items():

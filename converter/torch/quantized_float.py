@@ -112,6 +112,7 @@ def _(t, self, output_scale, output_zero_point, p=0.5, training=False):
 @torch.op("quantized::max_pool2d", "quantized::max_pool1d", plain=True)
 def _(t, qx, kernel_size, stride, padding, dilation, ceil_mode, *, node):
     pool = torch.resolve(f"aten::{node.op.partition('::')[2]}")
+    assert pool is not None
     plain = t.folded(lambda: pool[1].function(t.builder, qx.value(t.builder), kernel_size, stride, padding, dilation,
                                               ceil_mode))  # fmt: skip
     made = Tensor(plain)
