@@ -281,7 +281,7 @@ class Translator:
             from minnow.converter.torch.quantized import on_quanta
 
             def run(plain: dict[str, Any]) -> Any:
-                return self._ontensors_in(call, name, mapping, plain, False)
+                return self._on_tensors(call, name, mapping, plain, False)
 
             result = on_quanta(self, name.partition(".")[0], arguments, run)
             to = next(iter(arguments.values()), None)
@@ -289,9 +289,9 @@ class Translator:
                 to.assign(result.value(self.builder))
                 return to
             return result
-        return self._ontensors_in(call, name, mapping, arguments, in_place)
+        return self._on_tensors(call, name, mapping, arguments, in_place)
 
-    def _ontensors_in(self, call: Call, name: str, mapping: Mapping_, arguments: dict[str, Any], in_place: bool) -> Any:
+    def _on_tensors(self, call: Call, name: str, mapping: Mapping_, arguments: dict[str, Any], in_place: bool) -> Any:
         values = {k: self.value(v) if not isinstance(v, list) else self.value(list(v)) for k, v in arguments.items()}
         first = next(iter(arguments.values()), None)
         result = _wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
