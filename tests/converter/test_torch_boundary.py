@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch_scripted import converted, same
 
 import minnow
 from minnow.converter.torch.child import dump
 from minnow.converter.torch.reader import translate
 from minnow.converter.torch.script import program_of
 from minnow.schema.errors import MinnowError, UnsupportedError, UsageError
-from tests.converter.torch_scripted import converted, same
 
 torch.manual_seed(8)
 X, Y = torch.randn(3, 5), torch.randn(3, 5)

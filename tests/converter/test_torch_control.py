@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch_scripted import converted, same
 
 from minnow.schema.errors import UnsupportedError
-from tests.converter.torch_scripted import converted, same
 
 torch.manual_seed(5)
 X = torch.randn(3, 5)

@@ -9,8 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch_oracle import check, model_of  # noqa: E402
+
 from minnow.schema.errors import UnsupportedError  # noqa: E402
-from tests.converter.torch_oracle import check, model_of  # noqa: E402
 
 inf, nan = float("inf"), float("nan")
 SPECIAL = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-3, 3.7, -3.2, 1e10, inf, -inf, nan]

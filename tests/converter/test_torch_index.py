@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.converter.torch_oracle import check  # noqa: E402
+from torch_oracle import check  # noqa: E402
 
 Function = Callable[..., Any]
 NAN, INF = float("nan"), float("inf")

@@ -12,8 +12,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import rnn  # noqa: E402
-
-from tests.converter.torch_oracle import check  # noqa: E402
+from torch_oracle import check  # noqa: E402
 
 Function = Callable[..., Any]
 

@@ -9,8 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch_oracle import Call, check, model_of  # noqa: E402
+
 from minnow.schema.errors import UnsupportedError  # noqa: E402
-from tests.converter.torch_oracle import Call, check, model_of  # noqa: E402
 
 Function = Callable[..., Any]
 

@@ -5,14 +5,14 @@ import copy
 import pytest
 import torch
 from torch import Tensor, nn
+from torch_oracle import difference, exported, flat, numpy_of
+from torch_scripted import converted, ends, same
 
 import minnow
 from minnow.converter.torch.reader import translate
 from minnow.optimizer import optimize
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.mnn import encode
-from tests.converter.torch_oracle import difference, exported, flat, numpy_of
-from tests.converter.torch_scripted import converted, ends, same
 
 torch.manual_seed(6)
 RUNS = [(torch.randn(2, 3),), (torch.randn(2, 3).abs(),), (-torch.randn(2, 3).abs(),), (torch.randn(2, 3),)]

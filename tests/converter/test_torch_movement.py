@@ -9,9 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch_oracle import Call, check, exported  # noqa: E402
+
 from minnow.converter.torch.reader import translate  # noqa: E402
 from minnow.schema.ops.interpreter import evaluate  # noqa: E402
-from tests.converter.torch_oracle import Call, check, exported  # noqa: E402
 
 Function = Callable[..., Any]
 

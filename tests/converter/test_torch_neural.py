@@ -10,8 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
-
-from tests.converter import torch_oracle  # noqa: E402
+import torch_oracle  # noqa: E402
 
 Function = Callable[..., Any]
 

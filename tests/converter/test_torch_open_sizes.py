@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch_oracle import difference, exported, flat, run  # noqa: E402
 
 from minnow.converter.torch.reader import translate  # noqa: E402
 from minnow.schema.errors import UnsupportedError  # noqa: E402
-from tests.converter.torch_oracle import difference, exported, flat, run  # noqa: E402
 
 DIM = torch.export.Dim
 

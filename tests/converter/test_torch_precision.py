@@ -7,9 +7,8 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 import torch.nn.functional as F
 from torch import nn
-
-from tests.converter.torch_oracle import check
-from tests.converter.torch_scripted import same
+from torch_oracle import check
+from torch_scripted import same
 
 torch.manual_seed(11)
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 import torch.ao.nn.quantized as nnq
 from torch import nn
-
-from tests.converter.torch_scripted import same
+from torch_scripted import same
 
 torch.manual_seed(10)
 torch.backends.quantized.engine = "qnnpack"

@@ -9,8 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch_oracle import check, difference, exported, flat, model_of, run  # noqa: E402
+
 from minnow.converter.torch.reader import translate  # noqa: E402
-from tests.converter.torch_oracle import check, difference, exported, flat, model_of, run  # noqa: E402
 
 inf, nan = float("inf"), float("nan")
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch_scripted import converted, same
 
 import minnow
 from minnow.schema.errors import MinnowError, UnsupportedError
-from tests.converter.torch_scripted import converted, same
 
 torch.manual_seed(9)
 X, Y = torch.randn(3, 5), torch.randn(3, 5)

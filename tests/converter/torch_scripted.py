@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch_oracle import difference, flat, numpy_of
 
 import minnow
 from minnow.converter.torch.child import dump
@@ -20,7 +21,6 @@ from minnow.converter.torch.script import program_of
 from minnow.optimizer import optimize
 from minnow.schema.ir import DType, Model, TensorType
 from minnow.schema.mnn import encode
-from tests.converter.torch_oracle import difference, flat, numpy_of
 
 Array = np.ndarray[Any, Any]
 
