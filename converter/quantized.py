@@ -27,7 +27,13 @@ def requantized(
         relu: what is below `zero` becomes `zero`.
     """
     product = b.Mul(b.Cast(total, to=DType.F32), scale)
-    if relu:
+    # Where `zero` is the least number of its type, saturation does it.
+    least = (
+        zero is not None
+        and zero.data is not None
+        and np.all(zero.data.numpy() == np.iinfo(str(zero.type.dtype.numpy)).min)
+    )
+    if relu and not least:
         product = b.Relu(product)
     one: Any = np.float32(1)
     if zero is not None and zero.type.shape not in ((), (1,)):
