@@ -13,6 +13,8 @@ from torch_oracle import Call, check, difference, exported, model_of, run
 from minnow.converter.torch.reader import translate
 from minnow.schema.errors import UnsupportedError
 
+pytestmark = pytest.mark.slow
+
 SQUARE = [(3, 3), (1, 1), (0, 0), (2, 5, 5), (0, 4, 4), (2, 1, 2, 2), (11, 11)]
 ANY = [*SQUARE, (5, 3), (3, 5), (2, 0, 4, 3), (0, 3), (3, 0), (1, 4), (4, 1), (2, 3, 11, 13)]
 

@@ -20,6 +20,8 @@ from minnow.errors import UsageError  # noqa: E402
 from minnow.optimizer import optimize  # noqa: E402
 from minnow.schema.mnn import encode  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 B, S = Dim("b", min=1, max=64), Dim("s", min=2, max=512)
 
 

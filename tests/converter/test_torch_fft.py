@@ -14,6 +14,8 @@ from torch_oracle import Call, check, model_of
 
 from minnow.schema.errors import UnsupportedError
 
+pytestmark = pytest.mark.slow
+
 WINDOW = torch.hann_window(16)
 
 

@@ -15,6 +15,8 @@ from torch_oracle import difference, exported, flat, run  # noqa: E402
 from minnow.converter.torch.reader import translate  # noqa: E402
 from minnow.schema.errors import UnsupportedError  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 DIM = torch.export.Dim
 
 

@@ -14,6 +14,8 @@ from torch_oracle import Call, check, model_of
 
 from minnow.schema.errors import UnsupportedError
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [(3, 3), (1, 1), (0, 0), (5, 3), (3, 5), (2, 7, 7), (2, 0, 4, 3), (0, 3), (3, 0), (1, 4), (2, 1), (2, 2)]
 SQUARE = [(3, 3), (1, 1), (0, 0), (2, 7, 7), (2, 2)]
 ORDERS = [2, -2, "fro", "nuc", 1, -1, math.inf, -math.inf]
