@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import minnow
+
 SHARED = Path(__file__).parents[3] / "shared" / "models"
 
 needs_models = pytest.mark.skipif(not SHARED.is_dir(), reason="the folder ../shared/models is not there")
+
+
+Converted = Callable[["RealModel"], Path]
 
 
 @dataclass(frozen=True)
@@ -47,3 +54,23 @@ def models(framework: str, suffix: str) -> list[RealModel]:
             recorded = path.parent / "ref" / f"{path.name}.npz" if suffix else path / "ref" / f"{framework}.npz"
             found.append(RealModel(path, recorded if recorded.exists() else None))
     return found
+
+
+def converter(folder: Path, judge: str = "", inputs: Mapping[str, Any] | None = None) -> Converted:
+    """Gives the path of the verified `.mnn` of a model, which is converted once.
+
+    Args:
+        judge: what the result has to be compared with, by a part of its name.
+        inputs: shapes of the inputs, by the name of the model's file.
+    """
+
+    def convert(model: RealModel) -> Path:
+        target = folder / f"{model.path.name}.mnn"
+        if not target.exists():
+            report = minnow.convert(model.path, output=target, inputs=(inputs or {}).get(model.path.name))
+            assert report.verification is not None
+            assert report.verification.passed
+            assert judge in report.verification.reference
+        return target
+
+    return convert

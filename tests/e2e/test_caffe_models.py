@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import mnn_oracle
 import numpy as np
 import pytest
-from e2e.shared_models import SHARED, RealModel, models, needs_models
+from e2e.shared_models import SHARED, Converted, RealModel, converter, models, needs_models
 from PIL import Image
 
 import minnow
@@ -20,25 +20,13 @@ from minnow.runtime.verify.comparison import compare
 pytestmark = needs_models
 
 MODELS = models("caffe", ".caffemodel")
-Converted = Callable[[RealModel], Path]
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     """Path of the verified `.mnn` of a net, converted once."""
-    folder = tmp_path_factory.mktemp("converted")
-
-    def convert(model: RealModel) -> Path:
-        target = folder / f"{model.path.name}.mnn"
-        if not target.exists():
-            report = minnow.convert(model.path, output=target)
-            assert report.framework == "caffe"
-            assert report.verification is not None
-            assert report.verification.passed
-        return target
-
-    return convert
+    return converter(tmp_path_factory.mktemp("converted"))
 
 
 def check(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from e2e.shared_models import SHARED, RealModel, models, needs_models
+from e2e.shared_models import SHARED, Converted, RealModel, converter, models, needs_models
 from PIL import Image
 
 import minnow
@@ -20,24 +20,13 @@ pytestmark = needs_models
 MODELS = [*models("tflite", ".tflite"), *models("tensorflow", ".pb"), *models("saved_model", "")]
 SHAPES = {"gru_frozen.pb": {"X": (1, 784), "keep_prob": ()}}
 """Of inputs whose rank the file does not tell, nor the nodes that read them."""
-Converted = Callable[[RealModel], Path]
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     """Path of the verified `.mnn` of a model, converted once."""
-    folder = tmp_path_factory.mktemp("converted")
-
-    def convert(model: RealModel) -> Path:
-        target = folder / f"{model.path.name}.mnn"
-        if not target.exists():
-            report = minnow.convert(model.path, output=target, inputs=SHAPES.get(model.path.name))
-            assert report.verification is not None
-            assert report.verification.passed
-        return target
-
-    return convert
+    return converter(tmp_path_factory.mktemp("converted"), inputs=SHAPES)
 
 
 def named(name: str) -> RealModel:

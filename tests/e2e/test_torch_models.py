@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from e2e.shared_models import SHARED, RealModel, models, needs_models
+from e2e.shared_models import SHARED, Converted, RealModel, converter, models, needs_models
 from PIL import Image
 
 import minnow
@@ -23,24 +22,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "silero_vad.jit": {"x": (1, 512), "sr": (16000,)},
 }
 """Of inputs whose shape no run finds, or not the recorded one."""
-Converted = Callable[[RealModel], Path]
 
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     """Path of the verified `.mnn` of a model, converted once."""
-    folder = tmp_path_factory.mktemp("converted")
-
-    def convert(model: RealModel) -> Path:
-        target = folder / f"{model.path.name}.mnn"
-        if not target.exists():
-            report = minnow.convert(model.path, output=target, inputs=SHAPES.get(model.path.name))
-            assert report.verification is not None
-            assert report.verification.passed
-            assert "PyTorch" in report.verification.reference
-        return target
-
-    return convert
+    return converter(tmp_path_factory.mktemp("converted"), "PyTorch", SHAPES)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
