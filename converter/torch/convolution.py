@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim, turned
-from minnow.converter.torch.dtype import as_value, result_type
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.window import batched, in_float, per_axis
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -165,11 +164,3 @@ def _norm_except(b: Builder, v: Value, dim: int) -> Any:
         return b.ReduceL2(v, keepdims=False)
     n = rank(v, "the weight")
     return b.ReduceL2(v, axes=tuple(i for i in range(n) if i != dim % n))
-
-
-@torch.op("aten::chain_matmul")
-def _(b, matrices):
-    product = matrices[0]
-    for m in matrices[1:]:
-        product = b.MatMul(product, m)
-    return as_value(b, product, result_type(*matrices))

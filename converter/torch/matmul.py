@@ -150,7 +150,7 @@ def _(b, x, y, dim=-1):
     return b.ReduceSum(z, axes=(dim,), keepdims=False)
 
 
-@torch.op("aten::linalg_multi_dot")
+@torch.op("aten::linalg_multi_dot", "aten::chain_matmul")
 def _(b, tensors):
     return reduce(lambda x, y: product(b, x, y), tensors)
 
