@@ -84,6 +84,7 @@ def convert(
     weights: str | os.PathLike[str] = "",
     dequantize: bool = False,
     optimize: int = 2,
+    target: Literal["mnn", "minnow"] = "mnn",
     verify: bool = True,
     passes: Sequence[str] = (),
     int64: Literal["auto", "narrow", "keep"] = "auto",
@@ -112,6 +113,7 @@ def convert(
             what lies beside the source.
         dequantize: compute in float what the source computes with integers; inputs and outputs keep their types.
         optimize: level 0 (none) to 3 (also what may change the last bits).
+        target: who is to run the file: "mnn", MNN's own runtime too; "minnow", only Minnow's engine, with fewer nodes.
         verify: run the written file and compare its outputs with those of the source.
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
         int64: MNN's own runtime has no int64. "auto" makes int32 of what provably fits, and of what only counts
@@ -146,13 +148,13 @@ def convert(
     if example_inputs is not None or dynamic_shapes is not None:
         raise UsageError("example inputs are for modules", hint="shapes for the inputs of a file: inputs={'x': (1, 3)}")
     source = Path(source)
-    target = Path(output) if output is not None else source.with_suffix(".mnn")
+    destination = Path(output) if output is not None else source.with_suffix(".mnn")
     if not 0 <= int(optimize) <= 3:
         raise UsageError(f"optimize is {optimize}", hint="0 to 3")
-    if target.resolve() == source.resolve():
-        raise UsageError("the output is the source itself", where=str(target))
-    if not target.parent.is_dir():
-        raise UsageError("the folder of the output does not exist", where=str(target.parent))
+    if destination.resolve() == source.resolve():
+        raise UsageError("the output is the source itself", where=str(destination))
+    if not destination.parent.is_dir():
+        raise UsageError("the folder of the output does not exist", where=str(destination.parent))
     reading: dict[str, Any] = {"inputs": dict(inputs or {}), "batch": batch, "signature": signature}
     reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
     reading["weights"] = os.fspath(weights)
@@ -167,14 +169,14 @@ def convert(
         model = read(source, framework, **reading)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
     with step("optimize"):
-        summary = run_optimizer(model, optimize, passes=passes, int64=int64, log=log)
-    temporary = _temporary(target)
+        summary = run_optimizer(model, optimize, target=target, passes=passes, int64=int64, log=log)
+    temporary = _temporary(destination)
     try:
         with step("write"):
             written = save(model, temporary, biz_code=biz_code, side_file=side_file)
         report = Report(
             source=str(source),
-            output=str(target),
+            output=str(destination),
             framework=model.source,
             source_bytes=_bytes(source),
             output_bytes=written,
@@ -190,7 +192,7 @@ def convert(
 
             with step("verify"):
                 report.verification = compare(source, temporary, framework=framework, **reading)
-            report.verification.target = str(target)
+            report.verification.target = str(destination)
             if not report.verification.passed:
                 raise VerifyError(
                     "the converted model does not give the numbers of its source",
@@ -201,16 +203,16 @@ def convert(
         if prepack:
             with step("prepack"):
                 written = _prepack(temporary, dict(inputs or {}), report.verification)
-            report.notices.append(f"packed weights, {_size(written)}, are in {packed_path(target).name}")
+            report.notices.append(f"packed weights, {_size(written)}, are in {packed_path(destination).name}")
         # The weights first: a model never stands there without them.
         if side_path(temporary).exists():
-            report.notices.append(f"the weights are in {side_path(target).name}: ship both files together")
-            os.replace(side_path(temporary), side_path(target))
+            report.notices.append(f"the weights are in {side_path(destination).name}: ship both files together")
+            os.replace(side_path(temporary), side_path(destination))
         if prepack:
-            os.replace(packed_path(temporary), packed_path(target))
-        os.replace(temporary, target)
+            os.replace(packed_path(temporary), packed_path(destination))
+        os.replace(temporary, destination)
     except OSError as e:
-        raise UsageError("cannot write the output", where=str(target), why=e.strerror or str(e)) from None
+        raise UsageError("cannot write the output", where=str(destination), why=e.strerror or str(e)) from None
     finally:
         temporary.unlink(missing_ok=True)
         side_path(temporary).unlink(missing_ok=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from minnow.schema.ir import ArrayBlob, DType, Graph, Node, Value
 from minnow.schema.ops import Trait, get
+
+Target = Literal["mnn", "minnow"]
+"""Who is to run the file: any runtime of the format, or Minnow's engine, which runs every op there is."""
 
 # Nothing that decides whether there is a form is as big as this.
 _MAX_ELEMENTS = 4096

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import minnow.optimizer.layout
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
-from minnow.optimizer.format import NATIVE, engine_only, foreign_values
+from minnow.optimizer.format import NATIVE, Target, engine_only, foreign_values
 from minnow.optimizer.passes.narrow import Int64, some_names
 from minnow.optimizer.rewrite import Rule, Trace, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
@@ -57,7 +57,7 @@ LEGALIZE: tuple[tuple[str, str], ...] = (
     ("lower_bools", "after the last folding, which would make constants of them again"),
     ("assign_layout", "last: every node that is there now needs its layout, and none may come after"),
 )
-"""Runs at every level: the file can only hold legal graphs."""
+"""For every runtime of the format, at every level: a file for them can only hold what they know."""
 
 
 @dataclass
@@ -73,6 +73,7 @@ def optimize(
     model: Model,
     level: int = 2,
     *,
+    target: Target = "mnn",
     passes: Sequence[str] = (),
     int64: Int64 = "auto",
     log: Trace | None = None,
@@ -82,26 +83,32 @@ def optimize(
 
     Args:
         level: 0 only legalizes, 1 cleans up and folds, 2 fuses, 3 also applies what may change the last bits.
+        target: who is to run the file: "mnn", any runtime of the format; "minnow", only Minnow's engine: nodes that
+            others do not know, and nothing of what is only there for others.
         passes: names of rules and passes; those with a leading "-" are left out, if there are others only they run.
         int64: which integers become int32: those that fit ("auto"), all ("narrow") or none ("keep").
         log: collects statistics and reasons.
         check: called with the name of each step and the model after it.
 
     Raises:
-        UsageError: `passes` or `int64` names something unknown.
+        UsageError: `target`, `passes` or `int64` names something unknown.
     """
-    if int64 not in get_args(Int64):
-        raise UsageError(f"int64 is {int64!r}", hint=f"one of {', '.join(get_args(Int64))}")
+    for name, given, known in (("int64", int64, Int64), ("target", target, Target)):
+        if given not in get_args(known):
+            raise UsageError(f"{name} is {given!r}", hint=f"one of {', '.join(get_args(known))}")
+    if int64 == "narrow" and target == "minnow":
+        raise UsageError("int64 is to be narrowed, and the target is minnow", why="Minnow's engine has int64")
     log = log or Trace()
     keep = _selection(passes)
     before = count_nodes(model.graph)
     options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
     for name, _ in PIPELINE:
-        _run(model, name, level, keep, log, check)
-    for name, _ in LEGALIZE:
-        # A file cannot do without these, whatever was selected.
-        _run(model, name, max(level, 1), lambda _: True, log, check, options.get(name, {}))
-    _notice(model)
+        _run(model, name, level, target, keep, log, check)
+    if target == "mnn":
+        for name, _ in LEGALIZE:
+            # A file cannot do without these, whatever was selected.
+            _run(model, name, max(level, 1), target, lambda _: True, log, check, options.get(name, {}))
+        _notice(model)
     statistics = {
         name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3)}
         for name, s in log.statistics.items()
@@ -136,17 +143,18 @@ def _run(
     model: Model,
     name: str,
     level: int,
+    target: Target,
     keep: Callable[[str], bool],
     log: Trace,
     check: Check | None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     if name.endswith(":*"):
-        selected = [r for r in topic(name[:-2]) if r.level <= level and keep(r.name)]
+        selected = [r for r in topic(name[:-2]) if r.level <= level and r.target in (None, target) and keep(r.name)]
         apply_rules(model.graph, selected, log, _is_native if name == "legalize:*" else None)
     else:
         step = all_passes[name]
-        if step.level > level or not keep(name):
+        if step.level > level or step.target not in (None, target) or not keep(name):
             return
         statistics = log.of(name)
         begin = time.perf_counter()

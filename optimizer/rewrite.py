@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minnow.optimizer.format import Target
 from minnow.optimizer.pattern import Call, Match, Matcher, trace
 from minnow.schema.errors import InternalError, ModelError
 from minnow.schema.ir import Graph, Node, Value
@@ -52,6 +53,7 @@ class Rule:
         apply: the function.
         shared: values inside the pattern may have other readers.
         level: lowest optimization level at which it runs.
+        target: the only target that it is for; None: every one.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Rule:
     apply: RuleFunction
     shared: bool
     level: int
+    target: Target | None
     doc: str
     module: str
     line: int
@@ -71,6 +74,7 @@ class GraphPass:
     name: str
     apply: Callable[..., int]
     level: int
+    target: Target | None
     whole: bool
     doc: str
     module: str
@@ -81,25 +85,29 @@ rules: dict[str, Rule] = {}
 passes: dict[str, GraphPass] = {}
 
 
-def rewrite(pattern: Callable[..., Any], *, shared: bool = False, level: int = 2) -> Callable[[RuleFunction], Rule]:
-    """Registers a rule; see the module's text."""
+def rewrite(
+    pattern: Callable[..., Any], *, shared: bool = False, level: int = 2, target: Target | None = None
+) -> Callable[[RuleFunction], Rule]:
+    """Registers a rule; see the module's text. What only Minnow's engine runs is made for the target "minnow" only."""
 
     def add(function: RuleFunction) -> Rule:
-        rule = Rule(function.__name__, trace(pattern), function, shared, level, *_place(function))
+        rule = Rule(function.__name__, trace(pattern), function, shared, level, target, *_place(function))
         _register(rules, rule)
         return rule
 
     return add
 
 
-def graph_pass(*, level: int = 1, whole: bool = False) -> Callable[[Callable[[Graph], int]], GraphPass]:
+def graph_pass(
+    *, level: int = 1, target: Target | None = None, whole: bool = False
+) -> Callable[[Callable[[Graph], int]], GraphPass]:
     """Registers a pass over a graph.
 
     It is called for subgraphs too, inner ones first; with `whole` once, for the main graph, and walks by itself.
     """
 
     def add(function: Callable[[Graph], int]) -> GraphPass:
-        new = GraphPass(function.__name__, function, level, whole, *_place(function))
+        new = GraphPass(function.__name__, function, level, target, whole, *_place(function))
         _register(passes, new)
         return new
 

@@ -19,6 +19,10 @@ from minnow.cli._option import FORMAT, emit, reading
     "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
     help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
 )  # fmt: skip
+@click.option(
+    "--target", type=click.Choice(["mnn", "minnow"]), default="mnn", show_default=True,
+    help="Who is to run the file: MNN's own runtime too, or only Minnow's engine, with fewer nodes.",
+)  # fmt: skip
 @click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
 @click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out.")
 @click.option(
@@ -39,8 +43,9 @@ from minnow.cli._option import FORMAT, emit, reading
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
-    source: str, output: str | None, reading: dict[str, Any], level: int, verify: bool, passes: str, int64: Any,
-    explain: str, stats: bool, biz_code: str, side_file: bool | None, prepack: bool, quiet: bool, format_: str,
+    source: str, output: str | None, reading: dict[str, Any], level: int, target: Any, verify: bool, passes: str,
+    int64: Any, explain: str, stats: bool, biz_code: str, side_file: bool | None, prepack: bool, quiet: bool,
+    format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -54,6 +59,7 @@ def command(
             output=output,
             **reading,
             optimize=level,
+            target=target,
             verify=verify,
             passes=[p for p in passes.split(",") if p],
             int64=int64,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,6 +118,34 @@ def test_levels_and_names_select_rules(level: int, selection: tuple[str, ...], o
 def test_an_unknown_name_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="there is no pass 'fuse_everything'"):
         optimize(_model(read(SILU)), passes=["-fuse_everything"])
+
+
+def test_a_file_for_our_engine_keeps_what_others_do_not_know() -> None:
+    text = "graph g(%x: f32[4,3]) { %y: f32[4,3] = Mish(%x) return %y }"
+    counts = {}
+    for target in ("mnn", "minnow"):
+        model = _model(read(text))
+        optimize(model, target=target)  # type: ignore[arg-type]
+        assert_same_numbers(read(text), model.graph)
+        counts[target] = [node.op for node in model.graph]
+    assert counts["minnow"] == ["Mish"]
+    assert len(counts["mnn"]) > 1
+    assert "Mish" not in counts["mnn"]
+
+
+def test_rules_for_one_target_stay_out_of_files_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = rules["fuse_silu"]
+    monkeypatch.setattr(rule, "target", "minnow")
+    for target, nodes in (("minnow", 1), ("mnn", 2)):
+        model = _model(read(SILU))
+        optimize(model, target=target)  # type: ignore[arg-type]
+        assert len(model.graph) == nodes
+
+
+@pytest.mark.parametrize("wrong", [{"target": "ncnn"}, {"target": "minnow", "int64": "narrow"}])
+def test_a_target_that_cannot_be_is_a_usage_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        optimize(_model(read(SILU)), **wrong)
 
 
 def test_what_only_our_engine_runs_is_noticed_once() -> None:

@@ -37,3 +37,13 @@ def test_files_hold_what_the_optimizer_leaves(graph: Graph) -> None:
     # A second run finds nothing that the first one has left.
     optimize(again, 2, check=lambda _, m: verify(m))
     assert_same_numbers(graph, again.graph, tolerance=1e-4)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(graph=graphs())
+def test_files_for_our_engine_keep_the_numbers(graph: Graph) -> None:
+    model = model_of(graph.clone())
+    optimize(model, 2, target="minnow", check=lambda _, m: verify(m))
+    again = decode(encode(model))
+    verify(again)
+    assert_same_numbers(graph, again.graph, tolerance=1e-4)
