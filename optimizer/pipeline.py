@@ -106,8 +106,8 @@ def optimize(
         _run(model, name, level, target, keep, log, check)
     if target == "mnn":
         for name, _ in LEGALIZE:
-            # A file cannot do without these, whatever was selected.
-            _run(model, name, max(level, 1), target, lambda _: True, log, check, options.get(name, {}))
+            # A file cannot do without these, whatever was selected; what was left out by name stays out.
+            _run(model, name, max(level, 1), target, lambda n: f"-{n}" not in passes, log, check, options.get(name, {}))
         _notice(model)
     statistics = {
         name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3)}

@@ -115,6 +115,14 @@ def test_levels_and_names_select_rules(level: int, selection: tuple[str, ...], o
     assert ("fuse_silu" in summary.statistics) is (ops == ["Silu"])
 
 
+@pytest.mark.parametrize("target", ["mnn", "minnow"])
+def test_what_is_left_out_stays_out_of_every_step(target: Any) -> None:
+    model = network()
+    optimize(model, target=target, passes=["-fuse_conv_activation"])
+    assert [node.op for node in model.graph].count("Relu") == 2
+    assert not any(node.attrs.get("activation") for node in model.graph)
+
+
 def test_an_unknown_name_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="there is no pass 'fuse_everything'"):
         optimize(_model(read(SILU)), passes=["-fuse_everything"])
