@@ -77,14 +77,14 @@ def passes() -> str:
 
     steps = [[f"`{name}`", why] for name, why in PIPELINE]
     legal = [[f"`{name}`", why] for name, why in LEGALIZE]
-    rules = [[f"`{name}`", level, text] for name, level, text in pass_rows()]
+    rules = [[f"`{name}`", *rest] for name, *rest in pass_rows()]
     return (
         "# The optimizer\n\n## Pipeline\n\n"
         + _table(["step", "why here"], steps)
-        + "\n## Making the graph fit the file\n\n"
+        + "\n## Making the graph fit every runtime of the format\n\nFor `--target mnn`, which is the default.\n\n"
         + _table(["step", "why here"], legal)
-        + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always.\n\n"
-        + _table(["name", "level", "what it does"], rules)
+        + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always. One with a target is for that one only.\n\n"
+        + _table(["name", "level", "target", "what it does"], rules)
     )
 
 

@@ -17,7 +17,7 @@ def command(framework: str | None, passes: bool, format_: str) -> None:
     """List what is supported: ops, operators of a source format, passes."""
     if passes:
         rows = pass_rows()
-        header = ["pass", "level", "what it does"]
+        header = ["pass", "level", "target", "what it does"]
     elif framework:
         rows = operator_rows(framework)
         header = ["operator", "versions", "note"]
@@ -78,12 +78,12 @@ def _ranges(spans: Iterable[tuple[int, int | None]]) -> list[str]:
 
 
 def pass_rows() -> list[list[str]]:
-    """One row per pass and rule."""
+    """One row per pass and rule: name, lowest level, the only target it is for, what it does."""
     import minnow.optimizer.pipeline  # noqa: F401  (registers them)
     from minnow.optimizer.rewrite import GraphPass, Rule, passes, rules
 
     found: list[GraphPass | Rule] = [*passes.values(), *rules.values()]
     return [
-        [p.name, str(p.level), p.doc.partition("\n")[0].removeprefix("Given:")]
+        [p.name, str(p.level), p.target or "", p.doc.partition("\n")[0].removeprefix("Given:")]
         for p in sorted(found, key=lambda p: p.name)
     ]
