@@ -83,7 +83,8 @@ def passes() -> str:
         + _table(["step", "why here"], steps)
         + "\n## Making the graph fit every runtime of the format\n\nFor `--target mnn`, which is the default.\n\n"
         + _table(["step", "why here"], legal)
-        + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always. One with a target is for that one only.\n\n"
+        + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always. "
+        + "One with a target runs for that one only.\n\n"
         + _table(["name", "level", "target", "what it does"], rules)
     )
 
