@@ -12,9 +12,10 @@ of commutative ops match in both orders. Keyword arguments constrain attributes,
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from types import EllipsisType
 from typing import Any
 
@@ -77,9 +78,14 @@ class Call(Term):
     attrs: tuple[tuple[str, Any], ...]
     name: str
 
-    @property
+    @cached_property
     def commutative(self) -> bool:
         return Trait.COMMUTATIVE in get(self.op).traits and len(self.operands) == 2
+
+    @cached_property
+    def orders(self) -> tuple[tuple[Term, ...], ...]:
+        """The orders in which operands may stand."""
+        return (self.operands, self.operands[::-1]) if self.commutative else (self.operands,)
 
 
 def _term(x: Any) -> Term:
@@ -160,6 +166,30 @@ class Matcher:
         self.pattern = pattern
         self.why = ""
         self.matched = -1
+        self._fewest, self._open = len(pattern.operands), pattern.open
+        self._orders = [
+            [(i, *kinds) for i, term in enumerate(order) if (kinds := _kinds(term)) is not None]
+            for order in pattern.orders
+        ]
+
+    def may_match(self, root: Node) -> bool:
+        """False where a look at what makes the operands tells that `match` would find nothing; most often it does."""
+        inputs = root.inputs
+        if len(inputs) < self._fewest or (len(inputs) > self._fewest and not self._open):
+            return False
+        for order in self._orders:
+            for i, ops, constant in order:
+                value = inputs[i]
+                if value is None:
+                    break
+                if value.data is not None:
+                    if not constant:
+                        break
+                elif value.producer is None or value.producer.op not in ops:
+                    break
+            else:
+                return True
+        return False
 
     def match(self, root: Node) -> Match | None:
         self.why, self.matched = "", -1
@@ -181,8 +211,7 @@ class Matcher:
                 return self._no(m, partial("{0.op} has {1}={2} ({0.origin})".format, node, name, have), True)
         bound = {**m.bound, term.name: node} if term.name else m.bound
         here = Match(m.root, [*m.nodes, node], bound)
-        orders = [term.operands, term.operands[::-1]] if term.commutative else [term.operands]
-        for order in orders:
+        for order in term.orders:
             yield from self._operands(order, node, 0, here)
         return None
 
@@ -219,15 +248,34 @@ class Matcher:
         return None
 
 
+def _kinds(term: Term) -> tuple[frozenset[str], bool] | None:
+    """Ops of which one must make what the term matches, and whether it may be a constant; None: it may be anything."""
+    if isinstance(term, Any_):
+        return None
+    if isinstance(term, Call):
+        return frozenset({term.op}), False
+    if isinstance(term, Either):
+        kinds = [_kinds(option) for option in term.terms]
+        known = [k for k in kinds if k is not None]
+        if len(known) < len(kinds):
+            return None
+        return frozenset().union(*(ops for ops, _ in known)), any(constant for _, constant in known)
+    return frozenset(), True
+
+
 def is_number(value: Value, number: float) -> bool:
     """The value is a constant whose every element is `number`, up to a relative tolerance of 1e-4.
 
     Doubles are taken at their word: to them a constant of float32 is another number.
     """
-    if value.data is None or 0 in value.data.shape or int(np.prod(value.data.shape)) > 4096:
+    if value.data is None or 0 in value.data.shape or math.prod(value.data.shape) > 4096:
         return False
     tolerance = _REL_TOL if value.type.dtype is not DType.F64 else _REL_TOL_F64
-    return bool(np.allclose(value.data.numpy().astype(np.float64), number, rtol=tolerance, atol=0))
+    elements = value.data.numpy().astype(np.float64)
+    first = float(elements.flat[0])
+    if first != number and not abs(first - number) <= tolerance * abs(number) < math.inf:
+        return False
+    return elements.size == 1 or bool(np.allclose(elements, number, rtol=tolerance, atol=0))
 
 
 def same_shape(a: Value, b: Value) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,9 @@ from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
 
 _MAX_REWRITES_PER_NODE = 16
+
+_MANY = 32
+"""Of a value with more readers than these, a change at one of them does not call the others at once."""
 
 _ALL = 1 << 30
 """Number of matched nodes where the whole pattern was there."""
@@ -142,7 +145,9 @@ class Trace:
     _nearest: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     def of(self, name: str) -> Statistics:
-        return self.statistics.setdefault(name, Statistics())
+        if name not in self.statistics:
+            self.statistics[name] = Statistics()
+        return self.statistics[name]
 
     def failed(self, rule: str, node: Node, reason: str, matched: int = _ALL) -> None:
         """Records why a rule does not apply at a node; of several attempts there, the one that matched most nodes."""
@@ -176,20 +181,59 @@ def apply_rules(
     return sum(_fixpoint(g, by_op, log, where) for g in reversed(list(graph.walk())))
 
 
+class _Work:
+    """Nodes to visit, each once until it is called again.
+
+    The readers of a value with many of them come when nothing else is left: if each that changes called all others at
+    once, the visits would be as many as the square of the readers.
+    """
+
+    def __init__(self, graph: Graph, ops: Container[str]) -> None:
+        self._graph, self._ops = graph, ops
+        self._queue = deque(node for node in graph if node.op in ops)
+        self._queued = set(self._queue)
+        self._later: dict[Value, None] = {}
+
+    def __bool__(self) -> bool:
+        while not self._queue and self._later:
+            waiting, self._later = self._later, {}
+            for value in waiting:
+                self.add(value.users)
+        return bool(self._queue)
+
+    def pop(self) -> Node:
+        node = self._queue.popleft()
+        self._queued.discard(node)
+        return node
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node.op in self._ops and node not in self._queued and node.graph is self._graph:
+                self._queued.add(node)
+                self._queue.append(node)
+
+    def add_readers(self, nodes: Iterable[Node]) -> None:
+        """Has those who read of these nodes visited."""
+        for node in nodes:
+            for value in node.outputs if node.graph is self._graph else ():
+                if len(value.uses) > _MANY:
+                    self._later[value] = None
+                else:
+                    self.add(value.users)
+
+
 def _fixpoint(
     graph: Graph,
     by_op: dict[str, list[tuple[Rule, Matcher]]],
     log: Trace,
     where: Callable[[Node], bool] | None = None,
 ) -> int:
-    queue = deque(node for node in graph if node.op in by_op)
-    queued = set(queue)
+    work = _Work(graph, by_op)
     limit = _MAX_REWRITES_PER_NODE * (len(graph) + 1)
     done = 0
     last: deque[str] = deque(maxlen=4)
-    while queue:
-        node = queue.popleft()
-        queued.discard(node)
+    while work:
+        node = work.pop()
         if node.graph is not graph or not (where is None or where(node)):
             continue
         for rule, matcher in by_op.get(node.op, ()):
@@ -206,10 +250,8 @@ def _fixpoint(
                     f"the rules {', '.join(sorted(set(last)))} undo each other",
                     where=f"graph '{graph.name}', {node.origin}",
                 )
-            for other in touched:
-                if other.op in by_op and other not in queued and other.graph is graph:
-                    queued.add(other)
-                    queue.append(other)
+            work.add(touched)
+            work.add_readers(touched)
             break
     return done
 
@@ -220,6 +262,8 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
     begin = time.perf_counter()
     try:
         statistics.tries += 1
+        if rule.name not in log.explain and not matcher.may_match(node):
+            return None
         m = matcher.match(node)
         if m is None:
             log.failed(rule.name, node, matcher.why, matcher.matched)
@@ -227,7 +271,7 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
         if not rule.shared and (reader := _outside_reader(m)):
             log.failed(rule.name, node, f"a value inside the pattern is also read by {reader}")
             return None
-        b = Builder(graph, node, f"{node.origin} > {rule.name}".removeprefix(" > "))
+        b = Builder(graph, node, changed_by(node.origin, rule.name))
         try:
             result = rule.apply(b, m)
         except OverflowError as e:  # an attribute too large for a list of int32; whoever has to write it refuses it
@@ -281,8 +325,14 @@ def _replace(graph: Graph, root: Node, m: Match, values: list[Value], made: list
     for node in m.nodes:
         touched += [v.producer for v in node.inputs if v is not None and v.producer is not None]
     erase_dead(graph, m.nodes)
-    touched += [reader for n in touched if n.graph is graph for v in n.outputs for reader in v.users]
     return [n for n in dict.fromkeys(touched) if n.graph is graph]
+
+
+def changed_by(origin: str, name: str) -> str:
+    """The origin of what a rule or pass makes; each is named once, for a chain may become one node step by step."""
+    if not origin:
+        return name
+    return origin if name in origin.split(" > ")[1:] else f"{origin} > {name}"
 
 
 def erase_dead(graph: Graph, nodes: Iterable[Node]) -> int:

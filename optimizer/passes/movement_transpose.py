@@ -12,7 +12,7 @@ import numpy as np
 
 from minnow.optimizer.cut import Sides, bytes_of
 from minnow.optimizer.pattern import Match
-from minnow.optimizer.rewrite import erase_dead, graph_pass, rewrite
+from minnow.optimizer.rewrite import changed_by, erase_dead, graph_pass, rewrite
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ops import Builder, Trait, all_ops, get
 
@@ -122,7 +122,7 @@ def _turn(graph: Graph, perm: Perm) -> int:
     chosen = {node: turned for node, turned in flexible.items() if node in first}
     after: dict[Value, Value] = {}
     for node, turned in chosen.items():
-        b = Builder(graph, node, f"{node.origin} > sink_transposes".removeprefix(" > "))
+        b = Builder(graph, node, changed_by(node.origin, "sink_transposes"))
         inputs: list[Any] = [
             v if v is None or (turned.only_first and i) else _operand(b, v, perm, after)
             for i, v in enumerate(node.inputs)
@@ -165,7 +165,7 @@ def _restore(graph: Graph, old: Value, new: Value, chosen: Mapping[Node, Turned]
             continue
         if plain is None:
             assert old.producer is not None
-            b = Builder(graph, old.producer, f"{old.producer.origin} > sink_transposes".removeprefix(" > "))
+            b = Builder(graph, old.producer, changed_by(old.producer.origin, "sink_transposes"))
             plain = b.Transpose(new, perm=perm, names=[old.name])
         reader.set_input(i, plain)
 

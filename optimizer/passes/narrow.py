@@ -10,7 +10,7 @@ import numpy as np
 
 from minnow.optimizer.range import INT32, Ranges, analyze
 from minnow.optimizer.range_use import Uses
-from minnow.optimizer.rewrite import graph_pass
+from minnow.optimizer.rewrite import changed_by, graph_pass
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ops import Builder, Trait, get, infer_node
@@ -369,7 +369,7 @@ class _Narrowing:
             if value.data is not None:
                 source = _converted(value, _HOLDERS[dtype])
             origin = value.producer.origin if value.producer is not None else ""
-            b = Builder(graph, at or next(iter(graph), None), f"{origin} > narrow_types".removeprefix(" > "))
+            b = Builder(graph, at or next(iter(graph), None), changed_by(origin, "narrow_types"))
             new = b.Cast(self._saturated(b, source) if dtype is DType.I32 else source, to=dtype)
             if value.producer is not None and value.type.dtype in (DType.F16, *WIDE):
                 new.name, value.name = value.name, f"{value.name}_{value.type.dtype}" if value.name else ""

@@ -86,9 +86,10 @@ class Node:
         attrs: immutable mapping of plain values, tuples, DTypes or Graphs.
         origin: where it came from and what changed it, "onnx:/layer1/Conv_3 > fuse_conv_bn".
         graph: the graph it belongs to, None once erased.
+        subgraphs: attributes that are graphs (branches, loop bodies).
     """
 
-    __slots__ = ("_inputs", "_next", "_prev", "attrs", "graph", "op", "origin", "outputs")
+    __slots__ = ("_given", "_inputs", "_next", "_prev", "attrs", "graph", "op", "origin", "outputs", "subgraphs")
 
     def __init__(
         self,
@@ -101,11 +102,13 @@ class Node:
     ) -> None:
         self.op = op
         self.attrs: Mapping[str, Any] = MappingProxyType(dict(attrs or {}))
+        self.subgraphs: Mapping[str, Graph] = _graphs(self.attrs)
         self.origin = origin
         self.graph: Graph | None = None
         self._prev: Node | None = None
         self._next: Node | None = None
         self._inputs: list[Value | None] = []
+        self._given: tuple[Value | None, ...] | None = None
         for value in inputs:
             self._inputs.append(value)
             if value is not None:
@@ -118,7 +121,10 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Value | None, ...]:
-        return tuple(self._inputs)
+        # Kept until it changes: a node may have as many inputs as there are nodes, and be asked by each of them.
+        if self._given is None:
+            self._given = tuple(self._inputs)
+        return self._given
 
     @property
     def output(self) -> Value:
@@ -145,6 +151,7 @@ class Node:
         if old is not None:
             del old.uses[self, i]
         self._inputs[i] = value
+        self._given = None
         if value is not None:
             value.uses[self, i] = None
         if self.graph is not None:
@@ -152,6 +159,7 @@ class Node:
 
     def append_input(self, value: Value | None) -> None:
         self._inputs.append(None)
+        self._given = None
         self.set_input(len(self._inputs) - 1, value)
 
     def remove_input(self, i: int) -> None:
@@ -160,12 +168,14 @@ class Node:
         for k in range(i, len(self._inputs)):
             self.set_input(k, None)
         del self._inputs[i:]
+        self._given = None
         for value in rest:
             self.append_input(value)
 
     def set_attrs(self, **changes: Any) -> None:
         """Replaces attributes; the mapping stays immutable for everybody else."""
         self.attrs = MappingProxyType({**self.attrs, **changes})
+        self.subgraphs = _graphs(self.attrs)
         if self.graph is not None:
             self.graph.touch()
 
@@ -175,17 +185,20 @@ class Node:
         return None if self.graph is None else self._next
 
     @property
-    def subgraphs(self) -> dict[str, Graph]:
-        """Attributes that are graphs (branches, loop bodies)."""
-        return {k: v for k, v in self.attrs.items() if isinstance(v, Graph)}
-
-    @property
     def name(self) -> str:
         """Name of the first named output, for messages."""
         return next((v.name for v in self.outputs if v.name), "")
 
     def __repr__(self) -> str:
         return f"{self.op}({', '.join('_' if v is None else '%' + v.name for v in self._inputs)})"
+
+
+_NO_GRAPHS: Mapping[str, Graph] = MappingProxyType({})
+
+
+def _graphs(attrs: Mapping[str, Any]) -> Mapping[str, Graph]:
+    found = {k: v for k, v in attrs.items() if isinstance(v, Graph)}
+    return MappingProxyType(found) if found else _NO_GRAPHS
 
 
 class Graph:
@@ -220,8 +233,8 @@ class Graph:
 
     @outputs.setter
     def outputs(self, values: Sequence[Value]) -> None:
-        while self.ret.inputs:
-            self.ret.remove_input(len(self.ret.inputs) - 1)
+        for i in reversed(range(len(self.ret._inputs))):
+            self.ret.remove_input(i)
         for value in values:
             self.ret.append_input(value)
 
@@ -284,7 +297,7 @@ class Graph:
                 user = next(iter(value.uses))[0]
                 raise InternalError(f"cannot erase {node!r}: {user!r} still reads it", where=node.origin)
         self._unlink(node)
-        for i in range(len(node.inputs)):
+        for i in range(len(node._inputs)):
             node.set_input(i, None)
         node.graph = None
 

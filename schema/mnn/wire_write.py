@@ -52,7 +52,9 @@ def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
 
 def room(value: Any) -> int:
     """How many bytes a value takes at most, whatever field it is for."""
-    if isinstance(value, Mapping):
+    if isinstance(value, (int, float)):
+        return 0
+    if isinstance(value, (dict, Mapping)):
         return 48 + sum(16 + room(item) for item in value.values())
     if isinstance(value, str):
         return 16 + (len(value) if value.isascii() else 4 * len(value))

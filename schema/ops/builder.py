@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -91,7 +92,7 @@ def arg(value: Value | None) -> Arg | None:
     """What type inference may know of a value."""
     if value is None:
         return None
-    small = value.data is not None and np.prod(value.data.shape, dtype=np.int64) <= _MAX_SHAPE_CONTENTS
+    small = value.data is not None and math.prod(value.data.shape) <= _MAX_SHAPE_CONTENTS
     return Arg(value.type, value.array if small else None)
 
 

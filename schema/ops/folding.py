@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def _evaluate(node: Node) -> tuple[Array, ...] | None:
         # Only the shape is read: an array that takes no memory stands for the input.
         inputs = [np.broadcast_to(np.zeros((), x.type.dtype.numpy), x.type.static_shape)]
     else:
-        if any(v is not None and (v.data is None or int(np.prod(v.data.shape)) > _MAX_ELEMENTS) for v in node.inputs):
+        if any(v is not None and (v.data is None or math.prod(v.data.shape) > _MAX_ELEMENTS) for v in node.inputs):
             return None
         inputs = [None if v is None or v.data is None else v.data.numpy() for v in node.inputs]
     try:

@@ -16,6 +16,8 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,8 @@ Bool = typing.Annotated[np.ndarray[Any, Any], BOOLS]
 
 class Trait(Enum):
     """Facts about an op that passes ask for, so that no pass keeps a list of op names."""
+
+    __hash__ = object.__hash__  # there is one of each; that of Enum takes the time of a call in Python
 
     ELEMENTWISE = "each output element depends on the input elements at its (broadcast) place only"
     COMMUTATIVE = "the two operands may be swapped"
@@ -98,24 +102,25 @@ class Attr:
             raise ModelError(f"attribute '{self.name}' has the bad value {value!r}", where=where, why=str(e)) from None
 
 
-def _canonical(value: Any, kind: Any) -> Any:
-    options = typing.get_args(kind) if _is_union(kind) else (kind,)
+def _canonical(value: Any, annotation: Any) -> Any:
+    kind, optional, choices, item = _kind(annotation)
     if value is None:
-        if type(None) in options:
+        if optional:
             return None
         raise TypeError("a value is needed")
-    kind = next(k for k in options if k is not type(None))
-    if typing.get_origin(kind) is typing.Literal:
-        if value in typing.get_args(kind):
+    if choices:
+        if value in choices:
             return value
-        raise ValueError(f"expected one of {', '.join(map(repr, typing.get_args(kind)))}")
-    if typing.get_origin(kind) is tuple:
-        item = typing.get_args(kind)[0]
-        return tuple(_canonical(v, item) for v in value)
+        raise ValueError(f"expected one of {', '.join(map(repr, choices))}")
+    if item is not None:
+        return tuple([_canonical(v, item) for v in value])
+    if kind is int:
+        if type(value) is int:
+            return value
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return int(value)
     if kind is bool and isinstance(value, (bool, np.bool_, int)):
         return bool(value)
-    if kind is int and isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return int(value)
     if kind is float and isinstance(value, (int, float, np.floating, np.integer)):
         with np.errstate(over="ignore"):
             return float(np.float32(value))
@@ -126,10 +131,18 @@ def _canonical(value: Any, kind: Any) -> Any:
     raise TypeError(f"expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
 
 
-def _is_union(kind: Any) -> bool:
-    import types
+@cache
+def _kind(annotation: Any) -> tuple[Any, bool, tuple[Any, ...], Any]:
+    """Of an annotation: what it is without None, whether None is taken, a Literal's values, a tuple's elements."""
+    options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
+    kind = next(k for k in options if k is not type(None))
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    choices = args if origin is typing.Literal else ()
+    return kind, type(None) in options, choices, args[0] if origin is tuple else None
 
-    return typing.get_origin(kind) in (typing.Union, types.UnionType)
+
+def _is_union(kind: Any) -> bool:
+    return typing.get_origin(kind) in (typing.Union, UnionType)
 
 
 @dataclass(frozen=True)
@@ -233,6 +246,7 @@ class Op:
         self.inputs: list[Operand] = []
         self.attrs: dict[str, Attr] = {}
         self._shape: Callable[..., Any] | None = None
+        self._counts = False
         self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
         self._variants: list[Mapping[str, Any]] = []
         hints = typing.get_type_hints(function, include_extras=True)
@@ -258,6 +272,7 @@ class Op:
         """Type rule: called with an `Arg` (or None) per operand and the attributes by keyword; gives a TensorType or a
         tuple of them. `n_outputs` is passed by keyword when the function has a parameter of that name."""
         self._shape = function
+        self._counts = "n_outputs" in inspect.signature(function).parameters
         return function
 
     def samples(self, function: Callable[[np.random.Generator], Iterable[Any]]) -> Callable[..., Any]:
@@ -333,9 +348,7 @@ class Op:
                 raise ModelError(f"{self.name} needs its input '{operand.name}'", where=where)
         # Trailing optional operands that were left out reach the rule as None.
         padded = [*args, *(None for operand in self.inputs[len(args) :] if not operand.variadic)]
-        extra = {}
-        if self._shape and "n_outputs" in inspect.signature(self._shape).parameters:
-            extra["n_outputs"] = self.outputs if n_outputs is None else n_outputs
+        extra = {"n_outputs": self.outputs if n_outputs is None else n_outputs} if self._counts else {}
         try:
             types = self._shape(*padded, **attrs, **extra) if self._shape else self._elementwise(padded)
         except ModelError as e:
