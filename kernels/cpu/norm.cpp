@@ -308,17 +308,17 @@ Status infer_layer(InferContext& c) {
 }
 
 Status infer_per_channel(InferContext& c) {
-  MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
   MINNOW_RETURN_IF_ERROR(infer_floats(c));
   if (c.shape(0).rank() < 2) return fail(Code::kFormat, "needs rank 2 or more, not shape %s", c.shape(0).str().c_str());
-  for (int i = 1; i < 3; ++i)
-    if (c.shape(i) != Shape{c.shape(0)[1]})
+  for (int i = 1; i < std::min(3, c.num_inputs()); ++i)
+    if (c.has(i) && c.shape(i) != Shape{c.shape(0)[1]})
       return fail(Code::kFormat, "input %d has shape %s, not one number for each of %lld channels", i,
                   c.shape(i).str().c_str(), static_cast<long long>(c.shape(0)[1]));
   return ok();
 }
 
 Status infer_instance(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
   MINNOW_RETURN_IF_ERROR(infer_per_channel(c));
   return c.shape(0).rank() < 3 ? fail(Code::kFormat, "needs rank 3 or more, not shape %s", c.shape(0).str().c_str())
                                : ok();

@@ -109,10 +109,11 @@ void PackedNorm::run(const float* x, float* y, const float* scale, const float* 
       squares += deviation[c] + n * (mean[c] - average) * (mean[c] - average);
     const double scaling = 1 / std::sqrt(squares / (n * static_cast<double>(own)) + epsilon);
     for (int64_t c = 0; c < own; ++c) {
-      const double all = scaling * scale[first_channel + c];
+      const double all = scaling * (scale != nullptr ? scale[first_channel + c] : 1);
+      const double add = bias != nullptr ? bias[first_channel + c] : 0;
       minus[first + c] = static_cast<float>(average);
       factor[first + c] = static_cast<float>(all);
-      shift[first + c] = static_cast<float>(bias[first_channel + c] - (average - minus[first + c]) * all);
+      shift[first + c] = static_cast<float>(add - (average - minus[first + c]) * all);
     }
   }
 

@@ -13,7 +13,7 @@ struct PackedNorm {
   double epsilon;
 
   int64_t workspace_bytes() const;
-  // scale and bias have a number per channel. y may be x.
+  // scale and bias have a number per channel, where they are not null. y may be x.
   void run(const float* x, float* y, const float* scale, const float* bias, void* workspace, ThreadPool* pool) const;
 };
 

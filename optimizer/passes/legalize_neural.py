@@ -273,8 +273,8 @@ def legalize_norm_operands(b: Builder, m: Match) -> Value | None:
 
 
 @rewrite(lambda p, x, scale, bias: p.InstanceNorm(x, scale, bias), level=0)
-def legalize_instance_norm(b: Builder, m: Match) -> Value:
-    """Each channel of each sample is normalized as one row.
+def legalize_instance_norm(b: Builder, m: Match) -> Value | None:
+    """The spatial axes of each channel are normalized as one row.
 
     Given:
         graph g(%x: f32[1,2,5]) {
@@ -283,19 +283,20 @@ def legalize_instance_norm(b: Builder, m: Match) -> Value:
         }
     Result:
         graph g(%x: f32[1,2,5]) {
-          %0: f32[1,2,5] = Reshape(%x, i32[3](0, 0, -1))
-          %1: f32[1,2,5] = LayerNorm(%0)
-          %2: f32[1,2,5] = Reshape(%1, i32[3](1, 2, 5))
-          %y: f32[1,2,5] = Scale(%2, f32[2](1.0, 2.0), f32[2](3.0, 4.0))
+          %0: f32[1,2,5] = LayerNorm(%x)
+          %y: f32[1,2,5] = Scale(%0, f32[2](1.0, 2.0), f32[2](3.0, 4.0))
           return %y
         }
     """
-    return _normalized_rows(b, m.x, (0, 0, -1), m)
+    if m.x.type.rank is None:
+        return m.no("the rank is not known")
+    rows = b.LayerNorm(m.x, axis=2 - m.x.type.rank, epsilon=m.root.attrs.get("epsilon", 1e-5))
+    return _per_channel(b, rows, m.scale, m.bias)
 
 
-@rewrite(lambda p, x, scale, bias: p.GroupNorm(x, scale, bias), level=0)
-def legalize_group_norm(b: Builder, m: Match) -> Value:
-    """Each group of channels of each sample is normalized as one row.
+@rewrite(lambda p, x: p.GroupNorm(x, ..., as_="norm"), level=0)
+def legalize_group_norm(b: Builder, m: Match) -> Value | None:
+    """Scale and bias behind the normalization; a single group is all axes but the first.
 
     Given:
         graph g(%x: f32[1,4,5]) {
@@ -304,21 +305,31 @@ def legalize_group_norm(b: Builder, m: Match) -> Value:
         }
     Result:
         graph g(%x: f32[1,4,5]) {
-          %0: f32[1,2,10] = Reshape(%x, i32[3](0, 2, -1))
-          %1: f32[1,2,10] = LayerNorm(%0)
-          %2: f32[1,4,5] = Reshape(%1, i32[3](1, 4, 5))
-          %y: f32[1,4,5] = Scale(%2, f32[4](1.0, 2.0, 3.0, 4.0), f32[4](3.0, 4.0, 5.0, 6.0))
+          %0: f32[1,4,5] = GroupNorm(%x) {num_groups=2}
+          %y: f32[1,4,5] = Scale(%0, f32[4](1.0, 2.0, 3.0, 4.0), f32[4](3.0, 4.0, 5.0, 6.0))
           return %y
         }
     """
-    return _normalized_rows(b, m.x, (0, m.root.attrs["num_groups"], -1), m)
+    norm, rank = m.norm, m.x.type.rank
+    if is_encodable(norm) or rank is None:
+        return m.no("the format has it, or the rank is not known")
+    epsilon = norm.attrs.get("epsilon", 1e-5)
+    scale, bias = (norm.input(i) if norm.has_input(i) else None for i in (1, 2))
+    if norm.attrs["num_groups"] == 1:
+        return _per_channel(b, b.LayerNorm(m.x, axis=1 - rank, epsilon=epsilon), scale, bias)
+    if scale is None and bias is None:
+        return m.no("it has neither scale nor bias")
+    return _per_channel(b, b.GroupNorm(m.x, num_groups=norm.attrs["num_groups"], epsilon=epsilon), scale, bias)
 
 
-def _normalized_rows(b: Builder, x: Value, rows: tuple[int, ...], m: Match) -> Value:
-    flat = b.Reshape(x, np.array(rows, np.int32))
-    normal = b.LayerNorm(flat, epsilon=m.root.attrs.get("epsilon", 1e-5))
-    back = b.Reshape(normal, shape_of(b, x))
-    return b.Scale(back, m.scale, m.bias)
+def _per_channel(b: Builder, x: Value, scale: Value | None, bias: Value | None) -> Value:
+    """x * scale + bias, where they are there and change something."""
+    given = [(scale, 1), (bias, 0)]
+    if all(v is None or (v.data is not None and bool((v.data.numpy() == n).all())) for v, n in given):
+        return x
+    channels = next(v.type.shape for v, _ in given if v is not None)
+    full = [v if v is not None else Value.constant(np.full(channels, n, x.type.dtype.numpy)) for v, n in given]
+    return b.Scale(x, *full)
 
 
 def shape_of(b: Builder, x: Value) -> Any:

@@ -73,9 +73,14 @@ Status decode_layer_norm(Decoder& d) {
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   if (d.num_inputs() != 1 || d.num_outputs() != 1) return d.unsupported("the form with a fused addition");
-  if (main->group() > 1) return d.unsupported("the form with groups");
   int gamma = -1, beta = -1;
   MINNOW_RETURN_IF_ERROR(scale_and_shift(d, *main, &gamma, &beta));
+  if (main->group() > 1) {
+    if (gamma >= 0 || main->useRMSNorm()) return d.unsupported("the form with groups and a scale");
+    d.finish("GroupNorm", {d.in(0)},
+             {{"num_groups", int64_t{main->group()}}, {"epsilon", static_cast<double>(main->epsilon())}});
+    return ok();
+  }
   d.finish("mnn.LayerNorm", {d.in(0), gamma, beta},
            {{"axes", to_ints(main->axis())},
             {"epsilon", static_cast<double>(main->epsilon())},

@@ -43,6 +43,7 @@ class Planner {
   void fuse_requantization();  // planner_quantized.cpp
   void fuse_log_softmax();     // planner_softmax.cpp
   void fuse_spelled();         // planner_spelled.cpp
+  void fuse_norms();           // planner_norm.cpp
   void fuse_attention();       // planner_attention.cpp
   void drop_dead();
 

@@ -64,6 +64,7 @@ std::string signature_of(const Step& step) {
 Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
   fuse_attention();
+  fuse_norms();
   fuse();
   fuse_requantization();
   fuse_log_softmax();

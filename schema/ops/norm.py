@@ -21,10 +21,10 @@ def _channels(v: Array, x: Array) -> Array:
     return v.reshape(-1, *(1,) * (x.ndim - 2)) if x.ndim > 1 else v.reshape(())
 
 
-def _per_channel(x: Arg, *vectors: Arg, **attrs: Any) -> Any:
+def _per_channel(x: Arg, *vectors: Arg | None, **attrs: Any) -> Any:
     if x.shape is not None:
         channels = x.shape[1] if len(x.shape) > 1 else 1
-        for v in vectors:
+        for v in filter(None, vectors):
             if v.dtype is not x.dtype:
                 raise ModelError(f"operands of the types {x.dtype} and {v.dtype} are mixed")
             if v.shape is not None and len(v.shape) != 1:
@@ -222,7 +222,7 @@ for _op in (LayerNorm, RMSNorm):
     _op.decode(partial(_decode_norm, rms=_op is RMSNorm))
 
 
-@op(traits=SPATIAL)
+@op()
 def InstanceNorm(x: Float, scale: Float, bias: Float, *, epsilon: float = 1e-5):
     """Every channel of every image normalized on its own, times scale[C], plus bias[C]."""
 
@@ -235,18 +235,21 @@ def InstanceNorm(x: Float, scale: Float, bias: Float, *, epsilon: float = 1e-5):
     return keep(normalize, x, scale, bias)
 
 
-@op(traits=SPATIAL)
-def GroupNorm(x: Float, scale: Float, bias: Float, *, num_groups: int, epsilon: float = 1e-5):
+@op()
+def GroupNorm(
+    x: Float, scale: Float | None = None, bias: Float | None = None, *, num_groups: int, epsilon: float = 1e-5
+):
     """Groups of channels of every image normalized on their own, times scale[C], plus bias[C]."""
 
-    def normalize(v, s, b):
+    def normalize(v):
         grouped = v.reshape(v.shape[0], num_groups, v.shape[1] // num_groups, *v.shape[2:])
         axes = tuple(range(2, grouped.ndim))
         d = grouped - np.mean(grouped, axis=axes, keepdims=True)
         y = d / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + epsilon)
-        return y.reshape(v.shape) * _channels(s, v) + _channels(b, v)
+        s, b = (None if w is None else _channels(w, v) for w in (scale, bias))
+        return _affine(y.reshape(v.shape), s, b)
 
-    return keep(normalize, x, scale, bias)
+    return keep(normalize, x)
 
 
 @InstanceNorm.shape
@@ -278,6 +281,32 @@ def _(rng):
         yield (shape, shape[1:2], shape[1:2]), {"num_groups": groups}
     yield ((2, 9, 5), (9,), (9,)), {"num_groups": 3, "epsilon": 1e-2}
     yield ((0, 4, 3), (4,), (4,)), {"num_groups": 2}
+    yield ((2, 6, 5, 7), None, None), {"num_groups": 3}
+    yield ((1, 6, 5), (6,), None), {"num_groups": 2, "epsilon": 1e-3}
+    yield ((2, 3, 1, 2, 3), None, (3,)), {"num_groups": 3}
+
+
+@GroupNorm.encode("LayerNorm")
+def _(node: Node) -> WireOp | None:
+    """Groups of LayerNorm's table, which has no numbers per channel; a single one is what it means by none."""
+    a, x = bound(node), node.input(0)
+    if x.type.dtype is not DType.F32 or x.type.rank is None or a["num_groups"] == 1:
+        return None
+    if any(node.has_input(i) for i in (1, 2)):
+        return None
+    axes = list(range(1 - x.type.rank, 0))
+    return WireOp("LayerNorm", "LayerNorm", {"axis": axes, "epsilon": a["epsilon"], "group": a["num_groups"]}, (x,))
+
+
+@GroupNorm.decode
+def _(wire: WireOp) -> Decoded:
+    group, x = wire.field("group", 1), wire.inputs[0]
+    if group < 2 or len(wire.inputs) != 1 or wire.field("useRMSNorm", False) or wire.field("gamma") is not None:
+        return None
+    channels = x.type.shape[1] if x.type.shape is not None and len(x.type.shape) > 1 else None
+    if not isinstance(channels, int) or channels % group:
+        return None  # its rows are parts of the memory, whatever they hold
+    return (x,), {"num_groups": group, "epsilon": wire.field("epsilon", 0.0)}
 
 
 @op(traits=SPATIAL)

@@ -29,6 +29,7 @@ FAMILIES = [
     "resize",
     "sampling",
     "col2im",
+    "norm",
 ]
 OPS = [op for op in all_ops() if op.mnn is not None and op.module.rpartition(".")[2] in FAMILIES]
 

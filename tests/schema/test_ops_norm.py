@@ -55,9 +55,11 @@ def scale(x: Array, scale: Array, bias: Array) -> OnnxNode:
     return OnnxNode("BatchNormalization", operands, {"epsilon": 0.0})
 
 
-def group_norm(x: Array, scale: Array, bias: Array, **attrs: Any) -> OnnxNode | list[Array]:
+def group_norm(x: Array, scale: Array | None, bias: Array | None, **attrs: Any) -> OnnxNode | list[Array]:
     if x.size == 0:  # both judges fail
         return [x]
+    scale = np.ones(x.shape[1], x.dtype) if scale is None else scale
+    bias = np.zeros(x.shape[1], x.dtype) if bias is None else bias
     return OnnxNode("GroupNormalization", (x, scale, bias), attrs)
 
 
