@@ -32,6 +32,8 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("movement:*", "transposes and reshapes that cancel must be gone before convolutions look at their neighbors"),
     ("sink_transposes", "pairs that do not touch, after those that do"),
     ("ones:*", "what moves nothing is a reshape, once none of the others can meet it any more"),
+    ("eliminate_common", "constants that were transposed for each of their readers"),
+    ("rotary:*", "while its halves and products are what the source has; it may free transposes"),
     ("movement:*", "a transpose that has moved may stand beside another one now"),
     ("activation:*", "activations must be one node before they are fused into what they follow"),
     ("norm:*", "after activations, whose square roots and divisions look alike"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
+import rewriting
 from rewriting import ALL, apply, normal_form, read
 
 from minnow.optimizer.rewrite import Rule, Trace
@@ -570,6 +574,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "narrow_types": [("", _chain("%y: f32[4] = Exp(%x)"))],
     "lower_bools": [("", _chain("%y: bool[4] = And(%x, %x)", params="%x: bool[4]"))],
 }  # fmt: skip
+
+
+# Topics with cases of their own beside `rewriting.py`.
+for _path in sorted(Path(rewriting.__file__).parent.glob("near_misses_*.py")):
+    CASES |= import_module(_path.stem).CASES
 
 
 def test_every_rule_and_pass_has_a_negative_case() -> None:

@@ -16,7 +16,9 @@ OP = get("RotaryEmbedding")
 
 def by_onnx(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool, size: int) -> np.ndarray:
     """x [B, H, S, D]; the tables are [B, S, pairs]."""
-    node = helper.make_node("RotaryEmbedding", ["x", "c", "s"], ["y"], interleaved=interleaved, rotary_embedding_dim=size)
+    node = helper.make_node(
+        "RotaryEmbedding", ["x", "c", "s"], ["y"], interleaved=interleaved, rotary_embedding_dim=size
+    )
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "xcsy"]
     model = helper.make_model(
         helper.make_graph([node], "g", info[:3], info[3:]), opset_imports=[helper.make_opsetid("", 23)]
