@@ -41,8 +41,8 @@ def _stacked(a: str = "0", b: str = "1", axis: int = -1, shape: str = "2, 6", wi
     }}"""
 
 
-def _pairs(first: str = "Sub(%0, %1)", parts: str = "%2, %5", c: str = "S,1,3",
-           axis: int = 3, at: int = 3, y: str = "2,S,3,6", own: str = "2,S,3,3", of: str = "2,S,3,6") -> str:  # fmt: skip
+def _pairs(first: str = "Sub(%0, %1)", parts: str = "%2, %5", c: str = "S,1,3", axis: int = 3,
+           at: int = 3, y: str = "2,S,3,6", own: str = "2,S,3,3", of: str = "2,S,3,6") -> str:  # fmt: skip
     """(a * cos - b * sin, b * cos + a * sin)"""
     return f"""graph g(%x: f32[{of}], %c: f32[{c}], %s: f32[{c}]) {{
       %a: f32[{own}], %b: f32[{own}] = Split(%x) {{axis={at}, sizes=(3, 3)}}
@@ -124,7 +124,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
     ],
     "fuse_rotary_transposes": [
         ("do not cancel", _transposed(second="(0, 1, 2)", y="5,2,4")),
-        ("move the features", _transposed(first="(0, 2, 1)", y="2,6,4", c="1,6", second="(0, 2, 1)", a="2,4,6", x="2,6,4")),
+        ("move the features", _transposed("(0, 2, 1)", "(0, 2, 1)", c="1,6", y="2,6,4", a="2,4,6", x="2,6,4")),
         ("other axes", _transposed(c="5,2,4")),
     ],
     "negate_rotary_table": [
