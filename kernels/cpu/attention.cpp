@@ -1,6 +1,6 @@
-// softmax(scale Q K^T + masks) V for many heads at once, tiled so that the scores never leave the cache. Made by the
-// planner only (runtime/src/planner_attention.cpp), which says by strides where the operands lie: what transposes,
-// splits and repeats them is not run at all.
+// softmax(scale Q K^T + masks) V for many heads at once, tiled so that the scores never leave the cache. Made by
+// Attention (attention_op.cpp) and the planner (runtime/src/planner_attention.cpp), which say by strides where the
+// operands lie: what transposes, splits and repeats them is not run at all.
 //
 // Inputs: q, k, v and the masks. Attributes, all counting elements:
 //   shape              of the output
@@ -9,7 +9,9 @@
 //   q, k, v, out       {offset, stride of rows or keys, stride of depth or width, strides of batch...}
 //   mask0, mask1, ...  {offset, stride of rows, stride of keys, strides of batch...}
 //   scale, mask_scale  what products and masks are multiplied by
-//   fill, keep         when there is a condition, the last of the inputs: the score where it is not `keep`
+//   fill, keep         of masks that are conditions: the score where one is not `keep`
+//   causal             row i sees the first i + 1 + causal keys; those behind have the score -inf
+//   zero_rows          rows of the softmax that become 0: "empty", of scores -inf only, or "nan"
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention.cpp"
 #include "kernels/cpu/simd.h"
 //
@@ -189,6 +191,8 @@ constexpr int64_t kScoreBytes = 24 << 10;  // of a block of rows: about what is 
 constexpr int64_t kMostRows = 56;
 constexpr int64_t kLowRows = 64;        // whole tiles of bf16
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+static_assert(kMostRows <= 64 && kLowRows <= 64, "a bit for each row of a block");
 
 // Where an operand lies.
 struct Place {
@@ -206,6 +210,11 @@ struct Place {
   }
 };
 
+// The products with K and V, of a block of rows.
+struct Plans {
+  TilePlan scores, values;
+};
+
 class Attention final : public Kernel {
  public:
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
@@ -218,8 +227,11 @@ class Attention final : public Kernel {
     scale_ = static_cast<float>(a.f("scale", 1));
     mask_scale_ = static_cast<float>(a.f("mask_scale", 1));
     fill_ = static_cast<float>(a.f("fill", 0));
-    keep_ = a.b("keep");
-    selects_ = a.has("keep");
+    keep_ = a.b("keep", true);
+    causal_ = a.i("causal", -1);
+    const std::string zero_rows = a.s("zero_rows");
+    zero_empty_ = zero_rows == "empty";
+    zero_nan_ = zero_rows == "nan";
     q_ = Place(a.ints("q"));
     k_ = Place(a.ints("k"));
     v_ = Place(a.ints("v"));
@@ -250,11 +262,16 @@ class Attention final : public Kernel {
     if (threads_ == 1) parts_ = 1;
     for (int last : {0, 1}) {
       const int64_t rows = last == 0 ? block_ : rows_ - (blocks_ - 1) * block_;
-      scores_plan_[last] = TilePlan(rows, padded_ / pack_, depth_);
-      values_plan_[last] = TilePlan(rows, ceil_div(width_, pack_), keys_);
       if (!low_) continue;
       low_scores_[last] = Bf16Gemm(rows, keys_, depth_, Activation(), 1, node.precision);
       low_values_[last] = Bf16Gemm(rows, width_, keys_, Activation(), 1, node.precision);
+    }
+    // The last block is shorter; others differ only by what their rows see.
+    plans_.clear();
+    for (int64_t b = 0; b < blocks_ && !direct_ && !low_; ++b) {
+      if (causal_ < 0 && b > 0 && b + 1 < blocks_) continue;
+      const int64_t rows = std::min(block_, rows_ - b * block_), keys = seen(b * block_ + rows);
+      plans_.push_back({TilePlan(rows, ceil_div(keys, pack_), depth_), TilePlan(rows, ceil_div(width_, pack_), keys)});
     }
     *workspace = threads_ * worker_floats() * 4;
     return ok();
@@ -277,6 +294,9 @@ class Attention final : public Kernel {
 
  private:
   static constexpr int64_t kHeld = 16;  // floats in front of a worker's space, which tell whose K and V it has packed
+
+  // How many keys the first `rows` rows see, at most.
+  int64_t seen(int64_t rows) const { return causal_ < 0 ? keys_ : std::min(keys_, rows + causal_); }
 
   int64_t k_floats() const { return direct_ ? 0 : low_ ? low_scores_[0].packed_floats() : padded_ * depth_; }
   int64_t v_floats() const {
@@ -319,29 +339,40 @@ class Attention final : public Kernel {
     for (int64_t b = part * blocks_ / parts_; b < (part + 1) * blocks_ / parts_; ++b) {
       const int64_t first = b * block_, rows = std::min(block_, rows_ - first);
       const int last = b + 1 == blocks_ ? 1 : 0;
+      const int64_t keys = low_ ? keys_ : seen(first + rows);
+      const Plans* plans = plans_.data() + (causal_ < 0 ? std::min<size_t>(plans_.size() - 1, last) : b);
       copy_q(context.in[0]->as<float>() + q_.at(batch, batch_) + first * q_.row, rows, q);
       float* out = context.out[0]->as<float>() + out_.at(batch, batch_) + first * out_.row;
       if (direct_) {
         for (int64_t r = 0; r < rows; ++r)
-          HWY_DYNAMIC_DISPATCH(dots)(q + r * depth_, depth_, k, k_.row, keys_, scores + r * padded_);
+          HWY_DYNAMIC_DISPATCH(dots)(q + r * depth_, depth_, k, k_.row, keys, scores + r * padded_);
       } else if (low_) {
         low_scores_[last].run({q, depth_, false, packed_k, nullptr, scores, padded_, gemm_space, nullptr});
       } else {
-        product(scores_plan_[last], q, depth_, depth_, packed_k, padded_, scores, padded_);
+        product(plans->scores, q, depth_, depth_, packed_k, depth_, round_up(keys, pack_), scores, padded_);
       }
+      uint64_t zeros = 0;  // rows of the block that become 0
       for (int64_t r = 0; r < rows; ++r) {
         float* row = scores + r * padded_;
-        for (size_t m = 0; m < masks_.size(); ++m) mask(context, m, batch, first + r, row, sums + block_);
+        for (size_t m = 0; m < masks_.size(); ++m) mask(context, m, batch, first + r, keys, row, sums + block_);
+        std::fill(row + seen(first + r + 1), row + keys, -kInfinity);
+        if (zero_empty_ && std::all_of(row, row + keys, [](float x) { return x == -kInfinity; }))
+          zeros |= uint64_t{1} << r;
       }
-      HWY_DYNAMIC_DISPATCH(exponentials)(scores, padded_, rows, keys_, sums);
+      HWY_DYNAMIC_DISPATCH(exponentials)(scores, padded_, rows, keys, sums);
+      for (int64_t r = 0; r < rows && (zero_nan_ || zeros != 0); ++r) {
+        if ((zeros >> r & 1) == 0 && !(zero_nan_ && sums[r] != sums[r])) continue;
+        std::fill_n(scores + r * padded_, padded_, 0.0f);
+        sums[r] = 1;
+      }
       if (direct_) {
         for (int64_t r = 0; r < rows; ++r) HWY_DYNAMIC_DISPATCH(weighted_sum)
-        (scores + r * padded_, keys_, v, v_.row, width_, 1 / sums[r], out + r * out_.row);
+        (scores + r * padded_, keys, v, v_.row, width_, 1 / sums[r], out + r * out_.row);
       } else {
         if (low_) {
           low_values_[last].run({scores, padded_, false, packed_v, nullptr, out, out_.row, gemm_space, nullptr});
         } else {
-          product(values_plan_[last], scores, padded_, keys_, packed_v, width_, out, out_.row);
+          product(plans->values, scores, padded_, keys, packed_v, keys_, width_, out, out_.row);
         }
         HWY_DYNAMIC_DISPATCH(divide_rows)(out, out_.row, rows, width_, sums);
       }
@@ -390,18 +421,18 @@ class Attention final : public Kernel {
       for (int64_t d = 0; d < depth_; ++d) to[d] = scale_ * q[d * q_.column];
   }
 
-  // C[rows, n] = A[rows, length] B, with B in blocks of columns.
-  void product(const TilePlan& plan, const float* a, int64_t a_row, int64_t length, const float* b, int64_t n, float* c,
-               int64_t c_row) const {
+  // C[rows, n] = A[rows, length] B, with the first rows of B, which is in blocks of columns.
+  void product(const TilePlan& plan, const float* a, int64_t a_row, int64_t length, const float* b, int64_t b_rows,
+               int64_t n, float* c, int64_t c_row) const {
     Tile t;
     t.in_pixel = a_row;
     t.steps[0].length = length;
     t.steps[1].outer = 0;
-    t.w_block = length * pack_;
+    t.w_block = b_rows * pack_;
     t.out_pixel = c_row;
     t.out_block = pack_;
-    t.low = -std::numeric_limits<float>::infinity();
-    t.high = std::numeric_limits<float>::infinity();
+    t.low = -kInfinity;
+    t.high = kInfinity;
     for (int g = 0; g < plan.groups(); ++g) {
       const TilePlan::Blocks blocks = plan.group(g);
       t.w = b + blocks.first * t.w_block;
@@ -416,22 +447,23 @@ class Attention final : public Kernel {
     }
   }
 
-  // Applies mask m to the scores of a row. `space` holds a row of numbers.
-  void mask(const RunContext& context, size_t m, int64_t batch, int64_t row, float* scores, float* space) const {
+  // Applies mask m to the first scores of a row. `space` holds a row of numbers.
+  void mask(const RunContext& context, size_t m, int64_t batch, int64_t row, int64_t keys, float* scores,
+            float* space) const {
     const Place& place = masks_[m];
     const Tensor& tensor = *context.in[3 + m];
     const int64_t begin = place.at(batch, batch_) + row * place.row;
-    if (selects_ && m + 1 == masks_.size()) {
+    if (tensor.type.dtype == DType::kBool) {
       const uint8_t* condition = tensor.as<uint8_t>() + begin;
-      for (int64_t j = 0; j < keys_; ++j) scores[j] = (condition[j * place.column] != 0) == keep_ ? scores[j] : fill_;
+      for (int64_t j = 0; j < keys; ++j) scores[j] = (condition[j * place.column] != 0) == keep_ ? scores[j] : fill_;
       return;
     }
     const float* values = tensor.as<float>() + begin;
     if (place.column != 1) {
-      for (int64_t j = 0; j < keys_; ++j) space[j] = values[j * place.column];
+      for (int64_t j = 0; j < keys; ++j) space[j] = values[j * place.column];
       values = space;
     }
-    HWY_DYNAMIC_DISPATCH(add_mask)(scores, values, keys_, mask_scale_);
+    HWY_DYNAMIC_DISPATCH(add_mask)(scores, values, keys, mask_scale_);
   }
 
   std::vector<int64_t> batch_;
@@ -439,11 +471,12 @@ class Attention final : public Kernel {
   std::vector<Place> masks_;
   int64_t rows_ = 0, keys_ = 0, depth_ = 0, width_ = 0, batches_ = 0;
   float scale_ = 1, mask_scale_ = 1, fill_ = 0;
-  bool keep_ = false, selects_ = false, direct_ = false;
+  bool keep_ = true, direct_ = false, zero_empty_ = false, zero_nan_ = false;
+  int64_t causal_ = -1;  // keys before the first row; -1: all rows see all keys
   int threads_ = 1;
   int64_t pack_ = 1, padded_ = 0;               // keys up to whole vectors
   int64_t block_ = 1, blocks_ = 1, parts_ = 1;  // rows of a block, blocks, units of work of one head
-  TilePlan scores_plan_[2], values_plan_[2];    // of a block of rows, and of the last one
+  std::vector<Plans> plans_;                    // of the first block of rows and the last one, or of each
   Bf16Gemm low_scores_[2], low_values_[2];      // in their place
   bool low_ = false;
 };
