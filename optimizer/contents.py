@@ -19,6 +19,8 @@ from minnow.schema.ops import Trait, get
 
 _MAX_ELEMENTS = 64
 _MAX_STEPS = 256
+_MAX_HOPS = 64
+_SAME_SHAPE = ("LayerNorm", "RMSNorm", "Softmax")
 
 Atom = tuple[Value | None, int | str]
 """An extent: (None, symbol), or (value, axis) for an unknown one."""
@@ -67,10 +69,47 @@ def extent(value: Value, axis: int) -> Extent | None:
     shape = value.type.shape
     if shape is None:
         return None
-    dim = shape[axis]
+    value, axis = _first_of(value, axis % len(shape)) if shape[axis] == UNKNOWN else (value, axis)
+    dim = (value.type.shape or shape)[axis]
     if isinstance(dim, int):
         return Extent(dim)
-    return Extent(1, ((value, axis % len(shape)) if dim == UNKNOWN else (None, dim),))
+    return Extent(1, ((value, axis) if dim == UNKNOWN else (None, dim),))
+
+
+def _first_of(value: Value, axis: int) -> tuple[Value, int]:
+    """The first value of which this is the same extent, however often it is handed on."""
+    for _ in range(_MAX_HOPS):
+        node = value.producer
+        found = None if node is None or len(node.outputs) != 1 else _before(node, axis)
+        if found is None:
+            break
+        value, axis = found
+        if value.type.shape is None or value.type.shape[axis] != UNKNOWN:
+            break
+    return value, axis
+
+
+def _before(node: Node, axis: int) -> tuple[Value, int] | None:
+    """The operand and axis that an extent of the result is from."""
+    rank, x = node.output.type.rank or 0, node.inputs[0] if node.inputs else None
+    if Trait.ELEMENTWISE in get(node.op).traits:
+        sources = []
+        for v in node.inputs:
+            if v is None or v.type.shape is None:
+                return None
+            at = axis - rank + len(v.type.shape)
+            if at >= 0 and v.type.shape[at] != 1:
+                sources.append((v, at))
+        return sources[0] if len(sources) == 1 else None
+    if x is None or x.type.shape is None:
+        return None
+    if node.op == "Transpose":
+        return x, node.attrs["perm"][axis]
+    if node.op == "Reshape":
+        shape = node.input(1).array
+        copies = shape is not None and not node.attrs.get("allowzero") and axis < len(shape) and shape[axis] == 0
+        return (x, axis) if copies and axis < len(x.type.shape) else None
+    return (x, axis) if node.op in _SAME_SHAPE or (node.op == "Linear" and axis < rank - 1) else None
 
 
 Known = list[Extent | None]

@@ -39,6 +39,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("norm:*", "after activations, whose square roots and divisions look alike"),
     ("arithmetic:*", "after norms, which are recognized by their divisions, and before layers that take in factors"),
     ("matmul:*", "matrix products must be Linear before activations could join them"),
+    ("attention:*", "after matrix products have their final form, and before activations go into those beside it"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("identity:*", "folding scales leaves additions of zero and multiplications by one"),
     ("eliminate_common", "what the rules have made alike"),

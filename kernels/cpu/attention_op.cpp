@@ -15,12 +15,18 @@ using Ints = std::vector<int64_t>;
 
 constexpr int kOperands = 5;  // q, k, v and the past; then come masks
 
-// What the operands say together.
+// What the operands say together. Batch, rows and keys are broadcast: an operand may have 1 of them.
 struct Sizes {
   int64_t batch = 0, rows = 0, keys = 0, past = 0, depth = 0, width = 0;
   int64_t heads = 1, kv = 1;
+  std::array<int64_t, 3> q{}, k{}, v{};  // batch, length with that of the past, and size
   bool packed = false;
 };
+
+bool broadcast(int64_t n, int64_t* with) {
+  if (*with == 1) *with = n;
+  return n == 1 || n == *with;
+}
 
 // Batch, length and size of an operand of that many heads.
 Status split(const Shape& shape, int64_t heads, const char* what, std::array<int64_t, 3>* out) {
@@ -48,34 +54,41 @@ Status read_sizes(const Attrs& attrs, const std::vector<const TensorType*>& in, 
   for (size_t i = 0; i < std::min<size_t>(in.size(), kOperands); ++i)
     if (in[i] != nullptr && in[i]->dtype != DType::kF32)
       return fail(Code::kUnsupported, "operands that are not float32");
-  std::array<int64_t, 3> q{}, k{}, v{};
   if (s.packed && in[0]->shape.rank() != 3) return fail(Code::kFormat, "packed operands of rank other than 3");
-  MINNOW_RETURN_IF_ERROR(split(in[0]->shape, s.packed ? s.heads + 2 * s.kv : s.heads, "queries", &q));
-  k = v = q;
+  MINNOW_RETURN_IF_ERROR(split(in[0]->shape, s.packed ? s.heads + 2 * s.kv : s.heads, "queries", &s.q));
+  s.k = s.v = s.q;
   if (!s.packed) {
-    MINNOW_RETURN_IF_ERROR(split(in[1]->shape, s.kv, "keys", &k));
-    MINNOW_RETURN_IF_ERROR(split(in[2]->shape, s.kv, "values", &v));
+    MINNOW_RETURN_IF_ERROR(split(in[1]->shape, s.kv, "keys", &s.k));
+    MINNOW_RETURN_IF_ERROR(split(in[2]->shape, s.kv, "values", &s.v));
   }
-  s.batch = q[0], s.rows = q[1], s.depth = q[2], s.width = v[2], s.keys = k[1];
-  bool fits = k[0] == q[0] && v[0] == q[0] && k[1] == v[1] && k[2] == q[2] && s.depth > 0 && s.width > 0;
+  bool fits = s.k[2] == s.q[2] && s.k[2] > 0 && s.v[2] > 0;
+  s.past = 0;
   if (has(3)) {
     const Shape &past_k = in[3]->shape, &past_v = in[4]->shape;
     if (past_k.rank() != 4 || past_v.rank() != 4) return fail(Code::kFormat, "a past of rank other than 4");
     s.past = past_k[2];
-    fits = fits && past_k == Shape{s.batch, s.kv, s.past, s.depth} && past_v == Shape{s.batch, s.kv, s.past, s.width};
-    s.keys += s.past;
+    fits = fits && past_k == Shape{s.k[0], s.kv, s.past, s.k[2]} && past_v == Shape{s.v[0], s.kv, s.past, s.v[2]};
+    s.k[1] += s.past;
+    s.v[1] += s.past;
   }
-  const Shape scores = {s.batch, s.heads, s.rows, s.keys};
+  s.batch = s.q[0], s.rows = s.q[1], s.keys = s.k[1], s.depth = s.q[2], s.width = s.v[2];
+  fits = fits && broadcast(s.k[0], &s.batch);
   for (size_t i = kOperands; i < in.size(); ++i) {
     if (in[i] == nullptr) continue;
-    const Shape& mask = in[i]->shape;
     if (in[i]->dtype != DType::kF32 && in[i]->dtype != DType::kBool)
       return fail(Code::kUnsupported, "a mask that is neither float32 nor bool");
-    fits = fits && mask.rank() <= 4;
-    for (int k = 1; fits && k <= mask.rank(); ++k) fits = mask.at(-k) == 1 || mask.at(-k) == scores.at(-k);
+    Shape mask;  // with all four axes
+    if (in[i]->shape.rank() > 4) return fail(Code::kFormat, "a mask of rank %d", in[i]->shape.rank());
+    mask.resize(4 - in[i]->shape.rank());
+    for (int64_t n : in[i]->shape) mask.push_back(n);
+    fits = fits && broadcast(mask[0], &s.batch) && (mask[1] == 1 || mask[1] == s.heads) &&
+           broadcast(mask[2], &s.rows) && broadcast(mask[3], &s.keys);
   }
+  fits = fits && broadcast(s.v[0], &s.batch) && s.keys == s.v[1];
   return fits ? ok() : fail(Code::kFormat, "operands that do not fit each other");
 }
+
+Shape present(const Sizes& s, const std::array<int64_t, 3>& kept) { return {kept[0], s.kv, kept[1], kept[2]}; }
 
 Status infer_attention_op(InferContext& c) {
   std::vector<const TensorType*> in;
@@ -85,16 +98,25 @@ Status infer_attention_op(InferContext& c) {
   const bool joined = in[0]->shape.rank() == 3 || c.attrs.b("merge_heads");
   const Shape y = joined ? Shape{s.batch, s.rows, s.heads * s.width} : Shape{s.batch, s.heads, s.rows, s.width};
   for (int i = 0; i < c.num_outputs(); ++i)
-    c.set(i, DType::kF32, i == 0 ? y : Shape{s.batch, s.kv, s.keys, i == 1 ? s.depth : s.width});
+    c.set(i, DType::kF32, i == 0 ? y : i == 1 ? present(s, s.k) : present(s, s.v));
   return ok();
 }
 
-// Strides of rows, columns, batch, heads of keys, and heads that share these: in an operand of [batch, heads, length,
-// size] or of [batch, length, features].
-Ints places(bool joined, int64_t offset, int64_t heads, int64_t length, int64_t size, int64_t features, int64_t group) {
+// Strides of rows, columns, batch, heads of keys, and heads that share these (`group`, 0 in keys and values): in an
+// operand of [batch, heads, length, size] or of [batch, length, features].
+Ints places(bool joined, int64_t offset, int64_t heads, const std::array<int64_t, 3>& sizes, int64_t features,
+            int64_t group) {
+  const int64_t batch = sizes[0], length = sizes[1], size = sizes[2];
   const int64_t head = joined ? size : length * size;
-  const int64_t batch = joined ? length * features : heads * length * size;
-  return {offset, joined ? features : size, 1, batch, std::max<int64_t>(group, 1) * head, group == 0 ? 0 : head};
+  const int64_t image = joined ? length * features : heads * length * size;
+  return {offset,
+          length == 1 ? 0
+          : joined    ? features
+                      : size,
+          1,
+          batch == 1 ? 0 : image,
+          std::max<int64_t>(group, 1) * head,
+          group == 0 ? 0 : head};
 }
 
 class AttentionOp final : public Kernel {
@@ -108,15 +130,16 @@ class AttentionOp final : public Kernel {
     keeps_ = has_past || node.out.size() > 1;
     const int64_t group = s_.heads / s_.kv;
     const int64_t q_features = s_.packed ? (s_.heads + 2 * s_.kv) * s_.depth : s_.heads * s_.depth;
-    const Ints q = places(rank(0) == 3, 0, s_.heads, s_.rows, s_.depth, q_features, group);
+    const Ints q = places(rank(0) == 3, 0, s_.heads, s_.q, q_features, group);
     for (int i : {0, 1}) {
-      const int64_t size = i == 0 ? s_.depth : s_.width, fresh = s_.keys - s_.past;
+      const std::array<int64_t, 3>& kept = i == 0 ? s_.k : s_.v;
       const int64_t offset = s_.packed ? (s_.heads + i * s_.kv) * s_.depth : 0;
       const bool joined = rank(s_.packed ? 0 : 1 + i) == 3;
-      fresh_[i] = places(joined, offset, s_.kv, fresh, size, s_.packed ? q_features : s_.kv * size, 0);
-      present_[i] = places(false, 0, s_.kv, s_.keys, size, 0, 0);
+      fresh_[i] = places(joined, offset, s_.kv, {kept[0], kept[1] - s_.past, kept[2]},
+                         s_.packed ? q_features : s_.kv * kept[2], 0);
+      present_[i] = places(false, 0, s_.kv, kept, 0, 0);
       missing_[i] = keeps_ && (node.out.size() < 2U + i || node.out[1 + i] == nullptr);
-      present_types_[i] = {DType::kF32, Layout::kPlain, {s_.batch, s_.kv, s_.keys, size}};
+      present_types_[i] = {DType::kF32, Layout::kPlain, present(s_, kept)};
     }
     const bool joined = rank(0) == 3 || node.attrs.b("merge_heads");
     attrs_ = Attrs();
@@ -129,7 +152,7 @@ class AttentionOp final : public Kernel {
     attrs_.set("q", q);
     attrs_.set("k", keeps_ ? present_[0] : fresh_[0]);
     attrs_.set("v", keeps_ ? present_[1] : fresh_[1]);
-    attrs_.set("out", places(joined, 0, s_.heads, s_.rows, s_.width, s_.heads * s_.width, group));
+    attrs_.set("out", places(joined, 0, s_.heads, {s_.batch, s_.rows, s_.width}, s_.heads * s_.width, group));
     attrs_.set("causal", node.attrs.b("causal") ? s_.past : int64_t{-1});
     if (!node.attrs.has("fill")) attrs_.set("fill", -static_cast<double>(__builtin_inff()));
     std::vector<const TensorType*> in = {node.in[0], node.in[s_.packed ? 0 : 1], node.in[s_.packed ? 0 : 2]};
@@ -146,8 +169,8 @@ class AttentionOp final : public Kernel {
     *workspace = 0;
     empty_ = node.out[0]->count() == 0 || s_.keys == 0;
     if (!empty_) {
-      const NodeContext inside = {attrs_, in, std::vector<const Tensor*>(in.size()), {node.out[0]}, node.threads,
-                                  node.precision};
+      const NodeContext inside = {attrs_,        in,           std::vector<const Tensor*>(in.size()),
+                                  {node.out[0]}, node.threads, node.precision};
       MINNOW_RETURN_IF_ERROR(core_->reshape(inside, workspace));
     }
     inner_bytes_ = round_up(*workspace, 64);
@@ -193,23 +216,24 @@ class AttentionOp final : public Kernel {
 
   // Past and new keys and values, one behind the other.
   void keep(const RunContext& context) const {
-    context.pool->parallel_for(2 * s_.batch * s_.kv, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t item = begin; item < end; ++item) {
-        const size_t i = item % 2;
-        const int64_t batch = item / 2 / s_.kv, head = item / 2 % s_.kv;
-        const int64_t size = i == 0 ? s_.depth : s_.width;
-        const auto row_bytes = static_cast<size_t>(size) * sizeof(float);
-        float* to = static_cast<float*>(kept_[i].data) + batch * present_[i][3] + head * present_[i][4];
-        if (s_.past > 0) {
-          const auto* from = static_cast<const float*>(context.in[3 + i]->data);
-          std::memcpy(to, from + item / 2 * s_.past * size, static_cast<size_t>(s_.past) * row_bytes);
+    for (size_t i : {size_t{0}, size_t{1}}) {
+      const std::array<int64_t, 3>& kept = i == 0 ? s_.k : s_.v;
+      const int64_t length = kept[1], size = kept[2];
+      const Ints& place = fresh_[i];
+      const size_t row_bytes = static_cast<size_t>(size) * sizeof(float);
+      const auto* past = s_.past == 0 ? nullptr : static_cast<const float*>(context.in[3 + i]->data);
+      const auto* fresh = static_cast<const float*>(context.in[s_.packed ? 0 : 1 + i]->data) + place[0];
+      auto* to = static_cast<float*>(kept_[i].data);
+      context.pool->parallel_for(kept[0] * s_.kv, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t head = begin; head < end; ++head) {
+          float* row = to + head * length * size;
+          if (past != nullptr) std::memcpy(row, past + head * s_.past * size, static_cast<size_t>(s_.past) * row_bytes);
+          row += s_.past * size;
+          const float* from = fresh + head / s_.kv * place[3] + head % s_.kv * place[4];
+          for (int64_t r = s_.past; r < length; ++r, row += size, from += place[1]) std::memcpy(row, from, row_bytes);
         }
-        const Ints& place = fresh_[i];
-        const auto* from = static_cast<const float*>(context.in[s_.packed ? 0 : 1 + i]->data) + place[0] +
-                           batch * place[3] + head * place[4];
-        for (int64_t r = s_.past; r < s_.keys; ++r, from += place[1]) std::memcpy(to + r * size, from, row_bytes);
-      }
-    });
+      });
+    }
   }
 
   std::unique_ptr<Kernel> core_;
@@ -218,7 +242,7 @@ class AttentionOp final : public Kernel {
   Ints fresh_[2], present_[2];  // where new keys and values lie, and all of them
   TensorType present_types_[2];
   Tensor kept_[2];
-  bool missing_[2] = {false, false};      // nobody asks for what is kept
+  bool missing_[2] = {false, false};  // nobody asks for what is kept
   bool keeps_ = false, empty_ = false;
   std::vector<size_t> masks_;
   int64_t inner_bytes_ = 0;

@@ -20,7 +20,7 @@ Mask = Annotated[np.ndarray[Any, Any], frozenset({DType.F32, DType.BOOL})]
 INFINITY = math.inf
 
 
-def _heads(x: Array, count: int) -> Array:
+def _heads(x: Any, count: int) -> Array:
     """As [batch, heads, length, size] in float64."""
     if x.ndim == 3:
         x = x.reshape(*x.shape[:2], count, x.shape[2] // count).transpose(0, 2, 1, 3)
@@ -49,7 +49,7 @@ def Attention(
     three side by side, [batch, length, (heads of q + k + v) * size]. Keys and values have `num_kv_heads` (0: as many as
     queries), each for as many queries in a row. The result is like q, with `merge_heads` [batch, length, heads * size].
     With a past [batch, heads, length, size] it comes before k and v, and what they are together are two more outputs.
-    Masks are broadcast to [batch, heads, queries, keys]: numbers are added to the scores, False makes them `fill`.
+    Masks are broadcast with the scores [batch, heads, queries, keys]: numbers are added, False makes a score `fill`.
     `causal`: query i sees no more than key i of those behind the past. `zero_rows` are rows of the softmax
     that become zeros: those of nothing but -inf ("empty"), those that are no numbers ("nan").
     """
@@ -58,7 +58,7 @@ def Attention(
     if k is None:
         size = q.shape[2] // (num_heads + 2 * kv)
         q, k, v = np.split(q, [num_heads * size, (num_heads + kv) * size], axis=2)
-    q4, k4, v4 = _heads(q, num_heads), _heads(k, kv), _heads(v, kv)
+    q4, k4, v4 = (_heads(x, n) for x, n in ((q, num_heads), (k, kv), (v, kv)))
     if past_key is not None:
         k4, v4 = np.concatenate([past_key, k4], axis=2), np.concatenate([past_value, v4], axis=2)
     repeated = [np.repeat(x, num_heads // kv, axis=1) for x in (k4, v4)]
@@ -67,7 +67,7 @@ def Attention(
         scores = np.where(mask, scores, fill) if mask.dtype == bool else scores + mask
     if causal:
         past = 0 if past_key is None else past_key.shape[2]
-        scores = np.where(np.tri(*scores.shape[2:], k=past, dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(scores.shape[2], scores.shape[3], past, dtype=bool), scores, -np.inf)
     e = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
     weights = e / e.sum(-1, keepdims=True)
     if zero_rows:
@@ -75,7 +75,7 @@ def Attention(
         weights = np.where(rows.all(-1, keepdims=True), 0, weights)
     y = weights @ repeated[1]
     if joined:
-        y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], -1)
+        y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], num_heads * y.shape[3])
     return tuple(x.astype(np.float32) for x in (y, k4, v4))
 
 
@@ -92,6 +92,17 @@ def _split(arg: Arg, heads: int, what: str) -> tuple[Dim, Dim, Dim]:
     return shape[0], shape[1], divided(shape[2], heads, f"Attention: features of {what}")
 
 
+def _behind(past: Arg | None, news: tuple[Dim, Dim, Dim], heads: int) -> tuple[Dim, Dim, Dim]:
+    """Batch, length and size of keys or values with those of the past."""
+    if past is None:
+        return news
+    if past.rank not in (None, 4):
+        raise ModelError(f"Attention: a past has rank {past.rank}, not 4")
+    old = _split(past, heads, "a past")
+    batch, size = (agree([old[i], news[i]], f"Attention: {what} of a past") for i, what in ((0, "batch"), (2, "size")))
+    return batch, total([old[1], news[1]]), size
+
+
 @Attention.shape
 def _(q, k, v, past_key, past_value, *masks, num_heads, scale, num_kv_heads, causal, fill, zero_rows, merge_heads,
       n_outputs):  # fmt: skip
@@ -104,41 +115,32 @@ def _(q, k, v, past_key, past_value, *masks, num_heads, scale, num_kv_heads, cau
     if k is None:
         if q.rank not in (None, 3):
             raise ModelError(f"Attention: packed queries, keys and values have rank {q.rank}, not 3")
-        batch, length, size = _split(q, num_heads + 2 * kv, "packed queries, keys and values")
-        keys, width = length, size
+        queries = keys = values = _split(q, num_heads + 2 * kv, "packed queries, keys and values")
     else:
-        batch, length, size = _split(q, num_heads, "queries")
-        others = [_split(x, kv, what) for x, what in ((k, "keys"), (v, "values"))]
-        batch = agree([batch, *(o[0] for o in others)], "Attention: batch")
-        keys = agree([o[1] for o in others], "Attention: length of keys and values")
-        size, width = agree([size, others[0][2]], "Attention: size of queries and keys"), others[1][2]
-    news = keys
-    if past_key is not None:
-        pasts = [_split(x, kv, what) for x, what in ((past_key, "past keys"), (past_value, "past values"))]
-        if any(x.rank not in (None, 4) for x in (past_key, past_value)):
-            raise ModelError("Attention: a past has 4 axes: batch, heads, length and size")
-        batch = agree([batch, *(o[0] for o in pasts)], "Attention: batch")
-        past = agree([o[1] for o in pasts], "Attention: length of past keys and values")
-        size = agree([size, pasts[0][2]], "Attention: size of past keys")
-        width = agree([width, pasts[1][2]], "Attention: size of past values")
-        keys = total([past, news])
-    if 0 in (size, width):
+        queries = _split(q, num_heads, "queries")
+        keys, values = (_split(x, kv, what) for x, what in ((k, "keys"), (v, "values")))
+    kept = [_behind(past, news, kv) for past, news in ((past_key, keys), (past_value, values))]
+    agree([queries[2], kept[0][2]], "Attention: size of queries and keys")
+    if 0 in (kept[0][2], kept[1][2]):
         raise ModelError("Attention: a head has the size 0")
-    scores: Shape = (batch, num_heads, length, keys)
-    for mask in masks:
-        if mask is not None and mask.shape is not None:
-            if len(mask.shape) > 4:
-                raise ModelError(f"Attention: a mask has rank {len(mask.shape)}, more than 4")
-            out = broadcast(mask.shape, scores)
-            for got, want in zip(out or (), scores, strict=True):
-                agree([got, want], "Attention: a mask is larger than the scores")
+    scores = broadcast((queries[0], num_heads, queries[1], 1), (kept[0][0], 1, 1, kept[0][1]),
+                       *((1,) if m is None else m.shape for m in masks))  # fmt: skip
+    length: Dim = "?"
+    batch = length
+    if scores is not None:
+        if len(scores) != 4:
+            raise ModelError(f"Attention: a mask has rank {len(scores)}, more than 4")
+        agree([scores[1], num_heads], "Attention: heads of a mask")
+        agree([scores[3], kept[1][1]], "Attention: length of keys and values")
+        batch, length = (broadcast((scores[0],), (kept[1][0],)) or ("?",))[0], scores[2]
+    width = kept[1][2]
     if q.rank is None and not merge_heads:
         y: Shape | None = None
     elif q.rank == 3 or merge_heads:
         y = (batch, length, scaled(width, num_heads))
     else:
         y = (batch, num_heads, length, width)
-    present = [TensorType(DType.F32, (batch, kv, keys, s)) for s in (size, width)]
+    present = [TensorType(DType.F32, (p[0], kv, p[1], p[2])) for p in kept]
     return (TensorType(DType.F32, y), *present)[:n_outputs]
 
 
@@ -183,6 +185,10 @@ def _(rng):
         one = (numbers(1, 2, 1, 8), numbers(1, 2, 5, 8), numbers(1, 2, 5, 8))
         yield (*one, None, None, np.zeros((1, 5), bool)), {**two, "zero_rows": zero_rows}
     yield (*qkv, None, None, some), {**two, "fill": -1000.0}
+    # What is 1 is broadcast: in the batch, queries to a mask, keys to a mask and the values.
+    yield (numbers(1, 9, 10), numbers(3, 11, 10), numbers(3, 11, 10), None, None, bits(3, 1, 1, 11)), two
+    yield (numbers(3, 2, 9, 5), numbers(1, 2, 11, 5), numbers(1, 11, 10)), {**two, "merge_heads": True}
+    yield (numbers(1, 1, 10), numbers(1, 1, 10), numbers(2, 11, 10), None, None, numbers(5, 11)), two
     # Causal.
     yield qkv, {**two, "causal": True}
     yield (numbers(1, 71, 34), numbers(1, 71, 34), numbers(1, 71, 34)), {**two, "causal": True}
