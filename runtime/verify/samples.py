@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -27,6 +27,9 @@ _LENGTH = 8
 _LARGEST = 2**25
 """Elements of an input: more than this is none of a size that anybody would give."""
 _EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 24, 16, 7, 1)
+
+
+_PRIMES = (5, 7, 3, 11, 13)
 
 
 @dataclass
@@ -107,17 +110,25 @@ def _known(given: Any, own: Any) -> Any:
     return own if given == UNKNOWN else given
 
 
-def candidates(model: Model, seeds: Sequence[int]) -> Iterator[Candidate]:
+def small_candidates(model: Model) -> Iterator[Candidate]:
+    """As `candidates`, the least extents first, and at first no two alike: for what is slow, and to show mix-ups."""
+    return candidates(model, (0, 1), _small_assignments)
+
+
+def candidates(
+    model: Model, seeds: Sequence[int], assignments: Callable[[dict[str, bool]], Iterator[dict[str, int]]] | None = None
+) -> Iterator[Candidate]:
     """Inputs in the order in which to try them, without end in practice: the caller takes what the source accepts.
 
     Args:
         model: the source model.
         seeds: one seed per comparison wanted.
+        assignments: extents for the symbols, of which it is said whether each looks like a batch.
     """
     inputs = _Input.of(model)
     symbols = _symbols({name: info.type for name, info in inputs.items()})
     cached = _cache_symbols(symbols) is not None
-    for k, chosen in enumerate(_assignments(symbols)):
+    for k, chosen in enumerate((assignments or _assignments)(symbols)):
         extents = _within(model.ranges, chosen)
         for seed in seeds:
             rng = np.random.default_rng([seed, k])
@@ -212,3 +223,14 @@ def _assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
                     yield {s: extent if s in varying else batch for s in symbols}
     # Symbols that must not agree: each has an extent of its own.
     yield {s: 1 if is_batch else _EXTENTS[i % 4] for i, (s, is_batch) in enumerate(symbols.items())}
+
+
+def _small_assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
+    """Extents for all symbols: primes, each of its own; all 1; and then one extent for all, as small as it may be."""
+    if symbols and _cache_symbols(symbols) is None:
+        free = [s for s, is_batch in symbols.items() if not is_batch]
+        yield {s: _PRIMES[free.index(s) % len(_PRIMES)] if s in free else 2 for s in symbols}
+        yield dict.fromkeys(symbols, 1)
+        for extent in sorted(_EXTENTS):
+            yield {s: 1 if is_batch else extent for s, is_batch in symbols.items()}
+    yield from _assignments(symbols)

@@ -52,7 +52,10 @@ class Reference:
 
         given = {**inputs, **self._states}
         try:
-            results = evaluate(self._model.graph, [_closed(given[n], n, t) for n, t in self._model.inputs])
+            arrays = [_closed(given[n], n, t) for n, t in self._model.inputs]
+            # A pass may have chosen another type than the source declares: the same numbers go in and come out.
+            arrays = [a.astype(p.type.dtype.numpy, copy=False) for a, p in zip(arrays, self._model.graph.params, strict=True)]
+            results = evaluate(self._model.graph, arrays)
         except (MinnowError, ValueError, IndexError) as e:
             raise RuntimeError(str(e)) from e
         got = {n: _opened(a, n, t) for (n, t), a in zip(self._model.outputs, results, strict=True)}
@@ -73,7 +76,7 @@ def _closed(value: Any, name: str, type: TensorType) -> Array:
 
 def _opened(array: Array, name: str, type: TensorType) -> Any:
     container, _ = opened(type, name)
-    return of_bytes(array, container) if container else array
+    return of_bytes(array, container) if container else array.astype(type.dtype.numpy, copy=False)
 
 
 class TwoRuns:

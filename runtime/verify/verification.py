@@ -201,8 +201,8 @@ def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
     """Says so when the source disagrees with itself by more than the tolerance: such inputs cannot judge anybody."""
     if case.error:
         return ""
-    once, again = _flat(reference.run(inputs)), reference.run_again(inputs)
-    twice = None if again is None else _flat(again)
+    once, again = flattened(reference.run(inputs)), reference.run_again(inputs)
+    twice = None if again is None else flattened(again)
     for o in case.outputs if twice is not None else ():
         noise = compare(o.name, np.asarray((twice or {})[o.name]), np.asarray(once[o.name]), o.tolerance)
         if not noise.passed and not o.passed:
@@ -218,11 +218,11 @@ def _steps(reference: Source, inputs: dict[str, Array], case: Case, rounded: fro
     failed = {o.name: o for o in case.outputs if not o.passed and o.name.partition("[")[0] in rounded}
     if case.error or not failed:
         return {}
-    once = _flat(reference.run(inputs))
-    others = [reference.run({n: _moved(v, factor) for n, v in inputs.items()}) for factor in _NEARLY]
+    once = flattened(reference.run(inputs))
+    others = [reference.run({n: moved(v, factor) for n, v in inputs.items()}) for factor in _NEARLY]
     again = reference.run_again(inputs)
     steps: dict[str, float] = {}
-    for other in map(_flat, others if again is None else [*others, again]):
+    for other in map(flattened, others if again is None else [*others, again]):
         for name, o in failed.items():
             needed = compare(name, other.get(name), once[name], o.tolerance).needed
             if o.tolerance < needed < _MOST_NOISE:
@@ -230,15 +230,15 @@ def _steps(reference: Source, inputs: dict[str, Array], case: Case, rounded: fro
     return steps
 
 
-def _moved(value: Any, factor: float) -> Any:
+def moved(value: Any, factor: float) -> Any:
     """Floats times the factor, also those in lists."""
     if isinstance(value, list):
-        return [_moved(v, factor) for v in value]
+        return [moved(v, factor) for v in value]
     is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return (value * np.asarray(factor, value.dtype)).astype(value.dtype) if is_float else value
 
 
-def _flat(values: Mapping[str, Any]) -> dict[str, Array]:
+def flattened(values: Mapping[str, Any]) -> dict[str, Array]:
     """All arrays by name, those in lists too, and how many each list has: nothing is compared as nothing."""
     lengths = {
         f"len({name})": np.array(0 if value is None else len(value))
@@ -269,7 +269,7 @@ def _run(
     except MinnowError as e:
         case.error = str(e)
         return case
-    got, expected = _flat(results), _flat(want)
+    got, expected = flattened(results), flattened(want)
     case.outputs = [
         compare_random(n, got.get(n), np.asarray(a))
         if n in drawn
