@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -89,6 +90,8 @@ def convert(
     passes: Sequence[str] = (),
     int64: Literal["auto", "narrow", "keep"] = "auto",
     explain: str = "",
+    check_each: bool = False,
+    check_limit: float = 300.0,
     biz_code: str = "",
     side_file: bool | None = None,
     prepack: bool = False,
@@ -120,6 +123,10 @@ def convert(
             places; "narrow" of everything but constants that do not fit, and a notice lists what is not proven; "keep"
             of nothing. In all cases the session shows the source's types, and refuses inputs that do not fit.
         explain: "RULE" or "RULE@NODE": why the rule did not apply.
+        check_each: run the numpy reference of the graph after every step of the optimizer, on the same few inputs, and
+            end with a VerifyError at the first step that changes the numbers. Each comparison takes two runs of the
+            reference: seconds for an image network. Open extents get small numbers.
+        check_limit: seconds for that; steps after so many are compared together, and a notice says which.
         biz_code: free text kept in the file.
         side_file: True: big weights go to a file of their own, `output` + ".weight"; False: never; None: where the
             model would be larger than one file may be, 2 GiB.
@@ -133,7 +140,8 @@ def convert(
     Raises:
         UsageError: the call is wrong. FormatError, ModelError: the source cannot be read or is invalid.
         UnsupportedError: it holds what Minnow cannot convert; everything is listed.
-        VerifyError: the result does not give the numbers of the source; no file is written.
+        VerifyError: the result does not give the numbers of the source, or with `check_each` a step changes them; no
+            file is written.
     """
     if not isinstance(source, (str, os.PathLike)):
         from minnow.converter.torch.live import archived
@@ -168,8 +176,18 @@ def convert(
     with step("read"):
         model = read(source, framework, **reading)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
+    choices: dict[str, Any] = {"target": target, "passes": passes, "int64": int64}
+    check = None
+    if check_each:
+        from minnow.runtime.verify.proof import StepCheck
+
+        with step("check"):
+            bisect = bisect_command(source, framework, reading, optimize, **choices)
+            check = StepCheck(model, log.hits, seconds=check_limit, where=str(source), bisect=bisect)
     with step("optimize"):
-        summary = run_optimizer(model, optimize, target=target, passes=passes, int64=int64, log=log)
+        summary = run_optimizer(model, optimize, **choices, log=log, check=check)
+    if check is not None and (notice := check.finish(model)):
+        model.notices.append(notice)
     temporary = _temporary(destination)
     try:
         with step("write"):
@@ -218,6 +236,27 @@ def convert(
         side_path(temporary).unlink(missing_ok=True)
         packed_path(temporary).unlink(missing_ok=True)
     return report
+
+
+def bisect_command(
+    source: Path,
+    framework: str | None,
+    reading: Mapping[str, Any],
+    level: int,
+    target: str,
+    passes: Sequence[str],
+    int64: str,
+) -> str:
+    """The command line that looks for what changes the numbers in a conversion."""
+    words = ["mnnconvert", "debug", "bisect", os.fspath(source), f"-O{level}"]
+    words += [f"--input={name}={'x'.join(map(str, shape))}" for name, shape in reading["inputs"].items()]
+    others = {"framework": framework, "batch": reading["batch"], "signature": reading["signature"]}
+    others |= {"weights": reading["weights"], "passes": ",".join(passes)}
+    others |= {"inputs": ",".join(reading["cut_inputs"]), "outputs": ",".join(reading["cut_outputs"])}
+    others |= {"target": target if target != "mnn" else "", "int64": int64 if int64 != "auto" else ""}
+    words += [f"--{name}={value}" for name, value in others.items() if value not in ("", None)]
+    words += ["--dequantize"] * bool(reading["dequantize"])
+    return shlex.join(words)
 
 
 def packed_path(path: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ import minnow.optimizer.layout
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
 from minnow.optimizer.format import NATIVE, Target, engine_only, foreign_values
 from minnow.optimizer.passes.narrow import Int64, some_names
-from minnow.optimizer.rewrite import Rule, Trace, apply_rules, rules
+from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
@@ -159,13 +158,7 @@ def _run(
         step = all_passes[name]
         if step.level > level or step.target not in (None, target) or not keep(name):
             return
-        statistics = log.of(name)
-        begin = time.perf_counter()
-        # Inner graphs first, so that what they no longer read is seen as unused outside.
-        for graph in [model.graph] if step.whole else reversed(list(model.graph.walk())):
-            statistics.hits += step.apply(graph, **options)
-            statistics.tries += 1
-        statistics.seconds += time.perf_counter() - begin
+        apply_pass(step, model.graph, log, **options)
     if check is not None:
         check(name, model)
 

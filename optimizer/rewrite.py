@@ -21,7 +21,7 @@ from typing import Any
 
 from minnow.optimizer.format import Target
 from minnow.optimizer.pattern import Call, Match, Matcher, trace
-from minnow.schema.errors import InternalError, ModelError
+from minnow.schema.errors import InternalError, MinnowError, ModelError
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
@@ -127,6 +127,24 @@ def _register(table: dict[str, Any], item: Rule | GraphPass) -> None:
     table[item.name] = item
 
 
+@dataclass(frozen=True, eq=False)
+class Application:
+    """A rule at a node, or a pass over a graph.
+
+    Attributes:
+        name: of the rule or pass.
+        graph: the one that is changed, which may be nested in others.
+        root, matched: the nodes that the rule's pattern has matched, the root among them; none for a pass.
+        made: what the rule has put into the graph, where nobody reads it yet.
+    """
+
+    name: str
+    graph: Graph
+    root: Node | None = None
+    matched: Sequence[Node] = ()
+    made: Sequence[Node] = ()
+
+
 @dataclass
 class Trace:
     """Collects statistics, and reasons where a rule came close but did not apply.
@@ -134,15 +152,30 @@ class Trace:
     Attributes:
         explain: names of rules whose failures are recorded.
         node: record only at nodes whose origin or output name contains this text.
-        stop_after: number of rewrites after which no rule fires any more (for bisection); None: no limit.
+        stop_after: number of rewrites after which no rule fires and no pass runs any more (for bisection); None: no
+            limit.
+        watch: called before each rule or pass changes a graph.
+        rewrites: how many there have been; a pass that changes a graph is one.
+        failing: what was being applied when an exception came out of it.
     """
 
     explain: frozenset[str] = frozenset()
     node: str = ""
     stop_after: int | None = None
+    watch: Callable[[Application], None] | None = None
     statistics: dict[str, Statistics] = field(default_factory=dict)
     rewrites: int = 0
+    failing: Application | None = None
     _nearest: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def stopped(self) -> bool:
+        """There have been as many rewrites as there may be."""
+        return self.stop_after is not None and self.rewrites >= self.stop_after
+
+    def hits(self) -> dict[str, int]:
+        """How often each rule and pass has been applied."""
+        return {name: s.hits for name, s in self.statistics.items()}
 
     def of(self, name: str) -> Statistics:
         if name not in self.statistics:
@@ -237,7 +270,7 @@ def _fixpoint(
         if node.graph is not graph or not (where is None or where(node)):
             continue
         for rule, matcher in by_op.get(node.op, ()):
-            if log.stop_after is not None and log.rewrites >= log.stop_after:
+            if log.stopped:
                 return done
             touched = _attempt(graph, node, rule, matcher, log)
             if touched is None:
@@ -276,6 +309,9 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
             result = rule.apply(b, m)
         except OverflowError as e:  # an attribute too large for a list of int32; whoever has to write it refuses it
             result = m.no(str(e))
+        except Exception as e:
+            log.failing = Application(rule.name, graph, node, m.nodes, b.made)
+            raise _defect("rule", rule.name, node.origin, e) from e
         values = [] if result is None else [result] if isinstance(result, Value) else list(result)
         reason = m.reason or "the rule does not apply" if not values else _misfit(node, values)
         if reason:
@@ -284,9 +320,46 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
             log.failed(rule.name, node, reason)
             return None
         statistics.hits += 1
+        if log.watch is not None:
+            log.watch(Application(rule.name, graph, node, m.nodes, b.made))
         return _replace(graph, node, m, values, b.made)
     finally:
         statistics.seconds += time.perf_counter() - begin
+
+
+def apply_pass(step: GraphPass, graph: Graph, log: Trace, **options: Any) -> int:
+    """Applies a pass to a graph and all in it. Gives the number of changes."""
+    statistics, done = log.of(step.name), 0
+    begin = time.perf_counter()
+    # Inner graphs first, so that what they no longer read is seen as unused outside.
+    for inner in [graph] if step.whole else reversed(list(graph.walk())):
+        if log.stopped:
+            break
+        if log.watch is not None:
+            log.watch(Application(step.name, inner))
+        try:
+            changes = step.apply(inner, **options)
+        except Exception as e:
+            log.failing = Application(step.name, inner)
+            raise _defect("pass", step.name, "", e) from e
+        statistics.tries += 1
+        statistics.hits += changes
+        log.rewrites += changes > 0
+        done += changes
+    statistics.seconds += time.perf_counter() - begin
+    return done
+
+
+def _defect(kind: str, name: str, where: str, error: Exception) -> MinnowError:
+    """What is raised where a rule or pass has raised something: refusals as they are, all else is a defect of ours."""
+    if isinstance(error, MinnowError):
+        error.where = error.where or where
+        return error
+    return InternalError(
+        f"the {kind} {name} failed: {type(error).__name__}: {error}",
+        where=where,
+        hint=f"`--passes -{name}` leaves it out; `mnnconvert debug bisect` makes a small model that shows it",
+    )
 
 
 def _outside_reader(m: Match) -> str:

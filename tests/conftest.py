@@ -3,6 +3,7 @@
 import os
 
 from hypothesis import HealthCheck, settings
+from proving import check_every_step
 
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"
@@ -14,3 +15,7 @@ os.environ["MINNOW_CALIBRATION"] = "off"
 settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.register_profile("search", print_blob=True)
 settings.load_profile("repeatable")
+
+
+# Before any test can ask for `optimize`.
+check_every_step()

@@ -30,6 +30,15 @@ from minnow.cli._option import FORMAT, emit, reading
     help="Make int32 of int64: where it provably fits, everywhere, or nowhere.",
 )  # fmt: skip
 @click.option("--explain", default="", metavar="RULE[@NODE]", help="Say why a rule did not apply.")
+@click.option(
+    "--check-each", is_flag=True,
+    help="Compare the graph with the source after every step of the optimizer, by the slow reference; exit code 4 at "
+    "the first step that changes the numbers.",
+)  # fmt: skip
+@click.option(
+    "--check-limit", type=click.FloatRange(0), default=300.0, show_default=True, metavar="SECONDS",
+    help="Time for --check-each; what comes later is compared at once, at the end.",
+)  # fmt: skip
 @click.option("--stats", is_flag=True, help="Show what each rule did.")
 @click.option("--biz-code", default="", help="Free text kept in the file.")
 @click.option(
@@ -44,8 +53,8 @@ from minnow.cli._option import FORMAT, emit, reading
 @FORMAT
 def command(
     source: str, output: str | None, reading: dict[str, Any], level: int, target: Any, verify: bool, passes: str,
-    int64: Any, explain: str, stats: bool, biz_code: str, side_file: bool | None, prepack: bool, quiet: bool,
-    format_: str,
+    int64: Any, explain: str, check_each: bool, check_limit: float, stats: bool, biz_code: str,
+    side_file: bool | None, prepack: bool, quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -64,6 +73,8 @@ def command(
             passes=[p for p in passes.split(",") if p],
             int64=int64,
             explain=explain,
+            check_each=check_each,
+            check_limit=check_limit,
             biz_code=biz_code,
             side_file=side_file,
             prepack=prepack,

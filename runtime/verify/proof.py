@@ -1,4 +1,4 @@
-"""Does each step of the optimizer keep the numbers? The numpy reference runs the graph after each, on the same inputs."""
+"""Does each step of the optimizer keep the numbers? The numpy reference is run after each, on the same inputs."""
 
 from __future__ import annotations
 

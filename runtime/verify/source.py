@@ -54,7 +54,9 @@ class Reference:
         try:
             arrays = [_closed(given[n], n, t) for n, t in self._model.inputs]
             # A pass may have chosen another type than the source declares: the same numbers go in and come out.
-            arrays = [a.astype(p.type.dtype.numpy, copy=False) for a, p in zip(arrays, self._model.graph.params, strict=True)]
+            arrays = [
+                a.astype(p.type.dtype.numpy, copy=False) for a, p in zip(arrays, self._model.graph.params, strict=True)
+            ]
             results = evaluate(self._model.graph, arrays)
         except (MinnowError, ValueError, IndexError) as e:
             raise RuntimeError(str(e)) from e

@@ -1,0 +1,59 @@
+"""Makes every test that optimizes a model compare it with the reference after every step, where that is quick."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from minnow.optimizer import pipeline
+from minnow.optimizer.rewrite import Trace
+from minnow.runtime.verify.proof import StepCheck
+from minnow.schema.errors import MinnowError
+from minnow.schema.ir import Graph, Model
+from minnow.schema.ops.cost import UnknownExtentError, macs
+
+_MOST_NODES = 150
+_MOST_MACS = 2_000_000
+_MOST_BYTES = 1_000_000
+_SECONDS = 1.0
+
+
+def check_every_step() -> None:
+    """From now on `optimize` is held to the numbers of the model that it is given, in all tests."""
+    optimize = pipeline.optimize
+
+    @functools.wraps(optimize)
+    def checked(model: Model, *args: Any, log: Trace | None = None, check: Any = None, **options: Any) -> Any:
+        log = log or Trace()
+        steps = _check_of(model, log)
+
+        def both(name: str, now: Model) -> None:
+            for each in filter(None, (check, steps)):
+                each(name, now)
+
+        return optimize(model, *args, log=log, check=both, **options)
+
+    pipeline.optimize = checked
+
+
+def _check_of(model: Model, log: Trace) -> StepCheck | None:
+    if log.stop_after is not None or not is_small(model):
+        return None
+    try:
+        return StepCheck(model, log.hits, seconds=_SECONDS)
+    except MinnowError:
+        return None  # the reference runs on none of the inputs: shapes that fit nothing are a case of their own
+
+
+def is_small(model: Model) -> bool:
+    """The reference runs it in no time."""
+    graphs: list[Graph] = list(model.graph.walk())
+    if sum(map(len, graphs)) > _MOST_NODES or len(model.inputs) != len(model.graph.params):
+        return False
+    if any((v.type.count or 0) * v.type.dtype.size > _MOST_BYTES for g in graphs for v in g.values()):
+        return False
+    extents = {d: 4 for _, t in model.inputs for d in t.shape or () if isinstance(d, str)}
+    try:
+        return macs(model.graph, extents) < _MOST_MACS
+    except UnknownExtentError:
+        return True
