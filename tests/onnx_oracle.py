@@ -111,6 +111,35 @@ def judgments(node: OnnxNode) -> list[list[Array]]:
     return out
 
 
+_EPILOGUES = {
+    "relu": ("Relu", {}),
+    "relu6": ("Clip", {}),
+    "clip": ("Clip", {}),
+    "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
+    "hardswish": ("HardSwish", {}),
+    "hardsigmoid": ("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "sigmoid": ("Sigmoid", {}),
+    "silu": ("Sigmoid", {}),
+    "tanh": ("Tanh", {}),
+    "gelu": ("Gelu", {}),
+}
+
+
+def finished(y: Array, residual: Array | None, activation: str, alpha: float | None, beta: float | None) -> Array:
+    """A result with a residual, and the activation as ONNX has it."""
+    y = y if residual is None else y + residual
+    if not activation:
+        return y
+    op, attrs = _EPILOGUES[activation]
+    # Without limits it would cut off at the largest number.
+    limits = (0.0, 6.0) if activation == "relu6" else (alpha or -np.inf, beta or np.inf)
+    inputs = [y] if op != "Clip" else [y, *(np.asarray(v, y.dtype) for v in limits)]
+    given = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None and op != "Clip"}
+    (result,) = judged(OnnxNode(op, inputs, {**attrs, **given}))
+    with np.errstate(invalid="ignore"):
+        return y * result if activation == "silu" else result
+
+
 Row = Callable[..., "OnnxNode | list[Array]"]
 """Gives for operands and attributes the ONNX node, or the results by definition where ONNX has no such op."""
 

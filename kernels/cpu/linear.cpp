@@ -1,5 +1,5 @@
-// The op Linear: y = activation(x W^T + bias), with W as [outputs, inputs]. The planner may add a residual, of the type
-// of y, as input 3: it is added before the activation.
+// The op Linear: y = activation(x W^T + bias + residual), with W as [outputs, inputs]; the residual, input 3, is of the
+// type of y.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +14,7 @@ namespace {
 
 using LongLong = long long;
 
-constexpr size_t kResidual = 3;
+constexpr int kResidual = 3;
 
 // Weights that the planner wants to be read as they are stored; fewer bytes are packed in no time.
 constexpr int64_t kLeastStored = 256 << 10;
@@ -24,7 +24,7 @@ Status infer_linear(InferContext& c) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "the input and the weights are needed");
   const Shape &x = c.shape(0), &w = c.shape(1);
   const DType dtype = c.in(0).dtype;
-  for (int i = 1; i < std::min(3, c.num_inputs()); ++i)
+  for (int i = 1; i < c.num_inputs(); ++i)
     if (c.has(i) && c.in(i).dtype != dtype)
       return fail(Code::kFormat, "input %d is %s, but input 0 is %s", i, dtype_name(c.in(i).dtype), dtype_name(dtype));
   if (!can_multiply(dtype)) return fail(Code::kUnsupported, "a matrix product of %s", dtype_name(dtype));
@@ -40,6 +40,9 @@ Status infer_linear(InferContext& c) {
     return fail(Code::kUnsupported, "an activation on a matrix product of %s", dtype_name(dtype));
   Shape out = x;
   out[x.rank() - 1] = w[0];
+  if (c.has(kResidual) && !(c.shape(kResidual) == out))
+    return fail(Code::kFormat, "a residual of shape %s for an output of shape %s", c.shape(kResidual).str().c_str(),
+                out.str().c_str());
   c.set(0, dtype, out);
   return ok();
 }
@@ -58,6 +61,10 @@ MatMulShape product_shape(const NodeContext& node) {
   return s;
 }
 
+const Tensor* residual_of(const RunContext& context) {
+  return context.in.size() > kResidual ? context.in[kResidual] : nullptr;
+}
+
 class LinearPlain final : public Kernel {
  public:
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
@@ -71,7 +78,9 @@ class LinearPlain final : public Kernel {
     matmul_plain(s_, y.type.dtype, context.in[0]->data, context.in[1]->data, bias, y.data, context.pool);
     if (y.type.dtype != DType::kF64) return;
     double* out = context.out[0]->as<double>();
-    for (int64_t i = 0, n = y.count(); i < n; ++i) out[i] = activate_scalar(activation_, out[i]);
+    const double* residual = residual_of(context) == nullptr ? nullptr : residual_of(context)->as<double>();
+    for (int64_t i = 0, n = y.count(); i < n; ++i)
+      out[i] = activate_scalar(activation_, residual == nullptr ? out[i] : out[i] + residual[i]);
   }
   [[gnu::cold]] std::string scheme() const override { return "plain"; }
   int64_t macs() const override { return s_.macs(); }
@@ -136,7 +145,7 @@ class Linear final : public Kernel {
       copy_bias(*context.in[2], space);
       call.bias = space;
     }
-    if (context.in.size() > kResidual) call.start = context.in[kResidual]->as<float>();
+    if (residual_of(context) != nullptr) call.start = residual_of(context)->as<float>();
     if (stored_) return run_stored(call, context.in[1]->as<float>());
     low_ ? low_gemm_.run(call) : gemm_.run(call);
   }

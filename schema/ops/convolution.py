@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,21 +13,14 @@ from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, PackedBlob, TensorT
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import window
 from minnow.schema.ops.encoding import bound
+from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
 from minnow.schema.ops.extent import agree
 from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, Op, WireOp, op
 from minnow.schema.ops.window import Array, AutoPad
 
-Activation = Literal["", "relu", "relu6"]
 
-
-def _activate(y: Array, activation: str) -> Array:
-    return np.clip(y, 0, 6) if activation == "relu6" else np.maximum(y, 0) if activation else y
-
-
-def _finish(y: Array, bias: Array | None, activation: str, like: Array) -> Array:
-    if bias is not None:
-        y = y + bias.astype(np.float64).reshape(-1, *(1,) * (y.ndim - 2))
-    return _activate(y, activation).astype(like.dtype)
+def _biased(y: Array, bias: Array | None) -> Array:
+    return y if bias is None else y + bias.astype(np.float64).reshape(-1, *(1,) * (y.ndim - 2))
 
 
 @op(traits=SPATIAL)
@@ -35,18 +28,22 @@ def Conv(
     x: Float,
     w: Float,
     bias: Float | None = None,
+    residual: Float | None = None,
     *,
     strides: tuple[int, ...],
     pads: tuple[int, ...],
     dilations: tuple[int, ...],
     group: int = 1,
     activation: Activation = "",
+    alpha: float | None = None,
+    beta: float | None = None,
     auto_pad: AutoPad = "",
 ):
     """Cross-correlation: y[n, o, p] = sum over c, k of x[n, c, p * stride + k * dilation - pad] * w[o, c, k] + bias[o].
 
     x is [N, C, spatial...], w [O, C / group, kernel...], bias [O]; weights may be f16 where x is f32. `pads` holds all
     begins, then all ends. `auto_pad` "SAME_UPPER" or "SAME_LOWER" makes ceil(size / stride) outputs, whatever `pads`.
+    `residual`, of the shape of the result, is added before the activation, whose numbers are `alpha` and `beta`.
     """
     n, _, *sizes = x.shape
     o, per_group, *kernel = w.shape
@@ -62,7 +59,8 @@ def Conv(
         part = part.reshape(n, group, per_group, count)
         tap = window.trailing(weights, *k)
         y += tap * part if per_group == 1 else tap @ part
-    return _finish(y.reshape(n, o, *out), bias, activation, x)
+    y = _biased(y.reshape(n, o, *out), bias)
+    return finish(y, residual, activation, alpha, beta).astype(x.dtype)
 
 
 @op(traits=SPATIAL)
@@ -70,6 +68,7 @@ def ConvTranspose(
     x: Float,
     w: Float,
     bias: Float | None = None,
+    residual: Float | None = None,
     *,
     strides: tuple[int, ...],
     pads: tuple[int, ...],
@@ -77,11 +76,13 @@ def ConvTranspose(
     output_padding: tuple[int, ...],
     group: int = 1,
     activation: Activation = "",
+    alpha: float | None = None,
+    beta: float | None = None,
 ):
     """The transpose (gradient) of `Conv`: each input element adds its multiple of the kernel to the output.
 
     x is [N, C, spatial...], w [C, O / group, kernel...], bias [O]; weights may be f16 where x is f32. Output extent:
-    (size - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads.
+    (size - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads. Residual and activation are as there.
     """
     n, c, *sizes = x.shape
     _, per_group, *kernel = w.shape
@@ -96,7 +97,7 @@ def ConvTranspose(
     half = len(sizes)
     crop = tuple(slice(b, f - e) for b, e, f in zip(pads[:half], pads[half:], full, strict=True))
     y = window.trailing(y.reshape(n, group * per_group, *full), *crop)
-    return _finish(y, bias, activation, x)
+    return finish(_biased(y, bias), residual, activation, alpha, beta).astype(x.dtype)
 
 
 def _weights(x: Arg, w: Arg, bias: Arg | None, attrs: dict[str, Any]) -> list[Any]:
@@ -122,12 +123,16 @@ def _dim(arg: Arg | None, axis: int) -> Any:
     return UNKNOWN if arg is None or arg.shape is None else arg.shape[axis]
 
 
+def _finished(type: TensorType, residual: Arg | None, attrs: dict[str, Any]) -> TensorType:
+    return finished(type, residual, attrs["activation"], attrs["alpha"], attrs["beta"])
+
+
 def _times(dim: Any, factor: int) -> Any:
     return dim * factor if isinstance(dim, int) else dim if factor == 1 else UNKNOWN
 
 
 @Conv.shape
-def _(x: Arg, w: Arg, bias: Arg | None, **attrs: Any) -> TensorType:
+def _(x: Arg, w: Arg, bias: Arg | None, residual: Arg | None, **attrs: Any) -> TensorType:
     kernel = _weights(x, w, bias, attrs)
     agree([_dim(x, 1), _times(_dim(w, 1), attrs["group"])], "input channels and weight channels times groups")
     o = agree([_dim(w, 0), _dim(bias, 0)], "weight and bias")
@@ -143,11 +148,11 @@ def _(x: Arg, w: Arg, bias: Arg | None, **attrs: Any) -> TensorType:
             out.append(window.out_extent(size, span, strides[i], pads[i], pads[n + i], same=same))
         else:
             out.append(window.out_extent(size, 1, strides[i], 0, 0, same=True) if same else UNKNOWN)
-    return TensorType(x.dtype, (_dim(x, 0), o, *out), x.type.layout)
+    return _finished(TensorType(x.dtype, (_dim(x, 0), o, *out), x.type.layout), residual, attrs)
 
 
 @ConvTranspose.shape
-def _(x: Arg, w: Arg, bias: Arg | None, **attrs: Any) -> TensorType:
+def _(x: Arg, w: Arg, bias: Arg | None, residual: Arg | None, **attrs: Any) -> TensorType:
     kernel = _weights(x, w, bias, attrs)
     n = len(kernel)
     strides, pads, dilations, extra = (attrs[k] for k in ("strides", "pads", "dilations", "output_padding"))
@@ -170,7 +175,7 @@ def _(x: Arg, w: Arg, bias: Arg | None, **attrs: Any) -> TensorType:
                 raise ModelError(f"pads {pads} take away more than all of the {out[-1] - rest + 1} outputs")
         else:
             out.append(size if strides[i] == 1 and rest == 1 else UNKNOWN)
-    return TensorType(x.dtype, (_dim(x, 0), o, *out), x.type.layout)
+    return _finished(TensorType(x.dtype, (_dim(x, 0), o, *out), x.type.layout), residual, attrs)
 
 
 # ---- encoding ----------------------------------------------------------------------------------------------------
@@ -184,6 +189,8 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
     if len(attrs["strides"]) != 2 or not w.type.is_static or x.type.dtype is not DType.F32:
         return None
     if 0 in w.type.static_shape:  # what has no weights is taken for what has lost them
+        return None
+    if node.has_input(RESIDUAL) or attrs["activation"] not in ("", "relu", "relu6"):
         return None
     # The format's SAME puts an odd element at the end.
     if attrs.get("auto_pad") == "SAME_LOWER":
@@ -217,7 +224,7 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
     if not w.is_const or (bias is not None and not bias.is_const):
         # Weights that are computed cannot be in groups: runtimes take them for those of the first one.
         fits = w.type.dtype is DType.F32 and (group == 1 or depthwise)
-        return WireOp(type, "Convolution2D", main, node.inputs) if fits else None
+        return WireOp(type, "Convolution2D", main, node.inputs[:RESIDUAL]) if fits else None
     weights = w.data
     assert weights is not None
     if isinstance(weights, PackedBlob) and weights.bits > 1:
@@ -365,7 +372,22 @@ def _(rng):
     yield case((1, 3, 4, 5, 6), (4, 3, 2, 3, 3), True, strides=(1, 2, 1), pads=(1, 1, 0, 0, 1, 2))
     yield case((1, 4, 5, 5, 5), (4, 1, 3, 3, 3), False, pads=(1,) * 6, group=4)
     operands, attrs = case((1, 3, 6, 5), (7, 3, 3, 2), False)
-    yield (rng.standard_normal(operands[0]).astype("f4"), rng.standard_normal(operands[1]).astype("f2")), attrs
+    halves = rng.standard_normal(operands[1]).astype("f2")
+    yield (rng.standard_normal(operands[0]).astype("f4"), halves), attrs
+    yield (rng.standard_normal(operands[0]).astype("f4"), halves, None, (1, 7, 4, 4)), {**attrs, "activation": "silu"}
+    cases = (
+        ((1, 5, 7, 11), (17, 5, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((2, 17, 5, 3), (33, 17, 1, 1), {}),
+        ((1, 64, 6, 6), (64, 64, 3, 3), {"pads": (1, 1, 1, 1)}),
+        ((1, 3, 9, 7), (8, 3, 3, 3), {"strides": (2, 2)}),
+        ((1, 17, 9, 7), (17, 1, 3, 3), {"pads": (1, 1, 1, 1), "group": 17}),
+        ((1, 6, 8, 7), (9, 2, 3, 3), {"group": 3}),
+        ((2, 5, 11), (7, 5, 3), {"pads": (1, 1)}),
+        ((1, 3, 4, 5, 6), (4, 3, 2, 3, 3), {"strides": (1, 2, 1), "pads": (1, 1, 0, 0, 1, 2)}),
+        ((1, 3, 1, 1), (5, 3, 1, 1), {}),
+        ((0, 3, 5, 5), (4, 3, 3, 3), {}),
+    )
+    yield from finished_cases(rng, Conv, [case(x, w, True, **more) for x, w, more in cases])
 
 
 @ConvTranspose.samples
@@ -389,3 +411,12 @@ def _(rng):
     yield case((0, 2, 3, 3), (2, 3, 2, 2), True)
     yield case((2, 5, 7), (5, 3, 4), True, strides=(2,), pads=(1, 2), output_padding=(1,))
     yield case((1, 3, 3, 2, 4), (3, 2, 3, 2, 2), True, strides=(2, 1, 2), pads=(1, 0, 0, 1, 0, 1))
+    cases = (
+        ((1, 3, 5, 7), (3, 4, 3, 3), {}),
+        ((2, 17, 4, 3), (17, 5, 2, 2), {"strides": (2, 2)}),
+        ((1, 6, 4, 4), (6, 2, 3, 3), {"strides": (2, 2), "group": 3}),
+        ((1, 17, 5, 3), (17, 1, 3, 3), {"strides": (2, 2), "pads": (1, 1, 1, 1), "group": 17}),
+        ((2, 5, 7), (5, 3, 4), {"strides": (2,), "pads": (1, 2)}),
+        ((1, 3, 3, 2, 4), (3, 2, 3, 2, 2), {"strides": (2, 1, 2)}),
+    )
+    yield from finished_cases(rng, ConvTranspose, [case(x, w, True, **more) for x, w, more in cases])

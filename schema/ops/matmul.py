@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ir.type import Shape, broadcast
 from minnow.schema.ops.encoding import bound, computes, simple
+from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
 from minnow.schema.ops.extent import agree
 from minnow.schema.ops.op import Arg, Decoded, Float, Numeric, WireOp, fill, op
 from minnow.schema.ops.special import Array, keep
@@ -111,38 +112,53 @@ def _(rng):
 
 
 @op()
-def Linear(x: Float, w: Float, bias: Float | None = None, *, activation: Literal["", "relu", "relu6"] = ""):
-    """y = x w^T + bias on the last axis of `x`, with w[N, K] and bias[N]; then the activation."""
+def Linear(
+    x: Float,
+    w: Float,
+    bias: Float | None = None,
+    residual: Float | None = None,
+    *,
+    activation: Activation = "",
+    alpha: float | None = None,
+    beta: float | None = None,
+):
+    """y = x w^T + bias on the last axis of `x`, with w[N, K] and bias[N].
 
-    def compute(v, u, *b):
-        y = np.matmul(v, u.T) + (b[0] if b else 0)
-        y = np.maximum(y, 0) if activation else y
-        return np.minimum(y, 6) if activation == "relu6" else y
-
-    return keep(compute, x, w, *(() if bias is None else (bias,)))
+    Then `residual`, of the shape of y, is added; then comes the activation, whose numbers are `alpha` and `beta`.
+    """
+    y = np.matmul(x.astype(np.float64), w.astype(np.float64).T)
+    if bias is not None:
+        y = y + bias.astype(np.float64)
+    return finish(y, residual, activation, alpha, beta).astype(x.dtype)
 
 
 @Linear.shape
-def _(x, w, bias, *, activation):
+def _(x, w, bias, residual, *, activation, alpha, beta):
     _same_types(x, w, bias)
+    return finished(x.type.with_shape(_linear_shape(x, w, bias)), residual, activation, alpha, beta)
+
+
+def _linear_shape(x: Arg, w: Arg, bias: Arg | None) -> Shape | None:
     if (w.rank is not None and w.rank != 2) or (bias is not None and bias.rank not in (None, 1)):
         raise ModelError("Linear needs w[N, K] and bias[N]")
     if x.shape is None or w.shape is None:
-        return x.type.with_shape(None if x.shape is None else (*x.shape[:-1], "?"))
+        return None if x.shape is None else (*x.shape[:-1], "?")
     if not x.shape:
         raise ModelError("Linear does not take scalars")
     agree([x.shape[-1], w.shape[1]], "Linear: K")
     n = w.shape[0]
     if bias is not None and bias.shape is not None:
         n = agree([n, bias.shape[0]], "Linear: N")
-    return x.type.with_shape((*x.shape[:-1], n))
+    return (*x.shape[:-1], n)
 
 
-# An activation of its own has no place in the file: fusing one is left to the engine that runs it.
+# Neither an activation nor a residual has a place in the format's own product.
 @Linear.encode("MatMul")
 def _(node: Node) -> WireOp | None:
     x, w = node.input(0), node.input(1)
-    if x.type.dtype is not DType.F32 or (x.type.rank or 0) < 2 or bound(node)["activation"]:
+    if x.type.dtype is not DType.F32 or (x.type.rank or 0) < 2:
+        return None
+    if bound(node)["activation"] or node.has_input(RESIDUAL):
         return None
     if not node.has_input(2) and not w.is_const:
         return None
@@ -167,6 +183,15 @@ def _(rng):
     yield ((2, 3, 0), (4, 0), (4,)), {}
     yield ((2, 1, 3, 1), (1, 1), (1,)), {}
     yield tuple(fill(rng, s, DType.F64) for s in ((3, 5), (2, 5), (2,))), {}
+    shapes = (
+        ((3, 5), (7, 5)),
+        ((2, 3, 17), (19, 17)),
+        ((1, 67), (33, 67)),
+        ((5,), (3, 5)),
+        ((0, 5), (3, 5)),
+        ((2, 0), (3, 0)),
+    )
+    yield from finished_cases(rng, Linear, [((x, w, w[:1]), {}) for x, w in shapes])
 
 
 @op()

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx_oracle import Array, OnnxNode, Row, cases, compare, judgments
+from onnx_oracle import Array, OnnxNode, Row, cases, compare, finished, judgments
 
 
-def activated(activation: str) -> Any:
-    if not activation:
-        return lambda results: results
-    return lambda results: [np.clip(r, 0, 6 if activation == "relu6" else None) for r in results]
-
-
-def conv(x: Array, w: Array, bias: Array | None = None, *, activation: str, auto_pad: str, **attrs: Any) -> OnnxNode:
+def conv(
+    x: Array, w: Array, bias: Array | None = None, residual: Array | None = None, *, activation: str,
+    alpha: float | None, beta: float | None, auto_pad: str, **attrs: Any,
+) -> OnnxNode:  # fmt: skip
     if auto_pad:
         attrs = {**attrs, "auto_pad": auto_pad}
         del attrs["pads"]
     # ONNX wants one type; f16 weights beside f32 inputs are our way to store them.
-    return OnnxNode("Conv", (x, w.astype(x.dtype), bias), attrs, after=activated(activation))
+    after = partial(rest, residual, activation, alpha, beta)
+    return OnnxNode("Conv", (x, w.astype(x.dtype), bias), attrs, after=after)
 
 
-def conv_transpose(x: Array, w: Array, bias: Array | None = None, *, activation: str, **attrs: Any) -> OnnxNode:
+def conv_transpose(
+    x: Array, w: Array, bias: Array | None = None, residual: Array | None = None, *, activation: str,
+    alpha: float | None, beta: float | None, **attrs: Any,
+) -> OnnxNode:  # fmt: skip
     # The reference is right for the first group only.
-    grouped = attrs["group"] > 1
-    return OnnxNode("ConvTranspose", (x, w, bias), attrs, after=activated(activation), by_onnxruntime=grouped)
+    after = partial(rest, residual, activation, alpha, beta)
+    return OnnxNode("ConvTranspose", (x, w, bias), attrs, after=after, by_onnxruntime=attrs["group"] > 1)
+
+
+def rest(
+    residual: Array | None, activation: str, alpha: float | None, beta: float | None, results: list[Array]
+) -> list[Array]:
+    return [finished(r, residual, activation, alpha, beta) for r in results]
 
 
 def conv_integer(*operands: Array | None, auto_pad: str, **attrs: Any) -> OnnxNode:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_oracle import Array, OnnxNode, Row, cases, compare
+from onnx_oracle import Array, OnnxNode, Row, cases, compare, finished
 
 from minnow.schema.ops import all_ops
 
@@ -33,13 +33,15 @@ def mat_mul(a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Onnx
     return OnnxNode("MatMul", (a, b))
 
 
-def linear(x: Array, w: Array, bias: Array | None = None, *, activation: str) -> OnnxNode:
+def linear(x: Array, w: Array, bias: Array | None = None, residual: Array | None = None, **epilogue: Any) -> OnnxNode:
     """Gemm, on all leading axes as one."""
-    limits = {"": (-np.inf, np.inf), "relu": (0, np.inf), "relu6": (0, 6)}[activation]
     rows = x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
     shape = (*x.shape[:-1], w.shape[0])
     return OnnxNode(
-        "Gemm", (rows, w, bias), {"transB": 1}, after=lambda r: [np.clip(r[0], *limits).astype(x.dtype).reshape(shape)]
+        "Gemm",
+        (rows, w, bias),
+        {"transB": 1},
+        after=lambda r: [finished(r[0].astype(x.dtype).reshape(shape), residual, **epilogue)],
     )
 
 
