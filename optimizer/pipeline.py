@@ -41,6 +41,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("attention:*", "after matrix products have their final form, and before activations go into those beside it"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("identity:*", "folding scales leaves additions of zero and multiplications by one"),
+    ("epilogue:*", "what layers do with their results, once these are final: no rule looks for the parts any more"),
     ("eliminate_common", "what the rules have made alike"),
     ("eliminate_dead", "what the rules have left over"),
 )

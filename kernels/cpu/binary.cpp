@@ -7,15 +7,19 @@
 
 // name, of float vectors `x` and `y` with tag `d`, of doubles, of integers. Integers wrap, and what has no result
 // (division by zero) is 0.
-#define MINNOW_VECTOR_FUNCTIONS(X)                                                                \
+#define MINNOW_VECTOR_FUNCTIONS(X)                                             \
+  MINNOW_RECTIFIED_FUNCTIONS(X)                                                \
+  X(FloorDiv, hn::Floor(hn::Div(x, y)), std::floor(x / y), floor_divide(x, y)) \
+  X(SquaredDifference, Square(hn::Sub(x, y)), (x - y) * (x - y), wrapped_mul(wrapped_sub(x, y), wrapped_sub(x, y)))
+
+// Those whose result may be cut off at zero.
+#define MINNOW_RECTIFIED_FUNCTIONS(X)                                                             \
   X(Add, hn::Add(x, y), x + y, wrapped_add(x, y))                                                 \
   X(Sub, hn::Sub(x, y), x - y, wrapped_sub(x, y))                                                 \
   X(Mul, hn::Mul(x, y), x* y, wrapped_mul(x, y))                                                  \
   X(Div, hn::Div(x, y), x / y, divide(x, y))                                                      \
-  X(FloorDiv, hn::Floor(hn::Div(x, y)), std::floor(x / y), floor_divide(x, y))                    \
   X(Max, hn::IfThenElse(hn::IsNaN(x), x, AtLeast(x, y)), x > y || x != x ? x : y, std::max(x, y)) \
-  X(Min, hn::IfThenElse(hn::IsNaN(x), x, AtMost(x, y)), x < y || x != x ? x : y, std::min(x, y))  \
-  X(SquaredDifference, Square(hn::Sub(x, y)), (x - y) * (x - y), wrapped_mul(wrapped_sub(x, y), wrapped_sub(x, y)))
+  X(Min, hn::IfThenElse(hn::IsNaN(x), x, AtMost(x, y)), x < y || x != x ? x : y, std::min(x, y))
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -58,6 +62,9 @@ HWY_INLINE void MapPairs(const void* const* in, const int* step, void* out, int6
     });                                                                           \
   }
 MINNOW_VECTOR_FUNCTIONS(MINNOW_DEFINE)
+#define MINNOW_DEFINE_RELU(Name, Vector, ...) MINNOW_DEFINE(Name##Relu, AtLeast(hn::Zero(d), Vector))
+MINNOW_RECTIFIED_FUNCTIONS(MINNOW_DEFINE_RELU)
+#undef MINNOW_DEFINE_RELU
 MINNOW_DEFINE(PRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x))
 #undef MINNOW_DEFINE
 
@@ -246,6 +253,37 @@ MINNOW_BINARY(FloorDiv, infer_numbers, choose_FloorDiv);
 MINNOW_BINARY(Max, infer_numbers, choose_Max);
 MINNOW_BINARY(Min, infer_numbers, choose_Min);
 MINNOW_BINARY(SquaredDifference, infer_numbers, choose_SquaredDifference);
+
+template <typename T>
+T rectified(T x) {
+  return x < 0 ? 0 : x;
+}
+
+// max(x op y, 0), the op being an attribute.
+#define MINNOW_RELU_ROWS(Name, Vector, Float, Int) \
+  HWY_EXPORT(Rows##Name##Relu);                    \
+  MINNOW_ROWS(Name##ReluF64, double, rectified(Float))
+MINNOW_RECTIFIED_FUNCTIONS(MINNOW_RELU_ROWS)
+
+RowKernel choose_relu(const NodeContext& node) {
+  const std::string op = node.attrs.s("op", "Add");
+#define MINNOW_CHOOSE_RELU(Name, Vector, Float, Int) \
+  if (op == #Name)                                   \
+    return pick(node, {&HWY_DYNAMIC_DISPATCH(Rows##Name##Relu), Name##ReluF64, nullptr, nullptr, nullptr});
+  MINNOW_RECTIFIED_FUNCTIONS(MINNOW_CHOOSE_RELU)
+  return RowKernel();
+}
+
+Status infer_relu(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_pair(c));
+  if (!is_float(c.in(0).dtype)) return fail(Code::kFormat, "takes floats, not %s", dtype_name(c.in(0).dtype));
+  const std::string op = c.attrs.s("op", "Add");
+#define MINNOW_KNOWS_RELU(Name, Vector, Float, Int) \
+  if (op == #Name) return ok();
+  MINNOW_RECTIFIED_FUNCTIONS(MINNOW_KNOWS_RELU)
+  return fail(Code::kUnsupported, "no op '%s' is rectified", op.c_str());
+}
+MINNOW_BINARY(BinaryRelu, infer_relu, choose_relu);
 
 HWY_EXPORT(RowsPRelu);
 MINNOW_ROWS(PReluF64, double, x < 0 ? x * y : x)

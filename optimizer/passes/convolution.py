@@ -14,6 +14,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.weight import scaled
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.epilogue import RESIDUAL
 
 Array = np.ndarray[Any, Any]
 
@@ -50,6 +51,11 @@ def _scaled_weights(node: Node, scale: Array) -> Value:
     return Value.constant(scaled(w.data, factor), w.name)
 
 
+def _is_finished(node: Node) -> bool:
+    """What follows the convolution does not follow its sums: it adds a residual to them, or activates them."""
+    return bool(node.attrs.get("activation")) or node.has_input(RESIDUAL)
+
+
 def _bias(node: Node, channels: int) -> Array | None:
     """The bias as float64, zeros where there is none, None when it is computed."""
     if not node.has_input(2):
@@ -62,7 +68,7 @@ def _rebuilt(b: Builder, node: Node, w: Value, bias: Array | Value | None, **cha
     """The convolution with other weights, bias or attributes."""
     x = changes.pop("x", node.input(0))
     value = bias if bias is None or isinstance(bias, Value) else Value.constant(bias.astype(w.type.dtype.numpy))
-    made = b.node(node.op, [x, w, value], {**node.attrs, **changes})
+    made = b.node(node.op, [x, w, value, *node.inputs[RESIDUAL:]], {**node.attrs, **changes})
     made.origin = b.origin
     return made.output
 
@@ -88,8 +94,8 @@ def fuse_conv_bn(b: Builder, m: Match) -> Value | None:
         }
     """  # noqa: E501
     conv: Node = m.conv
-    if conv.attrs.get("activation"):
-        return m.no("the convolution has an activation")
+    if _is_finished(conv):
+        return m.no("the convolution has an activation or a residual")
     constants = [v.array for v in (m.scale, m.bias, m.mean, m.var)]
     if conv.input(1).data is None or any(c is None for c in constants):
         return m.no("weights or statistics are computed")
@@ -129,8 +135,8 @@ def fuse_conv_mul(b: Builder, m: Match) -> Value | None:
     factor = per_channel(m.k, conv)
     if factor is None:
         return m.no(f"the factor {m.k!r} is not one number per channel")
-    if conv.attrs.get("activation") or conv.input(1).data is None:
-        return m.no("the convolution has an activation, or computed weights")
+    if _is_finished(conv) or conv.input(1).data is None:
+        return m.no("the convolution has an activation or a residual, or computed weights")
     old = _bias(conv, len(factor))
     if old is None:
         return m.no("the bias is computed")
@@ -163,8 +169,8 @@ def fuse_conv_scale(b: Builder, m: Match) -> Value | None:
     """  # noqa: E501
     conv: Node = m.conv
     scale, bias = m.scale.array, m.bias.array
-    if conv.attrs.get("activation") or conv.input(1).data is None or scale is None or bias is None:
-        return m.no("the convolution has an activation, or something is computed")
+    if _is_finished(conv) or conv.input(1).data is None or scale is None or bias is None:
+        return m.no("the convolution has an activation or a residual, or something is computed")
     old = _bias(conv, len(scale))
     if old is None:
         return m.no("the bias is computed")
@@ -197,8 +203,8 @@ def fuse_conv_bias(b: Builder, m: Match) -> Value | None:
     shift = per_channel(m.k, conv)
     if shift is None:
         return m.no(f"the summand {m.k!r} is not one number per channel")
-    if conv.attrs.get("activation"):
-        return m.no("the convolution has an activation")
+    if _is_finished(conv):
+        return m.no("the convolution has an activation or a residual")
     old = _bias(conv, len(shift))
     if old is None:
         return m.no("the bias is computed")

@@ -11,6 +11,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.weight import ScaledBlob, TransposedBlob
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.epilogue import RESIDUAL
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +51,9 @@ def per_feature(value: Value, node: Node) -> Array | None:
 
 
 def _bias(node: Node) -> Array | None:
-    """The bias as float64, zeros where there is none, None when it is computed."""
+    """The bias as float64, zeros where there is none, None when it is computed or not the last that is added."""
+    if node.has_input(RESIDUAL):
+        return None
     if not node.has_input(2):
         return np.zeros(node.input(1).type.static_shape[0])
     array = node.input(2).array

@@ -35,9 +35,11 @@ class Planner {
   // planner_fuse.cpp: fewer nodes
   std::vector<std::vector<int>> readers() const;  // of each value, as indices of nodes_; -1 for others
   std::vector<int> producers() const;             // of each value; -1 where none of nodes_ makes it
+  void drop(const std::vector<bool>& gone);       // of nodes_
   void fuse();
   void pair_convolutions();
   void fuse_gates();
+  void fuse_rectified();
   void keep_stored_weights();
   bool is_pointwise(const PlanNode& conv) const;
   void fuse_requantization();  // planner_quantized.cpp

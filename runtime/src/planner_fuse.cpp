@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "runtime/src/late.h"
 #include "runtime/src/layout.h"
 #include "runtime/src/planner.h"
 
@@ -62,6 +63,13 @@ std::optional<Epilogue> epilogue_of(const PlanNode& node) {
 bool is(const PlanNode& node, std::string_view op) { return node.op != nullptr && node.op->name == op; }
 
 }  // namespace
+
+void Planner::drop(const std::vector<bool>& gone) {
+  std::vector<PlanNode> left;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (!gone[i]) left.push_back(std::move(nodes_[i]));
+  nodes_ = std::move(left);
+}
 
 // Who reads each value: nodes of this stage by number, and whatever else as -1.
 std::vector<std::vector<int>> Planner::readers() const {
@@ -157,10 +165,7 @@ void Planner::fuse() {
       }
     }
   }
-  std::vector<PlanNode> left;
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (!gone[i]) left.push_back(std::move(nodes_[i]));
-  nodes_ = std::move(left);
+  drop(gone);
 }
 
 // A factor per channel of what a pointwise convolution reads becomes one of its weights, where these are fewer: the
@@ -189,10 +194,27 @@ void Planner::fuse_gates() {
       gone[static_cast<size_t>(made)] = true;
     }
   }
-  std::vector<PlanNode> left;
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (!gone[i]) left.push_back(std::move(nodes_[i]));
-  nodes_ = std::move(left);
+  drop(gone);
+}
+
+// What is left of sums and the like before a Relu: one pass over memory instead of two.
+void Planner::fuse_rectified() {
+  constexpr std::string_view kOps[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+  const std::vector<std::vector<int>> readers = this->readers();
+  std::vector<bool> gone(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const PlanNode& node = nodes_[i];
+    if (node.op == nullptr || std::find(std::begin(kOps), std::end(kOps), node.op->name) == std::end(kOps)) continue;
+    const std::vector<int>& users = readers[static_cast<size_t>(node.out[0])];
+    if (users.size() != 1 || users[0] < 0 || !is(nodes_[static_cast<size_t>(users[0])], "Relu")) continue;
+    if (!is_float(stage_.values[static_cast<size_t>(node.out[0])].type.dtype)) continue;
+    PlanNode& relu = nodes_[static_cast<size_t>(users[0])];
+    relu.attrs = std::make_shared<const Attrs>(make_attrs({{"op", node.op->name}}));
+    relu.op = find_op("BinaryRelu");
+    relu.in = node.in;
+    gone[i] = true;
+  }
+  drop(gone);
 }
 
 // The weights of products with one row are read as they are stored, where they are few: to pack them costs more than
@@ -272,10 +294,7 @@ void Planner::pair_convolutions() {
     next.in.insert(next.in.end(), own.begin() + 1, own.end());
     gone[i] = true;
   }
-  std::vector<PlanNode> left;
-  for (size_t i = 0; i < nodes_.size(); ++i)
-    if (!gone[i]) left.push_back(std::move(nodes_[i]));
-  nodes_ = std::move(left);
+  drop(gone);
 }
 
 // Nodes whose results nobody reads, such as those of which only the shape was asked for.

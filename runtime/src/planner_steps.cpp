@@ -72,6 +72,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   drop_dead();
   pair_convolutions();
   fuse_gates();
+  fuse_rectified();
   keep_stored_weights();
   for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
   // What later stages ask about must be there in the plain layout.

@@ -57,12 +57,13 @@ constexpr Rule kRules[] = {
     {"Pad", 0b101, false},
     {"ScatterElements", 0b101, false},
     {"ScatterND", 0b101, false},
-    {"Conv", 0b111},
-    {"ConvTranspose", 0b111},
+    {"Conv", 0b1111},
+    {"ConvTranspose", 0b1111},
     {"MatMul"},
     {"Linear"},
     {"PRelu"},
     {"Atan2"},
+    {"BinaryRelu"},
 };
 
 bool is_integer_or_bool(DType t) { return t == DType::kBool || t == DType::kI32 || t == DType::kI64; }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, get_args, get_type_hints
 
 import numpy as np
 
 from minnow.schema.ir import DType, Node
 from minnow.schema.ops.encoding import F32, I32, binary, bound
-from minnow.schema.ops.op import ELEMENTWISE, Decoded, Float, Int, Numeric, Trait, WireOp, fill, op
+from minnow.schema.ops.op import ELEMENTWISE, Decoded, Float, Int, Numeric, Trait, WireOp, fill, get, op
 from minnow.schema.ops.special import Array, keep
 
 COMMUTATIVE = ELEMENTWISE | {Trait.COMMUTATIVE}
@@ -159,6 +160,39 @@ def _(rng):
     yield signs, {}
     special = np.array([0.0, -0.0, 1, -1, 0.5, -2, 3, np.inf, -np.inf, np.nan], np.float32)
     yield (special[:, None], special[None]), {}
+
+
+@op(traits=ELEMENTWISE)
+def BinaryRelu(a: Float, b: Float, *, op: Literal["Add", "Sub", "Mul", "Div", "Max", "Min"] = "Add"):
+    """y = max(a op b, 0) with another op of this kind. NaN stays NaN."""
+    y = get(op).reference(a, b)
+    return np.maximum(y, np.zeros((), y.dtype))
+
+
+RECTIFIED: tuple[str, ...] = get_args(get_type_hints(BinaryRelu.reference)["op"])
+for _name in RECTIFIED[1:]:
+    BinaryRelu.vary(op=_name)
+
+
+@BinaryRelu.encode("BinaryOp")
+def _(node: Node) -> WireOp | None:
+    if node.input(0).type.dtype is not DType.F32:
+        return None
+    encoding = get(bound(node)["op"]).mnn
+    wire = None if encoding is None else encoding.encode(node)
+    return None if wire is None else replace(wire, main={**(wire.main or {}), "activationType": 1})
+
+
+@BinaryRelu.decode
+def _(wire: WireOp) -> Decoded:
+    if wire.field("activationType", 0) != 1 or wire.inputs[0] is None or wire.inputs[0].type.dtype is not DType.F32:
+        return None
+    plain = replace(wire, main={**(wire.main or {}), "activationType": 0})
+    for name in RECTIFIED:
+        encoding = get(name).mnn
+        if encoding is not None and encoding.decode(plain):
+            return wire.inputs, {"op": name}
+    return None
 
 
 @op(mnn=binary("BITWISE_AND", I32), traits=COMMUTATIVE)

@@ -646,7 +646,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
 
 # Topics with cases of their own beside `rewriting.py`.
 for _path in sorted(Path(rewriting.__file__).parent.glob("near_misses_*.py")):
-    CASES |= import_module(_path.stem).CASES
+    for _name, _cases in import_module(_path.stem).CASES.items():
+        CASES[_name] = [*CASES.get(_name, ()), *_cases]
 
 
 def test_every_rule_and_pass_has_a_negative_case() -> None:

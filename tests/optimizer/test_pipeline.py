@@ -118,7 +118,7 @@ def test_levels_and_names_select_rules(level: int, selection: tuple[str, ...], o
 @pytest.mark.parametrize("target", ["mnn", "minnow"])
 def test_what_is_left_out_stays_out_of_every_step(target: Any) -> None:
     model = network()
-    optimize(model, target=target, passes=["-fuse_conv_activation"])
+    optimize(model, target=target, passes=["-fuse_conv_activation", "-fuse_activation"])
     assert [node.op for node in model.graph].count("Relu") == 2
     assert not any(node.attrs.get("activation") for node in model.graph)
 

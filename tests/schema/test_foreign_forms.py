@@ -63,6 +63,8 @@ FORMS: list[tuple[WireOp, str, dict[str, Any]]] = [
     (WireOp("Softmax", "Axis", {}, [F]), "Softmax", {"axis": 0}),
     (layer_norm(axis=np.array([2, 3], np.int32), epsilon=0.5), "LayerNorm", {"axis": 2, "epsilon": 0.5}),
     (layer_norm(axis=np.array([-1], np.int32), useRMSNorm=True, epsilon=0.5), "RMSNorm", {"epsilon": 0.5}),
+    (binary("ADD", activationType=1), "BinaryRelu", {}),
+    (binary("DIV", activationType=1), "BinaryRelu", {"op": "Div"}),
     (WireOp("BatchMatMul", "BatchMatMulParam", {"adjY": True}, [F, F]), "MatMul", {"transpose_b": True}),
     (WireOp("ArgMax", "ArgMax", {"axis": 2}, [F]), "ArgMax", {"axis": 2, "keepdims": False}),
 ]
@@ -77,7 +79,8 @@ def test_is_read_as(form: WireOp, name: str, attrs: dict[str, Any]) -> None:
 
 
 UNREAD = [
-    binary("ADD", activationType=1),
+    binary("ADD", activationType=2),
+    binary("POW", activationType=1),
     binary("MUL_SILU"),
     binary("MUL", B, N),
     WireOp("Eltwise", "Eltwise", {"type": "SUM"}, [F, F, F]),

@@ -110,6 +110,10 @@ def shift(a: Array, b: Array, *, direction: str) -> OnnxNode | list[Array]:
     return OnnxNode("BitShift", (a, b), {"direction": direction})
 
 
+def binary_relu(a: Array, b: Array, *, op: str) -> OnnxNode:
+    return OnnxNode(op, (a, b), after=lambda r: [np.maximum(r[0], r[0].dtype.type(0))])
+
+
 SAME = """
 Abs Neg Floor Ceil Sign Sqrt Reciprocal Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh
 Atanh Erf Relu LeakyRelu Elu Selu Celu ThresholdedRelu Shrink HardSigmoid Sigmoid Gelu Softplus Mish HardSwish PRelu
@@ -133,6 +137,7 @@ TABLE: dict[str, Row] = {
     "Atan2": scalar(math.atan2),
     "SquaredDifference": lambda a, b: [np.square(np.subtract(a, b))],
     "Mod": mod,
+    "BinaryRelu": binary_relu,
     "BitShift": shift,
     "NotEqual": lambda a, b: OnnxNode("Equal", (a, b), after=lambda r: [~r[0]]),
     "Cast": cast,

@@ -1,0 +1,46 @@
+"""What the format's layers do not do with their result, as nodes behind them."""
+
+from __future__ import annotations
+
+from minnow.optimizer.passes.epilogue import layers
+from minnow.optimizer.pattern import Match
+from minnow.optimizer.rewrite import rewrite
+from minnow.schema.ir import Value
+from minnow.schema.ops import Builder
+from minnow.schema.ops.epilogue import FUNCTIONS, RESIDUAL, attrs_of
+
+
+# What the format's layers do themselves, in whatever form they are there.
+_OWN = {"Conv": ("relu", "relu6"), "ConvTranspose": ("relu", "relu6")}
+
+
+@rewrite(lambda p, x: layers(p, x), level=0)
+def legalize_epilogue(b: Builder, m: Match) -> Value | None:
+    """A residual is added behind the layer; then comes the activation.
+
+    Given:
+        graph g(%x: f32[2,3], %z: f32[2,1]) {
+          %y: f32[2,1] = Linear(%x, f32[1,3](1.0, 2.0, 3.0), f32[1](1.0), %z) {activation="clip", alpha=0.25}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3], %z: f32[2,1]) {
+          %0: f32[2,1] = Linear(%x, f32[1,3](1.0, 2.0, 3.0), f32[1](1.0))
+          %1: f32[2,1] = Add(%0, %z)
+          %y: f32[2,1] = Clip(%1) {min=0.25}
+          return %y
+        }
+    """
+    layer = m.layer
+    attrs = dict(layer.attrs)
+    name = attrs.pop("activation", "")
+    numbers = attrs.pop("alpha", None), attrs.pop("beta", None)
+    residual = layer.input(RESIDUAL) if layer.has_input(RESIDUAL) else None
+    if residual is None and name in ("", *_OWN.get(layer.op, ())):
+        return m.no("it does nothing with its result that the format's layer does not do")
+    y: Value = b.node(layer.op, layer.inputs[:RESIDUAL], attrs).output
+    if residual is not None:
+        y = b.Add(y, residual)
+    if not name:
+        return y
+    return b.node(FUNCTIONS[name].op, [y], attrs_of(name, *numbers)).output
