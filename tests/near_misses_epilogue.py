@@ -6,8 +6,8 @@ _W = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
 _ACTIVE = _W.replace("1)}", '1), activation="relu"}')
 
 
-def _conv(line: str, attrs: str = _W, shape: str = "1,2,3,2", result: str = "%y", residual: str = "", dtype: str = "f32",
-          z: str = "") -> str:  # fmt: skip
+def _conv(line: str, attrs: str = _W, shape: str = "1,2,3,2", result: str = "%y", residual: str = "",
+          dtype: str = "f32", z: str = "") -> str:  # fmt: skip
     """A convolution %a of %x, and a line that reads it."""
     more = f", _, {residual}" if residual else ""
     return (
@@ -36,7 +36,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("adds something", _conv(f"{_Y} Add(%a, %z)", residual="%z")),
         ("in f32", _conv("%y: f64[1,2,3,2] = Add(%a, %z)", dtype="f64")),
         ("neither summand", _conv(f"%b: f32[1,2,3,2] = Relu(%a) {_Y} Add(%b, %z)")),
-        ("neither summand", "graph g(%x: f32[3,3]) { %a: f32[3,3] = MatMul(%x, %x) %y: f32[3,3] = Add(%a, %x) return %y }"),
+        ("neither", "graph g(%x: f32[3,3]) { %a: f32[3,3] = MatMul(%x, %x) %y: f32[3,3] = Add(%a, %x) return %y }"),
     ],
     "fuse_activation": [
         ("also read by", _conv(f"{_Y} Tanh(%a)", result="%y, %a")),

@@ -9,7 +9,6 @@ from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.epilogue import FUNCTIONS, RESIDUAL, attrs_of
 
-
 # What the format's layers do themselves, in whatever form they are there.
 _OWN = {"Conv": ("relu", "relu6"), "ConvTranspose": ("relu", "relu6")}
 
