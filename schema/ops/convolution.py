@@ -375,7 +375,7 @@ def _(rng):
     halves = rng.standard_normal(operands[1]).astype("f2")
     yield (rng.standard_normal(operands[0]).astype("f4"), halves), attrs
     yield (rng.standard_normal(operands[0]).astype("f4"), halves, None, (1, 7, 4, 4)), {**attrs, "activation": "silu"}
-    cases = (
+    cases: Any = (
         ((1, 5, 7, 11), (17, 5, 3, 3), {"pads": (1, 1, 1, 1)}),
         ((2, 17, 5, 3), (33, 17, 1, 1), {}),
         ((1, 64, 6, 6), (64, 64, 3, 3), {"pads": (1, 1, 1, 1)}),
@@ -411,7 +411,7 @@ def _(rng):
     yield case((0, 2, 3, 3), (2, 3, 2, 2), True)
     yield case((2, 5, 7), (5, 3, 4), True, strides=(2,), pads=(1, 2), output_padding=(1,))
     yield case((1, 3, 3, 2, 4), (3, 2, 3, 2, 2), True, strides=(2, 1, 2), pads=(1, 0, 0, 1, 0, 1))
-    cases = (
+    cases: Any = (
         ((1, 3, 5, 7), (3, 4, 3, 3), {}),
         ((2, 17, 4, 3), (17, 5, 2, 2), {"strides": (2, 2)}),
         ((1, 6, 4, 4), (6, 2, 3, 3), {"strides": (2, 2), "group": 3}),
