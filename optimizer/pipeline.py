@@ -40,6 +40,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("matmul:*", "matrix products must be Linear before activations could join them"),
     ("attention:*", "after matrix products have their final form, and before activations go into those beside it"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
+    ("tiles:*", "other rules know parts as slices"),
     ("identity:*", "folding scales leaves additions of zero and multiplications by one"),
     ("epilogue:*", "what layers do with their results, once these are final: no rule looks for the parts any more"),
     ("eliminate_common", "what the rules have made alike"),

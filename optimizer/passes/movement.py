@@ -53,7 +53,7 @@ def _ones(longer: Known, shorter: Known) -> tuple[int, ...] | None:
     return tuple(out) if out and not rest else None
 
 
-def _viewed(node: Node, own: Known) -> Known | None:
+def viewed(node: Node, own: Known) -> Known | None:
     """The extents of the result of a view, given those of its input; None when the op is not understood."""
     rank = len(own)
     match node.op:
@@ -117,8 +117,8 @@ def fuse_views(b: Builder, m: Match) -> Value | None:
         }
     """
     own = extents(m.x)
-    middle = None if own is None else _viewed(m.first, own)
-    target = None if middle is None else _viewed(m.second, middle)
+    middle = None if own is None else viewed(m.first, own)
+    target = None if middle is None else viewed(m.second, middle)
     if target is None:
         return m.no("the shapes are not known well enough")
     y = view_as(b, m.x, target)
