@@ -83,11 +83,13 @@ struct View {
   // Keeps `size` of dim `axis`, from `first` on.
   bool narrow(int64_t axis, int64_t first, int64_t size) {
     Factors& dim = dims[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis)];
-    if (dim.size() > 1) return false;
     if (dim.empty()) return first == 0;
-    offset += first * dim[0].stride;
-    dim[0].size = size;
-    if (size == 1) dim.clear();
+    // Of a dim in several strides, only whole rounds of the inner ones.
+    const int64_t inner = size_of(dim) / dim[0].size;
+    if (first % inner != 0 || size % inner != 0) return false;
+    offset += first / inner * dim[0].stride;
+    dim[0].size = size / inner;
+    if (dim[0].size == 1) dim.erase(dim.begin());
     return true;
   }
   // Repeats it to a shape that it broadcasts to.
