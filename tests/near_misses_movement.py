@@ -20,7 +20,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
     ],
     "slice_before_concat": [
         ("several parts", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
-                                 "%z: f32[2,3] = Slice(%a, i64[1](1), i64[1](4), i64[1](1))", params=_PAIR, result="%z")),
+                                 "%z: f32[2,3] = Slice(%a, i64[1](1), i64[1](4), i64[1](1))", params=_PAIR,
+                                 result="%z")),
         ("does not cut along", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
                                       "%z: f32[1,8] = Slice(%a, i64[1](0), i64[1](1), i64[1](0))", params=_PAIR,
                                       result="%z")),
@@ -115,7 +116,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "stack_by_view": [
         ("next axis", _chain("%a: f32[2,1] = Unsqueeze(%x) {axes=(1,)}", "%b: f32[2,1] = Unsqueeze(%y) {axes=(1,)}",
                              "%z: f32[2,2] = Concat(%a, %b) {axis=1}", params="%x: f32[2], %y: f32[2]", result="%z")),
-        ("not all operands", _chain("%a: f32[1,5] = Unsqueeze(%x) {axes=(0,)}", "%b: f32[2,1,5] = Unsqueeze(%y) {axes=(1,)}",
+        ("not all operands", _chain("%a: f32[1,5] = Unsqueeze(%x) {axes=(0,)}",
+                                    "%b: f32[2,1,5] = Unsqueeze(%y) {axes=(1,)}",
                                  "%c: f32[2,5] = Squeeze(%b) {axes=(1,)}", "%z: f32[3,5] = Concat(%a, %c) {axis=0}",
                                  params="%x: f32[5], %y: f32[2,5]", result="%z")),
         ("others read", _chain("%a: f32[1,5] = Unsqueeze(%x) {axes=(0,)}", "%b: f32[1,5] = Unsqueeze(%y) {axes=(0,)}",

@@ -131,14 +131,17 @@ class Piece:
 def piece(value: Value, axis: int) -> Piece | None:
     """The value as a piece of another one along an axis, which is counted from the front."""
     node = value.producer
-    if node is None or node.input(0).type.shape is None or axis >= len(node.input(0).type.shape):
+    if node is None or node.op not in ("Split", "Slice"):
         return None
     source = node.input(0)
-    if node.op == "Split" and not node.has_input(1) and node.attrs.get("axis", 0) % source.type.rank == axis:
+    shape = source.type.shape
+    if shape is None or axis >= len(shape):
+        return None
+    if node.op == "Split" and not node.has_input(1) and node.attrs.get("axis", 0) % len(shape) == axis:
         sizes = node.attrs["sizes"]
         return Piece(source, sum(sizes[: value.index]), sum(sizes[: value.index + 1]))
     if node.op == "Slice":
-        cuts, extent = bounds(node), source.type.shape[axis]
+        cuts, extent = bounds(node), shape[axis]
         if cuts is None or cuts.keys() != {axis} or cuts[axis][2] != 1 or not isinstance(extent, int):
             return None
         places = range(extent)[slice(*cuts[axis])]
@@ -183,11 +186,12 @@ def join_pieces(b: Builder, m: Match) -> Value | None:
         }
     """
     rank = m.root.output.type.rank
-    if rank is None or None in m.root.inputs:
+    operands = [v for v in m.root.inputs if v is not None]
+    if rank is None:
         return m.no("the rank is not known")
     axis = m.concat.attrs["axis"] % rank
     parts: list[Value] = []
-    for whole, values in _runs(list(m.root.inputs), axis):
+    for whole, values in _runs(operands, axis):
         if whole is None or len(values) == 1:
             parts += values
             continue
@@ -201,7 +205,7 @@ def join_pieces(b: Builder, m: Match) -> Value | None:
             parts.append(sliced(b, whole.source, {axis: (whole.start, whole.end, 1)}, first.input(1)))
         else:
             parts += values
-    if len(parts) == len(m.root.inputs):
+    if len(parts) == len(operands):
         return m.no("no operands follow one another in one value, or others read them")
     return parts[0] if len(parts) == 1 else b.node("Concat", parts, m.root.attrs).output
 
@@ -352,4 +356,3 @@ def gather_one(b: Builder, m: Match) -> Value | None:
     if len(places) != 1:
         return m.no("the extent is not known, or not one place is taken")
     return b.Gather(m.x, np.array(places[0], m.start.type.dtype.numpy), axis=axis)
-

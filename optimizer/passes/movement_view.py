@@ -86,7 +86,7 @@ def split_without_axis(b: Builder, m: Match) -> list[Value] | None:
         return m.no("the parts are not of one element, or the rank is not known")
     axis = m.split.attrs.get("axis", 0) % len(own)
     readers = [reader for v in m.split.outputs for reader, _ in v.uses]
-    part = own[:axis] + [Extent(1)] + own[axis + 1 :]
+    part = [*own[:axis], Extent(1), *own[axis + 1 :]]
     lost = own[:axis] + own[axis + 1 :]
     if len(readers) < 2 or not all(r.op in _VIEWS and viewed(r, part) == lost for r in readers):
         return m.no("not all readers take the axis away, or there is only one")
@@ -271,5 +271,3 @@ def _same_axis(own: Known, seen: Known | None, axis: int) -> tuple[int] | None:
     if axis not in theirs or [own[i] for i in mine] != [seen[i] for i in theirs]:
         return None
     return (mine[theirs.index(axis)],)
-
-
