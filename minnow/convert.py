@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
+    from minnow.optimizer.effect import Effect
     from minnow.runtime.verify import Verification
 
 Progress = Callable[[str], None]
@@ -31,9 +32,10 @@ class Report:
         framework: format of the source.
         source_bytes, output_bytes: their sizes.
         nodes_before, nodes_after: number of nodes by op, as read and as written.
+        before, after: what the graph costs, as read and as written.
         seconds: time of each step: read, optimize, write, verify.
         notices: what the user should know, one sentence each.
-        statistics: per rule that fired: applications and milliseconds.
+        statistics: per rule and pass: attempts, applications, nodes removed and milliseconds.
         explained: (rule, node, reason) of rules asked for with `explain` that did not apply.
         verification: the comparison with the source; None where it was switched off.
     """
@@ -45,6 +47,8 @@ class Report:
     output_bytes: int
     nodes_before: dict[str, int]
     nodes_after: dict[str, int]
+    before: Effect
+    after: Effect
     seconds: dict[str, float]
     notices: list[str] = field(default_factory=list)
     statistics: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -97,7 +101,7 @@ def convert(
     prepack: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Converts a model to `.mnn`.
+    """Converts a model to `.mnn`, or optimizes a `.mnn` file again.
 
     Args:
         source: the model file; or a PyTorch module, or a program of torch.export.
@@ -168,13 +172,15 @@ def convert(
     reading["weights"] = os.fspath(weights)
     step = _Clock(progress or (lambda name: None))
 
-    from minnow.converter import read
+    from minnow.converter.base import is_mnn, read
     from minnow.optimizer import optimize as run_optimizer
+    from minnow.optimizer.effect import effect_of
     from minnow.optimizer.rewrite import Trace
     from minnow.schema.mnn import save, side_path
 
     with step("read"):
         model = read(source, framework, **reading)
+    before = effect_of(model.graph)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
     choices: dict[str, Any] = {"target": target, "passes": passes, "int64": int64}
     check = None
@@ -195,11 +201,13 @@ def convert(
         report = Report(
             source=str(source),
             output=str(destination),
-            framework=model.source,
+            framework="mnn" if is_mnn(source, framework) else model.source,
             source_bytes=_bytes(source),
             output_bytes=written,
             nodes_before=summary.before,
             nodes_after=summary.after,
+            before=before,
+            after=effect_of(model.graph),
             seconds=step.seconds,
             notices=model.notices,
             statistics=summary.statistics,

@@ -16,13 +16,13 @@ from minnow.schema.ir import Value
 Item = TypeVar("Item", bound=Hashable)
 
 # Extents that only the input decides: a batch is mostly one, the others are of this order.
-_BATCH, _EXTENT = 1, 64
+BATCH, EXTENT = 1, 64
 
 
 def bytes_of(value: Value) -> int:
     """Bytes that a conversion of the value reads; guessed where extents are not known."""
     shape = value.type.shape or ()
-    extents = (d if isinstance(d, int) else _EXTENT if i else _BATCH for i, d in enumerate(shape))
+    extents = (d if isinstance(d, int) else EXTENT if i else BATCH for i, d in enumerate(shape))
     return value.type.dtype.size * math.prod(extents) + 1  # an empty value still costs a node
 
 

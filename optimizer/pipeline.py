@@ -114,9 +114,8 @@ def optimize(
             _run(model, name, max(level, 1), target, lambda n: f"-{n}" not in passes, log, check, options.get(name, {}))
         _notice(model)
     statistics = {
-        name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3)}
+        name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3), "removed": s.removed}
         for name, s in log.statistics.items()
-        if s.hits
     }
     return Summary(before, count_nodes(model.graph), statistics)
 

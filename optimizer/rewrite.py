@@ -39,11 +39,12 @@ RuleFunction = Callable[[Builder, Match], "Value | Sequence[Value] | None"]
 
 @dataclass
 class Statistics:
-    """What a rule or pass did: attempts that got past the root op, applications, seconds."""
+    """What a rule or pass did: attempts that got past the root op, applications, seconds, and nodes less than before."""
 
     tries: int = 0
     hits: int = 0
     seconds: float = 0.0
+    removed: int = 0
 
 
 @dataclass(eq=False)
@@ -292,7 +293,7 @@ def _fixpoint(
 def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace) -> list[Node] | None:
     """Tries one rule at one node; the nodes to visit again when it fired."""
     statistics = log.of(rule.name)
-    begin = time.perf_counter()
+    begin, nodes = time.perf_counter(), len(graph)
     try:
         statistics.tries += 1
         if rule.name not in log.explain and not matcher.may_match(node):
@@ -325,14 +326,16 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
         return _replace(graph, node, m, values, b.made)
     finally:
         statistics.seconds += time.perf_counter() - begin
+        statistics.removed += nodes - len(graph)
 
 
 def apply_pass(step: GraphPass, graph: Graph, log: Trace, **options: Any) -> int:
     """Applies a pass to a graph and all in it. Gives the number of changes."""
     statistics, done = log.of(step.name), 0
-    begin = time.perf_counter()
+    begin, graphs = time.perf_counter(), list(graph.walk())
+    nodes = sum(map(len, graphs))
     # Inner graphs first, so that what they no longer read is seen as unused outside.
-    for inner in [graph] if step.whole else reversed(list(graph.walk())):
+    for inner in [graph] if step.whole else reversed(graphs):
         if log.stopped:
             break
         if log.watch is not None:
@@ -347,6 +350,7 @@ def apply_pass(step: GraphPass, graph: Graph, log: Trace, **options: Any) -> int
         log.rewrites += changes > 0
         done += changes
     statistics.seconds += time.perf_counter() - begin
+    statistics.removed += nodes - sum(map(len, graph.walk()))
     return done
 
 

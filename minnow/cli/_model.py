@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from minnow.schema.ir import Graph, Model
 from minnow.schema.ir.blob import nbytes
 
@@ -14,17 +12,9 @@ def open_model(path: str, weights: str = "") -> Model:
     Raises:
         FormatError: it is of no known format. UsageError: it is one file.
     """
-    from minnow.converter.base import detect, detect_readable
+    from minnow.converter import read
 
-    file = Path(path)
-    detect_readable(file)
-    if file.suffix.lower() == ".mnn":
-        import numpy as np
-
-        from minnow.schema.mnn import decode, side_path
-
-        return decode(np.memmap(file, np.uint8, mode="r"), side_path(file))
-    return detect(file).read(file, weights=weights)
+    return read(path, weights=weights)
 
 
 def weight_bytes(graph: Graph) -> int:

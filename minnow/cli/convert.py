@@ -39,7 +39,7 @@ from minnow.cli._option import FORMAT, emit, reading
     "--check-limit", type=click.FloatRange(0), default=300.0, show_default=True, metavar="SECONDS",
     help="Time for --check-each; what comes later is compared at once, at the end.",
 )  # fmt: skip
-@click.option("--stats", is_flag=True, help="Show what each rule did.")
+@click.option("--stats", is_flag=True, help="Show what each pass did.")
 @click.option("--biz-code", default="", help="Free text kept in the file.")
 @click.option(
     "--side-file/--no-side-file", default=None,
@@ -85,12 +85,14 @@ def command(
 
 
 def _text(report: Any, stats: bool, explain: str) -> str:
-    rows = [str(report)]
+    from minnow.cli._report import effect_text, statistics_text
+
+    rows = [str(report), "", effect_text(report.before, report.after)]
     if stats:
-        rows += [f"  {n}: {s['hits']:.0f} of {s['tries']:.0f}, {s['ms']} ms" for n, s in report.statistics.items()]
+        rows += ["", statistics_text(report.statistics)]
     if explain:
         rule = explain.partition("@")[0]
-        if rule in report.statistics:
+        if report.statistics.get(rule, {"hits": 0})["hits"]:
             rows.append(f"{rule}: applied {report.statistics[rule]['hits']:.0f} times")
         rows += [f"{name} at {node}: {reason}" for name, node, reason in report.explained]
         if rule not in report.statistics and not report.explained:

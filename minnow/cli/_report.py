@@ -1,0 +1,59 @@
+"""Text of what a conversion has changed: numbers before and after, and what each pass did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from minnow.cli._option import table
+
+if TYPE_CHECKING:
+    from minnow.optimizer.effect import Effect
+
+
+def effect_text(before: Effect, after: Effect) -> str:
+    """Nodes, work, traffic and memory side by side, and the ops of which there are more or fewer now."""
+    rows: list[tuple[str, str, str, str]] = []
+
+    def add(name: str, a: int | None, b: int | None, form: Callable[[int], str]) -> None:
+        if a or b:
+            rows.append((name, *("?" if n is None else form(n) for n in (a, b)), _change(a, b, form)))
+
+    add("nodes", before.total, after.total, str)
+    for op in sorted(before.nodes.keys() | after.nodes.keys(), key=lambda op: (-before.nodes.get(op, 0), op)):
+        a, b = before.nodes.get(op, 0), after.nodes.get(op, 0)
+        if a != b:
+            add(f"  {op}", a, b, str)
+    add("multiply-accumulates", before.macs, after.macs, lambda n: _scaled(n, ""))
+    add("bytes read and written", before.bytes, after.bytes, lambda n: _scaled(n, "B"))
+    add("  only to change the order", before.moved_bytes, after.moved_bytes, lambda n: _scaled(n, "B"))
+    add("bytes of weights", before.weight_bytes, after.weight_bytes, lambda n: _scaled(n, "B"))
+    add("most bytes at one time", before.peak_bytes, after.peak_bytes, lambda n: _scaled(n, "B"))
+    text = table(["", "before", "after", "change"], rows)
+    return f"{text}\n(open extents taken as 1 for a batch, 64 for others)" if after.guessed else text
+
+
+def statistics_text(statistics: Mapping[str, Mapping[str, Any]]) -> str:
+    """What each rule and pass did, the slowest first."""
+    rows = [
+        (name, f"{s['tries']:.0f}", f"{s['hits']:.0f}", f"{s['removed']:.0f}", f"{s['ms']:.1f}")
+        for name, s in sorted(statistics.items(), key=lambda item: -item[1]["ms"])
+    ]
+    return table(["pass", "tries", "hits", "nodes removed", "ms"], rows)
+
+
+def _change(a: int | None, b: int | None, form: Callable[[int], str]) -> str:
+    if a is None or b is None:
+        return ""
+    if a == b:
+        return "="
+    return f"{100 * (b - a) / a:+.0f}%" if a and b - a < 10 * a else f"+{form(b - a)}"
+
+
+def _scaled(n: int, unit: str) -> str:
+    number = float(n)
+    for prefix in ("", "k", "M", "G"):
+        if number < 1000:
+            return f"{number:.{0 if prefix == '' else 1}f} {prefix}{unit}".rstrip()
+        number /= 1000
+    return f"{number:.1f} T{unit}"

@@ -1,0 +1,124 @@
+"""What a graph costs, as a few numbers that can be compared before and after: nodes, work, memory traffic, memory.
+
+Extents that only the input decides are guessed as in `optimizer.cut`: 1 for the first of an input, 64 for others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from minnow.optimizer.cut import BATCH, EXTENT, bytes_of
+from minnow.optimizer.pipeline import count_nodes
+from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ir.blob import nbytes
+from minnow.schema.ir.type import UNKNOWN
+from minnow.schema.ops import Trait, get
+from minnow.schema.ops.cost import UnknownExtentError, macs
+
+_MOVES = ("ConvertLayout", "Transpose")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The numbers of one graph, graphs inside included; bodies of loops count once.
+
+    Attributes:
+        nodes: number of nodes by op.
+        macs: multiply-accumulates; None where not even the rank of what is multiplied is known.
+        bytes: that nodes read and write. Views do neither.
+        moved_bytes: that are read only to lie in another order: by transposes and conversions of layout.
+        weight_bytes: of constants, each once.
+        peak_bytes: of inputs and results that are alive at one time, nothing being computed in place.
+        guessed: extents were guessed.
+    """
+
+    nodes: dict[str, int]
+    macs: int | None
+    bytes: int
+    moved_bytes: int
+    weight_bytes: int
+    peak_bytes: int
+    guessed: bool
+
+    @property
+    def total(self) -> int:
+        return sum(self.nodes.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return asdict(self)
+
+
+def effect_of(graph: Graph) -> Effect:
+    """The numbers of a graph, from its types alone: no weight is read."""
+    nodes = [node for g in graph.walk() for node in g]
+    weights = {
+        id(v.data): nbytes(v.data) for node in nodes for v in node.inputs if v is not None and v.data is not None
+    }
+    return Effect(
+        nodes=count_nodes(graph),
+        macs=_macs(graph),
+        bytes=sum(_traffic(node) for node in nodes),
+        moved_bytes=sum(_bytes(node.inputs[0]) for node in nodes if node.op in _MOVES),
+        weight_bytes=sum(weights.values()),
+        peak_bytes=_peak(graph),
+        guessed=any(not v.type.is_static for node in nodes for v in node.outputs),
+    )
+
+
+def _bytes(value: Value | None) -> int:
+    return 0 if value is None else bytes_of(value) - 1
+
+
+def _macs(graph: Graph) -> int | None:
+    """Multiply-accumulates under the guesses."""
+    guesses = {UNKNOWN: EXTENT}
+    for g in graph.walk():
+        for value in g.values():
+            for axis, d in enumerate(value.type.shape or ()):
+                if isinstance(d, str) and d != UNKNOWN:
+                    guesses.setdefault(d, EXTENT if axis else BATCH)
+    try:
+        return macs(graph, guesses)
+    except UnknownExtentError:
+        return None
+
+
+def _traffic(node: Node) -> int:
+    """Bytes that a node reads and writes."""
+    traits = get(node.op).traits
+    if Trait.VIEW in traits or Trait.CONTROL_FLOW in traits:
+        return 0
+    read = 0 if Trait.SHAPE_ONLY in traits else sum(_bytes(v) for v in dict.fromkeys(node.inputs))
+    return read + sum(_bytes(v) for v in node.outputs)
+
+
+def _peak(graph: Graph, inside: bool = False) -> int:
+    """The most bytes that are alive at one time; parameters are not counted of what is inside, where others hold them."""
+    root: dict[Value, Value] = {}
+    readers: dict[Value, int] = {}
+    for node in graph:
+        if Trait.VIEW in get(node.op).traits and len(node.outputs) == 1 and node.inputs[0] is not None:
+            root[node.output] = root.get(node.inputs[0], node.inputs[0])
+    for value in graph.values():
+        whole = root.get(value, value)
+        readers[whole] = readers.get(whole, 0) + sum(not any(o in root for o in n.outputs) for n, _ in value.uses)
+    live = 0
+    for param in graph.params:
+        readers[param] += inside
+        live += 0 if inside or not readers[param] else _bytes(param)
+    most = live
+    for node in graph:
+        if node.outputs and node.outputs[0] in root:
+            continue
+        live += sum(_bytes(v) for v in node.outputs)
+        inner = max((_peak(body, True) for body in node.subgraphs.values()), default=0)
+        most = max(most, live + inner)
+        live -= sum(_bytes(v) for v in node.outputs if not readers[v])
+        for value in node.inputs:
+            whole = None if value is None else root.get(value, value)
+            if whole is not None and not whole.is_const:
+                readers[whole] -= 1
+                live -= _bytes(whole) if not readers[whole] else 0
+    return most
