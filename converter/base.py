@@ -328,11 +328,11 @@ def detect(path: Path) -> Frontend:
 
 
 def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
-    """Reads a model file.
+    """Reads a model file, also one that was written by us.
 
     Args:
         path: the file.
-        framework: name of the format; None finds it by content.
+        framework: name of the format; None finds it by content, ".mnn" by the suffix.
         options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
             is), `batch` = a number for the first open extent of every input, and those in `OPTIONS`, where the format
             has a use for them.
@@ -341,7 +341,28 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
         UsageError: there is no format of that name.
     """
-    return find_frontend(Path(path), framework).read(Path(path), **options)
+    path = Path(path)
+    if is_mnn(path, framework):
+        return _read_mnn(path, **options)
+    return find_frontend(path, framework).read(path, **options)
+
+
+def is_mnn(path: str | Path, framework: str | None = None) -> bool:
+    """The file is of the format that conversions give, which has no mark of its own but the suffix."""
+    return framework is None and Path(path).suffix.lower() == ".mnn"
+
+
+def _read_mnn(path: Path, **options: Any) -> Model:
+    from minnow.schema.mnn import read_file
+
+    detect_readable(path)
+    if given := sorted(name for name, value in options.items() if value):
+        raise UsageError(
+            f"a .mnn file is read as it is, without {', '.join(given)}",
+            where=str(path),
+            hint="these are for the model that it is made from",
+        )
+    return read_file(path)
 
 
 def find_frontend(path: Path, framework: str | None) -> Frontend:

@@ -95,7 +95,7 @@ def _traffic(node: Node) -> int:
 
 
 def _peak(graph: Graph, inside: bool = False) -> int:
-    """The most bytes that are alive at one time; parameters are not counted of what is inside, where others hold them."""
+    """The most bytes that are alive at one time; parameters do not count in a graph that is inside: others hold them."""
     root: dict[Value, Value] = {}
     readers: dict[Value, int] = {}
     for node in graph:
@@ -116,8 +116,8 @@ def _peak(graph: Graph, inside: bool = False) -> int:
         inner = max((_peak(body, True) for body in node.subgraphs.values()), default=0)
         most = max(most, live + inner)
         live -= sum(_bytes(v) for v in node.outputs if not readers[v])
-        for value in node.inputs:
-            whole = None if value is None else root.get(value, value)
+        for operand in node.inputs:
+            whole = None if operand is None else root.get(operand, operand)
             if whole is not None and not whole.is_const:
                 readers[whole] -= 1
                 live -= _bytes(whole) if not readers[whole] else 0

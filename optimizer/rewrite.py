@@ -39,7 +39,7 @@ RuleFunction = Callable[[Builder, Match], "Value | Sequence[Value] | None"]
 
 @dataclass
 class Statistics:
-    """What a rule or pass did: attempts that got past the root op, applications, seconds, and nodes less than before."""
+    """What a rule or pass did: attempts that got past the root op, applications, seconds, nodes that it removed."""
 
     tries: int = 0
     hits: int = 0

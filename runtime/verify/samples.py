@@ -15,7 +15,7 @@ from minnow.converter.extent import computed, symbols_in
 from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
-from minnow.schema.mnn import decode, side_path
+from minnow.schema.mnn import read_file
 from minnow.schema.mnn.container import opened
 
 Array = np.ndarray[Any, Any]
@@ -90,7 +90,7 @@ def random_inputs(path: Path, shapes: Mapping[str, Sequence[int | str]], seed: i
     Raises:
         UsageError: there is a shape for an input that the model does not have.
     """
-    inputs = _Input.of(decode(np.memmap(path, np.uint8, mode="r"), side_path(path)))
+    inputs = _Input.of(read_file(path))
     if unknown := sorted(set(shapes) - set(inputs)):
         raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(inputs)}")
     rng = np.random.default_rng(seed)

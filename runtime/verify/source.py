@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minnow.schema.errors import MinnowError
+from minnow.converter.base import is_mnn
+from minnow.schema.errors import MinnowError, UnsupportedError
 from minnow.schema.ir import Graph, Model, Node, TensorType, Value
 from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
@@ -113,6 +114,8 @@ def open_source(path: Path, model: Model, **options: Any) -> tuple[Source, str]:
         model: as the frontend reads it.
         options: how it was read.
     """
+    if is_mnn(path):
+        return _of_engine(path, model)
     if options.get("dequantize"):
         return Reference(model), "the source rounds where this computes in float: compared with the numpy reference"
     name, open_runtime = _RUNTIMES.get(model.source, ("", None))
@@ -126,6 +129,39 @@ def open_source(path: Path, model: Model, **options: Any) -> tuple[Source, str]:
         # It refuses operators and types of some valid files; the reference has all that were converted.
         reason = (str(e).splitlines() or [type(e).__name__])[0][:200]
         return Reference(model), f"{name} cannot load the source ({reason}): compared with the numpy reference"
+
+
+class Engine:
+    """The engine itself, on a file that another one is made from."""
+
+    name = "the engine"
+
+    def __init__(self, path: Path) -> None:
+        from minnow.runtime.session import load
+
+        self._session = load(path)
+
+    def close(self) -> None:
+        pass  # its weights are mapped
+
+    def reset(self) -> None:
+        self._session.reset()
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        try:
+            return self._session.run(inputs)
+        except MinnowError as e:
+            raise RuntimeError(str(e)) from e
+
+    def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+        return None
+
+
+def _of_engine(path: Path, model: Model) -> tuple[Source, str]:
+    try:
+        return Engine(path), ""
+    except UnsupportedError as e:
+        return Reference(model), f"the engine does not run the source ({e.message}): compared with the numpy reference"
 
 
 def _onnx_runtime(path: Path, model: Model, **_: Any) -> Source:

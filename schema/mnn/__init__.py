@@ -1,6 +1,7 @@
 """The `.mnn` format: `encode(model)` gives the bytes of a file, `decode(bytes)` gives the model back.
 
-`save(model, path)` writes the file, and the weights into a side file where they are too many for one.
+`read_file(path)` reads a file, whose weights are mapped. `save(model, path)` writes one, and the weights into a side
+file where they are too many for one.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minnow.schema.mnn.decoder import decode as decode
+    from minnow.schema.mnn.decoder import read_file as read_file
     from minnow.schema.mnn.encoder import encode as encode
     from minnow.schema.mnn.encoder import save as save
     from minnow.schema.mnn.side_file import side_path as side_path
 
-_HOME = {"decode": "decoder", "encode": "encoder", "save": "encoder", "side_path": "side_file"}
+_HOME = {
+    "decode": "decoder", "encode": "encoder", "read_file": "decoder", "save": "encoder", "side_path": "side_file"
+}  # fmt: skip
 
-__all__ = ["decode", "encode", "save", "side_path"]
+__all__ = ["decode", "encode", "read_file", "save", "side_path"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_if, decode_loop
-from minnow.schema.mnn.side_file import attach
+from minnow.schema.mnn.side_file import attach, side_path
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
 from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, TWINS
 
@@ -27,6 +27,11 @@ class _Subgraph:
     graph: Graph
     inputs: list[str]
     outputs: list[str]
+
+
+def read_file(path: Path) -> Model:
+    """The model in a file, whose weights are mapped, not read. Raises as `decode` does."""
+    return decode(np.memmap(path, np.uint8, mode="r"), side_path(path))
 
 
 def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
