@@ -95,7 +95,7 @@ def _traffic(node: Node) -> int:
 
 
 def _peak(graph: Graph, inside: bool = False) -> int:
-    """The most bytes that are alive at one time; parameters do not count in a graph that is inside: others hold them."""
+    """The most bytes that are alive at one time; parameters do not count inside: others hold them."""
     root: dict[Value, Value] = {}
     readers: dict[Value, int] = {}
     for node in graph:
