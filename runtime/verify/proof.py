@@ -41,15 +41,23 @@ class Proof:
         model: the model; it may change afterwards.
         data: inputs to run on instead of random ones.
         seconds: no more inputs are tried after so many.
+        tolerance: what outputs of floats may be off by, as a share of their scale; None: what rounding may do.
 
     Raises:
         VerifyError: the reference runs on none of the inputs.
     """
 
-    def __init__(self, model: Model, data: Sequence[Mapping[str, Array]] = (), seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        model: Model,
+        data: Sequence[Mapping[str, Array]] = (),
+        seconds: float = 60.0,
+        tolerance: float | None = None,
+    ) -> None:
+        self._tolerance = tolerance or ROUNDING
         self._first = copy_of(model)
         self._random = random_outputs(model)
-        self._valid = _is_valid(model)
+        self._was_valid = _is_valid(model)
         self.candidates: list[Candidate] = []
         self.numbers: list[dict[str, Array]] = []
         refused = ""
@@ -91,13 +99,17 @@ class Proof:
             RuntimeError: the reference cannot run it any more.
             InternalError: the graph is not valid.
         """
-        if self._valid:
-            verify(model)
+        self.validate(model)
         now = [_run(model, candidate) for candidate in self.candidates]
         found = self.compared(now)
         if update and not found:
             self.numbers = now
         return found
+
+    def validate(self, model: Model) -> None:
+        """Raises InternalError where a later state is not valid, and the model was."""
+        if self._was_valid:
+            verify(model)
 
     def compared(self, now: Sequence[Mapping[str, Array]]) -> list[OutputComparison]:
         """The outputs, one mapping for each of `candidates`, that are not what the reference says."""
@@ -117,7 +129,7 @@ class Proof:
     def _compare(self, name: str, got: Array | None, want: Array) -> OutputComparison:
         if name in self._random:
             return compare_random(name, got, want)
-        tolerance = TOLERANCE.get(want.dtype.name, ROUNDING) if DType.of(want.dtype).is_float else None
+        tolerance = TOLERANCE.get(want.dtype.name, self._tolerance) if DType.of(want.dtype).is_float else None
         return compare(name, got, want, tolerance)
 
     def _noise(self, candidate: Candidate, failed: Sequence[OutputComparison]) -> dict[str, float]:

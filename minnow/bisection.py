@@ -1,0 +1,363 @@
+"""Finds the first rule or pass of the optimizer that changes what a model gives, and a small model that shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.optimizer import optimize
+from minnow.optimizer.rewrite import Application, Trace, passes, rules
+from minnow.reduction import Case, Small, reduced
+from minnow.runtime.verify.proof import Proof, copy_of
+from minnow.schema.errors import MinnowError, UsageError
+from minnow.schema.ir import Graph, Model
+
+Array = np.ndarray[Any, Any]
+
+_ENGINE_ROUNDING = 1e-4
+_SHOWN = 3
+
+
+@dataclass
+class Culprit:
+    """What changes the numbers.
+
+    Attributes:
+        name: the rule or pass. place: where it is defined, "optimizer/passes/norm.py:31".
+        rewrite: which of all rewrites of the conversion it is, from 1.
+        node, origin: the node it was applied to, and where that came from; empty for a pass.
+        what: what is wrong afterwards.
+        nodes: number of nodes of the small model; 0 where none shows it.
+        before, after: the small graph, and what becomes of it.
+        files: what was written.
+        reproduce: the command that finds it in the small model.
+        note: what is to be said of the small model.
+    """
+
+    name: str
+    place: str
+    rewrite: int
+    node: str
+    origin: str
+    what: str
+    nodes: int = 0
+    before: str = ""
+    after: str = ""
+    files: list[str] = field(default_factory=list)
+    reproduce: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        rows = [f"{self.name} ({self.place}), rewrite {self.rewrite}, is wrong"]
+        rows += [f"  at:     {self.node}"] * bool(self.node) + [f"  origin: {self.origin}"] * bool(self.origin)
+        rows += ["  " + line for line in self.what.splitlines()]
+        rows += [f"  note: {self.note}"] * bool(self.note)
+        if self.nodes:
+            rows += [f"before ({self.nodes} nodes):", self.before, "after:", self.after]
+        rows += [f"written: {', '.join(self.files)}"] * bool(self.files)
+        rows += [f"again:   {self.reproduce}"] * bool(self.reproduce)
+        return "\n".join(rows)
+
+
+@dataclass
+class Bisection:
+    """The outcome.
+
+    Attributes:
+        source: the model. judge: who says what is right: the reference, or the engine held to it.
+        rewrites: how many there were, until what is wrong.
+        runs: how many states of the model were compared.
+        culprit: None where nothing is wrong.
+        note: what else there is to say.
+    """
+
+    source: str
+    judge: str
+    rewrites: int = 0
+    runs: int = 0
+    culprit: Culprit | None = None
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.culprit is None and not self.note
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {**asdict(self), "passed": self.passed}
+
+    def __str__(self) -> str:
+        if self.culprit is not None:
+            return str(self.culprit)
+        if self.note:
+            return self.note
+        return f"{self.source}: none of {self.rewrites} rewrites changes the numbers, says {self.judge}"
+
+
+def bisect(
+    source: str | os.PathLike[str],
+    *,
+    level: int = 2,
+    target: str = "mnn",
+    passes: Sequence[str] = (),
+    int64: str = "auto",
+    engine: bool = False,
+    data: Sequence[Mapping[str, Array]] = (),
+    output: str | os.PathLike[str] | None = None,
+    framework: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    **reading: Any,
+) -> Bisection:
+    """Finds the first rewrite of a conversion that changes the numbers.
+
+    Args:
+        source: a model of any format that can be converted, or a `.mnn` file.
+        level, target, passes, int64: as for `minnow.convert`.
+        engine: run the files as Minnow's engine does, and hold it to the reference of the model as it is read;
+            otherwise the reference runs both.
+        data: inputs to compare on, by name; random ones by default.
+        output: the `.mnn` file for a small model that shows it; a text and the inputs are written beside it. None
+            writes nothing.
+        framework, reading: how the source is read, as for `minnow.convert`.
+        progress: called with the name of each step when it begins.
+
+    Raises:
+        VerifyError: nothing can be compared. UsageError: the call is wrong. Others: the source cannot be read.
+    """
+    path, tell = Path(source), progress or (lambda name: None)
+    tell("read")
+    model = _read(path, framework, reading)
+    options = {"level": level, "target": target, "passes": tuple(passes), "int64": int64}
+    hunt = _Hunt(model, options, engine, data, tell)
+    out = Bisection(str(source), "the engine" if engine else "the numpy reference")
+    first, last, what = hunt.bracket()
+    out.rewrites, out.runs = last, hunt.runs
+    if first < 0:
+        out.note = f"{source}: it is not the optimizer: {what}"
+        return out
+    if not what:
+        return out
+    last, what = hunt.narrow(first, last, what)
+    out.runs = hunt.runs
+    found = hunt.snapshot(last)
+    out.culprit = Culprit(found.name, _place(found.name), last, found.node, found.origin, what)
+    tell("reduce")
+    small = None if found.case is None else reduced(found.case)
+    if small is None:
+        out.culprit.note = "no part of the model shows it alone"
+        return out
+    _fill(out.culprit, small, options, engine, Path(output) if output is not None else None)
+    return out
+
+
+def _read(path: Path, framework: str | None, reading: Mapping[str, Any]) -> Model:
+    if path.suffix.lower() != ".mnn":
+        from minnow.converter import read
+
+        return read(path, framework, **reading)
+    if wrong := [name for name, value in {"framework": framework, **reading}.items() if value and name != "weights"]:
+        raise UsageError(f"'{wrong[0]}' says how a source is read, and this is a .mnn file", where=str(path))
+    from minnow.cli._model import open_model
+
+    return open_model(str(path))
+
+
+@dataclass
+class _Snapshot:
+    name: str
+    node: str = ""
+    origin: str = ""
+    case: Case | None = None
+
+
+class _Hunt:
+    """Runs the pipeline up to some rewrite, again and again."""
+
+    def __init__(
+        self,
+        model: Model,
+        options: Mapping[str, Any],
+        engine: bool,
+        data: Sequence[Mapping[str, Array]],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.model, self.options, self.engine, self.tell = model, dict(options), engine, tell
+        tell("run the source")
+        self.proof = Proof(model, data, tolerance=_ENGINE_ROUNDING if engine else None)
+        self.runs = 0
+        self.failed: Application | None = None
+        self.step = ""
+
+    def bracket(self) -> tuple[int, int, str]:
+        """A number of rewrites where all is right, a later one where it is not, and what is wrong: "" for nothing.
+
+        The first is -1 where the model is wrong as it is read.
+        """
+        if self.engine and (what := self.wrong(self.model)):
+            return -1, 0, what
+        good = 0
+        log = Trace()
+
+        def check(step: str, model: Model) -> None:
+            nonlocal good
+            if log.rewrites != good or step in passes:
+                self.tell(step)
+                if what := self.wrong(model):
+                    self.step = step
+                    raise _FoundError(what)
+                good = log.rewrites
+
+        try:
+            # The engine takes longer to load a file than to run it: the last state tells whether there is anything.
+            model = self._optimized(log, None if self.engine else check)
+        except _FoundError as found:
+            return good, log.rewrites, str(found)
+        except Exception as e:  # noqa: BLE001  (whatever a rule raises is what is looked for)
+            if what := self.wrong(self.at(log.rewrites)):
+                return good, log.rewrites, what
+            self.failed = log.failing
+            return log.rewrites, log.rewrites + 1, f"it raises {type(e).__name__}: {e}"
+        return 0, log.rewrites, self.wrong(model)
+
+    def narrow(self, good: int, bad: int, what: str) -> tuple[int, str]:
+        """The number of the first rewrite that makes it wrong, by binary search, and what is wrong then."""
+        while self.failed is None and bad - good > 1:
+            middle = (good + bad) // 2
+            self.tell(f"rewrites {good} to {bad}")
+            if found := self.wrong(self.at(middle)):
+                bad, what = middle, found
+            else:
+                good = middle
+        return bad, what
+
+    def at(self, rewrites: int) -> Model:
+        """The model after so many rewrites."""
+        return self._optimized(Trace(stop_after=rewrites))
+
+    def snapshot(self, rewrite: int) -> _Snapshot:
+        """The model as the rewrite finds it."""
+        seen: list[tuple[Application, Graph, int, list[int]]] = []
+        model = copy_of(self.model)
+        log = Trace(stop_after=rewrite)
+
+        def watch(applied: Application) -> None:
+            if log.rewrites == rewrite - 1:
+                seen[:] = [_copied(model, applied)]
+
+        log.watch = watch
+        raised = ""
+        try:
+            self._optimized(log, model=model)
+        except Exception as e:  # noqa: BLE001  (it is what is looked for)
+            raised = type(e).__name__
+            if log.failing is not None:
+                seen[:] = [_copied(model, log.failing)]
+        if not seen:
+            return _Snapshot(self.step or "the optimizer")
+        applied, graph, index, matched = seen[0]
+        root = applied.root
+        node = "" if root is None else " ".join(filter(None, (repr(root), root.name and f"'{root.name}'")))
+        arrays = [
+            [np.asarray(c.inputs[n]) for n, _ in self.model.inputs if n in c.inputs] for c in self.proof.candidates
+        ]
+        options = {"int64": self.options["int64"]} if applied.name == "narrow_types" else {}
+        case = Case(applied.name, graph, index, matched, arrays, self.engine, raised, options)
+        return _Snapshot(applied.name, node, root.origin if root is not None else "", case)
+
+    def wrong(self, model: Model) -> str:
+        """What is wrong with a state of the model: "" where nothing is."""
+        self.runs += 1
+        try:
+            if self.engine:
+                self.proof.validate(model)
+                found = self.proof.compared([self._by_engine(model, c.inputs) for c in self.proof.candidates])
+            else:
+                found = self.proof.differences(model)
+        except (MinnowError, RuntimeError) as e:
+            return f"what it leaves cannot be run: {e}"
+        return "\n".join(map(str, found[:_SHOWN]))
+
+    def _by_engine(self, model: Model, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        from minnow.runtime.session import load
+        from minnow.runtime.verify.verification import flattened
+        from minnow.schema.mnn import encode
+
+        return flattened(load(encode(copy_of(model))).run(dict(inputs)))
+
+    def _optimized(self, log: Trace, check: Any = None, model: Model | None = None) -> Model:
+        model = model or copy_of(self.model)
+        options = dict(self.options)
+        with np.errstate(all="ignore"):
+            optimize(model, options.pop("level"), **options, log=log, check=check)
+        return model
+
+
+class _FoundError(Exception):
+    """Ends the pipeline at the first step that is wrong."""
+
+
+def _copied(model: Model, applied: Application) -> tuple[Application, Graph, int, list[int]]:
+    """A copy of the main graph, which of its graphs is changed, and the places of the matched nodes in that."""
+    index = next(i for i, g in enumerate(model.graph.walk()) if g is applied.graph)
+    made = set(applied.made)
+    matched = [i for i, n in enumerate(n for n in applied.graph if n not in made) if n in set(applied.matched)]
+    places = [i for i, n in enumerate(applied.graph) if n in made]
+    copy = model.graph.clone()
+    inner = list(copy.walk())[index]
+    nodes = list(inner)
+    for i in reversed(places):
+        inner.erase(nodes[i])
+    return applied, copy, index, matched
+
+
+def _place(name: str) -> str:
+    item = rules.get(name) or passes.get(name)
+    return "" if item is None else f"{item.module.removeprefix('minnow.').replace('.', '/')}.py:{item.line}"
+
+
+def _fill(culprit: Culprit, small: Small, options: Mapping[str, Any], engine: bool, output: Path | None) -> None:
+    from minnow.schema.ir.text import to_text
+
+    culprit.nodes = len(small.graph)
+    culprit.before = to_text(small.graph, {})
+    culprit.after = small.after
+    culprit.what = small.what or culprit.what
+    if output is None:
+        return
+    from minnow.cli._data import write_npz
+    from minnow.schema.mnn import save
+
+    model, arrays = small.model()
+    text, inputs = (output.with_suffix(suffix) for suffix in (".txt", ".npz"))
+    with _written(text) as part:
+        part.write_text(f"before:\n{culprit.before}\n\nafter {culprit.name}:\n{culprit.after}\n", encoding="utf-8")
+    with _written(output) as part:
+        save(model, part)
+    write_npz(str(inputs), arrays)
+    culprit.files = [str(output), str(text), str(inputs)]
+    words = ["mnnconvert debug bisect", str(output), f"--data {inputs}", f"-O{options['level']}"]
+    words += [f"--passes {culprit.name}"] + [f"--target {options['target']}"] * (options["target"] != "mnn")
+    words += [f"--int64 {options['int64']}"] * (options["int64"] != "auto") + ["--engine"] * engine
+    culprit.reproduce = " ".join(words)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    """A temporary name that becomes the file's when all went well."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as e:
+        raise UsageError("cannot write the output", where=str(path), why=e.strerror or str(e)) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+__all__ = ["Bisection", "Culprit", "bisect"]
