@@ -1,7 +1,7 @@
-// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32. The planner adds three inputs where
-// the sums are requantized at once (requantize.h). The image
-// is copied once, with its padding (which stands for zero points), so that what lies under one tap of all windows is a
-// part of it as it lies.
+// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32; and QuantizedConv, which has three
+// more inputs, as the planner may give them to the other one, too: its sums are requantized at once (requantize.h). The
+// image is copied once, with its padding (which stands for zero points), so that what lies under one tap of all windows
+// is a part of it as it lies.
 #include <cstring>
 
 #include "kernels/cpu/byte_windows.h"
@@ -16,9 +16,8 @@ namespace {
 
 using LongLong = long long;
 
-Status infer_conv_integer(InferContext& c) {
+Status infer_sums(InferContext& c, Shape* sums) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
-  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
   const Shape &x = c.shape(0), &w = c.shape(1);
   for (int i = 0; i < 2; ++i)
     if (!is_byte(c.in(i).dtype))
@@ -45,7 +44,24 @@ Status infer_conv_integer(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(slide_window(window, x, false, &size));
   Shape out{x[0], w[0]};
   for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
-  c.set(0, DType::kI32, out);
+  *sums = out;
+  return ok();
+}
+
+Status infer_conv_integer(InferContext& c) {
+  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
+  Shape sums;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  c.set(0, DType::kI32, sums);
+  return ok();
+}
+
+Status infer_quantized_conv(InferContext& c) {
+  Shape sums;
+  DType to = DType::kI8;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, 1 - sums.rank(), &to));
+  c.set(0, to, sums);
   return ok();
 }
 
@@ -415,6 +431,7 @@ std::unique_ptr<Kernel> create_conv_integer(const NodeContext& node) {
 }
 
 MINNOW_OP("ConvInteger", infer_conv_integer, create_conv_integer);
+MINNOW_OP("QuantizedConv", infer_quantized_conv, create_conv_integer);
 
 }  // namespace
 }  // namespace minnow

@@ -1,5 +1,5 @@
-// The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32. The planner adds three inputs where the
-// sums are requantized at once (requantize.h).
+// The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32; and QuantizedMatMul, which has three more
+// inputs, as the planner may give them to the other one, too: its sums are requantized at once (requantize.h).
 #include <atomic>
 
 #include "kernels/cpu/convert.h"
@@ -12,9 +12,8 @@ namespace {
 
 using LongLong = long long;
 
-Status infer_matmul_integer(InferContext& c) {
+Status infer_sums(InferContext& c, Shape* sums) {
   if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "two matrices are needed");
-  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
   MatMulShape s;
   MINNOW_RETURN_IF_ERROR(read_matmul(c.shape(0), c.shape(1), false, false, &s));
   for (int i = 0; i < 2; ++i) {
@@ -30,7 +29,25 @@ Status infer_matmul_integer(InferContext& c) {
       return fail(Code::kFormat, "zero point %d has shape %s: one number, or one for each %s (%lld), is needed", i,
                   c.shape(i + 2).str().c_str(), i == 0 ? "row" : "column", static_cast<LongLong>(shared));
   }
-  c.set(0, DType::kI32, s.out);
+  *sums = s.out;
+  return ok();
+}
+
+Status infer_matmul_integer(InferContext& c) {
+  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
+  Shape sums;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  c.set(0, DType::kI32, sums);
+  return ok();
+}
+
+Status infer_quantized_matmul(InferContext& c) {
+  Shape sums;
+  DType to = DType::kI8;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, -1, &to));
+  if (sums.rank() < 2 || c.in(5).dtype != DType::kI32) return fail(Code::kFormat, "needs matrices and multipliers");
+  c.set(0, to, sums);
   return ok();
 }
 
@@ -198,6 +215,7 @@ class MatMulInteger final : public Kernel {
 std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }
 
 MINNOW_OP("MatMulInteger", infer_matmul_integer, create_matmul_integer, LayoutRule::kPlain);
+MINNOW_OP("QuantizedMatMul", infer_quantized_matmul, create_matmul_integer, LayoutRule::kPlain);
 
 }  // namespace
 }  // namespace minnow

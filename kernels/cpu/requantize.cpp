@@ -293,6 +293,41 @@ Status factor_axis(const Shape& x, const Shape& factors, int* axis) {
 
 bool is_result(DType t) { return is_byte(t) || t == DType::kI16 || t == DType::kU16 || t == DType::kI32; }
 
+// One number, or one along an axis of `all`, which is counted from the end.
+bool is_along(const Shape& s, const Shape& all, int axis) {
+  if (s.rank() > all.rank()) return false;
+  return s.count() == 1 || (s.rank() >= -axis && s.at(axis) == all.at(axis) && s.count() == all.at(axis));
+}
+
+}  // namespace
+
+Status infer_requantized(InferContext& c, int first, const Shape& sums, int axis, DType* to) {
+  if (c.num_inputs() > first + 3) return fail(Code::kFormat, "takes %d inputs, not %d", first + 3, c.num_inputs());
+  if (!c.has(first + 1)) return fail(Code::kFormat, "input %d, the factor, is missing", first + 1);
+  const DType factor = c.in(first + 1).dtype;
+  *to = c.attrs.get("to", DType::kF32);
+  const bool fixed = factor == DType::kI32;
+  if (!fixed && factor != DType::kF32) return fail(Code::kFormat, "factors of type %s", dtype_name(factor));
+  if (fixed ? !is_result(*to) : !is_byte(*to)) return fail(Code::kUnsupported, "requantization to %s", dtype_name(*to));
+  if (fixed && !c.has(first + 2)) return fail(Code::kFormat, "input %d, the shifts, is missing", first + 2);
+  for (int i = first; i < first + 3; ++i) {
+    if (!c.has(i)) continue;
+    const bool zero = i == first + 2 && !fixed;
+    const DType want = zero ? *to : i == first + 1 ? factor : DType::kI32;
+    if (c.in(i).dtype != want)
+      return fail(Code::kFormat, "input %d is %s, not %s", i, dtype_name(c.in(i).dtype), dtype_name(want));
+    if (zero ? c.shape(i).count() != 1 : !is_along(c.shape(i), sums, axis))
+      return fail(Code::kFormat, "input %d of shape %s for sums of shape %s", i, c.shape(i).str().c_str(),
+                  sums.str().c_str());
+  }
+  if (fixed && c.shape(first + 1).count() != c.shape(first + 2).count())
+    return fail(Code::kFormat, "multipliers of shape %s and shifts of shape %s", c.shape(first + 1).str().c_str(),
+                c.shape(first + 2).str().c_str());
+  return ok();
+}
+
+namespace {
+
 Status infer_requantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
   if (c.num_inputs() > 3) return fail(Code::kFormat, "takes 3 inputs, not %d", c.num_inputs());
@@ -304,6 +339,32 @@ Status infer_requantize(InferContext& c) {
   if (c.shape(1) != c.shape(2))
     return fail(Code::kFormat, "multipliers of shape %s and shifts of shape %s", c.shape(1).str().c_str(),
                 c.shape(2).str().c_str());
+  int axis = 0;
+  MINNOW_RETURN_IF_ERROR(factor_axis(c.shape(0), c.shape(1), &axis));
+  c.set(0, to, c.shape(0));
+  return ok();
+}
+
+// Two arguments of tables in place of a number: [a, multiplier, shift, table of a, b, table of b].
+Status infer_quantized_sum(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 6));
+  if (c.num_inputs() > 6) return fail(Code::kFormat, "takes 6 inputs, not %d", c.num_inputs());
+  const DType to = c.attrs.get("to", DType::kF32);
+  if (!is_result(to)) return fail(Code::kUnsupported, "requantization to %s", dtype_name(to));
+  for (int i : {0, 4}) {
+    const int table = i == 0 ? 3 : 5;
+    const DType kind = c.in(i).dtype;
+    if (!is_byte(kind) && kind != DType::kI16 && kind != DType::kU16)
+      return fail(Code::kFormat, "input %d is %s", i, dtype_name(kind));
+    if (c.in(table).dtype != DType::kI32 || c.shape(table).rank() != 1 ||
+        c.shape(table).count() != (is_byte(kind) ? 256 : 65536))
+      return fail(Code::kFormat, "input %d is no table for numbers of type %s", table, dtype_name(kind));
+  }
+  if (c.shape(0) != c.shape(4))
+    return fail(Code::kFormat, "a sum of shapes %s and %s", c.shape(0).str().c_str(), c.shape(4).str().c_str());
+  for (int i : {1, 2})
+    if (c.in(i).dtype != DType::kI32) return fail(Code::kFormat, "input %d is %s", i, dtype_name(c.in(i).dtype));
+  if (c.shape(1) != c.shape(2)) return fail(Code::kFormat, "multipliers and shifts of different shapes");
   int axis = 0;
   MINNOW_RETURN_IF_ERROR(factor_axis(c.shape(0), c.shape(1), &axis));
   c.set(0, to, c.shape(0));
@@ -376,6 +437,7 @@ class RequantizeKernel final : public Kernel {
 std::unique_ptr<Kernel> create_requantize(const NodeContext&) { return std::make_unique<RequantizeKernel>(); }
 
 MINNOW_OP("Requantize", infer_requantize, create_requantize);
+MINNOW_OP("QuantizedSum", infer_quantized_sum, create_requantize);
 
 }  // namespace
 }  // namespace minnow

@@ -22,9 +22,14 @@ struct Requantization {
   bool active() const { return scale != nullptr || multiplier != nullptr; }
 };
 
-// What the planner has added to a node whose sums are requantized at once: inputs from `first` on, which are what is
-// added (may be null), a scale or multipliers, and a zero point or shifts; and the attributes of Requantize.
+// What stands in a graph, or the planner has added to a node, whose sums are requantized at once: inputs from `first`
+// on, which are what is added (may be null), a scale or multipliers, and a zero point or shifts; and the attributes of
+// Requantize.
 Requantization read_requantization(const Attrs& attrs, const RunContext& context, size_t first, bool columns);
+
+// The type of a result whose inputs from `first` on are those, and whose sums have this shape; they go along `axis` of
+// it, which is counted from the end.
+Status infer_requantized(InferContext& c, int first, const Shape& sums, int axis, DType* to);
 
 void requantize(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                 void* y, int64_t ldy);

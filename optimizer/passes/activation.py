@@ -101,6 +101,14 @@ def fuse_leaky_relu(b: Builder, m: Match) -> Value | None:
     return b.LeakyRelu(m.x, alpha=alpha)
 
 
+def _fits_in(constant: Value, x: Value) -> bool:
+    """Broadcasting the constant to x widens no axis, whatever the open extents of x are."""
+    inner, outer = constant.type.static_shape, x.type.shape
+    if outer is None or len(inner) > len(outer):
+        return False
+    return all(d in (1, outer[i]) for i, d in enumerate(inner, len(outer) - len(inner)))
+
+
 @rewrite(
     lambda p, x: (
         p.Add(p.Relu(x), p.Mul(p.const("slope"), p.Neg(p.Relu(p.Neg(x)))))
@@ -128,9 +136,10 @@ def fuse_prelu(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    if not same_shape(m.x, m.root.output) or not m.x.type.dtype.is_float:
+    slope = m.slope if "slope" in m.bound else m.negated
+    if not (same_shape(m.x, m.root.output) or _fits_in(slope, m.x)) or not m.x.type.dtype.is_float:
         return m.no("the slope changes the shape, or it does not compute with floats")
-    if not np.isfinite((m.slope if "slope" in m.bound else m.negated).data.numpy()).all():
+    if not np.isfinite(slope.data.numpy()).all():
         return m.no("the slope is not finite: it counts where x is positive, too")
     return b.PRelu(m.x, m.slope if "slope" in m.bound else -m.negated.data.numpy())
 

@@ -38,15 +38,15 @@ def eliminate_common(graph: Graph) -> int:
     """Computes equal nodes (same op, inputs and attributes) once, and keeps equal constants once.
 
     Given:
-        graph g(%x: f32[4]) {
-          %a: f32[4] = Exp(%x)
-          %b: f32[4] = Exp(%x)
+        graph g(%x: f32[4], %z: f32[4]) {
+          %a: f32[4] = Mul(%x, %z)
+          %b: f32[4] = Mul(%z, %x)
           %c: f32[4] = Add(%a, %b)
           return %c
         }
     Result:
-        graph g(%x: f32[4]) {
-          %a: f32[4] = Exp(%x)
+        graph g(%x: f32[4], %z: f32[4]) {
+          %a: f32[4] = Mul(%x, %z)
           %c: f32[4] = Add(%a, %a)
           return %c
         }
@@ -64,7 +64,10 @@ def eliminate_common(graph: Graph) -> int:
     for node in graph:
         if get(node.op).traits & {Trait.CONTROL_FLOW, Trait.RANDOM}:
             continue
-        key = (node.op, node.inputs, _attributes(node), len(node.outputs))
+        operands = node.inputs
+        if Trait.COMMUTATIVE in get(node.op).traits:
+            operands = tuple(sorted(operands, key=id))
+        key = (node.op, operands, _attributes(node), len(node.outputs))
         first_node = seen.setdefault(key, node)
         if first_node is not node:
             changes += 1

@@ -77,5 +77,5 @@ def test_layers_follow_each_other(name: str, most: int) -> None:
     rows = session.profile({made.inputs[0][0]: next(iter(recorded.values()))}, 1)
     ops = [row["op"] for row in rows]
     assert ops.count("Transpose") <= most
-    layers = [i for i, op in enumerate(ops) if op == "ConvInteger"]
-    assert set(ops[layers[0] : layers[-1]]) <= {"ConvInteger", "Requantize", *MEAN}
+    layers = [i for i, op in enumerate(ops) if op == "QuantizedConv"]
+    assert set(ops[layers[0] : layers[-1]]) <= {"QuantizedConv", "QuantizedSum", *MEAN}

@@ -1,0 +1,220 @@
+"""Layers of quantized networks in one node each: exact sums in i32, a bias, and the way to few bits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import DType, TensorType
+from minnow.schema.ir.type import Shape
+from minnow.schema.ops.convolution_integer import ConvInteger
+from minnow.schema.ops.fixed_point import Int32, Narrow, Requantize, wrapped
+from minnow.schema.ops.matmul import Int8, MatMulInteger
+from minnow.schema.ops.op import EXACT_TYPES, Arg, op
+from minnow.schema.ops.quantize import QuantizeLinear
+from minnow.schema.ops.special import Array
+from minnow.schema.ops.window import AutoPad
+
+Factor = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.F32})]
+Last = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.I8, DType.U8})]
+
+
+def _ended(total: Array, bias: Array | None, factor: Array, last: Array | None, **attrs: Any) -> Array:
+    """The sums, with what is added, as results."""
+    if bias is not None:
+        total = wrapped(total.astype(np.int64) + bias).astype(np.int32)
+    if factor.dtype == np.int32:
+        return Requantize.evaluate([total, factor, last], attrs)[0]
+    product = (total.astype(np.float32) * factor).astype(np.float32)
+    return QuantizeLinear.evaluate([product, np.float32(1), last], {"to": attrs["to"]})[0]
+
+
+@op(traits=EXACT_TYPES)
+def QuantizedConv(
+    x: Int8,
+    w: Int8,
+    x_zero: Int8 | None = None,
+    w_zero: Int8 | None = None,
+    bias: Int32 | None = None,
+    factor: Factor | None = None,
+    last: Last | None = None,
+    *,
+    strides: tuple[int, ...],
+    pads: tuple[int, ...],
+    dilations: tuple[int, ...],
+    group: int = 1,
+    auto_pad: AutoPad = "",
+    zero: int = 0,
+    to: DType,
+    min: int = 0,
+    max: int = 0,
+):
+    """`ConvInteger`, plus `bias`, as small integers: by `Requantize`, or by a product with a float that is rounded.
+
+    With a `factor` of i32 `last` holds the shifts, and `zero`, `min` and `max` are those of Requantize. With one of f32
+    the result is saturate(round(sum * factor) + last), halves to even, where `last` is one zero point of the type `to`,
+    8 bits. `bias`, `factor` and shifts hold one number, or one for each channel, in the shape [O, 1, ...].
+    """
+    window = {"strides": strides, "pads": pads, "dilations": dilations, "group": group, "auto_pad": auto_pad}
+    (total,) = ConvInteger.evaluate([x, w, x_zero, w_zero], window)
+    return _ended(total, bias, factor, last, zero=zero, to=to, min=min, max=max)
+
+
+@op(traits=EXACT_TYPES)
+def QuantizedMatMul(
+    a: Int8,
+    b: Int8,
+    a_zero: Int8 | None = None,
+    b_zero: Int8 | None = None,
+    bias: Int32 | None = None,
+    factor: Int32 | None = None,
+    shift: Int32 | None = None,
+    *,
+    zero: int = 0,
+    to: DType,
+    min: int,
+    max: int,
+):
+    """`MatMulInteger`, plus `bias`, as small integers by `Requantize`.
+
+    `bias`, `factor` and `shift` hold one number, or one for each column.
+    """
+    (total,) = MatMulInteger.evaluate([a, b, a_zero, b_zero], {})
+    return _ended(total, bias, factor, shift, zero=zero, to=to, min=min, max=max)
+
+
+@op(traits=EXACT_TYPES)
+def QuantizedSum(
+    a: Narrow,
+    factor: Int32,
+    shift: Int32,
+    a_table: Int32,
+    b: Narrow,
+    b_table: Int32,
+    *,
+    zero: int = 0,
+    to: DType,
+    min: int,
+    max: int,
+):
+    """The sum of two tables' numbers at `a` and `b`, as `LookUp` finds them, as small integers by `Requantize`."""
+    one, other = (t[v.astype(np.int64) - np.iinfo(v.dtype).min] for v, t in ((a, a_table), (b, b_table)))
+    total = wrapped(one.astype(np.int64) + other).astype(np.int32)
+    return Requantize.evaluate([total, factor, shift], {"zero": zero, "to": to, "min": min, "max": max})[0]
+
+
+def is_along(shape: Shape | None, whole: Shape | None, axis: int) -> bool:
+    """One number, or one for each place along an axis of `whole`, which is counted from the end."""
+    if shape is None or whole is None or len(shape) > len(whole):
+        return False
+    if all(d == 1 for d in shape):
+        return True
+    return len(shape) >= -axis and all(d == (whole[axis] if i == len(shape) + axis else 1) for i, d in enumerate(shape))
+
+
+def _result(total: TensorType, bias: Arg | None, factor: Arg | None, last: Arg | None, axis: int, **attrs: Any) -> Any:
+    """The type of the result, when everything fits."""
+    if factor is None:
+        raise ModelError("the factor is missing")
+    for operand, what in ((bias, "bias"), (factor, "factors")):
+        if operand is not None and not is_along(operand.shape, total.shape, axis):
+            raise ModelError(f"{what} of shape {operand.shape} for sums of shape {total.shape}")
+    if factor.dtype is DType.I32:
+        if last is None:
+            raise ModelError("multipliers without shifts")
+        return Requantize.infer([Arg(total), factor, last], attrs, 1)[0]
+    if attrs["to"] not in (DType.I8, DType.U8):
+        raise ModelError(f"a float factor, and a result of type {attrs['to']}")
+    if last is not None and (last.dtype is not attrs["to"] or any(d != 1 for d in last.shape or ())):
+        raise ModelError(f"a zero point of type {last.type} for a result of type {attrs['to']}")
+    return total.with_dtype(attrs["to"])
+
+
+@QuantizedConv.shape
+def _(x, w, x_zero, w_zero, bias, factor, last, *, zero, to, min, max, **window):
+    (total,) = ConvInteger.infer([x, w, x_zero, w_zero], window, 1)
+    axis = 1 - len(total.shape or (0, 0))
+    return _result(total, bias, factor, last, axis, zero=zero, to=to, min=min, max=max)
+
+
+@QuantizedMatMul.shape
+def _(a, b, a_zero, b_zero, bias, factor, shift, **attrs):
+    (total,) = MatMulInteger.infer([a, b, a_zero, b_zero], {}, 1)
+    if total.shape is not None and len(total.shape) < 2:
+        raise ModelError(f"a product of the shape {total.shape}")
+    return _result(total, bias, factor, shift, -1, **attrs)
+
+
+@QuantizedSum.shape
+def _(a, factor, shift, a_table, b, b_table, **attrs):
+    for v, table in ((a, a_table), (b, b_table)):
+        if table.shape not in (None, (1 << v.dtype.bits,), ("?",)):
+            raise ModelError(f"a table of shape {table.shape} for numbers of type {v.dtype}")
+    shape = a.shape if a.shape is not None else b.shape
+    if None not in (a.shape, b.shape) and (len(a.shape) != len(b.shape) or any(
+        isinstance(p, int) and isinstance(q, int) and p != q for p, q in zip(a.shape, b.shape, strict=True)
+    )):  # fmt: skip
+        raise ModelError(f"a sum of {a.type} and {b.type}")
+    return Requantize.infer([Arg(TensorType(DType.I32, shape)), factor, shift], attrs, 1)[0]
+
+
+def _bytes(rng: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def _fixed(rng: Any, shape: tuple[int, ...], low: int = -9, high: int = -3) -> tuple[Array, Array]:
+    multipliers = rng.integers(2**30, 2**31, shape).astype(np.int32)
+    return multipliers, rng.integers(low, high, shape).astype(np.int32)
+
+
+@QuantizedConv.samples
+def _(rng):
+    def case(x, w, to=DType.I8, each=True, bias=True, zeros=True, fixed=True, types=(np.uint8, np.int8), **more):
+        n, o = len(x) - 2, w[0]
+        shape = (o, *(1,) * n) if each else ()
+        window = {"strides": (1,) * n, "pads": (0,) * 2 * n, "dilations": (1,) * n, **more}
+        add = rng.integers(-5000, 5000, shape).astype(np.int32) if bias else None
+        x_zero = _bytes(rng, (), types[0]) if zeros else None
+        info = np.iinfo(to.numpy)
+        if fixed:
+            ends = {"zero": 3, "min": info.min, "max": info.max}
+            return (_bytes(rng, x, types[0]), _bytes(rng, w, types[1]), x_zero, None, add, *_fixed(rng, shape)), {
+                **window, **ends, "to": to
+            }  # fmt: skip
+        scale = (rng.random(shape) * 0.01 + 0.001).astype(np.float32)
+        return (_bytes(rng, x, types[0]), _bytes(rng, w, types[1]), x_zero, None, add, scale,
+                np.asarray(5).astype(to.numpy) if zeros else None), {**window, "to": to}  # fmt: skip
+
+    for fixed in (True, False):
+        yield case((1, 5, 7, 9), (11, 5, 3, 3), fixed=fixed)
+        yield case((2, 17, 5, 5), (33, 17, 1, 1), to=DType.U8, fixed=fixed, each=False)
+        yield case((1, 19, 9, 7), (19, 1, 3, 3), group=19, pads=(1, 1, 1, 1), fixed=fixed)
+        yield case((1, 6, 8, 8), (4, 3, 3, 3), group=2, strides=(2, 2), bias=False, fixed=fixed)
+        yield case((1, 3, 13), (7, 3, 5), zeros=False, types=(np.int8, np.int8), fixed=fixed)
+    yield case((1, 4, 6, 6), (3, 4, 2, 2), to=DType.I16)
+    yield case((1, 4, 6, 6), (3, 4, 2, 2), to=DType.I32)
+    yield case((0, 4, 6, 6), (3, 4, 2, 2))
+
+
+@QuantizedMatMul.samples
+def _(rng):
+    for a, b in ((3, 17), (17, 5)), ((2, 1, 33), (33, 67)), ((1, 7), (7, 1)), ((0, 5), (5, 3)), ((4, 3, 5), (4, 5, 6)):
+        for each in (True, False):
+            shape = (b[-1],) if each else ()
+            operands = (_bytes(rng, a, np.int8), _bytes(rng, b, np.int8), _bytes(rng, (), np.int8), None)
+            bias = rng.integers(-5000, 5000, shape).astype(np.int32) if each else None
+            yield (*operands, bias, *_fixed(rng, shape)), {"zero": -3, "to": DType.I8, "min": -128, "max": 100}
+
+
+@QuantizedSum.samples
+def _(rng):
+    for kind, to in (np.int8, DType.I8), (np.uint8, DType.U8), (np.int8, DType.I16), (np.uint8, DType.I32):
+        tables = [rng.integers(-(2**20), 2**20, 256).astype(np.int32) for _ in range(2)]
+        for shape in (2, 3, 5, 7), (131,), (), (0, 3):
+            a, b = _bytes(rng, shape, kind), _bytes(rng, shape, kind)
+            info = np.iinfo(to.numpy)
+            ends = {"zero": 3, "min": info.min, "max": info.max}
+            yield (a, *_fixed(rng, (), -14, -10), tables[0], b, tables[1]), {**ends, "to": to}
