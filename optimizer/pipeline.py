@@ -43,6 +43,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("quantized:*", "once no transpose stands between the parts of a layer, and it pads by itself"),
     ("tiles:*", "other rules know parts as slices"),
+    ("pooled:*", "other rules know means of channels as a pooling"),
     ("identity:*", "folding scales leaves additions of zero and multiplications by one"),
     ("epilogue:*", "what layers do with their results, once these are final: no rule looks for the parts any more"),
     ("eliminate_common", "what the rules have made alike"),

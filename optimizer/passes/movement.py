@@ -88,7 +88,8 @@ def _product(factors: Known) -> Extent | None:
     return reduce(Extent.__mul__, known, Extent(1)) if len(known) == len(factors) else None
 
 
-def _view(p: Any, x: Any, name: str) -> Any:
+def any_view(p: Any, x: Any, name: str = "view") -> Any:
+    """Pattern: any view, with a constant shape where it has one, under this name."""
     return (
         p.Reshape(x, p.const(f"{name}_shape"), as_=name)
         | p.Flatten(x, as_=name)
@@ -97,7 +98,7 @@ def _view(p: Any, x: Any, name: str) -> Any:
     )
 
 
-@rewrite(lambda p, x: _view(p, _view(p, x, "first"), "second"), shared=True)
+@rewrite(lambda p, x: any_view(p, any_view(p, x, "first"), "second"), shared=True)
 def fuse_views(b: Builder, m: Match) -> Value | None:
     """Two views in a row are one, or none.
 
@@ -155,7 +156,7 @@ def _binary() -> list[Op]:
 
 
 def _moved(p: Any, x: Any) -> Any:
-    return _view(p, x, "view") | p.Transpose(x, as_="view")
+    return any_view(p, x, "view") | p.Transpose(x, as_="view")
 
 
 @rewrite(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from minnow.optimizer.contents import Extent, Known
-from minnow.optimizer.passes.movement import extents, view_as, viewed
+from minnow.optimizer.passes.movement import any_view, extents, view_as, viewed
 from minnow.optimizer.passes.shape import shape_operand
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
@@ -18,13 +17,7 @@ _REDUCTIONS = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
-def _view(p: Any, x: Any) -> Any:
-    return p.Reshape(x, p.const("shape"), as_="view") | p.Flatten(x, as_="view") | p.Squeeze(x, as_="view") | (
-        p.Unsqueeze(x, as_="view")
-    )  # fmt: skip
-
-
-@rewrite(lambda p, x: _view(p, reduce(or_, (getattr(p, name)(x, as_="reduction") for name in _REDUCTIONS))))
+@rewrite(lambda p, x: any_view(p, reduce(or_, (getattr(p, name)(x, as_="reduction") for name in _REDUCTIONS))))
 def reduce_as_viewed(b: Builder, m: Match) -> Value | None:
     """A reduction whose axes are taken away, or put back, keeps them or not by itself.
 
@@ -217,7 +210,7 @@ def stack_by_view(b: Builder, m: Match) -> Value | None:
     return view_as(b, b.Concat(*(v.input(0) for v in views if v is not None), axis=axis), target)
 
 
-@rewrite(lambda p, x: p.Concat(_view(p, x), ..., as_="concat"))
+@rewrite(lambda p, x: p.Concat(any_view(p, x), ..., as_="concat"))
 def view_behind_concat(b: Builder, m: Match) -> Value | None:
     """Axes of extent 1 that all operands get or lose alike come or go when they are put together.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minnow.optimizer.contents import Extent
-from minnow.optimizer.passes.movement import extents, view_as, viewed
+from minnow.optimizer.passes.movement import any_view, extents, view_as, viewed
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Value
@@ -37,15 +37,11 @@ def eliminate_transpose_of_ones(b: Builder, m: Match) -> Value | None:
     return m.no("no single view does it") if y is None else y
 
 
-def _view(p: Any, x: Any) -> Any:
-    return p.Reshape(x, p.const("shape"), as_="view") | p.Squeeze(x, as_="view") | p.Unsqueeze(x, as_="view")
-
-
 def _before(p: Any, x: Any) -> Any:
     return p.Reshape(x, ...) | p.Squeeze(x) | p.Unsqueeze(x)
 
 
-@rewrite(lambda p, x: _view(p, p.Transpose(_before(p, x), as_="transpose")))
+@rewrite(lambda p, x: any_view(p, p.Transpose(_before(p, x), as_="transpose")))
 def view_before_transpose(b: Builder, m: Match) -> Value | None:
     """Axes of extent 1 that come or go behind a transpose do so in front of it, where there is a view already.
 

@@ -47,6 +47,7 @@ class Planner {
   void fuse_spelled();         // planner_spelled.cpp
   void fuse_norms();           // planner_norm.cpp
   void fuse_attention();       // planner_attention.cpp
+  void pool_means();           // planner_mean.cpp
   void drop_dead();
 
   // planner_steps.cpp: kernels and layouts

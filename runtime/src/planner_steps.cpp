@@ -65,6 +65,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
   fuse_attention();
   fuse_norms();
+  pool_means();
   fuse();
   fuse_requantization();
   fuse_log_softmax();
