@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minnow.schema.ir import Blob, DType, PackedBlob, Value
+from minnow.schema.ir import Blob, DType, Node, PackedBlob, Value
 from minnow.schema.ir.blob import Array
 
 
@@ -61,3 +61,17 @@ def scaled(source: Blob, factor: Array) -> Blob:
     if isinstance(source, PackedBlob) and factor.size == rows == factor.shape[0]:
         return source.scaled(factor.reshape(-1))
     return ScaledBlob(source, factor)
+
+
+def channel_factors(node: Node) -> tuple[Array, Array] | None:
+    """Factor and summand per channel of a BatchNorm or a Scale, in f64; None where they are computed or not finite."""
+    arrays = [None if v is None else v.array for v in node.inputs[1:]]
+    if any(a is None for a in arrays):
+        return None
+    scale, bias, *statistics = (np.asarray(a, np.float64) for a in arrays)
+    if statistics:
+        mean, var = statistics
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = scale / np.sqrt(var + node.attrs.get("epsilon", 1e-5))
+            bias = bias - mean * scale
+    return (scale, bias) if np.isfinite(scale).all() and np.isfinite(bias).all() else None

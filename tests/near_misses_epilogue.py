@@ -25,6 +25,12 @@ def _linear(line: str, attrs: str = "") -> str:
 
 _Y = "%y: f32[1,2,3,2] ="
 
+_IN = "graph g(%x: f32[1,2,3,2], %s: f32[2]) {"
+_AROUND = _W.replace("(0, 0, 0, 0)", "(1, 0, 0, 0)")
+_SCALED = "%a: f32[1,2,3,2] = Scale(%x, f32[2](1.0, 2.0), f32[2](1.0, 0.0))"
+_WEIGHTS = "f32[1,2,1,1](1.0, 2.0)"
+_END = f"%y: f32[1,1,3,2] = Conv(%a, {_WEIGHTS}) {_W} return %y }}"
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_residual": [
         ("also read by others", _conv(f"{_Y} Add(%a, %z)", result="%y, %a")),
@@ -61,6 +67,32 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_conv_mul": [("a residual", _conv(f"{_Y} Mul(%a, f32[](2.0))", residual="%z"))],
     "fuse_conv_scale": [("a residual", _conv(f"{_Y} Scale(%a, f32[2](1.0, 2.0), f32[2](1.0, 2.0))", residual="%z"))],
     "fuse_conv_bias": [("a residual", _conv(f"{_Y} Add(%a, f32[](2.0))", residual="%z"))],
+    "fuse_norm_input": [
+        ("padded", f"{_IN} {_SCALED} %y: f32[1,1,4,2] = Conv(%a, {_WEIGHTS}) {_AROUND} return %y }}"),
+        ("padded", f"{_IN} {_SCALED} %y: f32[1,1,3,2] = Conv(%a, {_WEIGHTS}) "
+                   + _W.replace("1)}", '1), auto_pad="SAME_UPPER"}') + " return %y }"),
+        ("padded", f"{_IN} {_SCALED} %y: f32[1,1,3,2] = ConvTranspose(%a, f32[2,1,1,1](1.0, 2.0)) "
+                   + _W.replace("1)}", "1), output_padding=(0, 0)}") + " return %y }"),
+        ("computed", f"{_IN} %a: f32[1,2,3,2] = Scale(%x, %s, %s) {_END}"),
+        ("not finite", f"{_IN} %a: f32[1,2,3,2] = Scale(%x, f32[2](1.0, inf), f32[2](0.0, 0.0)) "
+                       f"{_END}"),
+        ("also read by", f"{_IN} {_SCALED} %y: f32[1,1,3,2] = Conv(%a, {_WEIGHTS}) {_W} return %y, %a }}"),
+        ("last axis", f"{_IN} {_SCALED} %y: f32[1,2,3,1] = Linear(%a, f32[1,2](1.0, 2.0)) return %y }}"),
+    ],
+    "fuse_factor_input": [
+        ("per channel", f"{_IN} %a: f32[1,2,3,2] = Mul(%x, f32[2](1.0, 2.0)) {_END}"),
+        ("not constant", f"{_IN} %a: f32[1,2,3,2] = Mul(%x, %s) {_END}"),
+        ("not finite", f"{_IN} %a: f32[1,2,3,2] = Div(%x, f32[](0.0)) {_END}"),
+        ("not constant", f"{_IN} %a: f32[1,2,3,2] = Div(f32[](2.0), %x) {_END}"),
+        ("per channel", "graph g(%x: f32[1,1,3,2]) { %a: f32[1,2,3,2] = Mul(%x, f32[2,1,1](1.0, 2.0)) "
+                        f"{_END}"),
+    ],
+    "fuse_linear_norm": [
+        ("last axis", "graph g(%x: f32[1,2,1]) { %a: f32[1,2,2] = Linear(%x, f32[2,1](1.0, 2.0)) "
+                      "%y: f32[1,2,2] = Scale(%a, f32[2](2.0, 0.5), f32[2](1.0, 0.0)) return %y }"),
+        ("computed", "graph g(%x: f32[3,1], %s: f32[2]) { %a: f32[3,2] = Linear(%x, f32[2,1](1.0, 2.0)) "
+                     "%y: f32[3,2] = Scale(%a, %s, f32[2](1.0, 0.0)) return %y }"),
+    ],
     "fuse_linear_bias": [("the bias is computed", _linear("%y: f32[3,1] = Add(%a, f32[](2.0))"))],
     "fuse_linear_scale": [("bias are computed", _linear("%y: f32[3,1] = Mul(%a, f32[](2.0))"))],
 }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.optimizer.weight import ScaledBlob, TransposedBlob
+from minnow.optimizer.weight import ScaledBlob, TransposedBlob, channel_factors
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.epilogue import RESIDUAL
@@ -123,6 +123,37 @@ def fuse_linear_scale(b: Builder, m: Match) -> Value | None:
     if not m.linear.has_input(2):
         return b.Linear(m.x, w)
     return _rebuilt(b, m.linear, w, old * factor)
+
+
+@rewrite(
+    lambda p, x, w, scale, bias, mean, var: (
+        p.BatchNorm(p.Linear(x, w, ..., activation="", as_="linear"), scale, bias, mean, var)
+        | p.Scale(p.Linear(x, w, ..., activation="", as_="linear"), scale, bias)
+    )
+)
+def fuse_linear_norm(b: Builder, m: Match) -> Value | None:
+    """Factors and summands per channel, where the features are the channels.
+
+    Given:
+        graph g(%x: f32[2,1]) {
+          %a: f32[2,2] = Linear(%x, f32[2,1](1.0, 2.0), f32[2](3.0, 4.0))
+          %y: f32[2,2] = Scale(%a, f32[2](2.0, 0.5), f32[2](1.0, 0.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,1]) {
+          %y: f32[2,2] = Linear(%x, f32[2,1](2.0, 1.0), f32[2](7.0, 2.0))
+          return %y
+        }
+    """
+    numbers, old = channel_factors(m.root), _bias(m.linear)
+    if numbers is None or old is None or m.w.data is None:
+        return m.no("weights, bias or statistics are computed or not finite")
+    if m.root.output.type.rank != 2:
+        return m.no("the channels are not the last axis")
+    factor, shift = numbers
+    w = Value.constant(ScaledBlob(m.w.data, factor.reshape(-1, 1)), m.w.name)
+    return _rebuilt(b, m.linear, w, old * factor + shift)
 
 
 @rewrite(
