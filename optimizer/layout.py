@@ -100,6 +100,11 @@ def _follows(node: Node, i: int) -> bool:
     return not (value.is_const and Trait.ELEMENTWISE in traits)
 
 
+def _asks_shape(node: Node) -> bool:
+    """It reads no element, only numbers that every layout has."""
+    return Trait.SHAPE_ONLY in get(node.op).traits and not any(v.type.dtype.is_float for v in node.outputs)
+
+
 def _solve(graph: Graph, labels: dict[Node, bool | None]) -> set[Node]:
     """The nodes that work on channel blocks."""
     sides: Sides[Node] = Sides()
@@ -112,8 +117,9 @@ def _solve(graph: Graph, labels: dict[Node, bool | None]) -> set[Node]:
     sides.place(graph.ret, False)
     for value in graph.values():
         if value.uses and _blockable(value):
-            plain = any(n is not graph.ret and not _follows(n, i) for n, i in value.uses)
-            readers = [n for n, i in value.uses if n is graph.ret or _follows(n, i)]
+            uses = [(n, i) for n, i in value.uses if n is graph.ret or not _asks_shape(n)]
+            plain = any(n is not graph.ret and not _follows(n, i) for n, i in uses)
+            readers = [n for n, i in uses if n is graph.ret or _follows(n, i)]
             sides.link(value.producer, [*readers, *([None] if plain else [])], bytes_of(value))
     return sides.solve()
 
@@ -134,6 +140,8 @@ def _convert(graph: Graph, value: Value, packed: set[Node]) -> int:
     given = value.producer in packed
     wanting = []
     for node, i in value.uses:
+        if node is not graph.ret and _asks_shape(node):
+            continue
         wants = node is not graph.ret and node in packed and _follows(node, i)
         if wants is not given:
             wanting.append((node, i))

@@ -42,7 +42,7 @@ def _assert_consistent(graph: Graph) -> None:
             assert layouts == {"nc4hw4" if node.output.type.rank in (4, 5) else "nchw"}
         elif Trait.BLOCKABLE in traits:
             assert len(layouts | {v.type.layout for v in node.inputs if v is not None and not v.is_const}) == 1
-        else:
+        elif node.op not in ("Shape", "Size"):  # which every layout has
             assert layouts | {v.type.layout for v in node.inputs if v is not None} <= {"nchw"}
 
 
@@ -71,6 +71,14 @@ def test_what_stays_plain(what: str, line: str) -> None:
     text += "%z: f32[1,4,2,2] = LRN(%y) {size=3} return %z }"
     graph = _assigned(text)
     assert [n.op for n in graph].count("ConvertLayout") == 4, what
+
+
+def test_shapes_are_asked_of_any_layout() -> None:
+    graph = _assigned(
+        f"graph g({_X}) {{ %a: f32[1,4,2,2] = LRN(%x) {{size=3}} %s: i64[4] = Shape(%a) %n: i64[] = Size(%a) "
+        "%y: f32[1,4,2,2] = LRN(%a) {size=3} return %y, %s, %n }"
+    )
+    assert [n.op for n in graph] == ["ConvertLayout", "LRN", "Shape", "Size", "LRN", "ConvertLayout"]
 
 
 def test_one_spatial_axis_stays_plain() -> None:
