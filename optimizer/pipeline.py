@@ -40,6 +40,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("arithmetic:*", "after norms, which are recognized by their divisions, and before layers that take in factors"),
     ("matmul:*", "matrix products must be Linear before activations could join them"),
     ("attention:*", "after matrix products have their final form, and before activations go into those beside it"),
+    ("fuse_attention_cache", "keys and values of which attention is given all, once that is one node"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("quantized:*", "once no transpose stands between the parts of a layer, and it pads by itself"),
     ("tiles:*", "other rules know parts as slices"),

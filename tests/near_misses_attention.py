@@ -23,6 +23,31 @@ def _attention(scale: str = "Mul(%a, f32[](0.5))", mask: str = "Add(%b, %m)", so
     )
 
 
+def _layers(q: str = "Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0))", k: str = "Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0))",
+            v: str = "Linear(%x, f32[2,2](4.0, 3.0, 2.0, 1.0))", wide: int = 2, result: str = "%y") -> str:  # fmt: skip
+    return _chain(
+        f"%q: f32[2,3,2] = {q}",
+        f"%k: f32[2,3,2] = {k}",
+        f"%v: f32[2,3,{wide}] = {v}",
+        f"%y: f32[2,3,{wide}] = Attention(%q, %k, %v) {{num_heads=2, scale=1.0}}",
+        params="%x: f32[2,3,2], %z: f32[2,3,2], %w: f32[2,2], %b: f32[2]",
+        result=result,
+    )
+
+
+def _cached(k: str = "Concat(%a, %b) {axis=2}", a: str = "1,2,3,4", b: str = "1,2,2,4", attrs: str = "",
+            line: str = "", more: str = "") -> str:  # fmt: skip
+    """Keys in two parts, %a and %b, five in all; values likewise."""
+    return _chain(
+        f"%k: f32[1,2,5,4] = {k}",
+        line,
+        "%v: f32[1,2,5,4] = Concat(%c, %d) {axis=2}",
+        f"%y: f32[1,2,2,4] = Attention(%q, %k, %v) {{num_heads=2, scale=1.0{attrs}}}",
+        params=f"%q: f32[1,2,2,4], %a: f32[{a}], %b: f32[{b}], %c: f32[1,2,3,4], %d: f32[1,2,2,4]",
+        result=f"%y{more}",
+    )
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_attention": [
         ("not over the last axis", _attention(softmax="Softmax(%c) {axis=2}")),
@@ -74,5 +99,20 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   "%b: f32[2,3,2,4] = Transpose(%a) {perm=(0, 2, 1, 3)}",
                                   "%y: f32[2,3,8] = Reshape(%b, i64[3](2, 3, 8))", params="%x: f32[2,2,3,4]",
                                   result="%y, %a")),
+    ],
+    "merge_qkv": [
+        ("read by", _layers(result="%y, %q")),
+        ("two different values", _layers(k="Linear(%z, f32[2,2](1.0, 2.0, 3.0, 4.0))")),
+        ("not constant", _layers(v="Linear(%x, %w)")),
+        ("more than a product", _layers(k='Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0)) {activation="relu"}')),
+        ("more than a product", _layers(v="Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0), _, %z)")),
+        ("more than a product", _layers(q="Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0), %b)")),
+        ("not of one size", _layers(v="Linear(%x, f32[4,2](1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0))", wide=4)),
+    ],
+    "fuse_attention_cache": [
+        ("", _cached("Concat(%a, %b) {axis=1}", "1,1,5,4", "1,1,5,4")),
+        ("", _cached("Concat(%a, %b, %b) {axis=2}", "1,2,1,4")),
+        ("", _cached(attrs=", causal=True")),
+        ("", _cached(line="%z: f32[1,2,5,4] = Exp(%k)", more=", %z")),
     ],
 }  # fmt: skip

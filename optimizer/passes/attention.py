@@ -272,9 +272,11 @@ def _back(found: Operands, joined: bool) -> list[tuple[str, tuple[int, ...]]] | 
 
 
 def _side_by_side(view: View) -> bool:
-    """[batch, length, heads, size] in this order, of [batch, heads, length, size]."""
-    heads = tuple(p for a in (0, 2, 1, 3) for p in view.whole(a)) if view.base.type.rank == 4 else None
-    return not view.starts and view.pieces == heads
+    """[batch, length, heads, size] in this order, the last two in one axis, of [batch, heads, length, size]."""
+    if view.base.type.rank != 4 or view.starts:
+        return False
+    whole = [view.whole(a) for a in range(4)]
+    return view.pieces == (*whole[0], *whole[2], *whole[1], *whole[3]) and view.axes[-1] == (*whole[1], *whole[3])
 
 
 @rewrite(lambda p, x, shape: p.Transpose(x) | p.Reshape(x, shape), shared=True, target="minnow")
@@ -301,15 +303,14 @@ def move_attention(b: Builder, m: Match) -> Value | None:
     base, rank = view.base, view.base.type.rank or 0
     attention = base.producer
     assert attention is not None
-    if view.in_order:
-        if m.x is base and y.type.rank != rank:
-            return m.no("the heads are side by side")
-    elif m.root.op == "Reshape" and _side_by_side(view):
+    if m.root.op == "Reshape" and _side_by_side(view) and not attention.attrs.get("merge_heads"):
         if len(base.uses) != 1 or len(m.x.uses) != 1 or len(attention.outputs) != 1:
             return m.no("the heads are read elsewhere")
         base = b.node("Attention", attention.inputs, {**attention.attrs, "merge_heads": True}, 1).output
-    else:
+    elif not view.in_order:
         return m.no("the heads are moved in another way")
+    elif m.x is base and y.type.rank != rank:
+        return m.no("the heads are side by side")
     if y.type.rank == base.type.rank:
         return base
     dims = dims_of(y)
