@@ -14,6 +14,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import minnow
+from minnow.optimizer.format import Target
 
 
 class Spelling:
@@ -65,7 +66,7 @@ class Spelling:
 Case = Callable[[Spelling], str]
 
 
-def check(case: Case, folder: str, threads: int) -> set[str]:
+def check(case: Case, folder: str, threads: int, target: Target = "mnn") -> set[str]:
     """Compares the engine with onnxruntime; returns the ops that the engine has run."""
     spelling = Spelling()
     source = Path(folder) / "model.onnx"
@@ -74,9 +75,9 @@ def check(case: Case, folder: str, threads: int) -> set[str]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     wanted = onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
-    target = Path(folder) / "model.mnn"
-    minnow.convert(source, output=target, verify=False)
-    session = minnow.load(target, threads=threads)
+    converted = Path(folder) / "model.mnn"
+    minnow.convert(source, output=converted, target=target, verify=False)
+    session = minnow.load(converted, threads=threads)
     for _ in range(2):  # the memory holds what the first run left there
         (got,) = session.run(spelling.inputs).values()
         (want,) = wanted.run(None, spelling.inputs)

@@ -2,132 +2,48 @@
 // what transposes, splits, slices, repeats or scales them beforehand is not run.
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <optional>
 
 #include "runtime/src/planner.h"
+#include "runtime/src/view.h"
 
 namespace minnow {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
-struct Factor {
-  int64_t size, stride;
-};
-// A dim that is walked in several strides, the outermost first; none where the size is 1.
-using Factors = std::vector<Factor>;
-
-int64_t size_of(const Factors& dim) {
-  int64_t size = 1;
-  for (const Factor& f : dim) size *= f.size;
-  return size;
-}
-
-void append(Factors* dim, Factor f) {
-  if (f.size == 1) return;
-  if (!dim->empty() && dim->back().stride == f.size * f.stride) {
-    dim->back() = {dim->back().size * f.size, f.stride};
-  } else {
-    dim->push_back(f);
-  }
-}
-
-// Cuts a walk into dims of these sizes. Nothing where a stride would change inside of a dim of the result.
-std::optional<std::vector<Factors>> cut(Factors walk, const Ints& sizes) {
-  std::vector<Factors> dims(sizes.size());
-  for (size_t k = sizes.size(); k-- > 0;) {
-    Factors parts;  // the innermost first
-    for (int64_t left = sizes[k]; left > 1;) {
-      if (walk.empty()) return std::nullopt;
-      Factor& f = walk.back();
-      const int64_t n = std::gcd(left, f.size);
-      if (n != left && n != f.size) return std::nullopt;
-      parts.push_back({n, f.stride});
-      f = {f.size / n, f.stride * n};
-      if (f.size == 1) walk.pop_back();
-      left /= n;
-    }
-    for (size_t i = parts.size(); i-- > 0;) append(&dims[k], parts[i]);
-  }
-  return dims;
-}
-
-// How a value lies inside of another, times a number.
-struct View {
-  int value = -1;
-  int64_t offset = 0;
-  std::vector<Factors> dims;
-  double scale = 1;
-
-  Factors walk() const {
-    Factors all;
-    for (const Factors& dim : dims)
-      for (const Factor& f : dim) append(&all, f);
-    return all;
-  }
-  bool reshape(const Shape& shape) {
-    std::optional<std::vector<Factors>> cuts = cut(walk(), Ints(shape.begin(), shape.end()));
-    if (cuts) dims = std::move(*cuts);
-    return cuts.has_value();
-  }
-  void transpose(const Attrs& attrs) {
-    const int64_t rank = static_cast<int64_t>(dims.size());
-    const Ints perm = attrs.ints("perm");
-    const std::vector<Factors> from = dims;
-    for (int64_t i = 0; i < rank; ++i) {
-      const int64_t axis = attrs.has("perm") ? perm[static_cast<size_t>(i)] : rank - 1 - i;
-      dims[static_cast<size_t>(i)] = from[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
-    }
-  }
-  // Keeps `size` of dim `axis`, from `first` on.
-  bool narrow(int64_t axis, int64_t first, int64_t size) {
-    Factors& dim = dims[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis)];
-    if (dim.empty()) return first == 0;
-    // Of a dim in several strides, only whole rounds of the inner ones.
-    const int64_t inner = size_of(dim) / dim[0].size;
-    if (first % inner != 0 || size % inner != 0) return false;
-    offset += first / inner * dim[0].stride;
-    dim[0].size = size / inner;
-    if (dim[0].size == 1) dim.erase(dim.begin());
-    return true;
-  }
-  // Repeats it to a shape that it broadcasts to.
-  bool expand(const Shape& shape) {
-    dims.insert(dims.begin(), static_cast<size_t>(shape.rank()) - dims.size(), Factors());
-    for (size_t k = 0; k < dims.size(); ++k) {
-      const int64_t n = shape[static_cast<int>(k)];
-      if (size_of(dims[k]) == n) continue;
-      if (!dims[k].empty()) return false;
-      dims[k] = {{n, 0}};
-    }
-    return true;
-  }
-};
-
 bool reshapes(std::string_view op) {
   return op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" || op == "ExpandDims" || op == "Flatten" ||
          op == "Identity";
 }
 
-// Several walks over the same number of things, cut alike: the sizes, and the strides of each.
-bool align(std::vector<Factors> walks, Ints* sizes, std::vector<Ints>* strides) {
-  sizes->clear();
-  strides->assign(walks.size(), {});
-  while (true) {
-    int64_t n = 0;
-    for (const Factors& walk : walks)
-      if (!walk.empty()) n = std::gcd(n, walk.back().size);
-    if (n == 0) break;
-    for (size_t i = 0; i < walks.size(); ++i) {
-      if (walks[i].empty() || n == 1) return false;
-      Factor& f = walks[i].back();
-      (*strides)[i].insert((*strides)[i].begin(), f.stride);
-      f = {f.size / n, f.stride * n};
-      if (f.size == 1) walks[i].pop_back();
-    }
-    sizes->insert(sizes->begin(), n);
+// Where a value is written: how it lies in another one.
+struct Destination {
+  View view;
+  int value;
+};
+
+// Rows and columns have one stride each, and columns are side by side.
+bool is_of_matrices(const View& view) {
+  const size_t rank = view.dims.size();
+  const Factors &rows = view.dims[rank - 2], &columns = view.dims[rank - 1];
+  return rows.size() <= 1 && columns.size() <= 1 && (columns.empty() || columns[0].stride == 1);
+}
+
+// As [batch, heads of keys, heads that share these, length, size]: of [batch, length, features], or of [batch, heads,
+// length, size].
+bool part_heads(View* view, int64_t kv, int64_t group) {
+  std::vector<int64_t> sizes;
+  for (const Factors& dim : view->dims) sizes.push_back(size_of(dim));
+  Shape parts;
+  const bool joined = sizes.size() == 3;
+  if (joined) {
+    parts = {sizes[0], sizes[1], kv, group, sizes[2] / (kv * group)};
+  } else {
+    parts = {sizes[0], sizes[1] == 1 ? 1 : kv, sizes[1] == 1 ? 1 : group, sizes[2], sizes[3]};
   }
+  if (!view->reshape(parts)) return false;
+  if (joined) std::rotate(view->dims.begin() + 1, view->dims.begin() + 2, view->dims.begin() + 4);
   return true;
 }
 
@@ -142,6 +58,8 @@ class AttentionFinder {
 
   // The node that does the work around this Softmax, and which node it takes the place of.
   std::optional<PlanNode> find(size_t softmax, size_t* place) const;
+  // The same for a node of attention that something moves the operands or the result of.
+  std::optional<PlanNode> reread(size_t attention, size_t* place) const;
 
  private:
   const TensorType& type(int v) const { return values_[static_cast<size_t>(v)].type; }
@@ -164,6 +82,9 @@ class AttentionFinder {
   View view(int v, bool scaled) const;
   bool step(const PlanNode& node, int v, View* view) const;
   std::optional<View> matrix(int v, const Shape& batch, bool transposed, bool scaled) const;
+  Destination destination(int value, size_t* place, const std::function<bool(const View&)>& accepts) const;
+  std::optional<PlanNode> assemble(const PlanNode& like, const std::vector<View>& operands, int result,
+                                   Attrs attrs) const;
 
   std::vector<PlanNode>& nodes_;
   std::vector<PlanValue>& values_;
@@ -385,20 +306,34 @@ std::optional<PlanNode> AttentionFinder::find(size_t softmax, size_t* place) con
     operands.push_back(std::move(found));
   }
 
-  // Where the output goes: to the end of what moves it about.
-  const Shape product_shape = shape(weighted->out[0]);
-  View moved = base(weighted->out[0]);
-  int result = weighted->out[0];
-  std::optional<View> out = moved;
   *place = static_cast<size_t>(after);
-  for (int v = result, index = -1;;) {
+  const Destination to = destination(weighted->out[0], place, is_of_matrices);
+  operands.push_back(to.view);
+
+  Attrs attrs;
+  attrs.set("scale", scale);
+  attrs.set("mask_scale", mask_scale);
+  if (keep) {
+    attrs.set("keep", *keep);
+    attrs.set("fill", fill);
+  }
+  return assemble(*weighted, operands, to.value, std::move(attrs));
+}
+
+// Where the value goes: to the end of what moves it about, as long as the strides of its dims are of a form that is
+// accepted. `place` becomes the last of the nodes that do so.
+Destination AttentionFinder::destination(int value, size_t* place,
+                                         const std::function<bool(const View&)>& accepts) const {
+  View moved = base(value);
+  Destination to = {moved, value};
+  for (int v = value, index = -1;;) {
     const PlanNode* next = only_reader(v, &index);
     if (next == nullptr || next->in[0] != v) break;
     const bool transposes = std::string_view(next->op->name) == "Transpose";
     if (!(transposes || reshapes(next->op->name)) || !step(*next, next->out[0], &moved)) break;
     v = next->out[0];
     if (!transposes) continue;
-    // The walk through the moved value, where strides are those of the product, the other way around.
+    // The walk through the moved value, where strides are those of the first one, the other way around.
     Factors walk = moved.walk();
     std::vector<std::pair<int64_t, Factor>> order;
     int64_t stride = 1;
@@ -408,16 +343,17 @@ std::optional<PlanNode> AttentionFinder::find(size_t softmax, size_t* place) con
     View back;
     back.dims.resize(1);
     for (const auto& [unused, f] : order) append(&back.dims[0], f);
-    if (!back.reshape(product_shape)) continue;
-    const size_t r = back.dims.size();
-    if (back.dims[r - 1].size() > 1 || back.dims[r - 2].size() > 1) continue;
-    if (!back.dims[r - 1].empty() && back.dims[r - 1][0].stride != 1) continue;
-    out = back;
-    result = v;
+    if (!back.reshape(shape(value)) || !accepts(back)) continue;
+    to = {back, v};
     *place = static_cast<size_t>(index);
   }
-  operands.push_back(*out);
+  return to;
+}
 
+// The node that does the work, in the place of `node`: of queries, keys, values, masks and the result, each with the
+// two dims of its matrices last.
+std::optional<PlanNode> AttentionFinder::assemble(const PlanNode& like, const std::vector<View>& operands, int result,
+                                                  Attrs attrs) const {
   std::vector<Factors> walks;
   for (const View& view : operands) {
     Factors all;
@@ -437,25 +373,18 @@ std::optional<PlanNode> AttentionFinder::find(size_t softmax, size_t* place) con
     numbers.insert(numbers.end(), strides[i].begin(), strides[i].end());
     return numbers;
   };
-  Attrs attrs;
   const Shape& whole = shape(result);
   attrs.set("shape", Ints(whole.begin(), whole.end()));
   attrs.set("batch", sizes);
-  attrs.set("rows", scores.at(-2));
-  attrs.set("keys", scores.at(-1));
+  attrs.set("rows", size_of(operands[0].dims.end()[-2]));
+  attrs.set("keys", size_of(operands[1].dims.end()[-2]));
   attrs.set("depth", size_of(operands[0].dims.end()[-1]));
-  attrs.set("width", product_shape.at(-1));
-  attrs.set("scale", scale);
-  attrs.set("mask_scale", mask_scale);
+  attrs.set("width", size_of(operands[2].dims.end()[-1]));
   attrs.set("q", lies(0));
   attrs.set("k", lies(1));
   attrs.set("v", lies(2));
   attrs.set("out", lies(operands.size() - 1));
-  if (keep) {
-    attrs.set("keep", *keep);
-    attrs.set("fill", fill);
-  }
-  PlanNode node = *weighted;
+  PlanNode node = like;
   node.op = find_op("FusedAttention");
   node.in.clear();
   for (size_t i = 0; i + 1 < operands.size(); ++i) {
@@ -468,14 +397,67 @@ std::optional<PlanNode> AttentionFinder::find(size_t softmax, size_t* place) con
   return node;
 }
 
+std::optional<PlanNode> AttentionFinder::reread(size_t attention, size_t* place) const {
+  const PlanNode& node = nodes_[attention];
+  if (node.op == nullptr || std::string_view(node.op->name) != "Attention" || node.in.size() < 3) return std::nullopt;
+  const int64_t heads = node.attrs->i("num_heads"), some = node.attrs->i("num_kv_heads");
+  const int64_t kv = some == 0 ? heads : some, group = heads / kv;
+  // What is packed, kept or broadcast is left to the node itself.
+  if (node.in[1] < 0 || node.out.size() != 1) return std::nullopt;
+  for (size_t i = 3; i < std::min<size_t>(node.in.size(), 5); ++i)
+    if (node.in[i] >= 0) return std::nullopt;
+  bool moved = false;
+  std::vector<View> operands;
+  std::vector<int64_t> lengths, batches;
+  for (size_t i = 0; i < node.in.size(); ++i) {
+    const int v = node.in[i];
+    if (v < 0) continue;
+    std::optional<View> found;
+    for (View candidate : {i < 3 ? view(v, i < 2) : base(v), base(v)}) {
+      if (i >= 3) candidate.dims.insert(candidate.dims.begin(), 4 - candidate.dims.size(), Factors());
+      if (!part_heads(&candidate, kv, i == 0 || i >= 3 ? group : 1)) continue;
+      if (candidate.dims[3].size() > 1 || candidate.dims[4].size() > 1) continue;
+      if (i == 1 || i == 2) append(&candidate.dims[2], {group, 0});
+      found = std::move(candidate);
+      break;
+    }
+    if (!found || type(v).count() == 0) return std::nullopt;
+    moved = moved || found->value != v;
+    operands.push_back(std::move(*found));
+  }
+  const auto size = [&](size_t i, size_t dim) { return size_of(operands[i].dims[dim]); };
+  if (size(1, 0) != size(0, 0) || size(2, 0) != size(0, 0) || size(1, 3) != size(2, 3)) return std::nullopt;
+  for (size_t i = 3; i < operands.size(); ++i) {
+    const int64_t full[] = {size(0, 0), kv, group, size(0, 3), size(1, 3)};
+    for (size_t d = 0; d < 5; ++d) {
+      if (size(i, d) == full[d]) continue;
+      if (size(i, d) != 1) return std::nullopt;
+      operands[i].dims[d] = {{full[d], 0}};
+    }
+  }
+  *place = attention;
+  Destination to =
+      destination(node.out[0], place, [&](View view) { return part_heads(&view, kv, group) && is_of_matrices(view); });
+  if ((!moved && to.value == node.out[0]) || !part_heads(&to.view, kv, group)) return std::nullopt;
+  Attrs attrs;
+  attrs.merge(*node.attrs);
+  attrs.set("scale", node.attrs->f("scale") * operands[0].scale * operands[1].scale);
+  attrs.set("causal", node.attrs->b("causal") ? int64_t{0} : int64_t{-1});
+  if (!node.attrs->has("fill")) attrs.set("fill", -static_cast<double>(__builtin_inff()));
+  operands.push_back(to.view);
+  return assemble(node, operands, to.value, std::move(attrs));
+}
+
 }  // namespace
 
 void Planner::fuse_attention() {
   bool found = false;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].op == nullptr || std::string_view(nodes_[i].op->name) != "Softmax") continue;
+    const std::string_view op = nodes_[i].op == nullptr ? "" : nodes_[i].op->name;
+    if (op != "Softmax" && op != "Attention") continue;
     size_t place = 0;
-    std::optional<PlanNode> node = AttentionFinder(nodes_, stage_.values, readers()).find(i, &place);
+    const AttentionFinder finder(nodes_, stage_.values, readers());
+    std::optional<PlanNode> node = op == "Softmax" ? finder.find(i, &place) : finder.reread(i, &place);
     if (!node) continue;
     nodes_[place] = std::move(*node);
     found = true;
