@@ -186,7 +186,7 @@ def fuse_attention(b: Builder, m: Match) -> Value | None:
     softmax: Node = m.softmax
     if softmax.attrs.get("axis", -1) not in (-1, (m.scores.type.rank or 0) - 1):
         return m.no("the softmax is not over the last axis")
-    if "most" in m.bound and m.most.attrs["axes"][0] not in (-1, (m.scores.type.rank or 0) - 1):
+    if "most" in m.bound and m.most.attrs.get("axes") not in ((-1,), ((m.scores.type.rank or 0) - 1,)):
         return m.no("what is empty is not decided over the last axis")
     scores = _scores(m)
     if scores is None:

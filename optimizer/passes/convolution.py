@@ -175,6 +175,8 @@ def fuse_conv_scale(b: Builder, m: Match) -> Value | None:
     if old is None:
         return m.no("the bias is computed")
     factor = scale.astype(np.float64)
+    if not np.isfinite(factor).all():
+        return m.no("the factor is not finite")
     return _rebuilt(b, conv, _scaled_weights(conv, factor), old * factor + bias)
 
 

@@ -346,7 +346,11 @@ def legalize_reduction(b: Builder, m: Match) -> Value | None:
             y = b.Add(total, safe)
             if a["keepdims"]:
                 return y
-            return b.Squeeze(y, *at) if at else b.Squeeze(y, axes=a["axes"] or tuple(range(m.x.type.rank or 0)))
+            return b.Squeeze(y, *at) if at else b.Squeeze(y, axes=_all_axes(m.x) if a["axes"] is None else a["axes"])
+
+
+def _all_axes(x: Value) -> tuple[int, ...] | None:
+    return None if x.type.rank is None else tuple(range(x.type.rank))
 
 
 @rewrite(lambda p, x: p.ArgMax(x) | p.ArgMin(x), level=0)

@@ -63,8 +63,11 @@ def viewed(node: Node, own: Known) -> Known | None:
                 return None
             return [e for i, e in enumerate(own) if i not in {a % rank for a in axes}]
         case "Unsqueeze":
-            total = rank + len(node.attrs["axes"])
-            new, rest = {a % total for a in node.attrs["axes"]}, iter(own)
+            axes = node.attrs.get("axes", ())
+            if len(node.inputs) > 1:
+                return None
+            total = rank + len(axes)
+            new, rest = {a % total for a in axes}, iter(own)
             return [Extent(1) if i in new else next(rest) for i in range(total)]
         case "Flatten":
             at = node.attrs.get("axis", 1)

@@ -233,7 +233,8 @@ def split_concat(b: Builder, m: Match) -> list[Value] | None:
     if rank is None or m.split.attrs.get("axis", 0) % rank != m.concat.attrs["axis"] % rank:
         return m.no("it is cut along another axis")
     axis = m.concat.attrs["axis"] % rank
-    if tuple(v.type.shape[axis] for v in m.concat.inputs) != m.split.attrs["sizes"]:
+    shapes = [v.type.shape for v in m.concat.inputs]
+    if None in shapes or tuple(shape[axis] for shape in shapes) != m.split.attrs["sizes"]:
         return m.no("it is cut at other places")
     return list(m.concat.inputs)
 
@@ -321,7 +322,7 @@ def slice_gathered_one(b: Builder, m: Match) -> Value | None:
         return m.no("the index is no single number, or the rank is not known")
     axis = m.gather.attrs.get("axis", 0) % rank
     extent = m.x.type.shape[axis]
-    if [a % rank for a in m.view.attrs["axes"]] != [axis] or not isinstance(extent, int):
+    if [a % rank for a in m.view.attrs.get("axes", ())] != [axis] or not isinstance(extent, int):
         return m.no("the new axis stands elsewhere, or the extent is not known")
     at = int(m.place.array)
     if not -extent <= at < extent:

@@ -200,7 +200,7 @@ def stack_by_view(b: Builder, m: Match) -> Value | None:
     for v in views:
         if v is None or v.op != "Unsqueeze" or any(r is not m.root for r in v.output.users):
             return m.no("not all operands get an axis, or others read them")
-        if {a % rank for a in v.attrs["axes"]} != {axis} or extents(v.input(0)) != first:
+        if {a % rank for a in v.attrs.get("axes", ())} != {axis} or extents(v.input(0)) != first:
             return m.no("the operands get other axes, or their shapes differ")
     target = extents(m.root.output)
     if first is None or target is None or axis >= len(first) or shape_operand(m.x, target) is None:

@@ -42,7 +42,7 @@ def _last_axes(node: Node) -> int | None:
         return None if rank is None else -rank
     if rank is not None:
         axes = [a % rank - rank for a in axes]
-    return -len(axes) if sorted(axes) == list(range(-len(axes), 0)) else None
+    return -len(axes) if axes and sorted(axes) == list(range(-len(axes), 0)) else None
 
 
 def _epsilon(m: Match) -> float | None:

@@ -83,7 +83,9 @@ def _replace(graph: Graph, node: Node) -> None:
     results = loop.results(layer.states)
     b = Builder(graph, node, f"{node.origin} > fuse_recurrent_loops")
     first = [b.Unsqueeze(loop.outside[s], axes=(0,)) for s in layer.states]
-    halves = layer.bias if layer.bias.size == 2 * len(layer.w) else np.concatenate([layer.bias, 0 * layer.bias])
+    halves = (
+        layer.bias if layer.bias.size == 2 * len(layer.w) else np.concatenate([layer.bias, np.zeros_like(layer.bias)])
+    )
     operands = (v.astype(np.float32)[None] for v in (layer.w, layer.r, halves))
     y, *last = getattr(b, layer.op)(
         layer.x, *operands, None, *first, hidden=hidden, n_outputs=1 + len(first), **layer.attrs
