@@ -118,15 +118,18 @@ def constant(graph: Graph) -> Iterator[Edit]:
         if array.dtype.kind == "b":
             made = [("the opposite", ~array)]
         elif array.dtype.kind == "f":
-            made = [(f"times {f}", array * f) for f in (1.001, -1, 2)] + [("infinite", np.full_like(array, np.inf))]
-            made += [("zero", array * 0)]
+            made = [(f"times {f}", array * f) for f in (1.001, -1, 2)] + [("zero", np.zeros_like(array))]
+            # Nobody looks through big weights for what nobody trains.
+            made += [("infinite", np.full_like(array, np.inf))] * (array.ndim < 2)
         else:
-            made = [("one more", array + 1), ("one less", array - 1), ("zero", array * 0)]
-            made += [("reversed", array[::-1])] if array.ndim else []
+            wide = array.astype(np.int64)
+            made = [("one more", wide + 1), ("one less", wide - 1), ("zero", array * 0)]
+            made += [("reversed", array[::-1]), ("turned", np.roll(array, 1))] if array.ndim else []
+            made += [("its ends swapped", np.concatenate([array[:-2], array[:-3:-1]]))] if array.ndim == 1 else []
         for place in {0, array.size - 1} if array.size > 1 else ():
-            one = array.copy()
-            old = one.reshape(-1)[place]
-            one.reshape(-1)[place] = ~old if array.dtype.kind == "b" else old + 1
+            one = array.copy().reshape(-1)
+            one[place : place + 1] = ~one[place : place + 1] if array.dtype.kind == "b" else one[place : place + 1] + 1
+            one = one.reshape(array.shape)
             made.append((f"another number at {place}", one))
         for what, other in made:
             if not np.array_equal(other, array, equal_nan=array.dtype.kind == "f"):
@@ -134,7 +137,7 @@ def constant(graph: Graph) -> Iterator[Edit]:
     # Where begin and end of a part are two constants, one alone may make nonsense.
     integers = [(v, v.array) for v in _constants(graph) if v.type.dtype.is_int and v.array is not None]
     for step in (1, -1) if len(integers) > 1 else ():
-        numbers = {v: (a + step).astype(a.dtype) for v, a in integers}
+        numbers = {v: (a.astype(np.int64) + step).astype(a.dtype) for v, a in integers}
         yield Edit(f"{step:+} in all integers", numbers=numbers)
 
 
@@ -280,6 +283,8 @@ def dtype(graph: Graph) -> Iterator[Edit]:
     """Another type of elements, in one parameter or in everything."""
     for old in dict.fromkeys(p.type.dtype for p in graph.params if not p.type.holds_tensors):
         for new in _TYPES.get(old, ()):
+            if not all(_takes(node, old, new) for node in _nodes(graph)):
+                continue
             params = [p for g in graph.walk() for p in g.params]
             types = {p: p.type.with_dtype(new) for p in params if p.type.dtype is old}
             numbers = {}
@@ -293,6 +298,12 @@ def dtype(graph: Graph) -> Iterator[Edit]:
             yield Edit(f"{new} for {old}", types=types, numbers=numbers, attrs=attrs)
             # What is an extent or a place keeps its type.
             yield Edit(f"{new} for {old} in parameters", types=types)
+
+
+def _takes(node: Node, old: DType, new: DType) -> bool:
+    op = get(node.op)
+    read = [op.operand(i) for i, v in enumerate(node.inputs) if v is not None and v.type.dtype is old]
+    return all(new in each.dtypes for each in read)
 
 
 def square(graph: Graph) -> Graph | None:

@@ -18,6 +18,8 @@ from minnow.schema.ops.special import Array, keep
 
 def _channels(v: Array, x: Array) -> Array:
     """A vector along axis 1 of `x`; x of rank 1 has one channel."""
+    if v.size != (x.shape[1] if x.ndim > 1 else 1):
+        raise ValueError(f"{v.size} numbers for the channels of {list(x.shape)}")
     return v.reshape(-1, *(1,) * (x.ndim - 2)) if x.ndim > 1 else v.reshape(())
 
 
