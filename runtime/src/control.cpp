@@ -66,6 +66,16 @@ class CallSink final : public OutputSink {
   std::vector<TensorType> types_;
 };
 
+// Few enough nodes and weights that to plan a branch which is never taken costs less than to plan in stages.
+bool is_small(const Graph& graph) {
+  constexpr size_t kNodes = 32;
+  constexpr int64_t kWeightBytes = 64 << 10;
+  int64_t bytes = 0;
+  for (const Value& value : graph.values)
+    if (value.constant != nullptr) bytes += value.constant->type().bytes();
+  return graph.nodes.size() <= kNodes && bytes <= kWeightBytes;
+}
+
 class If final : public Control {
  public:
   If(Executor& parent, const Node& node) : Control(parent, node) {
@@ -77,16 +87,20 @@ class If final : public Control {
   Status types(const std::vector<TensorType>& inputs, const std::vector<std::shared_ptr<const Tensor>>& known,
                std::vector<TensorType>* outputs, bool* unknown) override {
     MINNOW_RETURN_IF_ERROR(check_condition(inputs[0]));
-    *unknown = known[0] == nullptr;
-    if (*unknown) return ok();
-    const size_t branch = is_true(*known[0]) ? 0 : 1;
-    const Call& call = node_.calls[branch];
-    std::vector<TensorType> types, results;
-    for (int i : call.inputs) types.push_back(inputs[static_cast<size_t>(i)]);
-    MINNOW_RETURN_IF_ERROR(branches_[branch]->prepare(types));
-    *unknown = !branches_[branch]->output_types(&results);
-    if (*unknown) return ok();
-    for (int i : call.outputs) outputs->push_back(results[static_cast<size_t>(i)]);
+    if (known[0] != nullptr) return branch_types(is_true(*known[0]) ? 0 : 1, inputs, outputs, unknown);
+    // Whichever branch is taken, the types may be the same.
+    *unknown = true;
+    for (const auto& branch : branches_)
+      if (!is_small(branch->graph())) return ok();
+    std::vector<TensorType> others;
+    bool open = false;
+    for (size_t branch : {size_t{0}, size_t{1}}) {
+      std::vector<TensorType>* types = branch == 0 ? outputs : &others;
+      // A branch that cannot run on these inputs is not at fault before it is taken.
+      if (!branch_types(branch, inputs, types, &open).ok() || open) break;
+    }
+    *unknown = open || others.empty() || !same_types(*outputs, others);
+    if (*unknown) outputs->clear();
     return ok();
   }
 
@@ -111,6 +125,18 @@ class If final : public Control {
   }
 
  private:
+  Status branch_types(size_t branch, const std::vector<TensorType>& inputs, std::vector<TensorType>* outputs,
+                      bool* unknown) {
+    const Call& call = node_.calls[branch];
+    std::vector<TensorType> types, results;
+    for (int i : call.inputs) types.push_back(inputs[static_cast<size_t>(i)]);
+    MINNOW_RETURN_IF_ERROR(branches_[branch]->prepare(types));
+    *unknown = !branches_[branch]->output_types(&results);
+    if (*unknown) return ok();
+    for (int i : call.outputs) outputs->push_back(results[static_cast<size_t>(i)]);
+    return ok();
+  }
+
   std::vector<std::unique_ptr<Executor>> branches_;
 };
 
