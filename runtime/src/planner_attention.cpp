@@ -61,7 +61,23 @@ class AttentionFinder {
   // The same for a node of attention that something moves the operands or the result of.
   std::optional<PlanNode> reread(size_t attention, size_t* place) const;
 
+  // Puts a node in the place of another one, and keeps in step what is known of who reads and makes what.
+  void replace(size_t place, PlanNode node) {
+    const auto index = static_cast<int>(place);
+    for (int v : nodes_[place].in)
+      if (v >= 0)
+        readers_of(v).erase(std::remove(readers_of(v).begin(), readers_of(v).end(), index), readers_of(v).end());
+    for (int v : nodes_[place].out)
+      if (v >= 0 && maker_[static_cast<size_t>(v)] == index) maker_[static_cast<size_t>(v)] = -1;
+    for (int v : node.in)
+      if (v >= 0) readers_of(v).insert(readers_of(v).begin(), index);
+    for (int v : node.out)
+      if (v >= 0) maker_[static_cast<size_t>(v)] = index;
+    nodes_[place] = std::move(node);
+  }
+
  private:
+  std::vector<int>& readers_of(int v) { return readers_[static_cast<size_t>(v)]; }
   const TensorType& type(int v) const { return values_[static_cast<size_t>(v)].type; }
   const Shape& shape(int v) const { return type(v).shape; }
   const PlanNode* maker(int v) const {
@@ -452,14 +468,15 @@ std::optional<PlanNode> AttentionFinder::reread(size_t attention, size_t* place)
 
 void Planner::fuse_attention() {
   bool found = false;
+  std::optional<AttentionFinder> finder;  // made once: it looks at all nodes
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const std::string_view op = nodes_[i].op == nullptr ? "" : nodes_[i].op->name;
     if (op != "Softmax" && op != "Attention") continue;
+    if (!finder) finder.emplace(nodes_, stage_.values, readers());
     size_t place = 0;
-    const AttentionFinder finder(nodes_, stage_.values, readers());
-    std::optional<PlanNode> node = op == "Softmax" ? finder.find(i, &place) : finder.reread(i, &place);
+    std::optional<PlanNode> node = op == "Softmax" ? finder->find(i, &place) : finder->reread(i, &place);
     if (!node) continue;
-    nodes_[place] = std::move(*node);
+    finder->replace(place, std::move(*node));
     found = true;
   }
   if (found) drop_dead();
