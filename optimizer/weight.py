@@ -36,7 +36,10 @@ class TransposedBlob:
 
 
 class ScaledBlob:
-    """Weights times a factor, which is broadcast to them; computed in float64 and rounded once."""
+    """Weights times a factor, which is broadcast to them; computed in float64 and rounded once.
+
+    Two of one source and factor are equal, so that a shared weight stays shared.
+    """
 
     __slots__ = ("_factor", "_source")
 
@@ -50,6 +53,15 @@ class ScaledBlob:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self._source.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScaledBlob) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Blob, tuple[int, ...], bytes]:
+        return self._source, self._factor.shape, self._factor.tobytes()
 
     def numpy(self) -> Array:
         return (self._source.numpy().astype(np.float64) * self._factor).astype(self.dtype.numpy)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
+from minnow.optimizer.equal import Constants, node_key
 from minnow.optimizer.rewrite import erase_dead, graph_pass
-from minnow.schema.ir import Graph, Node, Value
-from minnow.schema.ir.blob import nbytes
-from minnow.schema.ops import Trait, get
-
-# Constants above this size are only shared when they are the very same blob: no pass reads big weights to compare.
-_MAX_COMPARED_BYTES = 1 << 16
+from minnow.schema.ir import Graph, Node
 
 
 @graph_pass(level=1)
@@ -52,9 +47,9 @@ def eliminate_common(graph: Graph) -> int:
         }
     """
     changes = 0
-    constants: dict[Hashable, Value] = {}
+    constants = Constants()
     for value in graph.constants():
-        first = constants.setdefault(_content(value), value)
+        first = constants.first(value)
         if first is not value:
             changes += 1
             for node, i in list(value.uses):
@@ -62,12 +57,9 @@ def eliminate_common(graph: Graph) -> int:
                     node.set_input(i, first)
     seen: dict[Hashable, Node] = {}
     for node in graph:
-        if get(node.op).traits & {Trait.CONTROL_FLOW, Trait.RANDOM}:
+        key = node_key(node)
+        if key is None:
             continue
-        operands = node.inputs
-        if Trait.COMMUTATIVE in get(node.op).traits:
-            operands = tuple(sorted(operands, key=id))
-        key = (node.op, operands, _attributes(node), len(node.outputs))
         first_node = seen.setdefault(key, node)
         if first_node is not node:
             changes += 1
@@ -75,18 +67,3 @@ def eliminate_common(graph: Graph) -> int:
                 mine.replace_all_uses(other)
             graph.erase(node)
     return changes
-
-
-def _content(value: Value) -> Hashable:
-    blob = value.data
-    assert blob is not None
-    if nbytes(blob) > _MAX_COMPARED_BYTES:
-        return blob
-    return blob.dtype, blob.shape, blob.numpy().tobytes()
-
-
-def _attributes(node: Node) -> Hashable:
-    def key(v: Any) -> Hashable:
-        return v if isinstance(v, Hashable) else id(v)
-
-    return tuple((k, key(v)) for k, v in sorted(node.attrs.items()))

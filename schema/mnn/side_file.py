@@ -82,18 +82,27 @@ class SideFile:
         self._file = file
         self.size = 0
         self.digest = hashlib.sha256()
+        self._places: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
 
     def add(self, vectors: list[Any]) -> list[int]:
-        """Writes the parts of a table; gives what `external` says of them."""
-        # On a cache line of its own: so the mapped weights can be used where they lie.
-        self._write(bytes(-self.size % CACHE_LINE))
-        place = [self.size]
+        """Writes the parts of a table, unless the same were written before; gives what `external` says of them."""
+        sizes = [_bytes(vector) for vector in vectors]
+        parts = []
         for vector in vectors:
-            place.append(_bytes(vector))
             if vector is not None:
                 array = vector.numpy() if callable(getattr(vector, "numpy", None)) else vector
-                self._write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-        return place
+                parts.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        content = hashlib.sha256()
+        for part in parts:
+            content.update(part)
+        key = tuple(sizes), content.digest()
+        if key not in self._places:
+            # On a cache line of its own: so the mapped weights can be used where they lie.
+            self._write(bytes(-self.size % CACHE_LINE))
+            self._places[key] = [self.size, *sizes]
+            for part in parts:
+                self._write(part)
+        return [*self._places[key]]
 
     def _write(self, data: Any) -> None:
         self._file.write(data)

@@ -1,7 +1,8 @@
 """Dicts -> FlatBuffer bytes, with the Builder of the `flatbuffers` package.
 
 The Builder is made as large as the file will be, for it grows by doubling and copying, and arrays are copied straight
-into its memory: writing takes the memory of the file once. Nothing but the dict decides the bytes.
+into its memory: writing takes the memory of the file once. Long vectors of the same bytes are written once, and both
+tables point there. Nothing but the dict decides the bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from minnow.schema.mnn.wire_read import MAX_BYTES, MAX_DEPTH, MAX_TABLES
 # From this many bytes on a vector of numbers starts on a cache line of its own, so that mapped weights need no copy.
 LONG_VECTOR = 1024
 CACHE_LINE = 64
+
+# Of vectors that may be the same some numbers are looked at first; of those that agree in these, so many are compared.
+_PIECES = 16
+_MOST_ALIKE = 8
 
 
 def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
@@ -73,6 +78,7 @@ class _Writer:
         self.known = known
         self.builder = flatbuffers.Builder(room)
         self.tables_left = MAX_TABLES
+        self.long: dict[tuple[int, int, bytes], list[int]] = {}
 
     def table(self, table: Table, value: Any, depth: int) -> int:
         """Writes the table and all it holds; its position as the Builder counts."""
@@ -179,12 +185,30 @@ class _Writer:
         array = _array(scalar, value)
         bytes_ = array.size * scalar.size
         builder = self.builder
-        builder.StartVector(scalar.size, array.size, CACHE_LINE if bytes_ >= LONG_VECTOR else scalar.size)
+        if bytes_ >= LONG_VECTOR:
+            return self.long_vector(scalar, np.ascontiguousarray(array, scalar.dtype).reshape(-1), bytes_)
+        builder.StartVector(scalar.size, array.size, scalar.size)
         if array.size:
             builder.head -= bytes_
             target = np.frombuffer(builder.Bytes, scalar.dtype, array.size, builder.head)
             target.reshape(array.shape)[...] = array
         return int(builder.EndVector())
+
+    def long_vector(self, scalar: Scalar, array: npt.NDArray[Any], bytes_: int) -> int:
+        """Writes a vector on a cache line of its own, unless the same bytes were written before."""
+        builder = self.builder
+        step = max(1, array.size // _PIECES)
+        alike = self.long.setdefault((scalar.size, bytes_, array[::step].tobytes()), [])
+        for place in alike[:_MOST_ALIKE]:
+            # Counted from the end: the Builder grows at its front.
+            written = np.frombuffer(builder.Bytes, np.uint8, bytes_, len(builder.Bytes) - place + 4)
+            if np.array_equal(written, array.view(np.uint8)):
+                return place
+        builder.StartVector(scalar.size, array.size, CACHE_LINE)
+        builder.head -= bytes_
+        np.frombuffer(builder.Bytes, scalar.dtype, array.size, builder.head)[...] = array
+        alike.append(int(builder.EndVector()))
+        return alike[-1]
 
 
 def _array(scalar: Scalar, value: Any) -> npt.NDArray[Any]:
