@@ -117,8 +117,8 @@ def _peak(graph: Graph, inside: bool = False) -> int:
         most = max(most, live + inner)
         live -= sum(_bytes(v) for v in node.outputs if not readers[v])
         for operand in node.inputs:
-            whole = None if operand is None else root.get(operand, operand)
-            if whole is not None and not whole.is_const:
-                readers[whole] -= 1
-                live -= _bytes(whole) if not readers[whole] else 0
+            held = None if operand is None else root.get(operand, operand)
+            if held is not None and not held.is_const:
+                readers[held] -= 1
+                live -= _bytes(held) if not readers[held] else 0
     return most

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.ir import ArrayBlob, Blob, Graph, MappedBlob, Node, Value
-from minnow.schema.ir.blob import Array, nbytes
+from minnow.schema.ir.blob import Array, nbytes, same_bytes
 from minnow.schema.ops import Trait, get
 
 # Smaller constants are compared by all their numbers at once.
 _SMALL_BYTES = 1 << 16
 _PIECES, _PIECE = 16, 16
-_CHUNK = 1 << 20
 _MOST = 8
 """So many constants of equal pieces are compared with a new one; they are hardly ever more than one."""
 
@@ -70,12 +69,8 @@ def _pieces(value: Value) -> bytes:
 
 
 def _equal(a: Value, b: Value) -> bool:
-    """All bits are the same; piece by piece, so that what is mapped need not be in memory as a whole."""
     x, y = _numbers(a), _numbers(b)
-    if not (x.flags.c_contiguous and y.flags.c_contiguous):
-        return False
-    x, y = (array.reshape(-1).view(np.uint8) for array in (x, y))
-    return all(np.array_equal(x[i : i + _CHUNK], y[i : i + _CHUNK]) for i in range(0, x.size, _CHUNK))
+    return x.flags.c_contiguous and y.flags.c_contiguous and same_bytes(x, y)
 
 
 def node_key(node: Node) -> Hashable:

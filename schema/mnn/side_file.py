@@ -94,7 +94,7 @@ class SideFile:
                 parts.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
         content = hashlib.sha256()
         for part in parts:
-            content.update(part)
+            content.update(part.data)
         key = tuple(sizes), content.digest()
         if key not in self._places:
             # On a cache line of its own: so the mapped weights can be used where they lie.

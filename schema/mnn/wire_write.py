@@ -17,6 +17,7 @@ import numpy.typing as npt
 from flatbuffers.builder import BuilderSizeError
 
 from minnow.schema.errors import InternalError, UnsupportedError
+from minnow.schema.ir.blob import same_bytes
 from minnow.schema.mnn.fault import Fault, RangeFault
 from minnow.schema.mnn.fbs import Field, Scalar, Schema, Table, schema
 from minnow.schema.mnn.wire_read import MAX_BYTES, MAX_DEPTH, MAX_TABLES
@@ -202,7 +203,7 @@ class _Writer:
         for place in alike[:_MOST_ALIKE]:
             # Counted from the end: the Builder grows at its front.
             written = np.frombuffer(builder.Bytes, np.uint8, bytes_, len(builder.Bytes) - place + 4)
-            if np.array_equal(written, array.view(np.uint8)):
+            if same_bytes(written, array):
                 return place
         builder.StartVector(scalar.size, array.size, CACHE_LINE)
         builder.head -= bytes_
