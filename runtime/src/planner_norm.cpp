@@ -10,13 +10,21 @@ namespace minnow {
 void Planner::fuse_norms() {
   const std::vector<std::vector<int>> readers = this->readers();
   const std::vector<int> producer = producers();
+  // The node that makes `v` for only one reader.
+  const auto made_by = [&](int v) -> const PlanNode* {
+    const int i = v < 0 ? -1 : producer[static_cast<size_t>(v)];
+    if (i < 0 || readers[static_cast<size_t>(v)].size() != 1) return nullptr;
+    return nodes_[static_cast<size_t>(i)].op == nullptr ? nullptr : &nodes_[static_cast<size_t>(i)];
+  };
   for (PlanNode& node : nodes_) {
     if (node.op == nullptr || std::string_view(node.op->name) != "Scale") continue;
-    const int x = node.in[0], made = x < 0 ? -1 : producer[static_cast<size_t>(x)];
-    if (made < 0 || readers[static_cast<size_t>(x)].size() != 1) continue;
-    const PlanNode& norm = nodes_[static_cast<size_t>(made)];
+    int x = node.in[0];
+    const PlanNode* maker = made_by(x);
+    // The file converts between layouts here.
+    for (; maker != nullptr && std::string_view(maker->op->name) == "Identity"; maker = made_by(x)) x = maker->in[0];
+    if (maker == nullptr) continue;
+    const PlanNode& norm = *maker;
     const int64_t rank = stage_.values[static_cast<size_t>(x)].type.shape.rank();
-    if (norm.op == nullptr || std::any_of(norm.in.begin() + 1, norm.in.end(), [](int v) { return v >= 0; })) continue;
     const std::string_view op = norm.op->name;
     auto attrs = std::make_shared<Attrs>();
     attrs->set("epsilon", norm.attrs->f("epsilon", 1e-5));
@@ -34,6 +42,7 @@ void Planner::fuse_norms() {
     } else {
       continue;
     }
+    if (std::any_of(norm.in.begin() + 1, norm.in.end(), [](int v) { return v >= 0; })) continue;
     node.op = find_op(whole);
     node.attrs = std::move(attrs);
     node.in[0] = norm.in[0];
