@@ -323,13 +323,17 @@ def legalize_group_norm(b: Builder, m: Match) -> Value | None:
 
 
 def _per_channel(b: Builder, x: Value, scale: Value | None, bias: Value | None) -> Value:
-    """x * scale + bias, where they are there and change something."""
-    given = [(scale, 1), (bias, 0)]
-    if all(v is None or (v.data is not None and bool((v.data.numpy() == n).all())) for v, n in given):
-        return x
-    channels = next(v.type.shape for v, _ in given if v is not None)
-    full = [v if v is not None else Value.constant(np.full(channels, n, x.type.dtype.numpy)) for v, n in given]
-    return b.Scale(x, *full)
+    """x * scale + bias, where they are there and change something: in as few nodes as the format allows."""
+    scale, bias = (None if v is not None and v.data is not None and bool((v.data.numpy() == n).all()) else v
+                   for v, n in ((scale, 1), (bias, 0)))  # fmt: skip
+    if scale is not None and bias is not None:
+        return b.Scale(x, scale, bias)
+    rank = x.type.rank or 2
+    for v, apply in ((scale, b.Mul), (bias, b.Add)):
+        if v is not None:
+            wide = b.Unsqueeze(v, axes=tuple(range(1, rank - 1))) if v.data is None else v.data.numpy()
+            x = apply(x, wide.reshape(-1, *(1,) * (rank - 2)) if isinstance(wide, np.ndarray) else wide)
+    return x
 
 
 def shape_of(b: Builder, x: Value) -> Any:

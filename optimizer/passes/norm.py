@@ -14,25 +14,42 @@ from minnow.schema.ops import Builder
 Array = np.ndarray[Any, Any]
 
 
-def _deviation(p: Any, variance: Any) -> Any:
-    return p.Sqrt(p.Add(variance, p.const("epsilon")))
+def _mean(p: Any, x: Any) -> Any:
+    return p.ReduceMean(x, keepdims=True, as_="mean")
 
 
 def _centered(p: Any, x: Any) -> Any:
-    return p.Sub(x, p.ReduceMean(x, keepdims=True, as_="mean"))
+    return p.Sub(x, _mean(p, x))
 
 
 def _squared(p: Any, x: Any) -> Any:
     return p.Square(x) | p.Mul(x, x) | p.Pow(x, 2.0)
 
 
-def _variance(p: Any, d: Any) -> Any:
-    return p.Add(p.ReduceMean(_squared(p, d), keepdims=True, as_="spread"), p.const("epsilon"))
+def _spread(p: Any, squares: Any) -> Any:
+    """The mean of squares, with an epsilon or without."""
+    mean = p.ReduceMean(squares, keepdims=True, as_="spread")
+    return p.Add(mean, p.const("epsilon")) | mean
+
+
+def _variance(p: Any, x: Any) -> Any:
+    return _spread(p, _squared(p, _centered(p, x)) | p.SquaredDifference(x, _mean(p, x)))
+
+
+def _root(p: Any, variance: Any) -> Any:
+    return p.Rsqrt(variance) | p.Reciprocal(p.Sqrt(variance)) | p.Div(1.0, p.Sqrt(variance))
 
 
 def _over_root(p: Any, x: Any, variance: Any) -> Any:
-    """x / sqrt(variance), in its spellings."""
-    return p.Div(x, p.Sqrt(variance)) | p.Mul(x, p.Rsqrt(variance) | p.Reciprocal(p.Sqrt(variance)))
+    """x / sqrt(variance), in its spellings, with a factor in any place."""
+    gained = p.Mul(x, p.const("gain"))
+    return (
+        p.Div(x, p.Sqrt(variance))
+        | p.Mul(x, _root(p, variance))
+        | p.Mul(x, p.Mul(_root(p, variance), p.const("gain")))
+        | p.Mul(gained, _root(p, variance))
+        | p.Div(gained, p.Sqrt(variance))
+    )
 
 
 def _last_axes(node: Node) -> int | None:
@@ -46,6 +63,8 @@ def _last_axes(node: Node) -> int | None:
 
 
 def _epsilon(m: Match) -> float | None:
+    if "epsilon" not in m.bound:
+        return 0.0
     value: Value = m.epsilon
     if value.type.count != 1 or value.data is None:
         return None
@@ -58,7 +77,19 @@ def _epsilon(m: Match) -> float | None:
     )
 
 
-@rewrite(lambda p, x: _over_root(p, _centered(p, x), _variance(p, _centered(p, x))))
+def _moved(p: Any, x: Any) -> Any:
+    """x / sqrt(variance) + (bias - mean / sqrt(variance)), which needs no deviations."""
+    factor = _root(p, _variance(p, x))
+    factor = factor | p.Mul(factor, p.const("gain"))
+    shift = p.Mul(_mean(p, x), factor)
+    return (
+        p.Add(p.Mul(x, factor), p.Sub(p.const("bias"), shift))
+        | p.Add(p.Mul(x, factor), p.Mul(p.Neg(_mean(p, x)), factor))
+        | p.Sub(p.Mul(x, factor), shift)
+    )
+
+
+@rewrite(lambda p, x: _over_root(p, _centered(p, x), _variance(p, x)) | _moved(p, x))
 def fuse_layer_norm(b: Builder, m: Match) -> Value | None:
     """(x - mean) / sqrt(mean of squared deviations + epsilon) over the last axes
 
@@ -84,10 +115,10 @@ def fuse_layer_norm(b: Builder, m: Match) -> Value | None:
         return m.no("mean and deviation are not taken over the same last axes")
     if epsilon is None:
         return m.no("epsilon is not one number that is not negative")
-    return b.LayerNorm(m.x, axis=axis, epsilon=epsilon)
+    return _normalized(b, m, "LayerNorm", axis, epsilon)
 
 
-@rewrite(lambda p, x: _over_root(p, x, _variance(p, x)))
+@rewrite(lambda p, x: _over_root(p, x, _spread(p, _squared(p, x))))
 def fuse_rms_norm(b: Builder, m: Match) -> Value | None:
     """x / sqrt(mean(x^2) + epsilon) over the last axes
 
@@ -111,12 +142,28 @@ def fuse_rms_norm(b: Builder, m: Match) -> Value | None:
         return m.no("the mean is not taken over the last axes")
     if epsilon is None:
         return m.no("epsilon is not one number that is not negative")
-    return b.RMSNorm(m.x, axis=axis, epsilon=epsilon)
+    return _normalized(b, m, "RMSNorm", axis, epsilon)
 
 
-def _tail(m: Match, constant: Value) -> Value | None:
+def _normalized(b: Builder, m: Match, op: str, axis: int, epsilon: float) -> Value | None:
+    """The normalization, with the factor and the summand that its spelling has."""
+    if not m.x.type.dtype.is_float:
+        return m.no("it does not compute with floats")
+    affine: list[Value | Array] = []
+    for name in ("gain", "bias"):
+        if name in m.bound:
+            constant = _tail(m.x, axis, m.bound[name])
+            if constant is None:
+                return m.no(f"{m.bound[name]!r} is not one number per normalized element")
+            if name == "bias" and not affine:
+                affine.append(np.ones(constant.type.static_shape, m.x.type.dtype.numpy))
+            affine.append(constant)
+    return b.node(op, [m.x, *affine], {"axis": axis, "epsilon": epsilon}).output
+
+
+def _tail(value: Value, axis: int, constant: Value) -> Value | None:
     """The constant with one number per normalized element, which is the form that files have."""
-    x, axis = m.x.type.shape, m.norm.attrs.get("axis", -1)
+    x = value.type.shape
     if x is None or constant.data is None or not -len(x) <= axis < len(x):
         return None
     tail = x[axis:]
@@ -157,7 +204,7 @@ def fuse_norm_scale(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    scale = _tail(m, m.k)
+    scale = _tail(m.x, m.norm.attrs.get("axis", -1), m.k)
     if scale is None:
         return m.no(f"the factor {m.k!r} is not one number per normalized element")
     return _rebuilt(b, m.norm, m.x, scale)
@@ -180,62 +227,10 @@ def fuse_norm_bias(b: Builder, m: Match) -> Value | None:
         }
     """
     norm: Node = m.norm
-    bias = _tail(m, m.k)
+    bias = _tail(m.x, m.norm.attrs.get("axis", -1), m.k)
     if bias is None:
         return m.no(f"the summand {m.k!r} is not one number per normalized element")
     if norm.has_input(2):
         return m.no("the normalization has a bias already")
     shape = bias.data.shape if bias.data is not None else ()
     return _rebuilt(b, norm, m.x, norm.input(1) if norm.has_input(1) else np.ones(shape, bias.type.dtype.numpy), bias)
-
-
-@rewrite(
-    lambda p, x: (lambda e: p.Div(e, p.ReduceSum(e, keepdims=True, as_="total")))(
-        p.Exp(p.Sub(x, p.ReduceMax(x, keepdims=True, as_="top")))
-    )
-)
-def fuse_softmax(b: Builder, m: Match) -> Value | None:
-    """exp(x - max) / sum(exp(x - max)) along one axis
-
-    Given:
-        graph g(%x: f32[2,3]) {
-          %a: f32[1,3] = ReduceMax(%x) {axes=(0,)}
-          %b: f32[2,3] = Sub(%x, %a)
-          %c: f32[2,3] = Exp(%b)
-          %d: f32[1,3] = ReduceSum(%c) {axes=(-2,)}
-          %y: f32[2,3] = Div(%c, %d)
-          return %y
-        }
-    Result:
-        graph g(%x: f32[2,3]) {
-          %y: f32[2,3] = Softmax(%x) {axis=0}
-          return %y
-        }
-    """
-    rank = m.x.type.rank
-    axes = [node.attrs.get("axes") for node in (m.top, m.total)]
-    if rank is None or any(a is None or len(a) != 1 for a in axes) or axes[0][0] % rank != axes[1][0] % rank:
-        return m.no("maximum and sum are not taken along the same one axis")
-    return b.Softmax(m.x, axis=axes[0][0])
-
-
-@rewrite(lambda p, x: p.ReduceMean(x, axes=lambda a: a is not None and sorted(a) in ([2, 3], [-2, -1]), as_="mean"))
-def fuse_global_average(b: Builder, m: Match) -> Value | None:
-    """The mean over height and width is a global pooling, which works on channel blocks.
-
-    Given:
-        graph g(%x: f32[1,3,5,5]) {
-          %y: f32[1,3] = ReduceMean(%x) {axes=(2, 3), keepdims=False}
-          return %y
-        }
-    Result:
-        graph g(%x: f32[1,3,5,5]) {
-          %0: f32[1,3,1,1] = GlobalAveragePool(%x)
-          %y: f32[1,3] = Squeeze(%0) {axes=(2, 3)}
-          return %y
-        }
-    """
-    if m.x.type.rank != 4 or not m.x.type.dtype.is_float:
-        return m.no("the input does not have the axes N, C, H, W")
-    pooled: Value = b.GlobalAveragePool(m.x)
-    return pooled if m.mean.attrs.get("keepdims", True) else b.Squeeze(pooled, axes=(2, 3))
