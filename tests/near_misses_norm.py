@@ -92,7 +92,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("over 4 elements", _chain("%a: f32[2,1] = ReduceSum(%x) {axes=(1,)}", "%y: f32[2,1] = Div(%a, f32[](3.0))")),
         ("over 4 elements", _chain("%a: f32[2,1] = ReduceSum(%x) {axes=(1,)}", "%y: f32[2,1] = Mul(%a, f32[](4.0))")),
         # Close to a fourth, but not as close as floats are.
-        ("over 4 elements", _chain("%a: f32[2,1] = ReduceSum(%x) {axes=(1,)}", "%y: f32[2,1] = Mul(%a, f32[](0.2501))")),
+        ("over 4 elements", _chain("%a: f32[2,1] = ReduceSum(%x) {axes=(1,)}",
+                                   "%y: f32[2,1] = Mul(%a, f32[](0.250001))")),
         ("not one number", _chain("%a: f32[2,1] = ReduceSum(%x) {axes=(1,)}",
                                   "%y: f32[2,1] = Div(%a, f32[2,1](4.0, 4.0))")),
         ("changes the shape", _chain("%a: f32[2] = ReduceSum(%x) {axes=(1,), keepdims=False}",

@@ -37,7 +37,7 @@ def fuse_mean(b: Builder, m: Match) -> Value | None:
     constant: Value = m.count if divided else m.part
     if constant.type.count != 1 or constant.type.rank is None or constant.type.rank > (m.sum.output.type.rank or 0):
         return m.no("what it is divided by is not one number, or changes the shape")
-    number = float(constant.array.astype(np.float64).reshape(-1)[0])
+    number = float(np.asarray(constant.array, np.float64).reshape(-1)[0])
     # As exact as the type of the constant can say it.
     close = math.isclose(number, count if divided else 1 / count, rel_tol=_ROUNDING[m.x.type.dtype])
     if not close:

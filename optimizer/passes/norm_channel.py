@@ -96,13 +96,10 @@ def fuse_channel_affine(b: Builder, m: Match) -> Value | None:
         return m.no(f"{k!r} is not one number per channel")
     norm: Node = m.norm
     given = [norm.input(i) if norm.has_input(i) else None for i in (1, 2)]
-    if any(v is not None and v.data is None for v in given):
+    known = [np.full_like(numbers, n) if v is None else v.array for v, n in zip(given, (1, 0), strict=True)]
+    scale, bias = known
+    if scale is None or bias is None:
         return m.no("its scale and bias are computed")
-    scale, bias = (
-        np.full_like(numbers, n) if v is None else v.data.numpy()
-        for v, n in zip(given, (1, 0), strict=True)
-        if v is None or v.data is not None
-    )
     if "factor" in m.bound:
         scale, bias = scale * numbers, bias * numbers
     else:
