@@ -70,8 +70,5 @@ def fuse_sum_of_sizes(b: Builder, m: Match) -> Value | None:
     """
     if not m.x.type.dtype.is_float:
         return m.no("it is not of floats")
-    return (
-        b.ReduceL1(m.x, **m.sum.attrs)
-        if m.root.input(0).producer.op == "Abs"
-        else b.ReduceSumSquare(m.x, **m.sum.attrs)
-    )
+    absolute = any(node.op == "Abs" for node in m.nodes)
+    return b.node("ReduceL1" if absolute else "ReduceSumSquare", [m.x], m.sum.attrs).output

@@ -87,18 +87,43 @@ def _every_other(grid: Value, index: int) -> Part | None:
     return x, slice(index % 2, whole, 2)
 
 
-def _pair(first: Value, second: Value) -> tuple[Value, bool] | None:
+def _features(v: Value) -> tuple[Value, range] | None:
+    """The value that these features come from in the end, and which of its own they are."""
+    last = v.type.shape[-1] if v.type.shape else None
+    part = _part(v)
+    if part is None:
+        return (v, range(last)) if isinstance(last, int) else None
+    inner = _features(part[0])
+    return None if inner is None else (inner[0], inner[1][part[1]])
+
+
+def _are_pairs(whole: range, first: range, second: range) -> bool | None:
+    """Whether the pairs of these features are neighbors (true) or halves; None when they are not what is there."""
+    half = len(whole) // 2
+    if len(whole) % 2 or not half:
+        return None
+    if (first, second) == (whole[:half], whole[half:]):
+        return False
+    return True if (first, second) == (whole[::2], whole[1::2]) else None
+
+
+def _pair(b: Builder, first: Value, second: Value) -> tuple[Value, bool] | None:
     """The value whose features are in pairs these, and whether these are neighbors."""
-    a, b = _part(first), _part(second)
-    if a is None or b is None or a[0] is not b[0]:
+    parts = _features(first), _features(second)
+    if parts[0] is None or parts[1] is None or parts[0][0] is not parts[1][0]:
         return None
-    x, whole = a[0], a[0].type.shape[-1] if a[0].type.shape else None
-    if not isinstance(whole, int) or whole % 2:
+    x, own = parts[0]
+    other = parts[1][1]
+    if not own or not other:
         return None
-    taken = [range(whole)[s] for _, s in (a, b)]
-    if taken == [range(whole // 2), range(whole // 2, whole)]:
-        return x, False
-    return (x, True) if taken == [range(0, whole, 2), range(1, whole, 2)] else None
+    whole = range(own[0], other[-1] + 1)
+    neighbors = _are_pairs(whole, own, other)
+    if neighbors is None:
+        return None
+    rank = x.type.rank or 1
+    if x.type.shape and len(whole) != x.type.shape[-1]:
+        x = b.Slice(x, *(np.array([n]) for n in (whole.start, whole.stop, rank - 1)))
+    return x, neighbors
 
 
 def _is_table(table: Value, x: Value, each: int) -> bool:
@@ -170,13 +195,19 @@ def fuse_rotary(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    pair = _pair(m.a, m.b)
-    if pair is None or pair[0] not in (m.x, m.cos):
+    halves = [_features(v) for v in (m.a, m.b)]
+    found = None
+    for x in (m.x, m.cos):
+        whole = _features(x)
+        if whole is not None and all(h is not None and h[0] is whole[0] for h in halves):
+            neighbors = _are_pairs(whole[1], *(h[1] for h in halves if h is not None))
+            found = (x, neighbors) if neighbors is not None else found
+    if found is None:
         return m.no("what is put together are not both halves of the features, or every other one")
-    x, neighbors = pair
+    x, neighbors = found
     if _put(m, x, m.a) is not neighbors:
         return m.no("the features are not put together as they were taken apart")
-    return _rotated(b, m, pair, (m.cos if x is m.x else m.x, m.sin), 1)
+    return _rotated(b, m, found, (m.cos if x is m.x else m.x, m.sin), 1)
 
 
 def _rotated(b: Builder, m: Match, pair: tuple[Value, bool], tables: tuple[Value, Value], each: int) -> Value | None:
@@ -224,9 +255,9 @@ def fuse_rotary_pairs(b: Builder, m: Match) -> Value | None:
         }
     """
     # What is a pair and what are its cosine and sine shows in nothing but where they come from.
-    pair, tables = _pair(m.a, m.b), (m.cos, m.sin)
+    pair, tables = _pair(b, m.a, m.b), (m.cos, m.sin)
     if pair is None:
-        pair, tables = _pair(m.cos, m.sin), (m.a, m.b)
+        pair, tables = _pair(b, m.cos, m.sin), (m.a, m.b)
     if pair is None:
         return m.no("they are not both halves of the features, or every other one")
     if _put(m, pair[0], m.a if tables[0] is m.cos else m.cos) is not pair[1]:
@@ -257,12 +288,12 @@ def fuse_rotary_rest(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    turned, left = _part(m.part), _part(m.rest)
+    turned, left = _features(m.part), _features(m.rest)
     if turned is None or left is None or turned[0] is not left[0]:
         return m.no("they are not parts of one value's features")
-    x, whole = turned[0], turned[0].type.shape[-1] if turned[0].type.shape else None
-    at = turned[1].stop
-    if turned[1] != slice(0, at, 1) or left[1] != slice(at, whole, 1):
+    x, at = turned[0], len(turned[1])
+    whole = x.type.shape[-1] if x.type.shape else None
+    if turned[1] != range(at) or not isinstance(whole, int) or left[1] != range(at, whole):
         return m.no("they are not the first features and those behind them")
     if not same_shape(x, m.root.output) or m.root.attrs["axis"] % (x.type.rank or 1) != (x.type.rank or 1) - 1:
         return m.no("they are not put together along the last axis")
