@@ -87,14 +87,36 @@ def _every_other(grid: Value, index: int) -> Part | None:
     return x, slice(index % 2, whole, 2)
 
 
+def _levels(v: Value) -> list[tuple[Value, range]]:
+    """The value and those that it is cut from, the last one first; and which features of the first these have."""
+    cuts: list[tuple[Value, slice | None]] = [(v, None)]
+    while (part := _part(cuts[-1][0])) is not None:
+        cuts[-1] = (cuts[-1][0], part[1])
+        cuts.append((part[0], None))
+    last = cuts[-1][0].type.shape[-1] if cuts[-1][0].type.shape else None
+    if not isinstance(last, int):
+        return []
+    levels = [(cuts[-1][0], range(last))]
+    for value, cut in reversed(cuts[:-1]):
+        levels.append((value, levels[-1][1][cut or slice(0)]))
+    return levels
+
+
 def _features(v: Value) -> tuple[Value, range] | None:
     """The value that these features come from in the end, and which of its own they are."""
-    last = v.type.shape[-1] if v.type.shape else None
-    part = _part(v)
-    if part is None:
-        return (v, range(last)) if isinstance(last, int) else None
-    inner = _features(part[0])
-    return None if inner is None else (inner[0], inner[1][part[1]])
+    levels = _levels(v)
+    return (levels[0][0], levels[-1][1]) if levels else None
+
+
+def _holder(b: Builder, part: Value, whole: range) -> Value:
+    """A value that has all of these features of what a part comes from, and no others: one that is there, or a cut."""
+    levels = _levels(part)
+    for value, features in levels:
+        if features == whole:
+            return value
+    root = levels[0][0]
+    cut: Value = b.Slice(root, *(np.array([n]) for n in (whole.start, whole.stop, (root.type.rank or 1) - 1)))
+    return cut
 
 
 def _are_pairs(whole: range, first: range, second: range) -> bool | None:
@@ -112,18 +134,14 @@ def _pair(b: Builder, first: Value, second: Value) -> tuple[Value, bool] | None:
     parts = _features(first), _features(second)
     if parts[0] is None or parts[1] is None or parts[0][0] is not parts[1][0]:
         return None
-    x, own = parts[0]
-    other = parts[1][1]
+    own, other = parts[0][1], parts[1][1]
     if not own or not other:
         return None
     whole = range(own[0], other[-1] + 1)
     neighbors = _are_pairs(whole, own, other)
     if neighbors is None:
         return None
-    rank = x.type.rank or 1
-    if x.type.shape and len(whole) != x.type.shape[-1]:
-        x = b.Slice(x, *(np.array([n]) for n in (whole.start, whole.stop, rank - 1)))
-    return x, neighbors
+    return _holder(b, first, whole), neighbors
 
 
 def _is_table(table: Value, x: Value, each: int) -> bool:
@@ -291,10 +309,13 @@ def fuse_rotary_rest(b: Builder, m: Match) -> Value | None:
     turned, left = _features(m.part), _features(m.rest)
     if turned is None or left is None or turned[0] is not left[0]:
         return m.no("they are not parts of one value's features")
-    x, at = turned[0], len(turned[1])
-    whole = x.type.shape[-1] if x.type.shape else None
-    if turned[1] != range(at) or not isinstance(whole, int) or left[1] != range(at, whole):
+    at, whole = len(turned[1]), len(turned[1]) + len(left[1])
+    both = range(turned[1].start, turned[1].start + whole)
+    if turned[1] != both[:at] or left[1] != both[at:]:
         return m.no("they are not the first features and those behind them")
+    x = next((v for v, features in _levels(m.part) if features == both), None)
+    if x is None:
+        return m.no("the first features and those behind them are not all of a value's")
     if not same_shape(x, m.root.output) or m.root.attrs["axis"] % (x.type.rank or 1) != (x.type.rank or 1) - 1:
         return m.no("they are not put together along the last axis")
     size = at if at != whole else 0

@@ -151,7 +151,22 @@ def _partial(torch: Any) -> Callable[..., Any]:
     return apply
 
 
-SPELLINGS = [_llama, _chunked, _complex, _neighbors, _unbound, _partial]
+def _of_chunks(torch: Any) -> Callable[..., Any]:
+    def apply(x: Any, angles: Any) -> Any:
+        wide = torch.cat((x, x + 1), -1)
+        return _partial(torch)(wide.chunk(2, -1)[1], angles)
+
+    return apply
+
+
+def _behind_a_token(torch: Any) -> Callable[..., Any]:
+    def apply(x: Any, angles: Any) -> Any:
+        return torch.cat((x[:, :, :1], _neighbors(torch)(x[:, :, 1:], angles[:, :, 1:])), 2)
+
+    return apply
+
+
+SPELLINGS = [_llama, _chunked, _complex, _neighbors, _unbound, _partial, _of_chunks, _behind_a_token]
 
 
 @pytest.mark.parametrize("road", ["export", "trace"])
@@ -162,12 +177,13 @@ def test_what_is_written_in_pytorch(spelling: Callable[..., Any], road: str) -> 
 
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, 5, 16, generator=generator)
-    angles = torch.randn(1, 1, 5, 6 if spelling is _partial else 8, generator=generator)
+    angles = torch.randn(1, 1, 5, 6 if spelling in (_partial, _of_chunks) else 8, generator=generator)
     function = spelling(torch)
     model = model_of(Call(function), (x, angles), road)
     optimize(model, target="minnow")
     counts = count_nodes(model.graph)
     assert counts.get("RotaryEmbedding") == 1, model.graph
-    assert not {"Mul", "Neg", "Slice", "Add"} & set(counts), model.graph
+    own = {"Add", "Slice"} if spelling in (_of_chunks, _behind_a_token) else set()
+    assert not ({"Mul", "Neg", "Slice", "Add"} - own) & set(counts), model.graph
     feed = {n: numpy_of(t) for (n, _), t in zip(model.inputs, (x, angles), strict=True)}
     np.testing.assert_allclose(run(model, feed), function(x, angles).numpy(), rtol=1e-5, atol=1e-5)
