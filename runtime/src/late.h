@@ -66,6 +66,8 @@ class Expansion {
   const TensorType& type(int i) const { return stage_.values[static_cast<size_t>(in(i))].type; }
   const Shape& shape(int i) const { return type(i).shape; }
   int rank(int i) const { return type(i).shape.rank(); }
+  // Of the only output; only where it was inferred before.
+  const Shape& out_shape() const { return stage_.values[static_cast<size_t>(out(0))].type.shape; }
 
   // The contents of an integer input; kNeedsValue when they are not known yet.
   Status ints(int i, std::vector<int64_t>* out);
@@ -104,6 +106,8 @@ struct LateRegistrar {
   explicit LateRegistrar(const Late& late);
 };
 const Late* find_late(const std::string& name);
+// What a convolution over three axes is expanded to, when its types are known; null for others.
+const Late* volume_of(const Op& op, const std::vector<const TensorType*>& inputs, const Shape& out);
 
 #define MINNOW_LATE(name, function)                                               \
   static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__) { \

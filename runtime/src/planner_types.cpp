@@ -106,6 +106,11 @@ Status Planner::place(PlanNode node) {
     bool folded = false;
     MINNOW_RETURN_IF_ERROR(fold(node, &folded).at(node.place()));
     if (folded) return ok();
+    std::vector<const TensorType*> types;
+    for (int v : node.in) types.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
+    const int out = node.out.empty() ? -1 : node.out[0];
+    node.late = out < 0 ? nullptr : volume_of(*node.op, types, stage_.values[static_cast<size_t>(out)].type.shape);
+    if (node.late != nullptr) return expand(node);
   } else {
     set_types(node, node.types);
   }

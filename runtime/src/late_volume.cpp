@@ -1,0 +1,124 @@
+// Convolutions over three spatial axes, by those over two: the slices under a kernel are channels of one image, for
+// every slice of the result.
+#include <algorithm>
+
+#include "runtime/src/late.h"
+
+namespace minnow {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+int reshape(Expansion& e, int x, const Ints& shape) {
+  return e.add("Reshape", {x, e.ints(shape)}, {{"allowzero", true}});
+}
+
+// Padding of the first spatial axis (negative: cut off), and of the others.
+struct Depth {
+  int64_t begin, end;
+  Ints others;
+};
+
+Ints without_first(const Ints& list) { return Ints(list.begin() + 1, list.end()); }
+
+Depth split_pads(const Expansion& e) {
+  Ints pads = e.attrs().ints("pads");
+  pads.resize(6);
+  const std::string mode = e.attrs().s("auto_pad");
+  if (!mode.empty()) {
+    const Ints strides = e.attrs().ints("strides"), dilations = e.attrs().ints("dilations");
+    for (size_t i = 0; i < 3; ++i) {
+      const int axis = static_cast<int>(i) + 2;
+      const int64_t span = (e.shape(1)[axis] - 1) * dilations[i] + 1;
+      const int64_t total = std::max<int64_t>(0, (e.out_shape()[axis] - 1) * strides[i] + span - e.shape(0)[axis]);
+      pads[i] = mode == "SAME_LOWER" ? total - total / 2 : total / 2;
+      pads[i + 3] = total - pads[i];
+    }
+  }
+  return {pads[0], pads[3], {pads[1], pads[2], pads[4], pads[5]}};
+}
+
+// x[N, C, D, H, W] as [N * slices, C * kernel, H, W]: for each slice of the result those that it is made of.
+int stack(Expansion& e, int x, Ints shape, int64_t kernel, int64_t stride, int64_t dilation, const Depth& pads,
+          int64_t slices) {
+  if (pads.begin != 0 || pads.end != 0) x = e.add("Pad", {x, e.ints({0, 0, 0, 0, pads.begin, pads.end, 0, 0, 0, 0})});
+  std::vector<int> taken;
+  for (int64_t k = 0; k < kernel; ++k) {
+    const int64_t first = k * dilation, last = first + (slices - 1) * stride + 1;
+    const int slice = e.add("Slice", {x, e.ints({first}), e.ints({last}), e.ints({2}), e.ints({stride})});
+    taken.push_back(reshape(e, slice, {shape[0], shape[1], 1, slices, shape[3], shape[4]}));
+  }
+  const int whole = e.add("Concat", taken, {{"axis", int64_t{2}}});
+  const int turned = e.add("Transpose", {whole}, {{"perm", Ints{0, 3, 1, 2, 4, 5}}});
+  return reshape(e, turned, {shape[0] * slices, shape[1] * kernel, shape[3], shape[4]});
+}
+
+// Convolves the images, and gives the result its axes.
+void finish(Expansion& e, const char* op, int images, int weights, Attrs attrs) {
+  const Shape& y = e.out_shape();
+  std::vector<int> in = {images, weights, e.in(2)};
+  if (e.has(3)) {
+    const int turned = e.add("Transpose", {e.in(3)}, {{"perm", Ints{0, 2, 1, 3, 4}}});
+    in.push_back(reshape(e, turned, {y[0] * y[2], y[1], y[3], y[4]}));
+  }
+  while (in.back() < 0) in.pop_back();
+  const int slices = reshape(e, e.add(op, in, std::move(attrs)), {y[0], y[2], y[1], y[3], y[4]});
+  e.finish("Transpose", {slices}, {{"perm", Ints{0, 2, 1, 3, 4}}});
+}
+
+Attrs flat_attrs(const Expansion& e, const Depth& pads) {
+  Attrs attrs = e.attrs();
+  for (const char* name : {"strides", "dilations", "output_padding"})
+    if (attrs.has(name)) attrs.set(name, without_first(attrs.ints(name)));
+  attrs.set("pads", pads.others);
+  attrs.set("auto_pad", std::string());
+  return attrs;
+}
+
+Ints dims_of(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
+
+Status expand_conv(Expansion& e) {
+  const Ints w = dims_of(e.shape(1));
+  const Depth pads = split_pads(e);
+  const int images = stack(e, e.in(0), dims_of(e.shape(0)), w[2], e.attrs().ints("strides")[0],
+                           e.attrs().ints("dilations")[0], pads, e.out_shape()[2]);
+  finish(e, "Conv", images, reshape(e, e.in(1), {w[0], w[1] * w[2], w[3], w[4]}), flat_attrs(e, pads));
+  return ok();
+}
+MINNOW_LATE("mnn.ConvVolume", expand_conv);
+
+// Between slices stand as many zeros as the stride leaves out; then a kernel the other way round slides over them.
+Status expand_conv_transpose(Expansion& e) {
+  Ints x = dims_of(e.shape(0));
+  const Ints w = dims_of(e.shape(1));
+  const int64_t stride = e.attrs().ints("strides")[0], dilation = e.attrs().ints("dilations")[0];
+  const Depth own = split_pads(e);
+  int spread = e.in(0);
+  if (stride > 1) {
+    const int apart = reshape(e, spread, {x[0], x[1], x[2], 1, x[3], x[4]});
+    const int wide = e.add("Pad", {apart, e.ints({0, 0, 0, 0, 0, 0, 0, stride - 1, 0, 0, 0, 0})});
+    x[2] *= stride;
+    spread = reshape(e, wide, x);
+  }
+  const int64_t slices = e.out_shape()[2], reach = (w[2] - 1) * dilation, begin = reach - own.begin;
+  const Depth pads = {begin, slices + reach - x[2] - begin, own.others};
+  const int images = stack(e, spread, x, w[2], 1, dilation, pads, slices);
+  const int reversed = e.add("Reverse", {e.in(1)}, {{"axes", Ints{2}}});
+  const int turned = e.add("Transpose", {reversed}, {{"perm", Ints{0, 2, 1, 3, 4}}});
+  finish(e, "ConvTranspose", images, reshape(e, turned, {w[0] * w[2], w[1], w[3], w[4]}), flat_attrs(e, pads));
+  return ok();
+}
+MINNOW_LATE("mnn.ConvTransposeVolume", expand_conv_transpose);
+
+}  // namespace
+
+const Late* volume_of(const Op& op, const std::vector<const TensorType*>& inputs, const Shape& out) {
+  const std::string name = op.name;
+  const char* late = name == "Conv" ? "mnn.ConvVolume" : name == "ConvTranspose" ? "mnn.ConvTransposeVolume" : nullptr;
+  if (late == nullptr || out.rank() != 5 || out.count() == 0) return nullptr;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != nullptr && (inputs[i]->count() == 0 || inputs[i]->dtype != DType::kF32)) return nullptr;
+  return find_late(late);
+}
+
+}  // namespace minnow
