@@ -155,10 +155,41 @@ def squeezes() -> ModelProto:
     return net.model(net.conv(gated(d), 37, 300), net.swish(net.conv(gated(c), 37, 5)), net.conv(gated(b), 37, 4, 3))
 
 
-MODELS = {f.__name__: f for f in (branches, odd_parts, batch, delivered, focus, gates, pairs, wide_parts, squeezes)}
+def shortcuts() -> ModelProto:
+    """Sums with what is computed before and after, in every kind of layer, activated or not; one that is an output."""
+    net = Net(1, 24, 17, 13)
+    pads = {"pads": [1] * 4}
+    a = net.add("Relu", net.add("Add", net.conv("x", 24, 24, 3, **pads), "x"))
+    b = net.add("LeakyRelu", net.add("Add", a, net.conv(a, 24, 24, 3, 24, **pads)), alpha=0.1)
+    c = net.swish(net.add("Add", net.conv(b, 24, 24), net.conv(a, 24, 24, 3, 3, **pads)))
+    up = net.add("ConvTranspose", c, net.weight(24, 24, 3, 3, scale=0.1), **pads)
+    d = net.add("Tanh", net.add("Add", up, b))
+    e = net.add("Add", net.conv(d, 24, 24), c)
+    return net.model(net.add("Relu", e), e, net.add("Relu", net.add("Sub", a, d)))
+
+
+def volumes() -> ModelProto:
+    """Three axes: groups, strides, dilation, uneven padding, a sum, and transposed ones."""
+    net = Net(2, 6, 5, 7, 4)
+
+    def conv(op: str, x: str, w: tuple[int, ...], **attrs: object) -> str:
+        outputs = w[0] if op == "Conv" else w[1] * int(str(attrs.get("group", 1)))
+        return net.add(op, x, net.weight(*w, scale=0.1), net.weight(outputs), **attrs)
+
+    a = net.add("Relu", conv("Conv", "x", (8, 3, 3, 3, 3), group=2, pads=[1, 1, 1, 1, 1, 1]))
+    dilated = conv("Conv", a, (8, 8, 2, 1, 2), dilations=[2, 1, 1], pads=[1, 0, 0, 1, 0, 1])
+    b = net.add("Relu", net.add("Add", dilated, a))
+    c = conv("Conv", b, (5, 8, 3, 2, 1), strides=[2, 1, 1], auto_pad="SAME_LOWER")
+    up = conv("ConvTranspose", c, (5, 4, 3, 2, 2), strides=[2, 1, 2], pads=[1, 0, 0, 0, 1, 0], output_padding=[1, 0, 0])
+    return net.model(up, conv("ConvTranspose", b, (8, 3, 1, 3, 2), group=2), net.swish(c))
+
+
+MAKERS = (branches, odd_parts, batch, delivered, focus, gates, pairs, wide_parts, squeezes, shortcuts, volumes)
+MODELS = {f.__name__: f for f in MAKERS}
 
 
 def check(name: str) -> None:
+    """Both targets: what the plan fuses, and what the file says; the same kernels compute the layers."""
     model = MODELS[name]()
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
@@ -166,13 +197,33 @@ def check(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "m.onnx"
         source.write_bytes(model.SerializeToString())
-        minnow.convert(source, output=Path(folder) / "m.mnn", verify=False)
-        for threads in (1, 3):
-            session = minnow.load(Path(folder) / "m.mnn", threads=threads)
-            for _ in range(2):  # the second run finds the memory of the first one
-                got = session.run({"x": x})
-                for y, (key, actual) in zip(expected, got.items(), strict=True):
-                    np.testing.assert_allclose(actual, y, rtol=0, atol=2e-5 * np.abs(y).max(), err_msg=f"{name} {key}")
+        kernels = []
+        for target in ("mnn", "minnow"):
+            path = Path(folder) / f"{target}.mnn"
+            minnow.convert(source, output=path, target=target, verify=False)
+            for threads in (1, 3):
+                session = minnow.load(path, threads=threads)
+                for _ in range(2):  # the second run finds the memory of the first one
+                    got = session.run({"x": x})
+                    for y, (key, actual) in zip(expected, got.items(), strict=True):
+                        largest = np.abs(y).max()
+                        np.testing.assert_allclose(actual, y, 0, 2e-5 * largest, err_msg=f"{name} {target} {key}")
+            rows = minnow.load(path, threads=1).profile({"x": x}, runs=1)
+            kernels.append(sorted((row["op"], row["scheme"]) for row in rows if row["op"].startswith("Conv")))
+            check_packed(path, {"x": x})
+        # Transposed convolutions in groups are spelled out for others, and shape the rest.
+        assert kernels[0] == kernels[1] or name == "volumes", (name, kernels)
+        assert "plain" not in {scheme for _, scheme in kernels[1]}, name
+
+
+def check_packed(path: Path, inputs: dict[str, np.ndarray]) -> None:
+    """Weights packed ahead are found, and give the same bits."""
+    session = minnow.load(path, threads=1)
+    before = session.run(inputs)
+    session.write_packed()
+    del session
+    for y, again in zip(before.values(), minnow.load(path, threads=1).run(inputs).values(), strict=True):
+        np.testing.assert_array_equal(y, again)
 
 
 @pytest.mark.parametrize("isa", ISAS)
