@@ -13,7 +13,6 @@ from minnow.optimizer.rewrite import Rule, Trace
 
 _W = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
 _CONV = f"graph g(%x: f32[1,2,3,2]) {{ %a: f32[1,2,3,2] = Conv(%x, f32[2,2,1,1](1.0, 2.0, 3.0, 4.0)) {_W}"
-_RELU_CONV = _CONV.replace("1)}", '1), activation="relu"}')
 _4 = "f32[4]"
 
 
@@ -137,62 +136,6 @@ CASES: dict[str, list[tuple[str, str]]] = {
                        ("normal number", _chain("%y: f32[4] = Div(%x, f32[](3e38))")),
                        ("no float", _chain("%y: i32[4] = Div(%x, i32[](2))", params="%x: i32[4]"))],
     "split_division_by_root": [("constant", _chain("%a: f32[4] = Sqrt(%x)", "%y: f32[4] = Div(f32[](1.0), %a)"))],
-    # ---- convolution
-    "fuse_conv_bn": [
-        ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
-                              "f32[2](1.0, 1.0), f32[2](1.0, 1.0)) return %y }"),
-        ("zero or negative", f"{_CONV} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
-                             "f32[2](1.0, 1.0), f32[2](-1.0, 1.0)) return %y }"),
-    ],
-    "fuse_conv_mul": [
-        # Two numbers along the last axis, whose extent is that of the channels.
-        ("not one number per channel", f"{_CONV} %y: f32[1,2,3,2] = Mul(%a, f32[2](2.0, 3.0)) return %y }}"),
-        ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Mul(%a, f32[](2.0)) return %y }}"),
-        ("not finite", f"{_CONV} %y: f32[1,2,3,2] = Div(%a, f32[](0.0)) return %y }}"),
-        ("not one number per channel", f"{_CONV} %y: f32[2,2,3,2] = Mul(%a, f32[2,1,1,1](2.0, 3.0)) return %y }}"),
-    ],
-    "fuse_conv_scale": [
-        ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Scale(%a, f32[2](2.0, 3.0), f32[2](2.0, 3.0)) "
-                              "return %y }"),
-    ],
-    "fuse_conv_bias": [
-        ("not one number per channel", f"{_CONV} %y: f32[1,2,3,2] = Add(%a, f32[2](2.0, 3.0)) return %y }}"),
-        ("not one number per channel", f"{_CONV} %y: f32[1,1,2,3,2] = Add(%a, f32[1,1,2,1,1](2.0, 3.0)) return %y }}"),
-        ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Add(%a, f32[](2.0)) return %y }}"),
-    ],
-    "fuse_conv_activation": [
-        ("already", f"{_RELU_CONV} %y: f32[1,2,3,2] = Clip(%a) {{min=0.0, max=6.0}} return %y }}"),
-        ("max=", f"{_CONV} %y: f32[1,2,3,2] = Clip(%a) {{min=0.0, max=5.0}} return %y }}"),
-    ],
-    "fuse_pad_conv": [
-        (why, f"graph g(%x: f32[1,1,2,2]) {{ %a: f32[{shape}] = Pad(%x, i64[8]({pads}){value}) {{mode=\"{mode}\"}} "
-              f"%y: f32[{shape}] = Conv(%a, f32[1,{shape[2]},1,1]({ones})) {_W} return %y }}")
-        for why, shape, pads, value, mode, ones in (
-            ("does not pad with zeros", "1,1,4,2", "0, 0, 0, 0, 1, 1, 0, 0", ", f32[](1.0)", "constant", "1.0"),
-            ("mode=", "1,1,4,2", "0, 0, 0, 0, 1, 1, 0, 0", "", "edge", "1.0"),
-            ("batch or channels", "2,1,2,2", "1, 0, 0, 0, 0, 0, 0, 0", "", "constant", "1.0"),
-            ("crops", "1,1,1,2", "0, 0, 0, 0, -1, 0, 0, 0", "", "constant", "1.0"),
-        )
-    ],
-    "fuse_slices_conv": [
-        (why, f"graph g(%x: f32[1,1,2,{width}]) {{ "
-              f"%a: f32[1,1,2,2] = Slice(%x, i64[1](0), i64[1]({width}), i64[1](3), i64[1]({step})) "
-              f"%b: f32[1,1,2,2] = Slice(%x, i64[1]({start}), i64[1]({end}), i64[1](3), i64[1]({step})) "
-              f"%c: f32[1,2,2,2] = Concat(%a, %b) {{axis=1}} "
-              f"%y: f32[1,1,2,2] = Conv(%c, f32[1,2,1,1](2.0, 3.0)) {_W} return %y }}")
-        for why, width, step, start, end in (
-            ("shifted subsamplings", 4, 2, 0, 4),
-            ("shifted subsamplings", 6, 3, 1, 6),
-            ("cover the image", 3, 2, 0, 3),
-        )
-    ] + [
-        ("groups", "graph g(%x: f32[1,1,2,4]) { "
-                   "%a: f32[1,1,2,2] = Slice(%x, i64[1](0), i64[1](4), i64[1](3), i64[1](2)) "
-                   "%b: f32[1,1,2,2] = Slice(%x, i64[1](1), i64[1](4), i64[1](3), i64[1](2)) "
-                   "%c: f32[1,2,2,2] = Concat(%a, %b) {axis=1} "
-                   "%y: f32[1,2,2,2] = Conv(%c, f32[2,1,1,1](2.0, 3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), "
-                   "dilations=(1, 1), group=2} return %y }"),
-    ],
     # ---- identity
     "eliminate_identity": [("", _chain("%y: f32[4] = Neg(%x)"))],
     "eliminate_cast": [("types differ", _chain("%y: i32[4] = Cast(%x) {to=i32}"))],
