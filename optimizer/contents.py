@@ -7,6 +7,7 @@ axis where it stands. This is what shapes are computed with: parts of shapes, ta
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import reduce
 
@@ -20,6 +21,8 @@ from minnow.schema.ops import Trait, get
 _MAX_ELEMENTS = 64
 _MAX_STEPS = 256
 _MAX_HOPS = 64
+_MOST_NESTED = 4
+_nested: ContextVar[int] = ContextVar("_nested", default=0)
 _SAME_SHAPE = ("LayerNorm", "RMSNorm", "Softmax")
 
 Atom = tuple[Value | None, int | str]
@@ -69,47 +72,97 @@ def extent(value: Value, axis: int) -> Extent | None:
     shape = value.type.shape
     if shape is None:
         return None
-    value, axis = _first_of(value, axis % len(shape)) if shape[axis] == UNKNOWN else (value, axis)
-    dim = (value.type.shape or shape)[axis]
-    if isinstance(dim, int):
-        return Extent(dim)
-    return Extent(1, ((value, axis) if dim == UNKNOWN else (None, dim),))
+    return _origin(value, axis % len(shape), [_MAX_HOPS])
 
 
-def _first_of(value: Value, axis: int) -> tuple[Value, int]:
-    """The first value of which this is the same extent, however often it is handed on."""
-    for _ in range(_MAX_HOPS):
-        node = value.producer
-        found = None if node is None or len(node.outputs) != 1 else _before(node, axis)
+def _origin(value: Value, axis: int, hops: list[int]) -> Extent | None:
+    """The extent, by the first value that it is one of, however often it is handed on."""
+    while True:
+        shape = value.type.shape
+        if shape is None:
+            return None
+        dim = shape[axis]
+        if dim != UNKNOWN:
+            return Extent(dim) if isinstance(dim, int) else Extent(1, ((None, dim),))
+        node, hops[0] = value.producer, hops[0] - 1
+        found = None if node is None or len(node.outputs) != 1 or hops[0] < 0 else _before(node, axis, hops)
+        if isinstance(found, Extent):
+            return found
         if found is None:
-            break
+            return Extent(1, ((value, axis),))
         value, axis = found
-        if value.type.shape is None or value.type.shape[axis] != UNKNOWN:
-            break
-    return value, axis
 
 
-def _before(node: Node, axis: int) -> tuple[Value, int] | None:
-    """The operand and axis that an extent of the result is from."""
+def _before(node: Node, axis: int, hops: list[int]) -> tuple[Value, int] | Extent | None:
+    """The operand and axis that an extent of the result is from, or the extent; None where it is one of its own."""
     rank, x = node.output.type.rank or 0, node.inputs[0] if node.inputs else None
     if Trait.ELEMENTWISE in get(node.op).traits:
-        sources = []
-        for v in node.inputs:
-            if v is None or v.type.shape is None:
-                return None
-            at = axis - rank + len(v.type.shape)
-            if at >= 0 and v.type.shape[at] != 1:
-                sources.append((v, at))
-        return sources[0] if len(sources) == 1 else None
+        return _broadcast([(v, axis - rank) for v in node.inputs if v is not None], hops)
     if x is None or x.type.shape is None:
         return None
+    if node.op == "Attention":
+        return _of_attention(node, axis, rank, hops)
     if node.op == "Transpose":
         return x, node.attrs["perm"][axis]
-    if node.op == "Reshape":
-        shape = node.input(1).array
-        copies = shape is not None and not node.attrs.get("allowzero") and axis < len(shape) and shape[axis] == 0
-        return (x, axis) if copies and axis < len(x.type.shape) else None
-    return (x, axis) if node.op in _SAME_SHAPE or (node.op == "Linear" and axis < rank - 1) else None
+    if node.op == "Unsqueeze" and not node.has_input(1):
+        new = {a % rank for a in node.attrs["axes"]}
+        return x, axis - sum(a < axis for a in new)
+    if node.op in ("Reshape", "Expand"):
+        copies = node.op == "Reshape" and not node.attrs.get("allowzero")
+        target = _element(node.input(1), axis if node.op == "Reshape" else axis - rank)
+        at = axis if node.op == "Reshape" else axis - rank + len(x.type.shape)
+        if node.op == "Expand" and target is not None and (at < 0 or x.type.shape[at] == 1):
+            return target
+        if node.op == "Expand":
+            return target if target is not None and at >= 0 and target == _origin(x, at, hops) else None
+        if target is not None and target.number > 0:
+            return target
+        return (x, at) if copies and target == Extent(0) and at < len(x.type.shape) else None
+    if node.op == "Range" and [_element(v, 0) for v in (x, node.input(2))] == [Extent(0), Extent(1)]:
+        end = _element(node.input(1), 0)
+        return end if end is not None and end.number >= 0 else None
+    if node.op == "MatMul" and (node.attrs.get("transpose_a") or node.input(1).type.rank != 2):
+        return None
+    return (x, axis) if node.op in _SAME_SHAPE or (node.op in ("Linear", "MatMul") and axis < rank - 1) else None
+
+
+def _broadcast(sources: list[tuple[Value, int]], hops: list[int]) -> tuple[Value, int] | Extent | None:
+    """The extent that axes, counted from the end, have together: those that may not be 1 are one and the same."""
+    left = []
+    for v, axis in sources:
+        shape = v.type.shape
+        if shape is None:
+            return None
+        if -axis <= len(shape) and shape[axis] != 1:
+            left.append((v, axis + len(shape)))
+    if len(left) == 1:
+        return left[0]
+    found = {_origin(v, axis, hops) for v, axis in left}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_attention(node: Node, axis: int, rank: int, hops: list[int]) -> tuple[Value, int] | Extent | None:
+    """Batch and queries are those of the operands, and of masks."""
+    q, *others = node.inputs
+    masks = [(v, -4 if axis == 0 else -2) for v in others[4:] if v is not None]
+    if q is None or axis not in (0, rank - 2):
+        return None
+    if axis == 0:
+        return _broadcast([*((v, -(v.type.rank or 0)) for v in (q, *others[:2]) if v is not None), *masks], hops)
+    return _broadcast([(q, -2), *masks], hops)
+
+
+def _element(value: Value, i: int) -> Extent | None:
+    """An element of a shape, where shapes are not computed from each other too often."""
+    depth = _nested.get()
+    if depth >= _MOST_NESTED:
+        return None
+    token = _nested.set(depth + 1)
+    try:
+        known = contents(value)
+    finally:
+        _nested.reset(token)
+    return known[i] if known is not None and -len(known) <= i < len(known) else None
 
 
 Known = list[Extent | None]

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.contents import extent
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
@@ -283,7 +284,9 @@ def same_shape(a: Value, b: Value) -> bool:
     x, y = a.type.shape, b.type.shape
     if x is None or y is None or len(x) != len(y):
         return False
-    return all(same_dim(p, q) for p, q in zip(x, y, strict=True))
+    return all(
+        same_dim(p, q) or (p == q and extent(a, i) == extent(b, i)) for i, (p, q) in enumerate(zip(x, y, strict=True))
+    )
 
 
 def _keeps_shape(node: Node, i: int) -> bool:

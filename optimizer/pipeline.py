@@ -43,6 +43,8 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("arithmetic:*", "after norms, which are recognized by their divisions, and before layers that take in factors"),
     ("matmul:*", "matrix products must be Linear before activations could join them"),
     ("attention:*", "after matrix products have their final form, and before activations go into those beside it"),
+    ("shape:*", "the extents of what attention gives are known, which those of its parts may not have been"),
+    ("attention:*", "and what moves the result by them can be seen through"),
     ("fuse_attention_cache", "keys and values of which attention is given all, once that is one node"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("quantized:*", "once no transpose stands between the parts of a layer, and it pads by itself"),

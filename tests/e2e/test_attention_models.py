@@ -66,7 +66,7 @@ def test_more_spellings(case: Case, tmp_path: Path) -> None:
 
 # Architecture -> attentions, and how many nodes more there may be in the whole model.
 ARCHITECTURES = {
-    "bert": (2, 24), "vit": (2, 22), "llama": (2, 40), "whisper_encoder": (2, 22), "gpt2": (2, 42),
+    "bert": (2, 24), "vit": (2, 22), "llama": (2, 40), "whisper_encoder": (2, 22), "gpt2": (2, 28),
 }  # fmt: skip
 
 
