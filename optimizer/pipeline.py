@@ -21,6 +21,7 @@ Check = Callable[[str, Model], None]
 
 # A line is a pass, or "topic:*" for all rules of `passes/<topic>.py`, which run together to a fixpoint.
 PIPELINE: tuple[tuple[str, str], ...] = (
+    ("qdq:*", "integers that say what they mean must not become floats first"),
     ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
     ("fuse_recurrent_loops", "layers must be one node before rules change what stands in their loops"),
@@ -46,6 +47,8 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("shape:*", "the extents of what attention gives are known, which those of its parts may not have been"),
     ("attention:*", "and what moves the result by them can be seen through"),
     ("fuse_attention_cache", "keys and values of which attention is given all, once that is one node"),
+    ("qdq:*", "those that others stood between; before layers take in activations, which saturation may do"),
+    ("fold_constants", "tables that take the place of functions"),
     ("convolution:*", "takes in padding, scale, bias and activation, so it comes when these have their final form"),
     ("quantized:*", "once no transpose stands between the parts of a layer, and it pads by itself"),
     ("tiles:*", "other rules know parts as slices"),

@@ -10,7 +10,6 @@ def _chain(*lines: str, params: str = "%x: u8[1,2,2,2]", result: str = "%y") -> 
 _SUMS = (
     "%a: i32[1,2,2,2] = ConvInteger(%x, i8[2,2,1,1](2, -3, 4, 5)) {strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
 )
-_MATRIX = "%a: i32[2,2] = MatMulInteger(%x, i8[2,2](2, -3, 4, 5))"
 _END = "{zero=3, to=i8, min=-128, max=127}"
 _SCALED = ("%b: f32[1,2,2,2] = Cast(%a) {to=f32}", "%c: f32[1,2,2,2] = Mul(%b, f32[](0.25))")
 _PAIR = "%x: i8[20,20], %z: i8[20,20], %s: i32[256], %t: i32[256]"
@@ -35,8 +34,6 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   "%y: u8[1,2,2,2] = QuantizeLinear(%d, f32[](1.0), u8[](5))")),
         ("give 8 bits", _chain(_SUMS, *_SCALED,
                                "%y: i16[1,2,2,2] = QuantizeLinear(%c, f32[](1.0), i16[](5)) {to=i16}")),
-        ("only convolutions", _chain(_MATRIX, "%b: f32[2,2] = Cast(%a) {to=f32}", "%c: f32[2,2] = Mul(%b, f32[](0.25))",
-                                     "%y: u8[2,2] = QuantizeLinear(%c, f32[](1.0), u8[](5))", params="%x: u8[2,2]")),
         ("computed", _chain(_SUMS, *_SCALED, "%y: u8[1,2,2,2] = QuantizeLinear(%c, f32[](1.0), %z)",
                             params="%x: u8[1,2,2,2], %z: u8[]")),
     ],

@@ -347,7 +347,9 @@ class Translator:
                 b = Builder(scope.graph, origin=call.origin)
                 made = frontend.translate(mapping, b, call, inputs, self._attributes(node, call.origin))
                 if made:
-                    return fold(scope.graph, b.made, made), {v for n in b.made for v in n.outputs}
+                    # What integers mean tells layers to compute with them.
+                    known = [n for n in b.made if n.op != "DequantizeLinear"]
+                    return fold(scope.graph, known, made), {v for n in b.made for v in n.outputs}
             body = self.library.standard(node, self.opsets, types_of(inputs))
         if body is None:
             if frontend.find(call.op, call.version) is None and not self.library.has_standard(node, self.opsets):

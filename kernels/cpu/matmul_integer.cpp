@@ -46,7 +46,7 @@ Status infer_quantized_matmul(InferContext& c) {
   DType to = DType::kI8;
   MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
   MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, -1, &to));
-  if (sums.rank() < 2 || c.in(5).dtype != DType::kI32) return fail(Code::kFormat, "needs matrices and multipliers");
+  if (sums.rank() < 2) return fail(Code::kFormat, "needs matrices, not a vector");
   c.set(0, to, sums);
   return ok();
 }
@@ -151,8 +151,13 @@ class MatMulInteger final : public Kernel {
         if (!quantized.active()) continue;
         Requantization own = quantized;
         own.bias = quantized.bias == nullptr ? nullptr : quantized.bias + panel * width * quantized.bias_step;
-        own.multiplier = quantized.multiplier + panel * width * quantized.factor_step;
-        own.shift = quantized.shift + panel * width * quantized.factor_step;
+        const int64_t skipped = panel * width * quantized.factor_step;
+        if (quantized.scale != nullptr) {
+          own.scale = quantized.scale + skipped;
+        } else {
+          own.multiplier = quantized.multiplier + skipped;
+          own.shift = quantized.shift + skipped;
+        }
         requantize(own, 0, product.rows, reinterpret_cast<int32_t*>(product.c), width, product.columns,
                    offset(context.out[0]->data, at, dtype_size(own.to)), s_.n);
       }

@@ -144,31 +144,45 @@ void fixed_numbers(const Requantization& q, const int32_t* x, int64_t n, int32_t
   fixed_rows<false, true>(q, 0, 1, x, n, n, y, n);
 }
 
-void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
+template <bool kColumns>
+void float_line(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
   const D32 d32;
   const hn::Rebind<float, D32> d;
   const hn::Rebind<uint8_t, D32> d8;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32));
+  const bool bias_step = kColumns && q.bias != nullptr && q.bias_step != 0, step = kColumns && q.factor_step != 0;
   // Signed results are computed as unsigned ones, 128 above.
   const int32_t up = q.to == DType::kI8 ? 128 : 0;
   const auto zero = hn::Set(d, static_cast<float>(q.zero + up)), most = hn::Set(d, 255.0f);
   const auto flip = hn::Set(d8, static_cast<uint8_t>(up));
-  const auto bias = hn::Set(d32, q.bias == nullptr ? 0 : q.bias[row * q.bias_step]);
-  const auto scale = hn::Set(d, q.scale[row * q.factor_step]);
-  const auto result = [&](auto v) HWY_ATTR {
-    const auto scaled = hn::Mul(hn::ConvertTo(d, hn::Add(v, bias)), scale);
+  const auto one_bias = hn::Set(d32, q.bias == nullptr ? 0 : q.bias[kColumns ? 0 : row * q.bias_step]);
+  const auto one_scale = hn::Set(d, q.scale[kColumns ? 0 : row * q.factor_step]);
+  const auto result = [&](auto v, const int32_t* b, const float* f) HWY_ATTR {
+    const auto bias = bias_step ? hn::LoadU(d32, b) : one_bias;
+    const auto scaled = hn::Mul(hn::ConvertTo(d, hn::Add(v, bias)), step ? hn::LoadU(d, f) : one_scale);
     const auto whole = hn::Add(hn::Round(scaled), zero);
     return hn::Xor(hn::DemoteTo(d8, hn::ConvertTo(d32, hn::Min(hn::Max(whole, hn::Zero(d)), most))), flip);
   };
+  const auto at = [&](int64_t i) HWY_ATTR {
+    const int32_t* b = bias_step ? q.bias + i : nullptr;
+    hn::StoreU(result(hn::LoadU(d32, x + i), b, q.scale + (step ? i : 0)), d8, y + i);
+  };
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(result(hn::LoadU(d32, x + i)), d8, y + i);
+  for (; i + lanes <= n; i += lanes) at(i);
   if (i == n) return;
-  if (n >= lanes) return hn::StoreU(result(hn::LoadU(d32, x + n - lanes)), d8, y + n - lanes);  // some once more
-  HWY_ALIGN int32_t rest[hn::MaxLanes(D32())] = {};
+  if (n >= lanes) return at(n - lanes);  // some once more
+  HWY_ALIGN int32_t rest[2][hn::MaxLanes(D32())] = {};
+  HWY_ALIGN float factors[hn::MaxLanes(D32())] = {};
   HWY_ALIGN uint8_t bytes[hn::MaxLanes(D32())];
-  std::memcpy(rest, x, static_cast<size_t>(n) * sizeof(int32_t));
-  hn::Store(result(hn::Load(d32, rest)), d8, bytes);
+  std::memcpy(rest[0], x, static_cast<size_t>(n) * sizeof(int32_t));
+  if (bias_step) std::memcpy(rest[1], q.bias, static_cast<size_t>(n) * sizeof(int32_t));
+  if (step) std::memcpy(factors, q.scale, static_cast<size_t>(n) * sizeof(float));
+  hn::Store(result(hn::Load(d32, rest[0]), rest[1], factors), d8, bytes);
   std::memcpy(y, bytes, static_cast<size_t>(n));
+}
+
+void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
+  q.columns ? float_line<true>(q, row, x, n, y) : float_line<false>(q, row, x, n, y);
 }
 
 }  // namespace minnow::HWY_NAMESPACE

@@ -14,7 +14,7 @@ struct Requantization {
   const int32_t* multiplier = nullptr;  // ... one is given, or none: nothing is to be done
   const int32_t* shift = nullptr;       // with `multiplier`
   int bias_step = 0, factor_step = 0;
-  bool columns = false;  // not with `scale`
+  bool columns = false;
   int32_t zero = 0;
   int32_t least = 0, most = 0;  // with `multiplier`
   DType to = DType::kI8;        // 8 bits with `scale`; any integer up to 32 bits with `multiplier`

@@ -344,7 +344,7 @@ def compare_truth(b: Builder, m: Match) -> Value | None:
     if m.x.type.dtype is not DType.BOOL or not same_shape(m.x, m.root.output):
         return m.no("it is no truth value, or the constant changes the shape")
     numbers = next(v for v in m.root.inputs if v is not None and v is not m.cast.output).array
-    if not np.isin(numbers, (0, 1)).all():
+    if numbers is None or not np.isin(numbers, (0, 1)).all():
         return m.no("the constant is close to 1, but not equal")
     same = (m.root.op != "Equal") != bool(numbers.reshape(-1)[0])
     return m.x if same else b.Not(m.x)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from minnow.optimizer.format import is_encodable
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
-from minnow.schema.ir.blob import Array
 from minnow.schema.ops import Builder, Trait, get
 
 
-def _pads(node: Node) -> Array | None:
+def _pads(node: Node) -> Any:
     """[before, after] for each axis; None where they are computed, or cut off."""
     array = node.input(1).array
-    if array is None or (array < 0).any():
-        return None
-    return array.astype(np.int64).reshape(-1, 2)
+    pads = None if array is None else array.astype(np.int64).reshape(-1, 2)
+    return None if pads is None or np.any(np.less(pads, 0)) else pads
 
 
 def _fill(node: Node) -> float | None:
@@ -92,7 +92,7 @@ def fuse_pad_pool(b: Builder, m: Match) -> Value | None:
     if any(d != 1 for d in attrs["dilations"]) or (spatial.max(axis=1) >= np.array(attrs["kernel"])).any():
         return m.no("some window might see nothing but padding")
     own = np.array([0] * 2 * len(spatial) if attrs.get("auto_pad") else attrs["pads"]).reshape(2, -1).T
-    changes = {"pads": tuple(int(n) for n in (own + spatial).T.reshape(-1)), "auto_pad": ""}
+    changes: dict[str, Any] = {"pads": tuple(int(n) for n in (own + spatial).T.reshape(-1)), "auto_pad": ""}
     if ((own + spatial).max(axis=1) >= np.array(attrs["kernel"])).any():
         return m.no("some window might see nothing but padding")
     if pool.op == "MaxPool":
@@ -115,7 +115,7 @@ def _is_nonnegative(x: Value, depth: int = 8) -> bool:
     """No element is below 0, as far as so many nodes tell; NaN wins over padding either way."""
     node = x.producer
     if node is None or depth == 0:
-        return x.data is not None and bool((x.data.numpy() >= 0).all())
+        return x.data is not None and bool(np.all(np.greater_equal(x.data.numpy(), 0)))
     if node.op == "Clip":
         return bool(node.attrs.get("min", -np.inf) >= 0)
     if node.op in ("MaxPool", "Concat") or Trait.MOVEMENT in get(node.op).traits:

@@ -137,8 +137,8 @@ def fuse_quantize(b: Builder, m: Match) -> Value | None:
     """  # noqa: E501
     end: Node = m.end
     to, zero = end.output.type.dtype, end.input(2) if end.has_input(2) else None
-    if m.product.op != "ConvInteger" or to not in (DType.I8, DType.U8) or m.factor.type.dtype is not DType.F32:
-        return m.no("only convolutions that give 8 bits have a float factor")
+    if to not in (DType.I8, DType.U8) or m.factor.type.dtype is not DType.F32:
+        return m.no("it does not give 8 bits, or the factor is no float of 32 bits")
     step = end.input(1)
     if step.type.dtype is not DType.F32 or not np.all(step.array == 1) or (step.type.count or 0) != 1:
         return m.no("the scale is not 1")
@@ -148,7 +148,8 @@ def fuse_quantize(b: Builder, m: Match) -> Value | None:
     if zero is not None and numbers is None:
         return m.no("the zero point is computed")
     lowest = 0 if numbers is None else int(numbers.reshape(()))
-    if end.input(0).producer is not None and end.input(0).producer.op == "Relu" and lowest != np.iinfo(str(to)).min:
+    before = end.input(0).producer
+    if before is not None and before.op == "Relu" and lowest != np.iinfo(str(to)).min:
         return m.no("saturation does not do what Relu does")
     return _layer(b, m, m.factor, zero, {"to": to})
 

@@ -21,8 +21,9 @@ Factor = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.F32})]
 Last = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.I8, DType.U8})]
 
 
-def _ended(total: Array, bias: Array | None, factor: Array, last: Array | None, **attrs: Any) -> Array:
+def _ended(total: Array, bias: Array | None, factor: Array | None, last: Array | None, **attrs: Any) -> Array:
     """The sums, with what is added, as results."""
+    assert factor is not None  # the type of the node says so
     if bias is not None:
         total = wrapped(total.astype(np.int64) + bias).astype(np.int32)
     if factor.dtype == np.int32:
@@ -69,20 +70,20 @@ def QuantizedMatMul(
     a_zero: Int8 | None = None,
     b_zero: Int8 | None = None,
     bias: Int32 | None = None,
-    factor: Int32 | None = None,
-    shift: Int32 | None = None,
+    factor: Factor | None = None,
+    last: Last | None = None,
     *,
     zero: int = 0,
     to: DType,
-    min: int,
-    max: int,
+    min: int = 0,
+    max: int = 0,
 ):
-    """`MatMulInteger`, plus `bias`, as small integers by `Requantize`.
+    """`MatMulInteger`, plus `bias`, as small integers, in the ways of QuantizedConv.
 
-    `bias`, `factor` and `shift` hold one number, or one for each column.
+    `bias`, `factor` and shifts hold one number, or one for each column.
     """
     (total,) = MatMulInteger.evaluate([a, b, a_zero, b_zero], {})
-    return _ended(total, bias, factor, shift, zero=zero, to=to, min=min, max=max)
+    return _ended(total, bias, factor, last, zero=zero, to=to, min=min, max=max)
 
 
 @op(traits=EXACT_TYPES)
@@ -140,11 +141,11 @@ def _(x, w, x_zero, w_zero, bias, factor, last, *, zero, to, min, max, **window)
 
 
 @QuantizedMatMul.shape
-def _(a, b, a_zero, b_zero, bias, factor, shift, **attrs):
+def _(a, b, a_zero, b_zero, bias, factor, last, **attrs):
     (total,) = MatMulInteger.infer([a, b, a_zero, b_zero], {}, 1)
     if total.shape is not None and len(total.shape) < 2:
         raise ModelError(f"a product of the shape {total.shape}")
-    return _result(total, bias, factor, shift, -1, **attrs)
+    return _result(total, bias, factor, last, -1, **attrs)
 
 
 @QuantizedSum.shape
@@ -158,6 +159,11 @@ def _(a, factor, shift, a_table, b, b_table, **attrs):
     )):  # fmt: skip
         raise ModelError(f"a sum of {a.type} and {b.type}")
     return Requantize.infer([Arg(TensorType(DType.I32, shape)), factor, shift], attrs, 1)[0]
+
+
+def _limits(to: DType) -> Any:
+    numpy: Any = to.numpy
+    return np.iinfo(numpy)
 
 
 def _bytes(rng: Any, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -178,7 +184,7 @@ def _(rng):
         window = {"strides": (1,) * n, "pads": (0,) * 2 * n, "dilations": (1,) * n, **more}
         add = rng.integers(-5000, 5000, shape).astype(np.int32) if bias else None
         x_zero = _bytes(rng, (), types[0]) if zeros else None
-        info = np.iinfo(to.numpy)
+        info = _limits(to)
         if fixed:
             ends = {"zero": 3, "min": info.min, "max": info.max}
             return (_bytes(rng, x, types[0]), _bytes(rng, w, types[1]), x_zero, None, add, *_fixed(rng, shape)), {
@@ -207,6 +213,9 @@ def _(rng):
             operands = (_bytes(rng, a, np.int8), _bytes(rng, b, np.int8), _bytes(rng, (), np.int8), None)
             bias = rng.integers(-5000, 5000, shape).astype(np.int32) if each else None
             yield (*operands, bias, *_fixed(rng, shape)), {"zero": -3, "to": DType.I8, "min": -128, "max": 100}
+            scale = (rng.random(shape) * 0.01 + 0.001).astype(np.float32)
+            yield (*operands, bias, scale, np.int8(-7)), {"to": DType.I8}
+            yield (*operands, bias, scale), {"to": DType.U8}
 
 
 @QuantizedSum.samples
@@ -215,6 +224,6 @@ def _(rng):
         tables = [rng.integers(-(2**20), 2**20, 256).astype(np.int32) for _ in range(2)]
         for shape in (2, 3, 5, 7), (131,), (), (0, 3):
             a, b = _bytes(rng, shape, kind), _bytes(rng, shape, kind)
-            info = np.iinfo(to.numpy)
+            info = _limits(to)
             ends = {"zero": 3, "min": info.min, "max": info.max}
             yield (a, *_fixed(rng, (), -14, -10), tables[0], b, tables[1]), {**ends, "to": to}

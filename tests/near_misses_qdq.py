@@ -1,0 +1,95 @@
+"""Graphs that come close to layers between DequantizeLinear and QuantizeLinear; see test_negative.py."""
+
+from __future__ import annotations
+
+
+def _chain(*lines: str, params: str = "%x: u8[1,2,2,2]", result: str = "%y") -> str:
+    return f"graph g({params}) {{ {' '.join(lines)} return {result} }}"
+
+
+_WINDOW = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
+_IN = "%a: f32[1,2,2,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))"
+_W = "%w: f32[2,2,1,1] = DequantizeLinear(i8[2,2,1,1](4, -3, 2, 1), f32[2](0.25, 0.5)) {axis=0}"
+_CONV = f"%c: f32[1,2,2,2] = Conv(%a, %w, f32[2](0.5, -1.25)) {_WINDOW}"
+_OUT = "%y: u8[1,2,2,2] = QuantizeLinear({}, f32[](0.375), u8[]({}))"
+
+
+def _conv(begin: str = _IN, weights: str = _W, conv: str = _CONV, *more: str, last: str = "%c", zero: int = 5,
+          result: str = "%y") -> str:  # fmt: skip
+    return _chain(begin, weights, conv, *more, _OUT.format(last, zero), result=result)
+
+
+_ROWS = "%a: f32[3,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))"
+_MATRIX = "%w: f32[2,2] = DequantizeLinear(i8[2,2](4, -3, 2, 1), {})"
+_PRODUCT = "%c: f32[3,2] = MatMul(%a, %w)"
+_ROWS_OUT = "%y: u8[3,2] = QuantizeLinear({}, f32[](0.375), u8[](7))"
+
+
+def _matmul(*lines: str, weights: str = _MATRIX.format("f32[](0.25)"), last: str = "%c", result: str = "%y") -> str:
+    return _chain(_ROWS, weights, *(lines or [_PRODUCT]), _ROWS_OUT.format(last), params="%x: u8[3,2]", result=result)
+
+
+_A = "%a: f32[2,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))"
+_B = "%b: f32[2,2] = DequantizeLinear(%z, f32[](0.25), u8[](0))"
+_SUM = "%c: f32[2,2] = Add(%a, %b)"
+
+
+def _sum(*lines: str, zero: int = 7, last: str = "%c", scale: str = "0.375", result: str = "%y") -> str:
+    end = f"%y: u8[2,2] = QuantizeLinear({last}, f32[]({scale}), u8[]({zero}))"
+    return _chain(*(lines or (_A, _B, _SUM)), end, params="%x: u8[2,2], %z: u8[2,2]", result=result)
+
+
+CASES: dict[str, list[tuple[str, str]]] = {
+    "quantize_conv": [
+        ("others read", _conv(result="%y, %c")),
+        ("what the activation does", _conv(_IN, _W, _CONV, "%d: f32[1,2,2,2] = Relu(%c)", last="%d")),
+        ("what the activation does", _conv(_IN, _W, _CONV, "%d: f32[1,2,2,2] = Clip(%c) {min=0.0, max=6.0}", last="%d",
+                                           zero=0)),
+        ("no whole number", _conv(conv=_CONV.replace("-1.25", "-1.3"))),
+        ("go along the channels", _conv(weights=_W.replace(" {axis=0}", ""))),
+        ("made of bytes", _conv(_IN.replace("f32[](0.5), u8[](3)", "f32[2](0.5, 0.25), u8[2](3, 4)"))),
+        ("made of bytes", _conv(weights="%w: f32[2,2,1,1] = Transpose(f32[2,2,1,1](1.0, 2.0, 3.0, 4.0)) "
+                                        "{perm=(1, 0, 2, 3)}")),
+    ],
+    "quantize_matmul": [
+        ("others read", _matmul(result="%y, %c")),
+        ("along the columns", _matmul(weights=_MATRIX.format("f32[2](0.25, 0.5)") + " {axis=0}")),
+        ("no whole number", _matmul(_PRODUCT, "%d: f32[3,2] = Add(%c, f32[2](0.5, 0.3))", last="%d")),
+        ("each column", _matmul(_PRODUCT, "%d: f32[3,2] = Add(%c, f32[3,1](0.5, 1.0, 0.0))", last="%d")),
+        ("what the activation does", _matmul(_PRODUCT, "%d: f32[3,2] = Relu(%c)", last="%d")),
+    ],
+    "quantize_sum": [
+        ("others read", _sum(result="%y, %c")),
+        ("shapes differ", _chain("%a: f32[2] = DequantizeLinear(%x, f32[](0.5), u8[](3))", _B, _SUM,
+                                 "%y: u8[2,2] = QuantizeLinear(%c, f32[](0.375), u8[](7))",
+                                 params="%x: u8[2], %z: u8[2,2]")),
+        ("made of bytes", _sum("%a: f32[2,2] = Cast(%x) {to=f32}", _B, _SUM)),
+        ("much larger", _sum(scale="0.0001")),
+        ("what the activation does", _sum(_A, _B, _SUM, "%d: f32[2,2] = Relu(%c)", last="%d")),
+    ],
+    "tabulate_function": [
+        ("it is a table", _chain("%i: i32[256] = Range(i32[](0), i32[](256), i32[](1))", "%b: u8[256] = Cast(%i) {to=u8}",
+                                 "%a: f32[256] = DequantizeLinear(%b, f32[](0.5), u8[](3))",
+                                 "%y: f32[256] = Sigmoid(%a)")),
+        ("more than one number", _chain("%a: f32[20,20] = DequantizeLinear(%x, f32[](0.5), u8[](3))",
+                                        "%y: f32[2,20,20] = Mul(%a, f32[2,1,1](2.0, 3.0))", params="%x: u8[20,20]")),
+        ("one constant scale", _chain("%a: f32[2,200] = DequantizeLinear(%x, f32[2](0.5, 0.25), u8[2](3, 4)) {axis=0}",
+                                      "%y: f32[2,200] = Exp(%a)", params="%x: u8[2,200]")),
+    ],
+    "move_integers": [
+        ("something else", _chain(_A, "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}",
+                                  "%y: u8[2,2] = QuantizeLinear(%b, f32[](0.5), u8[](4))", params="%x: u8[2,2]")),
+        ("something else", _chain(_A, "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}",
+                                  "%y: i8[2,2] = QuantizeLinear(%b, f32[](0.5), i8[](3)) {to=i8}",
+                                  params="%x: u8[2,2]")),
+        ("constant scale", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[2](0.5, 0.25), u8[2](3, 3))",
+                                  "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}",
+                                  "%y: u8[2,2] = QuantizeLinear(%b, f32[2](0.5, 0.25), u8[2](3, 3))",
+                                  params="%x: u8[2,2]")),
+    ],
+    "join_integers": [
+        ("made of bytes", _chain("%c: f32[2,6] = Concat(%x, %z) {axis=1}",
+                                 "%y: u8[2,6] = QuantizeLinear(%c, f32[](0.5), u8[](3))",
+                                 params="%x: f32[2,3], %z: f32[2,3]")),
+    ],
+}  # fmt: skip
