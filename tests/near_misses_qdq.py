@@ -68,7 +68,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("what the activation does", _sum(_A, _B, _SUM, "%d: f32[2,2] = Relu(%c)", last="%d")),
     ],
     "tabulate_function": [
-        ("it is a table", _chain("%i: i32[256] = Range(i32[](0), i32[](256), i32[](1))", "%b: u8[256] = Cast(%i) {to=u8}",
+        ("it is a table", _chain("%i: i32[256] = Range(i32[](0), i32[](256), i32[](1))",
+                                 "%b: u8[256] = Cast(%i) {to=u8}",
                                  "%a: f32[256] = DequantizeLinear(%b, f32[](0.5), u8[](3))",
                                  "%y: f32[256] = Sigmoid(%a)")),
         ("more than one number", _chain("%a: f32[20,20] = DequantizeLinear(%x, f32[](0.5), u8[](3))",

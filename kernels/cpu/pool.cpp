@@ -62,6 +62,21 @@ void pool_columns(const float* in, int64_t n, int64_t rows, int64_t row, float* 
   }
 }
 
+template <typename T>
+HWY_INLINE void greater_of(const T* in, int64_t n, T* out) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Max(hn::LoadU(d, in + i), hn::LoadU(d, out + i)), d, out + i);
+  for (; i < n; ++i) out[i] = std::max(out[i], in[i]);
+}
+
+// The greater of `n` bytes each, in place of the second ones.
+void greater_bytes(const uint8_t* in, int64_t n, bool is_signed, uint8_t* out) {
+  is_signed ? greater_of(reinterpret_cast<const int8_t*>(in), n, reinterpret_cast<int8_t*>(out))
+            : greater_of(in, n, out);
+}
+
 // All `n` pixels of a block of channels. Sums are made of short partial sums, so that their error stays small.
 void pool_all(const float* in, int64_t n, bool mean, float* out) {
   const D d;
@@ -132,6 +147,7 @@ namespace {
 HWY_EXPORT(pool_line);
 HWY_EXPORT(pool_all);
 HWY_EXPORT(pool_columns);
+HWY_EXPORT(greater_bytes);
 HWY_EXPORT(pool_row);
 
 constexpr int64_t kSerialTaps = 20000;    // less work is not worth waking a thread
@@ -173,6 +189,8 @@ Status infer_pool(InferContext& c, bool mean) {
 
 Status infer_max_pool(InferContext& c) { return infer_pool(c, false); }
 Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
+
+constexpr int64_t kMostColumns = 2048;  // of bytes, on the stack
 
 class Pool final : public Kernel {
  public:
@@ -269,6 +287,11 @@ class Pool final : public Kernel {
     }
     const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
     if (packed_ && !indices) return;
+    const DType type = context.in[0]->type.dtype;
+    if (!mean_ && !indices && in_[2] <= kMostColumns) {
+      if (type == DType::kU8) return run_bytes<uint8_t>(context, plane, z, y, line);
+      if (type == DType::kI8) return run_bytes<int8_t>(context, plane, z, y, line);
+    }
     for (int64_t x = 0; x < out_[2]; ++x) {
       const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
       if (packed_) {
@@ -276,6 +299,36 @@ class Pool final : public Kernel {
       } else {
         run_plain(context, plane, p, line * out_[2] + x);
       }
+    }
+  }
+
+  // A row of the output: first the maxima of columns, then of those beside each other, wherever windows begin.
+  template <typename T>
+  void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, const PoolPlace& y, int64_t line) const {
+    T columns[kMostColumns], windows[kMostColumns];
+    const int64_t n = in_[2], span = (w_.kernel[2] - 1) * w_.dilation[2];
+    const auto raise = [](const T* in, int64_t count, T* out) {
+      HWY_DYNAMIC_DISPATCH(greater_bytes)
+      (reinterpret_cast<const uint8_t*>(in), count, std::is_signed_v<T>, reinterpret_cast<uint8_t*>(out));
+    };
+    std::fill_n(columns, n, std::numeric_limits<T>::lowest());
+    for (int64_t i = 0; i < z.taps; ++i) {
+      for (int64_t j = 0; j < y.taps; ++j) {
+        const int64_t slice = plane * in_[0] + z.first + i * w_.dilation[0];
+        raise(context.in[0]->as<T>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
+      }
+    }
+    std::copy_n(columns, n, windows);
+    for (int64_t k = 1; k < w_.kernel[2] && span < n; ++k) raise(columns + k * w_.dilation[2], n - span, windows);
+    T* out = context.out[0]->as<T>() + line * out_[2];
+    for (int64_t x = 0; x < out_[2]; ++x) {
+      const PoolPlace& p = places_[2][static_cast<size_t>(x)];
+      T best = p.taps == 0 ? std::numeric_limits<T>::lowest() : windows[p.first];
+      if (p.taps < w_.kernel[2] && p.taps > 0) {  // at an end
+        best = columns[p.first];
+        for (int64_t k = 1; k < p.taps; ++k) best = std::max(best, columns[p.first + k * w_.dilation[2]]);
+      }
+      out[x] = best;
     }
   }
 

@@ -18,11 +18,16 @@ from minnow.schema.ops.quantized_layer import is_along
 _OF_NUMBERS = [op for op in all_ops() if Trait.ELEMENTWISE in op.traits and Trait.RANDOM not in op.traits]
 
 
+_STEPS = ("QuantizeLinear", "DequantizeLinear")
+"""With one scale they are functions of a number, too."""
+
+
 def _tabled(p: Any, x: Any) -> Any:
     """An elementwise op of which some operand is a table's number at x, or another table's number at that."""
     first = [getattr(p, op.name)(p.LookUp(x, p.any("t")), ..., as_="function") for op in _OF_NUMBERS]
     pairs = [op for op in _OF_NUMBERS if len(op.inputs) == 2]
     second = [getattr(p, op.name)(p.any("k"), p.LookUp(x, p.any("t")), as_="function") for op in pairs]
+    first += [getattr(p, name)(p.LookUp(x, p.any("t")), ..., as_="function") for name in _STEPS]
     return reduce(or_, first + second, p.LookUp(p.LookUp(x, p.any("t")), p.any("k"), as_="function"))
 
 
