@@ -15,10 +15,10 @@ import numpy as np
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, Value
-from minnow.schema.ir.blob import Array
 from minnow.schema.ops import Builder, Trait, all_ops
 
 _BYTES = (DType.I8, DType.U8)
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ def _constants(node: Node) -> tuple[Array, Array] | None:
     """Scale and zero point, when they are constant floats of 32 bits and integers."""
     scale, zero = node.input(1).array, node.input(2).array if node.has_input(2) else np.zeros((), np.int64)
     if scale is None or zero is None or scale.dtype != np.float32 or node.attrs.get("block_size"):
+        return None
+    if not np.isfinite(scale.astype(np.float64)).all():
         return None
     return scale.astype(np.float64), zero.astype(np.int64)
 
