@@ -23,10 +23,12 @@ Check = Callable[[str, Model], None]
 PIPELINE: tuple[tuple[str, str], ...] = (
     ("qdq:*", "integers that say what they mean must not become floats first"),
     ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
+    ("name_extents", "what is computed of an open extent is known to be equal by its name"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
     ("fuse_recurrent_loops", "layers must be one node before rules change what stands in their loops"),
     ("sequence:*", "tensors that a sequence is known to hold must be seen by all that follow"),
     ("shape:*", "constant shapes let the movement rules see what a reshape does"),
+    ("eliminate_repetition", "masks and places are small before anything is computed of them"),
     ("logic:*", "what is known of truth values and whole numbers, of which shapes and choices are made"),
     ("eliminate_dead", "shapes that nobody asks for any more must not count as readers"),
     ("eliminate_common", "patterns want one value where the source computes the same twice"),

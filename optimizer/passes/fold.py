@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 
 import numpy as np
 
-from minnow.optimizer.contents import Extent, Memo, contents, extent
+from minnow.optimizer.derive import derived
 from minnow.optimizer.rewrite import graph_pass
 from minnow.optimizer.weight import TransposedBlob
 from minnow.schema.errors import MinnowError, ModelError
-from minnow.schema.ir import UNKNOWN, Graph, LazyBlob, Node, Value
+from minnow.schema.ir import UNKNOWN, DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.blob import Array
 from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Trait, get, infer_node
 from minnow.schema.ops.folding import fold
 from minnow.schema.ops.op import NUMPY_REFUSALS
+from minnow.schema.ops.symbolic import Known, Memo, contents, of_dim
 
 
 @graph_pass(level=1, whole=True)
@@ -53,14 +55,14 @@ def fold_constants(graph: Graph) -> int:
 
 def _walk(graph: Graph) -> int:
     changes = 0
-    memo: Memo = {}
+    memo: Memo[Known] = Memo(most=len(graph) + 1)
     for node in graph:
         if node.subgraphs:
             changes += _pull(node)
             changes += sum(_walk(body) for body in node.subgraphs.values())
         _name_axes(node)
         _refine(node)
-        _refine_by_shape(node, memo)
+        _refine_by_extents(node, memo)
         if node.op == "If" and node.input(0).is_const:
             _inline(graph, node)
             changes += 1
@@ -95,38 +97,71 @@ def _refine(node: Node) -> None:
         value.type = value.type.with_shape(shape)
 
 
-def _refine_by_shape(node: Node, memo: Memo) -> None:
-    """Completes the type of what is made in a computed shape by what is known of its extents."""
-    place = {"Reshape": 1, "Expand": 1, "Fill": 0}.get(node.op)
-    if place is None or node.input(place).is_const or node.output.type.is_static:
+def _refine_by_extents(node: Node, memo: Memo[Known]) -> None:
+    """Completes the type of the result by formulas of extents of the operands."""
+    if len(node.outputs) != 1 or node.output.type.is_static:
         return
-    target = contents(node.input(place), memo)
-    if target is None:
+    found = derived(node, memo)
+    if found is None:
         return
-    x = node.input(0)
-    own = x.type.shape if place else ()
-    dims: list[Dim] = [UNKNOWN if e is None or e.number < 0 else e.dim for e in target]
-    if node.op == "Reshape" and not node.attrs.get("allowzero"):
-        if own is None and 0 in dims:
-            return
-        dims = [own[i] if d == 0 and own is not None and i < len(own) else d for i, d in enumerate(dims)]
-    elif node.op == "Expand":
-        if own is None or len(own) > len(dims):
-            return
-        lead = len(dims) - len(own)
-        for i, d in enumerate(own, lead):
-            asked = target[i]
-            if d == 1:
-                continue  # it takes over what is asked for
-            if isinstance(d, int) or asked == Extent(1) or (asked is not None and asked == extent(x, i - lead)):
-                dims[i] = d
-            elif not isinstance(dims[i], int):
-                dims[i] = UNKNOWN  # either may be 1
+    shape = node.output.type.shape
+    # One formula has one spelling; and a name that was only made up goes for what is known now.
+    known = None if shape is None else tuple(UNKNOWN if _is_made(d) else of_dim(d).dim for d in shape)
+    dims: tuple[Dim, ...] = tuple(UNKNOWN if e is None or not e.at_least(0) else e.dim for e in found)
     with suppress(ModelError):
-        node.output.type = node.output.type.with_shape(merge(node.output.type.shape, tuple(dims)))
+        node.output.type = node.output.type.with_shape(merge(merge(known, dims), shape))
 
 
-def _fold(graph: Graph, node: Node, memo: Memo) -> bool:
+@graph_pass(level=1, whole=True)
+def name_extents(graph: Graph) -> int:
+    """Gives a name of its own to each extent that nothing is known of, and finds out which others are the same.
+
+    What depends on the input only has one value in a run; in the body of a loop it may change from round to round.
+
+    Given:
+        graph g(%x: f32[N,3], %c: bool[N]) {
+          %a: f32[?,3] = Compress(%x, %c) {axis=0}
+          %b: f32[?,3] = Exp(%a)
+          %y: f32[?,3] = Add(%a, %b)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[N,3], %c: bool[N]) {
+          %a: f32["?1",3] = Compress(%x, %c) {axis=0}
+          %b: f32["?1",3] = Exp(%a)
+          %y: f32["?1",3] = Add(%a, %b)
+          return %y
+        }
+    """
+    used = [d for g in graph.walk() for v in g.values() for d in v.type.shape or () if _is_made(d)]
+    return _name(graph, count(1 + max((int(str(d)[1:]) for d in used), default=0)))
+
+
+def _is_made(dim: Dim) -> bool:
+    return isinstance(dim, str) and dim.startswith(UNKNOWN) and dim[1:].isdigit()
+
+
+def _name(graph: Graph, numbers: Iterator[int]) -> int:
+    memo: Memo[Known] = Memo(most=len(graph) + 1)
+    changes = 0
+    for node in graph:
+        if node.op == "If":
+            changes += _pull(node)
+            changes += sum(_name(body, numbers) for body in node.subgraphs.values())
+        if node.op == "Loop":
+            continue
+        before = [v.type.shape for v in node.outputs]
+        _refine(node)
+        _refine_by_extents(node, memo)
+        for value in node.outputs:
+            if value.type.shape is not None and UNKNOWN in value.type.shape and not value.type.holds_tensors:
+                named = (f"{UNKNOWN}{next(numbers)}" if d == UNKNOWN else d for d in value.type.shape)
+                value.type = value.type.with_shape(named)
+        changes += before != [v.type.shape for v in node.outputs]
+    return changes
+
+
+def _fold(graph: Graph, node: Node, memo: Memo[Known]) -> bool:
     if len(node.outputs) == 1 and _by_extents(node.output, memo):
         return True
     try:
@@ -136,12 +171,14 @@ def _fold(graph: Graph, node: Node, memo: Memo) -> bool:
     return node.graph is None or _lazily(node)
 
 
-def _by_extents(value: Value, memo: Memo) -> bool:
+def _by_extents(value: Value, memo: Memo[Known]) -> bool:
     """Replaces computed integers by numbers."""
-    known = contents(value, memo) if value.uses and value.type.dtype.is_int else None
-    if known is None or any(e is None or e.atoms for e in known):
+    known = (
+        contents(value, memo) if value.uses and (value.type.dtype.is_int or value.type.dtype is DType.BOOL) else None
+    )
+    if known is None or any(e is None or e.integer is None for e in known):
         return False
-    numbers = np.array([e.number for e in known if e is not None], np.int64)
+    numbers = np.array([e.integer for e in known if e is not None], np.int64)
     array = numbers.astype(value.type.dtype.numpy).reshape(value.type.static_shape)
     value.replace_all_uses(Value.constant(array, value.name))
     return True

@@ -9,6 +9,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.symbolic import Extent, contents, extent
 
 
 @rewrite(lambda p, x, shape: p.Expand(x, shape), level=0)
@@ -16,20 +17,22 @@ def legalize_expand(b: Builder, m: Match) -> Value | None:
     """Runtimes of the format take the extents of the result; a 1 does not keep those of the input.
 
     Given:
-        graph g(%x: f32[2,1], %s: i32[2]) {
+        graph g(%x: f32[2,1], %s: i32[2], %u: f32[N,1]) {
           %y: f32[2,3] = Expand(%x, i32[2](1, 3))
           %z: f32[2,?] = Expand(%x, %s)
-          return %y, %z
+          %v: f32[N,3] = Expand(%u, i32[2](1, 3))
+          return %y, %z, %v
         }
     Result:
-        graph g(%x: f32[2,1], %s: i32[2]) {
+        graph g(%x: f32[2,1], %s: i32[2], %u: f32[N,1]) {
           %y: f32[2,3] = Expand(%x, i32[2](2, 3))
           %0: i64[2] = Shape(%x)
           %1: i32[2] = Cast(%0) {to=i32}
           %2: bool[2] = Equal(%s, i32[](1))
           %3: i32[2] = Where(%2, %1, %s)
           %z: f32[2,?] = Expand(%x, %3)
-          return %y, %z
+          %v: f32[N,3] = Tile(%u, i32[2](1, 3))
+          return %y, %z, %v
         }
     """
     type, dtype = m.root.output.type, m.shape.type.dtype
@@ -37,12 +40,53 @@ def legalize_expand(b: Builder, m: Match) -> Value | None:
         return m.no("the format has it, or the rank is not known")
     if type.is_static:
         return b.Expand(m.x, np.array(type.static_shape, dtype.numpy))
+    times = _times(m.x, m.shape)
+    if times is not None:
+        return b.Tile(m.x, np.array(times, dtype.numpy))
     count, rank = m.shape.type.shape[0], m.x.type.rank or 0
     if not isinstance(count, int) or count < rank:
         return m.no("the rank of the result is not known, or the input has more axes")
     x = m.x if count == rank else b.Unsqueeze(m.x, axes=tuple(range(count - rank)))
+    whole = _whole(b, x, m.shape)
+    if whole is not None:
+        return b.Expand(x, whole)
     own = b.Shape(x) if dtype is DType.I64 else b.Cast(b.Shape(x), to=dtype)
     return b.Expand(x, b.Where(b.Equal(m.shape, 1), own, m.shape))
+
+
+def _times(x: Value, asked: Value) -> list[int] | None:
+    """How often the input is repeated along each axis, where that is constant though its extents are not."""
+    target, own = asked.array, x.type.shape
+    if target is None or own is None or len(own) != len(target):
+        return None
+    out = []
+    for mine, d in zip(own, target.tolist(), strict=True):
+        if d not in (1, mine) and mine != 1:
+            return None  # it may be 1
+        out.append(d if mine == 1 else 1)
+    return out
+
+
+def _whole(b: Builder, x: Value, asked: Value) -> Value | None:
+    """The extents of the result where it is known for each axis whether they are the input's or those asked for."""
+    target, own = contents(asked), [extent(x, i) for i in range(x.type.rank or 0)]
+    if target is None:
+        return None
+    one, dtype = Extent.of(1), asked.type.dtype
+    parts: list[Value] = []
+    joined = asked.producer if asked.producer is not None and asked.producer.op == "Concat" else None
+    single = joined is not None and all(v is not None and v.type.shape == (1,) for v in joined.inputs)
+    for i, (e, mine) in enumerate(zip(target, own, strict=True)):
+        at = (np.array([i], np.int64), np.array([i + 1], np.int64))
+        if e is not None and e.integer not in (None, 1):
+            parts.append(b.const(np.array([e.integer], dtype.numpy)))
+        elif mine == one or (e is not None and e == mine and e != one):
+            parts.append(joined.input(i) if joined is not None and single else b.Slice(asked, *at))
+        elif e == one and mine is not None and mine.integer is not None:
+            parts.append(b.const(np.array([mine.integer], dtype.numpy)))
+        else:
+            return None
+    return b.Concat(*parts, axis=0)
 
 
 @rewrite(lambda p, x: p.Pad(x, p.const("pads"), ..., as_="pad"), level=0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.contents import Extent, Known, extent
+from minnow.optimizer.derive import extents, viewed
 from minnow.optimizer.format import is_encodable
 from minnow.optimizer.passes.shape import refined, shape_operand
 from minnow.optimizer.pattern import Match
@@ -16,13 +17,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import broadcast, same_dim
 from minnow.schema.ops import Builder, Op, Trait, all_ops
-
-
-def extents(x: Value) -> Known | None:
-    """All extents of a value, None when its rank is not known."""
-    if x.type.shape is None:
-        return None
-    return [e for e in (extent(x, i) for i in range(len(x.type.shape))) if e is not None]
+from minnow.schema.ops.symbolic import Extent, Known
 
 
 def view_as(b: Builder, x: Value, target: Known) -> Value | None:
@@ -46,49 +41,11 @@ def _ones(longer: Known, shorter: Known) -> tuple[int, ...] | None:
     for i, e in enumerate(longer):
         if rest and e is not None and e == rest[0]:
             rest.pop(0)
-        elif e == Extent(1):
+        elif e == Extent.of(1):
             out.append(i)
         else:
             return None
     return tuple(out) if out and not rest else None
-
-
-def viewed(node: Node, own: Known) -> Known | None:
-    """The extents of the result of a view, given those of its input; None when the op is not understood."""
-    rank = len(own)
-    match node.op:
-        case "Squeeze":
-            axes = node.attrs.get("axes")
-            if axes is None:
-                return None
-            return [e for i, e in enumerate(own) if i not in {a % rank for a in axes}]
-        case "Unsqueeze":
-            axes = node.attrs.get("axes", ())
-            if len(node.inputs) > 1:
-                return None
-            total = rank + len(axes)
-            new, rest = {a % total for a in axes}, iter(own)
-            return [Extent(1) if i in new else next(rest) for i in range(total)]
-        case "Flatten":
-            at = node.attrs.get("axis", 1)
-            at = at + rank if at < 0 else at
-            return [_product(own[:at]), _product(own[at:])]
-        case "Reshape":
-            shape = node.input(1).array
-            if shape is None or node.attrs.get("allowzero"):
-                return None
-            out = [own[i] if d == 0 else Extent(int(d)) for i, d in enumerate(shape)]
-            if -1 in shape:
-                at = list(shape).index(-1)
-                whole, rest_ = _product(own), _product(out[:at] + out[at + 1 :])
-                out[at] = None if whole is None or rest_ is None else whole.divided(rest_)
-            return out
-    return None
-
-
-def _product(factors: Known) -> Extent | None:
-    known = [f for f in factors if f is not None]
-    return reduce(Extent.__mul__, known, Extent(1)) if len(known) == len(factors) else None
 
 
 def any_view(p: Any, x: Any, name: str = "view") -> Any:
@@ -204,6 +161,12 @@ def hoist_elementwise(b: Builder, m: Match) -> Value | None:
     return b.node(m.view.op, [early, *m.view.inputs[1:]], m.view.attrs).output
 
 
+def broadcasts_alone(operands: Sequence[Value], result: Value) -> bool:
+    """The operands have the extents of the result between them."""
+    alone, whole = broadcast(*(v.type.shape for v in operands)), result.type.shape
+    return alone is not None and whole is not None and len(alone) == len(whole) and all(map(same_dim, alone, whole))
+
+
 @rewrite(lambda p, x, y, z: reduce(or_, [getattr(p, op.name)(x, y) for op in _binary()], p.Where(x, y, z)), shared=True)
 def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
     """An operand that is expanded to what broadcasting makes of it anyway.
@@ -228,8 +191,7 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
         if value.producer is None or value.producer.op != "Expand":
             continue
         rest = [*operands[:i], value.producer.input(0), *operands[i + 1 :]]
-        alone = broadcast(*(v.type.shape for v in rest))
-        if alone is not None and len(alone) == len(result) and all(map(same_dim, alone, result)):
+        if broadcasts_alone(rest, m.root.output):
             made = b.node(m.root.op, rest, m.root.attrs)
             if is_encodable(m.root) and not is_encodable(made):
                 return m.no("the format has it with the expansion only")

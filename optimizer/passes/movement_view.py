@@ -6,7 +6,8 @@ from functools import reduce
 from operator import or_
 
 from minnow.optimizer.contents import Extent, Known
-from minnow.optimizer.passes.movement import any_view, extents, view_as, viewed
+from minnow.optimizer.derive import extents, viewed
+from minnow.optimizer.passes.movement import any_view, view_as
 from minnow.optimizer.passes.shape import shape_operand
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from minnow.optimizer.contents import Extent
-from minnow.optimizer.passes.movement import any_view, extents, view_as, viewed
+from minnow.optimizer.derive import extents, viewed
+from minnow.optimizer.passes.movement import any_view, view_as
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.symbolic import Extent
 
 
 @rewrite(lambda p, x: p.Transpose(x, as_="transpose"), shared=True)
@@ -30,7 +31,7 @@ def eliminate_transpose_of_ones(b: Builder, m: Match) -> Value | None:
     own, perm = extents(m.x), m.transpose.attrs["perm"]
     if own is None:
         return m.no("the rank is not known")
-    moved = [p for p in perm if own[p] != Extent(1)]
+    moved = [p for p in perm if own[p] != Extent.of(1)]
     if moved != sorted(moved):
         return m.no("it moves axes that are not of extent 1")
     y = view_as(b, m.x, [own[p] for p in perm])

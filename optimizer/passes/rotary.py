@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from minnow.optimizer.contents import Extent
-from minnow.optimizer.passes.movement import extents, view_as
+from minnow.optimizer.derive import extents
+from minnow.optimizer.passes.movement import view_as
 from minnow.optimizer.pattern import Match, same_shape
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value

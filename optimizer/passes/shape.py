@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minnow.optimizer.contents import Extent, Known, contents, extent
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ir.type import merge
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.ops.symbolic import Extent, Known, contents, extent
 
 
 def shape_operand(x: Value, target: Known) -> list[int] | None:
     """The target as Reshape wants it: 0 copies the extent of x at that place, one -1 stands for what is left."""
     out: list[int] = []
     for i, e in enumerate(target):
-        if e is not None and e == _extent_at(x, i) and e.atoms:
+        if e is not None and e == _extent_at(x, i) and e.integer is None:
             out.append(0)
-        elif e is not None and not e.atoms and e.number != 0:
-            out.append(e.number)
+        elif e is not None and e.integer:
+            out.append(e.integer)
         else:
             out.append(-1)
     return out if out.count(-1) <= 1 else None
@@ -47,7 +47,7 @@ def fold_reshape_shape(b: Builder, m: Match) -> Value | None:
         }
     Result:
         graph g(%x: f32[N,3,S]) {
-          %y: f32[N,?] = Reshape(%x, i64[2](0, -1))
+          %y: f32[N,"3*S"] = Reshape(%x, i64[2](0, -1))
           return %y
         }
     """
@@ -56,15 +56,18 @@ def fold_reshape_shape(b: Builder, m: Match) -> Value | None:
     target = contents(m.shape)
     if target is None:
         return m.no("nothing is known of the shape")
-    numbers = shape_operand(m.x, target)
-    if numbers is None:
-        return m.no("more than one extent is neither a number nor one of the input's at its place")
-    return refined(b.Reshape(m.x, np.array(numbers, m.shape.type.dtype.numpy)), target)
+    x = m.x
+    while (numbers := shape_operand(x, target)) is None:
+        view = x.producer
+        if view is None or Trait.VIEW not in get(view.op).traits:
+            return m.no("more than one extent is neither a number nor one of the input's at its place")
+        x = view.input(0)  # the same elements, in a shape that may say more
+    return refined(b.Reshape(x, np.array(numbers, m.shape.type.dtype.numpy)), target)
 
 
 def refined(value: Value, target: Sequence[Extent | None]) -> Value:
     """The value, its type completed by what is known of its extents."""
-    dims = tuple(UNKNOWN if e is None or e.number < 0 else e.dim for e in target)
+    dims = tuple(UNKNOWN if e is None or not e.at_least(0) else e.dim for e in target)
     value.type = value.type.with_shape(merge(value.type.shape, dims))
     return value
 
@@ -91,6 +94,6 @@ def eliminate_expand(b: Builder, m: Match) -> Value | None:
     if target is None or rank is None or len(target) > rank:
         return m.no("nothing is known of the shape, or it has more axes than the input")
     mine = [extent(m.x, rank - len(target) + i) for i in range(len(target))]
-    if any(e != Extent(1) and (e is None or e != own) for e, own in zip(target, mine, strict=True)):
+    if any(e != Extent.of(1) and (e is None or e != own) for e, own in zip(target, mine, strict=True)):
         return m.no("some extent is neither 1 nor that of the input")
     return m.x

@@ -11,6 +11,7 @@ from math import prod
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.type import Dim
 from minnow.schema.ops.encoding import bound
+from minnow.schema.ops.symbolic import of_dim
 
 Extents = Mapping[str, int]
 _Count = Callable[[Node, Extents], int]
@@ -63,9 +64,10 @@ def _shape(value: Value | None, known: Extents) -> list[int]:
 def _number(dim: Dim, known: Extents) -> int:
     if isinstance(dim, int):
         return dim
-    if dim in known:
-        return known[dim]
-    raise UnknownExtentError(dim)
+    try:
+        return known[dim] if dim in known else of_dim(dim).value(known)
+    except KeyError:
+        raise UnknownExtentError(dim) from None
 
 
 def _of_kernel(weights: Sequence[int]) -> int:

@@ -11,6 +11,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType, Value
 from minnow.schema.ir.type import Shape as Dims
 from minnow.schema.ir.type import broadcast
+from minnow.schema.ops import symbolic
 from minnow.schema.ops.encoding import bound, constant, simple, when
 from minnow.schema.ops.extent import axes_of, broadcast_to, contents, length, product, split_factors, unknown
 from minnow.schema.ops.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
@@ -325,7 +326,15 @@ def _one_sided(node: Node) -> bool:
     if _keeps_extents(shape, node.input(0)):
         return True
     n = shape.type.shape[0] if shape.type.shape else None
-    return x is not None and isinstance(n, int) and len(x) <= n and all(d == 1 for d in x)
+    if x is None or not isinstance(n, int) or len(x) > n:
+        return False
+    if all(d == 1 for d in x):
+        return True
+    asked = symbolic.contents(shape) or [None] * n
+    return all(
+        d == 1 or (e is not None and e == symbolic.extent(node.input(0), i))
+        for i, (d, e) in enumerate(zip(x, asked[n - len(x) :], strict=True))
+    )
 
 
 def _keeps_extents(shape: Value, x: Value) -> bool:

@@ -20,6 +20,8 @@ _RULES: dict[str, Callable[[Sequence[bool]], bool]] = {
     "Max": any,
     "Mod": lambda known: known[1],
     "Where": lambda known: known[1] and known[2],
+    "Range": lambda known: known[0] and known[1],
+    "CumSum": lambda known: known[0],
 }
 
 

@@ -1,0 +1,555 @@
+"""What is known of the contents of small integer tensors: numbers, and extents that only the input decides.
+
+An element is a sum of products of a number and of extents, `6*N*H+2`; an extent is a symbol, or "?" told apart by the
+value and axis where it stands. This is what shapes are computed with: parts of shapes, taken out, added, multiplied and
+put together. Extents are not negative, which decides many comparisons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import TypeVar
+
+import numpy as np
+
+from minnow.schema.errors import ModelError
+from minnow.schema.ir import UNKNOWN, DType, Node, Value
+from minnow.schema.ir.type import Dim
+from minnow.schema.ops.op import Trait, get
+
+_MAX_ELEMENTS = 64
+_MAX_STEPS = 256
+_MAX_DEPTH = 96  # each level takes several frames of the stack
+_MAX_TERMS = 8
+_MAX_FACTORS = 8
+
+Atom = tuple[Value | None, int | str]
+"""An extent: (None, symbol), or (value, axis) for an unknown one."""
+
+Atoms = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, init=False)
+class Extent:
+    """A sum of numbers times products of atoms.
+
+    Attributes:
+        terms: (atoms, number), both in a fixed order; no number is 0.
+    """
+
+    terms: tuple[tuple[Atoms, int], ...]
+
+    def __init__(self, number: int = 0, atoms: Atoms = ()) -> None:
+        self._set(((tuple(sorted(atoms, key=_order)), number),) if number else ())
+
+    def _set(self, terms: tuple[tuple[Atoms, int], ...]) -> None:
+        object.__setattr__(self, "terms", terms)
+
+    @staticmethod
+    def of(number: int, *atoms: Atom) -> Extent:
+        """One term."""
+        return Extent(number, atoms)
+
+    @staticmethod
+    def _sum(terms: Iterable[tuple[Atoms, int]]) -> Extent:
+        total: dict[Atoms, int] = {}
+        for atoms, number in terms:
+            total[atoms] = total.get(atoms, 0) + number
+        rows = sorted(((a, n) for a, n in total.items() if n), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))
+        made = Extent()
+        made._set(tuple(rows))
+        return made
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent._sum(t for e in (self, other) for t in e.terms)
+
+    def __neg__(self) -> Extent:
+        return Extent._sum((a, -n) for a, n in self.terms)
+
+    def __sub__(self, other: Extent) -> Extent:
+        return self + -other
+
+    def __mul__(self, other: Extent) -> Extent:
+        return Extent._sum((tuple(sorted(a + b, key=_order)), m * n) for a, m in self.terms for b, n in other.terms)
+
+    @property
+    def number(self) -> int | None:
+        """The number that it is; None when it hangs on the input."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def is_big(self) -> bool:
+        """Nothing that anybody computes shapes with."""
+        return len(self.terms) > _MAX_TERMS or any(len(a) > _MAX_FACTORS for a, _ in self.terms)
+
+    def divided(self, other: Extent) -> Extent | None:
+        """The quotient where it goes without a rest whatever the extents are, none of them being 0."""
+        if len(other.terms) != 1:
+            return Extent.of(1) if self == other and other.terms else None
+        ((atoms, divisor),) = other.terms
+        out = []
+        for mine, number in self.terms:
+            rest = list(mine)
+            if number % divisor or any(atoms.count(a) > rest.count(a) for a in atoms):
+                return None
+            for a in atoms:
+                rest.remove(a)
+            out.append((tuple(rest), number // divisor))
+        return Extent._sum(out)
+
+    def at_least(self, low: int, filled: Collection[Atom] = ()) -> bool:
+        """True when it is certain that it is no less than `low`; `filled` are extents known not to be 0."""
+        above = self
+        if filled:
+            # Each of them is 1 more than something that is not negative.
+            above = reduce(Extent.__add__, (_shifted(a, n, filled) for a, n in self.terms), Extent())
+        return all(n >= 0 for a, n in above.terms if a) and above._constant >= low
+
+    @property
+    def _constant(self) -> int:
+        return next((n for a, n in self.terms if not a), 0)
+
+    @property
+    def dim(self) -> Dim:
+        """As an extent of a type: a number, a symbol, or a formula of symbols without blanks, `2*N+1`."""
+        if self.integer is not None:
+            return self.integer
+        if self.is_big or any(value is not None for atoms, _ in self.terms for value, _ in atoms):
+            return UNKNOWN
+        text = ""
+        for atoms, number in self.terms:
+            factors = [_quoted(str(name)) for _, name in atoms]
+            if abs(number) != 1 or not factors:
+                factors.insert(0, str(abs(number)))
+            text += ("" if not text else "+") if number > 0 else " - " if text else "0 - "
+            text += "*".join(factors)
+        return text if len(self.terms) > 1 or self.terms[0][1] != 1 or len(self.terms[0][0]) > 1 else str(
+            self.terms[0][0][0][1])  # fmt: skip
+
+    def value(self, known: Mapping[str, int]) -> int:
+        """The number for given extents; KeyError for one that is not given."""
+        total = 0
+        for atoms, number in self.terms:
+            for _, name in atoms:
+                number *= known[str(name)]
+            total += number
+        return total
+
+
+def _order(atom: Atom) -> tuple[int, str, int]:
+    value, name = atom
+    return (0, str(name), 0) if value is None else (1, str(name), id(value))
+
+
+def _shifted(atoms: Atoms, number: int, filled: Collection[Atom]) -> Extent:
+    factors = (Extent.of(1, a) + Extent.of(int(a in filled)) for a in atoms)
+    return reduce(Extent.__mul__, factors, Extent.of(number))
+
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_FACTOR = r"(?:\d+|[A-Za-z_][\w.]*|\([^()]*\))"
+_TERM = rf"{_FACTOR}(?:\*{_FACTOR})*"
+_FORMULA = re.compile(rf"{_TERM}(?:(?:\+| - ){_TERM})*")
+
+
+def _quoted(name: str) -> str:
+    return name if _NAME.fullmatch(name) else f"({name})"
+
+
+@lru_cache(4096)
+def of_dim(dim: Dim) -> Extent:
+    """A number, symbol or formula of a type as an extent.
+
+    Only what is written as `Extent.dim` writes it is read as a formula: inputs of models have names like `past + 1`
+    that nobody holds to what they say.
+    """
+    if isinstance(dim, int):
+        return Extent.of(dim)
+    if not _FORMULA.fullmatch(dim) or _NAME.fullmatch(dim):
+        return Extent.of(1, (None, dim))
+    total = Extent()
+    for sign, text in re.findall(rf"(\+| - |^)({_TERM})", dim):
+        term = Extent.of(-1 if sign == " - " else 1)
+        for factor in re.findall(_FACTOR, text):
+            bare = factor[1:-1] if factor.startswith("(") else factor
+            term *= Extent.of(int(bare)) if bare.isdigit() else Extent.of(1, (None, bare))
+        total += term
+    return total
+
+
+_MAX_HOPS = 64
+_MOST_NESTED = 4
+_nested: ContextVar[int] = ContextVar("_nested", default=0)
+_SAME_SHAPE = ("LayerNorm", "RMSNorm", "Softmax")
+_OWN_AXES = ("PRelu", "Requantize")
+
+
+def extent(value: Value, axis: int) -> Extent | None:
+    """The extent of a value along an axis."""
+    shape = value.type.shape
+    if shape is None:
+        return None
+    return _origin(value, axis % len(shape), [_MAX_HOPS])
+
+
+def _origin(value: Value, axis: int, hops: list[int]) -> Extent | None:
+    """The extent, by the first value that it is one of, however often it is handed on."""
+    while True:
+        shape = value.type.shape
+        if shape is None:
+            return None
+        dim = shape[axis]
+        if dim != UNKNOWN:
+            return of_dim(dim)
+        node, hops[0] = value.producer, hops[0] - 1
+        found = None if node is None or len(node.outputs) != 1 or hops[0] < 0 else _before(node, axis, hops)
+        if isinstance(found, Extent):
+            return found
+        if found is None:
+            return Extent(1, ((value, axis),))
+        value, axis = found
+
+
+def _before(node: Node, axis: int, hops: list[int]) -> tuple[Value, int] | Extent | None:
+    """The operand and axis that an extent of the result is from, or the extent; None where it is one of its own."""
+    rank, x = node.output.type.rank or 0, node.inputs[0] if node.inputs else None
+    if Trait.ELEMENTWISE in get(node.op).traits:
+        # Slopes and scales are along an axis of their own.
+        operands = node.inputs[:1] if node.op in _OWN_AXES else node.inputs
+        return _broadcast([(v, axis - rank) for v in operands if v is not None], hops)
+    if x is None or x.type.shape is None:
+        return None
+    if node.op == "Attention":
+        return _of_attention(node, axis, rank, hops)
+    if node.op == "Transpose":
+        return x, node.attrs["perm"][axis]
+    if node.op == "Unsqueeze" and not node.has_input(1):
+        new = {a % rank for a in node.attrs["axes"]}
+        return x, axis - sum(a < axis for a in new)
+    if node.op in ("Reshape", "Expand"):
+        copies = node.op == "Reshape" and not node.attrs.get("allowzero")
+        target = _element(node.input(1), axis if node.op == "Reshape" else axis - rank)
+        at = axis if node.op == "Reshape" else axis - rank + len(x.type.shape)
+        if node.op == "Expand" and target is not None and (at < 0 or x.type.shape[at] == 1):
+            return target
+        if node.op == "Expand":
+            return target if target is not None and at >= 0 and target == _origin(x, at, hops) else None
+        if target is not None and target != Extent() and target.at_least(0):
+            return target
+        return (x, at) if copies and target == Extent(0) and at < len(x.type.shape) else None
+    if node.op == "Range" and [_element(v, 0) for v in (x, node.input(2))] == [Extent(0), Extent(1)]:
+        end = _element(node.input(1), 0)
+        return end if end is not None and end.at_least(0) else None
+    if node.op == "MatMul" and (node.attrs.get("transpose_a") or node.input(1).type.rank != 2):
+        return None
+    return (x, axis) if node.op in _SAME_SHAPE or (node.op in ("Linear", "MatMul") and axis < rank - 1) else None
+
+
+def _broadcast(sources: list[tuple[Value, int]], hops: list[int]) -> tuple[Value, int] | Extent | None:
+    """The extent that axes, counted from the end, have together: those that may not be 1 are one and the same."""
+    left = []
+    for v, axis in sources:
+        shape = v.type.shape
+        if shape is None:
+            return None
+        if -axis <= len(shape) and shape[axis] != 1:
+            left.append((v, axis + len(shape)))
+    if len(left) == 1:
+        return left[0]
+    found = {_origin(v, axis, hops) for v, axis in left}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_attention(node: Node, axis: int, rank: int, hops: list[int]) -> tuple[Value, int] | Extent | None:
+    """Batch and queries are those of the operands, and of masks."""
+    q, *others = node.inputs
+    masks = [(v, -4 if axis == 0 else -2) for v in others[4:] if v is not None]
+    if q is None or axis not in (0, rank - 2):
+        return None
+    if axis == 0:
+        return _broadcast([*((v, -(v.type.rank or 0)) for v in (q, *others[:2]) if v is not None), *masks], hops)
+    return _broadcast([(q, -2), *masks], hops)
+
+
+def _element(value: Value, i: int) -> Extent | None:
+    """An element of a shape, where shapes are not computed from each other too often."""
+    depth = _nested.get()
+    if depth >= _MOST_NESTED:
+        return None
+    token = _nested.set(depth + 1)
+    try:
+        known = contents(value)
+    finally:
+        _nested.reset(token)
+    return known[i] if known is not None and -len(known) <= i < len(known) else None
+
+
+Known = list[Extent | None]
+"""Elements in row-major order; None where nothing is known. True is 1."""
+
+Found = TypeVar("Found")
+
+
+class Memo(dict[Value, "Found | None"]):
+    """What was found of values, and how far the search may go.
+
+    Args:
+        most: how many values are looked at; a walk over all nodes in their order needs no limit.
+    """
+
+    def __init__(self, most: int = _MAX_STEPS) -> None:
+        super().__init__()
+        self.left = most
+        self.depth = 0
+
+    def ask(self, value: Value, find: Callable[[], Found | None]) -> Found | None:
+        """What is known of a value; what is asked for while that is found out is not known."""
+        if value not in self:
+            self[value] = None
+            if self.left > 0 and self.depth < _MAX_DEPTH:
+                self.left -= 1
+                self.depth += 1
+                self[value] = find()
+                self.depth -= 1
+        return self[value]
+
+
+Rule = Callable[[Node, Memo[Known]], Known | None]
+
+
+def contents(value: Value, memo: Memo[Known] | None = None) -> Known | None:
+    """The elements of a small tensor of integers or truth values; None when nothing is known of any.
+
+    Args:
+        value: any value.
+        memo: what was found before, where several values are asked for in a graph that does not change.
+    """
+    type = value.type
+    if type.dtype.is_float or not type.is_static or (type.count or 0) > _MAX_ELEMENTS:
+        return None
+    known: Memo[Known] = Memo() if memo is None else memo
+    return known.ask(value, lambda: _elements(value, known))
+
+
+def _elements(value: Value, memo: Memo[Known]) -> Known | None:
+    if value.data is not None:
+        return [Extent.of(int(v)) for v in value.data.numpy().reshape(-1)]
+    node = value.producer
+    if node is None or len(node.outputs) != 1:
+        return None
+    rule = _RULES.get(node.op, _same if Trait.VIEW in get(node.op).traits else None)
+    found = None if rule is None else rule(node, memo)
+    if found is None or len(found) != value.type.count or all(e is None for e in found):
+        return None
+    return [e if e is not None and _holds(value.type.dtype, e) else None for e in found]
+
+
+def _holds(dtype: DType, e: Extent) -> bool:
+    """The type has the number; what it has not wraps around, which is nothing that extents do."""
+    if e.integer is None:
+        return dtype in (DType.I64, DType.I32) and not e.is_big
+    if dtype is DType.BOOL:
+        return e.integer in (0, 1)
+    limits = np.iinfo(dtype.numpy.name)
+    return int(limits.min) <= e.integer <= int(limits.max)
+
+
+def _same(node: Node, memo: Memo[Known]) -> Known | None:
+    return contents(node.input(0), memo)
+
+
+def _cast(node: Node, memo: Memo[Known]) -> Known | None:
+    x = contents(node.input(0), memo)
+    if x is None or node.attrs["to"] is not DType.BOOL:
+        return x
+    return [_not(e, lambda a: _equal(a, Extent())) for e in x]
+
+
+def _not(e: Extent | None, test: Callable[[Extent], Extent | None]) -> Extent | None:
+    found = None if e is None else test(e)
+    return None if found is None else Extent.of(1) - found
+
+
+def _shape(node: Node, memo: Memo[Known]) -> Known | None:
+    x = node.input(0)
+    if x.type.shape is None:
+        return None
+    return [extent(x, a) for a in range(len(x.type.shape))[slice(node.attrs.get("start", 0), node.attrs.get("end"))]]
+
+
+def _size(node: Node, memo: Memo[Known]) -> Known | None:
+    x = node.input(0)
+    return None if x.type.shape is None else [product([extent(x, a) for a in range(len(x.type.shape))])]
+
+
+def product(factors: Known) -> Extent | None:
+    """The product; None when a factor is not known."""
+    known = [f for f in factors if f is not None]
+    return reduce(Extent.__mul__, known, Extent.of(1)) if len(known) == len(factors) else None
+
+
+def _moved(node: Node, memo: Memo[Known]) -> Known | None:
+    """For ops that only move elements: the op's own reference moves their indices."""
+    x = contents(node.input(0), memo)
+    if x is None:
+        return None
+    rest: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None] = []
+    for v in node.inputs[1:]:
+        numbers = None if v is None else v.array
+        if v is not None and numbers is None:
+            # Places that are computed of extents that have become numbers.
+            found = contents(v, memo)
+            if found is None or any(e is None or e.integer is None for e in found):
+                return None
+            numbers = np.array([e.integer for e in found if e is not None], np.int64).reshape(v.type.static_shape)
+        rest.append(numbers)
+    index = np.arange(len(x)).reshape(node.input(0).type.static_shape)
+    try:
+        (moved,) = get(node.op).evaluate([index, *rest], node.attrs)
+    except (ModelError, IndexError, ValueError):
+        return None  # an index beyond the end is not ours to report
+    return [x[i] for i in moved.reshape(-1)]
+
+
+def _concat(node: Node, memo: Memo[Known]) -> Known | None:
+    parts = [v for v in node.inputs if v is not None]
+    if node.output.type.rank != 1 or not all(v.type.is_static for v in parts):
+        return None
+    # What is not known of one part leaves the others as they are.
+    return [e for v in parts for e in contents(v, memo) or [None] * (v.type.count or 0)]
+
+
+def _fill(node: Node, memo: Memo[Known]) -> Known | None:
+    value = contents(node.input(1), memo) if node.has_input(1) else [Extent()]
+    return None if value is None or not node.output.type.is_static else value * (node.output.type.count or 0)
+
+
+def _elementwise(combine: Callable[..., Extent | None], strict: bool = True) -> Rule:
+    """Operands broadcast to the result; with `strict` nothing is known where an operand is not."""
+
+    def rule(node: Node, memo: Memo[Known]) -> Known | None:
+        shape = node.output.type.static_shape
+        rows = []
+        for v in node.inputs:
+            if v is None or not v.type.is_static:
+                return None
+            known = contents(v, memo) or [None] * (v.type.count or 0)
+            places = np.arange(len(known)).reshape(v.type.static_shape)
+            try:
+                rows.append([known[i] for i in np.broadcast_to(places, shape).reshape(-1)])
+            except ValueError:
+                return None
+        return [None if strict and None in row else combine(*row) for row in zip(*rows, strict=True)]
+
+    return rule
+
+
+def _truth(yes: bool) -> Extent:
+    return Extent.of(int(yes))
+
+
+def _quotient(a: Extent, b: Extent) -> Extent | None:
+    if a.integer is not None and b.integer:
+        # Integers are divided towards zero.
+        return Extent.of(abs(a.integer) // abs(b.integer) * (1 if (a.integer < 0) == (b.integer < 0) else -1))
+    return a.divided(b) if b.terms else None
+
+
+def _rest(a: Extent, b: Extent) -> Extent | None:
+    if a.integer is not None and b.integer is not None and b.integer > 0 <= a.integer:
+        return Extent.of(a.integer % b.integer)
+    exact = a.divided(b) if b.terms else None
+    return Extent() if exact is not None else None
+
+
+def _equal(a: Extent, b: Extent) -> Extent | None:
+    if a == b:
+        return _truth(True)
+    return _truth(False) if (a - b).at_least(1) or (b - a).at_least(1) else None
+
+
+def _less(a: Extent, b: Extent) -> Extent | None:
+    return _truth(True) if (b - a).at_least(1) else _truth(False) if (a - b).at_least(0) else None
+
+
+def _greatest(a: Extent, b: Extent) -> Extent | None:
+    return a if (a - b).at_least(0) else b if (b - a).at_least(0) else None
+
+
+def _least(a: Extent, b: Extent) -> Extent | None:
+    return b if (a - b).at_least(0) else a if (b - a).at_least(0) else None
+
+
+def _chosen(c: Extent | None, a: Extent | None, b: Extent | None) -> Extent | None:
+    if c is None or c.integer is None:
+        return a if a == b else None
+    return a if c.integer else b
+
+
+def _and(a: Extent | None, b: Extent | None) -> Extent | None:
+    return Extent() if Extent() in (a, b) else None if a is None or b is None else a * b
+
+
+def _or(a: Extent | None, b: Extent | None) -> Extent | None:
+    one = Extent.of(1)
+    return one if one in (a, b) else None if a is None or b is None else a + b
+
+
+def _over_all(combine: Callable[[Extent, Extent], Extent | None]) -> Rule:
+    """Reductions to one element."""
+
+    def rule(node: Node, memo: Memo[Known]) -> Known | None:
+        x = contents(node.input(0), memo)
+        if not x or node.output.type.count != 1:
+            return None
+        total = x[0]
+        for e in x[1:]:
+            total = None if total is None or e is None else combine(total, e)
+        return [total]
+
+    return rule
+
+
+_RULES: dict[str, Rule] = {
+    "Shape": _shape,
+    "Size": _size,
+    "Gather": _moved,
+    "Slice": _moved,
+    "Expand": _moved,
+    "Reverse": _moved,
+    "Cast": _cast,
+    "Concat": _concat,
+    "Fill": _fill,
+    "Add": _elementwise(Extent.__add__),
+    "Sub": _elementwise(Extent.__sub__),
+    "Neg": _elementwise(Extent.__neg__),
+    "Mul": _elementwise(Extent.__mul__),
+    "Div": _elementwise(_quotient),
+    "FloorDiv": _elementwise(lambda a, b: _quotient(a, b) if a.at_least(0) and b.at_least(1) else a.divided(b)),
+    "Mod": _elementwise(_rest),
+    "Max": _elementwise(_greatest),
+    "Min": _elementwise(_least),
+    "Abs": _elementwise(lambda a: a if a.at_least(0) else None),
+    "Relu": _elementwise(lambda a: a if a.at_least(0) else None),
+    "Equal": _elementwise(_equal),
+    "NotEqual": _elementwise(lambda a, b: _not(a, lambda x: _equal(x, b))),
+    "Less": _elementwise(_less),
+    "Greater": _elementwise(lambda a, b: _less(b, a)),
+    "LessOrEqual": _elementwise(lambda a, b: _not(a, lambda x: _less(b, x))),
+    "GreaterOrEqual": _elementwise(lambda a, b: _not(a, lambda x: _less(x, b))),
+    "Not": _elementwise(lambda a: Extent.of(1) - a),
+    "And": _elementwise(_and, strict=False),
+    "Or": _elementwise(_or, strict=False),
+    "Where": _elementwise(_chosen, strict=False),
+    "ReduceProd": _over_all(Extent.__mul__),
+    "ReduceSum": _over_all(Extent.__add__),
+    "ReduceMax": _over_all(_greatest),
+    "ReduceMin": _over_all(_least),
+}
+"""Which ops are seen through, and how. Views of any kind are."""
