@@ -173,9 +173,8 @@ def _fold(graph: Graph, node: Node, memo: Memo[Known]) -> bool:
 
 def _by_extents(value: Value, memo: Memo[Known]) -> bool:
     """Replaces computed integers by numbers."""
-    known = (
-        contents(value, memo) if value.uses and (value.type.dtype.is_int or value.type.dtype is DType.BOOL) else None
-    )
+    counted = value.type.dtype.is_int or value.type.dtype is DType.BOOL
+    known = contents(value, memo) if value.uses and counted else None
     if known is None or any(e is None or e.integer is None for e in known):
         return False
     numbers = np.array([e.integer for e in known if e is not None], np.int64)

@@ -102,7 +102,7 @@ def eliminate_truth(b: Builder, m: Match) -> Value | None:
           return %z
         }
     """
-    if not (m.k.type.count or 0) > 0:
+    if not m.k.type.count:
         return m.no("there is nothing to choose")
     truths = m.k.array
     if m.root.op == "Where":

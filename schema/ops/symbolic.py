@@ -91,7 +91,8 @@ class Extent:
     def divided(self, other: Extent) -> Extent | None:
         """The quotient where it goes without a rest whatever the extents are, none of them being 0."""
         if len(other.terms) != 1:
-            return Extent.of(1) if self == other and other.terms else None
+            extents = [a for atoms, _ in other.terms for a in atoms]
+            return Extent.of(1) if self == other and other.at_least(1, extents) else None
         ((atoms, divisor),) = other.terms
         out = []
         for mine, number in self.terms:

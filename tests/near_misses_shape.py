@@ -1,0 +1,133 @@
+"""What comes close to what is known of extents and places, and must stay as it is."""
+
+from __future__ import annotations
+
+
+def _graph(*lines: str, params: str, result: str = "%y") -> str:
+    return f"graph g({params}) {{ {' '.join(lines)} return {result} }}"
+
+
+_COUNT = ("%e: i64[2] = Shape(%x)", "%s: i64[] = Gather(%e, i64[](1))",
+          "%j: i64[S] = Range(i64[](0), %s, i64[](1))")  # fmt: skip
+
+
+def _placed(*lines: str, x: str = "f32[N,S]", more: str = "") -> str:
+    """Lines that read the places %j along the last axis of %x."""
+    return _graph(*_COUNT, *lines, params=f"%x: {x}{more}", result="%y, %j")
+
+
+def _rows(*lines: str, mask: str = "Less(%j, %i)", softmax: str = "Softmax(%m)", low: str = "-inf", k: str = "-1",
+          inner: str = "MatMul(%x, %x) {transpose_b=True}") -> str:  # fmt: skip
+    """The softmax of masked rows, and zeros where all is masked."""
+    return _graph("%e: i64[3] = Shape(%x)", "%s: i64[] = Gather(%e, i64[](1))",
+                  "%j: i64[S] = Range(i64[](0), %s, i64[](1))", "%i: i64[S,1] = Unsqueeze(%j) {axes=(1,)}",
+                  f"%t: bool[S,S] = {mask}", f"%a: f32[N,S,S] = {inner}", *lines,
+                  "%m: f32[N,S,S] = Where(%t, %a, f32[](-inf))", f"%p: f32[N,S,S] = {softmax}",
+                  f"%r: f32[N,?,?] = ReduceMax(%m) {{axes=({k},)}}", f"%q: bool[N,?,?] = Equal(%r, f32[]({low}))",
+                  "%y: f32[N,S,S] = Where(%q, f32[](0.0), %p)", params="%x: f32[N,S,4], %u: f32[N,S,S]")  # fmt: skip
+
+
+CASES: dict[str, list[tuple[str, str]]] = {
+    "name_extents": [
+        ("", _graph("%y: f32[N,S] = Exp(%x)", params="%x: f32[N,S]")),
+        # What a loop makes may be of another length in each round.
+        ("", _graph('%y: f32[?] = Loop(i64[](3), _, %x) {body=graph "b"(%t: i64[], %go: bool[], %s: f32[?]) {'
+                    "%z: f32[?] = Concat(%s, %s) {axis=0} return %go, %z }, num_carried=1}", params="%x: f32[N]")),
+    ],
+    "fold_decided_operand": [
+        ("no operand is known", _placed("%c: bool[S] = Greater(%j, i64[](0))", "%y: bool[S] = And(%c, %b)",
+                                        more=", %b: bool[S]")),
+        # Without the operand the result would have fewer elements.
+        ("decides some extent", _placed("%c: bool[S] = GreaterOrEqual(%j, i64[](0))", "%y: bool[S] = And(%c, %b)",
+                                        more=", %b: bool[1]")),
+        ("no operand is known", _placed("%c: bool[S] = GreaterOrEqual(%j, %k)", "%y: bool[S] = And(%c, %b)",
+                                        more=", %b: bool[S], %k: i64[]")),
+        ("no operand is known", _placed("%d: i64[S] = Mul(%j, i64[](-1))", "%c: bool[S] = Less(%d, i64[](0))",
+                                        "%y: bool[S] = And(%c, %b)", more=", %b: bool[S]")),
+    ],
+    "eliminate_truth": [
+        ("decides something", _graph("%y: bool[2] = And(%x, bool[2](True, False))", params="%x: bool[2]")),
+        ("decides something", _graph("%y: bool[2] = Or(%x, bool[](True))", params="%x: bool[2]")),
+        ("decides something", _graph("%y: f32[2] = Where(bool[2](True, False), %x, %z)",
+                                     params="%x: f32[2], %z: f32[2]")),
+        ("all elements", _graph("%y: bool[2] = And(%x, bool[2](True, True))", params="%x: bool[1]")),
+        ("all elements", _graph("%y: f32[?] = Where(bool[](True), %x, %z)", params="%x: f32[N], %z: f32[S]")),
+        ("nothing to choose", _graph("%y: bool[0] = And(%x, bool[0]())", params="%x: bool[1]")),
+    ],
+    "eliminate_gather_of_all": [
+        ("every element once", _placed("%y: f32[N,S] = Gather(%z, %j) {axis=1}", more=", %z: f32[N,H]")),
+        ("every element once", _placed("%k: i64[S] = Sub(%j, i64[](1))", "%y: f32[N,S] = Gather(%x, %k) {axis=1}")),
+        ("every element once", _placed("%y: f32[N,S] = Gather(%x, %k) {axis=1}", more=", %k: i64[S]")),
+        ("every element once", _placed("%k: i64[S,S] = Expand(%j, %w)", "%y: f32[N,S,S] = Gather(%x, %k) {axis=1}",
+                                       more=", %w: i64[2]")),
+        ("every element once", _placed("%k: i64[S] = Mul(%j, i64[](2))", "%y: f32[N,S] = Gather(%x, %k) {axis=1}")),
+        # The diagonal.
+        ("every element once", _placed("%a: i64[S,1] = Unsqueeze(%j) {axes=(1,)}",
+                                       "%b: i64[S,2] = Concat(%a, %a) {axis=1}", "%y: f32[S] = GatherND(%z, %b)",
+                                       more=", %z: f32[S,S]")),
+        ("before the model runs", _placed("%y: f32[S] = Gather(f32[3](1.0, 2.0, 3.0), %j)")),
+    ],
+    "eliminate_guard_of_masked_rows": [
+        ("may be masked", _rows()),
+        ("may be masked", _rows(mask="Greater(%j, %i)")),
+        ("may be masked", _rows("%b: f32[N,S,S] = Add(%a, %u)").replace("Where(%t, %a", "Where(%t, %b")),
+        ("may be masked", _rows(mask="Equal(%i, i64[](0))")),
+        ("last axis", _rows(softmax="Softmax(%m) {axis=1}", mask="LessOrEqual(%j, %i)")),
+        ("last axis", _rows(k="1", mask="LessOrEqual(%j, %i)")),
+        ("another number", _rows(low="-1.0", mask="LessOrEqual(%j, %i)")),
+    ],
+    "eliminate_repetition": [
+        ("", _graph("%y: f32[N,S] = Expand(%x, %s)", params="%x: f32[1,S], %s: i64[2]")),
+        ("", _graph("%a: f32[N,S] = Expand(%x, %s)", "%y: f32[N,S] = Add(%a, %z)",
+                    params="%x: f32[1,S], %z: f32[1,S], %s: i64[2]")),
+        ("", _graph("%a: f32[N,S] = Expand(%x, %s)", "%b: f32[N,S] = Softmax(%a) {axis=0}",
+                    "%y: f32[N,S] = Add(%b, %z)", params="%x: f32[1,S], %z: f32[N,S], %s: i64[2]")),
+        ("", _graph("%a: f32[N,S] = Expand(%x, %s)", "%b: f32[1,S] = ReduceSum(%a) {axes=(0,)}",
+                    "%y: f32[N,S] = Add(%b, %z)", params="%x: f32[1,S], %z: f32[N,S], %s: i64[2]")),
+        ("", _graph("%a: bool[N,S] = And(%x, %z)", "%y: bool[N,S] = Or(%a, %w)",
+                    params="%x: bool[1,S], %z: bool[N,1], %w: bool[N,S]")),
+    ],
+    "fold_vector_of_extents": [
+        ("no vector", _graph("%a: i64[2] = Shape(%x)", "%b: i64[1,2] = Unsqueeze(%a) {axes=(0,)}",
+                             "%y: i64[1,2] = Mul(%b, i64[](1))", params="%x: f32[N,S]")),
+        ("nothing is known", _graph("%y: i64[2] = Mul(%x, i64[](2))", params="%x: i64[2]")),
+        ("has its elements", _graph("%a: i64[2] = Shape(%x)", "%y: i64[2] = Mul(%a, i64[](2))", params="%x: f32[N,S]")),
+        ("has its elements", _graph("%a: i64[1] = Shape(%x) {end=1}", "%b: i64[1] = Shape(%x) {start=1}",
+                                    "%c: i64[2] = Concat(%a, %b) {axis=0}", "%d: i64[2] = Concat(%b, %a) {axis=0}",
+                                    "%y: i64[2] = Add(%c, %d)", params="%x: f32[N,S]")),
+    ],
+    "fuse_part_of_shape": [
+        ("beside each other", _graph("%a: i64[3] = Shape(%x)", "%y: i64[2] = Gather(%a, i64[2](1, 0))",
+                                     params="%x: f32[N,S,3]")),
+        ("beside each other", _graph("%a: i64[3] = Shape(%x)",
+                                     "%y: i64[2] = Slice(%a, i64[1](0), i64[1](3), i64[1](0), i64[1](2))",
+                                     params="%x: f32[N,S,3]")),
+        ("which part", _graph("%a: i64[3] = Shape(%x)", "%y: i64[1] = Gather(%a, %i)",
+                              params="%x: f32[N,S,3], %i: i64[1]")),
+        ("not a vector", _graph("%a: i64[3] = Shape(%x)", "%y: i64[] = Gather(%a, i64[](1))",
+                                params="%x: f32[N,S,3]")),
+    ],
+    "move_shape_to_input": [
+        ("is an input", _graph("%y: i64[2] = Shape(%x)", params="%x: f32[N,S]")),
+        ("a number", _graph("%a: f32[N,3] = Exp(%x)", "%y: i64[2] = Shape(%a)", params="%x: f32[N,3]")),
+        ("beside each other", _graph("%a: f32[S,N] = Transpose(%x) {perm=(1, 0)}", "%y: i64[2] = Shape(%a)",
+                                     params="%x: f32[N,S]")),
+        ("beside each other", _graph("%a: f32[?] = Compress(%x, %c) {axis=0}", "%y: i64[1] = Shape(%a)",
+                                     params="%x: f32[N], %c: bool[N]")),
+    ],
+    "eliminate_view_around_linear": [
+        ("come back", _graph("%a: f32[6,2] = Reshape(%x, i64[2](-1, 2))",
+                             "%b: f32[6,3] = Linear(%a, f32[3,2](1.0, 2.0, 3.0, 4.0, 5.0, 6.0))",
+                             "%y: f32[3,2,3] = Reshape(%b, i64[3](3, 2, 3))", params="%x: f32[2,3,2]")),
+        ("the rows are others", _graph("%a: f32[4,3] = Reshape(%x, i64[2](-1, 3))",
+                                       "%b: f32[4,2] = Linear(%a, f32[2,3](1.0, 2.0, 3.0, 4.0, 5.0, 6.0))",
+                                       "%y: f32[2,2,2] = Reshape(%b, i64[3](2, 2, 2))", params="%x: f32[2,3,2]")),
+        ("the rows are others", _graph("%a: f32[?,2] = Reshape(%x, %s)",
+                                       "%b: f32[?,2] = Linear(%a, f32[2,2](1.0, 2.0, 3.0, 4.0))",
+                                       "%y: f32[N,S,2] = Reshape(%b, %t)",
+                                       params="%x: f32[N,S,2], %s: i64[2], %t: i64[3]")),
+        ("no product of rows", _graph("%a: f32[2,2] = Reshape(%x, i64[2](2, 2))",
+                                      "%b: f32[2,1] = MatMul(%a, f32[2,1](1.0, 2.0)) {transpose_a=True}",
+                                      "%y: f32[1,2,1] = Reshape(%b, i64[3](1, 2, 1))", params="%x: f32[1,2,2]")),
+    ],
+}  # fmt: skip
