@@ -235,7 +235,7 @@ def _joined(node: Node, memo: Memo[Affine]) -> Affine | None:
         rest = [s for a, s in enumerate(more.steps) if a != axis]
         if rest != [s for a, s in enumerate(steps) if a != axis] or more.base != found.base + at * steps[axis]:
             return None
-        found, at = Affine(found.base, tuple(steps)), at + own[axis]  # type: ignore[operator]
+        found, at = Affine(found.base, tuple(steps)), at + own[axis]
     return found
 
 

@@ -175,7 +175,7 @@ def _broadcast(node: Node, memo: Memo[Known]) -> Known | None:
     parts = [None if v is None else extents(v) for v in node.inputs]
     if rank is None or None in parts or node.op in ("PRelu", "Requantize"):
         return None
-    wide = [[ONE] * (rank - len(p)) + p for p in parts if p is not None]
+    wide: list[Known] = [[*[ONE] * (rank - len(p)), *p] for p in parts if p is not None]
     return [_common([e for e in row if e != ONE]) for row in zip(*wide, strict=True)]
 
 

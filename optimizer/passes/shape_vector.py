@@ -10,6 +10,7 @@ import numpy as np
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
+from minnow.schema.ir.blob import Array
 from minnow.schema.ops import Builder, Trait, all_ops
 from minnow.schema.ops.symbolic import contents, extent
 
@@ -128,7 +129,7 @@ def _span(shape: Node, rank: int) -> slice:
     return slice(shape.attrs.get("start", 0), shape.attrs.get("end"))
 
 
-def _taken(node: Node, places: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> np.ndarray | None:  # type: ignore[type-arg]
+def _taken(node: Node, places: Array) -> Array | None:
     rest = [None if v is None else v.array for v in node.inputs[1:]]
     try:
         if node.op == "Gather":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -400,7 +400,7 @@ def _moved(node: Node, memo: Memo[Known]) -> Known | None:
     x = contents(node.input(0), memo)
     if x is None:
         return None
-    rest: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]] | None] = []
+    rest: list[Any] = []
     for v in node.inputs[1:]:
         numbers = None if v is None else v.array
         if v is not None and numbers is None:
@@ -427,7 +427,7 @@ def _concat(node: Node, memo: Memo[Known]) -> Known | None:
 
 
 def _fill(node: Node, memo: Memo[Known]) -> Known | None:
-    value = contents(node.input(1), memo) if node.has_input(1) else [Extent()]
+    value: Known | None = contents(node.input(1), memo) if node.has_input(1) else [Extent()]
     return None if value is None or not node.output.type.is_static else value * (node.output.type.count or 0)
 
 
