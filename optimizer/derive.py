@@ -30,6 +30,8 @@ def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | N
                 return None
             return [e for i, e in enumerate(own) if i not in {a % rank for a in axes}]
         case "Unsqueeze":
+            if node.has_input(1):
+                return None
             total = rank + len(node.attrs["axes"])
             new, rest = {a % total for a in node.attrs["axes"]}, iter(own)
             return [Extent.of(1) if i in new else next(rest) for i in range(total)]

@@ -77,7 +77,17 @@ class Extent:
         return Extent._sum((tuple(sorted(a + b, key=_order)), m * n) for a, m in self.terms for b, n in other.terms)
 
     @property
-    def number(self) -> int | None:
+    def number(self) -> int:
+        """The number that the atoms are multiplied by; a sum is 1 times an atom of its own."""
+        return 0 if not self.terms else self.terms[0][1] if len(self.terms) == 1 else 1
+
+    @property
+    def atoms(self) -> Atoms:
+        """What the number is multiplied by."""
+        return () if not self.terms else self.terms[0][0] if len(self.terms) == 1 else ((None, repr(self)),)
+
+    @property
+    def integer(self) -> int | None:
         """The number that it is; None when it hangs on the input."""
         if not self.terms:
             return 0

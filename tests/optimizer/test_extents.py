@@ -265,6 +265,7 @@ def test_parts_of_shapes_that_follow_one_another() -> None:
         ("%y: f32[?,?] = Tile(%x, i64[2](2, 3))", ("2*N", "3*S")),
         ("%y: f32[?,?] = Pad(%x, i64[4](0, 1, 2, 0))", ("N+1", "S+2")),
         ("%y: f32[?,?] = Pad(%x, i64[4](0, -1, 2, 0))", ("?1", "S+2")),
+        ("%a: i64[1] = Neg(%s) %y: f32[?,?,?] = Unsqueeze(%x, %a)", ("?1", "?2", "?3")),
         ("%y: f32[?] = Flatten(%x) {axis=0} ".replace("f32[?]", "f32[1,?]"), (1, "N*S")),
     ],
 )  # fmt: skip
