@@ -45,15 +45,6 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("no operand is known", _placed("%d: i64[S] = Mul(%j, i64[](-1))", "%c: bool[S] = Less(%d, i64[](0))",
                                         "%y: bool[S] = And(%c, %b)", more=", %b: bool[S]")),
     ],
-    "eliminate_truth": [
-        ("decides something", _graph("%y: bool[2] = And(%x, bool[2](True, False))", params="%x: bool[2]")),
-        ("decides something", _graph("%y: bool[2] = Or(%x, bool[](True))", params="%x: bool[2]")),
-        ("decides something", _graph("%y: f32[2] = Where(bool[2](True, False), %x, %z)",
-                                     params="%x: f32[2], %z: f32[2]")),
-        ("all elements", _graph("%y: bool[2] = And(%x, bool[2](True, True))", params="%x: bool[1]")),
-        ("all elements", _graph("%y: f32[?] = Where(bool[](True), %x, %z)", params="%x: f32[N], %z: f32[S]")),
-        ("nothing to choose", _graph("%y: bool[0] = And(%x, bool[0]())", params="%x: bool[1]")),
-    ],
     "eliminate_gather_of_all": [
         ("every element once", _placed("%y: f32[N,S] = Gather(%z, %j) {axis=1}", more=", %z: f32[N,H]")),
         ("every element once", _placed("%k: i64[S] = Sub(%j, i64[](1))", "%y: f32[N,S] = Gather(%x, %k) {axis=1}")),

@@ -14,7 +14,6 @@ from minnow.optimizer.passes.movement import broadcasts_alone, view_as
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
-from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder, Trait, all_ops, get
 from minnow.schema.ops.symbolic import Known, Memo, product
 
@@ -80,41 +79,6 @@ def fold_decided_operand(b: Builder, m: Match) -> Value | None:
             return m.no("the format has it with the operand only")
         return made.output
     return m.no("no operand is known to be one number, or it decides some extent")
-
-
-@rewrite(
-    lambda p, x, y: p.And(x, p.const("k")) | p.Or(x, p.const("k")) | p.Where(p.const("k"), x, y), shared=True, level=1
-)
-def eliminate_truth(b: Builder, m: Match) -> Value | None:
-    """What is true anyway: a choice that is made, and a truth value that does not count.
-
-    Given:
-        graph g(%x: bool[N,3], %a: f32[N,3], %c: f32[3]) {
-          %y: bool[N,3] = And(%x, bool[1](True))
-          %p: bool[N,3] = Or(%y, bool[](False))
-          %q: f32[N,3] = Where(bool[3](True, True, True), %a, %c)
-          %z: f32[N,3] = Where(%p, %q, %a)
-          return %z
-        }
-    Result:
-        graph g(%x: bool[N,3], %a: f32[N,3], %c: f32[3]) {
-          %z: f32[N,3] = Where(%x, %a, %a)
-          return %z
-        }
-    """
-    if not m.k.type.count:
-        return m.no("there is nothing to choose")
-    truths = m.k.array
-    if m.root.op == "Where":
-        kept = m.x if truths.all() else None if truths.any() else m.y
-    else:
-        kept = m.x if (truths == (m.root.op == "And")).all() else None
-    if kept is None:
-        return m.no("it decides something")
-    mine, whole = kept.type.shape, m.root.output.type.shape
-    if mine is None or whole is None or len(mine) != len(whole) or not all(map(same_dim, mine, whole)):
-        return m.no("what is left is not known to have all elements")
-    return kept
 
 
 def _axes(places: list[Affine], own: Known, out: Known) -> list[int] | None:
