@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from minnow.cli._option import FORMAT, emit, table
+from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
     from minnow.optimizer.movement import Layout
@@ -15,12 +17,40 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", type=click.Path())
+@click.argument("other", type=click.Path(), required=False)
 @click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
 @click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
 @click.option("--weights", default="", metavar="PATH", help="The other file of a source that is two, as for `convert`.")
+@click.option("--dot", type=click.Path(), metavar="FILE", help="Write the graph for Graphviz; '-' for stdout.")
+@click.option(
+    "--svg", type=click.Path(), metavar="FILE", help="Draw the graph, to be seen in a browser; '-' for stdout."
+)
 @FORMAT
-def command(model: str, graph: bool, layout: bool, weights: str, format_: str) -> None:
-    """Show what is in a model: a .mnn file, or any format that can be converted."""
+def command(
+    model: str,
+    other: str | None,
+    graph: bool,
+    layout: bool,
+    weights: str,
+    dot: str | None,
+    svg: str | None,
+    format_: str,
+) -> None:
+    """Show what is in a model: a .mnn file, or any format that can be converted.
+
+    With OTHER, show what differs between the two.
+    """
+    if other is not None:
+        if graph or layout or dot or svg:
+            raise click.UsageError("--graph, --layout, --dot and --svg are for one model")
+        _compare(model, other, weights, format_)
+    elif dot or svg:
+        _draw(model, weights, dot, svg)
+    else:
+        _show(model, graph, layout, weights, format_)
+
+
+def _show(model: str, graph: bool, layout: bool, weights: str, format_: str) -> None:
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
     from minnow.schema.ir.text import to_text
@@ -59,6 +89,29 @@ def command(model: str, graph: bool, layout: bool, weights: str, format_: str) -
         return "\n".join(rows)
 
     emit(info, format_, text)
+
+
+def _compare(model: str, other: str, weights: str, format_: str) -> None:
+    from minnow.cli._difference import difference, difference_text
+    from minnow.cli._model import open_model
+
+    found = difference(open_model(model, weights), open_model(other))
+    emit(found, format_, lambda: difference_text(found, (model, other)))
+
+
+def _draw(model: str, weights: str, dot: str | None, svg: str | None) -> None:
+    from minnow.cli._drawing import to_dot, to_svg
+    from minnow.cli._model import open_model
+
+    graph = open_model(model, weights).graph
+    for path, text_of in ((dot, to_dot), (svg, to_svg)):
+        if path == "-":
+            click.echo(text_of(graph), nl=False)
+        elif path:
+            try:
+                Path(path).write_text(text_of(graph), encoding="utf-8")
+            except OSError as e:
+                raise UsageError("cannot write the output", where=path, why=e.strerror or str(e)) from None
 
 
 def _layout(model: Model) -> Layout:

@@ -1,0 +1,215 @@
+"""Graphs as pictures: text for Graphviz, and SVG in layers that needs no other program.
+
+Both show a box for every node, in the color of its layout, with its attributes, and the shapes on the edges. Nodes in
+bodies of control flow are in a box of their own there, and have dashed ones here.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from minnow.schema.ir import Graph, Node, Value
+
+_COLORS = {"port": "#e8e8e8", "packed": "#cfe3ff", "plain": "#ffffff", "move": "#ffd9b3", "control": "#e4d4f4"}
+"""By what a box is: input or output, in channel blocks, in plain memory, a change of order, with bodies."""
+
+_MOST_TEXT = 48
+
+
+@dataclass
+class Box:
+    """One box of a picture.
+
+    Attributes:
+        title: op, or the name of an input or output. lines: what stands below it, shortened.
+        tip: all that is known, shown when the mouse is over it.
+        kind: key of the colors. path: graphs that it is in, from the outermost on.
+    """
+
+    title: str
+    lines: list[str]
+    tip: str
+    kind: str
+    path: tuple[str, ...] = ()
+
+
+@dataclass
+class Picture:
+    """Boxes and the edges between them: (from, to, text), from one body to the node that it belongs to dashed."""
+
+    boxes: list[Box] = field(default_factory=list)
+    edges: list[tuple[int, int, str]] = field(default_factory=list)
+    bodies: list[tuple[int, int]] = field(default_factory=list)
+
+
+def picture_of(graph: Graph) -> Picture:
+    """What there is to draw of a graph and of those in it."""
+    picture = Picture()
+    _add(picture, graph, (graph.name,))
+    return picture
+
+
+def _add(picture: Picture, graph: Graph, path: tuple[str, ...]) -> list[int]:
+    """The boxes of a graph; gives those of its outputs."""
+    at: dict[Value, int] = {}
+
+    def box(title: str, lines: list[str], tip: str, kind: str) -> int:
+        picture.boxes.append(Box(_short(title), [_short(t) for t in lines], tip, kind, path))
+        return len(picture.boxes) - 1
+
+    def read(node: Node, index: int) -> None:
+        for value in node.inputs:
+            if value is not None and value in at:
+                picture.edges.append((at[value], index, _type(value)))
+
+    for value in graph.params:
+        at[value] = box(value.name or "input", [_type(value)], f"input {value.name}: {value.type}", "port")
+    for node in graph:
+        attrs = [f"{k}={_plain(v)}" for k, v in node.attrs.items() if k not in node.subgraphs]
+        weights = [_type(v) for v in node.inputs if v is not None and v.is_const]
+        tip = [f"{node.op} {node.name}", node.origin, *attrs, *(f"constant {w}" for w in weights)]
+        tip += [f"gives {v.name}: {v.type}" for v in node.outputs]
+        lines = [node.name, " ".join(attrs), " ".join(weights)]
+        index = box(node.op, [t for t in lines if t], "\n".join(t for t in tip if t), _kind(node))
+        read(node, index)
+        at.update(dict.fromkeys(node.outputs, index))
+        for name, body in node.subgraphs.items():
+            for end in _add(picture, body, (*path, f"{name} of {node.name or node.op}")):
+                picture.bodies.append((end, index))
+    ends = []
+    for value in graph.ret.inputs:
+        if value is not None:
+            ends.append(box(value.name or "output", [_type(value)], f"output {value.name}: {value.type}", "port"))
+            if value in at:
+                picture.edges.append((at[value], ends[-1], _type(value)))
+    return ends
+
+
+def _kind(node: Node) -> str:
+    if node.subgraphs:
+        return "control"
+    if node.op in ("ConvertLayout", "Transpose"):
+        return "move"
+    return "packed" if any(v.type.layout == "nc4hw4" for v in node.outputs) else "plain"
+
+
+def _type(value: Value) -> str:
+    shape = value.type.shape
+    return f"{value.type.dtype} ?" if shape is None else f"{value.type.dtype} {'x'.join(map(str, shape)) or 'scalar'}"
+
+
+def _plain(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT // 2 - 1] + "…" + text[-_MOST_TEXT // 2 :]
+
+
+def to_dot(graph: Graph) -> str:
+    """Text for Graphviz: `dot -Tsvg`."""
+    picture = picture_of(graph)
+    lines = ["digraph model {", '  node [shape=box, style="filled,rounded", fontname="sans-serif", fontsize=10]']
+    lines += ['  edge [fontname="sans-serif", fontsize=8]']
+    open_: tuple[str, ...] = (graph.name,)
+    clusters = 0
+    order = sorted(range(len(picture.boxes)), key=lambda i: picture.boxes[i].path)
+    for i in order:
+        b = picture.boxes[i]
+        common = next(
+            (k for k, (p, q) in enumerate(zip(open_, b.path, strict=False)) if p != q), min(len(open_), len(b.path))
+        )
+        lines += ["  " * depth + "}" for depth in range(len(open_), common, -1)]
+        for depth in range(common, len(b.path)):
+            clusters += 1
+            lines.append("  " * (depth + 1) + f"subgraph cluster_{clusters} {{ label={_quoted(b.path[depth])}")
+        open_ = b.path
+        label = _quoted("\n".join([b.title, *b.lines]))
+        color = _COLORS[b.kind]
+        indent = "  " * (len(open_) + 1)
+        lines.append(f'{indent}n{i} [label={label}, tooltip={_quoted(b.tip)}, fillcolor="{color}"]')
+    lines += ["  " * depth + "}" for depth in range(len(open_), 1, -1)]
+    lines += [f"  n{a} -> n{b} [label={_quoted(text)}]" for a, b, text in picture.edges]
+    lines += [f"  n{a} -> n{b} [style=dashed]" for a, b in picture.bodies]
+    return "\n".join([*lines, "}", ""])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 56, 30, 54, 30
+_CHARS = 30
+_SWEEPS = 4
+
+
+def to_svg(graph: Graph) -> str:
+    """A drawing in layers, each node below all that it reads; what does not fit in a box is shown under the mouse."""
+    picture = picture_of(graph)
+    place = _places(picture)
+    width = max((x for x, _ in place), default=0) + _WIDTH + _MARGIN
+    height = max((y for _, y in place), default=0) + _HEIGHT + _MARGIN
+    rows = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="10">',
+        "<style>path{fill:none;stroke:#888}path:hover{stroke:#d00;stroke-width:3}"
+        "rect{stroke:#555}g:hover>rect{stroke:#d00;stroke-width:2}.body{stroke:#84a;stroke-dasharray:5 3}</style>",
+        '<defs><marker id="end" markerWidth="7" markerHeight="6" refX="7" refY="3" orient="auto">'
+        '<polygon points="0 0,7 3,0 6" fill="#888"/></marker></defs>',
+        *_lines(picture, place),
+    ]
+    for b, (x, y) in zip(picture.boxes, place, strict=True):
+        body = ' class="body"' if len(b.path) > 1 else ""
+        tip = "\n".join([b.tip, *(f"in {name}" for name in b.path[1:])])
+        rows.append(
+            f'<g><title>{html.escape(tip)}</title><rect{body} x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" '
+            f'height="{_HEIGHT}" rx="5" fill="{_COLORS[b.kind]}"/>'
+        )
+        for k, text in enumerate([b.title, *b.lines][:4]):
+            bold = "" if k else ' font-weight="bold"'
+            shown = text if len(text) <= _CHARS else text[: _CHARS - 1] + "…"
+            rows.append(f'<text x="{x + 6:.0f}" y="{y + 14 + 12 * k:.0f}"{bold}>{html.escape(shown)}</text>')
+        rows.append("</g>")
+    return "\n".join([*rows, "</svg>", ""])
+
+
+def _places(picture: Picture) -> list[tuple[float, float]]:
+    """The upper left corner of every box: layers by the longest way from the inputs, in each the order with the fewest
+    crossings that the mean of the neighbors' places finds."""
+    import networkx as nx
+
+    g = nx.DiGraph()
+    g.add_nodes_from(range(len(picture.boxes)))
+    g.add_edges_from((a, b) for a, b, _ in picture.edges)
+    g.add_edges_from(picture.bodies)
+    layers = [sorted(layer) for layer in nx.topological_generations(g)]
+    slot = {i: float(k) for layer in layers for k, i in enumerate(layer)}
+    for sweep in range(_SWEEPS):
+        near = g.succ if sweep % 2 else g.pred
+        for layer in reversed(layers) if sweep % 2 else layers:
+            mean = {i: sum(slot[j] for j in near[i]) / len(near[i]) if near[i] else slot[i] for i in layer}
+            layer.sort(key=lambda i: (mean[i], i))
+            for k, i in enumerate(layer):
+                slot[i] = k - len(layer) / 2  # centered, so that long chains stay straight
+    left = min(slot.values(), default=0.0)
+    step_x, step_y = _WIDTH + _GAP_X, _HEIGHT + _GAP_Y
+    depth = {i: k for k, layer in enumerate(layers) for i in layer}
+    return [(_MARGIN + (slot[i] - left) * step_x, _MARGIN + depth[i] * step_y) for i in range(len(picture.boxes))]
+
+
+def _lines(picture: Picture, place: list[tuple[float, float]]) -> Iterator[str]:
+    dashed = [(a, b, "") for a, b in picture.bodies]
+    for a, b, text in [*picture.edges, *dashed]:
+        x, y = place[a][0] + _WIDTH / 2, place[a][1] + _HEIGHT
+        u, v = place[b][0] + _WIDTH / 2, place[b][1]
+        bend = min(40.0, (v - y) / 2)
+        line = f"M{x:.0f} {y:.0f}C{x:.0f} {y + bend:.0f} {u:.0f} {v - bend:.0f} {u:.0f} {v:.0f}"
+        style = "" if text else ' stroke-dasharray="3"'
+        yield f'<path d="{line}" marker-end="url(#end)"{style}><title>{html.escape(text)}</title></path>'
+        if text and v - y < 2 * _GAP_Y and abs(u - x) < _WIDTH:
+            at = f'x="{(x + u) / 2 + 3:.0f}" y="{(y + v) / 2:.0f}"'
+            yield f'<text {at} fill="#666" font-size="8">{html.escape(text)}</text>'
