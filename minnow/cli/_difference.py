@@ -38,7 +38,7 @@ def difference(a: Model, b: Model) -> dict[str, Any]:
 
 def difference_text(found: Mapping[str, Any], names: tuple[str, str]) -> str:
     """The same, to be read."""
-    rows = [(op, a, b, f"{b - a:+d}" if a != b else "") for op, (a, b) in found["nodes"].items()]
+    rows: list[tuple[Any, ...]] = [(op, a, b, f"{b - a:+d}" if a != b else "") for op, (a, b) in found["nodes"].items()]
     total = [sum(row[i] for row in rows) for i in (1, 2)]
     parts = [f"a: {names[0]}\nb: {names[1]}"]
     parts.append(table(["op", "a", "b", ""], [*rows, ("total", *total, "")]))
@@ -61,8 +61,8 @@ def difference_text(found: Mapping[str, Any], names: tuple[str, str]) -> str:
 
 
 def _shown(text: Any) -> str:
-    text = "-" if text is None else str(text)
-    return text if len(text) <= 60 else text[:57] + "..."
+    shown = "-" if text is None else str(text)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def _number(n: float | None) -> str:

@@ -61,8 +61,8 @@ def _add(picture: Picture, graph: Graph, path: tuple[str, ...]) -> list[int]:
         return len(picture.boxes) - 1
 
     def read(node: Node, index: int) -> None:
-        for value in node.inputs:
-            if value is not None and value in at:
+        for value in filter(None, node.inputs):
+            if value in at:
                 picture.edges.append((at[value], index, _type(value)))
 
     for value in graph.params:
@@ -80,11 +80,10 @@ def _add(picture: Picture, graph: Graph, path: tuple[str, ...]) -> list[int]:
             for end in _add(picture, body, (*path, f"{name} of {node.name or node.op}")):
                 picture.bodies.append((end, index))
     ends = []
-    for value in graph.ret.inputs:
-        if value is not None:
-            ends.append(box(value.name or "output", [_type(value)], f"output {value.name}: {value.type}", "port"))
-            if value in at:
-                picture.edges.append((at[value], ends[-1], _type(value)))
+    for value in graph.outputs:
+        ends.append(box(value.name or "output", [_type(value)], f"output {value.name}: {value.type}", "port"))
+        if value in at:
+            picture.edges.append((at[value], ends[-1], _type(value)))
     return ends
 
 
@@ -180,16 +179,15 @@ def to_svg(graph: Graph) -> str:
 def _places(picture: Picture) -> list[tuple[float, float]]:
     """The upper left corner of every box: layers by the longest way from the inputs, in each the order with the fewest
     crossings that the mean of the neighbors' places finds."""
-    import networkx as nx
-
-    g = nx.DiGraph()
-    g.add_nodes_from(range(len(picture.boxes)))
-    g.add_edges_from((a, b) for a, b, _ in picture.edges)
-    g.add_edges_from(picture.bodies)
-    layers = [sorted(layer) for layer in nx.topological_generations(g)]
+    above: list[list[int]] = [[] for _ in picture.boxes]
+    below: list[list[int]] = [[] for _ in picture.boxes]
+    for a, b in dict.fromkeys([*((a, b) for a, b, _ in picture.edges), *picture.bodies]):
+        above[b].append(a)
+        below[a].append(b)
+    layers = _layers(above, below)
     slot = {i: float(k) for layer in layers for k, i in enumerate(layer)}
     for sweep in range(_SWEEPS):
-        near = g.succ if sweep % 2 else g.pred
+        near = below if sweep % 2 else above
         for layer in reversed(layers) if sweep % 2 else layers:
             mean = {i: sum(slot[j] for j in near[i]) / len(near[i]) if near[i] else slot[i] for i in layer}
             layer.sort(key=lambda i: (mean[i], i))
@@ -199,6 +197,23 @@ def _places(picture: Picture) -> list[tuple[float, float]]:
     step_x, step_y = _WIDTH + _GAP_X, _HEIGHT + _GAP_Y
     depth = {i: k for k, layer in enumerate(layers) for i in layer}
     return [(_MARGIN + (slot[i] - left) * step_x, _MARGIN + depth[i] * step_y) for i in range(len(picture.boxes))]
+
+
+def _layers(above: list[list[int]], below: list[list[int]]) -> list[list[int]]:
+    """Boxes by the number of steps on the longest way to them."""
+    waits = [len(others) for others in above]
+    layers: list[list[int]] = []
+    layer = [i for i, n in enumerate(waits) if not n]
+    while layer:
+        layers.append(layer)
+        ready = []
+        for i in layer:
+            for j in below[i]:
+                waits[j] -= 1
+                if not waits[j]:
+                    ready.append(j)
+        layer = sorted(ready)
+    return layers
 
 
 def _lines(picture: Picture, place: list[tuple[float, float]]) -> Iterator[str]:

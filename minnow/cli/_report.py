@@ -17,7 +17,8 @@ def effect_text(before: Effect, after: Effect) -> str:
 
     def add(name: str, a: int | None, b: int | None, form: Callable[[int], str]) -> None:
         if a or b:
-            rows.append((name, *("?" if n is None else form(n) for n in (a, b)), _change(a, b, form)))
+            shown = ["?" if n is None else form(n) for n in (a, b)]
+            rows.append((name, shown[0], shown[1], _change(a, b, form)))
 
     add("nodes", before.total, after.total, str)
     for op in sorted(before.nodes.keys() | after.nodes.keys(), key=lambda op: (-before.nodes.get(op, 0), op)):
