@@ -1,5 +1,5 @@
-// Convolutions over three spatial axes, by those over two: the slices under a kernel are channels of one image, for
-// every slice of the result.
+// Windows over three spatial axes, by those over two. For convolutions the slices under a kernel are channels of one
+// image, for every slice of the result.
 #include <algorithm>
 
 #include "runtime/src/late.h"
@@ -23,7 +23,6 @@ Ints without_first(const Ints& list) { return Ints(list.begin() + 1, list.end())
 
 Depth split_pads(const Expansion& e) {
   Ints pads = e.attrs().ints("pads");
-  pads.resize(6);
   const std::string mode = e.attrs().s("auto_pad");
   if (!mode.empty()) {
     const Ints strides = e.attrs().ints("strides"), dilations = e.attrs().ints("dilations");
@@ -110,15 +109,60 @@ Status expand_conv_transpose(Expansion& e) {
 }
 MINNOW_LATE("mnn.ConvTransposeVolume", expand_conv_transpose);
 
+// The attributes of a pooling over some of the axes, and over one of extent 1 where `one` says so.
+Attrs pool_attrs(const Expansion& e, size_t begin, size_t end, bool one) {
+  const auto take = [&](const Ints& list, size_t from, int64_t last) {
+    Ints part(list.begin() + static_cast<std::ptrdiff_t>(from + begin),
+              list.begin() + static_cast<std::ptrdiff_t>(from + end));
+    if (one) part.push_back(last);
+    return part;
+  };
+  Attrs attrs = e.attrs();
+  for (const char* name : {"kernel", "strides", "dilations"}) attrs.set(name, take(attrs.ints(name), 0, 1));
+  const Ints pads = attrs.ints("pads");
+  Ints own = take(pads, 0, 0);
+  for (int64_t p : take(pads, 3, 0)) own.push_back(p);
+  attrs.set("pads", own);
+  return attrs;
+}
+
+// First over the last two axes of every slice, then over the slices.
+Status expand_pool(Expansion& e, const char* op) {
+  const Ints x = dims_of(e.shape(0)), y = dims_of(e.out_shape());
+  const int planes = reshape(e, e.in(0), {x[0], x[1] * x[2], x[3], x[4]});
+  const int slices = e.add(op, {planes}, pool_attrs(e, 1, 3, false));
+  const int columns = reshape(e, slices, {x[0], x[1], x[2], y[3] * y[4]});
+  const int result = e.add(op, {columns}, pool_attrs(e, 0, 1, true));
+  e.finish("Reshape", {result, e.ints(y)}, {{"allowzero", true}});
+  return ok();
+}
+MINNOW_LATE("mnn.MaxPoolVolume", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
+MINNOW_LATE("mnn.AveragePoolVolume", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
+
+// Nothing is left to a default.
+bool says_all(const Attrs& attrs, bool pool) {
+  const auto has = [&](const char* name, size_t n) { return attrs.ints(name).size() == n; };
+  return has("strides", 3) && has("dilations", 3) && has("pads", 6) && (!pool || has("kernel", 3)) &&
+         (!attrs.has("output_padding") || has("output_padding", 3));
+}
+
 }  // namespace
 
-const Late* volume_of(const Op& op, const std::vector<const TensorType*>& inputs, const Shape& out) {
-  const std::string name = op.name;
-  const char* late = name == "Conv" ? "mnn.ConvVolume" : name == "ConvTranspose" ? "mnn.ConvTransposeVolume" : nullptr;
-  if (late == nullptr || out.rank() != 5 || out.count() == 0) return nullptr;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] != nullptr && (inputs[i]->count() == 0 || inputs[i]->dtype != DType::kF32)) return nullptr;
-  return find_late(late);
+const Late* volume_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                      const Shape& out) {
+  constexpr std::pair<std::string_view, const char*> kLate[] = {{"Conv", "mnn.ConvVolume"},
+                                                                {"ConvTranspose", "mnn.ConvTransposeVolume"},
+                                                                {"MaxPool", "mnn.MaxPoolVolume"},
+                                                                {"AveragePool", "mnn.AveragePoolVolume"}};
+  for (const auto& [name, late] : kLate) {
+    if (name != op.name) continue;
+    const bool pool = inputs.size() == 1;
+    if (out.rank() != 5 || out.count() == 0 || !says_all(attrs, pool)) return nullptr;
+    for (const TensorType* type : inputs)
+      if (type != nullptr && (type->count() == 0 || type->dtype != DType::kF32)) return nullptr;
+    return find_late(late);
+  }
+  return nullptr;
 }
 
 }  // namespace minnow

@@ -151,8 +151,7 @@ void Planner::fuse() {
         activate(*epilogue);
         break;  // an activation is the last
       }
-      if ((is(nodes_[at], "Conv") || is(nodes_[at], "Linear")) && is(user, "Add") &&
-          nodes_[at].in.size() <= kResidual) {
+      if (is(user, "Add") && nodes_[at].in.size() <= kResidual) {
         const int other = user.in[0] == y ? user.in[1] : user.in[0];
         if (!same_type(type(other), type(y)) || stage_.values[static_cast<size_t>(other)].constant != nullptr) break;
         const int result = user.out[0];

@@ -108,8 +108,9 @@ Status Planner::place(PlanNode node) {
     if (folded) return ok();
     std::vector<const TensorType*> types;
     for (int v : node.in) types.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
-    const int out = node.out.empty() ? -1 : node.out[0];
-    node.late = out < 0 ? nullptr : volume_of(*node.op, types, stage_.values[static_cast<size_t>(out)].type.shape);
+    const int out = node.out.size() == 1 ? node.out[0] : -1;
+    if (out >= 0)
+      node.late = volume_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
     if (node.late != nullptr) return expand(node);
   } else {
     set_types(node, node.types);

@@ -181,7 +181,9 @@ def volumes() -> ModelProto:
     b = net.add("Relu", net.add("Add", dilated, a))
     c = conv("Conv", b, (5, 8, 3, 2, 1), strides=[2, 1, 1], auto_pad="SAME_LOWER")
     up = conv("ConvTranspose", c, (5, 4, 3, 2, 2), strides=[2, 1, 2], pads=[1, 0, 0, 0, 1, 0], output_padding=[1, 0, 0])
-    return net.model(up, conv("ConvTranspose", b, (8, 3, 1, 3, 2), group=2), net.swish(c))
+    even = net.add("AveragePool", b, kernel_shape=[2, 3, 2], strides=[1, 2, 1], pads=[1, 0, 0, 0, 2, 1], ceil_mode=1)
+    top = net.add("MaxPool", a, kernel_shape=[3, 2, 1], dilations=[1, 2, 1], pads=[1, 0, 0, 2, 1, 0])
+    return net.model(even, top, up, conv("ConvTranspose", b, (8, 3, 1, 3, 2), group=2), net.swish(c))
 
 
 MAKERS = (branches, odd_parts, batch, delivered, focus, gates, pairs, wide_parts, squeezes, shortcuts, volumes)
