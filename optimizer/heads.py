@@ -155,7 +155,8 @@ def _is_packed(q: Part, k: Part, v: Part) -> bool:
     size = q.size.number
     return (
         q.value is k.value is v.value
-        and q.turned is k.turned is v.turned is None
+        and q.turned == k.turned == v.turned
+        and q.turned in (None, (1, 0, 2))
         and q.group == 1
         and k.heads * k.group == q.heads
         and (v.heads, v.group) == (k.heads, k.group)

@@ -48,6 +48,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("attention:*", "after matrix products have their final form, and before activations go into those beside it"),
     ("shape:*", "the extents of what attention gives are known, which those of its parts may not have been"),
     ("attention:*", "and what moves the result by them can be seen through"),
+    ("matmul:*", "what turned and flattened the result of attention may stand between layers only now"),
     ("fuse_attention_cache", "keys and values of which attention is given all, once that is one node"),
     ("qdq:*", "those that others stood between; before layers take in activations, which saturation may do"),
     ("fold_constants", "tables that take the place of functions"),

@@ -240,17 +240,19 @@ def _transposed(view: View, node: Node, out: Value) -> View | None:
 
 
 def _narrowed(view: View, axis: int, start: int, size: int) -> View | None:
-    """Elements `start`... along an axis that is one piece of the base."""
-    pieces = view.axes[axis]
-    if len(pieces) != 1:
-        return view if not pieces and start == 0 else None
-    (piece,) = pieces
-    if piece.axis == REPEATED or piece.size.atoms:
+    """Elements `start`... along an axis; of one in several pieces, whole rounds of the inner ones."""
+    if not view.axes[axis]:
+        return view if start == 0 else None
+    piece, *inner = view.axes[axis]
+    each = _product([p.size for p in inner])
+    if piece.axis == REPEATED or piece.size.atoms or each.atoms or not each.number:
+        return None
+    if start % each.number or size % each.number:
         return None
     starts = dict(view.starts)
-    starts[piece.axis] = starts.get(piece.axis, 0) + start * piece.step
-    kept = () if size == 1 else (replace(piece, size=Extent(size)),)
-    axes = (*view.axes[:axis], kept, *view.axes[axis + 1 :])
+    starts[piece.axis] = starts.get(piece.axis, 0) + start // each.number * piece.step
+    kept = () if size == each.number else (replace(piece, size=Extent(size // each.number)),)
+    axes = (*view.axes[:axis], (*kept, *inner), *view.axes[axis + 1 :])
     return replace(view, axes=axes, starts=tuple(sorted((a, s) for a, s in starts.items() if s)))
 
 

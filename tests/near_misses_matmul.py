@@ -13,6 +13,16 @@ def _flat(flat: str = "6,2", wide: int = 1, y: str = "2,3,1", w: str = "f32[1,2]
     )
 
 
+def _turned(a: str = "(1, 0, 2)", b: str = "(1, 0, 2)", y: str = "4,3,1", w: str = "f32[1,2](1.0, 2.0)",
+            x: str = "4,3,2", more: str = "", result: str = "%y") -> str:  # fmt: skip
+    n = [x.split(",")[int(i)] for i in a.strip("()").split(",")]
+    return (
+        f"graph g(%x: f32[{x}], %z: f32[{n[0]},{n[1]},1]) {{ %a: f32[{','.join(n)}] = Transpose(%x) {{perm={a}}} "
+        f"%b: f32[{n[0]},{n[1]},1] = Linear(%a, {w}{more}) "
+        f"%y: f32[{y}] = Transpose(%b) {{perm={b}}} return {result} }}"
+    )
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "unflatten_linear": [
         ("features of the input", _flat("4,3", 1, "2,2,1", "f32[1,3](1.0, 2.0, 3.0)")),
@@ -22,5 +32,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not known to be", _flat(wide=2, y="2,6,1", w="f32[2,2](1.0, 2.0, 3.0, 4.0)")),
         ("does more", _flat(more=", _, %z")),
         ("read elsewhere", _flat(result="%y, %b")),
+    ],
+    "unturn_linear": [
+        ("features are moved", _turned(a="(0, 2, 1)", y="2,1,1", w="f32[1,4](1.0, 2.0, 3.0, 4.0)", x="1,4,2")),
+        ("features are moved", _turned(b="(2, 1, 0)", y="1,4,3")),
+        ("does more", _turned(more=", _, %z")),
+        ("read by", _turned(result="%y, %b")),
     ],
 }

@@ -217,7 +217,7 @@ def fuse_attention(b: Builder, m: Match) -> Value | None:
         "fill": scores.fill,
         "zero_rows": next((kind for kind in ("empty", "nan") if kind in m.bound), ""),
     }
-    operands = [found.q.value, None, None] if found.packed else [p.operand(b) for p in (found.q, found.k, found.v)]
+    operands = [found.q.operand(b), None, None] if found.packed else [p.operand(b) for p in (found.q, found.k, found.v)]
     y = b.node("Attention", [*operands, None, None, *masks], attrs, 1).output
     for op, numbers in back:
         y = b.Transpose(y, perm=numbers) if op == "Transpose" else b.Reshape(y, np.array(numbers))
@@ -307,6 +307,12 @@ def move_attention(b: Builder, m: Match) -> Value | None:
         if len(base.uses) != 1 or len(m.x.uses) != 1 or len(attention.outputs) != 1:
             return m.no("the heads are read elsewhere")
         base = b.node("Attention", attention.inputs, {**attention.attrs, "merge_heads": True}, 1).output
+    elif rank == 3 and not view.starts and view.pieces == tuple(p for a in (1, 0, 2) for p in view.whole(a)):
+        if m.x is base or (
+            m.x.producer is not None and m.x.producer.op == "Transpose" and m.x.producer.input(0) is base
+        ):
+            return m.no("the length comes first")
+        base = b.Transpose(base, perm=(1, 0, 2))
     elif not view.in_order:
         return m.no("the heads are moved in another way")
     elif m.x is base and y.type.rank != rank:

@@ -1,4 +1,4 @@
-"""Layers between reshapes that only join the axes in front of the features, for frameworks with matrices only."""
+"""Layers between what only moves the axes in front of the features, and moves them back."""
 
 from __future__ import annotations
 
@@ -43,3 +43,31 @@ def unflatten_linear(b: Builder, m: Match) -> Value | None:
     if sum(have is None or have != want for have, want in zip(dims, wanted, strict=True)) > 1:
         return m.no("the axes of the result are not known to be those of the input")
     return b.node("Linear", [m.x, *layer.inputs[1:]], layer.attrs).output
+
+
+@rewrite(lambda p, x, w: p.Transpose(p.Linear(p.Transpose(x, as_="a"), w, ..., as_="linear"), as_="b"))
+def unturn_linear(b: Builder, m: Match) -> Value | None:
+    """The axes in front of the features are turned before a layer and behind it: once is enough, or not at all.
+
+    Given:
+        graph g(%x: f32[4,3,2]) {
+          %a: f32[3,4,2] = Transpose(%x) {perm=(1, 0, 2)}
+          %b: f32[3,4,1] = Linear(%a, f32[1,2](1.0, 2.0))
+          %y: f32[4,3,1] = Transpose(%b) {perm=(1, 0, 2)}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[4,3,2]) {
+          %y: f32[4,3,1] = Linear(%x, f32[1,2](1.0, 2.0))
+          return %y
+        }
+    """
+    first, second = m.a.attrs["perm"], m.b.attrs["perm"]
+    if len(m.linear.inputs) > 3:
+        return m.no("the layer does more")
+    last = len(first) - 1
+    if first[-1] != last or second[-1] != last:
+        return m.no("the features are moved")
+    perm = tuple(first[a] for a in second)
+    x = m.x if perm == tuple(range(len(perm))) else b.Transpose(m.x, perm=perm)
+    return b.node("Linear", [x, *m.linear.inputs[1:]], m.linear.attrs).output
