@@ -47,6 +47,14 @@ bool part_heads(View* view, int64_t kv, int64_t group) {
   return true;
 }
 
+// Some of the heads that lie side by side in [batch, length, features].
+bool take_heads(View* view, int64_t heads, int64_t first, int64_t count) {
+  if (view->dims.size() != 3) return false;
+  const int64_t batch = size_of(view->dims[0]), length = size_of(view->dims[1]), size = size_of(view->dims[2]) / heads;
+  return view->reshape({batch, length, heads, size}) && view->narrow(2, first, count) &&
+         view->reshape({batch, length, count * size});
+}
+
 class AttentionFinder {
  public:
   AttentionFinder(std::vector<PlanNode>& nodes, std::vector<PlanValue>& values, std::vector<std::vector<int>> readers)
@@ -415,22 +423,24 @@ std::optional<PlanNode> AttentionFinder::assemble(const PlanNode& like, const st
 
 std::optional<PlanNode> AttentionFinder::reread(size_t attention, size_t* place) const {
   const PlanNode& node = nodes_[attention];
-  if (node.op == nullptr || std::string_view(node.op->name) != "Attention" || node.in.size() < 3) return std::nullopt;
+  const auto in = [&](size_t i) { return i < node.in.size() ? node.in[i] : -1; };
   const int64_t heads = node.attrs->i("num_heads"), some = node.attrs->i("num_kv_heads");
   const int64_t kv = some == 0 ? heads : some, group = heads / kv;
-  // What is packed, kept or broadcast is left to the node itself.
-  if (node.in[1] < 0 || node.out.size() != 1) return std::nullopt;
-  for (size_t i = 3; i < std::min<size_t>(node.in.size(), 5); ++i)
-    if (node.in[i] >= 0) return std::nullopt;
+  const bool packed = in(1) < 0;
+  // What is kept or broadcast is left to the node itself.
+  if (node.out.size() != 1 || in(3) >= 0) return std::nullopt;
   bool moved = false;
   std::vector<View> operands;
-  std::vector<int64_t> lengths, batches;
-  for (size_t i = 0; i < node.in.size(); ++i) {
-    const int v = node.in[i];
+  for (size_t i = 0; i < std::max<size_t>(3, node.in.size()); ++i) {
+    const int v = in(packed && i < 3 ? 0 : i);
     if (v < 0) continue;
     std::optional<View> found;
-    for (View candidate : {i < 3 ? view(v, i < 2) : base(v), base(v)}) {
+    for (View candidate : {i < 3 ? view(v, i < 2 && !packed) : base(v), base(v)}) {
       if (i >= 3) candidate.dims.insert(candidate.dims.begin(), 4 - candidate.dims.size(), Factors());
+      if (packed && i < 3) {
+        const int64_t first = i == 0 ? 0 : heads + (static_cast<int64_t>(i) - 1) * kv;
+        if (!take_heads(&candidate, heads + 2 * kv, first, i == 0 ? heads : kv)) continue;
+      }
       if (!part_heads(&candidate, kv, i == 0 || i >= 3 ? group : 1)) continue;
       if (candidate.dims[3].size() > 1 || candidate.dims[4].size() > 1) continue;
       if (i == 1 || i == 2) append(&candidate.dims[2], {group, 0});

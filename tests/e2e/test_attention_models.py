@@ -41,6 +41,15 @@ def _joined(s: Spelling) -> str:
     return s.reshaped(s.Transpose(y, perm=[1, 0, 2]), 7, 3, 20)
 
 
+def _length_first(s: Spelling) -> str:
+    """torch.nn.MultiheadAttention: all parts of one layer, the length in front of the batch."""
+    parts = s.Transpose(s.reshaped(s.input(7, 3, 60), 7, 3, 3, 20), perm=[2, 0, 1, 3])
+    q, k, v = (s.Gather(parts, s.constant(i, np.int64), axis=0) for i in range(3))
+    q, k, v = (s.Transpose(s.reshaped(x, 7, 12, 5), perm=[1, 0, 2]) for x in (q, k, v))
+    y = s.attend(q, s.Transpose(k, perm=[0, 2, 1]), v)
+    return s.reshaped(s.Transpose(y, perm=[1, 0, 2]), 21, 20)
+
+
 def _hidden(s: Spelling) -> str:
     """A condition that leaves some queries without a key, whose weights are then 0."""
     q, k, v = (s.heads(s.input(2, 9, 24), 3, 8) for _ in range(3))
@@ -59,9 +68,9 @@ def _causal(s: Spelling) -> str:
     return s.merged(s.MatMul(s.Softmax(masked, axis=-1), v), 24)
 
 
-@pytest.mark.parametrize("case", [_joined, _hidden, _causal], ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [_joined, _length_first, _hidden, _causal], ids=lambda case: case.__name__)
 def test_more_spellings(case: Case, tmp_path: Path) -> None:
-    assert not check(case, str(tmp_path), 2, "minnow") & {"MatMul", "Softmax", "Where"}
+    assert not check(case, str(tmp_path), 2, "minnow") & {"MatMul", "Softmax", "Where", "Transpose", "Gather"}
 
 
 # Architecture -> attentions, and how many nodes more there may be in the whole model.
