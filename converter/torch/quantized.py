@@ -326,10 +326,9 @@ torch.op("quantized::linear_relu", plain=True)(_linear(True))
 
 def dynamic(b: Builder, x: Value, w: Tensor, bias: Value | None, high: int) -> Value:
     """x[..., K] times weights w[N, K] of 8 bits, x taken as integers 0..high of its range: f32[..., N]."""
-    q = range_of(b, x, high)
-    quanta = b.QuantizeLinear(x, q.scale, q.zero, to=DType.U8)
-    total = b.Cast(_product(b, quanta, q.zero, w), to=DType.F32)
-    y: Value = b.Mul(total, b.Mul(q.scale, w.quant.scale))
+    quanta, scale, zero = b.DynamicQuantizeLinear(x, steps=high)
+    total = b.Cast(_product(b, quanta, zero, w), to=DType.F32)
+    y: Value = b.Mul(total, b.Mul(scale, w.quant.scale))
     return y if bias is None else b.Add(y, bias)
 
 
@@ -352,16 +351,3 @@ def _(t, X, W_prepack):
     value = w.value(t.builder)
     wide_ = value if value.type.dtype is DType.F32 else t.builder.Cast(value, to=DType.F32)
     return Tensor(t.builder.Linear(t.value(X), wide_, bias))
-
-
-def range_of(b: Builder, x: Value, high: int) -> Quantization:
-    """Scale and zero point of the integers 0..high for the range of a tensor, as PyTorch chooses them when it runs."""
-    low, top = b.Min(b.ReduceMin(x, keepdims=False), 0.0), b.Max(b.ReduceMax(x, keepdims=False), 0.0)
-    scale = b.Div(b.Sub(b.Cast(top, to=DType.F64), b.Cast(low, to=DType.F64)), np.float64(high))
-    single = b.Cast(scale, to=DType.F32)
-    small = b.Or(b.Equal(single, 0.0), b.IsInf(b.Reciprocal(single)))
-    single = b.Where(small, np.float32(0.1), single)
-    scale = b.Cast(single, to=DType.F64)
-    zero = b.Round(b.Neg(b.Div(b.Cast(low, to=DType.F64), scale)))
-    zero = b.Clip(zero, min=0.0, max=float(high))
-    return Quantization(single, b.Cast(zero, to=DType.U8))

@@ -394,14 +394,21 @@ class Dequantize final : public Linear {
   }
 };
 
-void run_dynamic(const Attrs&, const RunContext& context) {
+void run_dynamic(const Attrs& attrs, const RunContext& context) {
   const float* x = context.in[0]->as<float>();
   const int64_t n = context.in[0]->count();
   float low, high;
   HWY_DYNAMIC_DISPATCH(RangeOf)(x, n, &low, &high);
-  const float scale = high == low ? 1.0f : (high - low) / 255.0f;
+  float scale = high == low ? 1.0f : (high - low) / 255.0f;
+  double lowest = -low / scale, most = 255;
+  if (const int64_t steps = attrs.i("steps", 0); steps > 0) {
+    most = static_cast<double>(steps);
+    scale = static_cast<float>((static_cast<double>(high) - static_cast<double>(low)) / most);
+    if (scale == 0 || std::isinf(1.0f / scale)) scale = 0.1f;
+    lowest = -static_cast<double>(low) / static_cast<double>(scale);
+  }
   // Written so that NaN becomes 0.
-  const float zero = -low / scale > 0 ? std::rint(std::min(-low / scale, 255.0f)) : 0.0f;
+  const float zero = lowest > 0 ? static_cast<float>(std::rint(std::min(lowest, most))) : 0.0f;
   uint8_t* y = context.out[0] == nullptr ? nullptr : context.out[0]->as<uint8_t>();
   context.pool->parallel_for(y == nullptr ? 0 : n, 16384, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; i += kBlock) {
@@ -471,6 +478,8 @@ Status infer_dequantize(InferContext& c) {
 Status infer_dynamic(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   if (c.in(0).dtype != DType::kF32) return fail(Code::kFormat, "takes f32, not %s", dtype_name(c.in(0).dtype));
+  const int64_t steps = c.attrs.i("steps", 0);
+  if (steps < 0 || steps > 255) return fail(Code::kFormat, "%lld steps", static_cast<long long>(steps));
   c.set(0, DType::kU8, c.shape(0));
   c.set(1, DType::kF32, Shape());
   c.set(2, DType::kU8, Shape());

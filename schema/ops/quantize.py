@@ -141,21 +141,31 @@ def _(x, scale, zero, *, axis, block_size, to):
 
 
 @op(outputs=3, traits=EXACT_TYPES)
-def DynamicQuantizeLinear(x: Float32):
+def DynamicQuantizeLinear(x: Float32, *, steps: int = 0):
     """x in u8, with the scale and zero point (u8) that fit its range, which is made to hold 0.
 
-    scale = (max - min) / 255, or 1 for a range of nothing; zero = round(saturate(-min / scale)).
+    scale = (max - min) / 255, or 1 for a range of nothing; zero = round(saturate(-min / scale)). With `steps`, as
+    PyTorch chooses them: the scale is (max - min) / steps, computed in f64, or 0.1 where its reciprocal is not finite;
+    zero = round(-min / scale), of at most so many steps.
     """
     low = np.minimum(np.min(x, initial=np.float32(np.inf)), np.float32(0))
     high = np.maximum(np.max(x, initial=np.float32(-np.inf)), np.float32(0))
-    scale = np.float32(1) if high == low else (high - low) / np.float32(255)
-    zero = np.rint(np.clip(-low / scale, 0, 255))
+    if steps:
+        scale = np.float32((np.float64(high) - np.float64(low)) / steps)
+        if scale == 0 or np.isinf(np.float32(1) / scale):
+            scale = np.float32(0.1)
+        zero = np.clip(np.rint(-np.float64(low) / np.float64(scale)), 0, steps)
+    else:
+        scale = np.float32(1) if high == low else (high - low) / np.float32(255)
+        zero = np.rint(np.clip(-low / scale, 0, 255))
     y = np.clip(np.rint(x / scale) + zero, 0, 255)
     return y.astype(np.uint8), np.float32(scale), zero.astype(np.uint8)
 
 
 @DynamicQuantizeLinear.shape
-def _(x):
+def _(x, *, steps):
+    if not 0 <= steps <= 255:
+        raise ModelError(f"{steps} steps")
     return x.type.with_dtype(DType.U8), TensorType(DType.F32, ()), TensorType(DType.U8, ())
 
 
@@ -228,6 +238,10 @@ def _(rng):
 
 @DynamicQuantizeLinear.samples
 def _(rng):
+    for steps in 127, 255, 1:
+        yield ((2, 3, 5),), {"steps": steps}, 3
+        yield (np.zeros((3,), np.float32),), {"steps": steps}, 3
+        yield (np.full((3,), 1e-40, np.float32),), {"steps": steps}, 3
     for shape in (2, 3, 5), (17,), (), (1, 131):
         yield (shape,), {}, 3
         yield (np.abs(fill(rng, shape)),), {}, 3
