@@ -30,6 +30,7 @@ class Edit:
         what: in words.
         types: of parameters. numbers: of constants. attrs: of nodes.
         inputs: what a node reads: another of its operands, by place, or a new parameter of the same type (None).
+        added: a parameter of the graph becomes an operand that a node does not have, at this place.
         expose: this value is an output, too. read: it is read by one more node.
     """
 
@@ -38,6 +39,7 @@ class Edit:
     numbers: Mapping[Value, Array] = field(default_factory=dict)
     attrs: Mapping[Node, Mapping[str, Any]] = field(default_factory=dict)
     inputs: Mapping[tuple[Node, int], int | None] = field(default_factory=dict)
+    added: Mapping[Node, tuple[int, TensorType]] = field(default_factory=dict)
     expose: Value | None = None
     read: Value | None = None
 
@@ -70,6 +72,8 @@ def _copy(graph: Graph, edit: Edit) -> Graph:
                 operands[i] = mapped(node.inputs[source]) if source is not None else new.add_param(old.type, "other")
         attrs = {**node.attrs, **edit.attrs.get(node, {})}
         attrs = {k: _copy(v, edit) if isinstance(v, Graph) else v for k, v in attrs.items()}
+        if (added := edit.added.get(node)) is not None:
+            operands = [*operands, *[None] * (added[0] - len(operands)), new.add_param(added[1], "added")]
         b.origin = node.origin
         made = b.node(get(node.op), operands, attrs, len(node.outputs))
         for old_value, value in zip(node.outputs, made.outputs, strict=True):
@@ -268,6 +272,21 @@ def operand(graph: Graph) -> Iterator[Edit]:
         for i, value in enumerate(node.inputs):
             if value is not None and (len(value.uses) > 1 or value.producer is not None or value.data is not None):
                 yield Edit(f"{node!r}: operand {i} is an input of the graph", inputs={(node, i): None})
+
+
+@_kind
+def optional(graph: Graph) -> Iterator[Edit]:
+    """An operand more, which is computed: a bias, a zero point, an initial state."""
+    for node in graph:
+        first = next((v for v in node.inputs if v is not None), None)
+        for i, each in enumerate(get(node.op).inputs):
+            if each.optional and not each.variadic and not node.has_input(i) and i >= len(node.inputs) and first:
+                shapes = dict.fromkeys(
+                    [(), *((d,) for v in (*node.outputs, *node.inputs) if v for d in v.type.shape or ())]
+                )
+                for shape in shapes:
+                    type = TensorType(first.type.dtype, shape)
+                    yield Edit(f"{node!r}: with {each.name} {type}", added={node: (i, type)})
 
 
 _TYPES = {

@@ -569,5 +569,7 @@ def legalize_vector_linear(b: Builder, m: Match) -> Value | None:
     """
     if m.x.type.rank != 1:
         return m.no("it is no vector")
-    rows = b.node("Linear", [b.Unsqueeze(m.x, axes=(0,)), *m.linear.inputs[1:]], {}).output
+    w, bias, residual = (*m.linear.inputs[1:], None, None)[:3]
+    added = None if residual is None else b.Unsqueeze(residual, axes=(0,))
+    rows = b.node("Linear", [b.Unsqueeze(m.x, axes=(0,)), w, bias, added], {}).output
     return b.Squeeze(rows, axes=(0,))
