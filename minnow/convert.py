@@ -36,7 +36,8 @@ class Report:
         seconds: time of each step: read, optimize, write, verify.
         notices: what the user should know, one sentence each.
         statistics: per rule and pass: attempts, applications, nodes removed and milliseconds.
-        explained: (rule, node, reason) of rules asked for with `explain` that did not apply.
+        explained: (rule, node, reason) where the rule or pass asked for with `explain` did not apply.
+        applied: (rule, node) where it did. unused: why it did not run at all, by name.
         verification: the comparison with the source; None where it was switched off.
     """
 
@@ -53,6 +54,8 @@ class Report:
     notices: list[str] = field(default_factory=list)
     statistics: dict[str, dict[str, float]] = field(default_factory=dict)
     explained: list[tuple[str, str, str]] = field(default_factory=list)
+    applied: list[tuple[str, str]] = field(default_factory=list)
+    unused: dict[str, str] = field(default_factory=dict)
     verification: Verification | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def convert(
         int64: MNN's own runtime has no int64. "auto" makes int32 of what provably fits, and of what only counts
             places; "narrow" of everything but constants that do not fit, and a notice lists what is not proven; "keep"
             of nothing. In all cases the session shows the source's types, and refuses inputs that do not fit.
-        explain: "RULE" or "RULE@NODE": why the rule did not apply.
+        explain: "RULE" or "RULE@NODE", a rule or pass: where it was applied, and why not elsewhere.
         check_each: run the numpy reference of the graph after every step of the optimizer, on the same few inputs, and
             end with a VerifyError at the first step that changes the numbers. Each comparison takes two runs of the
             reference: seconds for an image network. Open extents get small numbers.
@@ -212,6 +215,8 @@ def convert(
             notices=model.notices,
             statistics=summary.statistics,
             explained=log.reasons,
+            applied=log.applications,
+            unused={name: why for name, why in log.unused.items() if why},
         )
         if verify:
             from minnow.runtime.verify import verify as compare

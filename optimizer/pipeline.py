@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -119,6 +120,8 @@ def optimize(
         raise UsageError("int64 is to be narrowed, and the target is minnow", why="Minnow's engine has int64")
     log = log or Trace()
     keep = _selection(passes)
+    for name in sorted(log.explain):
+        log.unused[name] = why_not_run(name, level, target, passes)
     before = count_nodes(model.graph)
     options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
     for name, _ in PIPELINE:
@@ -192,9 +195,42 @@ def _selection(names: Iterable[str]) -> Callable[[str], bool]:
     for name in names:
         bare = name.removeprefix("-")
         if bare not in known:
-            raise UsageError(f"there is no pass '{bare}'", hint="`mnnconvert ops --passes` lists them")
+            raise UsageError(f"there is no pass '{bare}'", hint=_nearest_names(bare))
         (dropped if name.startswith("-") else wanted).add(bare)
     return lambda name: name not in dropped and (not wanted or name in wanted)
+
+
+def _nearest_names(name: str) -> str:
+    """Names that are nearly this one, or hold it, and where all are listed."""
+    known = sorted({*rules, *all_passes})
+    near = dict.fromkeys([*get_close_matches(name, known, 3), *(k for k in known if name and name in k)][:5])
+    return f"{', '.join(near)}? " * bool(near) + "`mnnconvert ops --passes` lists them"
+
+
+def why_not_run(name: str, level: int, target: Target, selection: Sequence[str]) -> str:
+    """Why a rule or pass does not run at all with these options; "" where it does.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    item = rules.get(name) or all_passes.get(name)
+    if item is None:
+        raise UsageError(f"there is no rule or pass '{name}'", hint=_nearest_names(name))
+    if item.target not in (None, target):
+        return f"it is for `--target {item.target}` only"
+    if isinstance(item, Rule):
+        in_pipeline, in_legalize = (
+            any(line.endswith(":*") and item in topic(line[:-2]) for line, _ in lines) for lines in (PIPELINE, LEGALIZE)
+        )
+    else:
+        in_pipeline, in_legalize = (any(line == name for line, _ in lines) for lines in (PIPELINE, LEGALIZE))
+    if in_legalize and target == "mnn" and item.level <= max(level, 1):
+        return "`--passes` leaves it out" if f"-{name}" in selection else ""
+    if not in_pipeline:
+        return f"it makes a file that every runtime takes, which `--target {target}` does not ask for"
+    if item.level > level:
+        return f"it runs from -O{item.level} on"
+    return "" if _selection(selection)(name) else "`--passes` leaves it out"
 
 
 def count_nodes(graph: Graph) -> dict[str, int]:

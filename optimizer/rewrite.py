@@ -158,6 +158,7 @@ class Trace:
         watch: called before each rule or pass changes a graph.
         rewrites: how many there have been; a pass that changes a graph is one.
         failing: what was being applied when an exception came out of it.
+        unused: why what is to be explained does not run at all, "" where it does.
     """
 
     explain: frozenset[str] = frozenset()
@@ -167,7 +168,9 @@ class Trace:
     statistics: dict[str, Statistics] = field(default_factory=dict)
     rewrites: int = 0
     failing: Application | None = None
+    unused: dict[str, str] = field(default_factory=dict)
     _nearest: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    _applied: dict[tuple[str, str], None] = field(default_factory=dict)
 
     @property
     def stopped(self) -> bool:
@@ -185,15 +188,35 @@ class Trace:
 
     def failed(self, rule: str, node: Node, reason: str, matched: int = _ALL) -> None:
         """Records why a rule does not apply at a node; of several attempts there, the one that matched most nodes."""
-        if rule in self.explain and (self.node in node.origin or any(self.node in v.name for v in node.outputs)):
-            key = (rule, " ".join(filter(None, (node.op, node.name, f"({node.origin})" if node.origin else ""))))
+        if rule in self.explain and self.is_meant(node):
+            key = (rule, _named(node))
             if key not in self._nearest or matched > self._nearest[key][0]:
                 self._nearest[key] = (matched, reason)
+
+    def applied(self, rule: str, node: Node) -> None:
+        """Records where a rule or pass has done something."""
+        if rule in self.explain and self.is_meant(node):
+            key = (rule, _named(node))
+            self._nearest.pop(key, None)
+            self._applied[key] = None
+
+    def is_meant(self, node: Node) -> bool:
+        """It is asked for this node."""
+        return self.node in node.origin or any(self.node in v.name for v in node.outputs)
+
+    @property
+    def applications(self) -> list[tuple[str, str]]:
+        """Rule or pass and node, where one that is to be explained has been applied."""
+        return list(self._applied)
 
     @property
     def reasons(self) -> list[tuple[str, str, str]]:
         """Rule, node and reason of each near miss, in the order in which they were met."""
         return [(rule, node, reason) for (rule, node), (_, reason) in self._nearest.items()]
+
+
+def _named(node: Node) -> str:
+    return " ".join(filter(None, (node.op, node.name, f"({node.origin})" if node.origin else "")))
 
 
 def apply_rules(
@@ -321,6 +344,7 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
             log.failed(rule.name, node, reason)
             return None
         statistics.hits += 1
+        log.applied(rule.name, node)
         if log.watch is not None:
             log.watch(Application(rule.name, graph, node, m.nodes, b.made))
         return _replace(graph, node, m, values, b.made)
@@ -340,11 +364,18 @@ def apply_pass(step: GraphPass, graph: Graph, log: Trace, **options: Any) -> int
             break
         if log.watch is not None:
             log.watch(Application(step.name, inner))
+        explained = (n for g in (inner.walk() if step.name in log.explain else ()) for n in g if log.is_meant(n))
+        states = [(n, n.op, n.inputs, n.attrs) for n in explained]
         try:
             changes = step.apply(inner, **options)
         except Exception as e:
             log.failing = Application(step.name, inner)
             raise _defect("pass", step.name, "", e) from e
+        for node, *before in states:
+            if before != [node.op, node.inputs, node.attrs]:
+                log.applied(step.name, node)
+            elif log.node:
+                log.failed(step.name, node, "the pass leaves it as it is")
         statistics.tries += 1
         statistics.hits += changes
         log.rewrites += changes > 0

@@ -29,7 +29,9 @@ from minnow.cli._option import FORMAT, emit, reading
     "--int64", type=click.Choice(["auto", "narrow", "keep"]), default="auto", show_default=True,
     help="Make int32 of int64: where it provably fits, everywhere, or nowhere.",
 )  # fmt: skip
-@click.option("--explain", default="", metavar="RULE[@NODE]", help="Say why a rule did not apply.")
+@click.option(
+    "--explain", default="", metavar="RULE[@NODE]", help="Say where a rule or pass was applied, and why not elsewhere."
+)
 @click.option(
     "--check-each", is_flag=True,
     help="Compare the graph with the source after every step of the optimizer, by the slow reference; exit code 4 at "
@@ -91,13 +93,30 @@ def _text(report: Any, stats: bool, explain: str) -> str:
     if stats:
         rows += ["", statistics_text(report.statistics)]
     if explain:
-        rule = explain.partition("@")[0]
-        if report.statistics.get(rule, {"hits": 0})["hits"]:
-            rows.append(f"{rule}: applied {report.statistics[rule]['hits']:.0f} times")
-        rows += [f"{name} at {node}: {reason}" for name, node, reason in report.explained]
-        if rule not in report.statistics and not report.explained:
-            rows.append(f"{explain}: no node of the kind it starts from")
+        rows += _explained(report, *explain.partition("@")[::2])
     return "\n".join(rows)
+
+
+def _explained(report: Any, name: str, node: str) -> Iterator[str]:
+    """Where a rule or pass was applied, and where it was not, and why."""
+    from minnow.optimizer.rewrite import rules
+
+    if name in report.unused:
+        yield f"{name}: {report.unused[name]}"
+        return
+    hits = report.statistics.get(name, {}).get("hits", 0)
+    yield f"{name}: applied {hits:.0f} times"
+    yield from (f"{rule} at {place}: applied" for rule, place in report.applied)
+    yield from (f"{rule} at {place}: {reason}" for rule, place, reason in report.explained)
+    if not report.applied and not report.explained and (node or not hits):
+        ops = dict.fromkeys(p.op for p in rules[name].patterns) if name in rules else ()
+        yield (
+            f"{name}@{node}: no {' or '.join(ops) or 'node'} of that name"
+            if node
+            else (
+                f"{name}: no {' or '.join(ops)} in the model, which it starts from" if ops else f"{name}: nothing to do"
+            )
+        )
 
 
 @contextmanager
