@@ -26,9 +26,11 @@ def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | N
     match node.op:
         case "Squeeze":
             axes = node.attrs.get("axes")
-            if axes is None:
+            gone = None if axes is None else {a % rank for a in axes}
+            # Only a squeeze refuses what is not 1 at run time.
+            if gone is None or any(own[i] != Extent(1) for i in gone):
                 return None
-            return [e for i, e in enumerate(own) if i not in {a % rank for a in axes}]
+            return [e for i, e in enumerate(own) if i not in gone]
         case "Unsqueeze":
             if node.has_input(1):
                 return None

@@ -24,6 +24,7 @@ Check = Callable[[str, Model], None]
 PIPELINE: tuple[tuple[str, str], ...] = (
     ("qdq:*", "integers that say what they mean must not become floats first"),
     ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
+    ("decide_branches", "and those that are left hang on the input, or only seem to"),
     ("name_extents", "what is computed of an open extent is known to be equal by its name"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
     ("fuse_recurrent_loops", "layers must be one node before rules change what stands in their loops"),

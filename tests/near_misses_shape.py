@@ -27,12 +27,33 @@ def _rows(*lines: str, mask: str = "Less(%j, %i)", softmax: str = "Softmax(%m)",
                   "%y: f32[N,S,S] = Where(%q, f32[](0.0), %p)", params="%x: f32[N,S,4], %u: f32[N,S,S]")  # fmt: skip
 
 
+def _branches(axis: int = -1, number: int = 1, after: str = "%y: f32[*] = Unsqueeze(%a) {axes=(0,)}",
+              other: str = "return %x") -> str:  # fmt: skip
+    """An axis that is squeezed where it is 1."""
+    return _graph("%s: i64[1] = Shape(%x) {start=2, end=3}", f"%c: bool[1] = Equal(%s, i64[1]({number}))",
+                  "%a: f32[*] = If(%c, %x) {then_branch=graph t(%x: f32[N,4,S]) {"
+                  f" %b: f32[*] = Squeeze(%x) {{axes=({axis},)}} return %b }},"
+                  f" else_branch=graph e(%x: f32[N,4,S]) {{ {other} }}}}", after,
+                  params="%x: f32[N,4,S], %w: f32[1,1,4], %r: f32[1,1,1]")  # fmt: skip
+
+
+_LAYER = "%d: f32[*] = Unsqueeze(%a) {axes=(0,)} %y: f32[*], %h: f32[*] = RNN(%d, %w, %r) {hidden=1}"
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "name_extents": [
         ("", _graph("%y: f32[N,S] = Exp(%x)", params="%x: f32[N,S]")),
         # What a loop makes may be of another length in each round.
         ("", _graph('%y: f32[?] = Loop(i64[](3), _, %x) {body=graph "b"(%t: i64[], %go: bool[], %s: f32[?]) {'
                     "%z: f32[?] = Concat(%s, %s) {axis=0} return %go, %z }, num_carried=1}", params="%x: f32[N]")),
+    ],
+    "decide_branches": [
+        # Both can be.
+        ("", _branches()),
+        # The branch does not say what its condition asks.
+        ("", _branches(axis=0, after=_LAYER)),
+        ("", _branches(number=2, after=_LAYER)),
+        # The other branch can be run, too.
+        ("", _branches(after=_LAYER, other="%b: f32[*] = ReduceMax(%x) {axes=(2,), keepdims=False} return %b")),
     ],
     "fold_decided_operand": [
         ("no operand is known", _placed("%c: bool[S] = Greater(%j, i64[](0))", "%y: bool[S] = And(%c, %b)",
