@@ -144,9 +144,9 @@ def fuse_prelu(b: Builder, m: Match) -> Value | None:
     return b.PRelu(m.x, m.slope if "slope" in m.bound else -m.negated.data.numpy())
 
 
-@rewrite(lambda p, x: p.Mul(x, p.Sigmoid(x)))
+@rewrite(lambda p, x: p.Mul(x, p.Sigmoid(x)) | p.Div(x, p.Add(p.Exp(p.Neg(x)), 1.0)))
 def fuse_silu(b: Builder, m: Match) -> Value:
-    """x * sigmoid(x)
+    """x * sigmoid(x), or x / (1 + exp(-x))
 
     Given:
         graph g(%x: f32[4]) {
@@ -201,6 +201,12 @@ def fuse_hard_swish(b: Builder, m: Match) -> Value | None:
 _SQRT2 = math.sqrt(2)
 
 
+def _erfc_term(p: Any, x: Any) -> Any:
+    """erfc(-x / sqrt 2)"""
+    turned = p.Neg(p.Div(x, _SQRT2) | p.Mul(x, 1 / _SQRT2)) | p.Div(p.Neg(x), _SQRT2) | p.Mul(p.Neg(x), 1 / _SQRT2)
+    return p.Erfc(p.Mul(x, -1 / _SQRT2) | p.Div(x, -_SQRT2) | turned)
+
+
 def _erf_term(p: Any, x: Any) -> Any:
     """1 + erf(x / sqrt 2)"""
     return p.Add(p.Erf(p.Div(x, _SQRT2) | p.Mul(x, 1 / _SQRT2)), 1.0)
@@ -212,6 +218,8 @@ def _erf_term(p: Any, x: Any) -> Any:
         | p.Mul(p.Mul(x, 0.5) | p.Div(x, 2.0), _erf_term(p, x))
         | p.Mul(x, p.Mul(_erf_term(p, x), 0.5) | p.Div(_erf_term(p, x), 2.0))
         | p.Mul(x, p.Add(p.Mul(p.Erf(p.Div(x, _SQRT2) | p.Mul(x, 1 / _SQRT2)), 0.5), 0.5))
+        | p.Mul(p.Mul(x, 0.5) | p.Div(x, 2.0), _erfc_term(p, x)) | p.Mul(p.Mul(x, _erfc_term(p, x)), 0.5)
+        | p.Mul(x, p.Mul(_erfc_term(p, x), 0.5))
     )
 )  # fmt: skip
 def fuse_gelu(b: Builder, m: Match) -> Value:
@@ -242,19 +250,23 @@ def _square(p: Any, x: Any) -> Any:
     return p.Square(x) | p.Mul(x, x) | p.Pow(x, 2.0)
 
 
-def _tanh_term(p: Any, x: Any) -> Any:
-    """1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))"""
+def _cubic(p: Any, x: Any, c: float = _SQRT_2_PI) -> Any:
+    """c * (x + 0.044715 x^3)"""
     cube = p.Pow(x, 3.0) | p.Mul(x, _square(p, x))
     cubic = p.Mul(cube, 0.044715) | p.Mul(p.Mul(x, 0.044715), _square(p, x)) | p.Mul(x, p.Mul(_square(p, x), 0.044715))
-    factor = p.Add(p.Mul(_square(p, x), 0.044715), 1.0)
-    inner = (
-        p.Mul(p.Add(x, cubic), _SQRT_2_PI)
-        | p.Mul(p.Mul(x, _SQRT_2_PI), factor)
-        | p.Mul(x, p.Mul(factor, _SQRT_2_PI))
-        | p.Mul(p.Mul(x, factor), _SQRT_2_PI)
-        | p.Mul(x, p.Add(p.Mul(_square(p, x), 0.044715 * _SQRT_2_PI), _SQRT_2_PI))
+    factor = p.Add(p.Mul(_square(p, x), 0.044715) | p.Mul(p.Mul(x, 0.044715), x), 1.0)
+    return (
+        p.Mul(p.Add(x, cubic), c)
+        | p.Mul(p.Mul(x, c), factor)
+        | p.Mul(x, p.Mul(factor, c))
+        | p.Mul(p.Mul(x, factor), c)
+        | p.Mul(x, p.Add(p.Mul(_square(p, x), 0.044715 * c), c))
     )
-    return p.Add(p.Tanh(inner), 1.0)
+
+
+def _tanh_term(p: Any, x: Any) -> Any:
+    """1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))"""
+    return p.Add(p.Tanh(_cubic(p, x)), 1.0)
 
 
 @rewrite(
@@ -262,6 +274,8 @@ def _tanh_term(p: Any, x: Any) -> Any:
         p.Mul(p.Mul(x, _tanh_term(p, x)), 0.5) | p.Div(p.Mul(x, _tanh_term(p, x)), 2.0)
         | p.Mul(p.Mul(x, 0.5) | p.Div(x, 2.0), _tanh_term(p, x))
         | p.Mul(x, p.Mul(_tanh_term(p, x), 0.5) | p.Div(_tanh_term(p, x), 2.0))
+        | p.Mul(x, p.Add(p.Mul(p.Tanh(_cubic(p, x)), 0.5), 0.5))
+        | p.Mul(x, p.Sigmoid(_cubic(p, x, 2 * _SQRT_2_PI)))
     )
 )  # fmt: skip
 def fuse_gelu_tanh(b: Builder, m: Match) -> Value:

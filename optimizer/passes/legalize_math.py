@@ -51,16 +51,12 @@ def legalize_softplus(b: Builder, m: Match) -> Value:
           return %y
         }
     """
-    return _softplus(b, m.x)
-
-
-def _softplus(b: Builder, x: Value) -> Value:
-    return b.Add(b.Relu(x), b.Log1p(b.Exp(b.Neg(b.Abs(x)))))
+    return b.Add(b.Relu(m.x), b.Log1p(b.Exp(b.Neg(b.Abs(m.x)))))
 
 
 @rewrite(lambda p, x: p.Mish(x), level=0)
 def legalize_mish(b: Builder, m: Match) -> Value:
-    """x * tanh(log(1 + e^x))
+    """x * tanh(log(1 + e^x)), which is x where e^x is too large for a float.
 
     Given:
         graph g(%x: f32[4]) {
@@ -69,18 +65,14 @@ def legalize_mish(b: Builder, m: Match) -> Value:
         }
     Result:
         graph g(%x: f32[4]) {
-          %0: f32[4] = Relu(%x)
-          %1: f32[4] = Abs(%x)
-          %2: f32[4] = Neg(%1)
-          %3: f32[4] = Exp(%2)
-          %4: f32[4] = Log1p(%3)
-          %5: f32[4] = Add(%0, %4)
-          %6: f32[4] = Tanh(%5)
-          %y: f32[4] = Mul(%x, %6)
+          %0: f32[4] = Exp(%x)
+          %1: f32[4] = Log1p(%0)
+          %2: f32[4] = Tanh(%1)
+          %y: f32[4] = Mul(%x, %2)
           return %y
         }
     """
-    return b.Mul(m.x, b.Tanh(_softplus(b, m.x)))
+    return b.Mul(m.x, b.Tanh(b.Log1p(b.Exp(m.x))))
 
 
 @rewrite(lambda p, x: p.Softsign(x), level=0)
@@ -243,7 +235,7 @@ def legalize_clip(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x, slope: p.PRelu(x, slope), level=0)
 def legalize_prelu(b: Builder, m: Match) -> Value | None:
-    """max(x, 0) + slope * min(x, 0), where the slope is not one number per channel.
+    """slope * x where x is negative, x elsewhere, where the slope is not one number per channel.
 
     Given:
         graph g(%x: f32[2,4], %s: f32[4]) {
@@ -252,17 +244,15 @@ def legalize_prelu(b: Builder, m: Match) -> Value | None:
         }
     Result:
         graph g(%x: f32[2,4], %s: f32[4]) {
-          %0: f32[2,4] = Max(%x, f32[](0.0))
-          %1: f32[2,4] = Min(%x, f32[](0.0))
-          %2: f32[2,4] = Mul(%s, %1)
-          %y: f32[2,4] = Add(%0, %2)
+          %0: bool[2,4] = Less(%x, f32[](0.0))
+          %1: f32[2,4] = Mul(%x, %s)
+          %y: f32[2,4] = Where(%0, %1, %x)
           return %y
         }
     """
     if is_encodable(m.root):
         return m.no("the format has it")
-    zero = np.zeros((), m.x.type.dtype.numpy)
-    return b.Add(b.Max(m.x, zero), b.Mul(m.slope, b.Min(m.x, zero)))
+    return b.Where(b.Less(m.x, np.zeros((), m.x.type.dtype.numpy)), b.Mul(m.x, m.slope), m.x)
 
 
 @rewrite(lambda p, x: p.LogSoftmax(x), level=0)
