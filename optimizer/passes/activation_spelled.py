@@ -352,8 +352,8 @@ def fuse_prelu_of_sizes(b: Builder, m: Match) -> Value | None:
     """
     if not m.x.type.dtype.is_float or not same_shape(m.x, m.root.output):
         return m.no("the slope changes the shape, or it does not compute with floats")
-    slope = m.slope if "slope" in m.bound else 2 * m.halved.data.numpy()
-    if not np.isfinite(slope.data.numpy() if isinstance(slope, Value) else slope).all():
+    slope = np.asarray(m.slope.array if "slope" in m.bound else 2 * m.halved.array, m.x.type.dtype.numpy)
+    if not np.isfinite(slope).all():
         return m.no("the slope is not finite")
     return b.PRelu(m.x, slope)
 
