@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shared_models import SHARED, needs_models
+from e2e.shared_models import SHARED, needs_models
 
 import minnow
 from minnow.converter import read
@@ -17,9 +17,10 @@ ort = pytest.importorskip("onnxruntime")
 pytestmark = needs_models
 
 
-@pytest.mark.parametrize(
-    ("name", "most", "sampled"), [("silero_vad", 1, True), ("silero_vad_16k_op15", 0, True), ("silero_vad_half", 0, False)]
-)  # fmt: skip
+CASES = [("silero_vad", 1, True), ("silero_vad_16k_op15", 0, True), ("silero_vad_half", 0, False)]
+
+
+@pytest.mark.parametrize(("name", "most", "sampled"), CASES)
 def test_squeezed_axes_of_speech_detectors(name: str, most: int, sampled: bool) -> None:
     """PyTorch squeezes an axis if it is 1; models in which it must be have no branches for that, and still check it."""
     path = SHARED / "onnx" / "silero_vad" / f"{name}.onnx"
