@@ -32,6 +32,23 @@ void add_mask(float* x, const float* mask, int64_t n, float factor) {
   for (; i < n; ++i) x[i] += factor * mask[i];
 }
 
+// x[i] = fill where condition[i] is not `keep`
+void select(float* x, const uint8_t* condition, int64_t n, bool keep, float fill) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto other = hn::Set(d, fill);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto wide = hn::PromoteTo(du, hn::LoadU(bytes, condition + i));
+    const auto holds = hn::RebindMask(d, hn::Ne(wide, hn::Zero(du)));
+    const auto v = hn::LoadU(d, x + i);
+    hn::StoreU(keep ? hn::IfThenElse(holds, v, other) : hn::IfThenElse(holds, other, v), d, x + i);
+  }
+  for (; i < n; ++i) x[i] = (condition[i] != 0) == keep ? x[i] : fill;
+}
+
 // e^x for x <= 0 or NaN: 2^n times 2^r, as one polynomial of r with a relative error of 2e-7. Where e^x is no more than
 // the least positive number it is 0.
 template <class D, class V>
@@ -177,6 +194,7 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 
 HWY_EXPORT(add_mask);
+HWY_EXPORT(select);
 HWY_EXPORT(exponentials);
 HWY_EXPORT(scale_rows);
 HWY_EXPORT(divide_rows);
@@ -455,6 +473,7 @@ class Attention final : public Kernel {
     const int64_t begin = place.at(batch, batch_) + row * place.row;
     if (tensor.type.dtype == DType::kBool) {
       const uint8_t* condition = tensor.as<uint8_t>() + begin;
+      if (place.column == 1) return HWY_DYNAMIC_DISPATCH(select)(scores, condition, keys, keep_, fill_);
       for (int64_t j = 0; j < keys; ++j) scores[j] = (condition[j * place.column] != 0) == keep_ ? scores[j] : fill_;
       return;
     }
