@@ -46,6 +46,10 @@ class Attrs {
     for (const auto& [name, value] : others.map_)
       if (except.empty() || name.compare(0, except.size(), except) != 0) map_[name] = value;
   }
+  // All that others have, under names that begin like that.
+  void nest(const std::string& prefix, const Attrs& others) {
+    for (const auto& [name, value] : others.map_) map_[prefix + name] = value;
+  }
   void set(std::string name, Attr value) { map_[std::move(name)] = std::make_shared<const Attr>(std::move(value)); }
   bool operator==(const Attrs& other) const {
     const auto same = [](const auto& a, const auto& b) { return a.first == b.first && *a.second == *b.second; };

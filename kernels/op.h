@@ -135,6 +135,14 @@ enum class LayoutRule : uint8_t {
                  // pack_width(), or axis is 0 or >= 2; else plain
 };
 
+// How an op's kernel computes some of the elements alone, where each element of the output is made of one element of
+// each input, and as many pieces at a time as there are threads.
+enum class Pieces : uint8_t {
+  kNone,     // not at all
+  kVectors,  // the piece is a plain vector, which run() takes by the types of its context
+  kRows,     // it is a kernel of create_rows(), see RowsKernel
+};
+
 struct Op {
   const char* name;
   InferFunction infer;
@@ -147,6 +155,7 @@ struct Op {
   LayoutRule (*layout_for)(const std::vector<const TensorType*>& inputs) = nullptr;
   // Other results in every run, whatever the inputs: never computed ahead of the run.
   bool random = false;
+  Pieces pieces = Pieces::kNone;
 };
 
 // Adds a row; used through MINNOW_OP at namespace scope. Names are unique.

@@ -234,7 +234,7 @@ Status infer_prelu(InferContext& c) {
 }
 
 #define MINNOW_BINARY(Name, infer, choose) \
-  MINNOW_OP(#Name, infer, create_rows<choose>, LayoutRule::kElementwise, /*in_place=*/true)
+  MINNOW_OP(#Name, infer, create_rows<choose>, LayoutRule::kElementwise, true, nullptr, false, Pieces::kRows)
 
 #define MINNOW_FUNCTIONS(Name, Vector, Float, Int)                                                      \
   HWY_EXPORT(Rows##Name);                                                                               \

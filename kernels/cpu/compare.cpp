@@ -102,18 +102,21 @@ MINNOW_COMPARISON(LessOrEqual, LessOrEqual, false)
 MINNOW_COMPARISON(Greater, Less, true)
 MINNOW_COMPARISON(GreaterOrEqual, LessOrEqual, true)
 
-MINNOW_OP("Equal", infer_any, create_rows<choose_Equal>, LayoutRule::kElementwise);
-MINNOW_OP("NotEqual", infer_any, create_rows<choose_NotEqual>, LayoutRule::kElementwise);
-MINNOW_OP("Less", infer_ordered, create_rows<choose_Less>, LayoutRule::kElementwise);
-MINNOW_OP("LessOrEqual", infer_ordered, create_rows<choose_LessOrEqual>, LayoutRule::kElementwise);
-MINNOW_OP("Greater", infer_ordered, create_rows<choose_Greater>, LayoutRule::kElementwise);
-MINNOW_OP("GreaterOrEqual", infer_ordered, create_rows<choose_GreaterOrEqual>, LayoutRule::kElementwise);
+#define MINNOW_COMPARE(Name, infer) \
+  MINNOW_OP(#Name, infer, create_rows<choose_##Name>, LayoutRule::kElementwise, false, nullptr, false, Pieces::kRows)
+MINNOW_COMPARE(Equal, infer_any);
+MINNOW_COMPARE(NotEqual, infer_any);
+MINNOW_COMPARE(Less, infer_ordered);
+MINNOW_COMPARE(LessOrEqual, infer_ordered);
+MINNOW_COMPARE(Greater, infer_ordered);
+MINNOW_COMPARE(GreaterOrEqual, infer_ordered);
 
-#define MINNOW_LOGIC(Name)                                                 \
-  RowKernel choose_##Name(const NodeContext&) {                            \
-    return {HWY_NAMESPACE::Name<uint8_t>, Compute::kI32, /*native=*/true}; \
-  }                                                                        \
-  MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/true)
+#define MINNOW_LOGIC(Name)                                                                                  \
+  RowKernel choose_##Name(const NodeContext&) {                                                             \
+    return {HWY_NAMESPACE::Name<uint8_t>, Compute::kI32, /*native=*/true};                                  \
+  }                                                                                                         \
+  MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, true, nullptr, false, \
+            Pieces::kRows)
 MINNOW_LOGIC(And);
 MINNOW_LOGIC(Or);
 MINNOW_LOGIC(Xor);
@@ -188,10 +191,13 @@ void run_flip(const Attrs&, const RunContext& context) {
   });
 }
 
-MINNOW_OP("IsNaN", infer_predicate, create_simple<run_is_nan>, LayoutRule::kFollow);
-MINNOW_OP("IsInf", infer_predicate, create_simple<run_is_inf>, LayoutRule::kFollow);
-MINNOW_OP("Not", infer_not, create_simple<run_not>, LayoutRule::kFollow, /*in_place=*/true);
-MINNOW_OP("BitwiseNot", infer_flip, create_simple<run_flip>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("IsNaN", infer_predicate, create_simple<run_is_nan>, LayoutRule::kFollow, false, nullptr, false,
+          Pieces::kVectors);
+MINNOW_OP("IsInf", infer_predicate, create_simple<run_is_inf>, LayoutRule::kFollow, false, nullptr, false,
+          Pieces::kVectors);
+MINNOW_OP("Not", infer_not, create_simple<run_not>, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
+MINNOW_OP("BitwiseNot", infer_flip, create_simple<run_flip>, LayoutRule::kFollow, true, nullptr, false,
+          Pieces::kVectors);
 
 }  // namespace
 }  // namespace minnow

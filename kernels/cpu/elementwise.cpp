@@ -28,7 +28,8 @@ class Unary final : public Kernel {
     const Compute compute = compute_type(dtype_);
     const void* in = context.in[0]->data;
     void* out = context.out[0]->data;
-    context.pool->parallel_for(count_, functions_.grain, [&](int64_t begin, int64_t end, int) {
+    const int64_t count = stored_count(context.in[0]->type);  // of a piece, it may be
+    context.pool->parallel_for(count, functions_.grain, [&](int64_t begin, int64_t end, int) {
       if (compute_dtype(compute) == dtype_)
         return function_(offset(in, begin, size), offset(out, begin, size), end - begin, params_);
       Block buffer;
@@ -47,25 +48,6 @@ class Unary final : public Kernel {
   UnaryFunction function_ = nullptr;
   DType dtype_ = DType::kF32;
   int64_t count_ = 0;
-};
-
-class Rows final : public Kernel {
- public:
-  explicit Rows(ChooseRow choose) : choose_(choose) {}
-  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
-    *workspace = 0;
-    kernel_ = choose_(node);
-    return kernel_.function == nullptr
-               ? fail(Code::kUnsupported, "no kernel for elements of type %s", dtype_name(node.in[0]->dtype))
-               : broadcast_.make(node.in, *node.out[0], kernel_.swapped);
-  }
-  void run(const RunContext& context) override { broadcast_.run(kernel_, context); }
-  double seconds() const override { return estimate_seconds(broadcast_.total(), kernel_.grain); }
-
- private:
-  ChooseRow choose_;
-  RowKernel kernel_;
-  Broadcast broadcast_;
 };
 
 // The dims of a tensor as they lie in memory. Below rank 2 there are no channels to pack.
@@ -117,7 +99,17 @@ Status infer_numeric(InferContext& c) {
   return ok();
 }
 
-std::unique_ptr<Kernel> create_broadcast(ChooseRow choose) { return std::make_unique<Rows>(choose); }
+std::unique_ptr<Kernel> create_broadcast(ChooseRow choose) { return std::make_unique<RowsKernel>(choose); }
+
+[[gnu::cold]] Status RowsKernel::reshape(const NodeContext& node, int64_t* workspace) {
+  *workspace = 0;
+  kernel_ = choose_(node);
+  return kernel_.function == nullptr
+             ? fail(Code::kUnsupported, "no kernel for elements of type %s", dtype_name(node.in[0]->dtype))
+             : broadcast_.make(node.in, *node.out[0], kernel_.swapped);
+}
+
+double RowsKernel::seconds() const { return estimate_seconds(broadcast_.total(), kernel_.grain); }
 
 Status Broadcast::make(std::vector<const TensorType*> in, const TensorType& out, bool swapped) {
   if (in.size() > kMaxOperands) return fail(Code::kInternal, "%zu operands", in.size());
@@ -166,12 +158,13 @@ Status Broadcast::make(std::vector<const TensorType*> in, const TensorType& out,
 // One thread's view of a run: where it stands, and how rows reach the kernel's function.
 struct Broadcast::Worker {
   // The blocks stay uninitialized.
-  Worker(const Broadcast& plan, const RowKernel& kernel, const RunContext& context)
-      : plan(plan), kernel(kernel), context(context) {}
+  Worker(const Broadcast& plan, const RowKernel& kernel, const void* const* in, void* out)
+      : plan(plan), kernel(kernel), inputs(in), output(out) {}
 
   const Broadcast& plan;
   const RowKernel& kernel;
-  const RunContext& context;
+  const void* const* inputs;
+  void* output;
   Block buffer[kMaxOperands + 1];  // converted operands, converted output
   Block expanded[kMaxOperands];    // operands stretched over several short rows
   std::array<int64_t, kMaxRank + 1> index{};
@@ -200,7 +193,7 @@ struct Broadcast::Worker {
   }
 
   const void* operand(size_t i, int64_t at) const {
-    return offset(context.in[plan.source_[i]]->data, at, dtype_size(plan.dtype_[i]));
+    return offset(inputs[plan.source_[i]], at, dtype_size(plan.dtype_[i]));
   }
 
   bool is_converted(size_t i) const { return !kernel.native && plan.dtype_[i] != compute_dtype(kernel.compute); }
@@ -208,7 +201,7 @@ struct Broadcast::Worker {
   void row(const void* const* in, const int* step, int64_t position, int64_t n) {
     const size_t operands = static_cast<size_t>(plan.operands_);
     const size_t out_size = dtype_size(plan.out_dtype_);
-    void* out = offset(context.out[0]->data, position, out_size);
+    void* out = offset(output, position, out_size);
     const bool convert_out = !kernel.native && !kernel.native_out && compute_dtype(kernel.compute) != plan.out_dtype_;
     bool direct = !convert_out;
     for (size_t i = 0; i < operands; ++i) direct = direct && !is_converted(i) && (step[i] != 0 || kernel.takes_single);
@@ -300,15 +293,22 @@ struct Broadcast::Worker {
   }
 };
 
+void Broadcast::run_piece(const RowKernel& kernel, const void* const* in, void* out, int64_t begin, int64_t end) const {
+  Worker worker(*this, kernel, in, out);
+  const int64_t length = dim_[0];
+  const bool whole_rows = begin % length == 0 && end % length == 0;
+  rank_ > 1 && length < kShortRow&& whole_rows ? worker.short_rows(begin / length, end / length)
+                                               : worker.long_rows(begin, end);
+}
+
 void Broadcast::run(const RowKernel& kernel, const RunContext& context) const {
-  constexpr int64_t kShort = 48;
   if (total_ == 0) return;
-  const bool is_short = rank_ > 1 && dim_[0] < kShort;
-  const int64_t length = is_short ? dim_[0] : 1;
+  const int64_t length = rank_ > 1 && dim_[0] < kShortRow ? dim_[0] : 1;
   const int64_t grain = std::max<int64_t>(1, kernel.grain / length);
+  const void* in[kMaxOperands] = {};
+  for (size_t i = 0; i < static_cast<size_t>(operands_); ++i) in[i] = context.in[i]->data;
   context.pool->parallel_for(total_ / length, grain, [&](int64_t begin, int64_t end, int) {
-    Worker worker(*this, kernel, context);
-    is_short ? worker.short_rows(begin, end) : worker.long_rows(begin, end);
+    run_piece(kernel, in, context.out[0]->data, begin * length, end * length);
   });
 }
 

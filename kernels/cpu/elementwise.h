@@ -45,6 +45,7 @@ Status infer_numeric(InferContext& c);
 // ---- several inputs, with numpy broadcasting
 
 constexpr int kMaxOperands = 3;
+constexpr int64_t kShortRow = 48;  // rows of fewer elements are not worth a call each
 
 // Computes a row of n elements; `out` may be one of the inputs. Operand i is a single element where step[i] is 0, which
 // only happens to functions that take it.
@@ -66,6 +67,8 @@ class Broadcast {
  public:
   Status make(std::vector<const TensorType*> in, const TensorType& out, bool swapped);
   void run(const RowKernel& kernel, const RunContext& context) const;
+  // The elements [begin, end) alone, of tensors that begin at these addresses.
+  void run_piece(const RowKernel& kernel, const void* const* in, void* out, int64_t begin, int64_t end) const;
   int64_t total() const { return total_; }  // elements
 
  private:
@@ -80,8 +83,25 @@ class Broadcast {
   DType out_dtype_ = DType::kF32;
 };
 
-// A kernel of one RowKernel, which `choose` gives for the types of a node.
+// Gives the RowKernel for the types of a node.
 using ChooseRow = RowKernel (*)(const NodeContext& node);
+
+class RowsKernel final : public Kernel {
+ public:
+  explicit RowsKernel(ChooseRow choose) : choose_(choose) {}
+  Status reshape(const NodeContext& node, int64_t* workspace) override;
+  void run(const RunContext& context) override { broadcast_.run(kernel_, context); }
+  void run_piece(const void* const* in, void* out, int64_t begin, int64_t end) const {
+    broadcast_.run_piece(kernel_, in, out, begin, end);
+  }
+  double seconds() const override;
+
+ private:
+  ChooseRow choose_;
+  RowKernel kernel_;
+  Broadcast broadcast_;
+};
+
 std::unique_ptr<Kernel> create_broadcast(ChooseRow choose);
 
 template <ChooseRow Choose>

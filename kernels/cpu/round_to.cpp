@@ -31,7 +31,8 @@ void run_round_to(const Attrs& attrs, const RunContext& context) {
   });
 }
 
-MINNOW_OP("RoundTo", infer_round_to, create_simple<run_round_to>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("RoundTo", infer_round_to, create_simple<run_round_to>, LayoutRule::kFollow, true, nullptr, false,
+          Pieces::kVectors);
 
 }  // namespace
 }  // namespace minnow

@@ -150,12 +150,16 @@ template <typename T, typename Function>
 void each(const void* in, void* out, int64_t n, Function function) {
   const T* x = static_cast<const T*>(in);
   T* y = static_cast<T*>(out);
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(function(x[i]));
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (sizeof(T) == 8) keep_scalar();  // rare
+    y[i] = static_cast<T>(function(x[i]));
+  }
 }
 
 #define MINNOW_REGISTER(Name, infer, ...)                                                                             \
   std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(UnaryFunctions{__VA_ARGS__}, {}); } \
-  const OpRegistrar row_##Name{Op{#Name, infer, create_##Name, LayoutRule::kFollow, /*in_place=*/true}};
+  const OpRegistrar row_##Name{                                                                                       \
+      Op{#Name, infer, create_##Name, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors}};
 
 #define MINNOW_EACH(Suffix, Name, T, Scalar)                               \
   void Name##Suffix(const void* in, void* out, int64_t n, const Params&) { \

@@ -158,15 +158,15 @@ std::unique_ptr<Kernel> create_round(const NodeContext& node) {
   return create_unary(is_away ? functions_RoundAway() : functions_RoundEven(), {});
 }
 
-MINNOW_OP("Clip", infer_numeric, create_clip, LayoutRule::kFollow, true);
-MINNOW_OP("Gelu", infer_gelu, create_gelu, LayoutRule::kFollow, true);
-MINNOW_OP("Round", infer_round, create_round, LayoutRule::kFollow, true);
+MINNOW_OP("Clip", infer_numeric, create_clip, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
+MINNOW_OP("Gelu", infer_gelu, create_gelu, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
+MINNOW_OP("Round", infer_round, create_round, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
 
 #define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                               \
   std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                                    \
     return create_unary(functions(), {number(node.attrs, a_name, a_default), number(node.attrs, b_name, b_default)}); \
   }                                                                                                                   \
-  MINNOW_OP(#Name, infer, create_##Name, LayoutRule::kFollow, true)
+  MINNOW_OP(#Name, infer, create_##Name, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors)
 
 MINNOW_PARAMETRIC(LeakyRelu, infer_float, functions_LeakyRelu, "alpha", 0.01, "", 0);
 MINNOW_PARAMETRIC(Elu, infer_float, functions_Elu, "alpha", 1, "", 0);

@@ -78,7 +78,8 @@ RowKernel choose_where(const NodeContext& node) {
   return kernel;
 }
 
-MINNOW_OP("Where", infer_where, create_rows<choose_where>, LayoutRule::kElementwise);
+MINNOW_OP("Where", infer_where, create_rows<choose_where>, LayoutRule::kElementwise, false, nullptr, false,
+          Pieces::kRows);
 
 }  // namespace
 }  // namespace minnow

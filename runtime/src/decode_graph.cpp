@@ -95,11 +95,60 @@ Status read_attribute(const wire::Attribute& a, Attr* out) {
   }
 }
 
+// --- what has subgraphs
+
+Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index) {
+  if (name == nullptr) return fail(Code::kFormat, "the name of a subgraph is missing");
+  const auto it = d.file().graph_by_name.find(name->str());
+  // Subgraphs are decoded in the order of the file, each after those it calls: so there are no circles.
+  if (it == d.file().graph_by_name.end())
+    return fail(Code::kFormat, "there is no subgraph '%s' before it", name->c_str());
+  *index = it->second;
+  return ok();
+}
+
+// The nodes of its body take its place: which of them run together is settled when shapes are known.
+Status decode_fused(Decoder& d, const wire::Extra& main) {
+  const flatbuffers::String* name = nullptr;
+  if (main.attr() != nullptr && main.attr()->size() == 1) name = main.attr()->Get(0)->s();
+  int index = -1;
+  MINNOW_RETURN_IF_ERROR(find_graph(d, name, &index));
+  const Graph& body = d.model().graphs[static_cast<size_t>(index)];
+  const auto inputs = static_cast<int>(body.inputs.size()), outputs = static_cast<int>(body.outputs.size());
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(inputs));
+  if (d.num_inputs() != inputs || d.num_outputs() != outputs)
+    return fail(Code::kFormat, "its %d inputs and %d outputs do not fit the %d and %d of its body", d.num_inputs(),
+                d.num_outputs(), inputs, outputs);
+  std::vector<int> here(body.values.size(), -1);  // by value of the body
+  const auto place = [&](int v) -> int& { return here[static_cast<size_t>(v)]; };
+  for (int i = 0; i < inputs; ++i) place(body.inputs[static_cast<size_t>(i)]) = d.in(i);
+  for (size_t v = 0; v < here.size(); ++v)
+    if (body.values[v].constant != nullptr) here[v] = d.add_constant(body.values[v].constant);
+  for (int i = 0; i < outputs; ++i)
+    if (int& v = place(body.outputs[static_cast<size_t>(i)]); v < 0) v = d.out(i);
+  for (int& v : here)
+    if (v < 0) v = d.new_value();
+  const auto map = [&](std::vector<int>* values) {
+    for (int& v : *values)
+      if (v >= 0) v = place(v);
+  };
+  for (Node node : body.nodes) {
+    map(&node.in);
+    map(&node.out);
+    d.graph().nodes.push_back(std::move(node));
+  }
+  for (int i = 0; i < outputs; ++i)
+    if (const int v = place(body.outputs[static_cast<size_t>(i)]); v != d.out(i))
+      d.add_node("Identity", {v}, {d.out(i)}, Attrs());
+  return ok();
+}
+
 Status decode_extra(Decoder& d) {
   const auto* main = d.main<wire::Extra>();
   if (main == nullptr || main->type() == nullptr || main->engine() == nullptr) return d.missing_parameters();
   if (main->engine()->str() != "minnow") return d.unsupported("an op of the engine '" + main->engine()->str() + "'");
   const std::string type = main->type()->str();
+  if (type == "Fused") return decode_fused(d, *main);
   if (find_op(type) == nullptr) return d.unsupported("this build has no kernel for it");
   Attrs attrs;
   if (main->attr() != nullptr) {
@@ -113,18 +162,6 @@ Status decode_extra(Decoder& d) {
   return ok();
 }
 MINNOW_DECODE(Extra, decode_extra);
-
-// --- control flow
-
-Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index) {
-  if (name == nullptr) return fail(Code::kFormat, "the name of a subgraph is missing");
-  const auto it = d.file().graph_by_name.find(name->str());
-  // Subgraphs are decoded in the order of the file, each after those it calls: so there are no circles.
-  if (it == d.file().graph_by_name.end())
-    return fail(Code::kFormat, "there is no subgraph '%s' before it", name->c_str());
-  *index = it->second;
-  return ok();
-}
 
 bool is_made(const Graph& graph, int value) {
   const auto has = [&](const std::vector<int>& list) {

@@ -42,12 +42,16 @@ class Planner {
   void fuse_rectified();
   void keep_stored_weights();
   bool is_pointwise(const PlanNode& conv) const;
+  bool is_view(const PlanNode& node) const;
   void fuse_requantization();  // planner_quantized.cpp
   void fuse_log_softmax();     // planner_softmax.cpp
   void fuse_spelled();         // planner_spelled.cpp
   void fuse_norms();           // planner_norm.cpp
   void fuse_attention();       // planner_attention.cpp
   void pool_means();           // planner_mean.cpp
+  void fuse_elementwise();     // planner_elementwise.cpp
+  PlanNode join(const std::vector<int>& members, const std::vector<std::vector<int>>& readers,
+                std::vector<int>* number) const;
   void drop_dead();
 
   // planner_steps.cpp: kernels and layouts

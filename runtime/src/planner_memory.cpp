@@ -121,7 +121,8 @@ void Planner::share_memory() {
     if (from == to || from->stage != &stage_ || from->kind != Storage::kArena || from->last != static_cast<int>(i) ||
         to->first != static_cast<int>(i) || from->bytes != to->bytes ||
         in->tensor.type.layout != out->tensor.type.layout || in->tensor.type.bytes() != out->tensor.type.bytes() ||
-        from->bytes != out->tensor.type.bytes() || std::any_of(step.in.begin(), step.in.end(), shares))
+        in->tensor.count() != out->tensor.count() || from->bytes != out->tensor.type.bytes() ||
+        std::any_of(step.in.begin(), step.in.end(), shares))
       continue;
     from->merged = to;
     to->first = std::min(to->first, from->first);

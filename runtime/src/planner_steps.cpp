@@ -17,18 +17,6 @@ namespace {
 
 constexpr int64_t kSharedBytes = 256 << 10;  // of weights; fewer are not worth waking a thread
 
-// Ops whose result is the same memory under another shape.
-bool is_view(const PlanNode& node, const Stage& stage) {
-  static const std::array<std::string_view, 7> kViews = {"Reshape",    "Flatten",  "Squeeze",      "Unsqueeze",
-                                                         "ExpandDims", "Identity", "ConvertLayout"};
-  if (node.op == nullptr || node.in.empty() || node.in[0] < 0 || node.out.size() != 1) return false;
-  const TensorType& from = stage.values[static_cast<size_t>(node.in[0])].type;
-  const TensorType& to = stage.values[static_cast<size_t>(node.out[0])].type;
-  if (from.dtype != to.dtype || from.count() != to.count()) return false;
-  const std::string_view name = node.op->name;
-  return name == "Cast" || std::find(kViews.begin(), kViews.end(), name) != kViews.end();
-}
-
 // Copies between the layouts.
 class ConvertKernel final : public Kernel {
  public:
@@ -61,6 +49,18 @@ std::string signature_of(const Step& step) {
 
 }  // namespace
 
+// Whether the result is the same memory under another shape.
+bool Planner::is_view(const PlanNode& node) const {
+  static const std::array<std::string_view, 7> kViews = {"Reshape",    "Flatten",  "Squeeze",      "Unsqueeze",
+                                                         "ExpandDims", "Identity", "ConvertLayout"};
+  if (node.op == nullptr || node.in.empty() || node.in[0] < 0 || node.out.size() != 1) return false;
+  const TensorType& from = stage_.values[static_cast<size_t>(node.in[0])].type;
+  const TensorType& to = stage_.values[static_cast<size_t>(node.out[0])].type;
+  if (from.dtype != to.dtype || from.count() != to.count()) return false;
+  const std::string_view name = node.op->name;
+  return name == "Cast" || std::find(kViews.begin(), kViews.end(), name) != kViews.end();
+}
+
 Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
   fuse_attention();
@@ -74,6 +74,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   pair_convolutions();
   fuse_gates();
   fuse_rectified();
+  fuse_elementwise();
   keep_stored_weights();
   for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
   // What later stages ask about must be there in the plain layout.
@@ -225,7 +226,7 @@ Status Planner::widen_channels(PlanNode* node) {
 Status Planner::emit(PlanNode node) {
   MINNOW_RETURN_IF_ERROR(widen_channels(&node));
   const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
-  if (is_view(node, stage_) && value(node.in[0]).constant == nullptr) return emit_view(node);
+  if (is_view(node) && value(node.in[0]).constant == nullptr) return emit_view(node);
 
   std::vector<const TensorType*> types;
   std::vector<bool> there;
@@ -249,7 +250,7 @@ Status Planner::emit(PlanNode node) {
       continue;
     }
     TensorType type = value(node.out[i]).type;
-    type.layout = packed && i == 0 ? Layout::kPacked : Layout::kPlain;
+    type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? Layout::kPacked : Layout::kPlain;
     step.out.push_back(new_slot(node.out[i], type, nullptr));
   }
   MINNOW_RETURN_IF_ERROR(find_kernel(node, &step));
