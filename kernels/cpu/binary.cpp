@@ -340,7 +340,12 @@ class PRelu final : public Kernel {
   RunContext inner_;
 };
 
-std::unique_ptr<Kernel> create_prelu(const NodeContext&) { return std::make_unique<PRelu>(); }
+std::unique_ptr<Kernel> create_prelu(const NodeContext& node) {
+  const TensorType& slope = *node.in[1];
+  const bool packs = node.in[0]->layout == Layout::kPacked && slope.layout == Layout::kPlain && slope.count() != 1;
+  if (packs) return std::make_unique<PRelu>();
+  return create_broadcast(choose_prelu);
+}
 
 LayoutRule layout_of_prelu(const std::vector<const TensorType*>& in) {
   if (in.size() < 2 || in[0] == nullptr || in[1] == nullptr) return LayoutRule::kPlain;
@@ -349,7 +354,7 @@ LayoutRule layout_of_prelu(const std::vector<const TensorType*>& in) {
   return slope == x ? LayoutRule::kElementwise : LayoutRule::kPlain;
 }
 
-MINNOW_OP("PRelu", infer_prelu, create_prelu, LayoutRule::kElementwise, /*in_place=*/true, layout_of_prelu);
+MINNOW_OP("PRelu", infer_prelu, create_prelu, LayoutRule::kElementwise, true, layout_of_prelu, false, Pieces::kRows);
 
 constexpr int64_t kLibraryGrain = 2048;
 

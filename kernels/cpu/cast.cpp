@@ -73,7 +73,8 @@ void run_bit_cast(const Attrs&, const RunContext& context) {
 }
 
 MINNOW_OP("Cast", infer_cast, create_simple<run_cast>, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
-MINNOW_OP("BitCast", infer_bit_cast, create_simple<run_bit_cast>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("BitCast", infer_bit_cast, create_simple<run_bit_cast>, LayoutRule::kFollow, true, nullptr, false,
+          Pieces::kVectors);
 MINNOW_OP("CastLike", infer_cast_like, create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace

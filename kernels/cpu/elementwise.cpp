@@ -237,8 +237,9 @@ struct Broadcast::Worker {
 
   void long_rows(int64_t begin, int64_t end) {
     const int64_t length = plan.dim_[0];
-    int64_t within = begin % length;
-    std::array<int64_t, kMaxOperands> at = seek(begin / length, 1);
+    const int64_t first = plan.rank_ == 1 ? 0 : begin / length;
+    int64_t within = begin - first * length;
+    std::array<int64_t, kMaxOperands> at = seek(first, 1);
     int step[kMaxOperands];
     for (size_t i = 0; i < kMaxOperands; ++i) step[i] = plan.stride_[i][0] != 0;
     while (begin < end) {
@@ -296,9 +297,8 @@ struct Broadcast::Worker {
 void Broadcast::run_piece(const RowKernel& kernel, const void* const* in, void* out, int64_t begin, int64_t end) const {
   Worker worker(*this, kernel, in, out);
   const int64_t length = dim_[0];
-  const bool whole_rows = begin % length == 0 && end % length == 0;
-  rank_ > 1 && length < kShortRow&& whole_rows ? worker.short_rows(begin / length, end / length)
-                                               : worker.long_rows(begin, end);
+  const bool is_short = rank_ > 1 && length < kShortRow && begin % length == 0 && end % length == 0;
+  is_short ? worker.short_rows(begin / length, end / length) : worker.long_rows(begin, end);
 }
 
 void Broadcast::run(const RowKernel& kernel, const RunContext& context) const {

@@ -57,6 +57,7 @@ class Fused final : public Kernel {
     workers_.resize(static_cast<size_t>(node.threads));
     for (Worker& worker : workers_) {
       worker.base.resize(values_.size());
+      worker.in.type.shape = worker.out.type.shape = Shape{0};
       worker.context.in = {&worker.in};
       worker.context.out = {&worker.out};
     }
@@ -143,7 +144,8 @@ class Fused final : public Kernel {
         continue;
       }
       const auto take = [&](Tensor& piece, size_t v) {
-        piece.type = {values_[v].type.dtype, Layout::kPlain, Shape{end - begin}};
+        piece.type.dtype = values_[v].type.dtype;
+        piece.type.shape[0] = end - begin;
         piece.data = offset(worker.base[v], begin, size(v));
       };
       take(worker.in, static_cast<size_t>(step.in[0]));
