@@ -17,6 +17,7 @@ from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
+from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
 
@@ -236,5 +237,11 @@ def why_not_run(name: str, level: int, target: Target, selection: Sequence[str])
 
 def count_nodes(graph: Graph) -> dict[str, int]:
     """Nodes by op, those of subgraphs included, most frequent first."""
-    counter = Counter(node.op for g in graph.walk() for node in g)
+    counter: Counter[str] = Counter()
+    graphs = [graph]
+    while graphs:
+        for node in graphs.pop():
+            counter[node.op] += 1
+            if Trait.ONE_KERNEL not in get(node.op).traits:
+                graphs += node.subgraphs.values()
     return dict(sorted(counter.items(), key=lambda kv: (-kv[1], kv[0])))

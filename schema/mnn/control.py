@@ -2,7 +2,8 @@
 
 If ties by tensor name: `aliases_inputs[i]` lists the subgraph inputs fed by the op's input i, `aliases_outputs[i]` the
 two tensors of output i. Loop is a While without a condition graph and ties by position; there the captured values are
-carried too, unchanged, and stand between the carried and the stacked outputs.
+carried too, unchanged, and stand between the carried and the stacked outputs. Fused has the generic encoding, which
+names its body.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from minnow.schema.errors import FormatError
 from minnow.schema.ir import Graph, Node, TensorType, Value
+from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.ops.op import WireOp
 
 ENDLESS = 2**30
@@ -55,7 +57,18 @@ def _encode_loop(node: Node, file: _File) -> WireOp:
     return WireOp("While", "WhileParam", main, inputs, n + len(captured), "NCHW", order)
 
 
-CONTROL: dict[str, Callable[[Node, Any], WireOp]] = {"If": _encode_if, "Loop": _encode_loop}
+def _encode_fused(node: Node, file: _File) -> WireOp:
+    name, _, _ = file.subgraph(node.attrs["body"])
+    attrs = encode_attributes({"body": Graph(name)})
+    extra = {"type": node.op, "engine": ENGINE, "attr": attrs}
+    return WireOp("Extra", "Extra", extra, node.inputs, len(node.outputs), "NCHW")
+
+
+CONTROL: dict[str, Callable[[Node, Any], WireOp]] = {
+    "If": _encode_if,
+    "Loop": _encode_loop,
+    "Fused": _encode_fused,
+}
 """Encoders of the ops with subgraphs, which need the file that is being written."""
 
 

@@ -54,6 +54,7 @@ class Trait(Enum):
     SPATIAL = "works on [N, C, spatial...]: prefers channel blocks (NC4HW4) for input 0 and its output"
     BLOCKABLE = "computes the same on channel blocks (NC4HW4) as on plain memory, operand layouts being equal"
     CONTROL_FLOW = "has subgraphs"
+    ONE_KERNEL = "what its subgraph describes is one step: its nodes do not count"
     HOLDERS = "operands may be sequences or optionals; for others these are bytes of no meaning"
     DATA_DEPENDENT = "the output shape depends on contents"
     NONNEGATIVE = "integers in the result are never negative"
