@@ -62,6 +62,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("identity:*", "folding scales leaves additions of zero and multiplications by one"),
     ("epilogue:*", "what layers do with their results, once these are final: no rule looks for the parts any more"),
     ("eliminate_common", "what the rules have made alike"),
+    ("fuse_elementwise", "takes in whatever no other rule has made use of"),
     ("eliminate_dead", "what the rules have left over"),
 )
 
@@ -126,6 +127,8 @@ def optimize(
         log.unused[name] = why_not_run(name, level, target, passes)
     before = count_nodes(model.graph)
     options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
+    # Rules know the nodes of an earlier run by themselves, and other runtimes know no others.
+    _run(model, "inline_fused", max(level, 1), target, lambda _: True, log, check)
     for name, _ in PIPELINE:
         _run(model, name, level, target, keep, log, check)
     if target == "mnn":
