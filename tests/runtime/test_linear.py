@@ -45,7 +45,7 @@ def test_a_product_with_two_readers_is_kept(tmp_path: Path) -> None:
         product = s.MatMul(s.input(6, 20), weights(s, 20, 30))
         return s.Mul(s.Add(product, s.Neg(s.input(6, 30))), product)
 
-    assert "Add" in check(spelled, str(tmp_path), 1)
+    assert "Fused" in check(spelled, str(tmp_path), 1)
 
 
 @pytest.mark.parametrize("outputs", [33, 1701])
