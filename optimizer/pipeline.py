@@ -23,6 +23,7 @@ Check = Callable[[str, Model], None]
 
 # A line is a pass, or "topic:*" for all rules of `passes/<topic>.py`, which run together to a fixpoint.
 PIPELINE: tuple[tuple[str, str], ...] = (
+    ("inline_fused", "rules know the nodes that an earlier run has joined by themselves, and so do other runtimes"),
     ("qdq:*", "integers that say what they mean must not become floats first"),
     ("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
     ("decide_branches", "and those that are left hang on the input, or only seem to"),
@@ -127,8 +128,6 @@ def optimize(
         log.unused[name] = why_not_run(name, level, target, passes)
     before = count_nodes(model.graph)
     options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
-    # Rules know the nodes of an earlier run by themselves, and other runtimes know no others.
-    _run(model, "inline_fused", max(level, 1), target, lambda _: True, log, check)
     for name, _ in PIPELINE:
         _run(model, name, level, target, keep, log, check)
     if target == "mnn":
@@ -180,7 +179,8 @@ def _run(
         apply_rules(model.graph, selected, log, _is_native if name == "legalize:*" else None)
     else:
         step = all_passes[name]
-        if step.level > level or step.target not in (None, target) or not keep(name):
+        # Those of level 0 always run, whatever was selected.
+        if step.level > level or step.target not in (None, target) or not (keep(name) or step.level == 0):
             return
         apply_pass(step, model.graph, log, **options)
     if check is not None:

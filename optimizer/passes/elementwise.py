@@ -125,7 +125,7 @@ def _copy(node: Node, graph: Graph, before: Node | None, table: dict[Value, Valu
     table.update(zip(node.outputs, copy.outputs, strict=True))
 
 
-@graph_pass(level=1)
+@graph_pass(level=0)
 def inline_fused(graph: Graph) -> int:
     """Puts the nodes of a body in the place of the node that has it, so that rules see them.
 
