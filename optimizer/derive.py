@@ -34,8 +34,9 @@ def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | N
         case "Unsqueeze":
             if node.has_input(1):
                 return None
-            total = rank + len(node.attrs["axes"])
-            new, rest = {a % total for a in node.attrs["axes"]}, iter(own)
+            axes = node.attrs.get("axes", ())
+            total = rank + len(axes)
+            new, rest = {a % total for a in axes}, iter(own)
             return [Extent.of(1) if i in new else next(rest) for i in range(total)]
         case "Flatten":
             at = node.attrs.get("axis", 1)

@@ -79,7 +79,7 @@ def _copy(graph: Graph, edit: Edit) -> Graph:
         for old_value, value in zip(node.outputs, made.outputs, strict=True):
             value.name = old_value.name
             table[old_value] = value
-            if not edit.types and value.type.dtype is old_value.type.dtype:
+            if not (edit.types or edit.numbers or edit.attrs or edit.inputs):
                 with suppress(ModelError):  # the file may say more than can be inferred
                     value.type = value.type.with_shape(merge(value.type.shape, old_value.type.shape))
             if edit.read is old_value:

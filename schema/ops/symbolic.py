@@ -241,7 +241,7 @@ def _before(node: Node, axis: int, hops: list[int]) -> tuple[Value, int] | Exten
     if node.op == "Transpose":
         return x, node.attrs["perm"][axis]
     if node.op == "Unsqueeze" and not node.has_input(1):
-        new = {a % rank for a in node.attrs["axes"]}
+        new = {a % rank for a in node.attrs.get("axes", ())}
         return x, axis - sum(a < axis for a in new)
     if node.op in ("Reshape", "Expand"):
         copies = node.op == "Reshape" and not node.attrs.get("allowzero")
