@@ -179,7 +179,7 @@ def test_profile_and_stats(api, session):
     rows, count, stats = c.POINTER(Row)(), c.c_size_t(), Stats()
     one = c.c_size_t(1)
     assert api.minnow_profile(session, c.byref(tensor(x)), one, 3, c.byref(rows), c.byref(count)) == OK
-    assert [rows[i].op for i in range(count.value)] == [b"Add", b"Relu"]
+    assert [rows[i].op for i in range(count.value)] == [b"BinaryRelu"]
     assert rows[0].shape == b"[2,3]"
     assert api.minnow_get_stats(session, c.byref(stats)) == OK
     assert (stats.threads, stats.weights) == (min(2, len(os.sched_getaffinity(0))), 4)
