@@ -116,11 +116,14 @@ class Loop::RoundSink final : public OutputSink {
     const auto n = static_cast<int>(loop_.num_states_);
     if (index == 0) return states_.memory(n, type);
     const auto i = static_cast<size_t>(index - 1);
-    if (index <= n) return loop_.is_invariant(i) ? before_[i].data : states_.memory(index - 1, type);
+    // What has no elements may have no memory either.
+    if (index <= n && loop_.is_invariant(i)) return before_[i].data != nullptr ? before_[i].data : &nothing_;
+    if (index <= n) return states_.memory(index - 1, type);
     return loop_.scan_memory(i - loop_.num_states_, type, round_, rounds_, outputs_);
   }
 
  private:
+  char nothing_ = 0;
   Loop& loop_;
   const std::vector<Tensor>& before_;
   BufferSink& states_;
@@ -187,7 +190,7 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
     if (!sink.wants(static_cast<int>(i))) continue;
     void* to = sink.memory(static_cast<int>(i), states[i].type);
     if (to == nullptr) return fail(Code::kUsage, "not enough memory for a result of the loop");
-    std::memcpy(to, states[i].data, static_cast<size_t>(states[i].type.bytes()));
+    if (states[i].type.bytes() > 0) std::memcpy(to, states[i].data, static_cast<size_t>(states[i].type.bytes()));
   }
   if (round == 0 && num_scans_ > 0) {
     const Status planned = body_.prepare(types);

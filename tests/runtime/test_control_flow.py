@@ -152,6 +152,16 @@ def test_what_is_carried_may_grow():
         check(graph, [normal(RNG, k, 2), np.array(trips)], session)
 
 
+def test_a_state_without_elements_stays_as_it_is():
+    graph = Graph()
+    x, y, n = graph.add_param(f32("k", 2)), graph.add_param(f32(3)), graph.add_param(I64)
+    b = Builder(graph)
+    graph.outputs = list(loop(b, n, None, [x, y], [], lambda d, k, c, u, v: (c, u, d.Neg(v)), 2))
+    session = session_of(graph)
+    for trips, k in ((2, 0), (0, 0), (3, 1), (1, 0)):
+        check(graph, [normal(RNG, k, 2), normal(RNG, 3), np.array(trips)], session)
+
+
 def test_states_that_change_places():
     """A round reads all states of the one before, whatever it writes first."""
     graph = Graph()
