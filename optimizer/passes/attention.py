@@ -307,16 +307,17 @@ def move_attention(b: Builder, m: Match) -> Value | None:
         if len(base.uses) != 1 or len(m.x.uses) != 1 or len(attention.outputs) != 1:
             return m.no("the heads are read elsewhere")
         base = b.node("Attention", attention.inputs, {**attention.attrs, "merge_heads": True}, 1).output
+    elif view.in_order:
+        if m.x is base and y.type.rank != rank:
+            return m.no("the heads are side by side")
     elif rank == 3 and not view.starts and view.pieces == tuple(p for a in (1, 0, 2) for p in view.whole(a)):
         if m.x is base or (
             m.x.producer is not None and m.x.producer.op == "Transpose" and m.x.producer.input(0) is base
         ):
             return m.no("the length comes first")
         base = b.Transpose(base, perm=(1, 0, 2))
-    elif not view.in_order:
+    else:
         return m.no("the heads are moved in another way")
-    elif m.x is base and y.type.rank != rank:
-        return m.no("the heads are side by side")
     if y.type.rank == base.type.rank:
         return base
     dims = dims_of(y)
