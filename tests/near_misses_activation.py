@@ -63,6 +63,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
                               "%a: f32[1,4] = Add(%m, f32[1,1](0.5)) "
                               "%y: f32[1,4] = Clip(%a) {min=0.0, max=1.0} return %y }"),
         ("not finite", _f("m = Mul(%x, f32[](inf))", "a = Add(%m, f32[](0.5))", "y = Clip(%a) {min=0.0, max=1.0}")),
+        ("to doubles", "graph g(%x: f64[4]) { %a: f64[4] = Add(%x, f64[](3.0)) "
+                       "%b: f64[4] = Clip(%a) {min=0.0, max=6.0} %y: f64[4] = Div(%b, f64[](6.0)) return %y }"),
     ],
     "fuse_elu": [
         ("expected", _f("e = Exp(%x)", "s = Sub(%e, f32[](1.0))", "r = Relu(%x)", "y = Add(%r, %s)")),

@@ -10,7 +10,7 @@ import numpy as np
 from minnow.optimizer.passes.activation import _number
 from minnow.optimizer.pattern import Match, same_shape
 from minnow.optimizer.rewrite import rewrite
-from minnow.schema.ir import Value
+from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 
@@ -166,6 +166,8 @@ def fuse_hard_sigmoid(b: Builder, m: Match) -> Value | None:
     if not all(map(math.isfinite, known.values())) or known.get("divisor") == 0:
         return m.no("a constant is not finite")
     alpha = known["alpha"] if "alpha" in known else 1 / known["divisor"]
+    if m.x.type.dtype is DType.F64 and not ("alpha" in known and "clip" not in m.bound):
+        return m.no("to doubles its reciprocal is another number")
     if "clip" not in m.bound:
         return b.HardSigmoid(m.x, alpha=alpha, beta=known["beta"])
     if not math.isclose(alpha * m.clip.attrs.get("max", math.inf), 1, rel_tol=1e-6):
@@ -271,7 +273,8 @@ def fuse_celu(b: Builder, m: Match) -> Value | None:
     inner = _number(m.alpha) if "alpha" in m.bound else _number(m.inverse)
     if not factor or not inner or factor < 0 or not same_shape(m.x, m.root.output):
         return m.no("a constant is not one positive number, or changes the shape")
-    if not math.isclose(inner if "alpha" in m.bound else 1 / inner, factor, rel_tol=1e-6):
+    tolerance = 0.0 if m.x.type.dtype is DType.F64 else 1e-6
+    if not math.isclose(inner if "alpha" in m.bound else 1 / inner, factor, rel_tol=tolerance):
         return m.no("what it is divided by is not what it is multiplied with")
     return b.Celu(m.x, alpha=factor)
 
