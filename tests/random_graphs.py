@@ -159,9 +159,51 @@ def _choice(draw: Draw, b: Builder, x: Value, pool: list[Value]) -> Value:
     return b.Where(b.Not(truth) if draw(st.booleans()) else truth, x, mirrored)
 
 
+def _attention(draw: Draw, b: Builder, x: Value, pool: list[Value]) -> Value:
+    """Products, softmax and products again, of three layers of one input, with or without a mask and a scale."""
+    shape = x.type.shape or ()
+    if len(shape) != 3 or not isinstance(shape[2], int):
+        return x
+    q, k, v = (b.MatMul(x, _constant(draw, (shape[2], 2))) for _ in range(3))
+    scores = b.MatMul(q, b.Transpose(k, perm=(0, 2, 1))) if draw(st.booleans()) else b.MatMul(q, k, transpose_b=True)
+    scores = b.Mul(scores, 0.5) if draw(st.booleans()) else scores
+    return b.MatMul(b.Softmax(scores, axis=draw(st.sampled_from((-1, 2, 1)))), v)
+
+
+def _block(draw: Draw, b: Builder, x: Value, pool: list[Value]) -> Value:
+    """A convolution, its norm, an activation, and perhaps the input again; its values may be read elsewhere."""
+    y = _per_channel(draw, b, _convolution(draw, b, x, pool), pool)
+    if y is x:
+        return x
+    pool.append(y) if draw(st.integers(0, 4)) == 0 else None
+    y = _unary(draw, b, y, pool)
+    return b.Add(y, x) if same_shape(y, x) else y
+
+
+def _branch(draw: Draw, b: Builder, x: Value, pool: list[Value]) -> Value:
+    """A branch whose condition is known, or becomes known when shapes are."""
+    bodies = {}
+    for name in ("then_branch", "else_branch"):
+        bodies[name] = Graph(name)
+        inner = Builder(bodies[name])
+        bodies[name].outputs = [_unary(draw, inner, bodies[name].add_param(x.type, "x"), [])]
+    truth = np.array(draw(st.booleans()))
+    condition = b.Equal(b.Size(b.Shape(x)), np.array(x.type.rank or 0)) if draw(st.booleans()) else b.const(truth)
+    return b.node("If", [condition, x], bodies, 1).output
+
+
+def _quantized(draw: Draw, b: Builder, x: Value, pool: list[Value]) -> Value:
+    """Weights of few bits, which are made floats before they are used."""
+    inner = (x.type.shape or ("?",))[-1]
+    if (x.type.rank or 0) < 2 or not isinstance(inner, int):
+        return x
+    w = np.random.default_rng(draw(st.integers(0, 9))).integers(-127, 128, (inner, 3)).astype(np.int8)
+    return b.MatMul(x, b.DequantizeLinear(b.const(w), np.float32(0.01)))
+
+
 _STEPS = (
     *(_unary, _binary, _with_number, _clip, _spelled, _transpose, _transpose, _views, _views, _concat, _reduce),
-    *(_linear, _convolution, _per_channel, _pad, _choice),
+    *(_linear, _convolution, _per_channel, _pad, _choice, _attention, _block, _branch, _quantized),
 )
 
 
