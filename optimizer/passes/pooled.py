@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from minnow.optimizer.passes.movement import any_view, extents, viewed
+from minnow.optimizer.derive import extents, viewed
+from minnow.optimizer.passes.movement import any_view
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Value
