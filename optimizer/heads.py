@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minnow.optimizer.contents import Extent, extent
 from minnow.optimizer.view import REPEATED, Piece, Pieces, View, views
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.symbolic import Extent, extent
 
 
 @dataclass(frozen=True)

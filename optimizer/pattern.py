@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.contents import extent
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
+from minnow.schema.ops.symbolic import extent
 
 _REL_TOL = 1e-4
 _REL_TOL_F64 = 1e-15

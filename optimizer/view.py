@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from minnow.optimizer.contents import Extent, contents, extent
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Trait, get
+from minnow.schema.ops.symbolic import Extent, contents, extent
 
 _MOST_STEPS = 12
 _ONE = Extent(1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from minnow.optimizer.contents import extent
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.view import dims_of
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.symbolic import extent
 
 
 @rewrite(

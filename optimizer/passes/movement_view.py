@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import reduce
 from operator import or_
 
-from minnow.optimizer.contents import Extent, Known
 from minnow.optimizer.derive import extents, viewed
 from minnow.optimizer.passes.movement import any_view, view_as
 from minnow.optimizer.passes.shape import shape_operand
@@ -13,6 +12,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder, Trait, all_ops, get
+from minnow.schema.ops.symbolic import Extent, Known
 
 _REDUCTIONS = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["ArgMax", "ArgMin"]
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.contents import Extent
 from minnow.optimizer.derive import extents
 from minnow.optimizer.passes.movement import view_as
 from minnow.optimizer.pattern import Match, same_shape
@@ -15,6 +14,7 @@ from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder
 from minnow.schema.ops.extent import broadcast_to
+from minnow.schema.ops.symbolic import Extent
 
 Part = tuple[Value, slice]
 """A value whose features, the elements along its last axis, are those of another one; and which these are."""
