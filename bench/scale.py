@@ -1,6 +1,6 @@
 """How time and memory grow with the number of nodes: every step from an ONNX file to a loaded engine.
 
-    python bench/scale.py [KIND ...] [--sizes 1000,10000,100000] [--steps 8] [--json FILE]
+    ./dev bench scale [KIND ...] [--sizes 1000,10000,100000] [--steps 8] [--json FILE]
 
 Builds a model of each kind in each size, and takes each through a process of its own: read, every line of the
 optimizer's pipeline, write, load, first run. Prints seconds of the processor (what else the machine does makes them no
