@@ -81,6 +81,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
                               "%y: f32[1,6] = Squeeze(%a) {axes=(0,)}", params="%x: f32[1,9,6]")),
         ("not known", _chain("%a: f32[1,6] = Slice(%x, i64[1](1), i64[1](2), i64[1](0))",
                              "%y: f32[6] = Squeeze(%a) {axes=(0,)}", params=_N6)),
+        ("one axis", _chain("%a: f32[1,1] = Slice(%x, i64[2](1, 2), i64[2](2, 3), i64[2](0, 1))",
+                            "%y: f32[] = Squeeze(%a) {axes=(0, 1)}", params="%x: f32[4,5]")),
     ],
     "reduce_as_viewed": [
         ("other axes", _chain("%a: f32[9] = ReduceSum(%x) {axes=(1,), keepdims=False}",

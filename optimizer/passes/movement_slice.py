@@ -351,6 +351,8 @@ def gather_one(b: Builder, m: Match) -> Value | None:
     axes = m.view.attrs.get("axes")
     if cuts is None or rank is None or axes is None or [a % rank for a in axes] != list(cuts):
         return m.no("it is cut along other axes than those that go away")
+    if len(cuts) != 1:
+        return m.no("not one axis is cut")
     (axis,) = cuts
     extent = m.x.type.shape[axis]
     places = range(extent)[slice(*cuts[axis])] if isinstance(extent, int) else range(0)
