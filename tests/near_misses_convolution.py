@@ -6,6 +6,20 @@ _W = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
 _CONV = f"graph g(%x: f32[1,2,3,2]) {{ %a: f32[1,2,3,2] = Conv(%x, f32[2,2,1,1](1.0, 2.0, 3.0, 4.0)) {_W}"
 _RELU_CONV = _CONV.replace("1)}", '1), activation="relu"}')
 
+
+def _side_by_side(first: str = "%a", second: str = "%b", w: str = "f32[1,1,1,1](3.0)", attrs: str = _W, axis: int = 1,
+                  result: str = "%y", shape: str = "1,2,2,2", sizes: str = "1, 1") -> str:  # fmt: skip
+    """Convolutions of the two channels of an image."""
+    n, m = sizes.split(", ")
+    params = "%x: f32[1,2,2,2], %z: f32[1,1,2,2], %w: f32[1,1,1,1]"
+    return (
+        f"graph g({params}) {{ %a: f32[1,{n},2,2], %b: f32[1,{m},2,2] = Split(%x) {{axis=1, sizes=({sizes})}} "
+        f"%c: f32[1,1,2,2] = Conv({first}, f32[1,1,1,1](2.0)) {_W} "
+        f"%d: f32[1,1,2,2] = Conv({second}, {w}) {attrs} "
+        f"%y: f32[{shape}] = Concat(%c, %d) {{axis={axis}}} return {result} }}"
+    )
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_conv_bn": [
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
@@ -61,5 +75,23 @@ CASES: dict[str, list[tuple[str, str]]] = {
                    "%c: f32[1,2,2,2] = Concat(%a, %b) {axis=1} "
                    "%y: f32[1,2,2,2] = Conv(%c, f32[2,1,1,1](2.0, 3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), "
                    "dilations=(1, 1), group=2} return %y }"),
+    ],
+    "fuse_group_conv": [
+        ("in order", _side_by_side(first="%b", second="%a")),
+        ("others read", _side_by_side(second="%a")),
+        ("in order", _side_by_side(second="%z")),
+        ("others read", _side_by_side(result="%y, %b")),
+        ("of few bits", _side_by_side(w="%w")),
+        ("no channels", _side_by_side(axis=2, shape="1,1,4,2")),
+        ("more than their numbers", _side_by_side(attrs=_W[:-1] + ', activation="relu"}')),
+        ("more than their numbers", _side_by_side(w="f32[2,1,1,1](3.0, 4.0)", shape="1,3,2,2").replace(
+            "%d: f32[1,1,2,2]", "%d: f32[1,2,2,2]")),
+        ("biases are computed", _side_by_side(w="f32[1,1,1,1](3.0), %v").replace("%w: f32[1,1,1,1]", "%v: f32[1]")),
+        ("add a residual", _side_by_side(w="f32[1,1,1,1](3.0), _, %z")),
+        ("in order", "graph g(%x: f32[1,3,2,2]) { "
+                     "%a: f32[1,1,2,2], %b: f32[1,1,2,2], %e: f32[1,1,2,2] = Split(%x) {axis=1, sizes=(1, 1, 1)} "
+                     f"%c: f32[1,1,2,2] = Conv(%a, f32[1,1,1,1](2.0)) {_W} "
+                     f"%d: f32[1,1,2,2] = Conv(%b, f32[1,1,1,1](2.0)) {_W} "
+                     "%y: f32[1,2,2,2] = Concat(%c, %d) {axis=1} return %y }"),
     ],
 }  # fmt: skip

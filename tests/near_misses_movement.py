@@ -11,6 +11,19 @@ _96 = "%x: f32[9,6]"
 _N6 = "%x: f32[N,6]"
 _PAIR = "%x: f32[2,3], %y: f32[2,5]"
 
+
+def _blocks(perm: str, six: str, four: str, params: str = "%x: f32[2,8,4,6]") -> str:
+    """A view of six axes, turned, and a view of four."""
+    order = [int(i) for i in perm.split(",")]
+    turned = ",".join(six.split(",")[i] for i in order)
+    return _chain(
+        f"%a: f32[{six}] = Reshape(%x, i64[6]({six}))",
+        f"%b: f32[{turned}] = Transpose(%a) {{perm=({perm})}}",
+        f"%y: f32[{four}] = Reshape(%b, i64[4]({four}))",
+        params=params,
+    )
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_slices": [
         ("extent is not known", _chain("%a: f32[?,6] = Slice(%x, i64[1](1), i64[1](8), i64[1](0))",
@@ -159,5 +172,40 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                 result="%a")),
         ("not known", _chain("%a: f32[3,6] = Slice(%x, i64[1](0), i64[1](3), i64[1](0))", params="%x: f32[N,6]",
                              result="%a")),
+    ],
+    "fuse_depth_to_space": [
+        ("no squares", _blocks("0,1,4,2,5,3", "2,1,4,2,4,6", "2,1,16,12")),
+        ("no squares", _blocks("0,3,4,1,5,2", "2,1,1,8,4,6", "2,8,4,6")),
+        ("do not divide channels", _blocks("0,1,4,2,5,3", "2,2,2,2,6,4", "2,2,12,8")),
+        ("do not divide channels", _blocks("0,1,4,2,5,3", "1,4,2,2,4,6", "1,4,8,12")),
+        ("do not divide channels", _blocks("0,1,4,2,5,3", "2,2,2,2,4,6", "2,2,12,8")),
+        # The columns of a block before its rows.
+        ("perm=", _blocks("0,1,4,3,5,2", "2,2,2,2,4,6", "2,2,8,12")),
+        # A shuffle of channels.
+        ("expected Transpose", _chain("%a: f32[2,8,4,6] = Reshape(%x, i64[4](2, 8, 4, 6))", params="%x: f32[2,8,24]",
+                                      result="%a")),
+        ("perm=", _blocks("0,2,1,3,4,5", "2,2,4,1,4,6", "2,8,4,6")),
+        ("as far as is known", _chain("%a: f32[1,2,2,2,3,5] = Reshape(%x, i64[6](1, 2, 2, 2, 3, 5))",
+                                      "%b: f32[1,2,3,2,5,2] = Transpose(%a) {perm=(0, 1, 4, 2, 5, 3)}",
+                                      "%y: f32[1,2,6,10] = Reshape(%b, i64[4](1, 2, 6, 10))",
+                                      params="%x: f32[?,8,3,5]")),
+    ],
+    "fuse_space_to_depth": [
+        ("behind the channels", _blocks("0,1,3,5,2,4", "2,8,2,2,3,2", "2,32,2,3")),
+        ("no squares", _blocks("0,3,5,1,2,4", "2,8,1,4,3,2", "2,64,1,3")),
+        ("do not divide height", _blocks("0,3,5,1,2,4", "2,8,3,2,2,2", "2,32,3,2")),
+        ("do not divide height", _blocks("0,3,5,1,2,4", "2,8,2,2,3,2", "2,32,3,2")),
+        ("perm=", _blocks("0,5,3,1,2,4", "2,8,2,2,3,2", "2,32,2,3")),
+    ],
+    "eliminate_tile_before_broadcast": [
+        ("may decide", _chain("%a: f32[3,4] = Tile(%x, i64[2](3, 1))", "%y: f32[3,4] = Add(%a, f32[](1.0))",
+                              params="%x: f32[1,4]")),
+        ("may decide", _chain("%a: f32[2,4] = Tile(%x, i64[2](1, 2))", "%y: f32[2,4] = Add(%a, %z)",
+                              params="%x: f32[2,2], %z: f32[2,4]")),
+        ("may decide", _chain("%a: f32[?,4] = Tile(%x, %s)", "%y: f32[?,4] = Add(%a, %z)",
+                              params="%x: f32[1,4], %s: i64[2], %z: f32[N,4]")),
+        ("with the expansion only", _chain("%a: f32[3,4] = Tile(%x, i64[2](1, 4))", "%y: bool[3,4] = Less(%a, %z)",
+                                           params="%x: f32[3,1], %z: f32[1,4]")),
+        ("no operand", _chain("%y: f32[4] = Add(%x, f32[](1.0))")),
     ],
 }  # fmt: skip

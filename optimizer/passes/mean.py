@@ -1,15 +1,62 @@
-"""Means that sources spell out."""
+"""Means that sources spell out, and reductions in a row."""
 
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
+from minnow.optimizer.format import is_encodable
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder
+
+
+@rewrite(
+    lambda p, x: reduce(
+        or_,
+        [
+            getattr(p, op)(getattr(p, op)(x, as_="first"), as_="second")
+            for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")
+        ],
+    )
+)
+def fuse_reductions(b: Builder, m: Match) -> Value | None:
+    """A reduction of what is reduced already, in the same way, is one over the axes of both.
+
+    Given:
+        graph g(%x: f32[N,3,4,5]) {
+          %a: f32[N,4,5] = ReduceMean(%x) {axes=(1,), keepdims=False}
+          %y: f32[N,4] = ReduceMean(%a) {axes=(-1,), keepdims=False}
+          return %y
+        }
+    Result:
+        graph g(%x: f32[N,3,4,5]) {
+          %y: f32[N,4] = ReduceMean(%x) {axes=(1, 3), keepdims=False}
+          return %y
+        }
+    """
+    first, second, rank = m.first, m.second, m.x.type.rank
+    keep = first.attrs.get("keepdims", True)
+    if keep != second.attrs.get("keepdims", True):
+        return m.no("one keeps its axes, the other does not")
+    if first.op == "ReduceMean" and not m.x.type.dtype.is_float:
+        return m.no("means of integers are rounded twice")
+    if rank is None:
+        return m.no("the rank is not known")
+    over, then = first.attrs.get("axes"), second.attrs.get("axes")
+    axes: tuple[int, ...] | None = None
+    if over is not None and then is not None:
+        gone = {a % rank for a in over}
+        left = [i for i in range(rank) if keep or i not in gone]
+        axes = tuple(sorted(gone | {left[a] for a in then}))
+    made = b.node(first.op, [m.x], {**first.attrs, "axes": axes})
+    if is_encodable(second) and is_encodable(first) and not is_encodable(made):
+        return m.no("the format has them one by one only")
+    return made.output
 
 
 @rewrite(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -116,7 +116,8 @@ def _binary() -> list[Op]:
 
 
 def _moved(p: Any, x: Any) -> Any:
-    return any_view(p, x, "view") | p.Transpose(x, as_="view")
+    blocks = p.DepthToSpace(x, as_="view") | p.SpaceToDepth(x, as_="view")
+    return any_view(p, x, "view") | p.Transpose(x, as_="view") | blocks
 
 
 @rewrite(
@@ -183,12 +184,16 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
           return %z
         }
     """
-    result = m.root.output.type.shape
+    return _without_stretching(b, m, "Expand", lambda node: True)
+
+
+def _without_stretching(b: Builder, m: Match, op: str, repeats_ones: Callable[[Node], bool]) -> Value | None:
+    """The root without what stretches one of its operands, which `repeats_ones` holds of."""
     operands = [v for v in m.root.inputs if v is not None]
-    if result is None or not any(v.producer is not None and v.producer.op == "Expand" for v in operands):
+    if m.root.output.type.shape is None or not any(v.producer is not None and v.producer.op == op for v in operands):
         return m.no("no operand is expanded, or the rank is not known")
     for i, value in enumerate(operands):
-        if value.producer is None or value.producer.op != "Expand":
+        if value.producer is None or value.producer.op != op or not repeats_ones(value.producer):
             continue
         rest = [*operands[:i], value.producer.input(0), *operands[i + 1 :]]
         if broadcasts_alone(rest, m.root.output):
@@ -197,6 +202,33 @@ def eliminate_expand_before_broadcast(b: Builder, m: Match) -> Value | None:
                 return m.no("the format has it with the expansion only")
             return made.output
     return m.no("the expansion may decide some extent")
+
+
+@rewrite(lambda p, x, y, z: reduce(or_, [getattr(p, op.name)(x, y) for op in _binary()], p.Where(x, y, z)), shared=True)
+def eliminate_tile_before_broadcast(b: Builder, m: Match) -> Value | None:
+    """An operand whose single elements are repeated as often as broadcasting repeats them anyway.
+
+    Given:
+        graph g(%x: f32[1,3,1], %y: f32[1,3,4]) {
+          %a: f32[1,3,4] = Tile(%x, i64[3](1, 1, 4))
+          %z: f32[1,3,4] = Sub(%y, %a)
+          return %z
+        }
+    Result:
+        graph g(%x: f32[1,3,1], %y: f32[1,3,4]) {
+          %z: f32[1,3,4] = Sub(%y, %x)
+          return %z
+        }
+    """
+    return _without_stretching(b, m, "Tile", _repeats_ones)
+
+
+def _repeats_ones(tile: Node) -> bool:
+    """No axis of more than one element is repeated."""
+    own, times = tile.input(0).type.shape, tile.input(1).array
+    if own is None or (times is not None and len(times) != len(own)):
+        return False
+    return all(d == 1 or (times is not None and times[i] == 1) for i, d in enumerate(own))
 
 
 _EXACT: dict[DType, tuple[DType, ...]] = {
