@@ -56,9 +56,7 @@ def _attrs(conv: Node) -> dict[str, Any]:
     return {name: conv.attrs.get(name, attr.default) for name, attr in get(conv.op).attrs.items()}
 
 
-@rewrite(
-    lambda p, x, w: p.Concat(p.Conv(x, w, ..., as_="conv"), ..., as_="concat", axis=lambda a: a in (1, 1 - 4, 1 - 3))
-)
+@rewrite(lambda p, x, w: p.Concat(p.Conv(x, w, ..., as_="conv"), ..., as_="concat"))
 def fuse_group_conv(b: Builder, m: Match) -> Value | None:
     """Convolutions of the parts of an image's channels, side by side, are one in groups.
 
