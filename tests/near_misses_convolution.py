@@ -20,6 +20,19 @@ def _side_by_side(first: str = "%a", second: str = "%b", w: str = "f32[1,1,1,1](
     )
 
 
+def _wide(ins: int, outs: int, kernel: int, stride: int) -> str:
+    """Convolutions of the two halves of an image's channels."""
+    w = f"f32[{outs},{ins},{kernel},{kernel}]({', '.join(['1.0'] * (outs * ins * kernel**2))})"
+    attrs = f"{{strides=({stride}, {stride}), pads=(0, 0, 0, 0), dilations=(1, 1)}}"
+    part, out = f"f32[1,{ins},{kernel},{kernel}]", f"f32[1,{outs},1,1]"
+    return (
+        f"graph g(%x: f32[1,{2 * ins},{kernel},{kernel}]) {{ "
+        f"%a: {part}, %b: {part} = Split(%x) {{axis=1, sizes=({ins}, {ins})}} "
+        f"%c: {out} = Conv(%a, {w}) {attrs} %d: {out} = Conv(%b, {w}) {attrs} "
+        f"%y: f32[1,{2 * outs},1,1] = Concat(%c, %d) {{axis=1}} return %y }}"
+    )
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_conv_bn": [
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
@@ -77,6 +90,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
                    "dilations=(1, 1), group=2} return %y }"),
     ],
     "fuse_group_conv": [
+        *(("one by one they are faster", _wide(ins, outs, 3, strides)) for ins, outs, strides in (
+            (16, 16, 1), (3, 6, 2), (4, 8, 2), (8, 16, 2), (16, 8, 2), (5, 5, 2))),
         ("in order", _side_by_side(first="%b", second="%a")),
         ("others read", _side_by_side(second="%a")),
         ("in order", _side_by_side(second="%z")),

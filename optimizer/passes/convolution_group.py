@@ -56,6 +56,24 @@ def _attrs(conv: Node) -> dict[str, Any]:
     return {name: conv.attrs.get(name, attr.default) for name, attr in get(conv.op).attrs.items()}
 
 
+_FEW, _BLOCK = 8, 16
+"""Channels: of groups several of which share a block, and of the widest blocks."""
+
+
+def _is_as_fast(conv: Node) -> bool:
+    """The convolution is as fast in groups as by itself.
+
+    Groups that begin inside a block of channels are copied first, and only one group can be done in the domain of
+    Winograd: what has one node less must not take longer for it.
+    """
+    ins = conv.input(1).type.static_shape[1]
+    outs = conv.input(1).type.static_shape[0] // conv.attrs.get("group", 1)
+    if 0 < outs <= _FEW and _FEW % outs == 0 and ins and outs % ins == 0:
+        return ins == outs or outs < _FEW
+    steps = {*conv.attrs["strides"], *conv.attrs["dilations"]}
+    return ins % _BLOCK == outs % _BLOCK == 0 and not (conv.input(1).type.static_shape[2:] == (3, 3) and steps == {1})
+
+
 @rewrite(lambda p, x, w: p.Concat(p.Conv(x, w, ..., as_="conv"), ..., as_="concat"))
 def fuse_group_conv(b: Builder, m: Match) -> Value | None:
     """Convolutions of the parts of an image's channels, side by side, are one in groups.
@@ -90,6 +108,8 @@ def fuse_group_conv(b: Builder, m: Match) -> Value | None:
         return m.no("weights are computed, or of few bits")
     if any(w.type != like.type for w in weights) or any(_attrs(c) != _attrs(m.conv) for c in convs):
         return m.no("the convolutions differ in more than their numbers")
+    if not _is_as_fast(m.conv):
+        return m.no("one by one they are faster: the parts fill no blocks of channels, or have windows of 3 x 3")
     biases = _biases(convs) if any(c.has_input(2) for c in convs) else []
     if biases is None:
         return m.no("biases are computed, or of several types")
