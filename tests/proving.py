@@ -31,7 +31,10 @@ def check_every_step() -> None:
             for each in filter(None, (check, steps)):
                 each(name, now)
 
-        return optimize(model, *args, log=log, check=both, **options)
+        summary = optimize(model, *args, log=log, check=both, **options)
+        if steps is not None:
+            steps.finish(model)
+        return summary
 
     pipeline.optimize = checked
 
