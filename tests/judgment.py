@@ -72,8 +72,8 @@ def _fault(name: str, before: Graph, edit: Edit) -> str:
 def numbers_of(name: str, graph: Graph, symbols: dict[str, int], seed: int) -> tuple[list[Any], list[Any]] | None:
     """Inputs and outputs; None where the numbers fit no op. What may have any rank has that of the rule's example."""
     own = example(name).params
-    types = [p.type if p.type.shape is not None else own[i].type for i, p in enumerate(graph.params)]
     try:
+        types = [p.type if p.type.shape is not None else own[i].type for i, p in enumerate(graph.params)]
         arrays = inputs_for(types, seed, symbols)
         return arrays, run(graph, arrays)
     except (*_REFUSALS, KeyError, IndexError):

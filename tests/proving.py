@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from minnow.optimizer import pipeline
 from minnow.optimizer.rewrite import Trace
 from minnow.runtime.verify.proof import StepCheck
 from minnow.schema.errors import MinnowError
-from minnow.schema.ir import Graph, Model
+from minnow.schema.ir import DType, Graph, Model
 from minnow.schema.ops.cost import UnknownExtentError, macs
 
 _MOST_NODES = 150
 _MOST_MACS = 2_000_000
 _MOST_BYTES = 1_000_000
 _SECONDS = 1.0
+_SWALLOWING = 1e4
 
 
 def check_every_step() -> None:
@@ -40,12 +43,18 @@ def check_every_step() -> None:
 
 
 def _check_of(model: Model, log: Trace) -> StepCheck | None:
-    if log.stop_after is not None or not is_small(model):
+    if log.stop_after is not None or not is_small(model) or _swallows(model):
         return None
     try:
         return StepCheck(model, log.hits, seconds=_SECONDS)
     except MinnowError:
         return None  # the reference runs on none of the inputs: shapes that fit nothing are a case of their own
+
+
+def _swallows(model: Model) -> bool:
+    """16-bit floats near the end of their range take in what is added to them, a mask all scores: wider ones do not."""
+    halves = [v.array for g in model.graph.walk() for v in g.constants() if v.type.dtype is DType.F16]
+    return any(a is not None and a.size and float(np.nanmax(np.abs(a))) >= _SWALLOWING for a in halves)
 
 
 def is_small(model: Model) -> bool:
