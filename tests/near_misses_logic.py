@@ -32,7 +32,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("expected", _chain("%a: f32[4] = Floor(%x)", "%y: f32[4] = Ceil(%a)")),
         ("expected", _chain("%a: f32[4] = Neg(%x)", "%y: f32[4] = Relu(%a)")),
     ],
-    "eliminate_sign": [("expected", _chain("%a: f32[4] = Reciprocal(%x)", "%y: f32[4] = Abs(%a)"))],
+    "eliminate_sign": [
+        ("expected", _chain("%a: f32[4] = Reciprocal(%x)", "%y: f32[4] = Abs(%a)")),
+        ("no sign", _chain("%a: u32[4] = Neg(%x)", "%y: u32[4] = Abs(%a)", params="%x: u32[4]")),
+    ],
     "fuse_negation": [
         ("in front", _chain("%a: f32[4] = Neg(%x)", "%y: f32[4] = Add(f32[](1.0), %a)")),
         ("expected", _chain("%a: f32[4] = Abs(%z)", "%y: f32[4] = Sub(%x, %a)", params=_TWO)),

@@ -115,8 +115,8 @@ def eliminate_repeated(b: Builder, m: Match) -> Value | None:
 
 
 @rewrite(lambda p, x: p.Abs(p.Neg(x)) | p.Square(p.Neg(x)) | p.Square(p.Abs(x)), shared=True, level=1)
-def eliminate_sign(b: Builder, m: Match) -> Value:
-    """A sign that does not matter.
+def eliminate_sign(b: Builder, m: Match) -> Value | None:
+    """A sign that does not matter. What has none wraps around instead.
 
     Given:
         graph g(%x: f32[4]) {
@@ -130,6 +130,8 @@ def eliminate_sign(b: Builder, m: Match) -> Value:
           return %y
         }
     """
+    if m.root.op == "Abs" and m.x.type.dtype.numpy.kind == "u":
+        return m.no("the numbers have no sign")
     return b.node(m.root.op, [m.x], m.root.attrs).output
 
 
