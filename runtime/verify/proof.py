@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from minnow.runtime.verify.source import Reference, random_outputs
 from minnow.runtime.verify.verification import flattened, moved
 from minnow.schema.errors import MinnowError, VerifyError
 from minnow.schema.ir import DType, Graph, Model
+from minnow.schema.ops.interpreter import within
 from minnow.schema.ops.verify import verify
 
 Array = np.ndarray[Any, Any]
@@ -23,6 +25,8 @@ ROUNDING = 2e-5
 """Share of an output's scale that sums in another order, or folded factors, may move it by without any question."""
 _RUNS = 2
 _TRIES = 40
+_PATIENCE = 1.0
+"""Seconds that inputs get at least."""
 _NUDGES = (1 + 1e-6, 1 - 1e-6, 1 + 4e-6)
 _AMPLIFIED = 8.0
 """What outputs may move by, in units of what they move by for inputs that are nearly the same."""
@@ -62,6 +66,7 @@ class Proof:
         self.numbers: list[dict[str, Array]] = []
         refused = ""
         end = time.perf_counter() + seconds
+        patience = max(seconds, _PATIENCE)
         sizes: list[dict[str, int]] = []
         given = (Candidate(dict(d), {}) for d in data) if data else small_candidates(model)
         for k, candidate in enumerate(given):
@@ -70,14 +75,14 @@ class Proof:
             if candidate.symbols and candidate.symbols in sizes:
                 continue
             try:
-                numbers = _run(model, candidate)
+                numbers = _run(model, candidate, patience)  # random numbers may make a loop of rounds without end
             except RuntimeError as e:
                 refused = str(e).splitlines()[0]
                 if time.perf_counter() > end:
                     break
                 continue
             if self.candidates and not data:
-                candidate, numbers = _signed(model, candidate, numbers)
+                candidate, numbers = _signed(model, candidate, numbers, patience)
             sizes.append(candidate.symbols)
             self.candidates.append(candidate)
             self.numbers.append(numbers)
@@ -163,16 +168,18 @@ def _is_valid(model: Model) -> bool:
     return True
 
 
-def _run(model: Model, candidate: Candidate) -> dict[str, Array]:
-    with np.errstate(all="ignore"):
+def _run(model: Model, candidate: Candidate, seconds: float = math.inf) -> dict[str, Array]:
+    with np.errstate(all="ignore"), within(seconds):
         return flattened(Reference(model).run(candidate.inputs))
 
 
-def _signed(model: Model, candidate: Candidate, numbers: dict[str, Array]) -> tuple[Candidate, dict[str, Array]]:
+def _signed(
+    model: Model, candidate: Candidate, numbers: dict[str, Array], seconds: float
+) -> tuple[Candidate, dict[str, Array]]:
     """The same with floats of both signs, unless the model has no numbers for them."""
     signed = Candidate({n: _both_signs(v) for n, v in candidate.inputs.items()}, candidate.symbols)
     try:
-        got = _run(model, signed)
+        got = _run(model, signed, seconds)
     except RuntimeError:
         return candidate, numbers
     return (signed, got) if _finite(got) >= _finite(numbers) else (candidate, numbers)

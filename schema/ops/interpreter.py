@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,19 @@ from minnow.schema.ir import DType, Graph, Node, TensorType, Value
 from minnow.schema.ops.op import NUMPY_REFUSALS, get
 
 Array = np.ndarray[Any, Any]
+
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What is evaluated here ends in a ModelError after so many seconds: a Loop need not end by itself."""
+    token = _deadline.set(min(_deadline.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
 
 
 def evaluate(graph: Graph, inputs: Sequence[Array], values: dict[Value, Array] | None = None) -> list[Array]:
@@ -24,9 +41,12 @@ def evaluate(graph: Graph, inputs: Sequence[Array], values: dict[Value, Array] |
             last use.
 
     Raises:
-        ModelError: inputs that do not fit the parameters, or numbers that do not fit an op (`where`: its origin).
+        ModelError: inputs that do not fit the parameters, or numbers that do not fit an op (`where`: its origin); more
+            time is taken than there is (`within`).
         InternalError: a result is not of the type recorded for it.
     """
+    if time.monotonic() > _deadline.get():
+        raise ModelError(f"graph '{graph.name}' takes longer than there is time for")
     if len(inputs) != len(graph.params):
         raise ModelError(f"graph '{graph.name}' takes {len(graph.params)} inputs, not {len(inputs)}")
     live: dict[Value, Array] = {} if values is None else values

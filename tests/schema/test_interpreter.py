@@ -12,8 +12,9 @@ from onnx import TensorProto, helper
 
 from minnow.schema.errors import InternalError, ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
+from minnow.schema.ir.text import parse
 from minnow.schema.ops import Builder, get
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.ops.interpreter import evaluate, within
 
 F32 = TensorType(DType.F32, ("N", 3))
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -129,3 +130,17 @@ def test_a_result_must_be_what_was_recorded() -> None:
     values[2].type = F32.with_shape(("N", 4))
     with pytest.raises(InternalError, match=r"gives f32\[2,3\], recorded as f32\[N,4\]"):
         evaluate(graph, [X])
+
+
+def test_a_loop_without_end_ends_when_the_time_is_up() -> None:
+    graph = parse("""graph g(%x: f32[2], %t: bool[]) {
+      %y: f32[2] = Loop(_, %t, %x) {num_carried=1, body=graph b(%i: i64[], %c: bool[], %a: f32[2]) {
+        %b: f32[2] = Neg(%a)
+        return %c, %b
+      }}
+      return %y
+    }""")
+    with pytest.raises(ModelError, match="longer than there is time for"), within(0.05):
+        evaluate(graph, [np.ones(2, np.float32), np.array(True)])
+    (once,) = evaluate(graph, [np.ones(2, np.float32), np.array(False)])
+    assert once.tolist() == [1, 1]
