@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import zlib
 from typing import Any
 
 import numpy as np
@@ -43,12 +45,18 @@ def check_every_step() -> None:
 
 
 def _check_of(model: Model, log: Trace) -> StepCheck | None:
-    if log.stop_after is not None or not is_small(model) or _swallows(model):
+    if log.stop_after is not None or not _is_chosen() or not is_small(model) or _swallows(model):
         return None
     try:
         return StepCheck(model, log.hits, seconds=_SECONDS)
     except MinnowError:
         return None  # the reference runs on none of the inputs: shapes that fit nothing are a case of their own
+
+
+def _is_chosen() -> bool:
+    """All tests of the optimizer and of whole models; of the thousands of others, which are slow by it, every fourth."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
+    return test.startswith(("tests/optimizer", "tests/e2e")) or zlib.crc32(test.encode()) % 4 == 0
 
 
 def _swallows(model: Model) -> bool:
