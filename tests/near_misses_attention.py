@@ -92,6 +92,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("no attention", _chain("%y: f32[2,2] = Reshape(%x, i64[2](2, 2))")),
         ("side by side", _chain("%a: f32[2,3,4] = Attention(%x, %x, %x) {num_heads=2, scale=1.0}",
                                 "%y: f32[2,3,2,2] = Reshape(%a, i64[4](0, 0, 2, 2))", params="%x: f32[2,3,4]")),
+        # Of rank 3 the result has batch and length in this order only.
+        ("the length comes first", _chain("%a: f32[2,3,4] = Attention(%x, %x, %x) {num_heads=2, scale=1.0}",
+                                          "%y: f32[3,2,4] = Transpose(%a) {perm=(1, 0, 2)}", params="%x: f32[2,3,4]")),
         ("another way", _chain("%a: f32[2,2,3,4] = Attention(%x, %x, %x) {num_heads=2, scale=1.0}",
                                "%b: f32[3,2,2,4] = Transpose(%a) {perm=(2, 0, 1, 3)}",
                                "%y: f32[6,8] = Reshape(%b, i64[2](6, 8))", params="%x: f32[2,2,3,4]")),

@@ -15,6 +15,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not constant", _chain("%a: f32[2,2] = Div(f32[2](2.0, 3.0), %x)", _LINEAR)),
         ("not finite", _chain("%a: f32[2,2] = Div(%x, f32[2](2.0, 0.0))", _LINEAR)),
         ("widens", _chain("%a: f32[2,2] = Mul(%x, f32[2](2.0, 3.0))", _LINEAR, params="%x: f32[2,1]")),
+        # One number, but with an axis that the input does not have: the result has it, too.
+        ("more axes", _chain("%a: f32[1,2,2] = Mul(%x, f32[1,1,1](2.0))",
+                             "%y: f32[1,2,1] = Linear(%a, f32[1,2](0.5, 1.0))")),
         ("computed", _chain("%a: f32[2,2] = Mul(%x, f32[2](2.0, 3.0))", "%y: f32[2,1] = Linear(%a, %w)",
                             params="%x: f32[2,2], %w: f32[1,2]")),
     ],

@@ -56,6 +56,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("along the columns", _matmul(weights=_MATRIX.format("f32[2](0.25, 0.5)") + " {axis=0}")),
         ("no whole number", _matmul(_PRODUCT, "%d: f32[3,2] = Add(%c, f32[2](0.5, 0.3))", last="%d")),
         ("each column", _matmul(_PRODUCT, "%d: f32[3,2] = Add(%c, f32[3,1](0.5, 1.0, 0.0))", last="%d")),
+        # Two numbers for the only column: the sum has a column more than the product.
+        ("each column", _matmul("%c: f32[3,1] = MatMul(%a, %w)", "%d: f32[3,2] = Add(%c, f32[2](0.5, 1.0))", last="%d",
+                                weights="%w: f32[2,1] = DequantizeLinear(i8[2,1](4, -3), f32[](0.25))")),
         ("what the activation does", _matmul(_PRODUCT, "%d: f32[3,2] = Relu(%c)", last="%d")),
     ],
     "quantize_sum": [

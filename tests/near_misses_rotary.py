@@ -119,6 +119,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not the first features", _rest(a="2, 6", b="0, 2")),
         ("not the first features", _rest(b="2, 4")),
         ("not parts of one value", _rest(left="%z")),
+        # There are two more features behind both.
+        ("not all of a value's", _rest(whole=8)),
         ("along the last axis", _rest(b="4, 8", axis=1, whole=8, y="2,?,4")),
         ("size=", _rest(attrs=" {size=4}")),
     ],

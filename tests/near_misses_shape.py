@@ -77,6 +77,17 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("every element once", _placed("%a: i64[S,1] = Unsqueeze(%j) {axes=(1,)}",
                                        "%b: i64[S,2] = Concat(%a, %a) {axis=1}", "%y: f32[S] = GatherND(%z, %b)",
                                        more=", %z: f32[S,S]")),
+        # All rows and columns, but the axis of one element stands in front now: a view can keep the place of one extent
+        # that is not known, and of no two.
+        ("no single view", _placed("%n: i64[] = Gather(%e, i64[](0))", "%i: i64[N] = Range(i64[](0), %n, i64[](1))",
+                                   "%w: i64[4] = Concat(i64[1](1), %f, i64[1](1)) {axis=0}",
+                                   "%0: i64[N,1,1] = Unsqueeze(%i) {axes=(1, 2)}",
+                                   "%1: i64[S,1] = Unsqueeze(%j) {axes=(1,)}",
+                                   "%a: i64[1,N,S,1] = Expand(%0, %w)", "%b: i64[1,N,S,1] = Expand(%1, %w)",
+                                   "%z: i64[1,N,S,1] = Expand(i64[](0), %w)",
+                                   "%c: i64[1,N,S,3] = Concat(%a, %b, %z) {axis=3}",
+                                   "%y: f32[1,N,S] = GatherND(%x, %c)", x="f32[N,S,1]").replace(
+            "i64[2] = Shape(%x)", "i64[3] = Shape(%x) %f: i64[2] = Shape(%x) {end=2}")),
         ("before the model runs", _placed("%y: f32[S] = Gather(f32[3](1.0, 2.0, 3.0), %j)")),
     ],
     "eliminate_guard_of_masked_rows": [
@@ -84,6 +95,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("may be masked", _rows(mask="Greater(%j, %i)")),
         ("may be masked", _rows("%b: f32[N,S,S] = Add(%a, %u)").replace("Where(%t, %a", "Where(%t, %b")),
         ("may be masked", _rows(mask="Equal(%i, i64[](0))")),
+        # Of each row both masks leave something, but not the same: nobody compares them.
+        ("one mask may hide", _rows(mask="LessOrEqual(%j, %i)", inner="Where(%t, %0, f32[](-inf))").replace(
+            "%a: f32", "%0: f32[N,S,S] = MatMul(%x, %x) {transpose_b=True} %a: f32")),
         ("last axis", _rows(softmax="Softmax(%m) {axis=1}", mask="LessOrEqual(%j, %i)")),
         ("last axis", _rows(k="1", mask="LessOrEqual(%j, %i)")),
         ("another number", _rows(low="-1.0", mask="LessOrEqual(%j, %i)")),

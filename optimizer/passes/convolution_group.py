@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.format import is_encodable
 from minnow.optimizer.passes.movement_slice import piece
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
@@ -114,7 +113,4 @@ def fuse_group_conv(b: Builder, m: Match) -> Value | None:
     if biases is None:
         return m.no("biases are computed, or of several types")
     attrs = {**m.conv.attrs, "group": m.conv.attrs.get("group", 1) * len(convs)}
-    made = b.node("Conv", [source, _joined(weights), *([_joined(biases)] if biases else [])], attrs)
-    if all(map(is_encodable, convs)) and not is_encodable(made):
-        return m.no("the format has them one by one only")
-    return made.output
+    return b.node("Conv", [source, _joined(weights), *([_joined(biases)] if biases else [])], attrs).output

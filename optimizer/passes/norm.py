@@ -147,8 +147,6 @@ def fuse_rms_norm(b: Builder, m: Match) -> Value | None:
 
 def _normalized(b: Builder, m: Match, op: str, axis: int, epsilon: float) -> Value | None:
     """The normalization, with the factor and the summand that its spelling has."""
-    if not m.x.type.dtype.is_float:
-        return m.no("it does not compute with floats")
     affine: list[Value | Array] = []
     for name in ("gain", "bias"):
         if name in m.bound:

@@ -382,8 +382,6 @@ def move_integers(b: Builder, m: Match) -> Value | None:
         int(x.zero.reshape(())),
     ) != end or x.numbers.type.dtype is not m.end.output.type.dtype:
         return m.no("the integers mean something else behind it")
-    if m.view.op == "Gather" and m.view.input(0) is not m.begin.output:
-        return m.no("they are indices")
     operands = [x.numbers if v is m.begin.output else v for v in m.view.inputs]
     return b.node(m.view.op, operands, m.view.attrs).output
 

@@ -47,8 +47,6 @@ def fuse_l2(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    if not m.x.type.dtype.is_float:
-        return m.no("it is not of floats")
     return b.ReduceL2(m.x, **m.sum.attrs)
 
 

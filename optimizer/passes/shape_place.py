@@ -9,7 +9,6 @@ import numpy as np
 
 from minnow.optimizer.affine import ONE, ZERO, Affine, affine, gathered_places
 from minnow.optimizer.derive import extents
-from minnow.optimizer.format import is_encodable
 from minnow.optimizer.passes.movement import broadcasts_alone, view_as
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
@@ -74,10 +73,7 @@ def fold_decided_operand(b: Builder, m: Match) -> Value | None:
         rest = [*operands[:i], number, *operands[i + 1 :]]
         if value.type.count != 1 and not broadcasts_alone(rest, m.root.output):
             continue
-        made = b.node(m.root.op, rest, m.root.attrs)
-        if is_encodable(m.root) and not is_encodable(made):
-            return m.no("the format has it with the operand only")
-        return made.output
+        return b.node(m.root.op, rest, m.root.attrs).output
     return m.no("no operand is known to be one number, or it decides some extent")
 
 
