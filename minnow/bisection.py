@@ -103,7 +103,7 @@ class Bisection:
 def bisect(
     source: str | os.PathLike[str],
     *,
-    level: int = 2,
+    optimize: int = 2,
     target: str = "mnn",
     passes: Sequence[str] = (),
     int64: str = "auto",
@@ -118,7 +118,7 @@ def bisect(
 
     Args:
         source: a model of any format that can be converted, or a `.mnn` file.
-        level, target, passes, int64: as for `minnow.convert`.
+        optimize, target, passes, int64: as for `minnow.convert`.
         engine: run the files as Minnow's engine does, and hold it to the reference of the model as it is read;
             otherwise the reference runs both.
         data: inputs to compare on, by name; random ones by default.
@@ -133,7 +133,7 @@ def bisect(
     path, tell = Path(source), progress or (lambda name: None)
     tell("read")
     model = _read(path, framework, reading)
-    options = {"level": level, "target": target, "passes": tuple(passes), "int64": int64}
+    options = {"optimize": optimize, "target": target, "passes": tuple(passes), "int64": int64}
     hunt = _Hunt(model, options, engine, data, tell)
     out = Bisection(str(source), "the engine" if engine else "the numpy reference")
     first, last, what = hunt.bracket()
@@ -294,7 +294,7 @@ class _Hunt:
         model = model or copy_of(self.model)
         options = dict(self.options)
         with np.errstate(all="ignore"):
-            optimize(model, options.pop("level"), **options, log=log, check=check)
+            optimize(model, options.pop("optimize"), **options, log=log, check=check)
         return model
 
 
@@ -341,7 +341,7 @@ def _fill(culprit: Culprit, small: Small, options: Mapping[str, Any], engine: bo
         save(model, part)
     write_npz(str(inputs), arrays)
     culprit.files = [str(output), str(text), str(inputs)]
-    words = ["mnnconvert debug bisect", str(output), f"--data {inputs}", f"-O{options['level']}"]
+    words = ["mnnconvert debug bisect", str(output), f"--data {inputs}", f"-O{options['optimize']}"]
     words += [f"--passes {culprit.name}"] + [f"--target {options['target']}"] * (options["target"] != "mnn")
     words += [f"--int64 {options['int64']}"] * (options["int64"] != "auto") + ["--engine"] * engine
     culprit.reproduce = " ".join(words)

@@ -84,7 +84,6 @@ def command(
     ignored = [f"--{n}" for n in (*_IGNORED, *_IGNORED_FLAGS) if others[n]]
     if ignored:
         click.echo(f"note: without effect here: {', '.join(ignored)}", err=True)
-    level = 0 if optimize_level == 0 else 2
     ctx.invoke(
         convert.command,
         source=model_file,
@@ -92,7 +91,7 @@ def command(
         framework=framework,
         batch=batch,
         weights=prototxt,
-        level=level,
+        optimize=0 if optimize_level == 0 else 2,
         biz_code=biz_code,
         side_file=side_file or None,
     )

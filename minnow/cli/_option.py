@@ -78,6 +78,37 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
+_OPTIMIZING = (
+    click.option(
+        "-O", "optimize", type=click.IntRange(0, 3), default=2, show_default=True,
+        help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
+    ),
+    click.option(
+        "--target", type=click.Choice(["mnn", "minnow"]), default="mnn", show_default=True,
+        help="Who is to run the file: MNN's own runtime too, or only Minnow's engine, with fewer nodes.",
+    ),
+    click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out."),
+    click.option(
+        "--int64", type=click.Choice(["auto", "narrow", "keep"]), default="auto", show_default=True,
+        help="Make int32 of int64: where it provably fits, everywhere, or nowhere.",
+    ),
+)  # fmt: skip
+
+
+def optimizing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of the optimizer; the command gets them together, as `optimizing`, by `minnow.convert`'s names."""
+
+    @functools.wraps(command)
+    def gathered(*args: Any, optimize: int, target: str, passes: str, int64: str, **others: Any) -> Any:
+        names = [p for p in passes.split(",") if p]
+        chosen = {"optimize": optimize, "target": target, "passes": names, "int64": int64}
+        return command(*args, optimizing=chosen, **others)
+
+    for option in reversed(_OPTIMIZING):
+        gathered = option(gathered)
+    return gathered
+
+
 THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
 PRECISION = click.option(
     "--precision", type=click.Choice(["high", "normal", "low"]), default="high",

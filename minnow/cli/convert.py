@@ -8,27 +8,15 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit, reading
+from minnow.cli._option import FORMAT, emit, optimizing, reading
 
 
 @click.command()
 @click.argument("source", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
 @reading
-@click.option(
-    "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
-    help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
-)  # fmt: skip
-@click.option(
-    "--target", type=click.Choice(["mnn", "minnow"]), default="mnn", show_default=True,
-    help="Who is to run the file: MNN's own runtime too, or only Minnow's engine, with fewer nodes.",
-)  # fmt: skip
+@optimizing
 @click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
-@click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out.")
-@click.option(
-    "--int64", type=click.Choice(["auto", "narrow", "keep"]), default="auto", show_default=True,
-    help="Make int32 of int64: where it provably fits, everywhere, or nowhere.",
-)  # fmt: skip
 @click.option(
     "--explain", default="", metavar="RULE[@NODE]", help="Say where a rule or pass was applied, and why not elsewhere."
 )
@@ -54,9 +42,9 @@ from minnow.cli._option import FORMAT, emit, reading
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
-    source: str, output: str | None, reading: dict[str, Any], level: int, target: Any, verify: bool, passes: str,
-    int64: Any, explain: str, check_each: bool, check_limit: float, stats: bool, biz_code: str,
-    side_file: bool | None, prepack: bool, quiet: bool, format_: str,
+    source: str, output: str | None, reading: dict[str, Any], optimizing: dict[str, Any], verify: bool, explain: str,
+    check_each: bool, check_limit: float, stats: bool, biz_code: str, side_file: bool | None, prepack: bool,
+    quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -69,11 +57,8 @@ def command(
             source,
             output=output,
             **reading,
-            optimize=level,
-            target=target,
+            **optimizing,
             verify=verify,
-            passes=[p for p in passes.split(",") if p],
-            int64=int64,
             explain=explain,
             check_each=check_each,
             check_limit=check_limit,

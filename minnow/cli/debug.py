@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit, reading
+from minnow.cli._option import FORMAT, emit, optimizing, reading
 
 
 @click.group()
@@ -22,24 +22,13 @@ def command() -> None:
     "where nothing is wrong.",
 )  # fmt: skip
 @reading
-@click.option("-O", "level", type=click.IntRange(0, 3), default=2, show_default=True, help="As for `convert`.")
-@click.option(
-    "--target", type=click.Choice(["mnn", "minnow"]), default="mnn", show_default=True, help="As for `convert`."
-)
-@click.option("--passes", default="", help="As for `convert`.")
-@click.option(
-    "--int64",
-    type=click.Choice(["auto", "narrow", "keep"]),
-    default="auto",
-    show_default=True,
-    help="As for `convert`.",
-)
+@optimizing
 @click.option("--engine", is_flag=True, help="Run the files by the engine, instead of the graphs by the reference.")
 @click.option("--data", type=click.Path(), multiple=True, help="An .npz file with one array per input, to compare on.")
 @FORMAT
 def bisect(
-    source: str, output: str | None, reading: dict[str, Any], level: int, target: str, passes: str, int64: str,
-    engine: bool, data: tuple[str, ...], format_: str,
+    source: str, output: str | None, reading: dict[str, Any], optimizing: dict[str, Any], engine: bool,
+    data: tuple[str, ...], format_: str,
 ) -> int:  # fmt: skip
     """Find the first rule of the optimizer that changes the numbers, and write a small model that shows it.
 
@@ -53,15 +42,12 @@ def bisect(
     with progress_bar() as progress:
         result = search(
             source,
-            level=level,
-            target=target,
-            passes=[p for p in passes.split(",") if p],
-            int64=int64,
             engine=engine,
             data=[read_npz(path) for path in data],
             output=output or "bisect.mnn",
             progress=progress,
             **reading,
+            **optimizing,
         )
     emit(result, format_)
     return 0 if result.passed else VerifyError.exit_code

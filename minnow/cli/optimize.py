@@ -6,27 +6,19 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit
+from minnow.cli._option import FORMAT, emit, optimizing
 
 
 @click.command()
 @click.argument("model", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="File to write.")
-@click.option(
-    "-O", "level", type=click.IntRange(0, 3), default=2, show_default=True,
-    help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
-)  # fmt: skip
-@click.option(
-    "--target", type=click.Choice(["mnn", "minnow"]), default="mnn", show_default=True,
-    help="Who will run the file: any runtime of the format, or Minnow's engine alone.",
-)  # fmt: skip
+@optimizing
 @click.option("--verify/--no-verify", default=True, help="Run the new file and the old one and compare them.")
-@click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out.")
 @click.option("--stats", is_flag=True, help="Show what each pass did.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
-    model: str, output: str, level: int, target: Any, verify: bool, passes: str, stats: bool, quiet: bool, format_: str
+    model: str, output: str, optimizing: dict[str, Any], verify: bool, stats: bool, quiet: bool, format_: str
 ) -> None:
     """Optimize a .mnn file again, or a model of any other format.
 
@@ -37,15 +29,7 @@ def command(
     from minnow.convert import convert
 
     with progress_bar() as progress:
-        report = convert(
-            model,
-            output=output,
-            optimize=level,
-            target=target,
-            verify=verify,
-            passes=[p for p in passes.split(",") if p],
-            progress=progress,
-        )
+        report = convert(model, output=output, **optimizing, verify=verify, progress=progress)
 
     def text() -> str:
         parts = [str(report), effect_text(report.before, report.after)]
