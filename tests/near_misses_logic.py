@@ -80,7 +80,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("other numbers", _chain("%a: f32[6] = Pad(%x, i64[2](1, 1))",
                                  "%y: f32[8] = Pad(%a, i64[2](1, 1), f32[](2.0))")),
         ("cut off", _chain("%a: f32[6] = Pad(%x, i64[2](1, 1))", "%y: f32[5] = Pad(%a, i64[2](-1, 0))")),
-        ("mode=", _chain('%a: f32[6] = Pad(%x, i64[2](1, 1)) {mode="edge"}', "%y: f32[8] = Pad(%a, i64[2](1, 1))")),
+        ("different ways", _chain('%a: f32[6] = Pad(%x, i64[2](1, 1)) {mode="edge"}',
+                                  "%y: f32[8] = Pad(%a, i64[2](1, 1))")),
+        ("mode=", _chain('%a: f32[6] = Pad(%x, i64[2](1, 1)) {mode="reflect"}',
+                         '%y: f32[8] = Pad(%a, i64[2](1, 1)) {mode="reflect"}')),
     ],
     "fuse_pad_pool": [
         ("larger than", _pool(x="%x")),

@@ -13,14 +13,14 @@ from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder, Trait, get
 
 
-def _pads(node: Node) -> Any:
+def pads_of(node: Node) -> Any:
     """[before, after] for each axis; None where they are computed, or cut off."""
     array = node.input(1).array
     pads = None if array is None else array.astype(np.int64).reshape(-1, 2)
     return None if pads is None or np.any(np.less(pads, 0)) else pads
 
 
-def _fill(node: Node) -> float | None:
+def fill_of(node: Node) -> float | None:
     """The number that is put around; None where it is computed."""
     if not node.has_input(2):
         return 0.0
@@ -30,11 +30,11 @@ def _fill(node: Node) -> float | None:
 
 @rewrite(
     lambda p, x, pads: p.Pad(
-        p.Pad(x, pads, ..., as_="first", mode="constant"), p.const("more"), ..., as_="second", mode="constant"
+        p.Pad(x, pads, ..., as_="first"), p.const("more"), ..., as_="second", mode=lambda v: v in ("constant", "edge")
     )
 )
 def fuse_pads(b: Builder, m: Match) -> Value | None:
-    """Padding of what is padded with the same number.
+    """Padding of what is padded with the same number, or with what is outermost.
 
     Given:
         graph g(%x: f32[N,3]) {
@@ -48,14 +48,17 @@ def fuse_pads(b: Builder, m: Match) -> Value | None:
           return %b
         }
     """
-    first, second = _pads(m.first), _pads(m.second)
+    first, second = pads_of(m.first), pads_of(m.second)
     if first is None or second is None:
         return m.no("pads are computed, or cut off")
-    value, other = _fill(m.first), _fill(m.second)
+    mode = m.second.attrs.get("mode", "constant")
+    if mode != m.first.attrs.get("mode", "constant"):
+        return m.no("they pad in different ways")
+    value, other = fill_of(m.first), fill_of(m.second)
     if value is None or other is None or not (value == other or (value != value and other != other)):
         return m.no("they pad with other numbers")
     both = (first + second).reshape(-1).astype(m.more.type.dtype.numpy)
-    return b.Pad(m.x, both, *m.first.inputs[2:])
+    return b.Pad(m.x, both, *m.first.inputs[2:], mode=mode)
 
 
 @rewrite(
@@ -82,7 +85,7 @@ def fuse_pad_pool(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    pool, ends, fill = m.pool, _pads(m.pad), _fill(m.pad)
+    pool, ends, fill = m.pool, pads_of(m.pad), fill_of(m.pad)
     attrs = pool.attrs
     if len(pool.outputs) > 1 or attrs.get("ceil_mode"):
         return m.no("places are asked for, or windows may reach beyond the padding")
@@ -144,7 +147,7 @@ def fuse_pad_conv_integer(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """  # noqa: E501
-    ends, fill, conv = _pads(m.pad), _fill(m.pad), m.conv
+    ends, fill, conv = pads_of(m.pad), fill_of(m.pad), m.conv
     if ends is None or fill is None or ends[:2].any():
         return m.no("pads are computed, cut off, or pad batch or channels")
     zero = conv.input(2).array if conv.has_input(2) else np.zeros((), np.int64)
