@@ -73,13 +73,18 @@ def _equal(a: Value, b: Value) -> bool:
     return x.flags.c_contiguous and y.flags.c_contiguous and same_bytes(x, y)
 
 
-def node_key(node: Node) -> Hashable:
-    """Equal for nodes that give the same results; None for those that never do."""
+def node_key(node: Node, inputs: tuple[Value | None, ...] | None = None) -> Hashable:
+    """Equal for nodes that give the same results; None for those that never do.
+
+    Args:
+        inputs: what stands for the operands, where values are known to be equal that are not the same.
+    """
+    given = node.inputs if inputs is None else inputs
     traits = get(node.op).traits
     attrs = None if Trait.RANDOM in traits else _attributes(node)
     if attrs is None:
         return None
-    operands = tuple(sorted(node.inputs, key=id)) if Trait.COMMUTATIVE in traits else node.inputs
+    operands = tuple(sorted(given, key=id)) if Trait.COMMUTATIVE in traits else given
     return node.op, operands, attrs, len(node.outputs)
 
 

@@ -33,6 +33,8 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("prune_loop", "what a loop carries for nobody would be written out with its rounds"),
     ("unroll_loop", "a few rounds that are no layer are nodes like others, which rules see together"),
     ("hoist_invariants", "of the loops that are left; a layer reads its weights in each round"),
+    ("hoist_common", "of the branches that are left, which others see nothing of"),
+    ("choose_results", "where little is left of both branches"),
     ("sequence:*", "tensors that a sequence is known to hold must be seen by all that follow"),
     ("shape:*", "constant shapes let the movement rules see what a reshape does"),
     ("eliminate_repetition", "masks and places are small before anything is computed of them"),

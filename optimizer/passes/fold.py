@@ -58,7 +58,7 @@ def _walk(graph: Graph) -> int:
     memo: Memo[Known] = Memo(most=len(graph) + 1)
     for node in graph:
         if node.subgraphs:
-            changes += _pull(node)
+            changes += pull_captures(node)
             changes += sum(_walk(body) for body in node.subgraphs.values())
         _name_axes(node)
         _refine(node)
@@ -146,7 +146,7 @@ def _name(graph: Graph, numbers: Iterator[int]) -> int:
     changes = 0
     for node in graph:
         if node.op == "If":
-            changes += _pull(node)
+            changes += pull_captures(node)
             changes += sum(_name(body, numbers) for body in node.subgraphs.values())
         if node.op == "Loop":
             continue
@@ -211,7 +211,7 @@ def _lazily(node: Node) -> bool:
     return True
 
 
-def _pull(node: Node) -> int:
+def pull_captures(node: Node) -> int:
     """Gives the bodies the constants they capture as constants of their own, what is known of the types of the others,
     and drops parameters that nobody reads."""
     bodies = list(node.subgraphs.values())

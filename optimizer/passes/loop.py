@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 
 import numpy as np
 
-from minnow.optimizer.cut import bytes_of
 from minnow.optimizer.equal import node_key
+from minnow.optimizer.hoist import cannot_fail, copied, is_much_larger, is_pure
 from minnow.optimizer.passes.fold import fold_constants
 from minnow.optimizer.passes.recurrent_loop import Counted, NoMatchError
 from minnow.optimizer.rewrite import changed_by, erase_dead, graph_pass
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, Graph, Node, Value
-from minnow.schema.ir.type import merge, same_dim
-from minnow.schema.ops import Builder, Trait, get, infer_node
+from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ir.type import merge
+from minnow.schema.ops import Builder
 
 _MOST_ROUNDS = 8
 _MOST_NODES = 64
 """That all rounds may have together where they take the place of a loop."""
-
-_GROWTH = 4
-"""What is this many times larger than what it is made of is made anew in each round rather than kept."""
-
-_NOT_MOVED = frozenset({Trait.CONTROL_FLOW, Trait.DATA_DEPENDENT, Trait.RANDOM})
 
 
 @graph_pass(level=1)
@@ -188,7 +181,7 @@ def _unroll(graph: Graph, loop: Node, rounds: int) -> None:
         for param, number in zip(body.params, (t, True), strict=False):
             table[param] = Value.constant(np.full((1,) * (param.type.rank or 0), number, param.type.dtype.numpy))
         for inner in body:
-            made = graph.insert(_copy(inner, table, origin), loop)
+            made = graph.insert(copied(inner, table, origin), loop)
             table.update(zip(inner.outputs, made.outputs, strict=True))
         after = [table.get(v, v) for v in body.outputs[1:]]
         carried = after[:n]
@@ -216,17 +209,6 @@ def _stacked(b: Builder, rows: list[Value], of: Value) -> Value:
         return Value.constant(np.zeros((0, *of.type.static_shape), of.type.dtype.numpy))
     parts = [b.Unsqueeze(v, axes=(0,)) for v in rows]
     return parts[0] if len(parts) == 1 else b.Concat(*parts, axis=0)
-
-
-def _copy(inner: Node, table: Mapping[Value, Value | None], origin: str) -> Node:
-    """A node of a body for outside of it. Its types are inferred anew: those inside are what the body makes of them."""
-    operands = [v if v is None else table.get(v, v) for v in inner.inputs]
-    types = [v.type.with_shape(None) for v in inner.outputs]
-    new = Node(inner.op, operands, inner.attrs, types, [v.name for v in inner.outputs], inner.origin or origin)
-    with suppress(ModelError):  # whoever runs it is told
-        for value, type in zip(new.outputs, infer_node(new), strict=True):
-            value.type = value.type.with_shape(type.shape)
-    return new
 
 
 @graph_pass(level=2)
@@ -270,10 +252,10 @@ def _hoist(graph: Graph, loop: Node) -> int:
         for v in given:
             if v.data is not None:  # one of the body's own
                 outside.setdefault(v, Value(v.type, v.name, v.data))
-        if all(v.is_const for v in given) or not all(v in outside for v in given) or not _is_pure(inner):
+        if all(v.is_const for v in given) or not all(v in outside for v in given) or not is_pure(inner):
             continue
-        made = graph.insert(_copy(inner, outside, changed_by(loop.origin, "hoist_invariants")), loop)
-        if _is_much_larger(made) or not (runs or _cannot_fail(made)):
+        made = graph.insert(copied(inner, outside, changed_by(loop.origin, "hoist_invariants")), loop)
+        if is_much_larger(made) or not (runs or cannot_fail(made)):
             graph.erase(made)
             continue
         outside.update(zip(inner.outputs, made.outputs, strict=True))
@@ -288,50 +270,3 @@ def _hoist(graph: Graph, loop: Node) -> int:
     for inner in reversed(moved):
         body.erase(inner)
     return len(moved)
-
-
-def _is_pure(node: Node) -> bool:
-    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    return (
-        not get(node.op).traits & _NOT_MOVED
-        and node_key(node) is not None
-        and not any(v.type.holds_tensors for v in values)
-    )
-
-
-def _keeps_shape(node: Node) -> bool:
-    """It computes with one tensor, and with numbers, so that no extents have to fit."""
-    return Trait.ELEMENTWISE in get(node.op).traits and sum(v is not None and v.type.rank != 0 for v in node.inputs) < 2
-
-
-def _is_much_larger(node: Node) -> bool:
-    """The results may be much larger than what they are made of; each extent that is open must be one of an operand."""
-    given = [v for v in node.inputs if v is not None]
-    if _keeps_shape(node):
-        return False
-    open_extents = [Counter(d for d in v.type.shape or () if isinstance(d, str)) for v in given]
-    for value in node.outputs:
-        names = Counter(d for d in value.type.shape or (UNKNOWN,) if isinstance(d, str))
-        if UNKNOWN in names or (names and not any(names <= own for own in open_extents)):
-            return True
-    return sum(map(bytes_of, node.outputs)) > _GROWTH * sum(map(bytes_of, given))
-
-
-def _cannot_fail(node: Node) -> bool:
-    """No operand, whatever is in it, and no extent can be refused at run time."""
-    given = [v for v in node.inputs if v is not None]
-    if any(v.type.dtype.is_int for v in node.outputs):
-        return False  # integers can be divided by zero
-    if Trait.ELEMENTWISE in get(node.op).traits:
-        return _keeps_shape(node) or all(_fits(v, node.outputs[0]) for v in given)
-    # Places and extents, which are what is refused, are integers.
-    known = all(v.type.is_static and v.type.count for v in (*given, *node.outputs))
-    return known and not any(v.type.dtype.is_int for v in given)
-
-
-def _fits(operand: Value, result: Value) -> bool:
-    """The operand is broadcast to the shape of the result whatever the open extents are."""
-    own, whole = operand.type.shape, result.type.shape
-    if own is None or whole is None or len(own) > len(whole):
-        return False
-    return all(a == 1 or same_dim(a, b) for a, b in zip(reversed(own), reversed(whole), strict=False))
