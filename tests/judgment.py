@@ -58,7 +58,8 @@ def _fault(name: str, before: Graph, edit: Edit) -> str:
             changes = apply(ALL[name], after, Trace(explain=frozenset({name})))
         except MinnowError as e:
             # What runs on no input is no graph that a rule could be asked about.
-            runs = any(numbers_of(name, before, symbols, 0) is not None for symbols in extents_for(before))
+            like = edit.said or before
+            runs = any(numbers_of(name, before, symbols, 0, like) is not None for symbols in extents_for(like))
             return f"{edit.what}: {type(e).__name__}: {e}\n{before}" if runs else ""
         if not changes:
             return ""
@@ -69,11 +70,17 @@ def _fault(name: str, before: Graph, edit: Edit) -> str:
         return other_numbers(name, before, after, edit)
 
 
-def numbers_of(name: str, graph: Graph, symbols: dict[str, int], seed: int) -> tuple[list[Any], list[Any]] | None:
-    """Inputs and outputs; None where the numbers fit no op. What may have any rank has that of the rule's example."""
+def numbers_of(
+    name: str, graph: Graph, symbols: dict[str, int], seed: int, like: Graph | None = None
+) -> tuple[list[Any], list[Any]] | None:
+    """Inputs and outputs; None where the numbers fit no op. What may have any rank has that of the rule's example.
+
+    Args:
+        like: a graph whose parameters have the shapes of the inputs; without one it is the graph itself.
+    """
     own = example(name).params
     try:
-        types = [p.type if p.type.shape is not None else own[i].type for i, p in enumerate(graph.params)]
+        types = [p.type if p.type.shape is not None else own[i].type for i, p in enumerate((like or graph).params)]
         arrays = inputs_for(types, seed, symbols)
         return arrays, run(graph, arrays)
     except (*_REFUSALS, KeyError, IndexError):
@@ -83,9 +90,10 @@ def numbers_of(name: str, graph: Graph, symbols: dict[str, int], seed: int) -> t
 def other_numbers(name: str, before: Graph, after: Graph, edit: Edit) -> str:
     tolerance = min((_TOLERANCE.get(v.type.dtype, 1e-5) for v in before.values() if v.type.dtype.is_float), default=0)
     tolerance = max([tolerance, *(_TOLERANCE[DType.F16] for v in before.values() if v.type.dtype is DType.F16)])
-    for symbols in extents_for(before):
+    like = edit.said or before
+    for symbols in extents_for(like):
         for seed in range(2):
-            if (numbers := numbers_of(name, before, symbols, seed)) is None:
+            if (numbers := numbers_of(name, before, symbols, seed, like)) is None:
                 continue
             arrays, want = numbers
             try:

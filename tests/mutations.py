@@ -32,6 +32,7 @@ class Edit:
         inputs: what a node reads: another of its operands, by place, or a new parameter of the same type (None).
         added: a parameter of the graph becomes an operand that a node does not have, at this place.
         expose: this value is an output, too. read: it is read by one more node.
+        said: the graph whose shapes the values inside are still said to have.
     """
 
     what: str
@@ -42,6 +43,7 @@ class Edit:
     added: Mapping[Node, tuple[int, TensorType]] = field(default_factory=dict)
     expose: Value | None = None
     read: Value | None = None
+    said: Graph | None = None
 
 
 def edited(graph: Graph, edit: Edit) -> Graph | None:
@@ -79,7 +81,7 @@ def _copy(graph: Graph, edit: Edit) -> Graph:
         for old_value, value in zip(node.outputs, made.outputs, strict=True):
             value.name = old_value.name
             table[old_value] = value
-            if not (edit.types or edit.numbers or edit.attrs or edit.inputs):
+            if edit.said is not None or not (edit.types or edit.numbers or edit.attrs or edit.inputs):
                 with suppress(ModelError):  # the file may say more than can be inferred
                     value.type = value.type.with_shape(merge(value.type.shape, old_value.type.shape))
             if edit.read is old_value:
@@ -242,6 +244,21 @@ def symbol(graph: Graph) -> Iterator[Edit]:
                     yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)})
         if param.type.shape is not None:
             yield Edit(f"{param!r}: of unknown rank", types={param: param.type.with_shape(None)})
+
+
+@_kind
+def said(graph: Graph) -> Iterator[Edit]:
+    """An extent, or a rank, that is not known of a parameter, but of what is made of it: the file says so."""
+    for param in graph.params:
+        for i, d in enumerate(param.type.shape or ()):
+            if d != "?":
+                shape = (*param.type.shape[:i], "?", *param.type.shape[i + 1 :])  # type: ignore[index]
+                yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)}, said=graph)
+        if param.type.shape is not None:
+            yield Edit(f"{param!r}: of unknown rank", types={param: param.type.with_shape(None)}, said=graph)
+    types = {p: p.type.with_shape(("?",) * (p.type.rank or 0)) for p in graph.params if p.type.shape}
+    yield Edit("nothing but the rank of all parameters", types=types, said=graph)
+    yield Edit("nothing of any parameter", types={p: p.type.with_shape(None) for p in types}, said=graph)
 
 
 @_kind

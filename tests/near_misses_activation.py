@@ -130,4 +130,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("floats", _f("d = Sub(f32[](1.0), %x)", "y = Square(%d)")),
         ("expected Sub", _f("d = Add(%x, %x)", "y = Square(%d)")),
     ],
+    "fuse_leaky_relu": [
+        # The factor has an axis that the result gets, too.
+        ("changes the shape", "graph g(%x: f32[4]) { %d: f32[1,4] = Mul(%x, f32[1,1](0.5)) %y: f32[1,4] = Max(%x, %d) "
+                              "return %y }"),
+    ],
 }  # fmt: skip

@@ -87,6 +87,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
                            "%2: f32[?,S,4] = Reshape(%1, %t)",
                            "%a: f32[?,S,S] = MatMul(%2, %2) {transpose_b=True}", "%b: f32[?,S,S] = Softmax(%a)",
                            "%y: f32[?,S,4] = MatMul(%b, %2)", params="%q: f32[N,S,8]")),
+        # Which queries see nothing is asked key by key.
+        ("empty is not decided", _attention(
+            softmax="Softmax(%c) %r: f32[2,2,1,5] = ReduceMax(%c) {axes=(2,)} "
+                    "%e: bool[2,2,1,5] = Equal(%r, f32[](-inf)) %w: f32[2,2,3,5] = Where(%e, f32[](0.0), %d)",
+            weighted="MatMul(%w, %v)")),
     ],
     "move_attention": [
         ("no attention", _chain("%y: f32[2,2] = Reshape(%x, i64[2](2, 2))")),
@@ -102,6 +107,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   "%b: f32[2,3,2,4] = Transpose(%a) {perm=(0, 2, 1, 3)}",
                                   "%y: f32[2,3,8] = Reshape(%b, i64[3](2, 3, 8))", params="%x: f32[2,2,3,4]",
                                   result="%y, %a")),
+        # Batch and length are others behind an axis of one element: no shape says both without numbers.
+        ("shape is not known", _chain("%a: f32[N,S,4] = Attention(%x, %x, %x) {num_heads=2, scale=1.0}",
+                                      "%b: f32[N,S,4,1] = Unsqueeze(%a) {axes=(3,)}",
+                                      "%y: f32[1,N,S,4] = Transpose(%b) {perm=(3, 0, 1, 2)}", params="%x: f32[N,S,4]")),
     ],
     "merge_qkv": [
         ("read by", _layers(result="%y, %q")),
@@ -111,6 +120,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("more than a product", _layers(v="Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0), _, %z)")),
         ("more than a product", _layers(q="Linear(%x, f32[2,2](1.0, 2.0, 3.0, 4.0), %b)")),
         ("not of one size", _layers(v="Linear(%x, f32[4,2](1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0))", wide=4)),
+        # Heads have an axis of their own: parts of one layer's features would not.
+        ("rank 4", _layers().replace("2,3,2]", "1,2,3,2]")),
     ],
     "fuse_attention_cache": [
         ("", _cached("Concat(%a, %b) {axis=1}", "1,1,5,4", "1,1,5,4")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _W = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
 _CONV = f"graph g(%x: f32[1,2,3,2]) {{ %a: f32[1,2,3,2] = Conv(%x, f32[2,2,1,1](1.0, 2.0, 3.0, 4.0)) {_W}"
+_BIASED = _CONV.replace("%x: f32[1,2,3,2])", "%x: f32[1,2,3,2], %b: f32[2])").replace("4.0))", "4.0), %b)")
 _RELU_CONV = _CONV.replace("1)}", '1), activation="relu"}')
 
 
@@ -39,6 +40,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
                               "f32[2](1.0, 1.0), f32[2](1.0, 1.0)) return %y }"),
         ("zero or negative", f"{_CONV} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
                              "f32[2](1.0, 1.0), f32[2](-1.0, 1.0)) return %y }"),
+        ("are computed", f"graph g(%x: f32[1,2,3,2], %w: f32[2,2,1,1]) {{ %a: f32[1,2,3,2] = Conv(%x, %w) {_W} "
+                         "%y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
+                         "f32[2](1.0, 1.0)) return %y }"),
+        ("bias is computed", f"{_BIASED} %y: f32[1,2,3,2] = BatchNorm(%a, f32[2](1.0, 1.0), f32[2](1.0, 1.0), "
+                             "f32[2](1.0, 1.0), f32[2](1.0, 1.0)) return %y }"),
     ],
     "fuse_conv_mul": [
         # Two numbers along the last axis, whose extent is that of the channels.
@@ -46,15 +52,20 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Mul(%a, f32[](2.0)) return %y }}"),
         ("not finite", f"{_CONV} %y: f32[1,2,3,2] = Div(%a, f32[](0.0)) return %y }}"),
         ("not one number per channel", f"{_CONV} %y: f32[2,2,3,2] = Mul(%a, f32[2,1,1,1](2.0, 3.0)) return %y }}"),
+        ("bias is computed", f"{_BIASED} %y: f32[1,2,3,2] = Mul(%a, f32[](2.0)) return %y }}"),
     ],
     "fuse_conv_scale": [
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Scale(%a, f32[2](2.0, 3.0), f32[2](2.0, 3.0)) "
                               "return %y }"),
+        ("bias is computed", f"{_BIASED} %y: f32[1,2,3,2] = Scale(%a, f32[2](2.0, 3.0), f32[2](2.0, 3.0)) "
+                             "return %y }"),
+        ("not finite", f"{_CONV} %y: f32[1,2,3,2] = Scale(%a, f32[2](2.0, inf), f32[2](2.0, 3.0)) return %y }}"),
     ],
     "fuse_conv_bias": [
         ("not one number per channel", f"{_CONV} %y: f32[1,2,3,2] = Add(%a, f32[2](2.0, 3.0)) return %y }}"),
         ("not one number per channel", f"{_CONV} %y: f32[1,1,2,3,2] = Add(%a, f32[1,1,2,1,1](2.0, 3.0)) return %y }}"),
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Add(%a, f32[](2.0)) return %y }}"),
+        ("bias is computed", f"{_BIASED} %y: f32[1,2,3,2] = Add(%a, f32[](2.0)) return %y }}"),
     ],
     "fuse_conv_activation": [
         ("already", f"{_RELU_CONV} %y: f32[1,2,3,2] = Clip(%a) {{min=0.0, max=6.0}} return %y }}"),
@@ -69,6 +80,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
             ("batch or channels", "2,1,2,2", "1, 0, 0, 0, 0, 0, 0, 0", "", "constant", "1.0"),
             ("crops", "1,1,1,2", "0, 0, 0, 0, -1, 0, 0, 0", "", "constant", "1.0"),
         )
+    ] + [
+        # How much it pads by itself depends on the extents that it sees.
+        ("automatic", "graph g(%x: f32[1,1,2,2]) { %a: f32[1,1,4,4] = Pad(%x, i64[8](0, 0, 0, 0, 1, 1, 1, 1)) "
+                      "%y: f32[1,1,4,4] = Conv(%a, f32[1,1,2,2](1.0, 2.0, 3.0, 4.0)) "
+                      + _W[:-1] + ', auto_pad="SAME_UPPER"} return %y }'),
     ],
     "fuse_slices_conv": [
         (why, f"graph g(%x: f32[1,1,2,{width}]) {{ "
@@ -88,6 +104,18 @@ CASES: dict[str, list[tuple[str, str]]] = {
                    "%c: f32[1,2,2,2] = Concat(%a, %b) {axis=1} "
                    "%y: f32[1,2,2,2] = Conv(%c, f32[2,1,1,1](2.0, 3.0)) {strides=(1, 1), pads=(0, 0, 0, 0), "
                    "dilations=(1, 1), group=2} return %y }"),
+        # One below the other.
+        ("no channels", "graph g(%x: f32[1,1,2,4]) { "
+                        "%a: f32[1,1,2,2] = Slice(%x, i64[1](0), i64[1](4), i64[1](3), i64[1](2)) "
+                        "%b: f32[1,1,2,2] = Slice(%x, i64[1](1), i64[1](4), i64[1](3), i64[1](2)) "
+                        "%c: f32[1,1,4,2] = Concat(%a, %b) {axis=2} "
+                        f"%y: f32[1,1,4,2] = Conv(%c, f32[1,1,1,1](2.0)) {_W} return %y }}"),
+        # The second part has one of the two channels only.
+        ("differ in size", "graph g(%x: f32[1,2,2,4]) { "
+                           "%a: f32[1,2,2,2] = Slice(%x, i64[1](0), i64[1](4), i64[1](3), i64[1](2)) "
+                           "%b: f32[1,1,2,2] = Slice(%x, i64[2](0, 1), i64[2](1, 4), i64[2](1, 3), i64[2](1, 2)) "
+                           "%c: f32[1,3,2,2] = Concat(%a, %b) {axis=1} "
+                           f"%y: f32[1,1,2,2] = Conv(%c, f32[1,3,1,1](2.0, 3.0, 4.0)) {_W} return %y }}"),
     ],
     "fuse_group_conv": [
         *(("one by one they are faster", _wide(ins, outs, 3, strides)) for ins, outs, strides in (

@@ -78,6 +78,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
                        f"{_END}"),
         ("also read by", f"{_IN} {_SCALED} %y: f32[1,1,3,2] = Conv(%a, {_WEIGHTS}) {_W} return %y, %a }}"),
         ("last axis", f"{_IN} {_SCALED} %y: f32[1,2,3,1] = Linear(%a, f32[1,2](1.0, 2.0)) return %y }}"),
+        # No input has two channels and three.
+        ("one per channel", "graph g(%x: f32[*]) { %a: f32[*] = Scale(%x, f32[2](3.0, 0.5), f32[2](1.0, 2.0)) "
+                            f"%y: f32[?,1,?,?] = Conv(%a, f32[1,3,1,1](2.0, 4.0, 1.0)) {_W} return %y }}"),
+        ("bias is computed", f"{_IN} {_SCALED} %y: f32[1,1,3,2] = Conv(%a, {_WEIGHTS}, %b) {_W} return %y }}".replace(
+            "graph g(", "graph g(%b: f32[1], ")),
     ],
     "fuse_factor_input": [
         ("per channel", f"{_IN} %a: f32[1,2,3,2] = Mul(%x, f32[2](1.0, 2.0)) {_END}"),
@@ -86,6 +91,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not constant", f"{_IN} %a: f32[1,2,3,2] = Div(f32[](2.0), %x) {_END}"),
         ("per channel", "graph g(%x: f32[1,1,3,2]) { %a: f32[1,2,3,2] = Mul(%x, f32[2,1,1](1.0, 2.0)) "
                         f"{_END}"),
+        ("weights are computed", f"{_IN} %a: f32[1,2,3,2] = Mul(%x, f32[](2.0)) %y: f32[1,1,3,2] = Conv(%a, %w) {_W} "
+                                 "return %y }".replace("graph g(", "graph g(%w: f32[1,2,1,1], ")),
     ],
     "fuse_linear_norm": [
         ("last axis", "graph g(%x: f32[1,2,1]) { %a: f32[1,2,2] = Linear(%x, f32[2,1](1.0, 2.0)) "

@@ -64,6 +64,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("change the shape", _chain("%y: f32[2] = Where(bool[2](True, True), %x, %z)",
                                     params="%x: f32[1], %z: f32[2]")),
         ("not constant", _chain("%y: f32[4] = Where(%c, %x, %z)", params=_TWO + ", %c: bool[4]")),
+        ("or empty", _chain("%y: f32[0] = Where(bool[0](), %x, %z)", params="%x: f32[0], %z: f32[0]")),
     ],
     "swap_choices": [
         ("expected", _chain("%b: bool[4] = IsNaN(%x)", "%y: f32[4] = Where(%b, %x, %z)", params=_TWO)),
@@ -92,6 +93,15 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("reach beyond", _pool(more=", ceil_mode=True", n=3)),
         ("auto_pad=", _pool(more=', auto_pad="SAME_UPPER"', n=3)),
         ("nothing but padding", _pool(window="kernel=(1, 1), strides=(3, 3), pads=(0, 0, 0, 0), dilations=(1, 1)")),
+        ("pad batch or channels", _chain(_PADDED.format("%x", "").replace("1,2,6,6", "2,2,4,4").replace(
+            "0, 0, 0, 0, 1, 1, 1, 1", "1, 0, 0, 0, 0, 0, 0, 0"),
+            f"%y: f32[2,2,1,1] = MaxPool(%a) {{{_WINDOW}}}", params=_IMAGE)),
+        # One row is put around by each, and windows have two.
+        ("nothing but padding", _pool("AveragePool", n=7, more=", count_include_pad=True",
+                                      window="kernel=(2, 2), strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1)")),
+        # Padding that counts stands at both ends alike, in the format.
+        ("without padding only", _chain("%a: f32[1,2,5,5] = Pad(%x, i64[8](0, 0, 0, 0, 0, 1, 0, 1))",
+                                        f"%y: f32[1,2,2,2] = AveragePool(%a) {{{_WINDOW}}}", params=_IMAGE)),
     ],
     "fuse_pad_conv_integer": [
         ("zero point", _chain("%a: u8[1,1,4,4] = Pad(%x, i64[8](0, 0, 0, 0, 1, 1, 1, 1), u8[](4))",

@@ -43,6 +43,16 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                          params="%x: f32[2,N], %y: f32[2,5]", result="%z")),
         ("or nothing", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
                               "%z: f32[2,0] = Slice(%a, i64[1](3), i64[1](3), i64[1](1))", params=_PAIR, result="%z")),
+        ("bound is computed", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
+                                     "%z: f32[2,?] = Slice(%a, %i, i64[1](6), i64[1](1))",
+                                     params=_PAIR + ", %i: i64[1]", result="%z")),
+        # The file tells how long the whole is, but not where its parts end.
+        ("extents are not known", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
+                                         "%z: f32[2,2] = Slice(%a, i64[1](4), i64[1](6), i64[1](1))",
+                                         params="%x: f32[2,?], %y: f32[2,5]", result="%z")),
+        ("extents are not known", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
+                                         "%z: f32[2,2] = Slice(%a, i64[1](4), i64[1](6), i64[1](1))",
+                                         params="%x: f32[*], %y: f32[2,5]", result="%z")),
     ],
     "join_pieces": [
         ("follow one another", _chain("%a: f32[9,2], %b: f32[9,4] = Split(%x) {axis=1, sizes=(2, 4)}",
@@ -60,6 +70,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("follow one another", _chain("%a: f32[9,2] = Slice(%x, i64[1](0), i64[1](3), i64[1](1), i64[1](2))",
                                       "%b: f32[9,3] = Slice(%x, i64[1](3), i64[1](6), i64[1](1))",
                                       "%y: f32[9,5] = Concat(%a, %b) {axis=1}", params=_96)),
+        ("rank is not known", _chain("%y: f32[*] = Concat(%x, %x) {axis=0}", params="%x: f32[*]")),
     ],
     "split_concat": [
         ("other places", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
@@ -127,6 +138,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
                              result="%a, %b, %c")),
         ("not known", _chain("%a: f32[5] = Gather(%x, i64[](0))", "%b: f32[5] = Gather(%x, i64[](1))",
                              "%c: f32[5] = Gather(%x, i64[](2))", params="%x: f32[N,5]", result="%a, %b, %c")),
+        ("no single number", _chain("%a: f32[1,5] = Gather(%x, i64[1](0))", "%b: f32[1,5] = Gather(%x, i64[1](1))",
+                                    "%c: f32[1,5] = Gather(%x, i64[1](2))", params="%x: f32[3,5]",
+                                    result="%a, %b, %c")),
     ],
     "stack_by_view": [
         ("next axis", _chain("%a: f32[2,1] = Unsqueeze(%x) {axes=(1,)}", "%b: f32[2,1] = Unsqueeze(%y) {axes=(1,)}",
@@ -140,6 +154,12 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                params="%x: f32[5], %y: f32[5]", result="%z, %e")),
         ("fewer than two", _chain("%a: f32[1,5] = Unsqueeze(%x) {axes=(0,)}", "%z: f32[2,5] = Concat(%a, %a) {axis=0}",
                                   params="%x: f32[5]", result="%z")),
+        ("rank is not known", _chain("%a: f32[*] = Unsqueeze(%x) {axes=(0,)}", "%y: f32[*] = Concat(%a, %a) {axis=0}",
+                                     params="%x: f32[*]")),
+        ("get other axes", _chain("%a: f32[1,1] = Unsqueeze(%x) {axes=(0,)}",
+                                  "%b: f32[1,1] = Unsqueeze(%y) {axes=(1,)}",
+                                  "%z: f32[2,1] = Concat(%a, %b) {axis=0}", params="%x: f32[1], %y: f32[1]",
+                                  result="%z")),
     ],
     "view_behind_concat": [
         ("same one", _chain("%a: f32[2,6] = Reshape(%x, i64[2](2, 6))", "%b: f32[2,6] = Reshape(%y, i64[2](2, 6))",
@@ -151,6 +171,13 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("same one", _chain("%a: f32[1,5] = Squeeze(%x) {axes=(1,)}", "%b: f32[3,5] = Squeeze(%y) {axes=(1,)}",
                             "%z: f32[4,5] = Concat(%a, %b) {axis=0}", params="%x: f32[1,1,5], %y: f32[3,1,5]",
                             result="%z")),
+        ("rank is not known", _chain("%a: f32[*] = Unsqueeze(%x) {axes=(0,)}", "%y: f32[*] = Concat(%a, %a) {axis=0}",
+                                     params="%x: f32[*]")),
+        ("not all operands are views", _chain("%a: f32[5] = Squeeze(%x) {axes=(0,)}",
+                                              "%z: f32[7] = Concat(%a, %y) {axis=0}",
+                                              params="%x: f32[1,5], %y: f32[2]", result="%z")),
+        ("fewer than two", _chain("%a: f32[5] = Squeeze(%x) {axes=(0,)}", "%z: f32[10] = Concat(%a, %a) {axis=0}",
+                                  params="%x: f32[1,5]", result="%z")),
     ],
     "view_before_transpose": [
         ("other axes", _chain("%a: f32[5,3,2] = Reshape(%x, i64[3](5, 3, 2))",
@@ -158,6 +185,14 @@ CASES: dict[str, list[tuple[str, str]]] = {
                               "%y: f32[3,10] = Reshape(%b, i64[2](3, 10))", params="%x: f32[5,6]")),
         ("expected", _chain("%b: f32[3,1,5] = Transpose(%x) {perm=(2, 0, 1)}",
                             "%y: f32[3,5] = Squeeze(%b) {axes=(1,)}", params="%x: f32[1,5,3]")),
+        ("not known well enough", _chain("%a: f32[?,?,?] = Reshape(%x, %s)",
+                                         "%b: f32[?,?,?] = Transpose(%a) {perm=(2, 0, 1)}",
+                                         "%y: f32[?,?] = Squeeze(%b) {axes=(1,)}",
+                                         params="%x: f32[1,5,6], %s: i64[3]")),
+        # Nobody knows what the first view is of.
+        ("no single view", _chain("%a: f32[1,5,6] = Reshape(%x, i64[3](1, 5, 6))",
+                                  "%b: f32[6,1,5] = Transpose(%a) {perm=(2, 0, 1)}",
+                                  "%y: f32[6,5] = Squeeze(%b) {axes=(1,)}", params="%x: f32[*]")),
     ],
     "split_tiles": [
         ("every element once", _chain("%a: f32[9,3] = Slice(%x, i64[1](0), i64[1](3), i64[1](1))",
@@ -172,6 +207,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                 result="%a")),
         ("not known", _chain("%a: f32[3,6] = Slice(%x, i64[1](0), i64[1](3), i64[1](0))", params="%x: f32[N,6]",
                              result="%a")),
+        ("too many nodes", _chain("%a: f32[9,3] = Slice(%x, i64[1](0), i64[1](3), i64[1](1))",
+                                  "%b: f32[9,3] = Slice(%x, i64[1](3), i64[1](6), i64[1](1))",
+                                  *(f"%c{i}: f32[9,6] = Exp(%x)" for i in range(255)), params=_96,
+                                  result="%a, %b, " + ", ".join(f"%c{i}" for i in range(255)))),
     ],
     "fuse_depth_to_space": [
         ("no squares", _blocks("0,1,4,2,5,3", "2,1,4,2,4,6", "2,1,16,12")),
@@ -207,5 +246,28 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("with the expansion only", _chain("%a: f32[3,4] = Tile(%x, i64[2](1, 4))", "%y: bool[3,4] = Less(%a, %z)",
                                            params="%x: f32[3,1], %z: f32[1,4]")),
         ("no operand", _chain("%y: f32[4] = Add(%x, f32[](1.0))")),
+    ],
+    "hoist_elementwise": [
+        # Both are folded.
+        ("before the model runs", _chain("%a: f32[2,1] = Transpose(f32[1,2](1.0, 2.0)) {perm=(1, 0)}",
+                                         "%y: f32[2,1] = Exp(%a)")),
+    ],
+    "fuse_concats": [
+        ("rank is not known", _chain("%a: f32[*] = Concat(%x, %x) {axis=0}", "%y: f32[*] = Concat(%a, %x) {axis=-1}",
+                                     params="%x: f32[*]")),
+    ],
+    "fuse_dilation": [
+        ("four axes", _chain("%a: f32[2,2,1,1,1,1] = Reshape(%x, i64[6](2, 2, 1, 1, 1, 1))",
+                             "%b: f32[1,1,2,1,2,1] = Transpose(%a) {perm=(2, 3, 0, 4, 1, 5)}",
+                             "%y: f32[1,2,2] = Reshape(%b, i64[3](1, 2, 2))", params="%x: f32[4,1,1,1]")),
+        ("size of the blocks", _chain("%a: f32[?,?,?,?,?,?] = Reshape(%x, %s)",
+                                      "%b: f32[?,?,?,?,?,?] = Transpose(%a) {perm=(2, 3, 0, 4, 1, 5)}",
+                                      "%y: f32[1,2,2,1] = Reshape(%b, i64[4](1, 2, 2, 1))",
+                                      params="%x: f32[4,1,1,1], %s: i64[6]")),
+    ],
+    "eliminate_transpose_of_ones": [
+        ("rank is not known", _chain("%y: f32[?,?] = Transpose(%x) {perm=(1, 0)}", params="%x: f32[*]")),
+        # Neither extent stands where the input has it, and a view says one of them only.
+        ("no single view", _chain("%y: f32[1,N,S] = Transpose(%x) {perm=(2, 0, 1)}", params="%x: f32[N,S,1]")),
     ],
 }  # fmt: skip

@@ -50,6 +50,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("made of bytes", _conv(_IN.replace("f32[](0.5), u8[](3)", "f32[2](0.5, 0.25), u8[2](3, 4)"))),
         ("made of bytes", _conv(weights="%w: f32[2,2,1,1] = Transpose(f32[2,2,1,1](1.0, 2.0, 3.0, 4.0)) "
                                         "{perm=(1, 0, 2, 3)}")),
+        ("bias is computed", _conv(conv=_CONV.replace("f32[2](0.5, -1.25)", "%b")).replace(
+            "%x: u8", "%b: f32[2], %x: u8")),
     ],
     "quantize_matmul": [
         ("others read", _matmul(result="%y, %c")),
@@ -60,6 +62,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("each column", _matmul("%c: f32[3,1] = MatMul(%a, %w)", "%d: f32[3,2] = Add(%c, f32[2](0.5, 1.0))", last="%d",
                                 weights="%w: f32[2,1] = DequantizeLinear(i8[2,1](4, -3), f32[](0.25))")),
         ("what the activation does", _matmul(_PRODUCT, "%d: f32[3,2] = Relu(%c)", last="%d")),
+        ("made of bytes", _matmul(weights="%w: f32[2,2] = Transpose(f32[2,2](1.0, 2.0, 3.0, 4.0)) {perm=(1, 0)}")),
+        ("is a vector", _matmul("%c: f32[2] = MatMul(%a, %w)").replace("[3,2]", "[2]")),
+        # The file tells the shape of what the integers mean, but not their own.
+        ("rank is not known", _matmul().replace("%x: u8[3,2]", "%x: u8[*]")),
     ],
     "quantize_sum": [
         ("others read", _sum(result="%y, %c")),

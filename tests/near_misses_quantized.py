@@ -36,6 +36,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                "%y: i16[1,2,2,2] = QuantizeLinear(%c, f32[](1.0), i16[](5)) {to=i16}")),
         ("computed", _chain(_SUMS, *_SCALED, "%y: u8[1,2,2,2] = QuantizeLinear(%c, f32[](1.0), %z)",
                             params="%x: u8[1,2,2,2], %z: u8[]")),
+        ("there are blocks", _chain(_SUMS, *_SCALED, "%y: u8[1,2,2,2] = QuantizeLinear(%c, f32[](1.0), u8[](5)) "
+                                                     "{block_size=1}")),
     ],
     "fuse_quantized_sum": [
         ("shapes differ", _chain("%a: i32[20] = LookUp(%x, %s)", "%b: i32[20,20] = LookUp(%z, %t)",
@@ -46,6 +48,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                    "%c: i32[20,20] = Add(%a, %b)",
                                    f"%y: i8[20,20] = Requantize(%c, i32[](1500000000), i32[](-2)) {_END}",
                                    params=_PAIR)),
+        # Sums of 64 bits are scaled in other steps.
+        ("not of i32", _chain("%a: i64[20,20] = LookUp(%x, %s)", "%b: i64[20,20] = LookUp(%z, %t)",
+                              "%c: i64[20,20] = Add(%a, %b)",
+                              f"%y: i8[20,20] = Requantize(%c, i32[](1500000000), i32[](-2)) {_END}",
+                              params=_PAIR.replace("i32", "i64"))),
     ],
     "fuse_tables": [
         ("at the same place", _chain("%a: i32[20,20] = LookUp(%x, %s)", "%b: i32[20,20] = LookUp(%z, %t)",

@@ -103,6 +103,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         # Rows of another length, whose number is not known.
         ("taken apart", _stacked(shape="-1, 1, 6", y="?,1,6", result="?,2,6")),
         ("taken apart", _stacked(axis=0, wide="1,2,3", both="2,2,3")),
+        ("with floats", _features().replace("f32", "i32")),
     ],
     "fuse_rotary_pairs": [
         ("expected Sub", _pairs(first="Add(%0, %1)")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def _graph(*lines: str, params: str, result: str = "%y") -> str:
     return f"graph g({params}) {{ {' '.join(lines)} return {result} }}"
@@ -101,6 +103,15 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("last axis", _rows(softmax="Softmax(%m) {axis=1}", mask="LessOrEqual(%j, %i)")),
         ("last axis", _rows(k="1", mask="LessOrEqual(%j, %i)")),
         ("another number", _rows(low="-1.0", mask="LessOrEqual(%j, %i)")),
+        # Scores that are infinite by themselves: by a factor, a divisor, weights, or a mask that is added to them.
+        ("infinite by themselves", _rows("%b: f32[N,S,S] = Mul(%a, f32[](-inf))", mask="LessOrEqual(%j, %i)").replace(
+            "Where(%t, %a", "Where(%t, %b")),
+        ("infinite by themselves", _rows("%b: f32[N,S,S] = Div(%a, f32[](0.0))", mask="LessOrEqual(%j, %i)").replace(
+            "Where(%t, %a", "Where(%t, %b")),
+        ("infinite by themselves", _rows(mask="LessOrEqual(%j, %i)", inner="Linear(%x, %v, _, %u)").replace(
+            "%x: f32", "%v: f32[S,4], %x: f32")),
+        ("infinite by themselves", re.sub(r"\bS\b", "1", _rows(
+            mask="LessOrEqual(%j, %i)", inner="MatMul(%x, f32[4,1](-inf, 0.0, 0.0, 0.0))"))),
     ],
     "eliminate_repetition": [
         ("", _graph("%y: f32[N,S] = Expand(%x, %s)", params="%x: f32[1,S], %s: i64[2]")),

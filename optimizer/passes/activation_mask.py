@@ -53,27 +53,33 @@ def eliminate_guard_of_masked_rows(b: Builder, m: Match) -> Value | None:
         return m.no("it is not along the last axis")
     if not bool(np.all(np.isneginf(m.low.array))):
         return m.no("it asks for another number than -inf")
-    scores = m.s
-    while not _is_sum(scores):
-        node = scores.producer
-        if node is None or node.op != "Where" or not _some_of_each_row(node.input(0), scores):
+    if not _is_sum(m.s):
+        node: Node | None = m.s.producer
+        if node is None or node.op != "Where" or not _some_of_each_row(node.input(0), m.s):
             return m.no("all elements of a row may be masked")
-        scores = node.input(1)
-        if not (node.input(2).data is not None and _is_sum(scores)):
-            return m.no("one mask may hide what the other one leaves")
+        if not _is_sum(node.input(1)):
+            return m.no("one mask may hide what the other one leaves, or the scores may be infinite by themselves")
     return m.soft.output
 
 
-_SUMS = frozenset({"MatMul", "Linear"})
-_FACTORS = frozenset({"Mul", "Div"})
+_MAX_ELEMENTS = 4096
 
 
 def _is_sum(value: Value) -> bool:
     """Scores: products that nothing has masked. They are only infinite where numbers are too large for the type."""
     node = value.producer
-    while node is not None and node.op in _FACTORS and node.input(1).is_const:
+    while node is not None and node.op in ("Mul", "Div") and _is_finite_factor(node):
         node = node.input(0).producer
-    return node is not None and node.op in _SUMS
+    return node is not None and node.op == "MatMul" and not any(v is None or v.is_const for v in node.inputs)
+
+
+def _is_finite_factor(node: Node) -> bool:
+    """A number that no finite one becomes infinite by, but for its size."""
+    k = node.input(1)
+    if not k.is_const or (k.type.count or 0) > _MAX_ELEMENTS:
+        return False
+    numbers = np.asarray(k.array)
+    return bool(np.isfinite(numbers).all() if node.op == "Mul" else np.all(numbers != 0))
 
 
 def _some_of_each_row(mask: Value, scores: Value) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.optimizer.heads import parts_of
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import changed_by, erase_dead, graph_pass, rewrite
-from minnow.schema.ir import DType, Graph, LazyBlob, Node, PackedBlob, Value
+from minnow.schema.ir import DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.graph import RET
 from minnow.schema.ops import Builder
 
@@ -57,8 +57,6 @@ def merge_qkv(b: Builder, m: Match) -> Sequence[Value] | None:
     weights: list[Value] = [m.wq, m.wk, m.wv]
     if any(len(n.inputs) > 3 or n.attrs or (n.has_input(2) and not n.input(2).is_const) for n in layers):
         return m.no("a layer does more than a product and a constant bias")
-    if any(isinstance(w.data, PackedBlob) for w in weights):
-        return m.no("the weights of a layer are quantized")
     if m.x.type.rank != 3:
         return m.no(f"the layers have an input of rank {m.x.type.rank}, not 3")
     heads, attrs = m.attention.attrs["num_heads"], m.attention.attrs

@@ -115,8 +115,8 @@ def fuse_factor_input(b: Builder, m: Match) -> Value | None:
         }
     """
     layer, w = m.layer, m.w.data
-    if w is None or isinstance(w, PackedBlob) or m.mul.input(0) is not m.x:
-        return m.no("the weights are computed or packed, or the constant is divided")
+    if w is None or isinstance(w, PackedBlob):
+        return m.no("the weights are computed or packed")
     numbers = per_channel(m.k, m.mul)
     if numbers is None or not same_shape(m.x, m.mul.output):
         return m.no(f"the factor {m.k!r} is not one number per channel")

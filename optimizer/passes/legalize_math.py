@@ -10,6 +10,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder, get
+from minnow.schema.ops.extent import broadcast_to
 
 
 @rewrite(lambda p, x: p.HardSigmoid(x), level=0)
@@ -313,8 +314,6 @@ def legalize_reduction(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    if is_encodable(m.root):
-        return m.no("the format has it")
     if m.x.type.dtype not in (DType.F32, DType.I32):
         return m.no("the format has no sums of that type")
     a = {"axes": m.root.attrs.get("axes"), "keepdims": m.root.attrs.get("keepdims", True)}
@@ -484,8 +483,8 @@ def legalize_comparison(b: Builder, m: Match) -> Value | None:
     if is_encodable(m.root) or m.x.type.dtype is not DType.F32:
         return m.no("the format has it, or does not have the type")
     shape = m.root.output.type
-    if not shape.is_static:
-        return m.no("the shape of the result is not known")
+    if not shape.is_static or not all(broadcast_to(v.type.shape, shape.shape) for v in (m.x, m.y)):
+        return m.no("the shape of the result, or of an operand, is not known")
     return b.node(m.root.op, [b.Expand(m.x, np.array(shape.static_shape, np.int32)), m.y], {}).output
 
 
@@ -506,8 +505,10 @@ def legalize_where(b: Builder, m: Match) -> Value | None:
         }
     """
     shape = m.root.output.type
-    if is_encodable(m.root) or m.y.type.shape == shape.shape or not shape.is_static:
-        return m.no("the format has it, or the shape of the result is not known")
+    if is_encodable(m.root) or m.y.type.shape == shape.shape:
+        return m.no("the format has it, or does not have the type")
+    if not shape.is_static or not all(broadcast_to(v.type.shape, shape.shape) for v in (m.c, m.x, m.y)):
+        return m.no("the shape of the result, or of an operand, is not known")
     return b.Where(m.c, m.x, b.Expand(m.y, np.array(shape.static_shape, np.int32)))
 
 

@@ -43,7 +43,7 @@ def fuse_dilation(b: Builder, m: Match) -> Value | None:
     """  # noqa: E501
     wide = m.root.input(0).type.shape  # [N, H / d, d, W / d, d, C]
     if wide is None or m.root.output.type.rank != 4:
-        return m.no("the rank is not known")
+        return m.no("the result is not known to have the four axes of images")
     block = (wide[2], wide[4])
     if not all(isinstance(d, int) for d in block):
         return m.no("the size of the blocks is not known")

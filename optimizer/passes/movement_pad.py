@@ -91,13 +91,11 @@ def fuse_pad_pool(b: Builder, m: Match) -> Value | None:
         return m.no("places are asked for, or windows may reach beyond the padding")
     if ends is None or fill is None or ends[:2].any():
         return m.no("pads are computed, cut off, or pad batch or channels")
-    spatial = ends[2:]
-    if any(d != 1 for d in attrs["dilations"]) or (spatial.max(axis=1) >= np.array(attrs["kernel"])).any():
+    own = np.array([0] * 2 * len(ends[2:]) if attrs.get("auto_pad") else attrs["pads"]).reshape(2, -1).T
+    both = own + ends[2:]
+    if any(d != 1 for d in attrs["dilations"]) or (both.max(axis=1) >= np.array(attrs["kernel"])).any():
         return m.no("some window might see nothing but padding")
-    own = np.array([0] * 2 * len(spatial) if attrs.get("auto_pad") else attrs["pads"]).reshape(2, -1).T
-    changes: dict[str, Any] = {"pads": tuple(int(n) for n in (own + spatial).T.reshape(-1)), "auto_pad": ""}
-    if ((own + spatial).max(axis=1) >= np.array(attrs["kernel"])).any():
-        return m.no("some window might see nothing but padding")
+    changes: dict[str, Any] = {"pads": tuple(int(n) for n in both.T.reshape(-1)), "auto_pad": ""}
     if pool.op == "MaxPool":
         if not (fill == -np.inf or (fill == 0 and _is_nonnegative(m.x))) or own.any():
             return m.no("the padding may be larger than what is there")

@@ -103,7 +103,9 @@ def slice_before_concat(b: Builder, m: Match) -> Value | None:
         return m.no("some bound is computed, or the rank is not known")
     axis = m.concat.attrs["axis"] % rank
     extent = m.concat.output.type.shape[axis]
-    if axis not in cuts or not isinstance(extent, int):
+    # Of the whole more may be known than of its parts.
+    known = all(v.type.shape is not None and isinstance(v.type.shape[axis], int) for v in m.concat.inputs)
+    if axis not in cuts or not isinstance(extent, int) or not known:
         return m.no("it does not cut along the concatenation, or the extents are not known")
     places = range(extent)[slice(*cuts[axis])]
     at = 0

@@ -249,11 +249,8 @@ def view_behind_concat(b: Builder, m: Match) -> Value | None:
     if any(o != ones[0] for o in ones):
         return m.no("the axes of extent 1 stand elsewhere")
     target = extents(m.root.output)
-    sources = [v.input(0) for v in views if v is not None]
-    if target is None or any(s.type.shape is None for s in sources):
-        return m.no("the shapes are not known well enough")
-    whole = b.Concat(*sources, axis=at)
-    return view_as(b, whole, target)
+    assert target is not None  # its rank is known
+    return view_as(b, b.Concat(*(v.input(0) for v in views if v is not None), axis=at), target)
 
 
 def _same_axis(own: Known, seen: Known | None, axis: int) -> tuple[int] | None:

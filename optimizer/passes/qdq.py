@@ -204,8 +204,10 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
     if any(n is not None and len(n.output.uses) != 1 for n in inner):
         return m.no("others read what the integers mean")
     x, w, end = meaning(m.x), meaning(m.w), _end(m.end)
-    if x is None or w is None or end is None or not x.is_one or w.numbers.data is None or (m.x.type.rank or 0) < 2:
-        return m.no("input, weights or result are not made of bytes with constant scales, or the input is a vector")
+    if x is None or w is None or end is None or not x.is_one or w.numbers.data is None:
+        return m.no("input, weights or result are not made of bytes with constant scales")
+    if (x.numbers.type.rank or 0) < 2:
+        return m.no("the input is a vector, or its rank is not known")
     if not _saturates(m, *end) or product.attrs.get("transpose_a") or w.numbers.type.rank != 2:
         return m.no("saturation does not do what the activation does, or the operands are no plain matrices")
     turned = product.attrs.get("transpose_b", False)

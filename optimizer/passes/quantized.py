@@ -112,8 +112,6 @@ def fuse_requantize(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """  # noqa: E501
-    if m.multiplier.data.shape != m.shift.data.shape:
-        return m.no("multipliers and shifts have different shapes")
     return _layer(b, m, m.multiplier, m.shift, dict(m.end.attrs))
 
 
