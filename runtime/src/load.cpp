@@ -131,9 +131,12 @@ class Loader {
     if (!unsupported_.empty()) return unsupported();
     drop_unread_outputs(&model_.main);
     for (Graph& graph : model_.graphs) drop_unread_outputs(&graph);
-    hand_down_constants(model_.main);
+    std::vector<int> calls(model_.graphs.size());
+    count_calls(model_.main, &calls);
+    for (const Graph& graph : model_.graphs) count_calls(graph, &calls);
+    hand_down_constants(model_.main, calls);
     // Callers stand behind those they call.
-    for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i]);
+    for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i], calls);
     number_constants();
     for (const auto& [name, file] : side_files_.opened()) model_.files.push_back(file);
     model_.store = std::make_unique<WeightStore>();
@@ -372,13 +375,18 @@ class Loader {
     for (const Graph& graph : model_.graphs) number(graph);
   }
 
+  static void count_calls(const Graph& graph, std::vector<int>* calls) {
+    for (const Node& node : graph.nodes)
+      for (const Call& call : node.calls) ++(*calls)[static_cast<size_t>(call.graph)];
+  }
+
   // A weight that is handed to the body of control flow is constant there, too, if nobody else calls that body.
-  void hand_down_constants(const Graph& graph) {
+  void hand_down_constants(const Graph& graph, const std::vector<int>& calls) {
     for (const Node& node : graph.nodes) {
       for (size_t k = 0; k < node.calls.size(); ++k) {
         const Call& call = node.calls[k];
         Graph& body = model_.graphs[static_cast<size_t>(call.graph)];
-        if (num_calls(call.graph) != 1) continue;
+        if (calls[static_cast<size_t>(call.graph)] != 1) continue;
         const std::vector<int> results = output_sources(body);
         for (size_t j = 0; j < body.inputs.size(); ++j) {
           const bool loop = call.inputs.empty();
@@ -391,17 +399,6 @@ class Loader {
         }
       }
     }
-  }
-
-  int num_calls(int index) const {
-    int calls = 0;
-    const auto count = [&](const Graph& graph) {
-      for (const Node& node : graph.nodes)
-        for (const Call& call : node.calls) calls += call.graph == index;
-    };
-    count(model_.main);
-    for (const Graph& graph : model_.graphs) count(graph);
-    return calls;
   }
 
   const uint8_t* data_;

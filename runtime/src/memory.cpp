@@ -1,6 +1,7 @@
 #include "runtime/src/memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -13,6 +14,10 @@ namespace {
 // pairs.
 constexpr int64_t kAttempts = 64;
 constexpr int64_t kPairs = 1 << 23;
+// Of a long plan, the pieces of so many steps (a power of two) are kept together, so that few are looked at.
+constexpr int kBlock = 7;
+// For each piece so many others are looked at, on average, before a long plan is given up.
+constexpr int64_t kLooks = 512;
 
 using Order = std::vector<size_t>;
 
@@ -30,22 +35,47 @@ std::map<int, int64_t> needs(const std::vector<Lifetime>& pieces) {
   return change;
 }
 
+bool is_long(const std::vector<Lifetime>& pieces) {
+  const auto n = static_cast<int64_t>(pieces.size());
+  return n * n > 8 * kPairs;
+}
+
+// In the order of ascending keys, of which each piece has one; among equal ones as before.
+Order sorted(Order order, const std::vector<int64_t>& keys) {
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  return order;
+}
+
 // Places the pieces in this order. Returns the size of the arena; `top` is the piece that ends there.
 int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vector<int64_t>* offsets, size_t* top) {
   struct Placed {
     int64_t begin, end;
     int first, last;
+    bool operator<(const Placed& other) const { return begin < other.begin; }
   };
-  std::vector<Placed> placed;  // by ascending begin
-  placed.reserve(pieces.size());
+  const int width = is_long(pieces) ? kBlock : 30;
+  std::vector<std::vector<Placed>> blocks;  // of so many steps each, by ascending begin
+  std::vector<Placed> several;
+  int64_t looks = kLooks * static_cast<int64_t>(pieces.size());
   offsets->assign(pieces.size(), 0);
   int64_t arena = 0;
   for (size_t i : order) {
     const Lifetime& piece = pieces[i];
     const int64_t bytes = align_up(piece.bytes);
     if (bytes == 0) continue;
+    const auto from = static_cast<size_t>(piece.first >> width), to = static_cast<size_t>(piece.last >> width);
+    if (to >= blocks.size()) blocks.resize(to + 1);
+    const std::vector<Placed>* placed = &blocks[from];
+    if (from < to) {
+      several.clear();
+      for (size_t k = from; k <= to; ++k) several.insert(several.end(), blocks[k].begin(), blocks[k].end());
+      std::sort(several.begin(), several.end());
+      placed = &several;
+    }
+    looks -= static_cast<int64_t>(placed->size() + to - from);
+    if (looks < 0 && width == kBlock) return std::numeric_limits<int64_t>::max();
     int64_t best = -1, best_gap = 0, free_from = 0;
-    for (const Placed& p : placed) {
+    for (const Placed& p : *placed) {
       if (p.last < piece.first || piece.last < p.first) continue;
       const int64_t gap = p.begin - free_from;
       if (gap >= bytes && (best < 0 || gap < best_gap)) {
@@ -61,9 +91,34 @@ int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vect
       *top = i;
     }
     const Placed now{begin, begin + bytes, piece.first, piece.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), now,
-                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-                  now);
+    for (size_t k = from; k <= to; ++k)
+      blocks[k].insert(std::upper_bound(blocks[k].begin(), blocks[k].end(), now), now);
+  }
+  return arena;
+}
+
+// Places the pieces as they come, each where one that is over lay, which was not much larger, or beyond all others.
+int64_t follow(const std::vector<Lifetime>& pieces, const Order& by_time, std::vector<int64_t>* offsets) {
+  std::vector<int64_t> ends;
+  for (const Lifetime& piece : pieces) ends.push_back(piece.last);
+  const Order by_end = sorted(by_time, ends);
+  std::map<int64_t, std::vector<int64_t>> left;  // places by size
+  offsets->assign(pieces.size(), 0);
+  int64_t arena = 0;
+  size_t over = 0;
+  for (size_t i : by_time) {
+    for (; pieces[by_end[over]].last < pieces[i].first; ++over)
+      left[align_up(pieces[by_end[over]].bytes)].push_back((*offsets)[by_end[over]]);
+    const int64_t bytes = align_up(pieces[i].bytes);
+    const auto found = left.lower_bound(bytes);
+    if (found == left.end() || found->first > 2 * bytes) {
+      (*offsets)[i] = arena;
+      arena += bytes;
+    } else {
+      (*offsets)[i] = found->second.back();
+      found->second.pop_back();
+      if (found->second.empty()) left.erase(found);
+    }
   }
   return arena;
 }
@@ -74,10 +129,8 @@ Order by_need(const std::vector<Lifetime>& pieces, const Order& by_size) {
   std::vector<int64_t> most(pieces.size(), 0);
   for (size_t i = 0; i < pieces.size(); ++i)
     for (auto it = need.lower_bound(pieces[i].first); it != need.end() && it->first <= pieces[i].last; ++it)
-      most[i] = std::max(most[i], it->second);
-  Order order = by_size;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return most[a] > most[b]; });
-  return order;
+      most[i] = std::min(most[i], -it->second);
+  return sorted(by_size, most);
 }
 
 }  // namespace
@@ -92,17 +145,27 @@ int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* o
   const int64_t least = least_memory(pieces);
   Order by_size(pieces.size());
   std::iota(by_size.begin(), by_size.end(), size_t{0});
-  Order by_time = by_size;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](size_t a, size_t b) { return pieces[a].bytes > pieces[b].bytes; });
-  std::stable_sort(by_time.begin(), by_time.end(),
-                   [&](size_t a, size_t b) { return pieces[a].first < pieces[b].first; });
+  std::vector<int64_t> sizes, begins;
+  for (const Lifetime& piece : pieces) {
+    sizes.push_back(-piece.bytes);
+    begins.push_back(piece.first);
+  }
+  const Order by_time = sorted(by_size, begins);
+  by_size = sorted(std::move(by_size), sizes);
 
   size_t top = 0;
-  int64_t arena = place(pieces, by_size, offsets, &top);
   std::vector<int64_t> other;
+  if (is_long(pieces)) {
+    // Pairs of pieces would be too many to be looked at, unless few live at a time and none for long.
+    const int64_t arena = follow(pieces, by_time, offsets);
+    const int64_t size = arena > least ? place(pieces, by_size, &other, &top) : arena;
+    if (size < arena) offsets->swap(other);
+    return std::min(size, arena);
+  }
+  int64_t arena = place(pieces, by_size, offsets, &top);
   const int64_t n = static_cast<int64_t>(pieces.size());
   const int64_t attempts = std::min(kAttempts, kPairs / std::max<int64_t>(1, n * n));
+  if (arena == least || attempts == 0) return arena;
   for (const Order& start : {by_size, by_need(pieces, by_size), by_time}) {
     // What had to go on top of everything goes to the front, where it can still choose; before that, what it lay on.
     Order order = start;

@@ -17,6 +17,11 @@ bool reshapes(std::string_view op) {
          op == "Identity";
 }
 
+// AttentionFinder::step() knows it.
+bool moves(std::string_view op) {
+  return reshapes(op) || op == "Transpose" || op == "Expand" || op == "Split" || op == "Gather" || op == "Slice";
+}
+
 // Where a value is written: how it lies in another one.
 struct Destination {
   View view;
@@ -213,7 +218,9 @@ View AttentionFinder::view(int v, bool scaled) const {
     result.scale *= factor;
     return result;
   }
-  if (node->in.empty() || node->in[0] < 0 || type(node->in[0]).dtype != type(v).dtype) return base(v);
+  // Whatever else there is before it is not looked at: that may be the whole model.
+  if (!moves(node->op->name) || node->in.empty() || node->in[0] < 0 || type(node->in[0]).dtype != type(v).dtype)
+    return base(v);
   if (type(v).count() == 0 || type(node->in[0]).count() == 0) return base(v);
   View result = view(node->in[0], scaled);
   return step(*node, v, &result) ? result : base(v);

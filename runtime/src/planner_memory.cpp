@@ -132,17 +132,22 @@ void Planner::share_memory() {
 // What only one chain of a group needs lies in memory of that chain, where it follows each other as in a plan of its
 // own: what is over makes room for what begins.
 void Planner::gather_chains() {
-  const auto all = static_cast<std::ptrdiff_t>(stage_.storages.size());
+  std::vector<std::vector<Storage*>> begun(stage_.steps.size() + 1);  // with each step
+  for (Storage& storage : stage_.storages)
+    if (storage.kind == Storage::kArena && storage.merged == nullptr)
+      begun[static_cast<size_t>(storage.first)].push_back(&storage);
   for (const Group& group : stage_.groups) {
     for (size_t chain = 1; chain < group.ends.size(); ++chain) {
-      const int begin = static_cast<int>(group.ends[chain - 1]), stop = static_cast<int>(group.ends[chain]);
+      const size_t begin = group.ends[chain - 1], stop = group.ends[chain];
       std::vector<Lifetime> pieces;
       std::vector<Storage*> owners;
-      std::for_each(stage_.storages.begin(), stage_.storages.begin() + all, [&](Storage& s) {
-        if (s.kind != Storage::kArena || s.merged != nullptr || s.first < begin || s.last >= stop) return;
-        pieces.push_back({s.first, s.last, s.bytes});
-        owners.push_back(&s);
-      });
+      for (size_t i = begin; i < stop; ++i) {
+        for (Storage* s : begun[i]) {
+          if (s->last >= static_cast<int>(stop)) continue;
+          pieces.push_back({s->first, s->last, s->bytes});
+          owners.push_back(s);
+        }
+      }
       std::vector<int64_t> offsets;
       Storage* whole = new_storage(Storage::kArena, plan_memory(pieces, &offsets));
       whole->first = static_cast<int>(group.ends.front());

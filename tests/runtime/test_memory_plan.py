@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+from bisect import bisect
 
 import pytest
 from hypothesis import given
@@ -78,3 +80,45 @@ def test_nothing_overlaps_that_lives_together(pieces):
     assert arena <= sum(sizes)
     if pieces:
         assert arena >= needed(pieces)
+
+
+def long_plan(kind: str, n: int) -> list[list[int]]:
+    """More pieces than could be compared in pairs."""
+    rng = random.Random(1)
+    size = {"layers": lambda: 64 * rng.choice([1, 2, 4, 8, 3]), "equal": lambda: 128}.get(
+        kind, lambda: rng.randint(1, 4000)
+    )
+    ends = {
+        "layers": lambda i: i + rng.choice([1, 1, 1, 2, 3, 40 if rng.random() < 0.1 else 1]),
+        "kept": lambda i: n,
+        "equal": lambda i: i + rng.randint(1, 9),
+        "mixed": lambda i: n if i % 2 else i + 1,
+    }[kind]
+    return [[i, ends(i), size()] for i in range(n)]
+
+
+@pytest.mark.parametrize(("kind", "most"), [("layers", 1.05), ("kept", 1), ("equal", 1), ("mixed", 1.6)])
+@pytest.mark.parametrize("n", [3000, 10000])
+def test_long_plans(kind, most, n):
+    """What few or all of many pieces live with is found out without a look at all pairs, and nothing overlaps."""
+    pieces = long_plan(kind, n)
+    begin = time.process_time()
+    offsets, arena = _engine.plan_memory(pieces)
+    assert time.process_time() - begin < 5
+    ends: dict[int, list[int]] = {}
+    live: list[tuple[int, int]] = []  # places, sorted
+    now = least = 0
+    for i, (first, last, size) in enumerate(pieces):
+        for k in ends.pop(first - 1, ()):
+            live.remove((offsets[k], -(-pieces[k][2] // 64) * 64))
+            now -= -(-pieces[k][2] // 64) * 64
+        mine = (offsets[i], -(-size // 64) * 64)
+        at = bisect(live, mine)
+        assert at == 0 or sum(live[at - 1]) <= mine[0], i
+        assert at == len(live) or sum(mine) <= live[at][0], i
+        assert sum(mine) <= arena
+        live.insert(at, mine)
+        ends.setdefault(last, []).append(i)
+        now += mine[1]
+        least = max(least, now)
+    assert least <= arena <= most * least
