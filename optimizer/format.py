@@ -18,6 +18,9 @@ _MAX_ELEMENTS = 4096
 NATIVE = frozenset({DType.F32, DType.I32, DType.I8, DType.U8, DType.BOOL})
 """What the format's own runtime computes with. It reads weights in f16, too."""
 
+FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
+"""What Minnow's engine computes with f32, and rounds where somebody asks for 16 bits."""
+
 
 def is_encodable(node: Node) -> bool:
     """The format has a form of its own for this node as it stands; without one only Minnow's engine runs it."""

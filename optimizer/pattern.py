@@ -26,8 +26,8 @@ from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
 from minnow.schema.ops.symbolic import extent
 
-_REL_TOL = 1e-4
-_REL_TOL_F64 = 1e-15
+_REL_TOL = {DType.F64: 1e-15, DType.F16: 2.0**-11, DType.BF16: 2.0**-9}
+_REL_TOL_ELSE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -264,14 +264,19 @@ def _kinds(term: Term) -> tuple[frozenset[str], bool] | None:
     return frozenset(), True
 
 
+def tolerance_of(dtype: DType) -> float:
+    """The share of itself by which a constant of this type may differ from the number that it stands for."""
+    return _REL_TOL.get(dtype, _REL_TOL_ELSE)
+
+
 def is_number(value: Value, number: float) -> bool:
     """The value is a constant whose every element is `number`, up to a relative tolerance of 1e-4.
 
-    Doubles are taken at their word: to them a constant of float32 is another number.
+    Doubles are taken at their word: to them a constant of float32 is another number. Those of 16 bits are the nearest.
     """
     if value.data is None or 0 in value.data.shape or math.prod(value.data.shape) > 4096:
         return False
-    tolerance = _REL_TOL if value.type.dtype is not DType.F64 else _REL_TOL_F64
+    tolerance = tolerance_of(value.type.dtype)
     elements = value.data.numpy().astype(np.float64)
     first = float(elements.flat[0])
     if first != number and not abs(first - number) <= tolerance * abs(number) < math.inf:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from minnow.schema.ir import DType, Node, Value
+from minnow.optimizer.format import FLOATS
+from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Trait, get
 from minnow.schema.ops.symbolic import Extent, contents, extent
 
@@ -121,7 +122,7 @@ def _step(view: View, node: Node, out: Value) -> View | None:
 
 def scaled_operand(node: Node) -> Value | None:
     """What a node multiplies by a number, None for other nodes."""
-    if node.op not in ("Mul", "Div") or node.output.type.dtype is not DType.F32:
+    if node.op not in ("Mul", "Div") or node.output.type.dtype not in FLOATS:
         return None
     for i in (0, 1) if node.op == "Mul" else (0,):
         x, number = node.input(i), node.input(1 - i)

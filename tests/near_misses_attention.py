@@ -77,8 +77,13 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                params="%q: f32[1,1,3,4], %k: f32[1,1,5,4], %m: f32[1,2,1,5]")),
         ("scores of rank 2", _chain("%a: f32[3,5] = MatMul(%q, %k) {transpose_b=True}", "%b: f32[3,5] = Softmax(%a)",
                                     "%y: f32[3,4] = MatMul(%b, %k)", params="%q: f32[3,4], %k: f32[5,4]")),
-        ("not float32", _chain("%a: f64[1,3,5] = MatMul(%q, %k) {transpose_b=True}", "%b: f64[1,3,5] = Softmax(%a)",
+        ("not of types", _chain("%a: f64[1,3,5] = MatMul(%q, %k) {transpose_b=True}", "%b: f64[1,3,5] = Softmax(%a)",
                                "%y: f64[1,3,4] = MatMul(%b, %k)", params="%q: f64[1,3,4], %k: f64[1,5,4]")),
+        # Softmax in 16 bits, of what others compute in f32.
+        ("in f32 are rounded", _chain("%a: f32[1,3,5] = MatMul(%q, %k) {transpose_b=True}",
+                                      "%b: f16[1,3,5] = Cast(%a) {to=f16}", "%c: f16[1,3,5] = Softmax(%b)",
+                                      "%d: f32[1,3,5] = Cast(%c) {to=f32}", "%y: f32[1,3,4] = MatMul(%d, %k)",
+                                      params="%q: f32[1,3,4], %k: f32[1,5,4]")),
         # Batch and heads in one axis, and neither their product nor the length is a number.
         ("unknown", _chain("%0: f32[N,S,2,4] = Reshape(%q, i64[4](0, 0, 2, 4))",
                            "%1: f32[N,2,S,4] = Transpose(%0) {perm=(0, 2, 1, 3)}",

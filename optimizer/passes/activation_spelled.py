@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 
 from minnow.optimizer.passes.activation import _number
-from minnow.optimizer.pattern import Match, same_shape
+from minnow.optimizer.pattern import Match, same_shape, tolerance_of
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
+
+_RECIPROCAL = {DType.F64: 0.0, DType.F32: 1e-6}
+"""By how much of it a number and the reciprocal of another one may differ."""
+
+
+def _tolerance(x: Value) -> float:
+    return _RECIPROCAL.get(x.type.dtype, tolerance_of(x.type.dtype))
 
 
 def _half(p: Any, x: Any) -> Any:
@@ -170,7 +177,7 @@ def fuse_hard_sigmoid(b: Builder, m: Match) -> Value | None:
         return m.no("to doubles its reciprocal is another number")
     if "clip" not in m.bound:
         return b.HardSigmoid(m.x, alpha=alpha, beta=known["beta"])
-    if not math.isclose(alpha * m.clip.attrs.get("max", math.inf), 1, rel_tol=1e-6):
+    if not math.isclose(alpha * m.clip.attrs.get("max", math.inf), 1, rel_tol=_tolerance(m.x)):
         return m.no("it does not end at 1")
     return b.HardSigmoid(m.x, alpha=alpha, beta=known["shift"] * alpha)
 
@@ -273,8 +280,7 @@ def fuse_celu(b: Builder, m: Match) -> Value | None:
     inner = _number(m.alpha) if "alpha" in m.bound else _number(m.inverse)
     if not factor or not inner or factor < 0 or not same_shape(m.x, m.root.output):
         return m.no("a constant is not one positive number, or changes the shape")
-    tolerance = 0.0 if m.x.type.dtype is DType.F64 else 1e-6
-    if not math.isclose(inner if "alpha" in m.bound else 1 / inner, factor, rel_tol=tolerance):
+    if not math.isclose(inner if "alpha" in m.bound else 1 / inner, factor, rel_tol=_tolerance(m.x)):
         return m.no("what it is divided by is not what it is multiplied with")
     return b.Celu(m.x, alpha=factor)
 

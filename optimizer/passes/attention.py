@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.format import FLOATS
 from minnow.optimizer.heads import Operands, fitting
 from minnow.optimizer.passes.shape import shape_operand
 from minnow.optimizer.pattern import Match
@@ -48,7 +49,7 @@ def _scores(m: Match) -> Scores | None:
     x: Value = m.scores
     rank = x.type.rank
     masks: list[tuple[Value, str]] = []
-    scale, fill = 1.0, None
+    scale, fill, rounds = 1.0, None, False
     readers = m.nodes
     while True:
         node = x.producer
@@ -57,7 +58,12 @@ def _scores(m: Match) -> Scores | None:
         if x.type.rank != rank or rank not in (3, 4):
             return _refused(m, f"scores of rank {x.type.rank}")
         of, readers = scaled_operand(node), [node]
+        if _only_rounds(node):
+            x, rounds = node.input(0), True
+            continue
         if node.op == "MatMul":
+            if rounds and node.output.type.dtype is DType.F32:
+                return _refused(m, "scores in f32 are rounded")
             return Scores(node, scale, masks, -np.inf if fill is None else fill)
         if of is not None:
             factor = factor_of(node)
@@ -89,6 +95,11 @@ def _refused(m: Match, reason: str) -> Any:
     return m.no(reason)
 
 
+def _only_rounds(node: Node) -> bool:
+    """Between f32 and 16 bits: sources in 16 bits compute the softmax, and what leads to it, in f32."""
+    return node.op == "Cast" and {node.attrs["to"], node.input(0).type.dtype} <= FLOATS
+
+
 def _number(value: Value) -> float | None:
     array = value.array if value.type.count == 1 else None
     return None if array is None else float(array.reshape(-1)[0])
@@ -102,7 +113,7 @@ def _leads_to_product(x: Value) -> bool:
             return False
         if node.op == "MatMul":
             return True
-        of = scaled_operand(node)
+        of = node.input(0) if _only_rounds(node) else scaled_operand(node)
         if of is not None:
             x = of
         elif node.op == "Add":
@@ -153,7 +164,8 @@ def _zeroed(p: Any, s: Any) -> Any:
     weights = p.Softmax(s, as_="softmax")
     lowest = p.ReduceMax(s, axes=lambda a: a is not None and len(a) == 1, keepdims=True, as_="most")
     empty = p.Where(p.Equal(lowest, -np.inf), 0.0, weights, as_="empty")
-    return weights | empty | p.Where(p.IsNaN(weights), 0.0, weights, as_="nan")
+    zeroed = weights | empty | p.Where(p.IsNaN(weights), 0.0, weights, as_="nan")
+    return zeroed | p.Cast(zeroed)
 
 
 @rewrite(lambda p, scores, v: p.MatMul(_zeroed(p, scores), v, transpose_a=False), target="minnow")
@@ -194,8 +206,8 @@ def fuse_attention(b: Builder, m: Match) -> Value | None:
     q, k = (scores.product.input(i) for i in (0, 1))
     values = (q, k, m.v, m.root.output)
     rank = m.scores.type.rank
-    if any(x.type.dtype is not DType.F32 or x.type.rank != rank for x in values):
-        return m.no(f"operands are not float32, or not all of rank {rank}")
+    if any(x.type.dtype not in FLOATS or x.type.rank != rank for x in values):
+        return m.no(f"operands are not of types that the engine computes with f32, or not all of rank {rank}")
     found = fitting(q, k, m.v, scores.product, m.root)
     if found is None:
         return m.no("queries, keys and values do not have heads that fit each other")
@@ -217,7 +229,10 @@ def fuse_attention(b: Builder, m: Match) -> Value | None:
         "fill": scores.fill,
         "zero_rows": next((kind for kind in ("empty", "nan") if kind in m.bound), ""),
     }
-    operands = [found.q.operand(b), None, None] if found.packed else [p.operand(b) for p in (found.q, found.k, found.v)]
+    to = m.root.output.type.dtype
+    parts = [p.operand(b) for p in ((found.q,) if found.packed else (found.q, found.k, found.v))]
+    same = [x if x.type.dtype is to else b.Cast(x, to=to) for x in parts]
+    operands = [*same, None, None] if found.packed else same
     y = b.node("Attention", [*operands, None, None, *masks], attrs, 1).output
     for op, numbers in back:
         y = b.Transpose(y, perm=numbers) if op == "Transpose" else b.Reshape(y, np.array(numbers))

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.optimizer.heads import parts_of
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import changed_by, erase_dead, graph_pass, rewrite
-from minnow.schema.ir import DType, Graph, LazyBlob, Node, Value
+from minnow.schema.ir import Graph, LazyBlob, Node, Value
 from minnow.schema.ir.graph import RET
 from minnow.schema.ops import Builder
 
@@ -122,7 +122,7 @@ def _cache(attention: Node, i: int) -> tuple[Value, Value] | None:
         return None
     past, new = node.input(0), node.input(1)
     shape = past.type.shape
-    if shape is None or len(shape) != 4 or shape[1] != heads or new.type.rank != 4 or past.type.dtype is not DType.F32:
+    if shape is None or len(shape) != 4 or shape[1] != heads or new.type.rank != 4:
         return None
     if any(u is not attention and u.op != RET for u in joined.users) or sum(v is joined for v in attention.inputs) > 1:
         return None

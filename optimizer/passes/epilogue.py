@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from minnow.optimizer.format import is_encodable
+from minnow.optimizer.format import FLOATS, is_encodable
 from minnow.optimizer.pattern import Call, Match, Tracer, same_shape
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, PackedBlob, Value
@@ -25,8 +25,8 @@ def _has_residual(node: Node) -> bool:
 
 def _refusal(node: Node) -> str:
     """Why a layer can do no more than it does."""
-    if node.output.type.dtype is not DType.F32:
-        return "the layer does not compute in f32"
+    if node.output.type.dtype not in FLOATS:
+        return "the engine does not compute the layer in f32"
     if isinstance(node.input(1).data, PackedBlob):
         return "the weights are packed, for which only the format's own op has a form"
     return ""

@@ -29,6 +29,8 @@ class Planner {
   void wait(const PlanNode& node, Question::Kind kind, std::vector<int> values = {});
   Status contents(int value, std::shared_ptr<const Tensor>* out);
   Status unify(PlanNode* node);  // planner_unify.cpp
+  Status cast_operand(PlanNode* node, size_t i, DType target);
+  Status infer_wide(PlanNode* node, bool* waits);
   Status type_control(const PlanNode& node, bool* waits);
   void set_types(const PlanNode& node, const std::vector<TensorType>& types);
 

@@ -101,7 +101,7 @@ Status Planner::place(PlanNode node) {
   }
   if (node.types.empty()) {
     MINNOW_RETURN_IF_ERROR(unify(&node).at(node.place()));
-    MINNOW_RETURN_IF_ERROR(infer(node, &waits).at(node.place()));
+    MINNOW_RETURN_IF_ERROR(infer_wide(&node, &waits).at(node.place()));
     if (waits) return ok();
     bool folded = false;
     MINNOW_RETURN_IF_ERROR(fold(node, &folded).at(node.place()));

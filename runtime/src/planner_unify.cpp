@@ -1,6 +1,6 @@
 // Operands of one type. The format's runtime knows no bool and no int64: there a comparison or a shape is int32, as are
 // the constants it meets. Here they are bool and i64, so where they meet integers the wider type wins. Likewise a
-// constant of 16-bit floats is computed with as f32.
+// constant of 16-bit floats is computed with as f32, and so is what an op refuses to compute in 16 bits.
 #include <array>
 #include <string_view>
 
@@ -99,21 +99,38 @@ Status Planner::unify(PlanNode* node) {
     return node->op != nullptr ? ok() : fail(Code::kUnsupported, "this build has no kernel for And");
   }
   if (all_bool) target = DType::kI32;
-  for (size_t i = 0; i < node->in.size(); ++i) {
-    if (!takes_part(i) || stage_.values[static_cast<size_t>(node->in[i])].type.dtype == target) continue;
-    PlanNode cast;
-    cast.op = find_op("Cast");
-    if (cast.op == nullptr) return fail(Code::kUnsupported, "this build has no kernel for Cast");
-    cast.attrs = std::make_shared<const Attrs>(make_attrs({{"to", target}}));
-    cast.source = node->source;
-    cast.part = node->part * (1 << 16) + (1 << 15) + static_cast<int64_t>(i);
-    cast.in = {node->in[i]};
-    stage_.values.emplace_back();
-    cast.out = {static_cast<int>(stage_.values.size()) - 1};
-    node->in[i] = cast.out[0];
-    MINNOW_RETURN_IF_ERROR(place(cast));
-  }
+  for (size_t i = 0; i < node->in.size(); ++i)
+    if (takes_part(i)) MINNOW_RETURN_IF_ERROR(cast_operand(node, i, target));
   return ok();
+}
+
+Status Planner::cast_operand(PlanNode* node, size_t i, DType target) {
+  if (stage_.values[static_cast<size_t>(node->in[i])].type.dtype == target) return ok();
+  PlanNode cast;
+  cast.op = find_op("Cast");
+  if (cast.op == nullptr) return fail(Code::kUnsupported, "this build has no kernel for Cast");
+  cast.attrs = std::make_shared<const Attrs>(make_attrs({{"to", target}}));
+  cast.source = node->source;
+  cast.part = node->part * (1 << 16) + (1 << 15) + static_cast<int64_t>(i);
+  cast.in = {node->in[i]};
+  stage_.values.emplace_back();
+  cast.out = {static_cast<int>(stage_.values.size()) - 1};
+  node->in[i] = cast.out[0];
+  return place(cast);
+}
+
+Status Planner::infer_wide(PlanNode* node, bool* waits) {
+  const Status status = infer(*node, waits);
+  if (status.ok()) return status;
+  bool some = false;
+  for (size_t i = 0; i < node->in.size(); ++i) {
+    if (node->in[i] < 0) continue;
+    const DType t = stage_.values[static_cast<size_t>(node->in[i])].type.dtype;
+    if (t != DType::kF16 && t != DType::kBF16) continue;
+    some = true;
+    MINNOW_RETURN_IF_ERROR(cast_operand(node, i, DType::kF32));
+  }
+  return some ? infer(*node, waits) : status;
 }
 
 }  // namespace minnow

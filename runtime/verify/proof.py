@@ -12,7 +12,7 @@ import numpy as np
 
 from minnow.runtime.verify.comparison import TOLERANCE, OutputComparison, compare, compare_random
 from minnow.runtime.verify.samples import Candidate, small_candidates
-from minnow.runtime.verify.source import Reference, random_outputs
+from minnow.runtime.verify.source import Reference, coarse_outputs, random_outputs
 from minnow.runtime.verify.verification import flattened, moved
 from minnow.schema.errors import MinnowError, VerifyError
 from minnow.schema.ir import DType, Graph, Model
@@ -61,6 +61,7 @@ class Proof:
         self._tolerance = tolerance or ROUNDING
         self._first = copy_of(model)
         self._random = random_outputs(model)
+        self._coarse = coarse_outputs(model)
         self._was_valid = _is_valid(model)
         self.candidates: list[Candidate] = []
         self.numbers: list[dict[str, Array]] = []
@@ -134,7 +135,8 @@ class Proof:
     def _compare(self, name: str, got: Array | None, want: Array) -> OutputComparison:
         if name in self._random:
             return compare_random(name, got, want)
-        tolerance = TOLERANCE.get(want.dtype.name, self._tolerance) if DType.of(want.dtype).is_float else None
+        known = self._coarse.get(name) or TOLERANCE.get(want.dtype.name, self._tolerance)
+        tolerance = known if DType.of(want.dtype).is_float else None
         return compare(name, got, want, tolerance)
 
     def _noise(self, candidate: Candidate, failed: Sequence[OutputComparison]) -> dict[str, float]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from minnow.converter.base import is_mnn
+from minnow.runtime.verify.comparison import TOLERANCE
 from minnow.schema.errors import MinnowError, UnsupportedError
-from minnow.schema.ir import Graph, Model, Node, TensorType, Value
+from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
 from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
 Array = np.ndarray[Any, Any]
@@ -257,6 +259,22 @@ def random_outputs(model: Model) -> frozenset[str]:
 def rounded_outputs(model: Model) -> frozenset[str]:
     """The outputs behind a rounding to few bits, which makes a whole step of the last bit of a float."""
     return _behind(model, lambda node: node.op in _ROUNDING)
+
+
+def coarse_outputs(model: Model) -> dict[str, float]:
+    """What outputs of more bits may be off by that are computed from 16 bits, of which each result may be rounded."""
+    from minnow.schema.ops import Trait, get
+
+    def makes(dtype: DType, node: Node) -> bool:
+        moves = Trait.MOVEMENT in get(node.op).traits or all(v is None or v.is_const for v in node.inputs)
+        return not moves and any(v.type.dtype is dtype for v in node.outputs)
+
+    floats = {name for name, type in model.outputs if type.dtype in (DType.F32, DType.F64)}
+    found: dict[str, float] = {}
+    for dtype in (DType.F16, DType.BF16):
+        names = _behind(model, partial(makes, dtype))
+        found |= {n: TOLERANCE[dtype.numpy.name] for n in names if n.removesuffix(TwoRuns.SECOND) in floats}
+    return found
 
 
 _ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear", "Requantize", "LookUp")

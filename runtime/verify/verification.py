@@ -12,7 +12,7 @@ import numpy as np
 
 from minnow.runtime.verify.comparison import OutputComparison, compare, compare_random
 from minnow.runtime.verify.samples import Candidate, candidates
-from minnow.runtime.verify.source import Source, TwoRuns, open_source, random_outputs, rounded_outputs
+from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_source, random_outputs, rounded_outputs
 from minnow.schema.errors import MinnowError, UsageError
 from minnow.schema.ir import TensorType
 from minnow.schema.mnn.container import flat, gathered, opened
@@ -146,14 +146,15 @@ def verify(
     loaded = load(target, threads=threads, precision=precision)
     session = TwoRuns(loaded) if model.states else loaded
     drawn, rounded = random_outputs(model), rounded_outputs(model)
+    coarse = {} if tolerance is not None or precision == "low" else coarse_outputs(model)
     for candidate, want in runs:
-        case = _run(session, candidate.inputs, want, tolerance, drawn, precision, quanta=rounded)
+        case = _run(session, candidate.inputs, want, tolerance, drawn, precision, coarse, rounded)
         if not case.passed and (steps := _steps(reference, candidate.inputs, case, rounded)):
-            case = _run(session, candidate.inputs, want, tolerance, drawn, precision, steps)
+            case = _run(session, candidate.inputs, want, tolerance, drawn, precision, {**coarse, **steps})
             out.note = "the source rounds to few bits: held to the steps it makes itself when its inputs hardly move"
         if not case.passed and not data and (noise := _noise(reference, candidate.inputs, case)):
             scaled = candidate.scaled(_PIXELS).inputs
-            case = _run(session, scaled, reference.run(scaled), tolerance, drawn, precision)
+            case = _run(session, scaled, reference.run(scaled), tolerance, drawn, precision, coarse)
             out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
         out.cases.append(case)
     return out

@@ -14,8 +14,8 @@ from minnow.schema.ops.extent import agree, divided, scaled, total
 from minnow.schema.ops.op import Arg, fill, op
 from minnow.schema.ops.special import Array
 
-F32 = Annotated[np.ndarray[Any, Any], frozenset({DType.F32})]
-Mask = Annotated[np.ndarray[Any, Any], frozenset({DType.F32, DType.BOOL})]
+Number = Annotated[np.ndarray[Any, Any], frozenset({DType.F32, DType.F16, DType.BF16})]
+Mask = Annotated[np.ndarray[Any, Any], frozenset({DType.F32, DType.F16, DType.BF16, DType.BOOL})]
 
 INFINITY = math.inf
 
@@ -29,11 +29,11 @@ def _heads(x: Any, count: int) -> Array:
 
 @op(optional_outputs=2)
 def Attention(
-    q: F32,
-    k: F32 | None = None,
-    v: F32 | None = None,
-    past_key: F32 | None = None,
-    past_value: F32 | None = None,
+    q: Number,
+    k: Number | None = None,
+    v: Number | None = None,
+    past_key: Number | None = None,
+    past_value: Number | None = None,
     *masks: Mask,
     num_heads: int,
     scale: float,
@@ -76,7 +76,7 @@ def Attention(
     y = weights @ repeated[1]
     if joined:
         y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], num_heads * y.shape[3])
-    return tuple(x.astype(np.float32) for x in (y, k4, v4))
+    return tuple(x.astype(q.dtype) for x in (y, k4, v4))
 
 
 def _split(arg: Arg, heads: int, what: str) -> tuple[Dim, Dim, Dim]:
@@ -106,6 +106,8 @@ def _behind(past: Arg | None, news: tuple[Dim, Dim, Dim], heads: int) -> tuple[D
 @Attention.shape
 def _(q, k, v, past_key, past_value, *masks, num_heads, scale, num_kv_heads, causal, fill, zero_rows, merge_heads,
       n_outputs):  # fmt: skip
+    if any(x is not None and x.dtype is not q.dtype for x in (k, v, past_key, past_value)):
+        raise ModelError("Attention: queries, keys and values are not of one type")
     kv = num_kv_heads or num_heads
     if num_heads < 1 or kv < 1 or num_heads % kv:
         raise ModelError(f"Attention: {num_heads} heads of queries cannot share {kv} of keys and values")
@@ -140,8 +142,8 @@ def _(q, k, v, past_key, past_value, *masks, num_heads, scale, num_kv_heads, cau
         y = (batch, length, scaled(width, num_heads))
     else:
         y = (batch, num_heads, length, width)
-    present = [TensorType(DType.F32, (p[0], kv, p[1], p[2])) for p in kept]
-    return (TensorType(DType.F32, y), *present)[:n_outputs]
+    present = [TensorType(q.dtype, (p[0], kv, p[1], p[2])) for p in kept]
+    return (TensorType(q.dtype, y), *present)[:n_outputs]
 
 
 @Attention.samples

@@ -114,3 +114,72 @@ def test_architecture(name: str, dynamic: bool, tmp_path: Path) -> None:
     assert (ops["Attention"], ops["Softmax"], ops["MatMul"]) == (attentions, 0, 0)
     if not dynamic:
         assert ops.total() <= most
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (find_spec("torch") and find_spec("transformers")), reason="they make the models")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_architecture_in_16_bits(name: str, tmp_path: Path) -> None:
+    """As many nodes as in f32; and PyTorch's numbers, as far as it rounds them."""
+    import torch
+    import torch_architectures
+
+    module, inputs = torch_architectures.make(getattr(torch_architectures, name))
+    path, counts = tmp_path / "model.pt2", []
+    for half in (False, True):
+        if half:
+            module, inputs = module.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
+        torch.export.save(torch.export.export(module, inputs), path)
+        (got,), ops = _run(path, inputs)
+        counts.append(ops)
+    with torch.no_grad():
+        wanted = module(*inputs).numpy()
+    assert wanted.dtype == got.dtype == np.float16
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-2 * float(np.abs(wanted).max()))
+    assert counts[0] == counts[1]
+
+
+_F32, _F16 = 1, 10  # as ONNX numbers them
+
+
+def _layer(s: Spelling, half: bool, wide_softmax: bool) -> str:
+    """A layer of BERT with inputs and outputs in f32; what is between them in 16 bits, but perhaps the softmax."""
+    dtype = np.float16 if half else np.float32
+
+    def to(x: str, type: int, where: bool = half) -> str:
+        return s.Cast(x, to=type) if where else x
+
+    def weight(*shape: int) -> str:
+        return s.constant(s.rng.standard_normal(shape) / 5, dtype)
+
+    def dense(x: str, rows: int, columns: int) -> str:
+        return s.Add(s.MatMul(x, weight(rows, columns)), weight(columns))
+
+    x = to(s.input(2, 7, 24), _F16)
+    q, k, v = (s.heads(dense(x, 24, 24), 3, 8) for _ in range(3))
+    scores = s.Div(s.MatMul(q, s.Transpose(k, perm=[0, 1, 3, 2])), s.constant(8**0.5, dtype))
+    scores = to(s.Add(scores, to(s.input(2, 1, 1, 7), _F16)), _F32, wide_softmax)
+    weights = to(s.Softmax(scores, axis=-1), _F16, wide_softmax)
+    x = s.Add(x, dense(s.merged(s.MatMul(weights, v), 24), 24, 24))
+    x = s.LayerNormalization(x, weight(24), weight(24))
+    y = dense(x, 24, 40)
+    gelu = s.Mul(
+        s.Mul(y, s.Add(s.Erf(s.Div(y, s.constant(2**0.5, dtype))), s.constant(1, dtype))), s.constant(0.5, dtype)
+    )
+    return to(s.Add(x, dense(gelu, 40, 24)), _F32)
+
+
+@pytest.mark.parametrize("wide_softmax", [False, True], ids=["", "softmax in f32"])
+def test_a_layer_in_16_bits(wide_softmax: bool, tmp_path: Path) -> None:
+    """As many nodes as in f32, and onnxruntime's numbers."""
+    counts = []
+    for half in (False, True):
+        s = Spelling()
+        source = tmp_path / "model.onnx"
+        source.write_bytes(s.model(_layer(s, half, half and wide_softmax)))
+        report = minnow.convert(source, output=tmp_path / "model.mnn", target="minnow", check_each=True)
+        assert report.verification is not None
+        assert report.verification.passed
+        assert "onnxruntime" in report.verification.reference
+        counts.append({op: n for op, n in report.after.nodes.items() if op != "Cast"})
+    assert counts[0] == counts[1] == {"Linear": 4, "Attention": 1, "LayerNorm": 1}
