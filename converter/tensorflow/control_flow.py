@@ -10,7 +10,6 @@ import numpy as np
 from minnow.converter.base import Unsupported
 from minnow.converter.capture import merge_captures
 from minnow.converter.loop import settle
-from minnow.converter.recurrent_loop import recognize
 from minnow.converter.tensorflow import tensor_list as lists
 from minnow.converter.tensorflow.body import Body, Operation, Port
 from minnow.converter.tensorflow.counted import Counters, accumulate, number_of
@@ -236,11 +235,7 @@ class _Loop:
             flag = None
         carried = [v for i, v in enumerate(operands) if i not in stacked]
         _clear(graph)
-        made: Sequence[Value] | None = None
-        if trips is not None:
-            made = recognize(b, graph, carried, rest, trips, counters.starts, lambda v: counters.counts_from(v) == 0)
-        if made is None:
-            made = b.Loop(trips, flag, *carried, *rest, body=graph, num_carried=len(carried), n_outputs=len(operands))
+        made = b.Loop(trips, flag, *carried, *rest, body=graph, num_carried=len(carried), n_outputs=len(operands))
         self.b.made += b.made
         last, rows = iter(made[: len(carried)]), iter(made[len(carried) :])
         out: list[Any] = list(self.xs)

@@ -19,7 +19,7 @@ from minnow.schema.ir.type import Dim, merge
 from minnow.schema.ops import Trait, get, infer_node
 from minnow.schema.ops.folding import fold
 from minnow.schema.ops.op import NUMPY_REFUSALS
-from minnow.schema.ops.symbolic import Known, Memo, contents, of_dim
+from minnow.schema.ops.symbolic import Extent, Known, Memo, contents, extent, of_dim
 
 
 @graph_pass(level=1, whole=True)
@@ -143,6 +143,7 @@ def _is_made(dim: Dim) -> bool:
 
 def _name(graph: Graph, numbers: Iterator[int]) -> int:
     memo: Memo[Known] = Memo(most=len(graph) + 1)
+    names: dict[Extent, str] = {}
     changes = 0
     for node in graph:
         if node.op == "If":
@@ -155,10 +156,26 @@ def _name(graph: Graph, numbers: Iterator[int]) -> int:
         _refine_by_extents(node, memo)
         for value in node.outputs:
             if value.type.shape is not None and UNKNOWN in value.type.shape and not value.type.holds_tensors:
-                named = (f"{UNKNOWN}{next(numbers)}" if d == UNKNOWN else d for d in value.type.shape)
-                value.type = value.type.with_shape(named)
+                value.type = value.type.with_shape(_named(value, memo, names, numbers))
         changes += before != [v.type.shape for v in node.outputs]
     return changes
+
+
+def _named(value: Value, memo: Memo[Known], names: dict[Extent, str], numbers: Iterator[int]) -> list[Dim]:
+    """The extents, with names in the place of what is not known: of one formula, as `names` has them, one name."""
+    node, shape = value.producer, value.type.shape or ()
+    formulas = derived(node, memo) if node is not None and len(node.outputs) == 1 else None
+    named: list[Dim] = []
+    for axis, dim in enumerate(shape):
+        if dim == UNKNOWN:
+            own = extent(value, axis)
+            formula = formulas[axis] if formulas and len(formulas) == len(shape) else None
+            formula = own if formula is None or not formula.at_least(0) else formula
+            name = names.get(formula) if formula is not None else None
+            dim = name or f"{UNKNOWN}{next(numbers)}"
+            names.update({e: dim for e in (formula, own) if e is not None})
+        named.append(dim)
+    return named
 
 
 def _fold(graph: Graph, node: Node, memo: Memo[Known]) -> bool:

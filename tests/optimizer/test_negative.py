@@ -516,10 +516,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
         "%c: f32[3,8] = Concat(%b, %z) {axis=1}",
         "%y: f32[8,3] = Transpose(%c) {perm=(1, 0)}", params="%x: f32[2,3], %z: f32[3,6]", result="%y, %c, %b, %a"))],
     "fuse_recurrent_loops": [
-        ("", _layer(rounds=2)),
+        ("", _layer(rounds=4)),
         ("", _layer(index="i64[](0)")),
         ("", _layer(sums="Mul(%a, %b)")),
-        ("", _layer(sums="Sub(%a, %b)")),
+        ("", _layer(sums="Max(%a, %b)")),
         ("", _layer(scanned="%c")),
     ],
     "narrow_types": [("", _chain("%y: f32[4] = Exp(%x)"))],
