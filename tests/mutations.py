@@ -201,10 +201,10 @@ def _in_place(shape: Any, old: Any, new: Any) -> Any:
 
 @_kind
 def extent(graph: Graph) -> Iterator[Edit]:
-    """Another extent: in one parameter, or wherever it stands, in constants and numbers of shapes, too."""
+    """Another extent, or none: in one parameter, or wherever it stands, in constants and numbers of shapes, too."""
     for param in graph.params:
         for i, d in enumerate(param.type.shape or ()):
-            for other in (1, d + 1 if isinstance(d, int) else 4):
+            for other in (0, 1, d + 1 if isinstance(d, int) else 4):
                 shape = (*param.type.shape[:i], other, *param.type.shape[i + 1 :])  # type: ignore[index]
                 if other != d:
                     yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)})
@@ -212,7 +212,7 @@ def extent(graph: Graph) -> Iterator[Edit]:
             for shape in ((1, *param.type.shape), param.type.shape[1:], (*param.type.shape, 1)):
                 yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)})
     for old in _extents(graph):
-        for new in {1, old + 1, 2 * old} - {old}:
+        for new in {0, 1, old + 1, 2 * old} - {old}:
             types = {p: p.type.with_shape(_in_place(p.type.shape, old, new)) for p in graph.params}
             numbers = {}
             for value in _constants(graph):
