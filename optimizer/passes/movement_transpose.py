@@ -193,16 +193,26 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
     if node.op in _POINTWISE and all(v.type.rank == 0 or node.op == "LookUp" for v in operands[1:]):
         return Turned(node.attrs, only_first=True)
     if node.op in _ALONG:
-        axis = perm[node.attrs.get("axis", _ALONG[node.op])]
-        return Turned({**node.attrs, "axis": axis}, only_first=node.op == "Split")
+        if any(v.type.rank != (rank if node.op in _ALIGNED else 1) for v in operands[1:] if v.type.rank != 0):
+            return None
+        schema = get(node.op)
+        attrs = {name: node.attrs.get(name, schema.attrs[name].default) for name in _ALONG[node.op]}
+        if Trait.REDUCTION in traits and node.has_input(1):
+            return None
+        if None in attrs.values():  # the axes of everything
+            return Turned(node.attrs) if Trait.REDUCTION in traits else None
+        moved = {name: _moved(axis, perm) for name, axis in attrs.items()}
+        if node.op == "TopK" and attrs["axis"] in (-1, rank - 1) and moved["axis"] != rank - 1:
+            return None  # runtimes of the format, and ours at its best, look along the last axis
+        return Turned({**node.attrs, **moved}, only_first=node.op not in _ALIGNED)
+    if node.op in ("LayerNorm", "RMSNorm"):
+        first = node.attrs.get("axis", -1) % rank
+        return Turned(node.attrs, only_first=True) if perm[first:] == tuple(range(first, rank)) else None
     if node.op in ("CumSum", "CumProd") and operands[1].array is not None:
         axis = perm[int(operands[1].array.reshape(()))]
         return Turned(node.attrs, only_first=True, operands={1: np.array(axis, np.int64)})
-    if Trait.REDUCTION in traits:
-        axes = node.attrs.get("axes")
-        if not node.attrs.get("keepdims", True) or node.has_input(1):
-            return None
-        return Turned({**node.attrs, "axes": None if axes is None else tuple(sorted(perm[a] for a in axes))})
+    if node.op in ("Tile", "Expand") and (numbers := operands[1].array) is not None and len(numbers) == rank:
+        return Turned(node.attrs, only_first=True, operands={1: numbers[list(inverse(perm))]})
     if node.op == "Pad" and operands[1].array is not None:
         pads = operands[1].array.reshape(-1, 2)[list(inverse(perm))].reshape(-1)
         return Turned(node.attrs, only_first=True, operands={1: pads})
@@ -215,5 +225,18 @@ def _turned(node: Node, perm: Perm) -> Turned | None:
 _POINTWISE = frozenset({"LookUp", "QuantizeLinear", "DequantizeLinear"})
 """Ops of each element of the first operand, where the others say what is done to all of them alike."""
 
-_ALONG = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "Hardmax": -1}
-"""Ops that work along one axis, by the default of their attribute `axis`, and keep the others where they are."""
+_ALIGNED = frozenset({"Concat", "GatherElements", "ScatterElements"})
+"""Ops along an axis of which all operands have the axes of the first one."""
+
+_ALONG: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((*_ALIGNED, "Split", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK"), ("axis",)),
+    **dict.fromkeys(("Gather", "Compress"), ("axis",)),
+    **{op.name: ("axes",) for op in all_ops() if Trait.REDUCTION in op.traits},
+    "Reverse": ("axes",),
+    "ReverseSequence": ("batch_axis", "time_axis"),
+}
+"""Ops that keep the other axes where they are, with the attributes that hold those along which they work."""
+
+
+def _moved(axes: int | tuple[int, ...], perm: Perm) -> int | tuple[int, ...]:
+    return perm[axes] if isinstance(axes, int) else tuple(sorted(perm[a] for a in axes))
