@@ -87,3 +87,8 @@ def channel_factors(node: Node) -> tuple[Array, Array] | None:
             scale = scale / np.sqrt(var + node.attrs.get("epsilon", 1e-5))
             bias = bias - mean * scale
     return (scale, bias) if np.isfinite(scale).all() and np.isfinite(bias).all() else None
+
+
+def minus_one(like: Value) -> Value:
+    """The factor of a node that only changes the sign."""
+    return Value.constant(np.array(-1, like.type.dtype.numpy))

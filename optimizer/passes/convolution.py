@@ -11,7 +11,7 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.optimizer.weight import scaled
+from minnow.optimizer.weight import minus_one, scaled
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.epilogue import RESIDUAL
@@ -114,6 +114,7 @@ def fuse_conv_bn(b: Builder, m: Match) -> Value | None:
     lambda p, x, w: (
         p.Mul(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k"))
         | p.Div(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"), p.const("k"))
+        | p.Neg(p.Conv(x, w, ..., as_="conv") | p.ConvTranspose(x, w, ..., as_="conv"))
     )
 )
 def fuse_conv_mul(b: Builder, m: Match) -> Value | None:
@@ -132,9 +133,10 @@ def fuse_conv_mul(b: Builder, m: Match) -> Value | None:
         }
     """  # noqa: E501
     conv: Node = m.conv
-    factor = per_channel(m.k, conv)
+    k = m.bound.get("k") or minus_one(m.w)
+    factor = per_channel(k, conv)
     if factor is None:
-        return m.no(f"the factor {m.k!r} is not one number per channel")
+        return m.no(f"the factor {k!r} is not one number per channel")
     if _is_finished(conv) or conv.input(1).data is None:
         return m.no("the convolution has an activation or a residual, or computed weights")
     old = _bias(conv, len(factor))

@@ -11,7 +11,7 @@ import numpy as np
 from minnow.optimizer.passes.convolution import per_channel
 from minnow.optimizer.pattern import Match, Tracer, same_shape
 from minnow.optimizer.rewrite import rewrite
-from minnow.optimizer.weight import ScaledBlob, channel_factors
+from minnow.optimizer.weight import ScaledBlob, channel_factors, minus_one
 from minnow.schema.ir import LazyBlob, Node, PackedBlob, Value
 from minnow.schema.ops import Builder
 
@@ -97,8 +97,10 @@ def fuse_norm_input(b: Builder, m: Match) -> Value | None:
     return _scaled(b, layer, m.x, factor, Value.constant(rounded, "" if old is None else old.name))
 
 
-@rewrite(lambda p, x, w: _layers(p, p.Mul(x, p.const("k"), as_="mul") | p.Div(x, p.const("k"), as_="mul"), w,
-                                 "Conv", "ConvTranspose"))  # fmt: skip
+@rewrite(lambda p, x, w: _layers(
+    p, p.Mul(x, p.const("k"), as_="mul") | p.Div(x, p.const("k"), as_="mul") | p.Neg(x, as_="mul"), w,
+    "Conv", "ConvTranspose",
+))  # fmt: skip
 def fuse_factor_input(b: Builder, m: Match) -> Value | None:
     """A constant factor per channel in front of a convolution becomes part of its weights.
 
@@ -117,9 +119,10 @@ def fuse_factor_input(b: Builder, m: Match) -> Value | None:
     layer, w = m.layer, m.w.data
     if w is None or isinstance(w, PackedBlob):
         return m.no("the weights are computed or packed")
-    numbers = per_channel(m.k, m.mul)
+    k = m.bound.get("k") or minus_one(m.w)
+    numbers = per_channel(k, m.mul)
     if numbers is None or not same_shape(m.x, m.mul.output):
-        return m.no(f"the factor {m.k!r} is not one number per channel")
+        return m.no(f"the factor {k!r} is not one number per channel")
     with np.errstate(divide="ignore"):
         wide = numbers.astype(np.float64)
         wide = 1 / wide if m.mul.op == "Div" else wide

@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
-from minnow.optimizer.weight import ScaledBlob, TransposedBlob, channel_factors
+from minnow.optimizer.weight import ScaledBlob, TransposedBlob, channel_factors, minus_one
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.epilogue import RESIDUAL
@@ -95,6 +95,7 @@ def fuse_linear_bias(b: Builder, m: Match) -> Value | None:
     lambda p, x, w: (
         p.Mul(p.Linear(x, w, ..., activation="", as_="linear"), p.const("k"))
         | p.Div(p.Linear(x, w, ..., activation="", as_="linear"), p.const("k"))
+        | p.Neg(p.Linear(x, w, ..., activation="", as_="linear"))
     )
 )
 def fuse_linear_scale(b: Builder, m: Match) -> Value | None:
@@ -112,9 +113,10 @@ def fuse_linear_scale(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    scale, old = per_feature(m.k, m.linear), _bias(m.linear)
+    k = m.bound.get("k") or minus_one(m.w)
+    scale, old = per_feature(k, m.linear), _bias(m.linear)
     if scale is None or old is None or m.w.data is None:
-        return m.no(f"the factor {m.k!r} is not one number per feature, or weights or bias are computed")
+        return m.no(f"the factor {k!r} is not one number per feature, or weights or bias are computed")
     with np.errstate(divide="ignore"):
         factor = 1 / scale.astype(np.float64) if m.root.op == "Div" else scale.astype(np.float64)
     if not np.isfinite(factor).all():

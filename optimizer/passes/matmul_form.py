@@ -9,18 +9,14 @@ import numpy as np
 from minnow.optimizer.passes.matmul import per_feature
 from minnow.optimizer.pattern import Match, same_shape
 from minnow.optimizer.rewrite import rewrite
-from minnow.optimizer.weight import ScaledBlob
+from minnow.optimizer.weight import ScaledBlob, minus_one
 from minnow.schema.ir import LazyBlob, Node, Value
 from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
 
 
-@rewrite(
-    lambda p, x, w: (
-        p.Linear(p.Mul(x, p.const("k")), w, ..., as_="linear") | p.Linear(p.Div(x, p.const("k")), w, ..., as_="linear")
-    )
-)
+@rewrite(lambda p, x, w: p.Linear(p.Mul(x, p.const("k")) | p.Div(x, p.const("k")) | p.Neg(x), w, ..., as_="linear"))
 def fuse_scale_linear(b: Builder, m: Match) -> Value | None:
     """A constant factor for each feature in front of a product.
 
@@ -39,12 +35,13 @@ def fuse_scale_linear(b: Builder, m: Match) -> Value | None:
     linear: Node = m.linear
     scaling = linear.input(0).producer
     assert scaling is not None
-    scale = per_feature(m.k, scaling)
+    k: Value = m.bound.get("k") or minus_one(m.w)
+    scale = per_feature(k, scaling)
     if scale is None or m.w.data is None or m.x.type.shape is None:
-        return m.no(f"the factor {m.k!r} is not one number per feature, or the weights are computed")
-    if not same_shape(m.x, scaling.output) and m.k.type.count != 1:
+        return m.no(f"the factor {k!r} is not one number per feature, or the weights are computed")
+    if not same_shape(m.x, scaling.output) and k.type.count != 1:
         return m.no("the factor widens the input")
-    if len(m.k.type.static_shape) > len(m.x.type.shape):
+    if len(k.type.static_shape) > len(m.x.type.shape):
         return m.no("the factor has more axes than the input")
     with np.errstate(divide="ignore"):
         factor = 1 / scale.astype(np.float64) if scaling.op == "Div" else scale.astype(np.float64)
