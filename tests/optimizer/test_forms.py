@@ -38,7 +38,7 @@ CASES = {
          "%y: f32[1,1,4,5] = Neg(%a)"],
         ["Conv"]),
     "the opposite in front of a convolution": (
-        ["%n: {x} = Mul(%x, f32[](-1.0))",          f"%y: f32[1,1,4,5] = Conv(%n, f32[1,1,1,1](2.0)) {_CONV}"], ["Conv"]),
+        ["%n: {x} = Mul(%x, f32[](-1.0))", f"%y: f32[1,1,4,5] = Conv(%n, f32[1,1,1,1](2.0)) {_CONV}"], ["Conv"]),
 }  # fmt: skip
 
 
