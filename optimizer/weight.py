@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from minnow.schema.ir import Blob, DType, Node, PackedBlob, Value
+from minnow.schema.ir import Blob, DType, LazyBlob, Node, PackedBlob, Value
 from minnow.schema.ir.blob import Array
 
 
@@ -92,3 +93,46 @@ def channel_factors(node: Node) -> tuple[Array, Array] | None:
 def minus_one(like: Value) -> Value:
     """The factor of a node that only changes the sign."""
     return Value.constant(np.array(-1, like.type.dtype.numpy))
+
+
+_MOST_PRODUCTS = 1 << 32
+"""Multiplications that are worth a layer less: some seconds, when the weights are written."""
+
+
+def chained(inner: Node, outer: Node) -> tuple[Value, Value | None] | str:
+    """Weights and bias of one layer for two in a row, of which one takes single places; why not, where it does not go.
+
+    Weights are [out, in, kernel...]. They are multiplied in f64 when they are written, and rounded once.
+    """
+    first, second = inner.input(1), outer.input(1)
+    biases = [node.input(2) if node.has_input(2) else None for node in (inner, outer)]
+    a, c = first.data, second.data
+    if a is None or c is None or any(v is not None and v.data is None for v in biases):
+        return "weights or biases are computed"
+    if isinstance(a, PackedBlob) or isinstance(c, PackedBlob):
+        return "the weights are packed"
+    if len(first.uses) > 1 or len(second.uses) > 1:
+        return "others read the weights, so that they would not go away"
+    (middle, inputs, *near), (outputs, _, *far) = a.shape, c.shape
+    kernel = tuple(max(k, n) for k, n in zip(near, far, strict=True))
+    shape = (outputs, inputs, *kernel)
+    if math.prod(shape) > math.prod(a.shape) + math.prod(c.shape):
+        return "together the weights are more"
+    if math.prod(shape) * middle > _MOST_PRODUCTS:
+        return "it is much work to multiply the weights"
+
+    def product() -> Array:
+        both = np.tensordot(c.numpy().astype(np.float64), a.numpy().astype(np.float64), (1, 0))
+        return np.moveaxis(both, 1 + len(far), 1).reshape(shape).astype(c.dtype.numpy)
+
+    def sums() -> Array:
+        old, shift = (
+            np.zeros(()) if v is None or v.data is None else v.data.numpy().astype(np.float64) for v in biases
+        )
+        taps = c.numpy().astype(np.float64).sum(axis=tuple(range(2, 2 + len(far))))
+        return ((taps * old).sum(axis=1) + shift).astype(c.dtype.numpy)
+
+    w = Value.constant(LazyBlob(product, c.dtype, shape), second.name)
+    if biases == [None, None]:
+        return w, None
+    return w, Value.constant(LazyBlob(sums, c.dtype, (outputs,)), "" if biases[1] is None else biases[1].name)
