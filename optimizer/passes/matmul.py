@@ -60,6 +60,11 @@ def _bias(node: Node) -> Array | None:
     return None if array is None else array.astype(np.float64)
 
 
+def takes_factor(linear: Node) -> bool:
+    """Its weights and bias are numbers, and nothing happens to the sums behind them."""
+    return linear.input(1).data is not None and _bias(linear) is not None and not linear.attrs.get("activation")
+
+
 def _rebuilt(b: Builder, node: Node, w: Value, bias: Array) -> Value:
     return b.node("Linear", [node.input(0), w, bias.astype(w.type.dtype.numpy)], node.attrs).output
 

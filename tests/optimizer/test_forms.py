@@ -9,6 +9,7 @@ from minnow.optimizer import optimize
 from minnow.schema.ir import Model
 
 _X = "f32[1,1,2,3]"
+_W = "f32[3,3](1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)"
 _CONV = "{{strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1)}}"
 
 CASES = {
@@ -39,6 +40,21 @@ CASES = {
         ["Conv"]),
     "the opposite in front of a convolution": (
         ["%n: {x} = Mul(%x, f32[](-1.0))", f"%y: f32[1,1,4,5] = Conv(%n, f32[1,1,1,1](2.0)) {_CONV}"], ["Conv"]),
+    "swish between layers": (
+        [f"%i: {{x}} = MatMul(%x, {_W})", "%b: {x} = Add(%i, f32[3](0.5, 0.25, 1.0))",
+         "%k: {x} = Mul(%b, f32[](1.702))",
+         "%s: {x} = Sigmoid(%k)", "%g: {x} = Mul(%b, %s)", f"%y: {{x}} = MatMul(%g, {_W})"], ["Linear", "Linear"]),
+    "swish behind a layer": (
+        [f"%b: {{x}} = MatMul(%x, {_W})", "%k: {x} = Mul(%b, f32[](1.702))", "%s: {x} = Sigmoid(%k)",
+         "%g: {x} = Mul(%b, %s)", "%y: {x} = Softmax(%g)"], ["Linear", "Mul", "Softmax"]),
+    "swish in front of a layer": (
+        ["%k: {x} = Mul(%x, f32[](-1.702))", "%e: {x} = Exp(%k)", "%c: {x} = Add(%e, f32[](1.0))",
+         "%g: {x} = Div(%x, %c)", f"%y: {{x}} = MatMul(%g, {_W})"], ["Mul", "Silu", "Linear"]),
+    "gate of a quotient": (
+        ["%n: {x} = Neg(%x)", "%k: {x} = Div(%n, f32[](1.5))", "%e: {x} = Exp(%k)", "%c: {x} = Add(%e, f32[](1.0))",
+         "%y: {x} = Div(%z, %c)"], ["Div", "Sigmoid", "Mul"]),
+    "gate of an exponential": (
+        ["%e: {x} = Exp(%x)", "%c: {x} = Add(%e, f32[](1.0))", "%y: {x} = Reciprocal(%c)"], ["Neg", "Sigmoid"]),
 }  # fmt: skip
 
 
