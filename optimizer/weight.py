@@ -130,7 +130,7 @@ def chained(inner: Node, outer: Node) -> tuple[Value, Value | None] | str:
             np.zeros(()) if v is None or v.data is None else v.data.numpy().astype(np.float64) for v in biases
         )
         taps = c.numpy().astype(np.float64).sum(axis=tuple(range(2, 2 + len(far))))
-        return ((taps * old).sum(axis=1) + shift).astype(c.dtype.numpy)
+        return np.asarray((taps * old).sum(axis=1) + shift, c.dtype.numpy)
 
     w = Value.constant(LazyBlob(product, c.dtype, shape), second.name)
     if biases == [None, None]:

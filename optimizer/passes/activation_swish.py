@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from minnow.optimizer.pattern import Match, is_number
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Value
@@ -24,7 +26,7 @@ def _opposite(b: Builder, x: Value) -> Value | None:
     number = node.input(1) if node.op in ("Mul", "Div") else None
     if number is None or number.data is None or number.type.count != 1:
         return None
-    return b.node(node.op, [node.input(0), -number.data.numpy()], {}).output
+    return b.node(node.op, [node.input(0), np.negative(number.data.numpy())], {}).output
 
 
 @rewrite(lambda p, x, y: p.Div(y, _one_and_exp(p, x)) | p.Reciprocal(_one_and_exp(p, x)))
