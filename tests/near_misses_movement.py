@@ -25,6 +25,13 @@ def _blocks(perm: str, six: str, four: str, params: str = "%x: f32[2,8,4,6]") ->
 
 
 CASES: dict[str, list[tuple[str, str]]] = {
+    "gather_before_transpose": [
+        ("several places", _chain("%a: f32[6,9] = Transpose(%x) {perm=(1, 0)}", "%y: f32[1,9] = Gather(%a, i64[1](0))",
+                                  params=_96)),
+        ("moved together", _chain("%a: f32[4,3,2] = Transpose(%x) {perm=(2, 1, 0)}",
+                                  "%y: f32[3,2] = Gather(%a, i64[](0))", "%z: f32[3,2] = Gather(%a, %i)",
+                                  params="%x: f32[2,3,4], %i: i64[]", result="%y, %z")),
+    ],
     "fuse_slices": [
         ("extent is not known", _chain("%a: f32[?,6] = Slice(%x, i64[1](1), i64[1](8), i64[1](0))",
                                        "%y: f32[?,6] = Slice(%a, i64[1](1), i64[1](7), i64[1](0))", params=_N6)),

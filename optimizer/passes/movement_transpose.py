@@ -80,6 +80,35 @@ def reduce_before_transpose(b: Builder, m: Match) -> Value | None:
     return y if order == tuple(sorted(order)) else b.Transpose(y, perm=order)
 
 
+@rewrite(lambda p, x, place: p.Gather(p.Transpose(x, as_="transpose"), place), shared=True)
+def gather_before_transpose(b: Builder, m: Match) -> Value | None:
+    """One place is taken out before the rest is moved, if the rest needs to be moved at all then.
+
+    Given:
+        graph g(%x: f32[N,5,3]) {
+          %a: f32[5,N,3] = Transpose(%x) {perm=(1, 0, 2)}
+          %y: f32[N,3] = Gather(%a, i64[](-1))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[N,5,3]) {
+          %y: f32[N,3] = Gather(%x, i64[](-1)) {axis=1}
+          return %y
+        }
+    """
+    perm = m.transpose.attrs["perm"]
+    if m.place.type.rank != 0:
+        return m.no("it takes out several places, or it is not known how many")
+    axis = perm[m.root.attrs.get("axis", 0)]
+    kept = [p for p in perm if p != axis]
+    order = tuple(sorted(kept).index(p) for p in kept)
+    moved = order != tuple(sorted(order))
+    if moved and len(m.transpose.output.uses) > 1:
+        return m.no("all places that are taken out are moved together")
+    y = b.Gather(m.x, m.place, axis=axis)
+    return b.Transpose(y, perm=order) if moved else y
+
+
 def inverse(perm: Perm) -> Perm:
     return tuple(int(i) for i in np.argsort(perm))
 
