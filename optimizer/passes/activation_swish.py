@@ -49,8 +49,6 @@ def fuse_gate(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    if not m.x.type.dtype.is_float:
-        return m.no("it does not compute with floats")
     turned = _opposite(b, m.x)
     if m.root.op == "Reciprocal" or is_number(m.y, 1.0):
         return b.Sigmoid(b.Neg(m.x) if turned is None else turned)
