@@ -1,4 +1,5 @@
-// Pooling by the p-norm: (sum of |x|^p under the window)^(1/p). Rare, so one plain loop serves every case.
+// Pooling by the p-norm: (sum of |x|^p under the window)^(1/p). Rare, so one plain loop serves every case that the
+// planner has no other form for.
 #include <algorithm>
 #include <cmath>
 
@@ -38,16 +39,14 @@ Status infer_global_lp(InferContext& c) {
   return ok();
 }
 
-template <typename T>
 void run_window(const Window& w, double p, const RunContext& context) {
   const Tensor& x = *context.in[0];
+  const bool wide = x.type.dtype == DType::kF64;
   Tensor& y = *context.out[0];
   const std::array<int64_t, 3> in = spatial_3d(x.shape()), out = spatial_3d(y.shape());
   const int64_t in_size = in[0] * in[1] * in[2], out_size = out[0] * out[1] * out[2];
   context.pool->parallel_for(x.shape().count(0, 2), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const T* source = x.as<T>() + plane * in_size;
-      T* target = y.as<T>() + plane * out_size;
       for (int64_t i = 0; i < out_size; ++i) {
         const std::array<int64_t, 3> at{i / (out[1] * out[2]), i / out[2] % out[1], i % out[2]};
         std::array<int64_t, 3> first{};
@@ -61,9 +60,15 @@ void run_window(const Window& w, double p, const RunContext& context) {
           for (int64_t b = taps[1].begin; b < taps[1].end; ++b)
             for (int64_t c = taps[2].begin; c < taps[2].end; ++c) {
               const int64_t row = (first[0] + a * w.dilation[0]) * in[1] + first[1] + b * w.dilation[1];
-              sum += std::pow(std::fabs(static_cast<double>(source[row * in[2] + first[2] + c * w.dilation[2]])), p);
+              const int64_t from = plane * in_size + row * in[2] + first[2] + c * w.dilation[2];
+              sum += std::pow(std::fabs(wide ? x.as<double>()[from] : x.as<float>()[from]), p);
             }
-        target[i] = static_cast<T>(std::pow(sum, 1 / p));
+        const double root = std::pow(sum, 1 / p);
+        if (wide) {
+          y.as<double>()[plane * out_size + i] = root;
+        } else {
+          y.as<float>()[plane * out_size + i] = static_cast<float>(root);
+        }
       }
     }
   });
@@ -73,17 +78,13 @@ void run_lp(const Attrs& attrs, const RunContext& context) {
   Window window;
   // The same attributes and shape passed infer, so this cannot fail.
   (void)read_window(attrs, context.in[0]->shape(), attrs.ints("kernel"), &window).ok();
-  const double p = static_cast<double>(attrs.i("p", 2));
-  if (context.in[0]->type.dtype == DType::kF32) return run_window<float>(as_3d(window), p, context);
-  run_window<double>(as_3d(window), p, context);
+  run_window(as_3d(window), static_cast<double>(attrs.i("p", 2)), context);
 }
 
 void run_global_lp(const Attrs& attrs, const RunContext& context) {
   Window window;
   window.kernel = spatial_3d(context.in[0]->shape());
-  const double p = static_cast<double>(attrs.i("p", 2));
-  if (context.in[0]->type.dtype == DType::kF32) return run_window<float>(window, p, context);
-  run_window<double>(window, p, context);
+  run_window(window, static_cast<double>(attrs.i("p", 2)), context);
 }
 
 MINNOW_OP("LpPool", infer_lp, create_simple<run_lp>);

@@ -106,8 +106,9 @@ struct LateRegistrar {
   explicit LateRegistrar(const Late& late);
 };
 const Late* find_late(const std::string& name);
-// What a convolution or pooling over three axes is expanded to, when its types are known; null for others.
-const Late* volume_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs, const Shape& out);
+// What is faster, or only there, by way of other ops, when its types are known; null for others.
+const Late* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                          const Shape& out);
 
 #define MINNOW_LATE(name, function)                                               \
   static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__) { \

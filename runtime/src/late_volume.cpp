@@ -1,7 +1,9 @@
-// Windows over three spatial axes, by those over two. For convolutions the slices under a kernel are channels of one
-// image, for every slice of the result.
+// Windows that are computed by those of other ops. Over three spatial axes by those over two: for convolutions the
+// slices under a kernel are channels of one image, for every slice of the result. Transposed groups whose channels do
+// not fill packs one by one, and norms by means.
 #include <algorithm>
 
+#include "kernels/tensor.h"
 #include "runtime/src/late.h"
 
 namespace minnow {
@@ -139,6 +141,49 @@ Status expand_pool(Expansion& e, const char* op) {
 MINNOW_LATE("mnn.MaxPoolVolume", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
 MINNOW_LATE("mnn.AveragePoolVolume", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
 
+Status expand_groups(Expansion& e) {
+  const int64_t groups = e.attrs().i("group", 1);
+  Attrs attrs = e.attrs();
+  attrs.set("group", int64_t{1});
+  const auto part = [&](int i, int64_t axis, int64_t g) {
+    if (!e.has(i)) return -1;
+    const int64_t n = e.shape(i)[static_cast<int>(axis)] / groups;
+    return e.add("Slice", {e.in(i), e.ints({g * n}), e.ints({g * n + n}), e.ints({axis})});
+  };
+  std::vector<int> parts;
+  for (int64_t g = 0; g < groups; ++g)
+    parts.push_back(e.add("ConvTranspose", {part(0, 1, g), part(1, 0, g), part(2, 0, g), part(3, 1, g)}, attrs));
+  e.finish("Concat", parts, {{"axis", int64_t{1}}});
+  return ok();
+}
+MINNOW_LATE("mnn.ConvTransposeGroups", expand_groups);
+
+// The sum of powers is their mean times their number.
+Status expand_norm_pool(Expansion& e) {
+  const bool sums = e.attrs().i("p", 2) == 1;
+  Attrs attrs = e.attrs();
+  attrs.set("count_include_pad", true);
+  int64_t count = 1;
+  for (int64_t n : attrs.ints("kernel")) count *= n;
+  const int mean = e.add("AveragePool", {e.add(sums ? "Abs" : "Square", {e.in(0)})}, std::move(attrs));
+  const int number = e.floats({static_cast<float>(count)});
+  if (sums) {
+    e.finish("Mul", {mean, number});
+  } else {
+    e.finish("Sqrt", {e.add("Mul", {mean, number})});
+  }
+  return ok();
+}
+MINNOW_LATE("mnn.LpPool", expand_norm_pool);
+
+Status expand_global_norm_pool(Expansion& e) {
+  Ints axes;
+  for (int a = 2; a < e.rank(0); ++a) axes.push_back(a);
+  e.finish(e.attrs().i("p", 2) == 1 ? "ReduceL1" : "ReduceL2", {e.in(0)}, {{"axes", axes}, {"keepdims", true}});
+  return ok();
+}
+MINNOW_LATE("mnn.GlobalLpPool", expand_global_norm_pool);
+
 // Nothing is left to a default.
 bool says_all(const Attrs& attrs, bool pool) {
   const auto has = [&](const char* name, size_t n) { return attrs.ints(name).size() == n; };
@@ -148,21 +193,30 @@ bool says_all(const Attrs& attrs, bool pool) {
 
 }  // namespace
 
-const Late* volume_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                      const Shape& out) {
-  constexpr std::pair<std::string_view, const char*> kLate[] = {{"Conv", "mnn.ConvVolume"},
-                                                                {"ConvTranspose", "mnn.ConvTransposeVolume"},
-                                                                {"MaxPool", "mnn.MaxPoolVolume"},
-                                                                {"AveragePool", "mnn.AveragePoolVolume"}};
-  for (const auto& [name, late] : kLate) {
-    if (name != op.name) continue;
-    const bool pool = inputs.size() == 1;
-    if (out.rank() != 5 || out.count() == 0 || !says_all(attrs, pool)) return nullptr;
-    for (const TensorType* type : inputs)
-      if (type != nullptr && (type->count() == 0 || type->dtype != DType::kF32)) return nullptr;
-    return find_late(late);
+const Late* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                          const Shape& out) {
+  const std::string_view name = op.name;
+  const bool pools = inputs.size() == 1;
+  const char* late = nullptr;
+  if (name == "LpPool" || name == "GlobalLpPool") {
+    if (out.rank() > 2 && attrs.i("p", 2) < 3 && !attrs.b("ceil_mode"))
+      late = name == "LpPool" ? "mnn.LpPool" : "mnn.GlobalLpPool";
+  } else if (out.rank() == 4 && name == "ConvTranspose") {
+    const int64_t groups = attrs.i("group", 1), ins = inputs[1]->shape[0] / groups, outs = inputs[1]->shape[1];
+    const bool fills = ins % pack_width() == 0 && outs % pack_width() == 0;
+    if (groups > 1 && !fills && ins + outs > 2) late = "mnn.ConvTransposeGroups";
+  } else if (out.rank() == 5 && says_all(attrs, pools)) {
+    constexpr std::pair<std::string_view, const char*> kVolumes[] = {{"Conv", "mnn.ConvVolume"},
+                                                                     {"ConvTranspose", "mnn.ConvTransposeVolume"},
+                                                                     {"MaxPool", "mnn.MaxPoolVolume"},
+                                                                     {"AveragePool", "mnn.AveragePoolVolume"}};
+    for (const auto& [volume, own] : kVolumes)
+      if (name == volume) late = own;
   }
-  return nullptr;
+  if (late == nullptr || out.count() == 0) return nullptr;
+  for (const TensorType* type : inputs)
+    if (type != nullptr && (type->count() == 0 || type->dtype != DType::kF32)) return nullptr;
+  return find_late(late);
 }
 
 }  // namespace minnow

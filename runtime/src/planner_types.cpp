@@ -110,7 +110,7 @@ Status Planner::place(PlanNode node) {
     for (int v : node.in) types.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
     const int out = node.out.size() == 1 ? node.out[0] : -1;
     if (out >= 0)
-      node.late = volume_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
+      node.late = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
     if (node.late != nullptr) return expand(node);
   } else {
     set_types(node, node.types);
