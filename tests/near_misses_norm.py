@@ -141,6 +141,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("per channel", _affine(f"InstanceNorm(%x, {_CONSTANTS})", "Mul(%a, f32[5](1.0, 2.0, 3.0, 4.0, 5.0))")),
         ("per channel", _affine("GroupNorm(%x) {num_groups=3}", "Add(%a, f32[2,1,1](1.0, 2.0))")),
         ("computed", _affine("InstanceNorm(%x, %s, %s)", "Mul(%a, f32[](2.0))")),
+        # Nothing is added, but 0 times infinity would be.
+        ("not finite", _affine("GroupNorm(%x) {num_groups=3}", "Mul(%a, f32[](inf))")),
     ],
     "fuse_group_norm": [
         ("as groups", _groups(first="0, 4, -1", grouped="2,4,15", last="2, 5, 12", y="2,5,12", x="2,6,10")),

@@ -100,10 +100,10 @@ def fuse_channel_affine(b: Builder, m: Match) -> Value | None:
     scale, bias = known
     if scale is None or bias is None:
         return m.no("its scale and bias are computed")
-    if "factor" in m.bound:
-        scale, bias = scale * numbers, bias * numbers
-    else:
-        bias = bias + numbers
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale, bias = (scale * numbers, bias * numbers) if "factor" in m.bound else (scale, bias + numbers)
+    if not (np.isfinite(scale).all() and np.isfinite(bias).all()):
+        return m.no("together the constants are not finite")
     return b.node(norm.op, [m.x, scale, bias], norm.attrs).output
 
 
