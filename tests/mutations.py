@@ -126,7 +126,9 @@ def constant(graph: Graph) -> Iterator[Edit]:
         elif array.dtype.kind == "f":
             made = [(f"times {f}", array * f) for f in (1.001, -1, 2)] + [("zero", np.zeros_like(array))]
             # Nobody looks through big weights for what nobody trains.
-            made += [("infinite", np.full_like(array, np.inf))] * (array.ndim < 2)
+            extreme = {"infinite": np.inf, "no number": np.nan, "huge": -1e30, "tiny": 1e-30} if array.ndim < 2 else {}
+            with np.errstate(over="ignore"):
+                made += [(what, np.full(array.shape, n).astype(array.dtype)) for what, n in extreme.items()]
         else:
             wide = array.astype(np.int64)
             made = [("one more", wide + 1), ("one less", wide - 1), ("zero", array * 0)]

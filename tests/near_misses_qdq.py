@@ -74,6 +74,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                  params="%x: u8[2], %z: u8[2,2]")),
         ("made of bytes", _sum("%a: f32[2,2] = Cast(%x) {to=f32}", _B, _SUM)),
         ("much larger", _sum(scale="0.0001")),
+        ("much larger", _sum(_A.replace("0.5", "-500.0"), _B, _SUM)),
+        ("much smaller", _sum(_A.replace("0.5", "1e-30"), _B, _SUM)),
         ("what the activation does", _sum(_A, _B, _SUM, "%d: f32[2,2] = Relu(%c)", last="%d")),
     ],
     "tabulate_function": [

@@ -283,8 +283,8 @@ def quantize_sum(b: Builder, m: Match) -> Value | None:
     for part in (x, y):
         low, high = _limits(part.numbers.type.dtype)
         zero, factor = int(part.zero.reshape(())), part.scale.reshape(()) / end[0]
-        if max(high - zero, zero - low) * factor >= 2**9:
-            return m.no("the steps of an operand are much larger than those of the result")
+        if max(high - zero, zero - low) * abs(factor) >= 2**9 or abs(factor) < 2.0**-50:
+            return m.no("the steps of an operand are much larger than those of the result, or much smaller")
         numbers = b.Range(*(np.int32(n) for n in (low - zero, high + 1 - zero, 1)))
         ends = {"to": DType.I32, "min": -(2**31), "max": 2**31 - 1}
         tables.append(b.Requantize(numbers, *_fixed(factor * 2.0**_FRACTION), **ends))
