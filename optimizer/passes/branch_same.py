@@ -75,11 +75,12 @@ def _hoist(graph: Graph, choice: Node) -> int:
             if v is not None and v.data is not None:  # one of the branch's own
                 outside.setdefault(v, Value(v.type, v.name, v.data))
         made = graph.insert(copied(node, outside, origin), choice)
-        outside.update(zip(node.outputs, made.outputs, strict=True))
-    moved = {n for node, equal in common.items() for n in (node, *equal)}
-    for node, equal in common.items():
+        for equal in (node, *common[node]):
+            outside.update(zip(equal.outputs, made.outputs, strict=True))
+    moved = {n for node, twins in common.items() for n in (node, *twins)}
+    for node, twins in common.items():
         for i, value in enumerate(node.outputs):
-            uses = [use for n in (node, *equal) for use in n.outputs[i].uses if use[0] not in moved]
+            uses = [use for n in (node, *twins) for use in n.outputs[i].uses if use[0] not in moved]
             if uses:
                 params = {branch: branch.add_param(value.type, value.name) for branch in (one, other)}
                 choice.append_input(outside[value])

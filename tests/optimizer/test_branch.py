@@ -104,3 +104,67 @@ def test_the_pipeline_leaves_no_choice_of_little(target: str) -> None:
     optimize(Model(after), target=target)  # type: ignore[arg-type]
     assert "If" not in {n.op for n in after}
     _assert_same(before, after)
+
+
+_OPS = ("Neg", "Exp", "Abs", "Tanh", "Add", "Mul", "Sub", "Max")
+
+
+def _random_branches(seed: int) -> str:
+    """Two branches of which the second is the first one with some ops and operands changed, outputs used at random."""
+    rng = np.random.default_rng(seed)
+    values = ["%a", "%b", "%k"]
+    lines = []
+    for i in range(rng.integers(0, 8)):
+        op = str(rng.choice(_OPS))
+        operands = ", ".join(rng.choice(values, 1 if op in _OPS[:4] else 2))
+        lines.append(f"%v{i}: f32[3] = {op}({operands})")
+        values.append(f"%v{i}")
+    lines.append(f"return {', '.join(rng.choice(values, 3))}")
+    other = list(lines)
+    for _ in range(rng.integers(0, 3)):
+        i = rng.integers(0, len(other))
+        old, new = rng.choice([("Exp", "Tanh"), ("Add", "Sub"), ("%a", "%b"), ("(%b", "(%a"), ("Neg", "Abs")])
+        left, sign, right = other[i].partition("=" if "=" in other[i] else "return")
+        other[i] = left + sign + right.replace(old, new, 1)
+    params = "(%a: f32[3], %b: f32[3], %k: f32[3])"
+    one, two = (f"graph {n}{params} {{ {' '.join(body)} }}" for n, body in (("t", lines), ("e", other)))
+    given = rng.choice(["%x, %y, %z", "%x, %x, %z"])
+    results = rng.choice(["%o, %w", "%w", "%o, %p, %q", "%q, %q"])
+    return (
+        "graph g(%c: bool[], %x: f32[3], %y: f32[3], %z: f32[3]) { %o: f32[3], %p: f32[3], %q: f32[3] = "
+        f"If(%c, {given}) {{then_branch={one}, else_branch={two}}} %w: f32[3] = Neg(%p) return {results} }}"
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_branches_that_are_nearly_equal(seed: int) -> None:
+    for k in range(5):
+        text = _random_branches(60 * k + seed)
+        for steps in (("hoist_common",), ("hoist_common", "choose_results")):
+            before, after = read(text), read(text)
+            for step in steps:
+                apply(ALL[step], after)
+            with np.errstate(all="ignore"):
+                _assert_same(before, after)
+
+
+def test_what_one_branch_computes_twice() -> None:
+    text = """graph g(%c: bool[], %x: f32[3]) {
+      %y: f32[3] = If(%c, %x) {then_branch=graph t(%a: f32[3]) {
+        %d: f32[3] = Exp(%a)
+        %e: f32[3] = Exp(%a)
+        %f: f32[3] = Neg(%e)
+        %h: f32[3] = Mul(%f, %d)
+        return %h
+      }, else_branch=graph e(%a: f32[3]) {
+        %d: f32[3] = Exp(%a)
+        %f: f32[3] = Neg(%d)
+        %h: f32[3] = Sub(%f, %d)
+        return %h
+      }}
+      return %y
+    }"""
+    before, after = read(text), read(text)
+    apply(ALL["hoist_common"], after)
+    assert [n.op for n in after] == ["Exp", "Neg", "If"]
+    _assert_same(before, after)
