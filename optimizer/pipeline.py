@@ -30,6 +30,7 @@ PIPELINE: tuple[tuple[str, str], ...] = (
     ("name_extents", "what is computed of an open extent is known to be equal by its name"),
     ("identity:*", "what does nothing must not stand between the parts of a pattern"),
     ("fuse_recurrent_loops", "layers must be one node before rules change what stands in their loops"),
+    ("fuse_other_recurrent_loops", "after those of the usual functions, which other runtimes have, too"),
     ("prune_loop", "what a loop carries for nobody would be written out with its rounds"),
     ("unroll_loop", "a few rounds that are no layer are nodes like others, which rules see together"),
     ("hoist_invariants", "of the loops that are left; a layer reads its weights in each round"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.format import is_encodable
 from minnow.optimizer.passes.recurrent_form import (
     AS_IT_IS,
     Applied,
@@ -66,14 +67,44 @@ def fuse_recurrent_loops(graph: Graph) -> int:
           return %3, %4
         }
     """  # noqa: E501
+    return _fuse(graph, is_encodable)
+
+
+@graph_pass(level=1, target="minnow")
+def fuse_other_recurrent_loops(graph: Graph) -> int:
+    """Does the same where the format has no such layer, as with other functions; its own runtime would run the loop.
+
+    Given:
+        graph g(%x: f32[3,1,2], %h: f32[1,1]) {
+          %n: f32[1,1], %y: f32[3,1,1] = Loop(i64[](3), _, %h, %x) {body=graph "b"(%t: i64[], %go: bool[], %s: f32[1,1], %all: f32[3,1,2]) {
+            %now: f32[1,2] = Gather(%all, %t)
+            %a: f32[1,1] = Linear(%now, f32[1,2](0.5, 0.25), f32[1](1.0))
+            %b: f32[1,1] = Linear(%s, f32[1,1](2.0))
+            %c: f32[1,1] = Add(%a, %b)
+            %d: f32[1,1] = Relu(%c)
+            return %go, %d, %d
+          }, num_carried=1}
+          return %n, %y
+        }
+    Result:
+        graph g(%x: f32[3,1,2], %h: f32[1,1]) {
+          %0: f32[1,1,1] = Unsqueeze(%h) {axes=(0,)}
+          %1: f32[3,1,1,1], %2: f32[1,1,1] = RNN(%x, f32[1,1,2](0.5, 0.25), f32[1,1,1](2.0), f32[1,2](1.0, 0.0), _, %0) {hidden=1, activations=("relu",)}
+          %3: f32[1,1] = Squeeze(%2) {axes=(0,)}
+          %4: f32[3,1,1] = Squeeze(%1) {axes=(1,)}
+          return %3, %4
+        }
+    """  # noqa: E501
+    return _fuse(graph, lambda layer: True)
+
+
+def _fuse(graph: Graph, may_stay: Callable[[Node], bool]) -> int:
     changes = 0
     for node in graph:
         if node.op == "Loop":
-            try:
-                _replace(graph, node)
+            with suppress(NoMatchError):
+                _replace(graph, node, may_stay)
                 changes += 1
-            except NoMatchError:
-                continue
     return changes
 
 
@@ -266,7 +297,7 @@ def _is_start(value: Value, hidden: int, x: Value) -> bool:
 # ---- what stands for the loop
 
 
-def _replace(graph: Graph, node: Node) -> None:
+def _replace(graph: Graph, node: Node, may_stay: Callable[[Node], bool]) -> None:
     if len(node.attrs["body"]) > _MOST_NODES:
         raise NoMatchError
     loop = Counted(node)
@@ -285,6 +316,10 @@ def _replace(graph: Graph, node: Node) -> None:
     y, *last = getattr(b, layer.op)(
         x, *operands, None, *first, hidden=weights.r.shape[2], n_outputs=1 + len(first), **attrs
     )
+    if not may_stay(y.producer):
+        for new in reversed(b.made):
+            graph.erase(new)
+        raise NoMatchError
     made: dict[Any, Value] = {}
     for old, (kind, what) in zip(node.outputs, results, strict=True):
         if not old.uses:
