@@ -58,7 +58,7 @@ def _fault(name: str, before: Graph, edit: Edit) -> str:
             changes = apply(ALL[name], after, Trace(explain=frozenset({name})))
         except MinnowError as e:
             # What runs on no input is no graph that a rule could be asked about.
-            like = edit.said or before
+            like = edit.like or before
             runs = any(numbers_of(name, before, symbols, 0, like) is not None for symbols in extents_for(like))
             return f"{edit.what}: {type(e).__name__}: {e}\n{before}" if runs else ""
         if not changes:
@@ -90,7 +90,7 @@ def numbers_of(
 def other_numbers(name: str, before: Graph, after: Graph, edit: Edit) -> str:
     tolerance = min((_TOLERANCE.get(v.type.dtype, 1e-5) for v in before.values() if v.type.dtype.is_float), default=0)
     tolerance = max([tolerance, *(_TOLERANCE[DType.F16] for v in before.values() if v.type.dtype is DType.F16)])
-    like = edit.said or before
+    like = edit.like or before
     for symbols in extents_for(like):
         for seed in range(2):
             if (numbers := numbers_of(name, before, symbols, seed, like)) is None:

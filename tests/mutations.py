@@ -29,21 +29,23 @@ class Edit:
     Attributes:
         what: in words.
         types: of parameters. numbers: of constants. attrs: of nodes.
-        inputs: what a node reads: another of its operands, by place, or a new parameter of the same type (None).
+        inputs: what a node reads: another of its operands, by place, or a new parameter of this type.
         added: a parameter of the graph becomes an operand that a node does not have, at this place.
         expose: this value is an output, too. read: it is read by one more node.
-        said: the graph whose shapes the values inside are still said to have.
+        said: the values inside are said to have the shapes that they had.
+        like: a graph whose parameters have the shapes of inputs; without one it is the edited graph itself.
     """
 
     what: str
     types: Mapping[Value, TensorType] = field(default_factory=dict)
     numbers: Mapping[Value, Array] = field(default_factory=dict)
     attrs: Mapping[Node, Mapping[str, Any]] = field(default_factory=dict)
-    inputs: Mapping[tuple[Node, int], int | None] = field(default_factory=dict)
+    inputs: Mapping[tuple[Node, int], int | TensorType] = field(default_factory=dict)
     added: Mapping[Node, tuple[int, TensorType]] = field(default_factory=dict)
     expose: Value | None = None
     read: Value | None = None
-    said: Graph | None = None
+    said: bool = False
+    like: Graph | None = None
 
 
 def edited(graph: Graph, edit: Edit) -> Graph | None:
@@ -69,9 +71,9 @@ def _copy(graph: Graph, edit: Edit) -> Graph:
     for node in graph:
         operands = [mapped(v) for v in node.inputs]
         for (at, i), source in edit.inputs.items():
-            old = operands[i] if at is node else None
-            if old is not None:
-                operands[i] = mapped(node.inputs[source]) if source is not None else new.add_param(old.type, "other")
+            if at is node and operands[i] is not None:
+                computed = isinstance(source, TensorType)
+                operands[i] = new.add_param(source, "other") if computed else mapped(node.inputs[source])
         attrs = {**node.attrs, **edit.attrs.get(node, {})}
         attrs = {k: _copy(v, edit) if isinstance(v, Graph) else v for k, v in attrs.items()}
         if (added := edit.added.get(node)) is not None:
@@ -81,7 +83,7 @@ def _copy(graph: Graph, edit: Edit) -> Graph:
         for old_value, value in zip(node.outputs, made.outputs, strict=True):
             value.name = old_value.name
             table[old_value] = value
-            if edit.said is not None or not (edit.types or edit.numbers or edit.attrs or edit.inputs):
+            if edit.said or not (edit.types or edit.numbers or edit.attrs or edit.inputs):
                 with suppress(ModelError):  # the file may say more than can be inferred
                     value.type = value.type.with_shape(merge(value.type.shape, old_value.type.shape))
             if edit.read is old_value:
@@ -255,12 +257,12 @@ def said(graph: Graph) -> Iterator[Edit]:
         for i, d in enumerate(param.type.shape or ()):
             if d != "?":
                 shape = (*param.type.shape[:i], "?", *param.type.shape[i + 1 :])  # type: ignore[index]
-                yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)}, said=graph)
+                yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)}, said=True, like=graph)
         if param.type.shape is not None:
-            yield Edit(f"{param!r}: of unknown rank", types={param: param.type.with_shape(None)}, said=graph)
+            yield Edit(f"{param!r}: of unknown rank", types={param: param.type.with_shape(None)}, said=True, like=graph)
     types = {p: p.type.with_shape(("?",) * (p.type.rank or 0)) for p in graph.params if p.type.shape}
-    yield Edit("nothing but the rank of all parameters", types=types, said=graph)
-    yield Edit("nothing of any parameter", types={p: p.type.with_shape(None) for p in types}, said=graph)
+    yield Edit("nothing but the rank of all parameters", types=types, said=True, like=graph)
+    yield Edit("nothing of any parameter", types={p: p.type.with_shape(None) for p in types}, said=True, like=graph)
 
 
 @_kind
@@ -289,8 +291,14 @@ def operand(graph: Graph) -> Iterator[Edit]:
                 yield Edit(f"{node!r}: operands {i} and {j} in each other's place", inputs={(node, i): j, (node, j): i})
     for node in graph:
         for i, value in enumerate(node.inputs):
-            if value is not None and (len(value.uses) > 1 or value.producer is not None or value.data is not None):
-                yield Edit(f"{node!r}: operand {i} is an input of the graph", inputs={(node, i): None})
+            if value is None or not (len(value.uses) > 1 or value.producer is not None or value.data is not None):
+                continue
+            # Of what is computed the extents may not be known, nor how many there are.
+            shapes = dict.fromkeys([value.type.shape, None, ("?",) * (value.type.rank or 0)])
+            like = edited(graph, Edit("", inputs={(node, i): value.type}))
+            for type in map(value.type.with_shape, shapes):
+                what = f"{node!r}: operand {i} is an input of the graph, {type}"
+                yield Edit(what, inputs={(node, i): type}, like=like)
 
 
 @_kind

@@ -10,6 +10,11 @@ def _chain(*lines: str, params: str = "%x: f32[2,2]", result: str = "%y") -> str
 _LINEAR = "%y: f32[2,1] = Linear(%a, f32[1,2](0.5, 1.0))"
 
 CASES: dict[str, list[tuple[str, str]]] = {
+    "fuse_linear_bias": [
+        # The features of weights that are computed are not known, nor how many numbers the bias would have.
+        ("or the bias is computed", _chain("%a: f32[2,?] = Linear(%x, %w)", "%y: f32[2,?] = Add(%a, f32[](3.0))",
+                                           params="%x: f32[2,3], %w: f32[?,?]")),
+    ],
     "fuse_scale_linear": [
         ("per feature", _chain("%a: f32[2,2] = Mul(%x, f32[2,1](2.0, 3.0))", _LINEAR)),
         ("not constant", _chain("%a: f32[2,2] = Div(f32[2](2.0, 3.0), %x)", _LINEAR)),

@@ -51,11 +51,15 @@ def per_feature(value: Value, node: Node) -> Array | None:
 
 
 def _bias(node: Node) -> Array | None:
-    """The bias as float64, zeros where there is none, None when it is computed or not the last that is added."""
+    """The bias as float64, zeros where there is none.
+
+    None when it is computed, not the last that is added, or for a number of features that is not known.
+    """
     if node.has_input(RESIDUAL):
         return None
     if not node.has_input(2):
-        return np.zeros(node.input(1).type.static_shape[0])
+        rows = (node.input(1).type.shape or ("?",))[0]
+        return np.zeros(rows) if isinstance(rows, int) else None
     array = node.input(2).array
     return None if array is None else array.astype(np.float64)
 

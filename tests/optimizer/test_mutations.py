@@ -142,7 +142,7 @@ def test_the_whole_pipeline_on_what_is_nearly_an_example(name: str, target: Any)
             if "unknown rank" in edit.what:
                 continue  # some ops refuse scalars, and some references do not
             before = edited(graph, edit)
-            like = edit.said or before
+            like = edit.like or before
             if before is None or like is None or not is_valid(before) or not any(
                 numbers_of(name, before, symbols, 0, like) for symbols in extents_for(like)
             ):  # fmt: skip
