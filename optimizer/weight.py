@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 from minnow.schema.ir import Blob, DType, LazyBlob, Node, PackedBlob, Value
@@ -120,6 +121,10 @@ def chained(inner: Node, outer: Node) -> tuple[Value, Value | None] | str:
         return "together the weights are more"
     if math.prod(shape) * middle > _MOST_PRODUCTS:
         return "it is much work to multiply the weights"
+    sizes = [float(np.abs(blob.numpy()).max(initial=0)) for blob in (a, c)]
+    most = float(ml_dtypes.finfo(c.dtype.numpy).max)  # type: ignore[no-untyped-call]
+    if not middle * sizes[0] * sizes[1] <= most:
+        return "products of weights may leave the range of floats"
 
     def product() -> Array:
         both = np.tensordot(c.numpy().astype(np.float64), a.numpy().astype(np.float64), (1, 0))

@@ -35,6 +35,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not constant", _linears("%w")),
         ("biases are computed", _linears(outer="f32[1,2](1.0, -2.0), %b")),
         ("activation=", _linears(attrs=' {activation="relu"}')),
+        ("range of floats", _linears("f32[2,2](1e30, 2.0, 3.0, 4.0)", "f32[1,2](1e10, -2.0)")),
+        ("range of floats", _linears("f32[2,2](1.0, nan, 3.0, 4.0)")),
         ("adds something else", _linears(f"{_W22}, _, %r")),
         ("also read by", _linears(result="%y, %a")),
     ],
