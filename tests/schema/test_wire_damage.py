@@ -10,7 +10,8 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from minnow.schema.errors import FormatError
+import minnow
+from minnow.schema.errors import FormatError, MinnowError
 from minnow.schema.mnn import wire, wire_read, wire_write
 
 ROOT = Path(__file__).parents[2]
@@ -227,3 +228,16 @@ def test_same_verdict_as_the_verifier(verify):
         # The one thing we are stricter about: a vector of references is never meant to hold a zero.
         assert expected == (not why) or (expected and "the offset 0 " in why), why
     assert len(buffers) // 10 < accepted < len(buffers) * 9 // 10, "the damage should hit about half of the time"
+
+
+def test_same_verdict_as_the_engine():
+    data = sample()
+    buffers = [data, *(data[:size] for size in range(0, len(data), 13)), *damaged(data, 2000, seed=4)]
+    refused = 0
+    for buffer in buffers:
+        with pytest.raises(MinnowError) as caught:  # the engine has no such ops
+            minnow.load(buffer)
+        why = refusal(buffer)
+        assert ("damaged or cut off" in str(caught.value)) == bool(why), why
+        refused += bool(why)
+    assert len(buffers) // 10 < refused < len(buffers) * 9 // 10
