@@ -65,14 +65,15 @@ Status normalize_axes(const std::vector<int64_t>& axes, int rank, bool empty_is_
     for (int i = 0; i < rank; ++i) out->push_back(i);
     return ok();
   }
+  std::vector<bool> listed(static_cast<size_t>(rank));
   for (int64_t axis : axes) {
     int normal = 0;
     MINNOW_RETURN_IF_ERROR(normalize_axis(axis, rank, &normal));
-    out->push_back(normal);
+    if (listed[static_cast<size_t>(normal)]) return fail(Code::kFormat, "axis %d is listed twice", normal);
+    listed[static_cast<size_t>(normal)] = true;
   }
-  std::sort(out->begin(), out->end());
-  const auto twice = std::adjacent_find(out->begin(), out->end());
-  if (twice != out->end()) return fail(Code::kFormat, "axis %d is listed twice", *twice);
+  for (int i = 0; i < rank; ++i)
+    if (listed[static_cast<size_t>(i)]) out->push_back(i);
   return ok();
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/resize_axis.h"
+#include "kernels/order.h"
 #include "kernels/region.h"
 
 namespace minnow {
@@ -179,9 +180,9 @@ class ResizeKernel final : public Kernel {
     pack_channels(plain_y, &y, c.pool);
   }
 
-  [[gnu::cold]] std::string scheme() const override {
+  [[gnu::cold]] Profile profile() const override {
     const std::string name = settings_.mode == Mode::kNearest ? "nearest" : "passes";
-    return name + (repack_ ? "_repacked" : packed_ ? "_packed" : "");
+    return {name + (repack_ ? "_repacked" : packed_ ? "_packed" : "")};
   }
 
  private:
@@ -271,15 +272,12 @@ class ResizeKernel final : public Kernel {
 
   void plan_passes() {
     passes_.clear();
-    std::vector<int> order;
-    for (int k = first_; k < grid_.rank; ++k)
-      if (grid_changes(k)) order.push_back(k);
     // Shrinking first makes the others cheaper.
-    const auto growth = [this](int k) {
+    const auto growth = [this](int64_t k) {
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
-      return static_cast<double>(axis.out) / static_cast<double>(axis.in);
+      return static_cast<double>(axis.out) / static_cast<double>(std::max<int64_t>(1, axis.in));
     };
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return growth(a) < growth(b); });
+    const auto order = order_of(grid_.rank, [&](int64_t a, int64_t b) { return growth(a) < growth(b); });
     std::array<bool, kMaxRank + 1> done{};
     const auto extent = [&](int begin, int end) {
       int64_t n = 1;
@@ -288,7 +286,9 @@ class ResizeKernel final : public Kernel {
     };
     // Planes of other types are converted, the first on its way in and the last on its way out.
     buffer_ = x_.dtype == DType::kF32 ? 0 : extent(first_, grid_.rank);
-    for (int k : order) {
+    for (int64_t i : order) {
+      const int k = static_cast<int>(i);
+      if (k < first_ || !grid_changes(k)) continue;
       Pass pass;
       pass.at = k;
       pass.outer = extent(first_, k);

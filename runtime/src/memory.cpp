@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "kernels/order.h"
 #include "runtime/src/storage.h"
 
 namespace minnow {
@@ -41,9 +42,12 @@ bool is_long(const std::vector<Lifetime>& pieces) {
 }
 
 // In the order of ascending keys, of which each piece has one; among equal ones as before.
-Order sorted(Order order, const std::vector<int64_t>& keys) {
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
-  return order;
+Order sorted(const Order& order, const std::vector<int64_t>& keys) {
+  const auto key = [&](int64_t i) { return keys[order[static_cast<size_t>(i)]]; };
+  Order result;
+  for (int64_t i : order_of(static_cast<int64_t>(order.size()), [&](int64_t a, int64_t b) { return key(a) < key(b); }))
+    result.push_back(order[static_cast<size_t>(i)]);
+  return result;
 }
 
 // Places the pieces in this order. Returns the size of the arena; `top` is the piece that ends there.
@@ -151,7 +155,7 @@ int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* o
     begins.push_back(piece.first);
   }
   const Order by_time = sorted(by_size, begins);
-  by_size = sorted(std::move(by_size), sizes);
+  by_size = sorted(by_size, sizes);
 
   size_t top = 0;
   std::vector<int64_t> other;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "kernels/order.h"
 #include "runtime/src/planner.h"
 #include "runtime/src/view.h"
 
@@ -366,14 +367,14 @@ Destination AttentionFinder::destination(int value, size_t* place,
     if (!transposes) continue;
     // The walk through the moved value, where strides are those of the first one, the other way around.
     Factors walk = moved.walk();
-    std::vector<std::pair<int64_t, Factor>> order;
+    const auto factor = [&](int64_t i) -> Factor& { return walk[static_cast<size_t>(i)]; };
+    const auto order = order_of(static_cast<int64_t>(walk.size()),
+                                [&](int64_t a, int64_t b) { return factor(a).stride > factor(b).stride; });
     int64_t stride = 1;
-    for (size_t i = walk.size(); i-- > 0; stride *= walk[i].size)
-      order.push_back({walk[i].stride, {walk[i].size, stride}});
-    std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (size_t i = walk.size(); i-- > 0; stride *= walk[i].size) walk[i].stride = stride;
     View back;
     back.dims.resize(1);
-    for (const auto& [unused, f] : order) append(&back.dims[0], f);
+    for (int64_t i : order) append(&back.dims[0], factor(i));
     if (!back.reshape(shape(value)) || !accepts(back)) continue;
     to = {back, v};
     *place = static_cast<size_t>(index);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/order.h"
 #include "runtime/src/planner.h"
 
 namespace minnow {
@@ -91,20 +92,25 @@ class Grouping {
   // other, in the order that they had.
   Group arrange(size_t begin, size_t end, std::vector<size_t>* order) {
     for (size_t i = begin; i < end; ++i) add(begin, i);
-    std::vector<std::pair<double, size_t>> names;
+    std::vector<size_t> names;
     for (size_t i = begin; i < end; ++i)
-      if (components_.find(i) == i) names.emplace_back(-components_.seconds(i), i);
-    std::sort(names.begin(), names.end());
+      if (components_.find(i) == i) names.push_back(i);
+    const auto longest_first = [](size_t count, auto seconds) {
+      return order_of(static_cast<int64_t>(count), [&](int64_t a, int64_t b) {
+        return seconds(static_cast<size_t>(a)) > seconds(static_cast<size_t>(b));
+      });
+    };
     const size_t crew = static_cast<size_t>(threads_), n = std::min(names.size(), kChains * crew);
-    std::vector<std::pair<double, size_t>> chains;
-    for (size_t k = 0; k < n; ++k) chains.emplace_back(0, k);
-    std::vector<size_t> chain_of(end - begin);
-    for (const auto& [less, name] : names) {  // the longest first, so that the last ones are short
-      auto& shortest = *std::max_element(chains.begin(), chains.end());
-      shortest.first += less;
-      chain_of[name - begin] = shortest.second;
+    std::vector<double> length(n);
+    std::vector<int64_t> chain_of(end - begin);
+    // In this order, so that the last ones are short.
+    for (int64_t i : longest_first(names.size(), [&](size_t i) { return components_.seconds(names[i]); })) {
+      const size_t name = names[static_cast<size_t>(i)];
+      const auto shortest = std::min_element(length.rbegin(), length.rend());
+      *shortest += components_.seconds(name);
+      chain_of[name - begin] = length.rend() - shortest - 1;
     }
-    std::sort(chains.begin(), chains.end());
+    const std::vector<int64_t> chains = longest_first(n, [&](size_t k) { return length[k]; });
     Group group{{begin}};
     size_t at = begin;
     // The pool lets each thread begin with neighbors: a long chain and a short one.
@@ -112,7 +118,7 @@ class Grouping {
       for (size_t c : {k, 2 * crew - 1 - k}) {
         if (c >= n) continue;
         for (size_t i = begin; i < end; ++i)
-          if (chain_of[components_.find(i) - begin] == chains[c].second) (*order)[at++] = i;
+          if (chain_of[components_.find(i) - begin] == chains[c]) (*order)[at++] = i;
         group.ends.push_back(at);
       }
     }

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "kernels/order.h"
+
 namespace minnow {
 namespace {
 
@@ -164,13 +166,14 @@ void MappedFile::release_rest() const {
 
 void MappedFile::tell_released() const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  std::sort(released_.begin(), released_.end());
-  for (size_t i = 0; i < released_.size();) {
-    const uintptr_t begin = released_[i].first;
-    uintptr_t end = released_[i].second;
+  const auto part = [&](int64_t i) { return released_[static_cast<size_t>(i)]; };
+  const auto order = order_of(static_cast<int64_t>(released_.size()),
+                              [&](int64_t a, int64_t b) { return part(a).first < part(b).first; });
+  for (size_t i = 0; i < order.size();) {
+    auto [begin, end] = part(order[i]);
     // What little lies between two, such as a vector of biases, goes with them.
-    for (++i; i < released_.size() && released_[i].first <= end + kNearBytes; ++i)
-      end = std::max(end, released_[i].second);
+    for (++i; i < order.size() && part(order[i]).first <= end + kNearBytes; ++i)
+      end = std::max(end, part(order[i]).second);
     advise((begin + page - 1) / page * page, end / page * page, MADV_DONTNEED);
   }
   released_.clear();

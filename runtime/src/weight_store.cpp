@@ -2,9 +2,9 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <new>
 
+#include "kernels/order.h"
 #include "runtime/src/storage.h"
 
 namespace minnow {
@@ -74,13 +74,17 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
 
 std::vector<PackedFile::Row> WeightStore::rows() {
   std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<std::pair<int64_t, PackedFile::Row>> found;
+  std::vector<const decltype(entries_)::value_type*> found;
   // Without what somebody is about to make, or could not.
-  for (const auto& [key, entry] : entries_)
-    if (entry->data != nullptr) found.push_back({entry->place, {key, entry->data, entry->bytes}});
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& entry : entries_)
+    if (entry.second->data != nullptr) found.push_back(&entry);
+  const auto place = [&](int64_t i) { return found[static_cast<size_t>(i)]->second->place; };
   std::vector<PackedFile::Row> rows;
-  for (auto& [place, row] : found) rows.push_back(std::move(row));
+  for (int64_t i :
+       order_of(static_cast<int64_t>(found.size()), [&](int64_t a, int64_t b) { return place(a) < place(b); })) {
+    const auto& [key, entry] = *found[static_cast<size_t>(i)];
+    rows.push_back({key, entry->data, entry->bytes});
+  }
   return rows;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/convert.h"
+#include "kernels/order.h"
 
 namespace minnow {
 namespace {
@@ -93,8 +94,9 @@ Status read_table(Reader& in, Stream* s) {
   if (n == 0) n = 256;
   Bytes table;
   MINNOW_RETURN_IF_ERROR(in.take(n, &table));
-  s->table.assign(table.data, table.data + n);
-  std::sort(s->table.begin(), s->table.end());
+  const auto entry = [&](int64_t i) { return static_cast<int8_t>(table.data[i]); };
+  s->table.clear();
+  for (int64_t i : order_of(n, [&](int64_t a, int64_t b) { return entry(a) < entry(b); })) s->table.push_back(entry(i));
   for (s->bits = 1; (int64_t{1} << s->bits) < n;) ++s->bits;
   // An index beyond the table can be written in the same bits; it must have somewhere to point.
   s->table.resize(size_t{1} << s->bits, s->table.back());
