@@ -68,10 +68,9 @@ void run_rows(T* x, int64_t rows, int64_t columns, bool exclusive, bool reverse,
   }
 }
 
-template <bool product>
 class Cumulative final : public Kernel {
  public:
-  explicit Cumulative(const NodeContext& node) : attrs_(node.attrs) {}
+  Cumulative(const NodeContext& node, bool product) : attrs_(node.attrs), product_(product) {}
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
@@ -104,13 +103,13 @@ class Cumulative final : public Kernel {
         const int64_t first = unit * kLines, lines = std::min(kLines, view_.outer - first);
         const int64_t parts = (n + kPart - 1) / kPart;
         T total[kLines];
-        std::fill_n(total, kLines, T{product});
+        std::fill_n(total, kLines, static_cast<T>(product_));
         for (int64_t i = 0; i < parts; ++i) {
           const int64_t at = (reverse_ ? parts - 1 - i : i) * kPart, m = std::min(kPart, n - at);
           alignas(64) T block[kBlock];
           for (int64_t l = 0; l < lines; ++l)
             convert(dtype_, in + ((first + l) * n + at) * size, wide, block + l * kPart, m);
-          run_rows<T, product, true>(block, m, lines, exclusive_, reverse_, total);
+          (product_ ? run_rows<T, true, true> : run_rows<T, false, true>)(block, m, lines, exclusive_, reverse_, total);
           for (int64_t l = 0; l < lines; ++l)
             convert(wide, block + l * kPart, dtype_, out + ((first + l) * n + at) * size, m);
         }
@@ -130,18 +129,19 @@ class Cumulative final : public Kernel {
             const int64_t first = unit % pieces * kColumns;
             const int64_t columns = std::min(kColumns, view_.inner - first);
             T total[kColumns];
-            std::fill_n(total, columns, T{product});
+            std::fill_n(total, columns, static_cast<T>(product_));
             for (int64_t i = 0; i < view_.rows; ++i) {
               const int64_t row = reverse_ ? view_.rows - 1 - i : i;
               const int64_t at = (unit / pieces * view_.rows + row) * view_.inner + first;
-              if (dtype_ == DType::kF32 && !product) {
+              if (dtype_ == DType::kF32 && !product_) {
                 if constexpr (std::is_same_v<T, double>) HWY_DYNAMIC_DISPATCH(AddRow)
                 (context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, total, columns, exclusive_);
                 continue;
               }
               Block block;
               convert(dtype_, offset(context.in[0]->data, at, dtype_size(dtype_)), wide, block.bytes, columns);
-              run_rows<T, product, false>(reinterpret_cast<T*>(block.bytes), 1, columns, exclusive_, reverse_, total);
+              (product_ ? run_rows<T, true, false> : run_rows<T, false, false>)(reinterpret_cast<T*>(block.bytes), 1,
+                                                                                columns, exclusive_, reverse_, total);
               convert(wide, block.bytes, dtype_, offset(context.out[0]->data, at, dtype_size(dtype_)), columns);
             }
           }
@@ -149,6 +149,7 @@ class Cumulative final : public Kernel {
   }
 
   const Attrs& attrs_;
+  const bool product_;
   AxisView view_;
   bool exclusive_ = false, reverse_ = false;
   DType dtype_ = DType::kF32;
@@ -156,7 +157,7 @@ class Cumulative final : public Kernel {
 
 template <bool product>
 std::unique_ptr<Kernel> create(const NodeContext& node) {
-  return std::make_unique<Cumulative<product>>(node);
+  return std::make_unique<Cumulative>(node, product);
 }
 
 Status infer_cumulative(InferContext& c) {

@@ -192,6 +192,34 @@ Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
 
 constexpr int64_t kMostColumns = 2048;  // of bytes, on the stack
 
+// Calls visit(flip) for the type that numbers are compared as: integers as unsigned ones of their size, after `flip`,
+// which has the bit of the sign, if there is one, was taken from them.
+template <typename Visit>
+void as_compared(DType dtype, const Visit& visit) {
+  if (dtype == DType::kF32) return visit(0.0f);
+  if (dtype == DType::kF64) return visit(0.0);
+  const uint64_t sign = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  switch (dtype_size(dtype)) {
+    case 1:
+      return visit(static_cast<uint8_t>(sign << 7));
+    case 2:
+      return visit(static_cast<uint16_t>(sign << 15));
+    case 4:
+      return visit(static_cast<uint32_t>(sign << 31));
+    default:
+      return visit(sign << 63);
+  }
+}
+
+template <typename T>
+T flipped(T x, T flip) {
+  if constexpr (std::is_integral_v<T>) x = static_cast<T>(x ^ flip);
+  return x;
+}
+
+template <typename T>
+constexpr T kLeast = std::is_integral_v<T> ? 0 : static_cast<T>(-std::numeric_limits<float>::infinity());
+
 class Pool final : public Kernel {
  public:
   explicit Pool(bool mean) : mean_(mean) {}
@@ -243,8 +271,8 @@ class Pool final : public Kernel {
     return estimate_seconds(planes_ * out_[0] * out_[1] * out_[2] * taps_, kSerialTaps);
   }
 
-  [[gnu::cold]] std::string scheme() const override {
-    return by_columns_ ? "packed_by_columns" : packed_ ? "packed" : "plain";
+  [[gnu::cold]] Profile profile() const override {
+    return {by_columns_ ? "packed_by_columns" : packed_ ? "packed" : "plain"};
   }
 
  private:
@@ -289,71 +317,49 @@ class Pool final : public Kernel {
     if (packed_ && !indices) return;
     const DType type = context.in[0]->type.dtype;
     if (!mean_ && !indices && in_[2] <= kMostColumns) {
-      if (type == DType::kU8) return run_bytes<uint8_t>(context, plane, z, y, line);
-      if (type == DType::kI8) return run_bytes<int8_t>(context, plane, z, y, line);
+      if (type == DType::kU8) return run_bytes(context, plane, z, y, line, 0);
+      if (type == DType::kI8) return run_bytes(context, plane, z, y, line, 128);
     }
     for (int64_t x = 0; x < out_[2]; ++x) {
       const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
       if (packed_) {
         find_indices(context, plane, p, line * out_[2] + x);
       } else {
-        run_plain(context, plane, p, line * out_[2] + x);
+        as_compared(type, [&](auto flip) { run_plain(context, plane, p, line * out_[2] + x, flip); });
       }
     }
   }
 
   // A row of the output: first the maxima of columns, then of those beside each other, wherever windows begin.
-  template <typename T>
-  void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, const PoolPlace& y, int64_t line) const {
-    T columns[kMostColumns], windows[kMostColumns];
+  // `flip`: see as_compared().
+  void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, const PoolPlace& y, int64_t line,
+                 uint8_t flip) const {
+    uint8_t columns[kMostColumns], windows[kMostColumns];
     const int64_t n = in_[2], span = (w_.kernel[2] - 1) * w_.dilation[2];
-    const auto raise = [](const T* in, int64_t count, T* out) {
-      HWY_DYNAMIC_DISPATCH(greater_bytes)
-      (reinterpret_cast<const uint8_t*>(in), count, std::is_signed_v<T>, reinterpret_cast<uint8_t*>(out));
+    const auto raise = [&](const uint8_t* in, int64_t count, uint8_t* out) {
+      HWY_DYNAMIC_DISPATCH(greater_bytes)(in, count, flip != 0, out);
     };
-    std::fill_n(columns, n, std::numeric_limits<T>::lowest());
+    std::fill_n(columns, n, flip);
     for (int64_t i = 0; i < z.taps; ++i) {
       for (int64_t j = 0; j < y.taps; ++j) {
         const int64_t slice = plane * in_[0] + z.first + i * w_.dilation[0];
-        raise(context.in[0]->as<T>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
+        raise(context.in[0]->as<uint8_t>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
       }
     }
     std::copy_n(columns, n, windows);
     for (int64_t k = 1; k < w_.kernel[2] && span < n; ++k) raise(columns + k * w_.dilation[2], n - span, windows);
-    T* out = context.out[0]->as<T>() + line * out_[2];
+    uint8_t* out = context.out[0]->as<uint8_t>() + line * out_[2];
     for (int64_t x = 0; x < out_[2]; ++x) {
       const PoolPlace& p = places_[2][static_cast<size_t>(x)];
-      T best = p.taps == 0 ? std::numeric_limits<T>::lowest() : windows[p.first];
+      uint8_t best = p.taps == 0 ? flip : windows[p.first];
       if (p.taps < w_.kernel[2] && p.taps > 0) {  // at an end
         best = columns[p.first];
-        for (int64_t k = 1; k < p.taps; ++k) best = std::max(best, columns[p.first + k * w_.dilation[2]]);
+        for (int64_t k = 1; k < p.taps; ++k) {
+          const uint8_t other = columns[p.first + k * w_.dilation[2]];
+          if (flipped(other, flip) > flipped(best, flip)) best = other;
+        }
       }
       out[x] = best;
-    }
-  }
-
-  void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
-    switch (context.in[0]->type.dtype) {
-      case DType::kF32:
-        return run_as<float>(context, plane, p, at);
-      case DType::kF64:
-        return run_as<double>(context, plane, p, at);
-      case DType::kI8:
-        return run_as<int8_t>(context, plane, p, at);
-      case DType::kU8:
-        return run_as<uint8_t>(context, plane, p, at);
-      case DType::kI16:
-        return run_as<int16_t>(context, plane, p, at);
-      case DType::kU16:
-        return run_as<uint16_t>(context, plane, p, at);
-      case DType::kI32:
-        return run_as<int32_t>(context, plane, p, at);
-      case DType::kU32:
-        return run_as<uint32_t>(context, plane, p, at);
-      case DType::kI64:
-        return run_as<int64_t>(context, plane, p, at);
-      default:
-        return run_as<uint64_t>(context, plane, p, at);
     }
   }
 
@@ -368,7 +374,7 @@ class Pool final : public Kernel {
   }
 
   template <typename T>
-  void run_as(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
+  void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at, T flip) const {
     const int64_t size = in_[0] * in_[1] * in_[2];
     const T* in = context.in[0]->as<T>() + plane * size;
     if constexpr (std::is_floating_point_v<T>) {
@@ -379,15 +385,15 @@ class Pool final : public Kernel {
         return;
       }
     }
-    using Limits = std::numeric_limits<T>;
-    T best = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
+    T best = kLeast<T>;
     int64_t index = -1;
     each_tap(p, [&](int64_t i) {
-      if (index >= 0 && !(in[i] > best) && !(in[i] != in[i] && best == best)) return;
-      best = in[i];
+      const T v = flipped(in[i], flip);
+      if (index >= 0 && !(v > best) && !(v != v && best == best)) return;
+      best = v;
       index = i;
     });
-    context.out[0]->as<T>()[at] = best;
+    context.out[0]->as<T>()[at] = flipped(best, flip);
     if (context.out.size() > 1 && context.out[1] != nullptr) context.out[1]->as<int64_t>()[at] = plane * size + index;
   }
 
@@ -438,7 +444,7 @@ LayoutRule layout_global(const std::vector<const TensorType*>& inputs) {
 }
 
 template <typename T>
-void run_global_as(const RunContext& context, bool mean) {
+void run_global_as(const RunContext& context, bool mean, T flip) {
   const Tensor& x = *context.in[0];
   const int64_t n = x.shape().count(2, x.rank());
   T* out = context.out[0]->as<T>();
@@ -458,57 +464,36 @@ void run_global_as(const RunContext& context, bool mean) {
           continue;
         }
       }
-      using Limits = std::numeric_limits<T>;
-      T best = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
-      for (int64_t i = 0; i < n; ++i)
-        if (in[i] > best || in[i] != in[i]) best = in[i];
-      out[plane] = best;
+      T best = kLeast<T>;
+      for (int64_t i = 0; i < n; ++i) {
+        const T v = flipped(in[i], flip);
+        if (v > best || v != v) best = v;
+      }
+      out[plane] = flipped(best, flip);
     }
   });
 }
 
-template <bool kMean>
-void run_global(const Attrs&, const RunContext& context) {
+void run_global(const RunContext& context, bool mean) {
   const Tensor& x = *context.in[0];
-  if (x.type.layout == Layout::kPacked) {
-    const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
-    const int64_t planes = x.dim(0) * ((x.dim(1) + lanes - 1) / lanes);
-    context.pool->parallel_for(
-        planes, std::max<int64_t>(1, kSerialVectors / (n + 1)), [&](int64_t begin, int64_t end, int) {
-          for (int64_t plane = begin; plane < end; ++plane) HWY_DYNAMIC_DISPATCH(pool_all)
-          (x.as<float>() + plane * n * lanes, n, kMean, context.out[0]->as<float>() + plane * lanes);
-        });
-    return;
-  }
-  switch (x.type.dtype) {
-    case DType::kF32:
-      return run_global_as<float>(context, kMean);
-    case DType::kF64:
-      return run_global_as<double>(context, kMean);
-    case DType::kI8:
-      return run_global_as<int8_t>(context, kMean);
-    case DType::kU8:
-      return run_global_as<uint8_t>(context, kMean);
-    case DType::kI16:
-      return run_global_as<int16_t>(context, kMean);
-    case DType::kU16:
-      return run_global_as<uint16_t>(context, kMean);
-    case DType::kI32:
-      return run_global_as<int32_t>(context, kMean);
-    case DType::kU32:
-      return run_global_as<uint32_t>(context, kMean);
-    case DType::kI64:
-      return run_global_as<int64_t>(context, kMean);
-    default:
-      return run_global_as<uint64_t>(context, kMean);
-  }
+  if (x.type.layout != Layout::kPacked)
+    return as_compared(x.type.dtype, [&](auto flip) { run_global_as(context, mean, flip); });
+  const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
+  const int64_t planes = x.dim(0) * ((x.dim(1) + lanes - 1) / lanes);
+  const int64_t grain = std::max<int64_t>(1, kSerialVectors / (n + 1));
+  context.pool->parallel_for(planes, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t plane = begin; plane < end; ++plane) HWY_DYNAMIC_DISPATCH(pool_all)
+    (x.as<float>() + plane * n * lanes, n, mean, context.out[0]->as<float>() + plane * lanes);
+  });
 }
+
+void run_global_max(const Attrs&, const RunContext& context) { run_global(context, false); }
+void run_global_average(const Attrs&, const RunContext& context) { run_global(context, true); }
 
 MINNOW_OP("MaxPool", infer_max_pool, create_pool<false>, LayoutRule::kPacked, false, layout_pool);
 MINNOW_OP("AveragePool", infer_average_pool, create_pool<true>, LayoutRule::kPacked, false, layout_pool);
-MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global<false>>, LayoutRule::kPacked, false,
-          layout_global);
-MINNOW_OP("GlobalAveragePool", infer_global_average, create_simple<run_global<true>>, LayoutRule::kPacked, false,
+MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global_max>, LayoutRule::kPacked, false, layout_global);
+MINNOW_OP("GlobalAveragePool", infer_global_average, create_simple<run_global_average>, LayoutRule::kPacked, false,
           layout_global);
 
 }  // namespace

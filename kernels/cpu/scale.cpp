@@ -67,10 +67,9 @@ void scale_block(const double* x, double* y, int64_t n, const double* factor, co
   for (int64_t i = 0; i < n * pack; ++i) y[i] = x[i] * factor[i % pack] + offset[i % pack];
 }
 
-template <bool batch_norm>
 class Scale final : public Kernel {
  public:
-  explicit Scale(const NodeContext& node) : attrs_(node.attrs) {}
+  Scale(const NodeContext& node, bool batch_norm) : attrs_(node.attrs), batch_norm_(batch_norm) {}
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const TensorType& type = *node.in[0];
@@ -107,7 +106,7 @@ class Scale final : public Kernel {
       if (c < channels_) {
         f = number(context, 1, c);
         o = number(context, 2, c);
-        if (batch_norm) {
+        if (batch_norm_) {
           f /= std::sqrt(number(context, 4, c) + attrs_.f("epsilon", 1e-5));
           o -= number(context, 3, c) * f;
         }
@@ -146,6 +145,7 @@ class Scale final : public Kernel {
   }
 
   const Attrs& attrs_;
+  const bool batch_norm_;
   DType dtype_ = DType::kF32;
   Compute compute_ = Compute::kF32;
   int64_t batch_ = 1, channels_ = 1, spatial_ = 1;
@@ -154,11 +154,10 @@ class Scale final : public Kernel {
 
 template <bool batch_norm>
 std::unique_ptr<Kernel> create(const NodeContext& node) {
-  return std::make_unique<Scale<batch_norm>>(node);
+  return std::make_unique<Scale>(node, batch_norm);
 }
 
-template <int inputs>
-Status infer_scale(InferContext& c) {
+Status infer_channels(InferContext& c, int inputs) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, inputs));
   MINNOW_RETURN_IF_ERROR(infer_same(c));
   const int64_t channels = c.shape(0).rank() > 1 ? c.shape(0)[1] : 1;
@@ -171,8 +170,11 @@ Status infer_scale(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("Scale", infer_scale<3>, create<false>, LayoutRule::kFollow, /*in_place=*/true);
-MINNOW_OP("BatchNorm", infer_scale<5>, create<true>, LayoutRule::kFollow, /*in_place=*/true);
+Status infer_scale(InferContext& c) { return infer_channels(c, 3); }
+Status infer_batch_norm(InferContext& c) { return infer_channels(c, 5); }
+
+MINNOW_OP("Scale", infer_scale, create<false>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("BatchNorm", infer_batch_norm, create<true>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
 

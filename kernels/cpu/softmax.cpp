@@ -125,10 +125,9 @@ void softmax_doubles(bool log, double* x, int64_t n) {
 
 constexpr int64_t kColumns = 64;
 
-template <bool log>
 class Softmax final : public Kernel {
  public:
-  explicit Softmax(const NodeContext& node) : attrs_(node.attrs) {}
+  Softmax(const NodeContext& node, bool log) : attrs_(node.attrs), log_(log) {}
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& shape = node.in[0]->shape;
@@ -151,7 +150,7 @@ class Softmax final : public Kernel {
         const int64_t at = unit / pieces * view_.rows * view_.inner + first;
         if (dtype_ == DType::kF32) {
           HWY_DYNAMIC_DISPATCH(SoftmaxFloats)
-          (log, context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, view_.rows, view_.inner,
+          (log_, context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, view_.rows, view_.inner,
            std::min(columns_, view_.inner - first));
         } else {
           convert_column(context, at, static_cast<char*>(context.workspace) + worker * bytes_);
@@ -170,9 +169,9 @@ class Softmax final : public Kernel {
       convert(dtype_, offset(context.in[0]->data, at + r * view_.inner, size), compute_dtype(compute),
               offset(wide, r, wide_size), run);
     if (compute == Compute::kF64) {
-      softmax_doubles(log, static_cast<double*>(wide), view_.rows);
+      softmax_doubles(log_, static_cast<double*>(wide), view_.rows);
     } else {
-      HWY_DYNAMIC_DISPATCH(SoftmaxFloats)(log, static_cast<float*>(wide), static_cast<float*>(wide), view_.rows, 1, 1);
+      HWY_DYNAMIC_DISPATCH(SoftmaxFloats)(log_, static_cast<float*>(wide), static_cast<float*>(wide), view_.rows, 1, 1);
     }
     for (int64_t r = 0; r < view_.rows; r += run)
       store_block(compute, offset(wide, r, wide_size), dtype_, offset(context.out[0]->data, at + r * view_.inner, size),
@@ -180,6 +179,7 @@ class Softmax final : public Kernel {
   }
 
   const Attrs& attrs_;
+  const bool log_;
   AxisView view_;
   int64_t columns_ = 1;  // columns of a unit of work
   int64_t bytes_ = 0;    // of workspace for each thread
@@ -188,7 +188,7 @@ class Softmax final : public Kernel {
 
 template <bool log>
 std::unique_ptr<Kernel> create(const NodeContext& node) {
-  return std::make_unique<Softmax<log>>(node);
+  return std::make_unique<Softmax>(node, log);
 }
 
 Status infer_softmax(InferContext& c) {
