@@ -30,6 +30,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # out only when it knows that there are exceptions, and does not have the assembler write the records.
   string(APPEND CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL
     " -fexceptions -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-dwarf2-cfi-asm")
+  # What files with -O2 would take for themselves: gaps before functions, and registers that are saved one by one.
+  string(APPEND CMAKE_CXX_FLAGS_MINSIZEREL " -fno-align-functions -fno-align-jumps -fno-shrink-wrap-separate")
 endif()
 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION_MINSIZEREL ON) # a tenth of the library is the same more than once
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
