@@ -29,9 +29,9 @@ std::unique_ptr<Kernel> simple_kernel(SimpleFunction run, const NodeContext& nod
   return std::make_unique<SimpleKernel>(run, node.attrs);
 }
 
-OpRegistrar::OpRegistrar(const Op& op) {
-  if (!registry().emplace(op.name, op).second) {
-    std::fprintf(stderr, "minnow: op %s is registered twice\n", op.name);
+void add_op(const char* name, InferFunction infer, CreateFunction create, OpTraits traits, LayoutFunction layout_for) {
+  if (!registry().emplace(name, Op{traits, name, infer, create, layout_for}).second) {
+    std::fprintf(stderr, "minnow: op %s is registered twice\n", name);
     std::abort();
   }
 }

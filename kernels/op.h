@@ -91,6 +91,14 @@ struct RunContext {
   }
 };
 
+// How a node is computed.
+struct Profile {
+  std::string scheme = {};  // "winograd_f4", "gemm_1x1", "direct", ...
+  int64_t macs = 0;         // multiply-accumulates of one run; 0 where they do not matter
+  // Where there was a choice: the schemes, with the milliseconds that each was estimated to take one thread.
+  std::string considered = {};
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -109,15 +117,10 @@ class Kernel {
     (void)i;
     return true;
   }
-  // How this node is computed, for the profile: "winograd_f4", "gemm_1x1", "direct", ...
-  virtual std::string scheme() const { return ""; }
-  // Where there was a choice: the schemes, with the milliseconds that each was estimated to take one thread.
-  virtual std::string considered() const { return ""; }
+  virtual Profile profile() const { return {}; }
   // An estimate of what one run takes one thread, where that can be told. A kernel that tells it may run beside others:
   // from within parallel_for, where its own loops are one worker's, and with the same result. 0: it is not told.
   virtual double seconds() const { return 0; }
-  // Multiply-accumulates of one run, for the profile; 0 where they do not matter.
-  virtual int64_t macs() const { return 0; }
 };
 
 using InferFunction = Status (*)(InferContext&);
@@ -143,34 +146,44 @@ enum class Pieces : uint8_t {
   kRows,     // it is a kernel of create_rows(), see RowsKernel
 };
 
-struct Op {
-  const char* name;
-  InferFunction infer;
-  CreateFunction create;
+// What an op asks of the engine, beside its functions.
+struct OpTraits {
   LayoutRule layout = LayoutRule::kPlain;
   // The output may share the memory of in[0] when in[0] dies here and has the same bytes and layout.
   bool in_place = false;
-  // For an op whose rule depends on the types of its inputs (null where an optional one is missing), such as packed for
-  // 2-D f32 convolution and plain for all others: takes the place of `layout` when set.
-  LayoutRule (*layout_for)(const std::vector<const TensorType*>& inputs) = nullptr;
   // Other results in every run, whatever the inputs: never computed ahead of the run.
   bool random = false;
   Pieces pieces = Pieces::kNone;
 };
 
+// For an op whose rule depends on the types of its inputs (null where an optional one is missing), such as packed for
+// 2-D f32 convolution and plain for all others: takes the place of `layout` when set.
+using LayoutFunction = LayoutRule (*)(const std::vector<const TensorType*>& inputs);
+
+struct Op : OpTraits {
+  const char* name;
+  InferFunction infer;
+  CreateFunction create;
+  LayoutFunction layout_for;
+};
+
 // Adds a row; used through MINNOW_OP at namespace scope. Names are unique.
+void add_op(const char* name, InferFunction infer, CreateFunction create, OpTraits traits, LayoutFunction layout_for);
+// Rows are arguments, and no data: a pointer in data takes, with the record by which it is set, 32 bytes of the
+// library.
 struct OpRegistrar {
-  explicit OpRegistrar(const Op& op);
+  OpRegistrar(const char* name, InferFunction infer, CreateFunction create, LayoutRule layout = LayoutRule::kPlain,
+              bool in_place = false, LayoutFunction layout_for = nullptr, bool random = false,
+              Pieces pieces = Pieces::kNone) {
+    add_op(name, infer, create, {layout, in_place, random, pieces}, layout_for);
+  }
 };
 const Op* find_op(const std::string& name);
 std::vector<const Op*> all_ops();  // sorted by name
 
 #define MINNOW_CONCAT_(a, b) a##b
 #define MINNOW_CONCAT(a, b) MINNOW_CONCAT_(a, b)
-#define MINNOW_OP(...)                                                        \
-  static const ::minnow::OpRegistrar MINNOW_CONCAT(op_registrar_, __LINE__) { \
-    ::minnow::Op { __VA_ARGS__ }                                              \
-  }
+#define MINNOW_OP(...) static const ::minnow::OpRegistrar MINNOW_CONCAT(op_registrar_, __LINE__)(__VA_ARGS__)
 
 // Wraps a plain function as a kernel without state: MINNOW_OP("Abs", infer_same, create_simple<run_abs>).
 using SimpleFunction = void (*)(const Attrs&, const RunContext&);

@@ -120,8 +120,9 @@ void bench_layer(const Layer& l, ThreadPool* const (&pools)[2]) {
     run.out = {&tensors[3]};
     run.workspace = workspace.data();
     run.pool = pools[i];
-    flops = 2.0 * static_cast<double>(kernel->macs());
-    scheme = kernel->scheme();
+    const minnow::Profile profile = kernel->profile();
+    flops = 2.0 * static_cast<double>(profile.macs);
+    scheme = profile.scheme;
     seconds[i] = best_seconds(flops, [&] { kernel->run(run); });
   }
   print_row(l.name, scheme.c_str(), flops, seconds);

@@ -307,10 +307,12 @@ class Attention final : public Kernel {
     });
   }
 
-  [[gnu::cold]] std::string scheme() const override {
-    return low_ ? low_scores_[0].scheme() : direct_ ? "direct" : "tiled";
+  [[gnu::cold]] Profile profile() const override {
+    return {low_      ? low_scores_[0].scheme()
+            : direct_ ? "direct"
+                      : "tiled",
+            batches_ * rows_ * keys_ * (depth_ + width_)};
   }
-  int64_t macs() const override { return batches_ * rows_ * keys_ * (depth_ + width_); }
 
  private:
   static constexpr int64_t kHeld = 16;  // floats in front of a worker's space, which tell whose K and V it has packed

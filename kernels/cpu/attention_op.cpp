@@ -202,8 +202,7 @@ class AttentionOp final : public Kernel {
     core_->run(inner_);
   }
 
-  [[gnu::cold]] std::string scheme() const override { return empty_ ? "" : core_->scheme(); }
-  int64_t macs() const override { return empty_ ? 0 : core_->macs(); }
+  [[gnu::cold]] Profile profile() const override { return empty_ ? Profile() : core_->profile(); }
 
  private:
   Ints mask_places(const Shape& mask, int64_t group) const {

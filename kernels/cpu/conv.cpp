@@ -190,9 +190,9 @@ class ConvPacked final : public Kernel {
 
   bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
   double seconds() const override { return seconds_; }
-  [[gnu::cold]] std::string scheme() const override { return scheme_ == nullptr ? "" : scheme_->name(); }
-  [[gnu::cold]] std::string considered() const override { return considered_; }
-  int64_t macs() const override { return macs_; }
+  [[gnu::cold]] Profile profile() const override {
+    return {scheme_ == nullptr ? "" : scheme_->name(), macs_, considered_};
+  }
 
  private:
   // Schemes among which there is no choice do not tell; mostly those are depthwise, and wait for loads.

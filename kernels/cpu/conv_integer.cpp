@@ -135,10 +135,9 @@ class ConvInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
-  [[gnu::cold]] std::string scheme() const override {
-    return is_depthwise() ? "depthwise" : integer_group() == 4 ? "bytes" : "pairs";
+  [[gnu::cold]] Profile profile() const override {
+    return {is_depthwise() ? "depthwise" : integer_group() == 4 ? "bytes" : "pairs", macs_};
   }
-  int64_t macs() const override { return macs_; }
 
  private:
   static constexpr int64_t kRows = 64;  // of sums at a time

@@ -80,8 +80,7 @@ class DepthwiseBytes final : public Kernel {
   }
 
   bool reads(int i) const override { return i != 1 && i != 3; }
-  [[gnu::cold]] std::string scheme() const override { return "depthwise_windows"; }
-  int64_t macs() const override { return macs_; }
+  [[gnu::cold]] Profile profile() const override { return {"depthwise_windows", macs_}; }
 
  private:
   // Read beyond its end as it is, 64 bytes at a time.

@@ -83,8 +83,7 @@ class ConvPair final : public Kernel {
   }
 
   bool reads(int i) const override { return i == 0; }
-  [[gnu::cold]] std::string scheme() const override { return "direct_1x1_depthwise"; }
-  int64_t macs() const override { return a_.macs() + b_.macs(); }
+  [[gnu::cold]] Profile profile() const override { return {"direct_1x1_depthwise", a_.macs() + b_.macs()}; }
 
  private:
   int64_t reach() const { return (b_.kh - 1) * b_.dh + 1; }  // rows under a window

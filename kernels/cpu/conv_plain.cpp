@@ -45,8 +45,7 @@ class ConvPlain final : public Kernel {
     }
   }
 
-  [[gnu::cold]] std::string scheme() const override { return "plain"; }
-  int64_t macs() const override { return macs_; }
+  [[gnu::cold]] Profile profile() const override { return {"plain", macs_}; }
 
  private:
   template <typename T>

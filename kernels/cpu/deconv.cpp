@@ -204,10 +204,12 @@ class DeconvPacked final : public Kernel {
   }
 
   bool reads(int i) const override { return i != 1 || weights_.empty(); }
-  [[gnu::cold]] std::string scheme() const override {
-    return depthwise_ ? "depthwise" : own_blocks_ ? "phases_group" : "phases";
+  [[gnu::cold]] Profile profile() const override {
+    return {depthwise_    ? "depthwise"
+            : own_blocks_ ? "phases_group"
+                          : "phases",
+            n_ * ic_ * in_[1] * in_[2] * ocg_ * w_.kernel[1] * w_.kernel[2]};
   }
-  int64_t macs() const override { return n_ * ic_ * in_[1] * in_[2] * ocg_ * w_.kernel[1] * w_.kernel[2]; }
 
  private:
   struct Call {

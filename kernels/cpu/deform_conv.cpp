@@ -94,8 +94,7 @@ class DeformConv final : public Kernel {
     c.pool->parallel_for(c.in[0]->dim(0) * blocks, 1, range);
   }
 
-  [[gnu::cold]] std::string scheme() const override { return "im2col"; }
-  int64_t macs() const override { return macs_; }
+  [[gnu::cold]] Profile profile() const override { return {"im2col", macs_}; }
 
  private:
   static const float* input(const RunContext& c, size_t i) {

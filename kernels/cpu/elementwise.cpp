@@ -83,8 +83,17 @@ void fill_elements(const void* from, void* to, int64_t n, size_t size) {
 
 }  // namespace
 
+[[gnu::noinline]] UnaryFunctions::UnaryFunctions(UnaryFunction f32, UnaryFunction f64, UnaryFunction i32,
+                                                 UnaryFunction i64, UnaryFunction u64, int64_t grain)
+    : f32(f32), f64(f64), i32(i32), i64(i64), u64(u64), grain(grain) {}
+
 std::unique_ptr<Kernel> create_unary(const UnaryFunctions& functions, const Params& params) {
   return std::make_unique<Unary>(functions, params);
+}
+
+[[gnu::noinline]] std::unique_ptr<Kernel> create_unary(UnaryFunction f32, UnaryFunction f64, UnaryFunction i32,
+                                                       UnaryFunction i64, UnaryFunction u64, int64_t grain) {
+  return create_unary({f32, f64, i32, i64, u64, grain}, Params());
 }
 
 Status infer_float(InferContext& c) {

@@ -23,12 +23,14 @@ using UnaryFunction = void (*)(const void* in, void* out, int64_t n, const Param
 
 // Functions by compute type; null where the op does not take such elements.
 struct UnaryFunctions {
-  UnaryFunction f32 = nullptr;
-  UnaryFunction f64 = nullptr;
-  UnaryFunction i32 = nullptr;
-  UnaryFunction i64 = nullptr;
-  UnaryFunction u64 = nullptr;
-  int64_t grain = 16384;  // elements worth a thread of their own
+  static constexpr int64_t kGrain = 16384;
+
+  UnaryFunction f32, f64, i32, i64, u64;
+  int64_t grain;  // elements worth a thread of their own
+
+  // Not inline: tables of pointers take more of the library than the calls (see OpRegistrar).
+  UnaryFunctions(UnaryFunction f32, UnaryFunction f64, UnaryFunction i32 = nullptr, UnaryFunction i64 = nullptr,
+                 UnaryFunction u64 = nullptr, int64_t grain = kGrain);
 
   UnaryFunction of(Compute type) const {
     const UnaryFunction functions[] = {f32, f64, i32, i64, u64};
@@ -37,6 +39,10 @@ struct UnaryFunctions {
 };
 
 std::unique_ptr<Kernel> create_unary(const UnaryFunctions& functions, const Params& params);
+// The same for an op without attributes.
+std::unique_ptr<Kernel> create_unary(UnaryFunction f32, UnaryFunction f64, UnaryFunction i32 = nullptr,
+                                     UnaryFunction i64 = nullptr, UnaryFunction u64 = nullptr,
+                                     int64_t grain = UnaryFunctions::kGrain);
 
 // Type rules: as in[0], which must be a float (or a float or an integer).
 Status infer_float(InferContext& c);

@@ -82,10 +82,10 @@ class Fused final : public Kernel {
   }
 
   double seconds() const override { return seconds_; }
-  std::string scheme() const override {
+  [[gnu::cold]] Profile profile() const override {
     std::string names;
     for (const Program::Step& step : program_.steps) names.append(names.empty() ? "" : "+").append(step.op->name);
-    return names;
+    return {names};
   }
 
  private:

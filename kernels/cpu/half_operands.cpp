@@ -55,8 +55,7 @@ class HalfOperands final : public Kernel {
     const Own& own = own_[static_cast<size_t>(i)];
     return own.half ? !own.is_constant : kernel_->reads(i);
   }
-  [[gnu::cold]] std::string scheme() const override { return kernel_->scheme(); }
-  int64_t macs() const override { return kernel_->macs(); }
+  [[gnu::cold]] Profile profile() const override { return kernel_->profile(); }
 
  private:
   struct Own {

@@ -82,8 +82,7 @@ class LinearPlain final : public Kernel {
     for (int64_t i = 0, n = y.count(); i < n; ++i)
       out[i] = activate_scalar(activation_, residual == nullptr ? out[i] : out[i] + residual[i]);
   }
-  [[gnu::cold]] std::string scheme() const override { return "plain"; }
-  int64_t macs() const override { return s_.macs(); }
+  [[gnu::cold]] Profile profile() const override { return {"plain", s_.macs()}; }
 
  private:
   MatMulShape s_;
@@ -151,11 +150,10 @@ class Linear final : public Kernel {
   }
 
   bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
-  [[gnu::cold]] std::string scheme() const override {
-    return low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed";
+  [[gnu::cold]] Profile profile() const override {
+    return {low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed", s_.macs()};
   }
   double seconds() const override { return packed_ && !low_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0; }
-  int64_t macs() const override { return s_.macs(); }
 
  private:
   int64_t gemm_floats() const {

@@ -116,8 +116,7 @@ class MatMulPlain final : public Kernel {
   void run(const RunContext& context) override {
     matmul_plain(s_, dtype_, context.in[0]->data, context.in[1]->data, nullptr, context.out[0]->data, context.pool);
   }
-  [[gnu::cold]] std::string scheme() const override { return "plain"; }
-  int64_t macs() const override { return s_.macs(); }
+  [[gnu::cold]] Profile profile() const override { return {"plain", s_.macs()}; }
 
  private:
   MatMulShape s_;
@@ -182,14 +181,13 @@ class MatMul final : public Kernel {
   }
 
   bool reads(int i) const override { return i != 1 || !constant_; }
-  [[gnu::cold]] std::string scheme() const override {
-    if (low_) return low_gemm_.scheme();
-    return few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed";
+  [[gnu::cold]] Profile profile() const override {
+    if (low_) return {low_gemm_.scheme(), macs_};
+    return {few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed", macs_};
   }
   double seconds() const override {
     return constant_ && !low_ ? estimate_product(macs_, s_.b_matrices * s_.n * s_.k) : 0;
   }
-  int64_t macs() const override { return macs_; }
 
  private:
   void run_product(const RunContext& context, int64_t i, int worker, ThreadPool* pool) const {

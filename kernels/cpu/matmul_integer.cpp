@@ -168,8 +168,7 @@ class MatMulInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
-  [[gnu::cold]] std::string scheme() const override { return integer_group() == 4 ? "bytes" : "pairs"; }
-  int64_t macs() const override { return s_.macs(); }
+  [[gnu::cold]] Profile profile() const override { return {integer_group() == 4 ? "bytes" : "pairs", s_.macs()}; }
 
  private:
   static const Tensor* input(const RunContext& context, size_t i) {

@@ -46,7 +46,7 @@ class CopyKernel final : public Kernel {
       copy_region(copy.region, from.data, to->data, dtype_size(from.type.dtype), c.pool);
     }
   }
-  [[gnu::cold]] std::string scheme() const override { return "region"; }
+  [[gnu::cold]] Profile profile() const override { return {"region"}; }
   double seconds() const override { return estimate_seconds(elements_, 16384); }
 
  private:

@@ -165,7 +165,7 @@ class PadKernel final : public Kernel {
     c.pool->parallel_for(count, kBytesPerTask / std::max<int64_t>(1, y_[axis] * bytes) + 1, rows);
   }
 
-  [[gnu::cold]] std::string scheme() const override { return "rows"; }
+  [[gnu::cold]] Profile profile() const override { return {"rows"}; }
 
  private:
   Shape x_, y_;

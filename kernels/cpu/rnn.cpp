@@ -203,8 +203,12 @@ class Recurrent final : public Kernel {
 
   void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
   bool reads(int i) const override { return packed_.empty() || (i != kW && i != kR); }
-  [[gnu::cold]] std::string scheme() const override { return low_ ? "gemv_bf16" : streams_ ? "stream" : ""; }
-  int64_t macs() const override { return steps_ * batch_ * directions_ * input_.n * (features_ + hidden_); }
+  [[gnu::cold]] Profile profile() const override {
+    return {low_       ? "gemv_bf16"
+            : streams_ ? "stream"
+                       : "",
+            steps_ * batch_ * directions_ * input_.n * (features_ + hidden_)};
+  }
 
  private:
   static constexpr int64_t kPooledMacs = 1 << 18;

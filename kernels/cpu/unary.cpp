@@ -156,10 +156,10 @@ void each(const void* in, void* out, int64_t n, Function function) {
   }
 }
 
-#define MINNOW_REGISTER(Name, infer, ...)                                                                             \
-  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(UnaryFunctions{__VA_ARGS__}, {}); } \
-  const OpRegistrar row_##Name{                                                                                       \
-      Op{#Name, infer, create_##Name, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors}};
+#define MINNOW_REGISTER(Name, infer, ...)                                                              \
+  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(__VA_ARGS__); }      \
+  const OpRegistrar row_##Name(#Name, infer, create_##Name, LayoutRule::kFollow, true, nullptr, false, \
+                               Pieces::kVectors);
 
 #define MINNOW_EACH(Suffix, Name, T, Scalar)                               \
   void Name##Suffix(const void* in, void* out, int64_t n, const Params&) { \

@@ -31,10 +31,9 @@ class OutputSink {
   }
 };
 
-struct ProfileRow {
-  std::string name, op, scheme, shape, considered;
-  double ms = 0;  // of one run, on average
-  int64_t macs = 0;
+struct ProfileRow : Profile {
+  std::string name, op, shape;
+  double ms = 0;                 // of one run, on average
   int64_t bytes = 0;             // of all operands and results, as tensors
   int64_t group = 0, chain = 0;  // which of them ran side by side; 0: alone
 };

@@ -22,7 +22,7 @@ class ConvertKernel final : public Kernel {
  public:
   ConvertKernel(bool pack, int64_t elements) : pack_(pack), elements_(elements) {}
   void run(const RunContext& c) override { convert_layout(*c.in[0], c.out[0], c.pool); }
-  std::string scheme() const override { return pack_ ? "pack" : "unpack"; }
+  Profile profile() const override { return {pack_ ? "pack" : "unpack"}; }
   double seconds() const override { return estimate_seconds(elements_, 16384); }
 
  private:

@@ -51,9 +51,7 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
       }
       row.name = prefix + step.name;
       row.op = step.op;
-      row.scheme = step.entry->kernel->scheme();
-      row.considered = step.entry->kernel->considered();
-      row.macs = step.entry->kernel->macs();
+      static_cast<Profile&>(row) = step.entry->kernel->profile();
       row.ms = step.ms / runs;
       for (const auto* slots : {&step.in, &step.out})
         for (const Slot* slot : *slots) row.bytes += slot == nullptr ? 0 : slot->tensor.type.bytes();
