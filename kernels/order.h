@@ -9,13 +9,8 @@
 
 namespace minnow {
 
-// Of two numbers, whether the first is to stand before the second.
-using Before = FunctionRef<bool(int64_t, int64_t)>;
-
-// Sorts numbers by an order in which no two are equal.
-void sort_numbers(int64_t* numbers, int64_t n, Before before);
-
-// The numbers below n in order. Equal ones stay as they are: ascending.
-std::vector<int64_t> order_of(int64_t n, Before before);
+// The numbers below n in order, where before(a, b) tells whether a is to stand before b. Equal ones stay as they are:
+// ascending.
+std::vector<int64_t> order_of(int64_t n, FunctionRef<bool(int64_t, int64_t)> before);
 
 }  // namespace minnow

@@ -192,22 +192,25 @@ Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
 
 constexpr int64_t kMostColumns = 2048;  // of bytes, on the stack
 
-// Calls visit(flip) for the type that numbers are compared as: integers as unsigned ones of their size, after `flip`,
-// which has the bit of the sign, if there is one, was taken from them.
+template <typename T>
+constexpr T kLeast = std::is_integral_v<T> ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
+
+// Calls visit(flip) for the type that numbers are compared as: integers as signed ones of their size, where the bit
+// that those without a sign have in place of it is flipped.
 template <typename Visit>
 void as_compared(DType dtype, const Visit& visit) {
   if (dtype == DType::kF32) return visit(0.0f);
   if (dtype == DType::kF64) return visit(0.0);
-  const uint64_t sign = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  const bool sign = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
   switch (dtype_size(dtype)) {
     case 1:
-      return visit(static_cast<uint8_t>(sign << 7));
+      return visit(sign ? int8_t{0} : kLeast<int8_t>);
     case 2:
-      return visit(static_cast<uint16_t>(sign << 15));
+      return visit(sign ? int16_t{0} : kLeast<int16_t>);
     case 4:
-      return visit(static_cast<uint32_t>(sign << 31));
+      return visit(sign ? int32_t{0} : kLeast<int32_t>);
     default:
-      return visit(sign << 63);
+      return visit(sign ? int64_t{0} : kLeast<int64_t>);
   }
 }
 
@@ -216,9 +219,6 @@ T flipped(T x, T flip) {
   if constexpr (std::is_integral_v<T>) x = static_cast<T>(x ^ flip);
   return x;
 }
-
-template <typename T>
-constexpr T kLeast = std::is_integral_v<T> ? 0 : static_cast<T>(-std::numeric_limits<float>::infinity());
 
 class Pool final : public Kernel {
  public:
@@ -317,8 +317,8 @@ class Pool final : public Kernel {
     if (packed_ && !indices) return;
     const DType type = context.in[0]->type.dtype;
     if (!mean_ && !indices && in_[2] <= kMostColumns) {
-      if (type == DType::kU8) return run_bytes(context, plane, z, y, line, 0);
-      if (type == DType::kI8) return run_bytes(context, plane, z, y, line, 128);
+      if (type == DType::kU8) return run_bytes(context, plane, z, y, line, kLeast<int8_t>);
+      if (type == DType::kI8) return run_bytes(context, plane, z, y, line, 0);
     }
     for (int64_t x = 0; x < out_[2]; ++x) {
       const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
@@ -333,29 +333,31 @@ class Pool final : public Kernel {
   // A row of the output: first the maxima of columns, then of those beside each other, wherever windows begin.
   // `flip`: see as_compared().
   void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, const PoolPlace& y, int64_t line,
-                 uint8_t flip) const {
-    uint8_t columns[kMostColumns], windows[kMostColumns];
+                 int8_t flip) const {
+    int8_t columns[kMostColumns], windows[kMostColumns];
     const int64_t n = in_[2], span = (w_.kernel[2] - 1) * w_.dilation[2];
-    const auto raise = [&](const uint8_t* in, int64_t count, uint8_t* out) {
-      HWY_DYNAMIC_DISPATCH(greater_bytes)(in, count, flip != 0, out);
+    const auto raise = [&](const int8_t* in, int64_t count, int8_t* out) {
+      HWY_DYNAMIC_DISPATCH(greater_bytes)
+      (reinterpret_cast<const uint8_t*>(in), count, flip == 0, reinterpret_cast<uint8_t*>(out));
     };
-    std::fill_n(columns, n, flip);
+    const int8_t least = flipped(kLeast<int8_t>, flip);
+    std::fill_n(columns, n, least);
     for (int64_t i = 0; i < z.taps; ++i) {
       for (int64_t j = 0; j < y.taps; ++j) {
         const int64_t slice = plane * in_[0] + z.first + i * w_.dilation[0];
-        raise(context.in[0]->as<uint8_t>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
+        raise(context.in[0]->as<int8_t>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
       }
     }
     std::copy_n(columns, n, windows);
     for (int64_t k = 1; k < w_.kernel[2] && span < n; ++k) raise(columns + k * w_.dilation[2], n - span, windows);
-    uint8_t* out = context.out[0]->as<uint8_t>() + line * out_[2];
+    int8_t* out = context.out[0]->as<int8_t>() + line * out_[2];
     for (int64_t x = 0; x < out_[2]; ++x) {
       const PoolPlace& p = places_[2][static_cast<size_t>(x)];
-      uint8_t best = p.taps == 0 ? flip : windows[p.first];
+      int8_t best = p.taps == 0 ? least : windows[p.first];
       if (p.taps < w_.kernel[2] && p.taps > 0) {  // at an end
         best = columns[p.first];
         for (int64_t k = 1; k < p.taps; ++k) {
-          const uint8_t other = columns[p.first + k * w_.dilation[2]];
+          const int8_t other = columns[p.first + k * w_.dilation[2]];
           if (flipped(other, flip) > flipped(best, flip)) best = other;
         }
       }

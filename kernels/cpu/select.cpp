@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "kernels/cpu/operand.h"
-#include "kernels/order.h"
 
 namespace minnow {
 namespace {
@@ -224,7 +223,7 @@ int64_t find_unique(const Tensor& tensor, const Items& items, bool sorted, int64
     sort_elements(tensor, items.n, reinterpret_cast<Entry*>(group + items.n), order);
   } else {
     for (int64_t i = 0; i < items.n; ++i) order[i] = i;
-    sort_numbers(order, items.n, [&](int64_t a, int64_t b) {
+    std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
       const int c = compare_items(compare, x, items, a, b);
       return c != 0 ? c < 0 : a < b;
     });
