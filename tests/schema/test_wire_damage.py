@@ -232,7 +232,7 @@ def test_same_verdict_as_the_verifier(verify):
 
 def test_same_verdict_as_the_engine():
     data = sample()
-    buffers = [data, *(data[:size] for size in range(0, len(data), 13)), *damaged(data, 2000, seed=4)]
+    buffers = [data, *(data[:size] for size in range(1, len(data), 13)), *damaged(data, 2000, seed=4)]
     refused = 0
     for buffer in buffers:
         with pytest.raises(MinnowError) as caught:  # the engine has no such ops
