@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import FormatError, MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
 from minnow.schema.ops import Builder
@@ -327,6 +328,7 @@ def detect(path: Path) -> Frontend:
     )
 
 
+@SeldomCollected()
 def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
     """Reads a model file, also one that was written by us.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.schema.ir import ArrayBlob, Blob, Graph, MappedBlob, Node, Value
+from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, MappedBlob, Node, Value
 from minnow.schema.ir.blob import Array, nbytes, same_bytes
 from minnow.schema.ops import Trait, get
 
@@ -99,9 +99,14 @@ def _attributes(node: Node) -> Hashable:
     return tuple(pairs)
 
 
+_PLAIN = frozenset({int, str, DType})
+
+
 def _plain(value: Any) -> Hashable:
+    if type(value) in _PLAIN:
+        return value  # type: ignore[no-any-return]
     if isinstance(value, tuple):
-        return tuple(_plain(v) for v in value)
+        return value if _PLAIN.issuperset(map(type, value)) else tuple([_plain(v) for v in value])
     # 1, 1.0 and True are equal to Python, and -0.0 to 0.0.
     return (
         (type(value), repr(value)) if isinstance(value, (bool, float)) else value if _is_hashable(value) else id(value)

@@ -167,10 +167,17 @@ class Matcher:
         self.pattern = pattern
         self.why = ""
         self.matched = -1
+        self._explain = True
         self._fewest, self._open = len(pattern.operands), pattern.open
         self._orders = [
             [(i, *kinds) for i, term in enumerate(order) if (kinds := _kinds(term)) is not None]
             for order in pattern.orders
+        ]
+        names = [term.name for term in pattern.operands if isinstance(term, (Any_, Const))]
+        is_flat = len({*names, pattern.name}) == len(pattern.operands) + 1
+        self._flat = [
+            [(term.name, isinstance(term, Const)) for term in order if isinstance(term, (Any_, Const))]
+            for order in (pattern.orders if is_flat else ())
         ]
 
     def may_match(self, root: Node) -> bool:
@@ -192,24 +199,41 @@ class Matcher:
                 return True
         return False
 
-    def match(self, root: Node) -> Match | None:
-        self.why, self.matched = "", -1
+    def match(self, root: Node, explain: bool = True) -> Match | None:
+        """The first match at this node. Without `explain` it may leave unsaid why there is none."""
+        self.why, self.matched, self._explain = "", -1, explain
+        if self._flat and not explain:
+            return self._directly(root)
         return next(self._node(self.pattern, root, Match(root)), None)
+
+    def _directly(self, root: Node) -> Match | None:
+        """The match of a pattern of one op whose operands are called differently."""
+        inputs = root.inputs
+        fits = len(inputs) == self._fewest or (self._open and len(inputs) > self._fewest)
+        if not fits or not all(_has(root, name, want) for name, want in self.pattern.attrs):
+            return None
+        for order in self._flat:
+            bound: dict[str, Any] = {self.pattern.name: root} if self.pattern.name else {}
+            for value, (name, constant) in zip(inputs, order, strict=False):
+                if value is None or (constant and value.data is None):
+                    break
+                bound[name] = value
+            else:
+                return Match(root, [root], bound)
+        return None
 
     def _no(self, m: Match, reason: Callable[[], str], right_op: bool = False) -> None:
         if (late := 2 * len(m.nodes) + right_op) > self.matched:
-            self.matched, self.why = late, reason()
+            self.matched, self.why = late, reason() if self._explain else ""
 
     def _node(self, term: Call, node: Node, m: Match) -> Iterator[Match]:
         if node.op != term.op:
             return self._no(m, lambda: f"expected {term.op}, found {node.op} ({node.origin})")
         if len(node.inputs) < len(term.operands) or (len(node.inputs) > len(term.operands) and not term.open):
             return self._no(m, lambda: f"{node.op} has {len(node.inputs)} inputs ({node.origin})", True)
-        schema = get(node.op)
         for name, want in term.attrs:
-            have = node.attrs.get(name, schema.attrs[name].default)
-            if not (want(have) if callable(want) else have == want):
-                return self._no(m, partial("{0.op} has {1}={2} ({0.origin})".format, node, name, have), True)
+            if not _has(node, name, want):
+                return self._no(m, partial(_found, node, name), True)
         bound = {**m.bound, term.name: node} if term.name else m.bound
         here = Match(m.root, [*m.nodes, node], bound)
         for order in term.orders:
@@ -247,6 +271,19 @@ class Matcher:
                 return self._no(m, lambda: f"'{term.name}' stands for two different values")
             yield Match(m.root, m.nodes, {**m.bound, term.name: value})
         return None
+
+
+def _attr(node: Node, name: str) -> Any:
+    return node.attrs[name] if name in node.attrs else get(node.op).attrs[name].default
+
+
+def _has(node: Node, name: str, want: Any) -> bool:
+    have = _attr(node, name)
+    return bool(want(have) if callable(want) else have == want)
+
+
+def _found(node: Node, name: str) -> str:
+    return f"{node.op} has {name}={_attr(node, name)} ({node.origin})"
 
 
 def _kinds(term: Term) -> tuple[frozenset[str], bool] | None:

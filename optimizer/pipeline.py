@@ -15,6 +15,7 @@ from minnow.optimizer.format import NATIVE, Target, engine_only, foreign_values
 from minnow.optimizer.passes.narrow import Int64, some_names
 from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
+from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
 from minnow.schema.ops import Trait, get
@@ -99,6 +100,7 @@ class Summary:
     statistics: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
+@SeldomCollected()
 def optimize(
     model: Model,
     level: int = 2,

@@ -296,6 +296,9 @@ def _fixpoint(
         for rule, matcher in by_op.get(node.op, ()):
             if log.stopped:
                 return done
+            log.of(rule.name).tries += 1
+            if not matcher.may_match(node) and rule.name not in log.explain:
+                continue
             touched = _attempt(graph, node, rule, matcher, log)
             if touched is None:
                 continue
@@ -318,12 +321,10 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
     statistics = log.of(rule.name)
     begin, nodes = time.perf_counter(), len(graph)
     try:
-        statistics.tries += 1
-        if rule.name not in log.explain and not matcher.may_match(node):
-            return None
-        m = matcher.match(node)
+        m = matcher.match(node, explain=rule.name in log.explain)
         if m is None:
-            log.failed(rule.name, node, matcher.why, matcher.matched)
+            if matcher.why:
+                log.failed(rule.name, node, matcher.why, matcher.matched)
             return None
         if not rule.shared and (reader := _outside_reader(m)):
             log.failed(rule.name, node, f"a value inside the pattern is also read by {reader}")
@@ -440,7 +441,7 @@ def changed_by(origin: str, name: str) -> str:
     """The origin of what a rule or pass makes; each is named once, for a chain may become one node step by step."""
     if not origin:
         return name
-    return origin if name in origin.split(" > ")[1:] else f"{origin} > {name}"
+    return origin if name in origin and name in origin.split(" > ")[1:] else f"{origin} > {name}"
 
 
 def erase_dead(graph: Graph, nodes: Iterable[Node]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from minnow.schema.errors import InternalError
@@ -45,7 +46,7 @@ class Value:
     @staticmethod
     def constant(data: Blob | npt.ArrayLike, name: str = "") -> Value:
         """A constant from a blob or anything numpy understands."""
-        blob = data if isinstance(data, Blob) else ArrayBlob(data)
+        blob = ArrayBlob(data) if isinstance(data, np.ndarray) or not isinstance(data, Blob) else data
         return Value(TensorType(blob.dtype, tuple(int(d) for d in blob.shape)), name, blob)
 
     @property
@@ -85,11 +86,14 @@ class Node:
         op: name in the op registry.
         attrs: immutable mapping of plain values, tuples, DTypes or Graphs.
         origin: where it came from and what changed it, "onnx:/layer1/Conv_3 > fuse_conv_bn".
+        inferred: what the types of its results were inferred from the last time, and these types.
         graph: the graph it belongs to, None once erased.
         subgraphs: attributes that are graphs (branches, loop bodies).
     """
 
-    __slots__ = ("_given", "_inputs", "_next", "_prev", "attrs", "graph", "op", "origin", "outputs", "subgraphs")
+    __slots__ = (
+        "_given", "_inputs", "_next", "_prev", "attrs", "graph", "inferred", "op", "origin", "outputs", "subgraphs"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -104,6 +108,7 @@ class Node:
         self.attrs: Mapping[str, Any] = MappingProxyType(dict(attrs or {}))
         self.subgraphs: Mapping[str, Graph] = _graphs(self.attrs)
         self.origin = origin
+        self.inferred: tuple[list[Any], tuple[TensorType, ...]] | None = None
         self.graph: Graph | None = None
         self._prev: Node | None = None
         self._next: Node | None = None
@@ -174,10 +179,12 @@ class Node:
 
     def set_attrs(self, **changes: Any) -> None:
         """Replaces attributes; the mapping stays immutable for everybody else."""
+        had = bool(self.subgraphs)
         self.attrs = MappingProxyType({**self.attrs, **changes})
         self.subgraphs = _graphs(self.attrs)
         if self.graph is not None:
             self.graph.touch()
+            self.graph._holders += bool(self.subgraphs) - had
 
     @property
     def next(self) -> Node | None:
@@ -215,6 +222,7 @@ class Graph:
         self.ret.graph = self
         self._first: Node = self.ret
         self._len = 0
+        self._holders = 0  # nodes with subgraphs
         self._version = 0
         self._nx: tuple[int, nx.MultiDiGraph] | None = None
 
@@ -285,6 +293,7 @@ class Graph:
             at._prev._next = node
         at._prev = node
         self._len += 1
+        self._holders += bool(node.subgraphs)
         self.touch()
         return node
 
@@ -340,6 +349,7 @@ class Graph:
             node._next._prev = node._prev
         # `_next` stays: an iterator that stands on this node finds its way through it.
         self._len -= 1
+        self._holders -= bool(node.subgraphs)
         self.touch()
 
     def values(self) -> Iterator[Value]:
@@ -356,7 +366,7 @@ class Graph:
     def walk(self) -> Iterator[Graph]:
         """This graph and all graphs nested in it, outer ones first."""
         yield self
-        for node in self:
+        for node in self if self._holders else ():
             for graph in node.subgraphs.values():
                 yield from graph.walk()
 

@@ -67,7 +67,9 @@ class TensorType:
         return n
 
     def with_shape(self, shape: Iterable[Dim] | None) -> TensorType:
-        return replace(self, shape=None if shape is None else tuple(shape))
+        shape = None if shape is None else tuple(shape)
+        # Who asks whether anything has changed looks for the same object.
+        return self if shape == self.shape else TensorType(self.dtype, shape, self.layout, self.element)
 
     def with_dtype(self, dtype: DType) -> TensorType:
         return replace(self, dtype=dtype)
@@ -127,7 +129,7 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
 
 def merge(a: Shape | None, b: Shape | None) -> Shape | None:
     """What is known when both describe the same tensor; ModelError when they contradict."""
-    if a is None or b is None:
+    if a is None or b is None or a == b:
         return b if a is None else a
     if len(a) != len(b):
         raise ModelError(f"ranks differ: {a} and {b}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
 from minnow.schema.ir.blob import nbytes
@@ -44,6 +45,7 @@ _PAYLOAD = {
 }
 
 
+@SeldomCollected()
 def encode(model: Model, *, biz_code: str = "") -> bytes:
     """The bytes of the file; the same model gives the same bytes.
 
@@ -57,6 +59,7 @@ def encode(model: Model, *, biz_code: str = "") -> bytes:
     return bytes(_sealed(_net(model, biz_code), b""))
 
 
+@SeldomCollected()
 def save(model: Model, path: Path, *, biz_code: str = "", side_file: bool | None = None) -> int:
     """Writes the file, and beside it a side file with the big weights where that is wanted or needed.
 

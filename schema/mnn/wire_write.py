@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import flatbuffers
@@ -29,6 +30,9 @@ CACHE_LINE = 64
 # Of vectors that may be the same some numbers are looked at first; of those that agree in these, so many are compared.
 _PIECES = 16
 _MOST_ALIKE = 8
+
+_SHORT = 64
+"""Lists of so many integers are packed at once, without an array."""
 
 
 def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
@@ -58,20 +62,25 @@ def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
 
 def room(value: Any) -> int:
     """How many bytes a value takes at most, whatever field it is for."""
+    if isinstance(value, str):
+        return 16 + (len(value) if value.isascii() else 4 * len(value))
     if isinstance(value, (int, float)):
         return 0
     if isinstance(value, (dict, Mapping)):
-        return 48 + sum(16 + room(item) for item in value.values())
-    if isinstance(value, str):
-        return 16 + (len(value) if value.isascii() else 4 * len(value))
+        return 48 + 16 * len(value) + sum(map(room, value.values()))
     if isinstance(value, (bytes, bytearray)):
         return 2 * CACHE_LINE + len(value)
     if isinstance(value, (list, tuple)):
-        return 16 + sum(8 + room(item) for item in value)
+        return 16 + 8 * len(value) + sum(map(room, value))
     if hasattr(value, "nbytes"):
         return 2 * CACHE_LINE + int(value.nbytes)
     shape = getattr(value, "shape", None)
     return 0 if shape is None else 2 * CACHE_LINE + int(value.dtype.size * np.prod(shape, dtype=object))
+
+
+def _width(stored: tuple[Field, bytes | int]) -> int:
+    """Less for what is wider."""
+    return -len(stored[1]) if isinstance(stored[1], bytes) else -4
 
 
 class _Writer:
@@ -80,6 +89,8 @@ class _Writer:
         self.builder = flatbuffers.Builder(room)
         self.tables_left = MAX_TABLES
         self.long: dict[tuple[int, int, bytes], list[int]] = {}
+        self.layouts: dict[tuple[int, ...], int] = {}
+        self.defaults: dict[int, bytes] = {}  # by the identity of the field
 
     def table(self, table: Table, value: Any, depth: int) -> int:
         """Writes the table and all it holds; its position as the Builder counts."""
@@ -93,23 +104,50 @@ class _Writer:
                 raise Fault(f"the table {table.name} has no field '{name}'")
         stored: list[tuple[Field, bytes | int]] = []
         for field in table.fields.values():
+            if not (field.required or field.name in value):
+                continue
             try:
                 if (place := self.field(field, value, depth)) is not None:
                     stored.append((field, place))
             except Fault as fault:
                 raise fault.inside(f".{field.name}") from None
+        return self.laid_out(stored)
+
+    def laid_out(self, stored: list[tuple[Field, bytes | int]]) -> int:
+        """Writes what a table holds, and behind its back the list of where each field is, if no table has the same.
+
+        This is what StartObject, Slot and EndObject of the Builder do, for all fields at once.
+        """
         builder = self.builder
-        builder.StartObject(max((field.slot for field in table.fields.values()), default=-1) + 1)
-        # The widest first: so no field needs padding.
-        for field, place in sorted(stored, key=lambda item: -(len(item[1]) if isinstance(item[1], bytes) else 4)):
-            if isinstance(place, bytes):
-                builder.Prep(len(place), 0)
-                builder.head -= len(place)
-                builder.Bytes[builder.head : builder.head + len(place)] = place
-            else:
-                builder.PrependUOffsetTRelative(place)
-            builder.Slot(field.slot)
-        return int(builder.EndObject())
+        begin = at = builder.Offset()  # counted from the end
+        places: dict[int, int] = {}
+        # The widest first: so no field but the first needs padding.
+        stored.sort(key=_width)
+        for field, place in stored:
+            width = len(place) if isinstance(place, bytes) else 4
+            builder.minalign = max(builder.minalign, width)
+            at += -at % width + width
+            places[field.slot] = at
+        at += -at % 4 + 4
+        table = int(at)
+        rows = [0] * (max(places, default=-1) + 1)
+        for slot, position in places.items():
+            rows[slot] = table - position
+        layout = (2 * len(rows) + 4, table - begin, *rows)
+        known = self.layouts.get(layout)
+        if known is None:
+            at += layout[0]
+            known = self.layouts[layout] = at
+        builder.Prep(1, at - begin)  # may move all that is written
+        data, end = builder.Bytes, len(builder.Bytes)
+        builder.head = end - at
+        for (_, place), at in zip(stored, places.values(), strict=True):
+            packed = place if isinstance(place, bytes) else (at - place).to_bytes(4, "little")
+            data[end - at : end - at + len(packed)] = packed
+        struct.pack_into("<i", data, end - table, known - table)
+        if builder.head < end - table:
+            struct.pack_into(f"<{len(layout)}H", data, builder.head, *layout)
+        return table
 
     def field(self, field: Field, values: Mapping[str, Any], depth: int) -> bytes | int | None:
         """What the table holds for this field: the bytes of a number, the position of what is written elsewhere, or
@@ -126,7 +164,10 @@ class _Writer:
         if field.inline:
             packed = self.pack(field, value)
             # Compared as bytes: -0.0 equals 0.0, but is not the default.
-            return None if packed == self.pack(field, field.default or 0) else packed
+            default = self.defaults.get(id(field))
+            if default is None:
+                default = self.defaults[id(field)] = self.pack(field, field.default or 0)
+            return None if packed == default else packed
         return self.behind(field, value, depth)
 
     def pack(self, field: Field, value: Any) -> bytes:
@@ -177,12 +218,18 @@ class _Writer:
                 raise fault.inside(f"[{index}]") from None
         if field.kind == "enum":
             return self.array(field.scalar, places)
-        self.builder.StartVector(4, len(places), 4)
-        for place in reversed(places):
-            self.builder.PrependUOffsetTRelative(place)
-        return int(self.builder.EndVector())
+        builder = self.builder
+        builder.StartVector(4, len(places), 4)
+        begin = builder.Offset() + 4 * len(places)
+        builder.head -= 4 * len(places)
+        offsets = [begin - 4 * i - place for i, place in enumerate(places)]
+        struct.pack_into(f"<{len(places)}I", builder.Bytes, builder.head, *offsets)
+        return int(builder.EndVector())
 
     def array(self, scalar: Scalar, value: Any) -> int:
+        if type(value) is list and len(value) <= _SHORT and scalar.dtype[1] in "iu" and scalar.name != "bool":
+            with suppress(struct.error):  # which the check of all elements says more about
+                return self.short(scalar, struct.pack(f"<{len(value)}{scalar.codec.format[1:]}", *value))
         array = _array(scalar, value)
         bytes_ = array.size * scalar.size
         builder = self.builder
@@ -193,6 +240,13 @@ class _Writer:
             builder.head -= bytes_
             target = np.frombuffer(builder.Bytes, scalar.dtype, array.size, builder.head)
             target.reshape(array.shape)[...] = array
+        return int(builder.EndVector())
+
+    def short(self, scalar: Scalar, packed: bytes) -> int:
+        builder = self.builder
+        builder.StartVector(scalar.size, len(packed) // scalar.size, scalar.size)
+        builder.head -= len(packed)
+        builder.Bytes[builder.head : builder.head + len(packed)] = packed
         return int(builder.EndVector())
 
     def long_vector(self, scalar: Scalar, array: npt.NDArray[Any], bytes_: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,13 @@ class Builder:
         values = [_as_value(v, like) for v in operands]
         while values and values[-1] is None and len(values) > 0:
             values.pop()
-        canonical = op.builds(values, attrs)
+        bound = op.bind(len(values), attrs)
+        given = types
         if types is None:
-            types = op.infer([arg(v) for v in values], canonical, n_outputs or op.outputs, self.origin)
-        node = Node(op.name, values, canonical, types, names, self.origin)
+            types = op.infer_bound([arg(v) for v in values], bound, n_outputs or op.outputs, self.origin)
+        node = Node(op.name, values, op.without_defaults(bound), types, names, self.origin)
+        if given is None and not node.subgraphs:
+            node.inferred = _known(node), tuple(types)
         self.graph.insert(node, self.before)
         self.made.append(node)
         return node
@@ -98,7 +102,26 @@ def arg(value: Value | None) -> Arg | None:
 
 def infer_node(node: Node) -> tuple[TensorType, ...]:
     """The types that the op's rule gives for a node as it stands."""
+    if node.subgraphs:  # which may have changed
+        return _infer(node)
+    known = _known(node)
+    if node.inferred is not None and len(known) == len(node.inferred[0]) and all(map(is_, known, node.inferred[0])):
+        return node.inferred[1]
+    types = _infer(node)
+    node.inferred = known, types
+    return types
+
+
+def _infer(node: Node) -> tuple[TensorType, ...]:
     return get(node.op, node.origin).infer([arg(v) for v in node.inputs], node.attrs, len(node.outputs), node.origin)
+
+
+def _known(node: Node) -> list[Any]:
+    """What the types of a node's results hang on; none of it ever changes, others take its place."""
+    known: list[Any] = [node.op, node.attrs]
+    for v in node.inputs:
+        known += (None, None) if v is None else (v.type, v.data)
+    return known
 
 
 def _as_value(operand: Any, like: Any) -> Value | None:

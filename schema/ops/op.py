@@ -16,9 +16,9 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from types import UnionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,13 +98,20 @@ class Attr:
     def check(self, value: Any, where: str) -> Any:
         """The value in canonical form (float32-representable floats, tuples of int). Raises ModelError."""
         try:
-            return _canonical(value, self.annotation)
+            return _canonical(value, self._kind)
         except (TypeError, ValueError) as e:
             raise ModelError(f"attribute '{self.name}' has the bad value {value!r}", where=where, why=str(e)) from None
 
+    @cached_property
+    def _kind(self) -> _Kind:
+        return _kind_of(self.annotation)
 
-def _canonical(value: Any, annotation: Any) -> Any:
-    kind, optional, choices, item = _kind(annotation)
+
+_INT = frozenset({int})
+
+
+def _canonical(value: Any, wanted: _Kind) -> Any:
+    kind, optional, choices, item = wanted
     if value is None:
         if optional:
             return None
@@ -114,6 +121,8 @@ def _canonical(value: Any, annotation: Any) -> Any:
             return value
         raise ValueError(f"expected one of {', '.join(map(repr, choices))}")
     if item is not None:
+        if item.kind is int and type(value) is tuple and _INT.issuperset(map(type, value)):
+            return value
         return tuple([_canonical(v, item) for v in value])
     if kind is int:
         if type(value) is int:
@@ -132,14 +141,22 @@ def _canonical(value: Any, annotation: Any) -> Any:
     raise TypeError(f"expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
 
 
-@cache
-def _kind(annotation: Any) -> tuple[Any, bool, tuple[Any, ...], Any]:
+class _Kind(NamedTuple):
     """Of an annotation: what it is without None, whether None is taken, a Literal's values, a tuple's elements."""
+
+    kind: Any
+    optional: bool
+    choices: tuple[Any, ...]
+    item: _Kind | None
+
+
+@cache
+def _kind_of(annotation: Any) -> _Kind:
     options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
     kind = next(k for k in options if k is not type(None))
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     choices = args if origin is typing.Literal else ()
-    return kind, type(None) in options, choices, args[0] if origin is tuple else None
+    return _Kind(kind, type(None) in options, choices, _kind_of(args[0]) if origin is tuple else None)
 
 
 def _is_union(kind: Any) -> bool:
@@ -256,7 +273,7 @@ class Op:
             if p.kind is inspect.Parameter.KEYWORD_ONLY:
                 required = p.default is inspect.Parameter.empty
                 # A default takes the same form as a given value, so that the two compare equal.
-                default = None if required or p.default is None else _canonical(p.default, hint)
+                default = None if required or p.default is None else _canonical(p.default, _kind_of(hint))
                 self.attrs[p.name] = Attr(p.name, default, required, hint)
             else:
                 variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
@@ -334,7 +351,12 @@ class Op:
         self, args: Sequence[Arg | None], attrs: Mapping[str, Any], n_outputs: int | None = None, where: str = ""
     ) -> tuple[TensorType, ...]:
         """Types of the outputs. Raises ModelError, with `where`, when operands and attributes do not fit."""
-        attrs = self.bind(len(args), attrs, where)
+        return self.infer_bound(args, self.bind(len(args), attrs, where), n_outputs, where)
+
+    def infer_bound(
+        self, args: Sequence[Arg | None], attrs: Mapping[str, Any], n_outputs: int | None = None, where: str = ""
+    ) -> tuple[TensorType, ...]:
+        """The same, given the attributes as `bind` gives them."""
         for i, arg in enumerate(args):
             operand = self.operand(i)
             if arg is None:
@@ -416,7 +438,10 @@ class Op:
 
     def builds(self, args: Sequence[Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes for a new node: canonical, and without those at their default value."""
-        bound = self.bind(len(args), attrs)
+        return self.without_defaults(self.bind(len(args), attrs))
+
+    def without_defaults(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """What `bind` gives, without those at their default value."""
         return {k: v for k, v in bound.items() if self.attrs[k].required or v != self.attrs[k].default}
 
 
