@@ -171,10 +171,18 @@ def _by_end(name: str, body: Body) -> Port | None:
 
 def _unread(body: Body, where: str) -> list[Port]:
     """The outputs of a graph that does not name them: the nodes that nobody reads, if they compute anything."""
-    read = {port.node for operation in body.operations.values() for port in operation.inputs}
+    operations = body.operations
+    read = {port.node for operation in operations.values() for port in operation.inputs}
     quiet = {"Const", "HostConst", *_INPUTS, _DEFAULTED, *frontend.silent}
-    found = [Port(n) for n, operation in body.operations.items() if n not in read and operation.op not in quiet]
-    found = [Port(n) for n in outer([p.node for p in found], body.operations)]
+    found = [Port(n) for n, operation in operations.items() if n not in read and operation.op not in quiet]
+    # What others wait for is a step of the model, not a result; but a group of results may wait for them, for nobody.
+    awaited, todo = set[str](), [c for o in operations.values() if o.op not in quiet for c in o.controls]
+    while todo:
+        name = todo.pop()
+        if name not in awaited and (operation := operations.get(name)):
+            awaited.add(name)
+            todo += operation.controls
+    found = [Port(n) for n in outer([p.node for p in found if p.node not in awaited], operations)]
     if not found:
         raise ModelError("the graph has no outputs", where=where, hint="name them by `--outputs`")
     return found

@@ -49,9 +49,9 @@ class TensorFlow:
         self._loaded = self._loaded or self._load()
         try:
             results = self._loaded[0]({n: tf.constant(a) for n, a in inputs.items()})
+            return {n: np.asarray(v) for n, v in results.items()}
         except (tf.errors.OpError, ValueError, TypeError) as e:
             raise RuntimeError(str(e)) from e
-        return {n: np.asarray(v) for n, v in results.items()}
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
         return None

@@ -87,6 +87,17 @@ def test_outputs_are_what_nobody_reads(tmp_path):
     assert [name for name, _ in model.inputs] == ["x", "unused"]
 
 
+def test_outputs_are_not_what_others_wait_for(tmp_path):
+    path = write(tmp_path, placeholder("x", 2, 3), node("list", "Exp", "x"), node("step", "Abs", "x"),
+                 node("done", "NoOp", "^step"), node("y", "Neg", "x", "^list", "^done"))  # fmt: skip
+    assert [name for name, _ in read(path).outputs] == ["y"]
+    np.testing.assert_array_equal(run(path, {"x": X})["y"], -X)
+    # A group waits for results, and nobody waits for the group.
+    path = write(tmp_path, placeholder("x", 2, 3), node("a", "Abs", "x"), node("b", "Neg", "x"),
+                 node("all", "NoOp", "^a", "^b"))  # fmt: skip
+    assert [name for name, _ in read(path).outputs] == ["a", "b"]
+
+
 def test_control_inputs_do_not_count(tmp_path):
     path = write(tmp_path, placeholder("x", 2, 3), node("bad", "DecodeJpeg"), node("y", "Neg", "x", "^bad"))
     np.testing.assert_array_equal(run(path, {"x": X}, cut_outputs=["y"])["y"], -X)
