@@ -55,6 +55,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_hard_sigmoid": [
         ("end at 1", _f("a = Add(%x, f32[](3.0))", "b = Clip(%a) {min=0.0, max=6.0}", "y = Div(%b, f32[](5.0))")),
         ("end at 1", _f("a = Add(%x, f32[](3.0))", "b = Clip(%a) {min=0.0, max=6.0}", "y = Mul(%b, f32[](0.25))")),
+        # 1 everywhere.
+        ("end at 1", _f("a = Add(%x, f32[](3.0))", "b = Clip(%a) {min=0.0, max=-6.0}", "y = Div(%b, f32[](-6.0))")),
         ("max=", _f("m = Mul(%x, f32[](0.2))", "a = Add(%m, f32[](0.5))", "y = Clip(%a) {min=0.0, max=2.0}")),
         ("min=", _f("a = Add(%x, f32[](3.0))", "b = Clip(%a) {min=-1.0, max=6.0}", "y = Div(%b, f32[](6.0))")),
         ("not one number", _f("m = Mul(%x, f32[4](0.2, 0.3, 0.4, 0.5))", "a = Add(%m, f32[](0.5))",

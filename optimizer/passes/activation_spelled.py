@@ -177,7 +177,8 @@ def fuse_hard_sigmoid(b: Builder, m: Match) -> Value | None:
         return m.no("to doubles its reciprocal is another number")
     if "clip" not in m.bound:
         return b.HardSigmoid(m.x, alpha=alpha, beta=known["beta"])
-    if not math.isclose(alpha * m.clip.attrs.get("max", math.inf), 1, rel_tol=_tolerance(m.x)):
+    # A clip whose end is negative, and below its begin, gives nothing but that end.
+    if alpha <= 0 or not math.isclose(alpha * m.clip.attrs.get("max", math.inf), 1, rel_tol=_tolerance(m.x)):
         return m.no("it does not end at 1")
     return b.HardSigmoid(m.x, alpha=alpha, beta=known["shift"] * alpha)
 
