@@ -108,7 +108,7 @@ def _limits(value: Value) -> tuple[Value, float, float] | None:
             first, last = (limit, np.inf) if node.op == "Max" else (-np.inf, limit)
         else:
             break
-        if last < low or high < first:
+        if last < low or high < first or last < first:  # or it gives nothing but its end
             return None
         value, low, high = inner, max(low, first), min(high, last)
     return None if np.isinf(low) or np.isinf(high) else (value, low, high)

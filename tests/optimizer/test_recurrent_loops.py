@@ -14,6 +14,7 @@ from rewriting import apply
 import minnow
 from minnow.optimizer.format import is_encodable
 from minnow.optimizer.passes.recurrent import fuse_other_recurrent_loops, fuse_recurrent_loops
+from minnow.optimizer.passes.recurrent_form import applied
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.mnn import encode
@@ -375,3 +376,13 @@ def test_a_sum_of_many_equal_parts_ends() -> None:
         return (b.Tanh(b.Mul(v, np.float32(2.0**-90))),)
 
     assert becomes(loop(step)) == "RNN"
+
+
+@pytest.mark.parametrize(("end", "is_one"), [(6.0, True), (-6.0, False), (5.0, False)])
+def test_a_hard_sigmoid_ends_at_1(end: float, is_one: bool) -> None:
+    """What is clipped from 0 to a number below it is that number, and 1 when it is divided by it."""
+    graph = Graph("g")
+    b = Builder(graph)
+    x = graph.add_param(type_of(4), "x")
+    y = b.Div(b.Clip(b.Add(x, 3.0), min=0.0, max=end), 6.0 if end > 0 else end)
+    assert (applied(y) is not None) is is_one
