@@ -14,6 +14,31 @@ _END = "{zero=3, to=i8, min=-128, max=127}"
 _SCALED = ("%b: f32[1,2,2,2] = Cast(%a) {to=f32}", "%c: f32[1,2,2,2] = Mul(%b, f32[](0.25))")
 _PAIR = "%x: i8[20,20], %z: i8[20,20], %s: i32[256], %t: i32[256]"
 
+
+def _ranged(q: str = "%x", step: str = "%s", middle: str = "%z", w: str = "i8[3,2](1, 2, 3, 4, 5, 6)",
+            scale: str = "f32[2](0.5, 0.25)", out: str = "2,2", more: str = "") -> str:  # fmt: skip
+    """A layer whose input is quantized by its own range; each part may be another one."""
+    return _chain(
+        f"%q: u8[2,3], %s: f32[], %z: u8[] = DynamicQuantizeLinear({q})",
+        "%q2: u8[2,3], %s2: f32[], %z2: u8[] = DynamicQuantizeLinear(%x2)",
+        f"%a: i32[{out}] = MatMulInteger(%q, {w}, {middle})",
+        f"%b: f32[{out}] = Cast(%a) {{to=f32}}",
+        f"%c: f32[{'2' if '2]' in scale else ''}] = Mul({step}, {scale})",
+        f"%y: f32[{out}] = Mul(%b, %c)",
+        params="%x: f32[2,3], %x2: f32[2,3], %w: i8[3,2], %t: f32[]",
+        result=f"%y, %q2{more}",
+    )
+
+
+def _biased(bias: str, layer: str = "_, _, f32[](0.5)", attrs: str = "", result: str = "%y") -> str:
+    return _chain(
+        f"%a: f32[2,2] = DynamicLinear(%x, i8[3,2](1, 2, 3, 4, 5, 6), {layer}) {attrs}",
+        f"%y: f32[2,2] = Add(%a, {bias})",
+        params="%x: f32[2,3], %r: f32[2,2]",
+        result=result,
+    )
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "fuse_requantize": [
         ("each channel", _chain(_SUMS, "%b: i32[1,2,2,2] = Add(%a, i32[2](1, 2))",
@@ -38,6 +63,25 @@ CASES: dict[str, list[tuple[str, str]]] = {
                             params="%x: u8[1,2,2,2], %z: u8[]")),
         ("there are blocks", _chain(_SUMS, *_SCALED, "%y: u8[1,2,2,2] = QuantizeLinear(%c, f32[](1.0), u8[](5)) "
                                                      "{block_size=1}")),
+    ],
+    "fuse_dynamic_linear": [
+        ("not the scale of an input", _ranged(step="%t")),
+        ("not the scale of an input", _ranged(step="%t", scale="f32[](0.5)")),
+        ("has this scale", _ranged(step="%s2")),
+        ("has this scale", _ranged(middle="%z2")),
+        ("has this scale", _ranged(middle="u8[](3)")),
+        ("not constant", _ranged(w="%w")),
+        ("no matrix", _ranged(w="i8[1,3,2](1, 2, 3, 4, 5, 6)", out="1,2,2")),
+        ("one for each column", _ranged(scale="f32[1,1](0.5)").replace("%c: f32[]", "%c: f32[1,1]")),
+        ("also read by", _ranged(more=", %a")),
+    ],
+    "fuse_dynamic_bias": [
+        ("already", _biased("f32[2](1.0, 2.0)", "f32[2](1.0, 2.0), _, f32[](0.5)")),
+        ("already", _biased("f32[2](1.0, 2.0)", "_, %r, f32[](0.5)")),
+        ("already", _biased("f32[2](1.0, 2.0)", attrs='{activation="relu"}')),
+        ("each column", _biased("f32[](1.0)")),
+        ("each column", _biased("f32[2,1](1.0, 2.0)")),
+        ("also read by", _biased("f32[2](1.0, 2.0)", result="%y, %a")),
     ],
     "fuse_quantized_sum": [
         ("shapes differ", _chain("%a: i32[20] = LookUp(%x, %s)", "%b: i32[20,20] = LookUp(%z, %t)",

@@ -14,6 +14,8 @@ from minnow.schema.ops import Builder, get
 from minnow.schema.ops.epilogue import FUNCTIONS, RESIDUAL, as_activation
 from minnow.schema.ops.math_binary import RECTIFIED
 
+_LAYERS = ("Conv", "ConvTranspose", "Linear", "DynamicLinear")
+
 _FAR = 1000
 """Nodes between two layers, beyond which it does not matter which of them comes last."""
 
@@ -34,7 +36,7 @@ def _refusal(node: Node) -> str:
 
 def _finished(b: Builder, node: Node, residual: Value | None, **changes: Any) -> Value:
     inputs = [*node.inputs, *[None] * RESIDUAL][:RESIDUAL]
-    return b.node(node.op, [*inputs, residual], {**node.attrs, **changes}).output
+    return b.node(node.op, [*inputs, residual, *node.inputs[RESIDUAL + 1 :]], {**node.attrs, **changes}).output
 
 
 def _takes_residual(value: Value, other: Value) -> str:
@@ -90,7 +92,7 @@ def fuse_residual(b: Builder, m: Match) -> Value | None:
 
 def layers(p: Tracer, x: Any, **attrs: Any) -> Any:
     """The layers that have a residual and an activation, with whatever further operands, under the name "layer"."""
-    return reduce(or_, (getattr(p, op)(x, ..., as_="layer", **attrs) for op in ("Conv", "ConvTranspose", "Linear")))
+    return reduce(or_, (getattr(p, op)(x, ..., as_="layer", **attrs) for op in _LAYERS))
 
 
 def _activations(p: Tracer, x: Any) -> Any:

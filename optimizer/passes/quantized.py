@@ -12,6 +12,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder, Trait, all_ops, get
+from minnow.schema.ops.epilogue import RESIDUAL
 from minnow.schema.ops.quantized_layer import is_along
 
 # Of the small integers there are few: any function of one of them is a table.
@@ -185,3 +186,64 @@ def fuse_quantized_sum(b: Builder, m: Match) -> Value | None:
     if shape is None or m.x.type.shape != shape or m.y.type.shape != shape or not m.x.type.is_static:
         return m.no("the shapes differ, or are not known")
     return b.QuantizedSum(m.x, m.multiplier, m.shift, m.s, m.y, m.t, **m.end.attrs)
+
+
+@rewrite(
+    lambda p, step: p.Mul(p.Cast(p.MatMulInteger(..., as_="product"), to=DType.F32), p.Mul(step, p.const("scale"))),
+    target="minnow",
+)
+def fuse_dynamic_linear(b: Builder, m: Match) -> Value | None:
+    """A layer of integers whose input is quantized by its own range.
+
+    Given:
+        graph g(%x: f32[2,3]) {
+          %q: u8[2,3], %s: f32[], %z: u8[] = DynamicQuantizeLinear(%x)
+          %a: i32[2,2] = MatMulInteger(%q, i8[3,2](1, 2, 3, 4, 5, 6), %z, i8[](3))
+          %b: f32[2,2] = Cast(%a) {to=f32}
+          %c: f32[2] = Mul(%s, f32[2](0.5, 0.25))
+          %y: f32[2,2] = Mul(%b, %c)
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3]) {
+          %y: f32[2,2] = DynamicLinear(%x, i8[3,2](1, 2, 3, 4, 5, 6), _, _, f32[2](0.5, 0.25), i8[](3))
+          return %y
+        }
+    """
+    product, quantize = m.product, m.step.producer
+    numbers, w = product.input(0), product.input(1)
+    middle, zero = (product.input(i) if product.has_input(i) else None for i in (2, 3))
+    if quantize is None or quantize.op != "DynamicQuantizeLinear" or m.step is not quantize.outputs[1]:
+        return m.no("what it is multiplied by is not the scale of an input")
+    if numbers is not quantize.outputs[0] or middle is not quantize.outputs[2]:
+        return m.no("it is not the product of the input that has this scale")
+    shape = w.type.shape
+    if shape is None or len(shape) != 2 or not w.is_const:
+        return m.no("the weights are not constant, or no matrix")
+    if any(v is not None and v.type.shape not in ((shape[1],), (1,), ()) for v in (m.scale, zero)):
+        return m.no("a scale or zero point is neither one number, nor one for each column")
+    return b.DynamicLinear(quantize.input(0), w, None, None, m.scale, zero, **quantize.attrs)
+
+
+@rewrite(lambda p, x: p.Add(p.DynamicLinear(x, ..., as_="layer"), p.const("bias")), target="minnow")
+def fuse_dynamic_bias(b: Builder, m: Match) -> Value | None:
+    """A layer of integers adds its bias.
+
+    Given:
+        graph g(%x: f32[2,3]) {
+          %a: f32[2,2] = DynamicLinear(%x, i8[3,2](1, 2, 3, 4, 5, 6), _, _, f32[](0.5))
+          %y: f32[2,2] = Add(%a, f32[2](1.0, 2.0))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3]) {
+          %y: f32[2,2] = DynamicLinear(%x, i8[3,2](1, 2, 3, 4, 5, 6), f32[2](1.0, 2.0), _, f32[](0.5))
+          return %y
+        }
+    """
+    layer: Node = m.layer
+    if layer.has_input(2) or layer.has_input(RESIDUAL) or layer.attrs.get("activation"):
+        return m.no("it adds something, or has an activation already")
+    if m.bias.type.shape != layer.input(1).type.static_shape[1:]:
+        return m.no("what is added is not one number for each column")
+    return b.node("DynamicLinear", [*layer.inputs[:2], m.bias, *layer.inputs[3:]], layer.attrs).output

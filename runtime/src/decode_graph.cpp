@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/src/decode.h"
+#include "runtime/src/late.h"
 
 namespace minnow {
 namespace {
@@ -149,7 +150,9 @@ Status decode_extra(Decoder& d) {
   if (main->engine()->str() != "minnow") return d.unsupported("an op of the engine '" + main->engine()->str() + "'");
   const std::string type = main->type()->str();
   if (type == "Fused") return decode_fused(d, *main);
-  if (find_op(type) == nullptr) return d.unsupported("this build has no kernel for it");
+  // Names with a point are those of the file's own forms, which are checked where they are decoded.
+  const bool late = type.find('.') == std::string::npos && find_late(type) != nullptr;
+  if (find_op(type) == nullptr && !late) return d.unsupported("this build has no kernel for it");
   Attrs attrs;
   if (main->attr() != nullptr) {
     for (const wire::Attribute* a : *main->attr()) {

@@ -101,10 +101,14 @@ PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
 }
 
 int Expansion::add(const char* op, Values inputs, Attrs attrs) {
-  PlanNode& node = append(op, inputs, std::move(attrs));
+  append(op, inputs, std::move(attrs));
+  return another_output();
+}
+
+int Expansion::another_output() {
   stage_.values.emplace_back();
-  node.out.push_back(static_cast<int>(stage_.values.size()) - 1);
-  return node.out[0];
+  nodes_.back().out.push_back(static_cast<int>(stage_.values.size()) - 1);
+  return nodes_.back().out.back();
 }
 
 int Expansion::add(const char* op, Values inputs, AttrList attrs) { return add(op, inputs, make_attrs(attrs)); }

@@ -80,6 +80,7 @@ class Expansion {
   // Adds a node and returns its output.
   int add(const char* op, Values inputs, AttrList attrs = {});
   int add(const char* op, Values inputs, Attrs attrs);
+  int another_output();  // of the node that was added last
   // Adds a node that makes the outputs of the expanded one.
   void finish(const char* op, Values inputs, AttrList attrs = {});
   void finish(const char* op, Values inputs, Attrs attrs);

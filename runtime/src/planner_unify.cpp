@@ -20,7 +20,7 @@ DType wider(DType a, DType b) {
 }
 
 struct Rule {
-  std::string_view op;
+  char op[20];  // here, not elsewhere: a pointer is 24 bytes more of the file, to be filled in when it is loaded
   uint32_t operands = kAll;  // bit i: operand i is of the common type
   bool numbers = true;       // bool is no type for it
 };
@@ -74,7 +74,7 @@ bool is_small_float(DType t) { return t == DType::kF16 || t == DType::kBF16 || t
 Status Planner::unify(PlanNode* node) {
   const Rule* rule = nullptr;
   for (const Rule& row : kRules)
-    if (row.op == node->op->name) rule = &row;
+    if (std::string_view(row.op) == node->op->name) rule = &row;
   if (rule == nullptr) return ok();
   bool same = true, all_bool = true, some_bool = false, seen = false, integers = true, floats = true;
   DType target = DType::kBool;
@@ -94,7 +94,7 @@ Status Planner::unify(PlanNode* node) {
     some_bool = some_bool || t == DType::kBool;
   }
   if (!seen || (same && !(some_bool && rule->numbers))) return ok();
-  if (all_bool && rule->op == "Mul") {  // how the format writes And
+  if (all_bool && std::string_view(rule->op) == "Mul") {  // how the format writes And
     node->op = find_op("And");
     return node->op != nullptr ? ok() : fail(Code::kUnsupported, "this build has no kernel for And");
   }

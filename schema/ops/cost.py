@@ -84,7 +84,7 @@ def _(node: Node, known: Extents) -> int:
     return prod(_shape(node.inputs[0], known)) * _of_kernel(_shape(node.inputs[1], known))
 
 
-@_macs("MatMul", "MatMulInteger", "Linear")
+@_macs("MatMul", "MatMulInteger", "Linear", "DynamicLinear")
 def _(node: Node, known: Extents) -> int:
     a = _shape(node.inputs[0], known)
     transposed = bound(node).get("transpose_a", False) and len(a) > 1

@@ -10,10 +10,11 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Shape
 from minnow.schema.ops.convolution_integer import ConvInteger
+from minnow.schema.ops.epilogue import Activation, finish, finished
 from minnow.schema.ops.fixed_point import Int32, Narrow, Requantize, wrapped
 from minnow.schema.ops.matmul import Int8, MatMulInteger
-from minnow.schema.ops.op import EXACT_TYPES, Arg, op
-from minnow.schema.ops.quantize import QuantizeLinear
+from minnow.schema.ops.op import EXACT_TYPES, Arg, fill, op
+from minnow.schema.ops.quantize import DynamicQuantizeLinear, Float32, QuantizeLinear
 from minnow.schema.ops.special import Array
 from minnow.schema.ops.window import AutoPad
 
@@ -87,6 +88,35 @@ def QuantizedMatMul(
 
 
 @op(traits=EXACT_TYPES)
+def DynamicLinear(
+    x: Float32,
+    w: Int8,
+    bias: Float32 | None = None,
+    residual: Float32 | None = None,
+    scale: Float32 | None = None,
+    zero: Int8 | None = None,
+    *,
+    steps: int = 0,
+    activation: Activation = "",
+    alpha: float | None = None,
+    beta: float | None = None,
+):
+    """A layer with weights[K, N] of 8 bits, whose input is quantized by its own range: as `DynamicQuantizeLinear` does.
+
+    The sums of `MatMulInteger` are multiplied by the scale of the input times `scale`, and `bias` is added; `scale`,
+    which is needed, and the zero points of the weights are one number, or one for each column. Then `residual` is
+    added, and the activation applied, as in `Linear`.
+    """
+    assert scale is not None  # the type of the node says so
+    numbers, step, middle = DynamicQuantizeLinear.evaluate([x], {"steps": steps})
+    (total,) = MatMulInteger.evaluate([numbers, w, middle, zero], {})
+    y = total.astype(np.float32) * (step * scale.reshape(-1))
+    if bias is not None:
+        y = y + bias
+    return finish(y.astype(np.float64), residual, activation, alpha, beta).astype(np.float32)
+
+
+@op(traits=EXACT_TYPES)
 def QuantizedSum(
     a: Narrow,
     factor: Int32,
@@ -146,6 +176,22 @@ def _(a, b, a_zero, b_zero, bias, factor, last, **attrs):
     if total.shape is not None and len(total.shape) < 2:
         raise ModelError(f"a product of the shape {total.shape}")
     return _result(total, bias, factor, last, -1, **attrs)
+
+
+@DynamicLinear.shape
+def _(x, w, bias, residual, scale, zero, *, steps, activation, alpha, beta):
+    numbers, _, middle = DynamicQuantizeLinear.infer([x], {"steps": steps}, 3)
+    if x.shape == () or (w.shape is not None and len(w.shape) != 2):
+        raise ModelError(f"DynamicLinear of {x.type} with weights of {w.type}")
+    (total,) = MatMulInteger.infer([Arg(numbers), w, Arg(middle), zero], {}, 1)
+    columns = "?" if w.shape is None else w.shape[1]
+    for operand, what in ((scale, "scale"), (zero, "zero point"), (bias, "bias")):
+        dims = None if operand is None else operand.shape
+        if (operand is None and what == "scale") or (
+            dims is not None and not (dims in ((columns,), ("?",)) or (what != "bias" and all(d == 1 for d in dims)))
+        ):
+            raise ModelError(f"the {what} of a layer with {columns} columns has the shape {dims}")
+    return finished(total.with_dtype(DType.F32), residual, activation, alpha, beta)
 
 
 @QuantizedSum.shape
@@ -227,3 +273,23 @@ def _(rng):
             info = _limits(to)
             ends = {"zero": 3, "min": info.min, "max": info.max}
             yield (a, *_fixed(rng, (), -14, -10), tables[0], b, tables[1]), {**ends, "to": to}
+
+
+@DynamicLinear.samples
+def _(rng):
+    def case(x, columns, dtype=np.int8, each=False, zero=False, bias=True, residual=False, **attrs):
+        shape = (columns,) if each else ()
+        more = [fill(rng, (columns,)) if bias else None, fill(rng, (*x[:-1], columns)) if residual else None]
+        scale = (rng.random(shape) * 0.01 + 0.001).astype(np.float32)
+        return (fill(rng, x), _bytes(rng, (x[-1], columns), dtype), *more, scale,
+                _bytes(rng, shape, dtype) if zero else None), attrs  # fmt: skip
+
+    yield case((2, 7, 17), 33)
+    yield case((5, 64), 19, np.uint8, zero=True, steps=127)
+    yield case((1, 3, 5, 31), 40, each=True, zero=True, residual=True)
+    yield case((67, 33), 17, bias=False, residual=True, activation="relu")
+    yield case((3, 20), 21, activation="gelu", steps=255)
+    yield case((3, 20), 21, activation="clip", alpha=-1.0, beta=0.5)
+    yield case((13,), 7, each=True)
+    yield case((0, 4), 3)
+    yield case((1, 1), 1, zero=True)

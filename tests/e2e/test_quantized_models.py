@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from e2e.shared_models import SHARED, RealModel, models, needs_models
@@ -79,3 +82,30 @@ def test_layers_follow_each_other(name: str, most: int) -> None:
     assert ops.count("Transpose") <= most
     layers = [i for i, op in enumerate(ops) if op == "QuantizedConv"]
     assert set(ops[layers[0] : layers[-1]]) <= {"QuantizedConv", "QuantizedSum", *MEAN}
+
+
+@pytest.mark.parametrize("per_channel", [False, True], ids=["one scale", "a scale for each channel"])
+def test_layers_quantized_by_onnx_runtime_are_one_node_each(per_channel: bool, tmp_path: Path) -> None:
+    """As `quantize_dynamic` writes them: each finds the range of its input in a run."""
+    from onnxruntime.quantization import quantize_dynamic
+
+    rng = np.random.default_rng(3)
+    arrays = {"w": (33, 20), "b": (20,), "v": (20, 7), "c": (7,)}
+    constants = [onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in arrays.items()]
+    nodes = [
+        onnx.helper.make_node(op, inputs, [output])
+        for op, inputs, output in (
+            *(("MatMul", ["x", "w"], "a"), ("Add", ["a", "b"], "d"), ("Relu", ["d"], "e")),
+            *(("MatMul", ["e", "v"], "f"), ("Add", ["f", "c"], "g"), ("Add", ["g", "r"], "y")),
+        )
+    ]
+    ends = [onnx.helper.make_tensor_value_info(n, 1, s) for n, s in (("x", (2, 5, 33)), ("r", (2, 5, 7)), ("y", None))]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:2], ends[2:], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+    quantize_dynamic(tmp_path / "model.onnx", tmp_path / "small.onnx", per_channel=per_channel)
+    report = minnow.convert(tmp_path / "small.onnx", output=tmp_path / "small.mnn", target="minnow", check_each=True)
+    assert report.verification is not None
+    assert report.verification.passed
+    assert "onnxruntime" in report.verification.reference
+    assert dict(report.after.nodes) == {"DynamicLinear": 2}

@@ -15,8 +15,8 @@ from minnow.schema.ops import Sample, Trait, all_ops, get
 
 ISAS = ("avx512", "avx2", "sse4")
 
-# Ops of the graph, which the engine runs by itself.
-OPS = [op.name for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name != "Raw"]
+# Ops of the graph, which the engine runs by itself; not those that it takes apart when it plans.
+OPS = [op.name for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name not in ("Raw", "DynamicLinear")]
 
 
 def tolerance(dtype: np.dtype) -> float:

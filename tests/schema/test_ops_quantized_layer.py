@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
@@ -67,6 +67,50 @@ def test_matrix_and_sum_are_their_parts() -> None:
     assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize("each", [False, True], ids=["one scale", "one for each column"])
+def test_dynamic_layer_is_onnx_runtimes(each: bool) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((3, 5, 17)).astype(np.float32)
+    shape = (9,) if each else ()
+    w, zero = _bytes(rng, (17, 9), np.int8), _bytes(rng, shape, np.int8)
+    scale = (rng.random(shape) * 0.01 + 0.002).astype(np.float32)
+    bias = rng.standard_normal(9).astype(np.float32)
+    constants = {"w": w, "wz": zero, "ws": scale, "b": bias}
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z", "wz"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["float"], to=1),
+        helper.make_node("Mul", ["s", "ws"], ["factor"]),
+        helper.make_node("Mul", ["float", "factor"], ["product"]),
+        helper.make_node("Add", ["product", "b"], ["sum"]),
+        helper.make_node("Tanh", ["sum"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(v, k) for k, v in constants.items()]
+    ends = [[helper.make_tensor_value_info(n, 1, None)] for n in "xy"]
+    model = helper.make_model(helper.make_graph(nodes, "g", *ends, tensors),
+                              opset_imports=[helper.make_opsetid("", 13)], ir_version=8)  # fmt: skip
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (got,) = get("DynamicLinear").evaluate([x, w, bias, None, scale, zero], {"activation": "tanh"})
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "bias", "scale", "reason"),
+    [
+        ((2, 3), (3, 4), (4,), None, "scale"),
+        ((2, 3), (3, 4), (4,), (3,), "scale"),
+        ((2, 3), (3, 4), (1,), (), "bias"),
+        ((), (3, 4), None, (), "weights"),
+        ((2, 3), (1, 3, 4), None, (), "weights"),
+        ((2, 5), (3, 4), None, (), "inner extents"),
+    ],
+)
+def test_what_does_not_fit_a_dynamic_layer_is_refused(x: Any, w: Any, bias: Any, scale: Any, reason: str) -> None:
+    floats = [None if s is None else _arg(DType.F32, *s) for s in (x, bias, None, scale)]
+    with pytest.raises(ModelError, match=reason):
+        get("DynamicLinear").infer([floats[0], _arg(DType.I8, *w), *floats[1:]], {}, 1)
+
+
 def _arg(dtype: DType, *shape: int) -> Arg:
     return Arg(TensorType(dtype, shape))
 
@@ -91,4 +135,4 @@ def test_what_does_not_fit_is_refused(bias: Any, factor: Any, last: Any, to: DTy
 
 def test_every_layer_is_judged() -> None:
     names = {o.name for o in all_ops() if o.module.endswith(".quantized_layer")}
-    assert names == {"QuantizedConv", "QuantizedMatMul", "QuantizedSum"}
+    assert names == {"QuantizedConv", "QuantizedMatMul", "QuantizedSum", "DynamicLinear"}
