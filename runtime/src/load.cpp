@@ -9,7 +9,6 @@
 #include "runtime/src/decode.h"
 #include "runtime/src/json.h"
 #include "runtime/src/status_guard.h"
-#include "runtime/src/verify.h"
 
 namespace minnow {
 namespace {
@@ -38,7 +37,8 @@ std::map<std::string, std::string> read_metadata(const wire::Net& net) {
   std::vector<uint64_t> copy((bytes->size() + 7) / 8);
   std::memcpy(copy.data(), bytes->data(), bytes->size());
   const auto* data = reinterpret_cast<const uint8_t*>(copy.data());
-  if (!verify(data, bytes->size(), wire::kExtra)) return pairs;
+  flatbuffers::Verifier verifier(data, bytes->size());
+  if (!verifier.VerifyBuffer<wire::Extra>(nullptr)) return pairs;
   const auto* extra = flatbuffers::GetRoot<wire::Extra>(data);
   if (extra->attr() == nullptr) return pairs;
   for (const wire::Attribute* a : *extra->attr())
@@ -148,7 +148,8 @@ class Loader {
   Status verify() const {
     if (size_ >= static_cast<int64_t>(FLATBUFFERS_MAX_BUFFER_SIZE))
       return fail(Code::kFormat, "it is larger than 2 GiB");
-    if (!minnow::verify(data_, static_cast<size_t>(size_), wire::kNet))
+    flatbuffers::Verifier verifier(data_, static_cast<size_t>(size_), 64, 4000000);
+    if (size_ < 8 || !wire::VerifyNetBuffer(verifier))
       return fail(Code::kFormat, "it is not a .mnn file, or it is damaged or cut off");
     const wire::Net& net = *wire::GetNet(data_);
     if (net.oplists() == nullptr || net.tensorName() == nullptr) return fail(Code::kFormat, "it holds no graph");
