@@ -75,6 +75,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("one for each column", _ranged(scale="f32[1,1](0.5)").replace("%c: f32[]", "%c: f32[1,1]")),
         ("also read by", _ranged(more=", %a")),
     ],
+    # What it does with its result becomes a node of its own first.
+    "legalize_dynamic_linear": [
+        ("activation", _chain("%y: f32[2,2] = DynamicLinear(%x, i8[3,2](1, 2, 3, 4, 5, 6), _, _, f32[](0.5)) "
+                              '{activation="relu"}', params="%x: f32[2,3]")),
+    ],
     "fuse_dynamic_bias": [
         ("already", _biased("f32[2](1.0, 2.0)", "f32[2](1.0, 2.0), _, f32[](0.5)")),
         ("already", _biased("f32[2](1.0, 2.0)", "_, %r, f32[](0.5)")),

@@ -244,6 +244,7 @@ def fuse_dynamic_bias(b: Builder, m: Match) -> Value | None:
     layer: Node = m.layer
     if layer.has_input(2) or layer.has_input(RESIDUAL) or layer.attrs.get("activation"):
         return m.no("it adds something, or has an activation already")
-    if m.bias.type.shape != layer.input(1).type.static_shape[1:]:
+    shape = layer.input(1).type.shape
+    if shape is None or m.bias.type.shape != shape[1:]:
         return m.no("what is added is not one number for each column")
     return b.node("DynamicLinear", [*layer.inputs[:2], m.bias, *layer.inputs[3:]], layer.attrs).output
