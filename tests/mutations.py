@@ -215,8 +215,10 @@ def extent(graph: Graph) -> Iterator[Edit]:
         if param.type.shape:
             for shape in ((1, *param.type.shape), param.type.shape[1:], (*param.type.shape, 1)):
                 yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)})
+    # Bodies of loops say extents of their own, which what is empty would contradict.
+    empty = {0} if len(list(graph.walk())) == 1 else set()
     for old in _extents(graph):
-        for new in {0, 1, old + 1, 2 * old} - {old}:
+        for new in {1, old + 1, 2 * old, *empty} - {old}:
             types = {p: p.type.with_shape(_in_place(p.type.shape, old, new)) for p in graph.params}
             numbers = {}
             for value in _constants(graph):
