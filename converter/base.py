@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import FormatError, MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
+from minnow.schema.ir.collector import SeldomCollected
 from minnow.schema.ops import Builder
 
 _SNIFF_BYTES = 4096

@@ -15,9 +15,9 @@ from minnow.optimizer.format import NATIVE, Target, engine_only, foreign_values
 from minnow.optimizer.passes.narrow import Int64, some_names
 from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
-from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
+from minnow.schema.ir.collector import SeldomCollected
 from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
