@@ -166,7 +166,7 @@ class _Cell:
     def _weights(self, layer: Layer) -> Weights:
         """The operands, if all gates are sums of the row of this round and of h, each times a matrix."""
         hidden = width(self.states[layer.states[0]])
-        if hidden is None:
+        if not hidden:
             raise NoMatchError
         parts = [self._parts(g, layer.states[0], hidden) for g in layer.gates]
         sequences = {x for _, _, x in parts if x is not None}
@@ -180,7 +180,7 @@ class _Cell:
             raise NoMatchError
         (x,) = sequences
         features, first = width(x), [self.loop.outside[s] for s in layer.states]
-        if features is None or any(not _is_start(v, hidden, x) for v in first):
+        if not features or any(not _is_start(v, hidden, x) for v in first):
             raise NoMatchError
         b = np.zeros((2, len(parts), hidden))
         b[0] = [np.broadcast_to(g.bias, (hidden,)) for g in layer.gates]

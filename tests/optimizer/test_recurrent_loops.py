@@ -236,6 +236,13 @@ def test_doubles() -> None:
 # ---- how often it runs
 
 
+@pytest.mark.parametrize("extent", ["B", "N", "H"])
+@pytest.mark.parametrize(("step", "states"), [(lstm(), 2), (gru(), 1), (rnn(), 1)])
+def test_extents_of_0(monkeypatch: pytest.MonkeyPatch, extent: str, step: Step, states: int) -> None:
+    monkeypatch.setitem(globals(), extent, 0)
+    assert becomes(loop(step, states, batch=B)) in LAYERS
+
+
 @pytest.mark.parametrize("start", ["given", "zero"])
 @pytest.mark.parametrize(("step", "states", "op"), [(lstm(), 2, "LSTM"), (gru(), 1, "GRU"), (rnn(), 1, "RNN")])
 def test_lengths(step: Step, states: int, op: str, start: str) -> None:
