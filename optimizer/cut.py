@@ -92,7 +92,7 @@ class Sides(Generic[Item]):
     def _near(self, edges: Iterable[tuple[int, int, float]]) -> set[int]:
         """The vertices on the source's side of the minimum cut with the fewest of them: no change without a gain."""
         import networkx as nx
-        from networkx.algorithms.flow import shortest_augmenting_path
+        from networkx.algorithms.flow import preflow_push
 
         g = nx.DiGraph()
         for u, v, cost in edges:
@@ -102,7 +102,7 @@ class Sides(Generic[Item]):
                 g.add_edge(u, v, capacity=cost)
         if self._SOURCE not in g or self._SINK not in g:
             return set(g) if self._SOURCE in g else set()
-        rest = shortest_augmenting_path(g, self._SOURCE, self._SINK)
+        rest = preflow_push(g, self._SOURCE, self._SINK)
         near, stack = {self._SOURCE}, [self._SOURCE]
         while stack:
             for v, edge in rest[stack.pop()].items():
