@@ -63,6 +63,7 @@ def test_every_level_gives_the_same(model, level, tmp_path):
         assert result.passed, str(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_two_conversions_give_the_same_bytes(model, tmp_path):
     for seed in ("1", "2"):

@@ -14,7 +14,7 @@ import minnow
 from minnow.runtime.verify.comparison import compare
 
 pytest.importorskip("torch")
-pytestmark = needs_models
+pytestmark = [needs_models, pytest.mark.slow]  # each model is loaded by PyTorch in a process of its own
 
 MODELS = [m for suffix in (".ts", ".ptl", ".pt", ".jit") for m in models("torchscript", suffix)]
 SHAPES: dict[str, dict[str, Any]] = {
