@@ -129,6 +129,16 @@ def _is_padded_by_readers(x: Value, fill: float) -> bool:
     return reader.op == "Conv" and fill == 0
 
 
+def _repeats_and_pads(m: Match) -> tuple[Any, Any, float] | None:
+    """How often elements are repeated, what is put around them along each axis, and with which number."""
+    times, ends, fill = _repeats(m.resize), pads_of(m.pad), fill_of(m.pad)
+    if times is None:
+        return m.no("it does more than to repeat each element")
+    if ends is None or fill is None:
+        return m.no("pads are computed, or cut off")
+    return times, ends, fill
+
+
 @rewrite(lambda p, x, pads: p.Resize(p.Pad(x, pads, ..., as_="pad", mode="constant"), ..., as_="resize"))
 def resize_before_pad(b: Builder, m: Match) -> Value | None:
     """Padding in front of elements that are repeated is put behind them, where what follows pads by itself.
@@ -148,11 +158,10 @@ def resize_before_pad(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    times, ends, fill = _repeats(m.resize), pads_of(m.pad), fill_of(m.pad)
-    if times is None:
-        return m.no("it does more than to repeat each element")
-    if ends is None or fill is None:
-        return m.no("pads are computed, or cut off")
+    known = _repeats_and_pads(m)
+    if known is None:
+        return None
+    times, ends, fill = known
     if not _is_padded_by_readers(m.root.output, fill):
         return m.no("nothing that follows does the padding")
     y = _repeated(b, m.x, times, m.resize)
@@ -177,11 +186,10 @@ def pad_before_resize(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    times, ends, fill = _repeats(m.resize), pads_of(m.pad), fill_of(m.pad)
-    if times is None:
-        return m.no("it does more than to repeat each element")
-    if ends is None or fill is None:
-        return m.no("pads are computed, or cut off")
+    known = _repeats_and_pads(m)
+    if known is None:
+        return None
+    times, ends, fill = known
     if (ends % times[:, None]).any():
         return m.no("the padding ends within what is repeated")
     if m.pad.attrs.get("mode", "constant") == "constant" and _is_padded_by_readers(m.root.output, fill):
