@@ -32,6 +32,16 @@ class Job:
 
 
 @dataclass
+class File:
+    """A file as it is, the one beside it, what it is given, and the outputs to ask for."""
+
+    data: bytes
+    inputs: Mapping[str, Array]
+    outputs: Sequence[str]
+    beside: bytes = b""
+
+
+@dataclass
 class Answer:
     """What MNN gave, or said instead."""
 
@@ -39,18 +49,12 @@ class Answer:
     log: str = ""
 
 
-def run(jobs: Sequence[Job], folder: Path, timeout: float = 600) -> list[Answer]:
+def run(jobs: Sequence[Job | File], folder: Path, timeout: float = 600) -> list[Answer]:
     """Runs jobs in as few processes as possible; a job that ends the process has no outputs, the others do."""
     places = [folder / str(i) for i in range(len(jobs))]
     for job, place in zip(jobs, places, strict=True):
         place.mkdir(parents=True)
-        save(job.model, place / "model.mnn", side_file=job.side_file)
-        arrays = {
-            name: _as(np.asarray(job.inputs[name]), p.type.dtype.numpy)
-            for (name, _), p in zip(job.model.inputs, job.model.graph.params, strict=True)
-        }
-        np.savez(place / "inputs.npz", **arrays)
-        (place / "outputs.txt").write_text("\n".join(name for name, _ in job.model.outputs))
+        _write(job, place) if isinstance(job, Job) else _copy(job, place)
     logs: dict[str, str] = {}
     todo = [str(p) for p in places]
     while todo:
@@ -67,6 +71,24 @@ def run(jobs: Sequence[Job], folder: Path, timeout: float = 600) -> list[Answer]
             logs[todo[len(parts) - 1]] += f" (exit status {done.returncode}) {done.stderr.strip()[-300:]}"
         todo = todo[len(parts) :]
     return [_answer(place, logs[str(place)]) for place in places]
+
+
+def _write(job: Job, place: Path) -> None:
+    save(job.model, place / "model.mnn", side_file=job.side_file)
+    arrays = {
+        name: _as(np.asarray(job.inputs[name]), p.type.dtype.numpy)
+        for (name, _), p in zip(job.model.inputs, job.model.graph.params, strict=True)
+    }
+    np.savez(place / "inputs.npz", **arrays)
+    (place / "outputs.txt").write_text("\n".join(name for name, _ in job.model.outputs))
+
+
+def _copy(job: File, place: Path) -> None:
+    (place / "model.mnn").write_bytes(job.data)
+    if job.beside:
+        (place / "model.mnn.weight").write_bytes(job.beside)
+    np.savez(place / "inputs.npz", **job.inputs)
+    (place / "outputs.txt").write_text("\n".join(job.outputs))
 
 
 def _as(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -130,7 +130,10 @@ void expand(const Stream& s, int64_t rows, int64_t count, float* out) {
   }
 }
 
-// Scales, and for asymmetric rows minima, from `alpha` in either precision.
+// What `aMin` says, in which 0 stands for the least one of 8 bits.
+int least_quantum(const wire::IDSTQuan& quan) { return quan.aMin() == 0 ? -128 : quan.aMin(); }
+
+// Scales, and for asymmetric rows what is added, from `alpha` in either precision.
 Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t rows, Stream* s) {
   const bool asymmetric = quan.readType() != 0;
   const int64_t n = asymmetric ? 2 * rows : rows;
@@ -152,8 +155,9 @@ Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t ro
   for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
     s->scale[r] = asymmetric ? numbers[2 * r + 1] : numbers[r];
     if (!asymmetric) continue;
-    const float least = quan.aMin() == 0 ? -128.0f : static_cast<float>(quan.aMin());
-    s->bias[r] = numbers[2 * r] - least * s->scale[r];
+    // The first number of a pair stands for the least quantum where that is negative, otherwise for the quantum 0.
+    const int least = least_quantum(quan);
+    s->bias[r] = least < 0 ? numbers[2 * r] - static_cast<float>(least) * s->scale[r] : numbers[2 * r];
   }
   return ok();
 }
@@ -221,7 +225,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
       MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, s.get()));
       if (quan.type() == 2) {
         // What is not listed is zero, or the number nearest to it that the row can hold.
-        const int least = quan.aMin() == 0 ? -128 : quan.aMin();
+        const int least = least_quantum(quan);
         for (size_t r = 0; r < s->scale.size(); ++r) {
           const float lowest = s->bias[r] + static_cast<float>(least) * s->scale[r];
           const float q = s->scale[r] > 1e-6f ? std::round(-lowest / s->scale[r]) + static_cast<float>(least)

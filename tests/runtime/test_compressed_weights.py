@@ -12,6 +12,7 @@ from wire_net import Net
 
 import minnow
 from minnow.schema.errors import FormatError, UsageError
+from tests import mnn_oracle
 
 RNG = np.random.default_rng(0)
 SHAPE = (6, 4, 3, 3)  # of the weights
@@ -50,61 +51,93 @@ def head(rows: int, length: int, wide: bool) -> bytes:
     return bytes([2]) + np.array([rows, length], np.uint32 if wide else np.uint16).tobytes()
 
 
-def stream(q: np.ndarray, bits: int, wide: bool) -> bytes:
-    """Type 1: shape, table, indices. `q` is [rows, length] in -2^(bits-1)..2^(bits-1)-1."""
+def stream(q: np.ndarray, bits: int, wide: bool, steps: np.ndarray | None = None) -> bytes:
+    """Shape, table, indices; with steps the distances between those that are listed, too.
+
+    `q` is [rows, length] in -2^(bits-1)..2^(bits-1)-1.
+    """
     half = 1 << (bits - 1)
     table = np.arange(-half, half).astype(np.int8)
+    sparse, listed = b"", q
+    if steps is not None:
+        step_bits = int(steps.max()).bit_length()
+        sparse = np.uint32(len(steps)).tobytes() + bytes([step_bits]) + bits_of(steps, step_bits)
+        listed = q.reshape(-1)[np.cumsum(steps)]
     size = bytes([len(table) % 256])
-    return head(*q.shape, wide) + size + table.tobytes() + bits_of(q + half, bits)
+    return head(*q.shape, wide) + sparse + size + table.tobytes() + bits_of(listed + half, bits)
 
 
-@pytest.mark.parametrize("bits", range(2, 9))
-@pytest.mark.parametrize("asymmetric", [False, True])
-@pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_dense_stream(bits, asymmetric, half, blocks):
-    rows = SHAPE[0] * blocks
+def packed(
+    q: np.ndarray, bits: int, rows: int, form: str, half: bool, wide: bool = False, steps: np.ndarray | None = None
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The table of weights whose quanta are q, and what they stand for, rounded to halves where the file is.
+
+    Args:
+        form: "symmetric"; "least" and "zero" are the two ways to write rows with a minimum: the quantum that the first
+            of the two numbers of a row stands for.
+        steps: from each number that is listed to the next one, where not all are.
+    """
     least = -(1 << (bits - 1))
-    q = RNG.integers(least, -least, (rows, np.prod(SHAPE) // rows))
     scale = RNG.uniform(0.01, 0.1, rows).astype(np.float16).astype(np.float32)
-    low = RNG.uniform(-1, 0, rows).astype(np.float16).astype(np.float32)
-    alpha = np.stack([low, scale], 1).reshape(-1) if asymmetric else scale
-    w = (q - least) * scale[:, None] + low[:, None] if asymmetric else q * scale[:, None]
+    at = least if form == "least" else 0
+    first = RNG.uniform(-1, 0, rows) + (at - least) * scale
+    first = np.zeros(rows) if form == "symmetric" else first.astype(np.float16).astype(np.float32)
+    alpha = scale if form == "symmetric" else np.stack([first, scale], 1).reshape(-1)
     table = {
-        "type": 1,
-        "buffer": np.frombuffer(stream(q, bits, wide := bits % 2 == 0), np.int8),
+        "type": 1 if steps is None else 2,
+        "buffer": np.frombuffer(stream(q, bits, wide, steps), np.int8),
         "aMaxOrBits": bits,
-        "aMin": least if asymmetric else 0,
-        "readType": rows if asymmetric else 0,
+        "aMin": {"symmetric": 0, "least": least, "zero": 1}[form],
+        "readType": 0 if form == "symmetric" else rows,
         "quantScale": 1.0,
         "shapeInt32": wide,
     }
-    table |= (
-        {"alphaFp16": alpha.astype(np.float16).view(np.uint16), "scaleStorage": "FP16"} if half else {"alpha": alpha}
-    )
+    if half:
+        table |= {"alphaFp16": alpha.astype(np.float16).view(np.uint16), "scaleStorage": "FP16"}
+    else:
+        table["alpha"] = alpha.astype(np.float32)
+    return table, (q - at) * scale[:, None] + first[:, None]
+
+
+FORMS = ["symmetric", "least", "zero"]
+
+
+@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_dense_stream(bits, form, half, blocks):
+    rows = SHAPE[0] * blocks
+    least = -(1 << (bits - 1))
+    q = RNG.integers(least, -least, (rows, np.prod(SHAPE) // rows))
+    table, w = packed(q, bits, rows, form, half, wide=bits % 2 == 0)
     check(conv(quanParameter=table), w.reshape(SHAPE))
 
 
-@pytest.mark.parametrize("step_bits", [3, 8])
-@pytest.mark.parametrize("asymmetric", [False, True])
-def test_sparse_stream(step_bits, asymmetric):
-    """Type 2: distances between the numbers that are listed; the others are zero, or nearly."""
-    rows, length, bits = SHAPE[0], 36, 4
-    places, at = [], 0
-    while (at := at + int(RNG.integers(1, 1 << step_bits))) < rows * length:
-        places.append(at)
-    steps = np.diff([0, *places])
-    q = RNG.integers(-8, 8, len(places))
-    scale, low = RNG.uniform(0.05, 0.1, rows), np.full(rows, -0.4)
-    full = np.zeros((rows, length)) if not asymmetric else np.repeat(np.round(-low / scale)[:, None] - 8, length, 1)
-    full.reshape(-1)[places] = q
-    w = (full + 8) * scale[:, None] + low[:, None] if asymmetric else full * scale[:, None]
-    table = np.arange(-8, 8).astype(np.int8).tobytes()
-    data = head(rows, length, False) + np.uint32(len(places)).tobytes() + bytes([step_bits]) + bits_of(steps, step_bits)
-    data += bytes([16]) + table + bits_of(q + 8, bits)
-    alpha = np.stack([low, scale], 1).reshape(-1) if asymmetric else scale
-    quan = {"type": 2, "buffer": np.frombuffer(data, np.int8), "alpha": alpha.astype(np.float32), "quantScale": 1.0}
-    check(conv(quanParameter=quan | ({"readType": rows, "aMin": -8} if asymmetric else {})), w.reshape(SHAPE))
+def some_steps(most: int) -> np.ndarray:
+    """Distances between numbers that are listed, of all the weights."""
+    steps = RNG.integers(1, most + 1, np.prod(SHAPE))
+    steps[0] = most
+    return steps[np.cumsum(steps) < np.prod(SHAPE)]
+
+
+@pytest.mark.parametrize("most", [7, 200])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("half", [False, True])
+def test_sparse_stream(most, form, half):
+    """Distances between the numbers that are listed; the others are zero, or nearly."""
+    q, steps = RNG.integers(-8, 8, (6, 36)), some_steps(most)
+    table, w = packed(q, 4, 6, form, half, steps=steps)
+    check(conv(quanParameter=table), sparse(w, table, steps).reshape(SHAPE))
+
+
+def sparse(w: np.ndarray, table: dict[str, Any], steps: np.ndarray) -> np.ndarray:
+    """Instead of those that are not listed the multiple of the scale beside w that is nearest to zero."""
+    alpha = table["alphaFp16"].view(np.float16) if "alphaFp16" in table else table["alpha"]
+    scale = alpha.astype(np.float64).reshape(6, -1)[:, -1:]
+    nothing = w - np.round(w / scale) * scale
+    listed = np.isin(np.arange(w.size), np.cumsum(steps)).reshape(w.shape)
+    return np.where(listed, w, nothing)
 
 
 def test_halves():
@@ -178,12 +211,43 @@ def test_floats_beside_the_model(tmp_path, skip):
     check(write(tmp_path, conv(external=[skip, w.nbytes, bias.nbytes]), w, bias, skip=skip), w, bias)
 
 
-def test_a_stream_beside_the_model(tmp_path):
-    q = RNG.integers(-8, 8, (6, 36))
-    scale, bias = RNG.uniform(0.1, 0.2, 6).astype(np.float32), normal(RNG, 6)
-    buffer = np.frombuffer(stream(q, 4, False), np.int8)
-    model = conv(quanParameter={"type": 1, "quantScale": 1.0}, external=[0, buffer.size, scale.nbytes, bias.nbytes, 0])
-    check(write(tmp_path, model, buffer, scale, bias), (q * scale[:, None]).reshape(SHAPE), bias)
+def beside(table: dict[str, Any], bias: np.ndarray) -> tuple[bytes, list[np.ndarray]]:
+    """The model whose weights are in a file of their own, and what that file holds."""
+    parts = [table["buffer"], table["alphaFp16"] if "alphaFp16" in table else table["alpha"], bias]
+    rest = {k: v for k, v in table.items() if k not in ("buffer", "alpha", "alphaFp16")}
+    return conv(quanParameter=rest, external=[0, *(p.nbytes for p in parts), 0]), parts
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("half", [False, True])
+def test_a_stream_beside_the_model(tmp_path, form, half):
+    q, bias = RNG.integers(-8, 8, (6, 36)), normal(RNG, 6)
+    table, w = packed(q, 4, 6, form, half)
+    model, parts = beside(table, bias)
+    check(write(tmp_path, model, *parts), w.reshape(SHAPE), bias)
+
+
+@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+def test_mnn_reads_the_same_weights(tmp_path):
+    """MNN takes every form of packed weights for the numbers that the tests above expect."""
+    jobs, rights = [], []
+    for form in FORMS:
+        for half in (False, True):
+            q, bias = RNG.integers(-8, 8, (6, 36)), normal(RNG, 6)
+            table, w = packed(q, 4, 6, form, half)
+            model, parts = beside(table, bias)
+            sides = b"".join(p.tobytes() for p in parts)
+            jobs += [mnn_oracle.File(conv(bias, quanParameter=table), {"x": X}, ["y"])]
+            jobs += [mnn_oracle.File(model, {"x": X}, ["y"], sides)]
+            rights += [convolve(w.reshape(SHAPE), bias)] * 2
+            if form != "zero":  # MNN takes those that are not listed for others than zero
+                steps = some_steps(7)
+                table, w = packed(q, 4, 6, form, half, steps=steps)
+                jobs += [mnn_oracle.File(conv(bias, quanParameter=table), {"x": X}, ["y"])]
+                rights += [convolve(sparse(w, table, steps).reshape(SHAPE), bias)]
+    for answer, right in zip(mnn_oracle.run(jobs, tmp_path), rights, strict=True):
+        assert answer.outputs is not None, answer.log
+        np.testing.assert_allclose(answer.outputs[0], right, rtol=1e-4, atol=1e-4)
 
 
 def test_constants_beside_the_model(tmp_path):
