@@ -34,7 +34,9 @@ def _(b, x, *, alpha=1.702):
 
 
 @contrib("GatedAdd")
-def _(b, x, y, gate):
+def _(b, x, y, gate, weight=None):
+    if weight is not None:  # the gate is what a projection of it gives
+        gate = b.Sigmoid(b.MatMul(gate, weight))
     return b.Add(x, b.Mul(y, gate))
 
 

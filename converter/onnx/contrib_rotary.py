@@ -107,21 +107,32 @@ def _(b, x, places, cos, sin, *, interleaved=0, is_packed_batching=0, mrope_layo
 
 @contrib("GroupQueryAttention")
 def _(b, query, key, value, past_key, past_value, last, total, cos=None, sin=None, places=None, added=None, sink=None,
-      k_scale=None, v_scale=None, q_norm=None, k_norm=None, *, causal=1, do_rotary=0, k_quant_type="NONE",
-      kv_cache_bit_width=0, kv_num_heads, local_window_size=-1, num_heads, qk_norm_epsilon=1e-6, qk_output=0,
-      rotary_interleaved=0, scale=None, sliding_window_cache=0, smooth_softmax=-1, softcap=0.0, v_quant_type="NONE",
-      node):  # fmt: skip
+      k_scale=None, v_scale=None, q_norm=None, k_norm=None, query_counts=None, *, causal=1, do_rotary=0,
+      k_norm_epsilon=None, k_quant_type="NONE", kv_cache_bit_width=0, kv_num_heads, local_window_size=-1, num_heads,
+      q_norm_epsilon=None, qk_norm_epsilon=1e-6, qk_output=0, rotary_interleaved=0, scale=None, sliding_window_cache=0,
+      smooth_softmax=-1, softcap=0.0, v_quant_type="NONE", node):  # fmt: skip
     if k_scale is not None or v_scale is not None or {k_quant_type, v_quant_type} != {"NONE"}:
         raise UnsupportedError("GroupQueryAttention with a quantized cache is not supported")
     if sliding_window_cache:
         raise UnsupportedError("GroupQueryAttention with sliding_window_cache is not supported")
     q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
-    if q_norm is not None and k_norm is not None:
-        q, k = (b.RMSNorm(x, w, axis=-1, epsilon=qk_norm_epsilon) for x, w in ((q, q_norm), (k, k_norm)))
+    if (q_norm is None) != (k_norm is None):
+        raise ModelError(
+            "GroupQueryAttention has the weights of one norm: both queries and keys are normed, or none"
+        )
+    if q_norm is not None:
+        q = b.RMSNorm(q, q_norm, axis=-1, epsilon=qk_norm_epsilon if q_norm_epsilon is None else q_norm_epsilon)
+        k = b.RMSNorm(k, k_norm, axis=-1, epsilon=qk_norm_epsilon if k_norm_epsilon is None else k_norm_epsilon)
     length = extent(b, q, 2)
-    # Where the new keys begin, for each of the batch: at 0 for a prompt, which may be padded at its end.
+    # Where the new keys begin, for each of the batch: at 0 for a prompt, which may be padded at its end. A later chunk
+    # may be padded, too, where it is said how many of its tokens are none; what the padding gives is unspecified.
     counts = b.Add(b.Cast(b.Reshape(last, np.array([-1, 1])), to=DType.I64), np.int64(1))
-    begins = b.Max(b.Sub(counts, length), np.int64(0))
+    if query_counts is None:
+        begins = b.Max(b.Sub(counts, length), np.int64(0))
+    else:
+        if past_key is None or past_value is None or not causal:
+            raise ModelError("GroupQueryAttention with query_seqlens needs past keys and values, and causal = 1")
+        begins = b.Sub(counts, b.Cast(b.Reshape(query_counts, np.array([-1, 1])), to=DType.I64))
     rows = b.Add(begins, b.Unsqueeze(positions(b, length), axes=(0,)))
     if do_rotary:
         if cos is None or sin is None:
