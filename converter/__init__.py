@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minnow.converter.formats import check_readable, find_format, is_mnn
+from minnow.schema.errors import UsageError
+
 if TYPE_CHECKING:
-    from minnow.converter.base import read as read
+    from minnow.schema.ir import Model
 
 __all__ = ["read"]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "read":
-        from minnow.converter.base import read
+def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
+    """Reads a model file, also one that was written by us.
 
-        return read
-    raise AttributeError(name)
+    Args:
+        path: the file.
+        framework: name of the format; None finds it by content, ".mnn" by the suffix.
+        options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
+            is), `batch` = a number for the first open extent of every input, and those in `base.OPTIONS`, where the
+            format has a use for them.
+
+    Raises:
+        FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
+        UsageError: there is no format of that name.
+    """
+    path = Path(path)
+    if is_mnn(path, framework):
+        return _read_mnn(path, **options)
+    format = find_format(path, framework)
+
+    from minnow.schema.ir.collector import SeldomCollected
+
+    with SeldomCollected():
+        return format.frontend().read(path, **options)
+
+
+def _read_mnn(path: Path, **options: Any) -> Model:
+    check_readable(path)
+    if given := sorted(name for name, value in options.items() if value):
+        raise UsageError(
+            f"a .mnn file is read as it is, without {', '.join(given)}",
+            where=str(path),
+            hint="these are for the model that it is made from",
+        )
+
+    from minnow.schema.ir.collector import SeldomCollected
+    from minnow.schema.mnn import read_file
+
+    with SeldomCollected():
+        return read_file(path)

@@ -1,4 +1,4 @@
-"""What all frontends share: finding the format, the mapping registry, and the report of everything unsupported.
+"""What all frontends share: the mapping registry, and the report of everything unsupported.
 
 A frontend lives in `converter/<format>/` and makes one `Frontend`. Its mappings are functions:
 
@@ -13,21 +13,17 @@ or NotImplemented, which leaves the call to the body that the source format itse
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minnow.schema.errors import FormatError, MinnowError, ModelError, Refused, UnsupportedError, UsageError
+from minnow.converter.formats import Format
+from minnow.schema.errors import MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
-from minnow.schema.ir.collector import SeldomCollected
 from minnow.schema.ops import Builder
-
-_SNIFF_BYTES = 4096
 
 OPTIONS = {
     "signature": "signatures",
@@ -132,32 +128,26 @@ class Frontend:
     """One source format.
 
     Args:
-        name: as in `--framework`.
-        sniff: (path, first bytes) -> the file looks like this format; a folder has no bytes.
+        format: which; the frontend has its name.
         read: (path, **options) -> Model.
         describe: path -> what the file says of itself, known even where it cannot be converted; it is given `weights`,
             too, where the format has that option and it is set.
-        suffixes: usual file name endings, which decide where the content does not.
         bodies: () -> first version by name, of the operators that the format itself explains by others.
         options: what `read` takes besides `inputs` and `batch`, of the names in `OPTIONS`.
     """
 
     def __init__(
         self,
-        name: str,
-        sniff: Callable[[Path, bytes], bool],
+        format: Format,
         read: Callable[..., Model],
         describe: Callable[..., Description],
-        suffixes: Iterable[str] = (),
         bodies: Callable[[], Mapping[str, int]] = dict,
         options: Iterable[str] = (),
     ) -> None:
-        self.name = name
-        self.sniff = sniff
+        self.name = format.name
         self._read = read
         self.options = frozenset(options)
         self._describe = describe
-        self.suffixes = tuple(suffixes)
         self.bodies = bodies
         self.mappings: dict[str, list[Mapping_]] = {}
         self.refusals: dict[str, list[Refusal]] = {}
@@ -291,106 +281,3 @@ class Unsupported:
             hint="`mnnconvert ops` lists what is supported",
             refused=refused,
         )
-
-
-def frontends() -> dict[str, Frontend]:
-    """All frontends by name: every sub-package that defines one."""
-    import minnow.converter as package
-
-    found = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        if info.ispkg:
-            frontend = importlib.import_module(f"{package.__name__}.{info.name}").frontend
-            found[frontend.name] = frontend
-    return found
-
-
-def detect(path: Path) -> Frontend:
-    """The frontend of a file, by its content.
-
-    Raises:
-        FormatError: no such file, an empty one, or no known format.
-    """
-    detect_readable(path)
-    head = b""
-    if not path.is_dir():
-        with path.open("rb") as file:
-            head = file.read(_SNIFF_BYTES)
-    candidates = [f for f in frontends().values() if f.sniff(path, head)]
-    by_suffix = [f for f in candidates if path.suffix.lower() in f.suffixes]
-    if by_suffix or candidates:
-        return (by_suffix or candidates)[0]
-    raise FormatError(
-        f"the {'folder' if path.is_dir() else 'file'} is of no format that Minnow reads",
-        where=str(path),
-        why=f"its first bytes are {head[:8]!r}" if head else "",
-        hint=f"known formats: {', '.join(sorted(frontends()))}; `--framework` chooses one by name",
-    )
-
-
-@SeldomCollected()
-def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
-    """Reads a model file, also one that was written by us.
-
-    Args:
-        path: the file.
-        framework: name of the format; None finds it by content, ".mnn" by the suffix.
-        options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
-            is), `batch` = a number for the first open extent of every input, and those in `OPTIONS`, where the format
-            has a use for them.
-
-    Raises:
-        FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
-        UsageError: there is no format of that name.
-    """
-    path = Path(path)
-    if is_mnn(path, framework):
-        return _read_mnn(path, **options)
-    return find_frontend(path, framework).read(path, **options)
-
-
-def is_mnn(path: str | Path, framework: str | None = None) -> bool:
-    """The file is of the format that conversions give, which has no mark of its own but the suffix."""
-    return framework is None and Path(path).suffix.lower() == ".mnn"
-
-
-def _read_mnn(path: Path, **options: Any) -> Model:
-    from minnow.schema.mnn import read_file
-
-    detect_readable(path)
-    if given := sorted(name for name, value in options.items() if value):
-        raise UsageError(
-            f"a .mnn file is read as it is, without {', '.join(given)}",
-            where=str(path),
-            hint="these are for the model that it is made from",
-        )
-    return read_file(path)
-
-
-def find_frontend(path: Path, framework: str | None) -> Frontend:
-    """The frontend of that name, or by the content of the file; the file exists then.
-
-    Raises:
-        FormatError: the file cannot be read, or is of no known format. UsageError: there is no format of that name.
-    """
-    if framework is None:
-        return detect(path)
-    table = frontends()
-    if framework.lower() not in table:
-        raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table))}")
-    detect_readable(path)
-    return table[framework.lower()]
-
-
-def detect_readable(path: Path) -> None:
-    """Raises FormatError unless the file exists, can be read and is not empty; a folder may be a model, too."""
-    try:
-        if path.is_dir():
-            if not any(path.iterdir()):
-                raise FormatError("the folder is empty", where=str(path))
-            return
-        if path.stat().st_size == 0:
-            raise FormatError("the file is empty", where=str(path))
-        path.open("rb").close()
-    except OSError as e:
-        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None

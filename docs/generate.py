@@ -109,7 +109,7 @@ def support() -> str:
     """The README's table of what is supported."""
     import onnx as onnx_package
 
-    from minnow.converter.base import frontends
+    from minnow.converter.formats import frontends
     from minnow.converter.onnx.reader import OLDEST_OPSET
     from minnow.optimizer.rewrite import passes as all_passes
     from minnow.optimizer.rewrite import rules

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.base import Description, Port, find_frontend
+from minnow.converter.base import Description, Port
+from minnow.converter.formats import find_format
 from minnow.schema.errors import Refused, UnsupportedError
 from minnow.schema.ir import Model, TensorType
 
@@ -84,7 +85,7 @@ def check(
         FormatError, ModelError: the file cannot be read or is invalid. UsageError: the call is wrong.
     """
     path = Path(source)
-    frontend = find_frontend(path, framework)
+    frontend = find_format(path, framework).frontend()
     description = frontend.describe(path, str(options.get("weights", "")))
     refused: list[Refused] = []
     symbols = _symbols(port.shape for port in description.inputs)

@@ -175,7 +175,8 @@ def convert(
     reading["weights"] = os.fspath(weights)
     step = _Clock(progress or (lambda name: None))
 
-    from minnow.converter.base import is_mnn, read
+    from minnow.converter import read
+    from minnow.converter.formats import is_mnn
     from minnow.optimizer import optimize as run_optimizer
     from minnow.optimizer.effect import effect_of
     from minnow.optimizer.rewrite import Trace

@@ -14,7 +14,7 @@ from ai_edge_litert import schema_py_generated as fbs
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 import minnow
-from minnow.converter.base import read
+from minnow.converter import read
 from minnow.optimizer.pipeline import optimize
 from minnow.schema.mnn import encode
 

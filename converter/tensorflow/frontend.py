@@ -1,17 +1,14 @@
-"""The TensorFlow frontend object, to which the families register, and the test for the format."""
+"""The TensorFlow frontend object, to which the families register."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Description, Frontend, Mapping_, inspect_mapping
+from minnow.converter.formats.tensorflow import FORMAT
 from minnow.schema.ir import Model
-
-_SAVED = ("saved_model.pb", "saved_model.pbtxt")
-_TEXT = re.compile(rb"\s*(#[^\n]*\n\s*)*(node|library|versions)\s*:?\s*\{")
 
 
 class TensorFlow(Frontend):
@@ -85,26 +82,6 @@ class TensorFlow(Frontend):
         return add
 
 
-def _sniff(path: Path, head: bytes) -> bool:
-    """A GraphDef starts with its first node, which starts with its name or operator; so it does in text form.
-
-    A SavedModel is a folder, or the file with graphs in it; Keras has files of its own.
-    """
-    from minnow.converter.tensorflow.keras import is_keras
-
-    if path.is_dir() or path.name.startswith("saved_model.pb"):
-        return any((path / name).is_file() for name in _SAVED) or path.name in _SAVED
-    if _TEXT.match(head) or is_keras(path, head):
-        return True
-    if head[:1] != b"\x0a":
-        return False
-    at = 1
-    while at < len(head) and head[at] & 0x80:
-        at += 1
-    # A node has a name at least; what Caffe writes of a net without one begins with an empty text.
-    return at < 6 and head[1] != 0 and head[at + 1 : at + 2] in (b"\x0a", b"\x12") and len(head) > at + 3
-
-
 def _read(path: Path, **options: Any) -> Model:
     from minnow.converter.tensorflow.reader import read
 
@@ -117,12 +94,5 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = TensorFlow(
-    "tensorflow",
-    _sniff,
-    _read,
-    _describe,
-    (".pb", ".pbtxt", ".keras", ".h5", ".hdf5"),
-    options=("cut_inputs", "cut_outputs", "signature"),
-)
+frontend = TensorFlow(FORMAT, _read, _describe, options=("cut_inputs", "cut_outputs", "signature"))
 """Mappings register with `@frontend.op(...)`, under the names of TensorFlow's own operators."""

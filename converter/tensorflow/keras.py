@@ -15,21 +15,6 @@ from minnow.converter.tensorflow.state import Numbers
 from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import ArrayBlob
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-_ZIP = b"PK\x03\x04"
-_MEMBERS = {"config.json", "metadata.json"}
-
-
-def is_keras(path: Path, head: bytes) -> bool:
-    """Whether a file is one of Keras, by its first bytes and the names in it."""
-    if head.startswith(_ZIP):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return set(archive.namelist()) >= _MEMBERS
-        except (OSError, zipfile.BadZipFile, ValueError):
-            return path.suffix.lower() == ".keras"
-    return head.startswith(_HDF5)
-
 
 @contextmanager
 def exported(path: Path) -> Iterator[Path]:

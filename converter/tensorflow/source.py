@@ -68,7 +68,8 @@ def open_source(path: Path, signature: str = "") -> Source:
     Raises:
         FormatError: it is damaged, or none. UsageError: there is no such signature.
     """
-    from minnow.converter.tensorflow.keras import is_keras, open_keras
+    from minnow.converter.formats.tensorflow import is_keras
+    from minnow.converter.tensorflow.keras import open_keras
     from minnow.converter.tensorflow.saved_model import find, open_saved_model
 
     found = find(path)

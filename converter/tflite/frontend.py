@@ -1,4 +1,4 @@
-"""The TFLite frontend object, to which the families register, and the test for the format."""
+"""The TFLite frontend object, to which the families register."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minnow.converter.base import Call, Description, Frontend, Mapping_, inspect_mapping
+from minnow.converter.formats.tflite import FORMAT
 from minnow.schema.ir import Model, TensorType
 
 if TYPE_CHECKING:
@@ -106,11 +107,6 @@ def _into(table: dict[str, Mapping_], names: tuple[str, ...]) -> Callable[[Funct
     return add
 
 
-def _sniff(path: Path, head: bytes) -> bool:
-    """A FlatBuffer has its identifier behind the offset of the root."""
-    return head[4:8] == b"TFL3" or (path.suffix.lower() in (".tflite", ".lite") and len(head) < 8)
-
-
 def _read(path: Path, **options: Any) -> Model:
     from minnow.converter.tflite.reader import read
 
@@ -123,4 +119,4 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = TFLiteFrontend("tflite", _sniff, _read, _describe, (".tflite", ".lite"), options=("signature", "dequantize"))
+frontend = TFLiteFrontend(FORMAT, _read, _describe, options=("signature", "dequantize"))

@@ -1,14 +1,14 @@
-"""The PyTorch frontend object, to which the families register, and the test for its two formats."""
+"""The PyTorch frontend object, to which the families register."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Description, Frontend, Mapping_
+from minnow.converter.formats.torch import FORMAT
 from minnow.schema.ir import Model
 
 Function = Callable[..., Any]
@@ -95,26 +95,6 @@ class Torch(Frontend):
         return self.resolve(f"{name[:-1]}.{overload}" if overload else name[:-1])
 
 
-def archive_kind(path: Path) -> str:
-    """ "torchscript" or "torch_export" for an archive of that kind, "pickle" for one of weights alone, else ""."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        return ""
-    inner = [n.partition("/")[2] for n in names]
-    if "archive_format" in inner or "serialized_exported_program.json" in names:
-        return "torch_export"
-    if any(n.startswith("code/") or n == "bytecode.pkl" for n in inner):
-        return "torchscript"
-    return "pickle" if "data.pkl" in inner else ""
-
-
-def _sniff(path: Path, head: bytes) -> bool:
-    """Both formats are zip archives; Keras has such files, too."""
-    return head[:4] == b"PK\x03\x04" and bool(archive_kind(path))
-
-
 def _read(path: Path, **options: Any) -> Model:
     from minnow.converter.torch.reader import read
 
@@ -127,5 +107,5 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = Torch("torch", _sniff, _read, _describe, (".pt2", ".pt", ".pth", ".jit", ".ts", ".ptl", ".torchscript"))
+frontend = Torch(FORMAT, _read, _describe)
 """Mappings register with `@frontend.op(...)`."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from minnow.converter.base import Unsupported
 from minnow.converter.extent import computed, fix_inputs, shape_from_use, symbols_in
+from minnow.converter.formats.torch import archive_kind
 from minnow.converter.torch.extent import scalar
-from minnow.converter.torch.frontend import archive_kind
 from minnow.converter.torch.memory import PASSES, Memory
 from minnow.converter.torch.program import Input, Object, Program
 from minnow.converter.torch.structure import RaisedError

@@ -46,7 +46,7 @@ def op_rows() -> list[list[str]]:
 
 def operator_rows(framework: str) -> list[list[str]]:
     """One row per operator of a source format: name, the versions that are read, and what there is to say about it."""
-    from minnow.converter.base import frontends
+    from minnow.converter.formats import frontends
     from minnow.schema.errors import UsageError
 
     table_ = frontends()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minnow.converter.base import is_mnn
+from minnow.converter.formats import is_mnn
 from minnow.runtime.verify.comparison import TOLERANCE
 from minnow.schema.errors import MinnowError, UnsupportedError
 from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value

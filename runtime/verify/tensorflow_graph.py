@@ -63,7 +63,8 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
     Raises:
         ImportError: tensorflow is not installed. LookupError: the entry point has other inputs or outputs.
     """
-    from minnow.converter.tensorflow.keras import exported, is_keras
+    from minnow.converter.formats.tensorflow import is_keras
+    from minnow.converter.tensorflow.keras import exported
     from minnow.converter.tensorflow.saved_model import find, open_saved_model
 
     _tensorflow()

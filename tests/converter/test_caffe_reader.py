@@ -14,10 +14,11 @@ import pytest
 from caffe_one import Array, blob, by_opencv, by_us, definition, field, layer, varint, weights, write
 
 import minnow
-from minnow.converter.base import detect, frontends, read
+from minnow.converter import read
 from minnow.converter.caffe.message import NetParameter
 from minnow.converter.caffe.text import parse_text
 from minnow.converter.caffe.upgrade import parameter_field
+from minnow.converter.formats import detect, formats, frontends
 from minnow.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.mnn import encode
 
@@ -383,7 +384,7 @@ def test_formats_do_not_take_each_others_files() -> None:
     for path in sorted(p for p in SHARED.rglob("*") if p.suffix in endings):
         with path.open("rb") as file:
             head = file.read(4096)
-        takers = [f.name for f in frontends().values() if f.sniff(path, head)]
+        takers = [f.name for f in formats().values() if f.sniff(path, head)]
         if endings[path.suffix] == "caffe" or "caffe" in takers:
             assert takers == [endings[path.suffix]], path
         counts[endings[path.suffix]] += 1
@@ -409,7 +410,7 @@ def test_text_is_known_by_its_layers(head: str, tmp_path: Path) -> None:
 def test_other_text_is_not(other: str, tmp_path: Path) -> None:
     path = tmp_path / "other.prototxt"
     path.write_text(other)
-    assert not frontends()["caffe"].sniff(path, other.encode())
+    assert not formats()["caffe"].sniff(path, other.encode())
 
 
 # ---- damage

@@ -12,6 +12,7 @@ from onnx import TensorProto, defs, helper, numpy_helper
 
 from minnow.converter import read
 from minnow.converter.base import Frontend
+from minnow.converter.formats import Format
 from minnow.converter.onnx.function import Library, type_proto
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, TensorType
@@ -428,7 +429,7 @@ def test_types_in_the_form_of_the_standard():
 
 def test_the_mapping_for_the_fewest_versions_wins_in_any_order():
     for order in ((1, 2, 3), (3, 2, 1)):
-        frontend = Frontend("f", lambda *_: False, lambda *_: None, lambda *_: None)
+        frontend = Frontend(Format("f", lambda *_: False, ()), lambda *_: None, lambda *_: None)
         ranges = {1: {}, 2: {"until": 6}, 3: {"since": 11}}
         for k in order:
             frontend.op("Op", **ranges[k])(lambda b, x, _k=k: _k)

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 import minnow
 from minnow.converter import read
-from minnow.converter.base import detect
+from minnow.converter.formats import detect
 from minnow.converter.tensorflow import frontend
 from minnow.converter.tensorflow.message import GraphDef
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
@@ -57,7 +57,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 def test_nodes_stand_in_any_order(tmp_path):
     path = write(tmp_path, node("y", "Mul", "s", "x"), node("s", "AddV2", "x", "c"), const("c", np.float32(2)),
                  placeholder("x", 2, 3))  # fmt: skip
-    assert detect(path) is frontend
+    assert detect(path).frontend() is frontend
     np.testing.assert_array_equal(run(path, {"x": X})["y"], (X + 2) * X)
 
 
@@ -65,7 +65,7 @@ def test_text_form(tmp_path):
     path = write(tmp_path, placeholder("x", 2, 3), node("y", "Neg", "x"))
     text = tmp_path / "graph.pbtxt"
     text.write_text(text_format.MessageToString(GraphDef.FromString(path.read_bytes())))
-    assert detect(text) is frontend
+    assert detect(text).frontend() is frontend
     np.testing.assert_array_equal(run(text, {"x": X})["y"], -X)
 
 

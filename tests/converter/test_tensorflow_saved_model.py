@@ -17,7 +17,7 @@ import pytest
 import minnow
 from minnow.cli._app import run as main
 from minnow.converter import read
-from minnow.converter.base import detect
+from minnow.converter.formats import detect
 from minnow.converter.tensorflow import frontend
 from minnow.converter.tensorflow.checksum import crc32c, mask
 from minnow.converter.tensorflow.message import GraphDef, SavedModel
@@ -97,7 +97,7 @@ def test_states_are_those_variables_that_runs_change(models):
 
 def test_a_model_may_be_given_by_the_file_in_its_folder(models):
     for name in ("references/saved_model.pb", "partitioned/saved_model.pbtxt"):
-        assert detect(models / name) is frontend
+        assert detect(models / name).frontend() is frontend
         assert [n for n, _ in read(models / name).user_inputs] == ["x"]
 
 
@@ -126,7 +126,7 @@ def test_keras_files(models, name, tmp_path):
     compare(models, name)
     if name == "network.keras":
         copy = shutil.copy(models / name, tmp_path / "model.zip")  # the content decides, not the name
-        assert detect(Path(copy)) is frontend
+        assert detect(Path(copy)).frontend() is frontend
 
 
 def test_keras_files_without_tensorflow(models, monkeypatch, capsys):

@@ -13,7 +13,7 @@ from ai_edge_litert import schema_py_generated as fbs
 from flatbuffers import flexbuffers
 from tflite_one import by_litert, by_us
 
-from minnow.converter.base import read
+from minnow.converter import read
 from minnow.optimizer.pipeline import optimize
 
 F = np.float32

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minnow
-from minnow.converter.base import read
+from minnow.converter import read
 from minnow.optimizer.pipeline import optimize
 from minnow.schema.mnn import encode
 

@@ -15,7 +15,8 @@ from ai_edge_litert import schema_py_generated as fbs
 from tflite_one import Tensor, by_litert, by_us, constant, file_of
 
 import minnow
-from minnow.converter.base import detect, read
+from minnow.converter import read
+from minnow.converter.formats import detect
 from minnow.converter.tflite.description import describe
 from minnow.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.mnn import encode

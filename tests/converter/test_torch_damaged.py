@@ -21,7 +21,8 @@ torch = pytest.importorskip("torch")
 from torch_damage import archive_of, damaged, edited, files_of  # noqa: E402
 
 import minnow  # noqa: E402
-from minnow.converter.base import find_frontend, read  # noqa: E402
+from minnow.converter import read  # noqa: E402
+from minnow.converter.formats import find_format  # noqa: E402
 from minnow.errors import FormatError, MinnowError, ModelError, UnsupportedError  # noqa: E402
 from minnow.schema.mnn import encode  # noqa: E402
 
@@ -95,7 +96,7 @@ def write(content: bytes, folder: Path, name: str = "model.pt2") -> Path:
 
 def test_damaged_archives_end_with_an_error(archives: dict[str, bytes], tmp_path: Path) -> None:
     sources = list(archives.values())
-    frontend = find_frontend(write(sources[0], tmp_path), "torch")
+    frontend = find_format(write(sources[0], tmp_path), "torch").frontend()
     outcomes = {"read": 0, "refused": 0}
     for i in range(400):
         rng = random.Random(f"torch {i}")

@@ -18,7 +18,7 @@ from torch.export import Dim  # noqa: E402
 from torch_oracle import Call, check, difference, flat, numpy_of  # noqa: E402
 
 import minnow  # noqa: E402
-from minnow.converter.base import read  # noqa: E402
+from minnow.converter import read  # noqa: E402
 from minnow.errors import UnsupportedError  # noqa: E402
 from minnow.optimizer import optimize  # noqa: E402
 from minnow.schema.ir import Model  # noqa: E402

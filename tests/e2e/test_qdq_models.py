@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import minnow
-from minnow.converter.base import read
+from minnow.converter import read
 from minnow.optimizer.pipeline import count_nodes, optimize
 from minnow.schema.mnn import encode
 

@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from e2e.shared_models import SHARED, RealModel, models, needs_models
 
 import minnow
-from minnow.converter.base import read
+from minnow.converter import read
 from minnow.optimizer.pipeline import optimize
 from minnow.runtime.session import Session
 from minnow.schema.ir import Model

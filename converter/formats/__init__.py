@@ -1,0 +1,110 @@
+"""The formats that Minnow reads, and which of them a file has: each module beside this one describes one, as `FORMAT`.
+
+Nothing here imports more than the standard library, so that a file is recognized, or refused, before the frontend that
+reads it is imported: one that reads ONNX files does not pay for the other formats.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minnow.schema.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from minnow.converter.base import Frontend
+
+_SNIFF_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Format:
+    """A source format.
+
+    Attributes:
+        name: as in `--framework`; its frontend is the package of that name beside this one.
+        sniff: (path, first bytes) -> the file looks like this format; a folder has no bytes.
+        suffixes: usual file name endings, which decide where the content does not.
+    """
+
+    name: str
+    sniff: Callable[[Path, bytes], bool]
+    suffixes: tuple[str, ...]
+
+    def frontend(self) -> Frontend:
+        """What reads it, with all its mappings."""
+        frontend: Frontend = importlib.import_module(f"minnow.converter.{self.name}").frontend
+        return frontend
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """All formats by name."""
+    found = (importlib.import_module(f"{__name__}.{info.name}").FORMAT for info in pkgutil.iter_modules(__path__))
+    return {format.name: format for format in found}
+
+
+def frontends() -> dict[str, Frontend]:
+    """All frontends by name; each is imported."""
+    return {name: format.frontend() for name, format in formats().items()}
+
+
+def find_format(path: Path, framework: str | None = None) -> Format:
+    """The format of that name, or by the content of the file; the file exists then.
+
+    Raises:
+        FormatError: the file cannot be read, or is of no known format. UsageError: there is no format of that name.
+    """
+    if framework is not None and framework.lower() not in formats():
+        raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(formats()))}")
+    if framework is None:
+        return detect(path)
+    check_readable(path)
+    return formats()[framework.lower()]
+
+
+def detect(path: Path) -> Format:
+    """The format of a file, by its content.
+
+    Raises:
+        FormatError: no such file, an empty one, or no known format.
+    """
+    check_readable(path)
+    head = b""
+    if not path.is_dir():
+        with path.open("rb") as file:
+            head = file.read(_SNIFF_BYTES)
+    candidates = [f for f in formats().values() if f.sniff(path, head)]
+    by_suffix = [f for f in candidates if path.suffix.lower() in f.suffixes]
+    if by_suffix or candidates:
+        return (by_suffix or candidates)[0]
+    raise FormatError(
+        f"the {'folder' if path.is_dir() else 'file'} is of no format that Minnow reads",
+        where=str(path),
+        why=f"its first bytes are {head[:8]!r}" if head else "",
+        hint=f"known formats: {', '.join(sorted(formats()))}; `--framework` chooses one by name",
+    )
+
+
+def is_mnn(path: str | Path, framework: str | None = None) -> bool:
+    """The file is of the format that conversions give, which has no mark of its own but the suffix."""
+    return framework is None and Path(path).suffix.lower() == ".mnn"
+
+
+def check_readable(path: Path) -> None:
+    """Raises FormatError unless the file exists, can be read and is not empty; a folder may be a model, too."""
+    try:
+        if path.is_dir():
+            if not any(path.iterdir()):
+                raise FormatError("the folder is empty", where=str(path))
+            return
+        if path.stat().st_size == 0:
+            raise FormatError("the file is empty", where=str(path))
+        path.open("rb").close()
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
