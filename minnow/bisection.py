@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from minnow.optimizer import optimize
 from minnow.optimizer.rewrite import Application, Trace, passes, rules
+from minnow.output import target_of, write_text, written
 from minnow.reduction import Case, Small, reduced
 from minnow.runtime.verify.proof import Proof, copy_of
 from minnow.schema.errors import MinnowError, UsageError
@@ -131,6 +131,8 @@ def bisect(
         VerifyError: nothing can be compared. UsageError: the call is wrong. Others: the source cannot be read.
     """
     path, tell = Path(source), progress or (lambda name: None)
+    if output is not None:
+        target_of(output)
     tell("read")
     model = _read(path, framework, reading)
     options = {"optimize": optimize, "target": target, "passes": tuple(passes), "int64": int64}
@@ -335,9 +337,8 @@ def _fill(culprit: Culprit, small: Small, options: Mapping[str, Any], engine: bo
 
     model, arrays = small.model()
     text, inputs = (output.with_suffix(suffix) for suffix in (".txt", ".npz"))
-    with _written(text) as part:
-        part.write_text(f"before:\n{culprit.before}\n\nafter {culprit.name}:\n{culprit.after}\n", encoding="utf-8")
-    with _written(output) as part:
+    write_text(text, f"before:\n{culprit.before}\n\nafter {culprit.name}:\n{culprit.after}\n")
+    with written(output) as part:
         save(model, part)
     write_npz(str(inputs), arrays)
     culprit.files = [str(output), str(text), str(inputs)]
@@ -345,19 +346,6 @@ def _fill(culprit: Culprit, small: Small, options: Mapping[str, Any], engine: bo
     words += [f"--passes {culprit.name}"] + [f"--target {options['target']}"] * (options["target"] != "mnn")
     words += [f"--int64 {options['int64']}"] * (options["int64"] != "auto") + ["--engine"] * engine
     culprit.reproduce = " ".join(words)
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[Path]:
-    """A temporary name that becomes the file's when all went well."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    except OSError as e:
-        raise UsageError("cannot write the output", where=str(path), why=e.strerror or str(e)) from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 __all__ = ["Bisection", "Culprit", "bisect"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from minnow.output import replaced, target_of, writing
 from minnow.schema.errors import UsageError, VerifyError
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from minnow.runtime.verify import Verification
 
 Progress = Callable[[str], None]
+
+PACKED = ".packed"
+"""What is appended to the model's name for the file with the packed weights."""
 
 
 @dataclass
@@ -147,6 +150,7 @@ def convert(
     Raises:
         UsageError: the call is wrong. FormatError, ModelError: the source cannot be read or is invalid.
         UnsupportedError: it holds what Minnow cannot convert; everything is listed.
+        WriteError: the output cannot be written.
         VerifyError: the result does not give the numbers of the source, or with `check_each` a step changes them; no
             file is written.
     """
@@ -166,10 +170,8 @@ def convert(
     destination = Path(output) if output is not None else source.with_suffix(".mnn")
     if not 0 <= int(optimize) <= 3:
         raise UsageError(f"optimize is {optimize}", hint="0 to 3")
-    if destination.resolve() == source.resolve():
+    if target_of(destination if output is None else output) == Path(os.path.realpath(source)):
         raise UsageError("the output is the source itself", where=str(destination))
-    if not destination.parent.is_dir():
-        raise UsageError("the folder of the output does not exist", where=str(destination.parent))
     reading: dict[str, Any] = {"inputs": dict(inputs or {}), "batch": batch, "signature": signature}
     reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
     reading["weights"] = os.fspath(weights)
@@ -181,7 +183,11 @@ def convert(
     from minnow.optimizer.effect import effect_of
     from minnow.optimizer.rewrite import Trace
     from minnow.schema.mnn import save, side_path
+    from minnow.schema.mnn.side_file import SUFFIX
 
+    for path, chosen in ((side_path(destination), side_file), (packed_path(destination), prepack)):
+        if chosen:
+            target_of(path)
     with step("read"):
         model = read(source, framework, **reading)
     before = effect_of(model.graph)
@@ -198,9 +204,8 @@ def convert(
         summary = run_optimizer(model, optimize, **choices, log=log, check=check)
     if check is not None and (notice := check.finish(model)):
         model.notices.append(notice)
-    temporary = _temporary(destination)
-    try:
-        with step("write"):
+    with replaced(destination, beside=(SUFFIX, PACKED)) as temporary:
+        with step("write"), writing(destination):
             written = save(model, temporary, biz_code=biz_code, side_file=side_file)
         report = Report(
             source=str(source),
@@ -236,19 +241,8 @@ def convert(
             with step("prepack"):
                 written = _prepack(temporary, dict(inputs or {}), report.verification)
             report.notices.append(f"packed weights, {_size(written)}, are in {packed_path(destination).name}")
-        # The weights first: a model never stands there without them.
         if side_path(temporary).exists():
             report.notices.append(f"the weights are in {side_path(destination).name}: ship both files together")
-            os.replace(side_path(temporary), side_path(destination))
-        if prepack:
-            os.replace(packed_path(temporary), packed_path(destination))
-        os.replace(temporary, destination)
-    except OSError as e:
-        raise UsageError("cannot write the output", where=str(destination), why=e.strerror or str(e)) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-        side_path(temporary).unlink(missing_ok=True)
-        packed_path(temporary).unlink(missing_ok=True)
     return report
 
 
@@ -275,7 +269,7 @@ def bisect_command(
 
 def packed_path(path: Path) -> Path:
     """Where the packed weights of a model are."""
-    return path.with_name(path.name + ".packed")
+    return path.with_name(path.name + PACKED)
 
 
 def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: Verification | None) -> int:
@@ -298,20 +292,6 @@ def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: V
 def _bytes(path: Path) -> int:
     """Size of a file, or of all in a folder."""
     return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
-
-
-def _temporary(target: Path) -> Path:
-    """A new name beside the target, so that the rename at the end cannot cross file systems."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as e:
-        raise UsageError("cannot write the output", where=str(target), why=e.strerror or str(e)) from None
-    os.close(handle)
-    # mkstemp makes files for the owner only; the output follows the user's umask like any other file.
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(name, 0o666 & ~mask)
-    return Path(name)
 
 
 class _Clock:

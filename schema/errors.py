@@ -139,6 +139,12 @@ class DeviceError(MinnowError):
     exit_code = 7
 
 
+class WriteError(MinnowError):
+    """The output cannot be written: the disk is full, the folder is read-only, or there is something but a file."""
+
+    exit_code = 8
+
+
 class InternalError(MinnowError):
     """A defect of Minnow itself."""
 

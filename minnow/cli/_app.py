@@ -52,7 +52,8 @@ class Commands(click.Group):
     no_args_is_help=True,
     epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
     "(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: 0 done, 1 internal error, 2 usage, 3 not supported, "
-    "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 130 interrupted.",
+    "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 8 the output "
+    "cannot be written, 130 interrupted.",
 )
 @click.version_option(minnow.__version__, "-v", "--version", message="%(version)s")
 def app() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minnow.schema.errors import FormatError, UsageError
+from minnow.output import written
+from minnow.schema.errors import FormatError
 
 
 def read_npz(path: str) -> dict[str, Any]:
@@ -30,19 +28,13 @@ def read_npz(path: str) -> dict[str, Any]:
 
 
 def write_npz(path: str, arrays: Mapping[str, Any]) -> None:
-    """Writes an .npz file under a temporary name and renames it."""
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, **{name: _plain(a) for name, a in arrays.items()})
-            os.replace(name, target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as e:
-        raise UsageError("cannot write the output", where=path, why=e.strerror or str(e)) from None
+    """Writes an .npz file.
+
+    Raises:
+        UsageError, WriteError: as `minnow.output.written`.
+    """
+    with written(path) as part, part.open("wb") as file:
+        np.savez(file, **{name: _plain(a) for name, a in arrays.items()})
 
 
 def _plain(array: Any) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from minnow.cli._option import FORMAT, emit, table
-from minnow.schema.errors import UsageError
+from minnow.output import write_text
 
 if TYPE_CHECKING:
     from minnow.optimizer.movement import Layout
@@ -108,10 +107,7 @@ def _draw(model: str, weights: str, dot: str | None, svg: str | None) -> None:
         if path == "-":
             click.echo(text_of(graph), nl=False)
         elif path:
-            try:
-                Path(path).write_text(text_of(graph), encoding="utf-8")
-            except OSError as e:
-                raise UsageError("cannot write the output", where=path, why=e.strerror or str(e)) from None
+            write_text(path, text_of(graph))
 
 
 def _layout(model: Model) -> Layout:
