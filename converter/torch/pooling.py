@@ -13,7 +13,7 @@ from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.window import batched, in_float, per_axis
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import Value
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, window
 
 Array = np.ndarray[Any, Any]
 
@@ -63,22 +63,23 @@ def _register_avg_pool(n: int) -> None:
         if divisor_override is None:
             flags = {"ceil_mode": bool(ceil_mode), "count_include_pad": bool(count_include_pad)}
             return batched(b, self, n, lambda x: in_float(b, lambda v: b.AveragePool(v, **attrs, **flags), x))
-        # Of whole windows the mean is the sum by what they hold.
-        factor = float(np.prod(attrs["kernel"]) / divisor_override)
-        return batched(b, self, n, lambda x: in_float(b, lambda v: b.Mul(_whole(b, v, attrs, ceil_mode), factor), x))
+        return batched(b, self, n, lambda x: in_float(b, lambda v: _sum(b, v, attrs, ceil_mode, divisor_override), x))
 
 
-def _whole(b: Builder, x: Value, attrs: dict[str, tuple[int, ...]], ceil_mode: bool) -> Any:
-    """The mean of windows of which none ends behind the padding: it is made larger where one would."""
+def _sum(b: Builder, x: Value, attrs: dict[str, tuple[int, ...]], ceil_mode: bool, divisor: int) -> Any:
+    """The sums of windows by a number: their means by what they hold, with padding where one would end behind it."""
     n = len(attrs["kernel"])
-    ends = list(attrs["pads"][n:])
-    for i in range(n if ceil_mode else 0):
-        size, kernel, stride, begin = static_dim(x.type, 2 + i, "what is pooled"), *(
-            attrs[k][i] for k in ("kernel", "strides", "pads"))  # fmt: skip
-        count = -(-(size + 2 * begin - kernel) // stride) + 1
-        count -= (count - 1) * stride >= size + begin
-        ends[i] = max(ends[i], (count - 1) * stride + kernel - size - begin)
-    return b.AveragePool(x, **{**attrs, "pads": (*attrs["pads"][:n], *ends)}, count_include_pad=True)
+    kernel, strides, begins = attrs["kernel"], attrs["strides"], attrs["pads"][:n]
+    ends = list(begins)
+    if ceil_mode:
+        sizes = [static_dim(x.type, 2 + i, "what is pooled") for i in range(n)]
+        pads = [(p, p) for p in begins]
+        counts = window.counts(sizes, kernel, strides, pads, ceil_mode=True)
+        kernel = window.fitted(sizes, kernel, attrs["dilations"], pads)
+        rows = zip(sizes, counts, kernel, strides, begins, strict=True)
+        ends = [max(p, (count - 1) * s + k - size - p) for size, count, k, s, p in rows]
+    attrs = {**attrs, "kernel": kernel, "pads": (*begins, *ends)}
+    return b.Mul(b.AveragePool(x, **attrs, count_include_pad=True), float(np.prod(kernel) / divisor))
 
 
 for _n in (1, 2, 3):

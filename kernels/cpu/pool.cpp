@@ -231,6 +231,7 @@ class Pool final : public Kernel {
     w_ = as_3d(w_);
     in_ = spatial_3d(x);
     out_ = spatial_3d(node.out[0]->shape);
+    cut_kernel(&w_, in_);
     lay_down(&w_, &in_, &out_);
     packed_ = node.in[0]->layout == Layout::kPacked;
     include_pad_ = node.attrs.b("count_include_pad");

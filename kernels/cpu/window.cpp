@@ -65,7 +65,10 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
     const size_t k = Window::at(i);
     const int64_t size = shape[i + 2], stride = window.stride[k];
     const int64_t room = size + window.begin[k] + window.end[k] - window.extent(i);
-    if (room < 0) {
+    int64_t n = room >= 0 ? room / stride + 1 : 0;
+    // ONNX: a window that would start in the padding after the input is left out.
+    if (ceil && room > -stride && room % stride != 0 && n * stride < size + window.begin[k]) ++n;
+    if (n == 0) {
       if (size != 0)
         return fail(Code::kFormat,
                     "a kernel that spans %lld does not fit into axis %d of %s with padding %lld and %lld",
@@ -74,9 +77,6 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
       (*out)[k] = 0;
       continue;
     }
-    int64_t n = room / stride + 1;
-    // ONNX: a window that would start in the padding after the input is left out.
-    if (ceil && room % stride != 0 && n * stride < size + window.begin[k]) ++n;
     (*out)[k] = n;
   }
   return ok();
@@ -99,6 +99,13 @@ std::array<int64_t, 3> spatial_3d(const Shape& shape) {
   std::array<int64_t, 3> size{1, 1, 1};
   for (int i = 2; i < shape.rank(); ++i) size[Window::at(5 - shape.rank() + i - 2)] = shape[i];
   return size;
+}
+
+void cut_kernel(Window* w, const std::array<int64_t, 3>& in) {
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t padded = std::max<int64_t>(1, in[i] + w->begin[i] + w->end[i]);
+    w->kernel[i] = std::min(w->kernel[i], (padded - 1) / w->dilation[i] + 1);
+  }
 }
 
 void lay_down(Window* w, std::array<int64_t, 3>* in, std::array<int64_t, 3>* out) {

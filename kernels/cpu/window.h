@@ -21,12 +21,15 @@ struct Window {
 Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int64_t>& kernel, Window* window);
 
 // Spatial sizes that sliding the window over `shape` gives. With `ceil`, a last window that starts inside the input or
-// the padding before it, but reaches over the end, counts too.
+// the padding before it, but reaches over the end, counts too, also where it is the only one.
 Status slide_window(const Window& window, const Shape& shape, bool ceil, std::array<int64_t, 3>* out);
 
 // Windows and sizes of rank 1 and 2 seen as 3-D ones: the missing dims come first and have size 1.
 Window as_3d(const Window& window);
 std::array<int64_t, 3> spatial_3d(const Shape& shape);
+
+// Takes away what lies beyond the padded input in every window of a pooling: a kernel that is larger has one only.
+void cut_kernel(Window* window, const std::array<int64_t, 3>& in);
 
 // An image one pixel wide under a kernel of that width (as files write 1-D signals), seen as one of one row: the same
 // memory, and rows are what kernels walk along. Nothing happens to others.

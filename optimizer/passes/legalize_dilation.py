@@ -7,7 +7,7 @@ import numpy as np
 from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
-from minnow.schema.ops import Builder, get
+from minnow.schema.ops import Builder, get, window
 
 
 def _has_gaps(dilations: tuple[int, ...]) -> bool:
@@ -49,7 +49,8 @@ def legalize_dilated_pool(b: Builder, m: Match) -> Value | None:
         return m.no("it pads automatically, or a mean that counts what is there only")
     n, c, *sizes = m.x.type.static_shape
     out = m.pool.output.type.static_shape[2:]
-    kernel, strides, gaps = a["kernel"], a["strides"], a["dilations"]
+    strides, gaps = a["strides"], a["dilations"]
+    kernel = window.fitted(sizes, a["kernel"], gaps, window.resolve(sizes, (), (), a["pads"], ""))
     # What the windows look at, rounded up to whole strides from image to image.
     spans = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(out, strides, kernel, gaps, strict=True)]
     counts = [-(-span // d) for span, d in zip(spans, gaps, strict=True)]

@@ -26,14 +26,16 @@ def _geometry(
     dilations: tuple[int, ...],
     ceil_mode: bool,
     auto_pad: str,
-) -> tuple[list[int], list[tuple[int, int]], list[tuple[int, int]]]:
-    """Output extents, the padding asked for, and the padding that all windows need (`ceil_mode` adds to the ends)."""
+) -> tuple[tuple[int, ...], list[int], list[tuple[int, int]], list[tuple[int, int]]]:
+    """The kernel (see `window.fitted`), the output's dimensions, the padding asked for, and the padding that all
+    windows need (`ceil_mode` adds to the ends)."""
     sizes = x.shape[2:]
     span = window.spread(kernel, dilations)
     ends = window.resolve(sizes, span, strides, pads, auto_pad)
     out = window.counts(sizes, span, strides, ends, ceil_mode and not auto_pad)
-    rows = zip(sizes, out, span, strides, ends, strict=True)
-    return out, list(ends), [(b, max(e, (n - 1) * s + k - size - b)) for size, n, k, s, (b, e) in rows]
+    kernel = window.fitted(sizes, kernel, dilations, ends)
+    rows = zip(sizes, out, window.spread(kernel, dilations), strides, ends, strict=True)
+    return kernel, out, list(ends), [(b, max(e, (n - 1) * s + k - size - b)) for size, n, k, s, (b, e) in rows]
 
 
 @op(traits=SPATIAL, optional_outputs=1)
@@ -49,11 +51,12 @@ def MaxPool(
 ):
     """Largest element under the window; padding never wins.
 
-    x is [N, C, spatial...]. `ceil_mode` rounds the output extent up, without windows that start behind the input.
+    x is [N, C, spatial...]. `ceil_mode` rounds the output extent up, without windows that start behind the input; a
+    window may be larger than the input then.
     The second output, if asked for, holds the places of the largest elements (the first one of equals) as int64
     indices into the flattened x.
     """
-    out, _, ends = _geometry(x, kernel, strides, pads, dilations, ceil_mode, auto_pad)
+    kernel, out, _, ends = _geometry(x, kernel, strides, pads, dilations, ceil_mode, auto_pad)
     xp = window.padded(x, ends, _lowest(x.dtype))
     # The padding's place is -1, so that an element equal to the padding's value still wins over it.
     places = window.padded(np.arange(x.size, dtype=np.int64).reshape(x.shape), ends, -1)
@@ -82,7 +85,7 @@ def AveragePool(
 
     x is [N, C, spatial...]. What `ceil_mode` lets a window reach beyond the padding is never counted.
     """
-    out, ends, needed = _geometry(x, kernel, strides, pads, dilations, ceil_mode, auto_pad)
+    kernel, out, ends, needed = _geometry(x, kernel, strides, pads, dilations, ceil_mode, auto_pad)
     xp = window.padded(x.astype(np.float64), needed, 0)
     ones = np.ones((1, 1, *x.shape[2:]))
     if count_include_pad:
@@ -108,7 +111,7 @@ def LpPool(
     auto_pad: AutoPad = "",
 ):
     """(sum of |x|^p under the window)^(1/p), x being [N, C, spatial...]; padding counts as zero."""
-    out, _, ends = _geometry(x, kernel, strides, pads, dilations, ceil_mode, auto_pad)
+    kernel, out, _, ends = _geometry(x, kernel, strides, pads, dilations, ceil_mode, auto_pad)
     xp = window.padded(np.abs(x.astype(np.float64)) ** p, ends, 0)
     total = sum((part for _, part in window.taps(xp, out, kernel, strides, dilations)), np.zeros(()))
     return (total ** (1 / p)).astype(x.dtype)
@@ -287,6 +290,10 @@ def _cases(**more):
     yield _case((1, 4, 6, 6), (3, 3), (2, 2), (0, 0, 0, 0), ceil_mode=True, **more)
     yield _case((1, 3, 8, 7), (3, 3), (2, 3), (1, 1, 1, 1), ceil_mode=True, **more)
     yield _case((1, 2, 5, 5), (2, 2), (3, 3), (0, 0, 1, 1), ceil_mode=True, **more)
+    yield _case((1, 2, 5, 4), (9, 6), (5, 3), ceil_mode=True, **more)
+    yield _case((1, 2, 5, 4), (9, 6), (3, 3), (1, 1, 1, 0), ceil_mode=True, **more)
+    yield _case((1, 2, 5, 4), (64, 3), (64, 2), ceil_mode=True, **more)
+    yield _case((1, 2, 5), (4,), (6,), (0, 0), (3,), ceil_mode=True, **more)
     yield _case((1, 3, 9, 8), (3, 2), (1, 2), (1, 0, 1, 1), (2, 3), **more)
     yield _case((1, 32, 1, 1), (1, 1), **more)
     yield _case((1, 8, 13, 5), (13, 5), **more)

@@ -39,19 +39,31 @@ def spread(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
 def out_extent(
     size: Dim, span: int, stride: int, begin: int, end: int, *, ceil_mode: bool = False, same: bool = False
 ) -> Dim:
-    """Number of windows of `span` elements over one axis. `same` means padding that makes it ceil(size / stride)."""
+    """Number of windows of `span` elements over one axis. `same` means padding that makes it ceil(size / stride).
+
+    With `ceil_mode` a window counts that starts inside the input and reaches over the end: so there is one even where
+    the window is larger than the padded input, by less than the stride.
+    """
     if not isinstance(size, int):
         return size if stride == 1 and (same or begin + end == span - 1) else UNKNOWN
     if same:
         return -(-size // stride)
     room = size + begin + end - span
-    if room < 0:
+    if room <= (-stride if ceil_mode else -1):
         raise ModelError(f"a window of {span} does not fit into {size} elements padded by {begin} and {end}")
     if not ceil_mode:
         return room // stride + 1
     n = -(-room // stride) + 1
     # A window that would start behind the input, in the padding at its end, is left out.
     return n - 1 if (n - 1) * stride >= size + begin else n
+
+
+def fitted(
+    sizes: Sequence[int], kernel: Sequence[int], dilations: Sequence[int], ends: Sequence[tuple[int, int]]
+) -> tuple[int, ...]:
+    """The kernel that pools the same elements, and no larger than the padded input: a larger one has one window."""
+    rows = zip(sizes, kernel, dilations, ends, strict=True)
+    return tuple(min(k, (max(size + begin + end, 1) - 1) // d + 1) for size, k, d, (begin, end) in rows)
 
 
 def counts(

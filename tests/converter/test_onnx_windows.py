@@ -242,6 +242,31 @@ def test_as_onnxruntime_computes(make: Callable[[Random], Given], tmp_path: Path
         check(given, tmp_path, outputs=2 if given[0] == "MaxPool" and seed % 2 else 1)
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(("kernel", "strides", "pads", "gaps"), [
+    ([2560, 2560], [2560, 2560], [0, 0, 0, 0], [1, 1]), ([9, 6], [3, 3], [1, 1, 1, 0], [1, 1]),
+    ([2**20, 3], [2**20, 2], [0, 1, 0, 1], [1, 1]), ([4, 2], [6, 1], [0, 0, 0, 0], [3, 2]),
+], ids=str)  # fmt: skip
+def test_windows_larger_than_the_input(
+    op: str, kernel: Any, strides: Any, pads: Any, gaps: Any, tmp_path: Path
+) -> None:
+    """Rounded up there is one window, which reaches over the end."""
+    x = numbers(np.random.default_rng(0), 2, 3, 5, 4)
+    attrs = {"kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": gaps, "ceil_mode": 1}
+    if op == "AveragePool":
+        attrs["count_include_pad"] = 1
+    check((op, [x], attrs, 22, ()), tmp_path)
+    model, feed = OnnxNode(op, [x], attrs, opset=22).model()
+    right = minnow.load(tmp_path / "m.mnn").run(feed)
+    for value in (*model.graph.input, *model.graph.output):  # sizes that only a run knows
+        for i, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}{i}"
+    onnx.save(model, tmp_path / "open.onnx")
+    minnow.convert(tmp_path / "open.onnx", verify=False)
+    got = minnow.load(tmp_path / "open.mnn").run(feed)
+    np.testing.assert_allclose(*(list(r.values())[0] for r in (got, right)), 1e-5)
+
+
 @pytest.mark.parametrize("given", [
     ("Conv", [(0, 3, 5, 5), (4, 3, 3, 3)], {}), ("Conv", [(1, 0, 5, 5), (4, 0, 3, 3)], {}),
     ("Conv", [(1, 3, 5, 5), (0, 3, 3, 3)], {}), ("Conv", [(0, 3, 5, 5, 5), (4, 3, 3, 3, 3)], {}),

@@ -135,6 +135,33 @@ def test_pooling(function: Function, args: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.avg_pool2d(x, 2560, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, (2560, 4), ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 12, 4, 1, True, False),
+        lambda x: F.avg_pool2d(x, (20, 12), (10, 2), (3, 2), True, True),
+        lambda x: F.avg_pool2d(x, 2560, ceil_mode=True, divisor_override=7),
+        lambda x: F.avg_pool2d(x, (20, 4), (10, 3), (3, 2), True, False, 11),
+        lambda x: F.max_pool2d(x, 2560, ceil_mode=True),
+        lambda x: F.max_pool2d(x, (20, 12), (10, 2), (3, 2), 1, True),
+        lambda x: F.max_pool2d(x, (5, 4), 9, 1, (4, 5), ceil_mode=True),
+        lambda x: F.max_pool2d(x, 20, ceil_mode=True, return_indices=True),
+        lambda x: F.avg_pool1d(x[:, 0], 40, ceil_mode=True),
+        lambda x: F.max_pool1d(x[:, 0], 40, ceil_mode=True),
+        lambda x: F.max_pool3d(x[None], 40, 50, 1, 1, True),
+    ],
+)  # fmt: skip
+def test_windows_larger_than_the_input(function: Function) -> None:
+    """With `ceil_mode` there is one window that reaches over the end."""
+    check(function, x_(2, 3, 9, 9), roads=["export"])
+
+
+def test_a_window_larger_than_the_input_through_a_file(tmp_path: Any) -> None:
+    torch_oracle.check(torch.nn.AvgPool2d(2560, ceil_mode=True), x_(1, 4, 9, 9), roads=["script"])
+
+
+@pytest.mark.parametrize(
     ("function", "args"),
     [
         (F.batch_norm, (x_(2, 3, 5), x_(3), x_(3).abs(), x_(3), x_(3))),

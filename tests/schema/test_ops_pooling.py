@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from onnx_oracle import Array, OnnxNode, Row, cases, compare, judgments
 
+from minnow.schema.ops import window
+
 
 def pool(name: str, **more: Any) -> Row:
     def row(x: Array, *, kernel: Any, auto_pad: str, **attrs: Any) -> OnnxNode:
@@ -15,8 +17,10 @@ def pool(name: str, **more: Any) -> Row:
             del attrs["pads"]
         # The reference counts indices from the start of each channel in some cases, and finds other extents for
         # SAME_LOWER than ceil(size / stride). Its LpPool scales a window that `ceil_mode` lets reach beyond the input
-        # up to a full one, where the standard has a plain sum.
-        wrong = name == "MaxPool" or (name == "LpPool" and attrs["ceil_mode"])
+        # up to a full one, where the standard has a plain sum, and its means of windows larger than the input take in
+        # what is not there.
+        larger = any(k > d for k, d in zip(window.spread(kernel, attrs["dilations"]), x.shape[2:], strict=True))
+        wrong = name == "MaxPool" or (attrs["ceil_mode"] and (name == "LpPool" or larger))
         attrs = {k: int(v) if isinstance(v, bool) else v for k, v in attrs.items()}
         return OnnxNode(name, (x,), {"kernel_shape": kernel, **attrs}, by_onnxruntime=wrong, **more)
 
