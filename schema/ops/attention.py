@@ -146,6 +146,27 @@ def _(q, k, v, past_key, past_value, *masks, num_heads, scale, num_kv_heads, cau
     return (TensorType(q.dtype, y), *present)[:n_outputs]
 
 
+@Attention.macs
+def _(at):
+    heads = at.attrs["num_heads"]
+    kv = at.attrs["num_kv_heads"] or heads
+
+    def sizes(i, count):
+        """Length and size of the heads of an operand."""
+        shape = at.input(i)
+        return shape[-2], shape[-1] // (1 if len(shape) == 4 else count)
+
+    if at.has(1):
+        (queries, size), (keys, _), (_, width) = sizes(0, heads), sizes(1, kv), sizes(2, kv)
+    else:
+        queries, size = sizes(0, heads + 2 * kv)
+        keys, width = queries, size
+    if at.has(3):
+        keys += at.input(3)[2]
+    # Every query with every key, and what comes of it with every value; what a mask hides counts too.
+    return at.output()[0] * heads * queries * keys * (size + width)
+
+
 @Attention.samples
 def _(rng):
     def bits(*shape):

@@ -336,6 +336,17 @@ _register(ConvTranspose, True, "Deconvolution", "DeconvolutionDepthwise")
 # ---- samples -----------------------------------------------------------------------------------------------------
 
 
+@Conv.macs
+def conv_macs(at):
+    """For each element of the result the weights of one of its channels; of convolutions of any element type."""
+    return math.prod(at.output()) * math.prod(at.input(1)[1:])
+
+
+@ConvTranspose.macs
+def _(at):
+    return math.prod(at.input(0)) * math.prod(at.input(1)[1:])
+
+
 @Conv.samples
 def _(rng):
     def case(x, w, bias=False, strides=None, pads=None, dilations=None, **more):

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops import window
-from minnow.schema.ops.convolution import Conv
+from minnow.schema.ops.convolution import Conv, conv_macs
 from minnow.schema.ops.matmul import Int8
 from minnow.schema.ops.op import Arg, op
 from minnow.schema.ops.window import AutoPad
@@ -64,6 +64,9 @@ def _(x: Arg, w: Arg, x_zero: Arg | None, w_zero: Arg | None, **attrs: Any) -> T
     floats = [Arg(a.type.with_dtype(DType.F32)) for a in (x, w)]
     (y,) = Conv.infer([*floats, bias], attrs, 1)
     return y.with_dtype(DType.I32)
+
+
+ConvInteger.macs(conv_macs)
 
 
 @ConvInteger.samples

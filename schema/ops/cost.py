@@ -1,22 +1,20 @@
 """What a graph costs: multiply-accumulates, the usual measure of the work in a model.
 
-Counted are the ops that multiply matrices, convolutions and recurrent ones included; all else is small beside them.
+Counted are the ops that multiply matrices, convolutions and recurrent ones included, each by the function that stands
+beside it as `@Op.macs`; all else is small beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Mapping
 
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.type import Dim
 from minnow.schema.ops.encoding import bound
+from minnow.schema.ops.op import get
 from minnow.schema.ops.symbolic import of_dim
 
 Extents = Mapping[str, int]
-_Count = Callable[[Node, Extents], int]
-
-_COUNTED: dict[str, _Count] = {}
 
 
 class UnknownExtentError(Exception):
@@ -27,12 +25,24 @@ class UnknownExtentError(Exception):
         self.symbol = symbol
 
 
-def _macs(*ops: str) -> Callable[[_Count], _Count]:
-    def add(function: _Count) -> _Count:
-        _COUNTED.update(dict.fromkeys(ops, function))
-        return function
+class Sizes:
+    """The shapes of one node's operands and results as numbers, and its attributes: what `@Op.macs` is called with."""
 
-    return add
+    def __init__(self, node: Node, known: Extents) -> None:
+        self._node, self._known = node, known
+        self.attrs = bound(node)
+
+    def has(self, i: int) -> bool:
+        """Whether operand `i` is there."""
+        return i < len(self._node.inputs) and self._node.inputs[i] is not None
+
+    def input(self, i: int) -> list[int]:
+        """The shape of operand `i`. Raises UnknownExtentError."""
+        return _shape(self._node.inputs[i], self._known)
+
+    def output(self) -> list[int]:
+        """The shape of the first result. Raises UnknownExtentError."""
+        return _shape(self._node.outputs[0], self._known)
 
 
 def macs(graph: Graph, extents: Extents | None = None) -> int:
@@ -48,8 +58,8 @@ def macs(graph: Graph, extents: Extents | None = None) -> int:
     known = extents or {}
     total = 0
     for node in graph:
-        if node.op in _COUNTED:
-            total += _COUNTED[node.op](node, known)
+        if count := get(node.op, node.origin).count_macs:
+            total += count(Sizes(node, known))
         if node.subgraphs:
             total += max(macs(body, known) for body in node.subgraphs.values())
     return total
@@ -68,32 +78,3 @@ def _number(dim: Dim, known: Extents) -> int:
         return known[dim] if dim in known else of_dim(dim).value(known)
     except KeyError:
         raise UnknownExtentError(dim) from None
-
-
-def _of_kernel(weights: Sequence[int]) -> int:
-    return prod(weights[1:])
-
-
-@_macs("Conv", "ConvInteger", "DeformConv")
-def _(node: Node, known: Extents) -> int:
-    return prod(_shape(node.outputs[0], known)) * _of_kernel(_shape(node.inputs[1], known))
-
-
-@_macs("ConvTranspose")
-def _(node: Node, known: Extents) -> int:
-    return prod(_shape(node.inputs[0], known)) * _of_kernel(_shape(node.inputs[1], known))
-
-
-@_macs("MatMul", "MatMulInteger", "Linear", "DynamicLinear")
-def _(node: Node, known: Extents) -> int:
-    a = _shape(node.inputs[0], known)
-    transposed = bound(node).get("transpose_a", False) and len(a) > 1
-    return prod(_shape(node.outputs[0], known)) * a[-2 if transposed else -1]
-
-
-@_macs("LSTM", "GRU", "RNN")
-def _(node: Node, known: Extents) -> int:
-    steps, batch = _shape(node.inputs[0], known)[:2]
-    # Rows of all gates; each takes the input and the state of the step before.
-    w, r = _shape(node.inputs[1], known), _shape(node.inputs[2], known)
-    return steps * batch * (prod(w) + prod(r))

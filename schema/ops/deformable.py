@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops import window
-from minnow.schema.ops.convolution import Conv
+from minnow.schema.ops.convolution import Conv, conv_macs
 from minnow.schema.ops.extent import agree, product
 from minnow.schema.ops.op import Arg, op
 from minnow.schema.ops.window import Array
@@ -96,6 +96,9 @@ def _(x: Arg, w: Arg, offset: Arg, bias: Arg | None, mask: Arg | None, **attrs: 
         y = y.with_shape((dims[0], y.shape[1], *dims[1:]))
         assert y.shape is not None
     return y
+
+
+DeformConv.macs(conv_macs)
 
 
 @DeformConv.samples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -93,6 +94,14 @@ def _(wire: WireOp) -> Decoded:
     return wire.inputs, {"transpose_a": wire.field(a, False), "transpose_b": wire.field(b, False)}
 
 
+@MatMul.macs
+def product_macs(at):
+    """For each element of the result a row of the left operand; the same for all that multiply by a matrix."""
+    a = at.input(0)
+    transposed = at.attrs.get("transpose_a", False) and len(a) > 1
+    return math.prod(at.output()) * a[-2 if transposed else -1]
+
+
 @MatMul.samples
 def _(rng):
     for a, b in (
@@ -172,6 +181,9 @@ def _(wire: WireOp) -> Decoded:
     return (wire.inputs, {}) if _is_linear(wire) and wire.field("weight") is None else None
 
 
+Linear.macs(product_macs)
+
+
 @Linear.samples
 def _(rng):
     yield ((3, 5), (7, 5), (7,)), {}
@@ -210,6 +222,9 @@ def _(a, b, a_zero, b_zero):
     for x, zero in ((a, a_zero), (b, b_zero)):
         _same_types(x, zero)
     return TensorType(DType.I32, _product_shape(a.shape, b.shape, "MatMulInteger"))
+
+
+MatMulInteger.macs(product_macs)
 
 
 @MatMulInteger.samples

@@ -60,6 +60,7 @@ class Trait(Enum):
     NONNEGATIVE = "integers in the result are never negative"
     RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
     EXACT_TYPES = "the element types of operands and results mean something: none may stand for another"
+    PRODUCT = "multiplies matrices: `@Op.macs` says how many multiply-accumulates that takes"
     ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
 
 
@@ -265,6 +266,7 @@ class Op:
         self.attrs: dict[str, Attr] = {}
         self._shape: Callable[..., Any] | None = None
         self._counts = False
+        self.count_macs: Callable[..., int] | None = None
         self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
         self._variants: list[Mapping[str, Any]] = []
         hints = typing.get_type_hints(function, include_extras=True)
@@ -297,6 +299,12 @@ class Op:
         """Generator of test cases: yields `(operands, attrs)` or `(operands, attrs, n_outputs)` or a `Sample`.
         An operand is an array, a shape tuple (filled with float32 normals) or None."""
         self._samples = function
+        return function
+
+    def macs(self, function: Callable[..., int]) -> Callable[..., int]:
+        """Number of multiply-accumulates: called with the `Sizes` of a node, see `cost.py`."""
+        self.count_macs = function
+        self.traits |= {Trait.PRODUCT}
         return function
 
     def vary(self, **attrs: Any) -> None:

@@ -9,10 +9,11 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Shape
+from minnow.schema.ops.convolution import conv_macs
 from minnow.schema.ops.convolution_integer import ConvInteger
 from minnow.schema.ops.epilogue import Activation, finish, finished
 from minnow.schema.ops.fixed_point import Int32, Narrow, Requantize, wrapped
-from minnow.schema.ops.matmul import Int8, MatMulInteger
+from minnow.schema.ops.matmul import Int8, MatMulInteger, product_macs
 from minnow.schema.ops.op import EXACT_TYPES, Arg, fill, op
 from minnow.schema.ops.quantize import DynamicQuantizeLinear, Float32, QuantizeLinear
 from minnow.schema.ops.special import Array
@@ -220,6 +221,11 @@ def _bytes(rng: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 def _fixed(rng: Any, shape: tuple[int, ...], low: int = -9, high: int = -3) -> tuple[Array, Array]:
     multipliers = rng.integers(2**30, 2**31, shape).astype(np.int32)
     return multipliers, rng.integers(low, high, shape).astype(np.int32)
+
+
+QuantizedConv.macs(conv_macs)
+QuantizedMatMul.macs(product_macs)
+DynamicLinear.macs(product_macs)
 
 
 @QuantizedConv.samples

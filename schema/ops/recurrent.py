@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -325,6 +326,15 @@ def _samples(gates: int, states: int, functions: tuple[str, ...], flag: str) -> 
             yield operands, attrs, n
 
     return samples
+
+
+@LSTM.macs
+@GRU.macs
+@RNN.macs
+def _(at):
+    steps, batch = at.input(0)[:2]
+    # Rows of all gates; each takes the input and the state of the step before.
+    return steps * batch * (math.prod(at.input(1)) + math.prod(at.input(2)))
 
 
 LSTM.samples(_samples(4, 2, ("sigmoid", "relu", "softsign"), "input_forget"))
