@@ -14,6 +14,7 @@ enum class Code : int {
   kUnsupported = 3,
   kFormat = 6,
   kDevice = 7,
+  kWrite = 8,
   kNeedsValue = 100
 };
 

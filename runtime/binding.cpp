@@ -72,6 +72,9 @@ void raise_if(const Status& status, const char* invalid = "ModelError") {
     case Code::kDevice:
       name = "DeviceError";
       break;
+    case Code::kWrite:
+      name = "WriteError";
+      break;
     default:
       break;
   }

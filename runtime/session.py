@@ -157,7 +157,8 @@ class Session:
             path: the file; by default the model's path with ".packed" behind it, where `load` looks for it.
 
         Raises:
-            UsageError: it cannot be written, or the model was not loaded from a file.
+            UsageError: its folder does not exist, or the model was not loaded from a file.
+            WriteError: it cannot be written.
         """
         self._engine.write_packed(os.fspath(path))
 

@@ -1,10 +1,12 @@
 #include "runtime/src/packed_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 
 #include "kernels/cpu/simd.h"
@@ -91,10 +93,34 @@ class Reader {
   int64_t left_;
 };
 
+// The file that a path stands for: links are followed, also to where nothing stands yet.
+std::string target_of(std::string path) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  char to[PATH_MAX];
+  for (int i = 0; i < kMostLinks; ++i) {
+    const ssize_t n = readlink(path.c_str(), to, sizeof to);
+    if (n < 0) break;
+    const size_t folder = to[0] == '/' ? std::string::npos : path.rfind('/');
+    path.resize(folder == std::string::npos ? 0 : folder + 1);
+    path.append(to, static_cast<size_t>(n));
+  }
+  return path;
+}
+
+// A file under a temporary name, whose place it takes in `finish`.
 class Output {
  public:
-  explicit Output(const std::string& path) : path_(path), part_(path + "." + std::to_string(getpid()) + ".part") {
+  explicit Output(const std::string& path)
+      : name_(path), target_(target_of(path)), part_(target_ + "." + std::to_string(getpid()) + ".part") {
+    struct stat there;
+    if (stat(target_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+      why_ = "it is no regular file";
+      return;
+    }
     file_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ >= 0) return;
+    if (errno == ENOENT || errno == ENOTDIR) code_ = Code::kUsage;  // its folder does not exist
+    note();
   }
   ~Output() {
     if (file_ < 0) return;
@@ -103,27 +129,28 @@ class Output {
   }
   void write(const void* data, int64_t bytes) {
     const char* from = static_cast<const char*>(data);
-    while (bytes > 0 && file_ >= 0 && good_) {
+    while (bytes > 0 && why_.empty()) {
       const ssize_t n = ::write(file_, from, static_cast<size_t>(bytes));
       if (n < 0 && errno == EINTR) continue;
-      good_ = n > 0;
+      if (n <= 0) return note();
       from += n;
       bytes -= n;
     }
   }
   Status finish() {
-    if (file_ >= 0 && good_ && rename(part_.c_str(), path_.c_str()) == 0) {
-      close(file_);
-      file_ = -1;
-      return ok();
-    }
-    return fail(Code::kUsage, "%s: cannot be written: %s", path_.c_str(), std::strerror(errno));
+    if (why_.empty() && rename(part_.c_str(), target_.c_str()) != 0) note();
+    if (!why_.empty()) return fail(code_, "%s: cannot be written: %s", name_.c_str(), why_.c_str());
+    close(file_);
+    file_ = -1;
+    return ok();
   }
 
  private:
-  std::string path_, part_;
+  void note() { why_ = std::strerror(errno); }
+
+  std::string name_, target_, part_, why_;
+  Code code_ = Code::kWrite;
   int file_ = -1;
-  bool good_ = true;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from engine_oracle import f32, model_of, normal
 
 import minnow
 from minnow.runtime import _engine
-from minnow.schema.errors import UsageError
+from minnow.schema.errors import UsageError, WriteError
 from minnow.schema.ir import Graph
 from minnow.schema.mnn import encode, save
 from minnow.schema.ops import Builder
@@ -303,5 +304,33 @@ def test_it_is_written_as_a_whole_or_not(path):
     with pytest.raises(UsageError, match="cannot be written"):
         session.write_packed(path.parent / "none" / "x.packed")
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+    packed = path.with_name(path.name + SUFFIX)
+    os.mkfifo(packed)
+    with pytest.raises(WriteError, match="no regular file"):
+        session.write_packed()
+    assert packed.is_fifo()
+    packed.unlink()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a full disk
+    try:
+        with pytest.raises(WriteError, match="File too large"):
+            session.write_packed()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
     with pytest.raises(UsageError, match="from memory"):
         minnow.load(path.read_bytes()).write_packed()
+
+
+@pytest.mark.parametrize("links", [["real"], ["second", "real"], ["none/../real"]])
+def test_a_link_stays_and_its_target_is_written(path, tmp_path, links):
+    session = minnow.load(path)
+    session.run(inputs())
+    packed = path.with_name(path.name + SUFFIX)
+    (tmp_path / "none").mkdir(exist_ok=True)
+    for name, target in zip([packed, *(tmp_path / n for n in links[:-1])], links, strict=True):
+        name.symlink_to(tmp_path / target if name == packed else target)
+    session.write_packed()
+    assert packed.is_symlink()
+    assert (tmp_path / "real").stat().st_size > 100
+    assert minnow.load(path).run(inputs()).keys()

@@ -37,7 +37,8 @@ enum {
   MINNOW_USAGE = 2,       /* a wrong argument: a name, a shape, a type, not enough memory */
   MINNOW_UNSUPPORTED = 3, /* the model has ops that this build cannot run; the message lists all of them */
   MINNOW_FORMAT = 6,      /* the file cannot be read, or the model in it is invalid */
-  MINNOW_DEVICE = 7       /* the processor has not what is needed */
+  MINNOW_DEVICE = 7,      /* the processor has not what is needed */
+  MINNOW_WRITE = 8        /* the output cannot be written: disk full, read-only, or no regular file */
 };
 
 typedef int32_t minnow_dtype;
