@@ -117,9 +117,7 @@ def _(b, query, key, value, past_key, past_value, last, total, cos=None, sin=Non
         raise UnsupportedError("GroupQueryAttention with sliding_window_cache is not supported")
     q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
     if (q_norm is None) != (k_norm is None):
-        raise ModelError(
-            "GroupQueryAttention has the weights of one norm: both queries and keys are normed, or none"
-        )
+        raise ModelError("GroupQueryAttention has the weights of one norm: both queries and keys are normed, or none")
     if q_norm is not None:
         q = b.RMSNorm(q, q_norm, axis=-1, epsilon=qk_norm_epsilon if q_norm_epsilon is None else q_norm_epsilon)
         k = b.RMSNorm(k, k_norm, axis=-1, epsilon=qk_norm_epsilon if k_norm_epsilon is None else k_norm_epsilon)
