@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minnow.converter.base import Description, Port
 from minnow.converter.formats import find_format
 from minnow.schema.errors import Refused, UnsupportedError
-from minnow.schema.ir import Model, TensorType
+
+if TYPE_CHECKING:
+    from minnow.converter.base import Description, Port
+    from minnow.schema.ir import Model, TensorType
 
 _CHOICES = ("signature", "cut_inputs", "cut_outputs")
 
@@ -104,6 +106,8 @@ def check(
 
 
 def _ports(declared: Iterable[tuple[str, TensorType]]) -> list[Port]:
+    from minnow.converter.base import Port
+
     return [Port(n, str(t.dtype), None if t.shape is None else list(t.shape)) for n, t in declared]
 
 

@@ -177,19 +177,25 @@ def convert(
     reading["weights"] = os.fspath(weights)
     step = _Clock(progress or (lambda name: None))
 
+    # What takes time to import comes when it is needed: a file that is missing, or no model, is refused at once.
     from minnow.converter import read
     from minnow.converter.formats import is_mnn
+
+    if side_file:
+        from minnow.schema.mnn.side_file import side_path
+
+        target_of(side_path(destination))
+    if prepack:
+        target_of(packed_path(destination))
+    with step("read"):
+        model = read(source, framework, **reading)
+
     from minnow.optimizer import optimize as run_optimizer
     from minnow.optimizer.effect import effect_of
     from minnow.optimizer.rewrite import Trace
-    from minnow.schema.mnn import save, side_path
-    from minnow.schema.mnn.side_file import SUFFIX
+    from minnow.schema.mnn import save
+    from minnow.schema.mnn.side_file import SUFFIX, side_path
 
-    for path, chosen in ((side_path(destination), side_file), (packed_path(destination), prepack)):
-        if chosen:
-            target_of(path)
-    with step("read"):
-        model = read(source, framework, **reading)
     before = effect_of(model.graph)
     log = Trace(explain=frozenset(filter(None, [explain.partition("@")[0]])), node=explain.partition("@")[2])
     choices: dict[str, Any] = {"target": target, "passes": passes, "int64": int64}

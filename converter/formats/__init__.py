@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from minnow.converter.foreign import refuse_foreign, refuse_zip
 from minnow.schema.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -74,15 +76,12 @@ def detect(path: Path) -> Format:
     Raises:
         FormatError: no such file, an empty one, or no known format.
     """
-    check_readable(path)
-    head = b""
-    if not path.is_dir():
-        with path.open("rb") as file:
-            head = file.read(_SNIFF_BYTES)
+    head = check_readable(path)
     candidates = [f for f in formats().values() if f.sniff(path, head)]
     by_suffix = [f for f in candidates if path.suffix.lower() in f.suffixes]
     if by_suffix or candidates:
         return (by_suffix or candidates)[0]
+    refuse_zip(path, head)
     raise FormatError(
         f"the {'folder' if path.is_dir() else 'file'} is of no format that Minnow reads",
         where=str(path),
@@ -96,15 +95,24 @@ def is_mnn(path: str | Path, framework: str | None = None) -> bool:
     return framework is None and Path(path).suffix.lower() == ".mnn"
 
 
-def check_readable(path: Path) -> None:
-    """Raises FormatError unless the file exists, can be read and is not empty; a folder may be a model, too."""
+def check_readable(path: Path) -> bytes:
+    """The first bytes of a file, none of a folder, which may be a model, too.
+
+    Raises:
+        FormatError: it does not exist, cannot be read, is empty, or evidently of a kind that Minnow does not read.
+    """
     try:
         if path.is_dir():
             if not any(path.iterdir()):
                 raise FormatError("the folder is empty", where=str(path))
-            return
-        if path.stat().st_size == 0:
-            raise FormatError("the file is empty", where=str(path))
-        path.open("rb").close()
+            return b""
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise FormatError("this is not a regular file", where=str(path), hint="save what it gives to a file first")
+        with path.open("rb") as file:
+            head = file.read(_SNIFF_BYTES)
     except OSError as e:
         raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+    if not head:
+        raise FormatError("the file is empty", where=str(path), hint="download or export it again")
+    refuse_foreign(path, head)
+    return head

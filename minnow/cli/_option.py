@@ -5,9 +5,20 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+from minnow.converter.formats import check_readable
+
+
+class _ModelFile(click.Path):
+    """The path of a model, which is there and is not evidently something else: before anything big is imported."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        check_readable(Path(value))
+        return super().convert(value, param, ctx)
 
 
 class ShapeOption(click.ParamType):
@@ -30,6 +41,7 @@ class ShapeOption(click.ParamType):
         return name, shape
 
 
+MODEL_FILE = _ModelFile()
 FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
 )

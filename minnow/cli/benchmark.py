@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
+from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, emit, table
 
 
 @click.command()
-@click.argument("model", type=click.Path())
+@click.argument("model", type=MODEL_FILE)
 @INPUT
 @click.option("--data", type=click.Path(), help="An .npz file with one array per input; random inputs without it.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Timed inferences per runtime.")

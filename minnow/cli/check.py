@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, emit, reading
 
 
 @click.command()
-@click.argument("source", type=click.Path())
+@click.argument("source", type=MODEL_FILE)
 @reading
 @FORMAT
 def command(source: str, reading: dict[str, Any], format_: str) -> int:

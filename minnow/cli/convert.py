@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit, optimizing, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, emit, optimizing, reading
 
 
 @click.command()
-@click.argument("source", type=click.Path())
+@click.argument("source", type=MODEL_FILE)
 @click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
 @reading
 @optimizing

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit, optimizing, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, emit, optimizing, reading
 
 
 @click.group()
@@ -15,7 +15,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("source", type=click.Path())
+@click.argument("source", type=MODEL_FILE)
 @click.option(
     "-o", "--output", type=click.Path(), metavar="FILE.mnn",
     help="Where to write the small model, with FILE.txt and FILE.npz beside it; by default bisect.mnn, and nothing "

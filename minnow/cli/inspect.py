@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, emit, table
+from minnow.cli._option import FORMAT, MODEL_FILE, emit, table
 from minnow.output import write_text
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=click.Path())
-@click.argument("other", type=click.Path(), required=False)
+@click.argument("model", type=MODEL_FILE)
+@click.argument("other", type=MODEL_FILE, required=False)
 @click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
 @click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
 @click.option("--weights", default="", metavar="PATH", help="The other file of a source that is two, as for `convert`.")

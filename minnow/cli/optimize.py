@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, emit, optimizing
+from minnow.cli._option import FORMAT, MODEL_FILE, emit, optimizing
 
 
 @click.command()
-@click.argument("model", type=click.Path())
+@click.argument("model", type=MODEL_FILE)
 @click.option("-o", "--output", type=click.Path(), required=True, help="File to write.")
 @optimizing
 @click.option("--verify/--no-verify", default=True, help="Run the new file and the old one and compare them.")

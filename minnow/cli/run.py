@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, PRECISION, THREADS, emit, table
+from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, emit, table
 
 
 @click.command()
-@click.argument("model", type=click.Path())
+@click.argument("model", type=MODEL_FILE)
 @click.option("--data", type=click.Path(), help="An .npz file with one array per input; random inputs without it.")
 @click.option("-o", "--output", type=click.Path(), help="An .npz file for the outputs.")
 @INPUT

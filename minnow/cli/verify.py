@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, PRECISION, THREADS, emit, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, PRECISION, THREADS, emit, reading
 
 
 @click.command()
-@click.argument("source", type=click.Path())
-@click.argument("model", type=click.Path())
+@click.argument("source", type=MODEL_FILE)
+@click.argument("model", type=MODEL_FILE)
 @reading
 @click.option("--data", type=click.Path(), multiple=True, help="An .npz file with one array per input, to compare on.")
 @click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="Random inputs to compare on.")

@@ -140,7 +140,7 @@ def test_keras_files_without_tensorflow(models, monkeypatch, capsys):
 
 
 def test_weights_alone_are_no_model(models):
-    with pytest.raises(UnsupportedError, match="Keras cannot load"):
+    with pytest.raises(FormatError, match="an HDF5 file without a model"):
         read(models / "only.weights.h5")
 
 
