@@ -84,48 +84,76 @@ def _(b, x, low=None, high=None, bits=None, *, signed_input=True, num_bits=8, ra
     return b.Mul(rounded, inverse)
 
 
+def _ends(low: Value, high: Value, x: Value, axis: int, mode: str) -> tuple[Array, Array]:
+    """The range of the quanta: two numbers, or as many as x is long along the axis, shaped to go with it."""
+    first, last = (constant(v, "the range of quanta").astype(F32) for v in (low, high))
+    if axis < 0:
+        return first.reshape(()), last.reshape(())
+    if mode == "MIN_FIRST":
+        raise ModelError("quanta of the mode MIN_FIRST have one range", why="this one is along an axis")
+    after = [1] * (rank(x, "the quanta") - 1 - axis)
+    return first.reshape(-1, *after), last.reshape(-1, *after)
+
+
 @tf.op("Dequantize")
 def _(b, x, low, high, *, mode="MIN_COMBINED", narrow_range=False, axis=-1, dtype=DType.F32):
-    ends = [constant(v, "the range of quanta").astype(F32) for v in (low, high)]
-    if axis >= 0:
-        after = [1] * (rank(x, "the quanta") - 1 - axis)
-        ends = [v.reshape(-1, *after) for v in ends]
+    first, last = _ends(low, high, x, axis, mode)
     info = np.iinfo(x.type.dtype.numpy)
     least, most = F32(info.min), F32(info.max)
     numbers = b.Cast(x, to=DType.F32)
     if mode == "SCALED":
-        scale = ends[1] / most
+        scale = last / most
         if least < 0:
-            scale = np.maximum(ends[0] / (least + F32(narrow_range)), scale)
+            scale = np.maximum(first / (least + F32(narrow_range)), scale)
         return cast(b, b.Mul(numbers, scale.astype(F32)), dtype)
     if mode == "MIN_COMBINED":
-        scale = (ends[1] - ends[0]) / (most - least)
+        scale = (last - first) / (most - least)
         half = F32(0) if least == 0 else (most - least + 1) / 2
-        return cast(b, b.Add(b.Mul(b.Add(numbers, half), scale.astype(F32)), ends[0]), dtype)
+        return cast(b, b.Add(b.Mul(b.Add(numbers, half), scale.astype(F32)), first), dtype)
+    if mode == "MIN_FIRST":
+        # The least quantum is the multiple of the step that is nearest to the beginning of the range.
+        scale = F32(np.float64(last - first) / (2.0**info.bits - 1))
+        begin = F32(_away(first / scale) * scale) if scale else first
+        return cast(b, b.Add(b.Mul(numbers, scale), F32(begin - F32(least * scale))), dtype)
     raise UnsupportedError(f"quanta of the mode {mode} are not supported")
+
+
+def _away(x: Any) -> Any:
+    """The nearest whole number; halves away from zero."""
+    return np.copysign(np.floor(np.abs(np.float64(x)) + 0.5), x).astype(F32)
 
 
 @tf.op("QuantizeV2", outputs=("output", "output_min", "output_max"))
 def _(b, x, low, high, *, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZERO", narrow_range=False, axis=-1,
       ensure_minimum_range=0.01):  # fmt: skip
-    if axis >= 0 or narrow_range or mode == "MIN_FIRST":
-        raise UnsupportedError(f"quanta of the mode {mode}, along an axis or in a narrow range")
-    first, last = (F32(constant(v, "the range of quanta").reshape(())) for v in (low, high))
-    first = min(F32(0), first)
-    span = max(F32(1), abs(first), abs(last)) * F32(ensure_minimum_range)
-    last = max(F32(0), last, F32(first + span))
+    first, last = _ends(low, high, x, axis, mode)
+    if np.any(first > last):
+        raise ModelError("the range of quanta ends before it begins")
+    first = np.minimum(F32(0), first)
+    span = np.maximum(F32(1), np.maximum(abs(first), abs(last))) * F32(ensure_minimum_range)
+    last = np.maximum(F32(0), np.maximum(last, first + span))
     info = np.iinfo(T.numpy)
-    halves = "even" if round_mode == "HALF_TO_EVEN" else "away"
-    if mode == "SCALED":
-        sides = [F32(info.max) / last if last > 0 else np.inf, F32(info.min) / first if first and info.min else np.inf]
-        scale = F32(min(sides))
-        first, last = F32(info.min) / scale, F32(info.max) / scale
+    least, most = F32(info.min), F32(info.max)
+    if mode == "MIN_FIRST":
+        scale = ((2.0**info.bits - 1) / (last - first).astype(np.float64)).astype(F32)
+        quanta = b.Sub(b.Round(b.Mul(x, scale), halves="away"), _away(first * scale) - least)
+    elif mode == "SCALED":
+        begin = F32(least + narrow_range)
+        with np.errstate(all="ignore"):
+            sides = [np.where(end * side > 0, side / end, np.finfo(F32).max) for end, side in
+                     ((first, begin), (last, most))]  # fmt: skip
+        scale = np.minimum(*sides).astype(F32)
+        first, last = begin / scale, most / scale
+        halves = "even" if round_mode == "HALF_TO_EVEN" else "away"
         quanta = b.Round(b.Mul(b.Min(b.Max(x, first), last), scale), halves=halves)
-    else:
-        scale = F32(info.max - info.min) / F32(last - first)
-        moved = b.Mul(b.Sub(b.Min(b.Max(x, first), last), first), scale)
+    elif mode == "MIN_COMBINED":
+        moved = b.Mul(b.Sub(b.Min(b.Max(x, first), last), first), (most - least) / (last - first))
         if info.min < 0:
-            moved = b.Sub(moved, float((info.max - info.min + 1) // 2))
-        quanta = b.Round(moved, halves=halves)
-    y = b.Cast(b.Min(b.Max(quanta, float(info.min)), float(info.max)), to=T)
-    return y, b.const(np.array(first, np.float32)), b.const(np.array(last, np.float32))
+            moved = b.Sub(moved, (most - least + 1) / 2)
+        quanta = b.Round(moved, halves="away")
+    else:
+        raise UnsupportedError(f"quanta of the mode {mode} are not supported")
+    # As a float, the greatest number of 32 bits would be one beyond.
+    top = np.nextafter(most, F32(0)) if info.bits == 32 else most
+    y = b.Cast(b.Min(b.Max(quanta, least), top), to=T)
+    return y, *(b.const(v.reshape(-1 if axis >= 0 else ()).astype(F32)) for v in (first, last))

@@ -264,7 +264,7 @@ def test_windows_larger_than_the_input(
     onnx.save(model, tmp_path / "open.onnx")
     minnow.convert(tmp_path / "open.onnx", verify=False)
     got = minnow.load(tmp_path / "open.mnn").run(feed)
-    np.testing.assert_allclose(*(list(r.values())[0] for r in (got, right)), 1e-5)
+    np.testing.assert_allclose(*(next(iter(r.values())) for r in (got, right)), 1e-5)
 
 
 @pytest.mark.parametrize("given", [
