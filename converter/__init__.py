@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minnow.converter.door import door
 from minnow.converter.formats import check_readable, find_format, is_mnn
 from minnow.schema.errors import UsageError
 
@@ -49,7 +50,11 @@ def _read_mnn(path: Path, **options: Any) -> Model:
         )
 
     from minnow.schema.ir.collector import SeldomCollected
+    from minnow.schema.limit import file_bytes
     from minnow.schema.mnn import read_file
+    from minnow.schema.ops.constant import check_constants
 
-    with SeldomCollected():
-        return read_file(path)
+    with SeldomCollected(), door(path):
+        model = read_file(path)
+        check_constants(model, file_bytes(path))
+    return model

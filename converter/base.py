@@ -20,10 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minnow.converter.door import door
 from minnow.converter.formats import Format
 from minnow.schema.errors import MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
+from minnow.schema.limit import file_bytes
 from minnow.schema.ops import Builder
+from minnow.schema.ops.constant import check_constants
 
 OPTIONS = {
     "signature": "signatures",
@@ -158,11 +161,17 @@ class Frontend:
         given = {k: v for k, v in options.items() if v or k in ("inputs", "batch")}
         if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
             raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))
-        return self._read(path, **given)
+        with door(path, *_beside(given.get("weights"))):
+            model = self._read(path, **given)
+            check_constants(model, file_bytes(path))
+        return model
 
     def describe(self, path: Path, weights: str = "") -> Description:
         """What a file says of itself. Args: weights: the other file of a model that is two."""
-        return self._describe(path, weights=weights) if weights and "weights" in self.options else self._describe(path)
+        with door(path, *_beside(weights)):
+            if weights and "weights" in self.options:
+                return self._describe(path, weights=weights)
+            return self._describe(path)
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None
@@ -233,9 +242,16 @@ class Frontend:
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as e:
             # A valid node never gets here; what an invalid one breaks in a mapping is the model's fault.
             raise ModelError(f"{call.op} is invalid", where=call.origin, why=f"{type(e).__name__}: {e}") from e
+        except MemoryError as e:
+            raise ModelError(f"{call.op} needs more memory than there is", where=call.origin, why=str(e)) from e
         if result is NotImplemented:
             return ()
         return result if isinstance(result, tuple) else (result,)
+
+
+def _beside(weights: Any) -> tuple[Path, ...]:
+    """The other file of a model that is two, where it is given."""
+    return (Path(weights),) if weights else ()
 
 
 def inspect_mapping(function: Callable[..., Any], since: int = 1, until: int | None = None) -> Mapping_:

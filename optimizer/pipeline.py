@@ -17,7 +17,9 @@ from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
+from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.collector import SeldomCollected
+from minnow.schema.limit import metered
 from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
@@ -135,6 +137,31 @@ def optimize(
     for name in sorted(log.explain):
         log.unused[name] = why_not_run(name, level, target, passes)
     before = count_nodes(model.graph)
+    with metered(constant_bytes(model.graph), nodes=False):
+        _steps(model, level, target, passes, int64, keep, log, check)
+    statistics = {
+        name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3), "removed": s.removed}
+        for name, s in log.statistics.items()
+    }
+    return Summary(before, count_nodes(model.graph), statistics)
+
+
+def constant_bytes(graph: Graph) -> int:
+    """Bytes of all constants of a graph and those in it, each blob once."""
+    blobs = {id(v.data): v.data for g in graph.walk() for v in g.constants() if v.data is not None}
+    return sum(map(nbytes, blobs.values()))
+
+
+def _steps(
+    model: Model,
+    level: int,
+    target: Target,
+    passes: Sequence[str],
+    int64: Int64,
+    keep: Callable[[str], bool],
+    log: Trace,
+    check: Check | None,
+) -> None:
     options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
     for name, _ in PIPELINE:
         _run(model, name, level, target, keep, log, check)
@@ -143,11 +170,6 @@ def optimize(
             # A file cannot do without these, whatever was selected; what was left out by name stays out.
             _run(model, name, max(level, 1), target, lambda n: f"-{n}" not in passes, log, check, options.get(name, {}))
         _notice(model)
-    statistics = {
-        name: {"tries": s.tries, "hits": s.hits, "ms": round(1e3 * s.seconds, 3), "removed": s.removed}
-        for name, s in log.statistics.items()
-    }
-    return Summary(before, count_nodes(model.graph), statistics)
 
 
 def _notice(model: Model) -> None:

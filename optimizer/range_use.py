@@ -31,6 +31,10 @@ _ARITHMETIC = frozenset(
 )  # fmt: skip
 
 
+_MAX_DEPTH = 96
+"""Of values that are computed of each other; each takes several frames of the stack."""
+
+
 class Uses:
     """Answers what the values of a graph, and of those nested in it, are used for."""
 
@@ -38,6 +42,7 @@ class Uses:
         self._main = graph
         self._owner = {body: node for g in graph.walk() for node in g for body in node.subgraphs.values()}
         self._memo: dict[tuple[Value, bool], bool] = {}
+        self._depth = 0
 
     def extent(self, value: Value) -> bool:
         """Whoever reads it takes it, or what is computed from it, for an extent.
@@ -63,8 +68,14 @@ class Uses:
     def _all(self, value: Value, computed: bool) -> bool:
         key = value, computed
         if key not in self._memo:
+            if self._depth >= _MAX_DEPTH:
+                return False  # nothing that shapes a tensor is computed in so many steps
             self._memo[key] = True  # of what goes around in a loop, the uses outside of the circle decide
-            self._memo[key] = all(self._is_use(node, i, computed) for node, i in list(value.uses))
+            self._depth += 1
+            try:
+                self._memo[key] = all(self._is_use(node, i, computed) for node, i in list(value.uses))
+            finally:
+                self._depth -= 1
         return self._memo[key]
 
     def _is_use(self, node: Node, i: int, computed: bool) -> bool:

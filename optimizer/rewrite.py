@@ -21,7 +21,7 @@ from typing import Any
 
 from minnow.optimizer.format import Target
 from minnow.optimizer.pattern import Call, Match, Matcher, trace
-from minnow.schema.errors import InternalError, MinnowError, ModelError
+from minnow.schema.errors import InternalError, MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
@@ -391,6 +391,14 @@ def _defect(kind: str, name: str, where: str, error: Exception) -> MinnowError:
     if isinstance(error, MinnowError):
         error.where = error.where or where
         return error
+    if isinstance(error, (MemoryError, RecursionError)):
+        what = "memory than there is" if isinstance(error, MemoryError) else "steps in a row than it can follow"
+        return UnsupportedError(
+            f"the {kind} {name} needs more {what}",
+            where=where,
+            why=str(error),
+            hint=f"`--passes -{name}` leaves it out",
+        )
     return InternalError(
         f"the {kind} {name} failed: {type(error).__name__}: {error}",
         where=where,

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from minnow.schema.ir import Blob, DType, LazyBlob, Node, PackedBlob, Value
-from minnow.schema.ir.blob import Array
+from minnow.schema.ir.blob import Array, nbytes
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,14 @@ class TransposedBlob:
     @property
     def dtype(self) -> DType:
         return self.source.dtype
+
+    @property
+    def depth(self) -> int:
+        return 1 + getattr(self.source, "depth", 0)
+
+    @property
+    def work(self) -> int:
+        return nbytes(self.source) + getattr(self.source, "work", 0)
 
     @property
     def shape(self) -> tuple[int, ...]:

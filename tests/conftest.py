@@ -5,6 +5,8 @@ import os
 from hypothesis import HealthCheck, settings
 from proving import check_every_step
 
+from minnow.converter import door
+
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"
 
@@ -19,6 +21,9 @@ settings.register_profile("repeatable", derandomize=True, suppress_health_check=
 settings.register_profile("search", print_blob=True)
 settings.load_profile("repeatable")
 
+
+# What a valid file breaks in a reader is a defect, which must not look like a damaged file.
+door.strict = True
 
 # Before any test can ask for `optimize`.
 check_every_step()

@@ -19,10 +19,14 @@ FOLDERS |= {"runtime": "minnow.runtime", "minnow": "minnow"}
 ALLOWED: dict[str, set[str]] = {
     "minnow.schema": set(),
     "minnow.schema.errors": set(),
-    "minnow.schema.ir": {"minnow.schema.errors", "numpy", "ml_dtypes", "networkx"},
-    "minnow.schema.ops": {"minnow.schema.errors", "minnow.schema.ir", "numpy", "ml_dtypes"},
+    "minnow.schema.limit": {"minnow.schema.errors"},
+    "minnow.schema.ir": {"minnow.schema.errors", "minnow.schema.limit", "numpy", "ml_dtypes", "networkx"},
+    "minnow.schema.ops": {
+        *("minnow.schema.errors", "minnow.schema.limit", "minnow.schema.ir"),
+        *("numpy", "ml_dtypes"),
+    },
     "minnow.schema.mnn": {
-        *("minnow.schema.errors", "minnow.schema.ir", "minnow.schema.ops"),
+        *("minnow.schema.errors", "minnow.schema.limit", "minnow.schema.ir", "minnow.schema.ops"),
         *("numpy", "ml_dtypes", "flatbuffers"),
     },
     "minnow.optimizer": {"minnow.schema", "numpy", "ml_dtypes", "networkx"},

@@ -17,10 +17,12 @@ from onnx import helper
 
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, TensorType, Value
+from minnow.schema.limit import add_bytes, add_nodes
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
-_MAX_NODES = 2_000_000
+_BYTES_OF_NODE = 16
+"""That a node takes in a file at least."""
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 
 
@@ -54,26 +56,19 @@ class Library:
 
     def __init__(self, functions: Iterable[onnx.FunctionProto] = ()) -> None:
         self._local = {_key(f, f.name): f for f in functions}
-        self._nodes = 0
 
     def local(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Body | None:
         """The body that the file itself gives for a call; `opsets` fill in for imports that it forgets.
 
         Raises:
-            ModelError: the functions of the file grow beyond any sensible size.
+            ModelError: the functions of the file grow out of proportion to it.
             UnsupportedError: the body is of an opset that is not known.
         """
         function = self._local.get(_key(node, node.op_type))
         if function is None:
             return None
         # A few functions that call each other twice make more nodes than any machine holds.
-        self._nodes += len(function.node)
-        if self._nodes > _MAX_NODES:
-            raise ModelError(
-                "the functions of the file call each other too often",
-                where=f"function '{function.name}'",
-                why=f"their bodies come to more than {_MAX_NODES} nodes",
-            )
+        add_nodes(1 + len(function.node), f"function '{function.name}'")
         version = opsets_of(function.opset_import).get("", 1)
         if version > onnx.defs.onnx_opset_version():
             raise UnsupportedError(f"opset {version} is not supported", where=f"function '{function.name}'")
@@ -206,6 +201,11 @@ def _bound(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> on
         return node
     out = onnx.NodeProto()
     out.CopyFrom(node)
+    # An attribute may be a graph, or megabytes: each reference is a copy of it.
+    for a in (given[a.ref_attr_name] for a in node.attribute if a.ref_attr_name in given):
+        add_bytes(a.ByteSize(), node.name)
+        if a.type in _GRAPHS:
+            add_nodes(a.ByteSize() // _BYTES_OF_NODE, node.name)
     del out.attribute[:]
     for a in node.attribute:
         if a.ref_attr_name:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from minnow.schema.errors import FormatError, ModelError, UnsupportedError
+from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import ArrayBlob, Blob, DType, LazyBlob, MappedBlob, TensorType, Value
+from minnow.schema.limit import check_shape
 
 Array = np.ndarray[Any, Any]
 
@@ -80,7 +81,9 @@ def no_strings(where: str) -> UnsupportedError:
 
 def string_constant(shape: Iterable[int], name: str = "") -> Value:
     """Stands for a constant of strings as long as nobody reads more of it than its shape."""
-    blob = ArrayBlob(np.zeros(tuple(shape), np.uint8))
+    dims = tuple(int(d) for d in shape)
+    check_shape(dims, f"the strings '{name}'")
+    blob = ArrayBlob(np.broadcast_to(np.uint8(0), dims))
     return Value(TensorType(blob.dtype, tuple(blob.shape), "string"), name, blob)
 
 
@@ -100,8 +103,7 @@ def load_tensor(tensor: onnx.TensorProto, model_path: Path) -> Blob:
     where = f"tensor '{tensor.name}'"
     dtype = dtype_of(tensor.data_type, where)
     shape = tuple(int(d) for d in tensor.dims)
-    if any(d < 0 for d in shape):
-        raise ModelError(f"the shape {shape} has a negative extent", where=where)
+    check_shape(shape, where)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _external(tensor, model_path, dtype, shape)
     return ArrayBlob(_numbers(tensor, dtype, shape, where))
@@ -153,7 +155,7 @@ def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: t
     where = f"tensor '{tensor.name}'"
     entries = {e.key: e.value for e in tensor.external_data}
     try:
-        location = entries["location"]
+        location = entries["location"]  # bytes, where they are no text
         offset = int(entries.get("offset", "0"))
         size = _packed_size(math.prod(shape), dtype)
         length = int(entries.get("length", str(size)))
@@ -172,7 +174,10 @@ def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: t
     return LazyBlob(lambda: _unpacked(packed.numpy(), dtype, shape), dtype, shape)
 
 
-def contained(location: str, model_path: Path, where: str) -> Path:
+_LONGEST_PATH = 4096
+
+
+def contained(location: str | bytes, model_path: Path, where: str) -> Path:
     """The path of an external file, which must be a plain file inside the model's folder.
 
     Model files are untrusted: a path that leaves the folder, or a link, could make us read any file of the user's.
@@ -180,9 +185,20 @@ def contained(location: str, model_path: Path, where: str) -> Path:
     Raises:
         FormatError: it is not.
     """
+    if not isinstance(location, str) or "\0" in location or len(location) > _LONGEST_PATH:
+        raise FormatError("the name of an external file is no path", where=where, why=f"it is {location[:60]!r}...")
     folder = model_path.resolve().parent
     path = Path(os.path.normpath(folder / location))
     hint = "put the data file beside the model"
+    try:
+        return _plain_file(path, folder, location, where, hint)
+    except OSError as e:  # of a part that is longer than the system's names may be, or that nobody may look into
+        raise FormatError(
+            f"external data '{location[:60]}' cannot be read", where=where, why=e.strerror or type(e).__name__
+        ) from e
+
+
+def _plain_file(path: Path, folder: Path, location: str, where: str, hint: str) -> Path:
     if not path.is_relative_to(folder) or Path(location).is_absolute():
         raise FormatError(f"external data '{location}' lies outside the model's folder", where=where, hint=hint)
     for part in [path, *path.parents]:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _MAX_DEPTH = 60
-_MAX_NODES = 1_000_000
 
 
 def flatten(body: Body, translator: Translator) -> Body:
@@ -58,8 +57,6 @@ def _flatten(body: Body, calls: dict[str, Operation], translator: Translator) ->
             )
         results |= {Port(name, i): outer(p) for i, p in enumerate(inner.results)}
         waits[name] = [f"{name}/{effect}" for effect in inner.effects]
-    if len(operations) > _MAX_NODES:
-        raise ModelError("the functions of the file call each other too often", where=body.name)
 
     def final(port: Port) -> Port:
         while port in results:

@@ -16,11 +16,11 @@ from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of
 from minnow.converter.variable import View
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
+from minnow.schema.limit import add_nodes
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
 
 _MAX_DEPTH = 60
-_MAX_NODES = 200_000
 _CALL = 20  # what a call counts besides its nodes
 
 # Hints for TensorFlow's own run time, and what repeats the number of operands.
@@ -34,7 +34,6 @@ class Library:
 
     def __init__(self, functions: Iterable[Any] = ()) -> None:
         self._functions = {f.signature.name: f for f in functions}
-        self._nodes = 0
 
     def body(self, function: Any, attrs: Mapping[str, Any]) -> Body:
         """The body of a function for a call with these attributes.
@@ -52,9 +51,7 @@ class Library:
         if known is None:
             raise ModelError(f"the file has no function '{name}'")
         # A few functions that call each other twice make more nodes than any machine holds.
-        self._nodes += len(known.node_def) + _CALL
-        if self._nodes > _MAX_NODES:
-            raise ModelError("the functions of the file call each other too often", where=f"function '{name}'")
+        add_nodes(len(known.node_def) + _CALL, f"function '{name}'")
         bound = dict(attrs)
         if not isinstance(function, str):
             bound |= {k: attribute_of(v, attrs, name) for k, v in function.attr.items()}

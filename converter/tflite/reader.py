@@ -18,10 +18,9 @@ from minnow.converter.tflite.state import Variables
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import Dim, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
+from minnow.schema.limit import add_nodes
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
-
-_MOST_OPERATORS = 20_000  # that are translated beyond those in the file: bodies which are called from many places
 
 
 def read(
@@ -138,7 +137,6 @@ class Translator:
         self.float_only = float_only
         self.variables = Variables()
         self._stack: list[int] = []
-        self._left = _MOST_OPERATORS + sum(len(g.operators) for g in document.subgraphs)
 
     def model(self, index: int, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> Model:
         """The model of an entry point."""
@@ -241,11 +239,7 @@ class Translator:
         self._stack.append(index)
         try:
             for operator in scope.source.operators:
-                self._left -= 1
-                if self._left < 0:
-                    raise ModelError(
-                        "the subgraphs of the file call each other too often", where=str(self.document.path)
-                    )
+                add_nodes(1, f"subgraph {index} ('{scope.source.name}')")
                 name = _name(scope.source, operator)
                 try:
                     self._operator(operator, name, scope)

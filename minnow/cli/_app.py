@@ -7,11 +7,12 @@ import json
 import os
 import pkgutil
 import sys
+import traceback
 
 import click
 
 import minnow
-from minnow.schema.errors import InternalError, MinnowError
+from minnow.schema.errors import InternalError, MinnowError, ModelError
 
 
 class Commands(click.Group):
@@ -70,6 +71,8 @@ def run(args: list[str]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except MinnowError as e:
+        if os.environ.get("MINNOW_DEBUG") and e.__cause__ is not None:
+            traceback.print_exception(e.__cause__)
         return _report(e, args)
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
@@ -84,6 +87,8 @@ def run(args: list[str]) -> int:
         # The reader of our output has gone; nothing more can be said to it, not even by the interpreter at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as e:
+        return _report(ModelError("the model needs more memory than there is", why=str(e)), args)
     except Exception as e:
         if os.environ.get("MINNOW_DEBUG"):
             raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -13,9 +14,10 @@ from minnow.optimizer.derive import derived
 from minnow.optimizer.rewrite import graph_pass
 from minnow.optimizer.weight import TransposedBlob
 from minnow.schema.errors import MinnowError, ModelError
-from minnow.schema.ir import UNKNOWN, DType, Graph, LazyBlob, Node, Value
+from minnow.schema.ir import UNKNOWN, Blob, DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ir.blob import Array
 from minnow.schema.ir.type import Dim, merge
+from minnow.schema.limit import LIMITS, meter
 from minnow.schema.ops import Trait, get, infer_node
 from minnow.schema.ops.folding import fold
 from minnow.schema.ops.op import NUMPY_REFUSALS
@@ -209,7 +211,10 @@ def _lazily(node: Node) -> bool:
     if not results or not all(v.is_const for v in given) or not all(v.type.is_static for v in node.outputs):
         return False
     # What repeats its input is smaller as a node.
-    if sum(v.type.count or 0 for v in node.outputs) > sum(v.type.count or 0 for v in given):
+    once = {id(v.data): v.data for v in given if v.data is not None}.values()
+    if sum(v.type.count or 0 for v in node.outputs) > sum(math.prod(b.shape) for b in once):
+        return False
+    if not _is_worth_it(results, once):
         return False
     if node.op == "Transpose" and node.attrs["perm"] == (1, 0):
         # Who turns it back gets the very blob, which may be read elsewhere too, as tied embeddings are.
@@ -221,11 +226,24 @@ def _lazily(node: Node) -> bool:
     def compute(i: int) -> Array:
         return op.evaluate([None if b is None else b.numpy() for b in blobs], attrs)[i]
 
+    made_of = [b for b in blobs if b is not None]
     for value in results:
         function: Callable[[], Array] = partial(compute, value.index)
-        blob = LazyBlob(function, value.type.dtype, value.type.static_shape)
+        blob = LazyBlob(function, value.type.dtype, value.type.static_shape, made_of)
         value.replace_all_uses(Value.constant(blob, value.name))
     return True
+
+
+def _is_worth_it(results: Sequence[Value], blobs: Collection[Blob]) -> bool:
+    """Within the limits: a few constants, cut and joined again and again, would take hours to write, or any space."""
+    if max((getattr(b, "depth", 0) for b in blobs), default=0) >= LIMITS.lazy_depth:
+        return False
+    size = sum((v.type.count or 0) * v.type.dtype.size for v in results)
+    work = size + len(results) * sum(getattr(b, "work", 0) for b in blobs)
+    current = meter()
+    return work <= max(LIMITS.lazy_depth * size, LIMITS.computed_bytes // 16) and (
+        current is None or current.takes(size)
+    )
 
 
 def pull_captures(node: Node) -> int:

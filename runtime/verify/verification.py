@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.runtime.verify.burden import check_burden
 from minnow.runtime.verify.comparison import OutputComparison, compare, compare_random
 from minnow.runtime.verify.samples import Candidate, candidates
 from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_source, random_outputs, rounded_outputs
@@ -128,6 +129,7 @@ def verify(
 
     source, target = Path(source), Path(target)
     model = read(source, framework, inputs=dict(inputs or {}), batch=batch, **options)
+    check_burden(model, {}, str(source))
     reference, note = open_source(source, model, inputs=dict(inputs or {}), **options)
     if model.states:
         reference = TwoRuns(reference)
@@ -184,6 +186,7 @@ def _random_runs(
             break
         if size in impossible:
             continue
+        check_burden(model, candidate.symbols, out.source)
         try:
             runs.append((candidate, reference.run(candidate.inputs)))
         except RuntimeError as e:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -88,13 +88,22 @@ class MappedBlob(_Described):
 
 
 class LazyBlob(_Described):
-    """Numbers computed when they are asked for, for instance folded weights; nothing is kept."""
+    """Numbers computed when they are asked for, for instance folded weights; nothing is kept.
 
-    __slots__ = ("_function",)
+    Attributes:
+        depth: how many of them are computed one of the other. work: bytes that are computed for its own.
+    """
 
-    def __init__(self, function: Callable[[], Array], dtype: DType, shape: tuple[int, ...]) -> None:
+    __slots__ = ("_function", "depth", "work")
+
+    def __init__(
+        self, function: Callable[[], Array], dtype: DType, shape: tuple[int, ...], of: Iterable[Blob] = ()
+    ) -> None:
         super().__init__(dtype, shape)
         self._function = function
+        made_of = list(of)
+        self.depth = 1 + max((getattr(b, "depth", 0) for b in made_of), default=0)
+        self.work = nbytes(self) + sum(getattr(b, "work", 0) for b in made_of)
 
     def numpy(self) -> Array:
         array = np.asarray(self._function(), self._dtype.numpy)

@@ -13,12 +13,17 @@ import numpy.typing as npt
 from minnow.schema.errors import InternalError
 from minnow.schema.ir.blob import Array, ArrayBlob, Blob
 from minnow.schema.ir.type import TensorType
+from minnow.schema.limit import add_bytes, add_nodes
 
 if TYPE_CHECKING:
     import networkx as nx
 
 RET = "ret"
 """Op name of the terminator, whose inputs are the graph's outputs."""
+
+
+_UNCOUNTED = 4096
+"""Bytes of a constant that are no matter, however many nodes have one."""
 
 
 class Value:
@@ -47,6 +52,8 @@ class Value:
     def constant(data: Blob | npt.ArrayLike, name: str = "") -> Value:
         """A constant from a blob or anything numpy understands."""
         blob = ArrayBlob(data) if isinstance(data, np.ndarray) or not isinstance(data, Blob) else data
+        if isinstance(blob, ArrayBlob) and (size := blob.numpy().nbytes) > _UNCOUNTED:
+            add_bytes(size, name)
         return Value(TensorType(blob.dtype, tuple(int(d) for d in blob.shape)), name, blob)
 
     @property
@@ -286,6 +293,7 @@ class Graph:
         at = before or self.ret
         if at.graph is not self:
             raise InternalError(f"{at!r} is not in graph '{self.name}'")
+        add_nodes(1, node.origin)
         node.graph, node._next, node._prev = self, at, at._prev
         if at._prev is None:
             self._first = node

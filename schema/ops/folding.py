@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.limit import LIMITS
 from minnow.schema.ops.op import NUMPY_REFUSALS, Trait, get
 
 Array = np.ndarray[Any, Any]
-
-_MAX_ELEMENTS = 4096
 
 
 def fold(graph: Graph, made: Iterable[Node], results: Sequence[Value | None]) -> list[Value | None]:
@@ -40,7 +39,21 @@ def _is_small(node: Node) -> bool:
     op = get(node.op)
     if op.traits & {Trait.CONTROL_FLOW, Trait.RANDOM}:
         return False
-    return all((v.type.count or 0) <= _MAX_ELEMENTS and v.type.is_static for v in node.outputs)
+    most = LIMITS.folded_elements
+    return _has_small_windows(node) and all((v.type.count or 0) <= most and v.type.is_static for v in node.outputs)
+
+
+_WINDOWS = ("dilations", "kernel", "output_padding", "pads")
+
+
+def _has_small_windows(node: Node) -> bool:
+    """What stands between small operands and small results is small, too."""
+    numbers = [n for name in _WINDOWS for n in _listed(node.attrs.get(name))]
+    return all(abs(n) <= LIMITS.window for n in numbers if isinstance(n, int))
+
+
+def _listed(attribute: Any) -> Sequence[Any]:
+    return attribute if isinstance(attribute, (tuple, list)) else (attribute,)
 
 
 def _evaluate(node: Node) -> tuple[Array, ...] | None:
@@ -53,7 +66,9 @@ def _evaluate(node: Node) -> tuple[Array, ...] | None:
         # Only the shape is read: an array that takes no memory stands for the input.
         inputs = [np.broadcast_to(np.zeros((), x.type.dtype.numpy), x.type.static_shape)]
     else:
-        if any(v is not None and (v.data is None or math.prod(v.data.shape) > _MAX_ELEMENTS) for v in node.inputs):
+        if any(
+            v is not None and (v.data is None or math.prod(v.data.shape) > LIMITS.folded_elements) for v in node.inputs
+        ):
             return None
         inputs = [None if v is None or v.data is None else v.data.numpy() for v in node.inputs]
     try:

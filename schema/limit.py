@@ -1,0 +1,156 @@
+"""What a model file may make of itself: the one place of the limits that readers, folding and the optimizer ask.
+
+A file of a kilobyte can stand for more nodes or numbers than any machine holds: functions that call the next one twice,
+constants joined with themselves. Nothing of that kind is computed: a limit grows with the file, from a floor that no
+sensible small file reaches, and an error says which one it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from minnow.schema.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The defaults. Bytes of the file are those of the model and of the weights that lie in its folder.
+
+    Attributes:
+        nodes, nodes_per_byte: nodes that reading a file may make: calls written out, branches, rounds of loops. Beyond
+            the floor, one for so many bytes.
+        computed_bytes, computed_per_byte: of all the numbers that are computed while it is read, and of constants that
+            the optimizer makes of others.
+        constant_bytes, constant_per_byte: of one value that hangs on constants only. A larger one is refused: some
+            program would have to compute it, and nobody has stored it.
+        folded_elements: of the operands and results of a node that is replaced by its numbers.
+        window: a padding, kernel or dilation of such a node.
+        lazy_depth: how often constants are made of constants that are computed only when they are written.
+        run_nodes: that the loops of a model may run, where their rounds are known, for it to be compared with its
+            source.
+        elements: of one tensor, whatever it is for: the sizes in bytes stay below 2^63.
+    """
+
+    nodes: int = 50_000
+    nodes_per_byte: float = 1.0
+    computed_bytes: int = 256 << 20
+    computed_per_byte: int = 32
+    constant_bytes: int = 1 << 30
+    constant_per_byte: int = 16
+    folded_elements: int = 4096
+    window: int = 4096
+    lazy_depth: int = 40
+    run_nodes: int = 20_000_000
+    elements: int = 1 << 56
+
+
+LIMITS = Limits()
+
+
+class Meter:
+    """What is left of the limits while one file is read or optimized.
+
+    Args:
+        file_bytes: of the model.
+    """
+
+    def __init__(self, file_bytes: int, limits: Limits = LIMITS) -> None:
+        self.file_bytes = file_bytes
+        self.most_nodes = limits.nodes + int(file_bytes * limits.nodes_per_byte)
+        self.most_bytes = limits.computed_bytes + file_bytes * limits.computed_per_byte
+        self.nodes = self.bytes = 0
+
+    def add_nodes(self, count: int, where: str = "") -> None:
+        """Counts nodes that are made. Raises ModelError when there are too many for the file."""
+        self.nodes += count
+        if self.nodes > self.most_nodes:
+            raise self._error(f"more than {self.most_nodes:,} nodes", where)
+
+    def add_bytes(self, count: int, where: str = "") -> None:
+        """Counts bytes of numbers that are computed. Raises ModelError when they are too many for the file."""
+        self.bytes += count
+        if self.bytes > self.most_bytes:
+            raise self._error(f"more than {self.most_bytes >> 20:,} MiB of constants", where)
+
+    def takes(self, count: int) -> bool:
+        """Whether so many bytes may be computed; they are counted then."""
+        if self.bytes + count > self.most_bytes:
+            return False
+        self.bytes += count
+        return True
+
+    def _error(self, what: str, where: str) -> ModelError:
+        return ModelError(
+            "the model grows out of all proportion to its file",
+            where=where,
+            why=f"{what} come of {self.file_bytes:,} bytes: calls, branches or constants double each other",
+            hint="the limits are in `minnow.schema.limit`; a model that needs more is exported with its parts written "
+            "out, or with its constants stored",
+        )
+
+
+_current: ContextVar[Meter | None] = ContextVar("meter", default=None)
+
+
+def meter() -> Meter | None:
+    """The meter of the file that is being read or optimized; None outside of that."""
+    return _current.get()
+
+
+@contextmanager
+def metered(file_bytes: int, nodes: bool = True) -> Iterator[Meter]:
+    """Counts what is made in the block against the limits of a file of that size.
+
+    Args:
+        nodes: also nodes; the optimizer, which moves them about, has limits of its own for what it writes out.
+    """
+    made = Meter(file_bytes)
+    if not nodes:
+        made.most_nodes = 1 << 62
+    token = _current.set(made)
+    try:
+        yield made
+    finally:
+        _current.reset(token)
+
+
+def add_nodes(count: int, where: str = "") -> None:
+    """Counts nodes where something is being read. Raises ModelError when there are too many."""
+    current = _current.get()
+    if current is not None:
+        current.add_nodes(count, where)
+
+
+def add_bytes(count: int, where: str = "") -> None:
+    """Counts bytes of computed numbers where something is being read. Raises ModelError when they are too many."""
+    current = _current.get()
+    if current is not None:
+        current.add_bytes(count, where)
+
+
+def check_shape(shape: tuple[int, ...], where: str = "") -> None:
+    """Raises ModelError for extents that no tensor has, also beside an extent of 0, which multiplies them away."""
+    if any(d < 0 for d in shape):
+        raise ModelError(f"the shape {shape} has a negative extent", where=where)
+    if len(shape) > 64 or prod(d for d in shape if d) > LIMITS.elements:
+        raise ModelError(f"no tensor has the shape {str(shape)[:200]}", where=where, why="it is too large")
+
+
+def file_bytes(path: Path) -> int:
+    """Bytes of a model: of the file, or of all files in a folder."""
+    try:
+        if path.is_dir():
+            return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+__all__ = [
+    "LIMITS", "Limits", "Meter", "add_bytes", "add_nodes", "check_shape", "file_bytes", "meter", "metered"
+]  # fmt: skip
