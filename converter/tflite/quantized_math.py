@@ -40,7 +40,7 @@ def _is_single(number: np.ndarray[Any, Any], x: Value) -> bool:
     return fits and bool((number == number.flat[0]).all())
 
 
-def _as_table(b: Builder, x: Value, y: Value, q: Quantization, compute: Callable[[Value, Value], Value]) -> Value:
+def as_table(b: Builder, x: Value, y: Value, q: Quantization, compute: Callable[[Value, Value], Value]) -> Value:
     """A function of two operands of 8 bits; of one, where the other one is a single number."""
     for i, (v, other) in enumerate(((x, y), (y, x))):
         number = other.array
@@ -90,7 +90,7 @@ def _sum(name: str, sign: int) -> None:
             total = b.Add(_addend(b, u, qx, left, sx / twice), _addend(b, v, qy, left, sy / twice, sign))
             return requantized(b, total, twice / ((1 << left) * s), q, limits)
 
-        return _as_table(b, x, y, q, compute)
+        return as_table(b, x, y, q, compute)
 
 
 _sum("ADD", 1)
@@ -122,7 +122,7 @@ def _(b, x, y, *, fused_activation_function="NONE", node):
     def compute(u: Value, v: Value) -> Value:
         return requantized(b, b.Mul(wide(b, u, qx), wide(b, v, qy)), factor, q, limits)
 
-    return _as_table(b, x, y, qx, compute)
+    return as_table(b, x, y, qx, compute)
 
 
 @tflite.quantized("SQUARED_DIFFERENCE")

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from tflite_one import Tensor, by_litert, by_us, constant, file_of, random_quanta
 
+from minnow.converter import read
 from minnow.schema.errors import ModelError
+from minnow.schema.ops.interpreter import evaluate
 
 BYTES, U8, WORDS = np.int8, np.uint8, np.int16
 SAME, VALID = 0, 1
@@ -347,6 +349,62 @@ def test_same_quanta(name: str, tmp_path: Path) -> None:
         apart = np.abs(g.astype(np.float64) - w.astype(np.float64)).reshape(-1)
         wrong = np.flatnonzero(apart > (op in IN_DOUBLE))
         assert not wrong.size, f"{wrong.size} of {w.size}: {g.reshape(-1)[wrong[:5]]} for {w.reshape(-1)[wrong[:5]]}"
+
+
+# Scale and zero point of dividend, divisor and quotient: the last ones beyond all that shifts can do.
+DIVISIONS = [
+    ((0.05, 3), (0.02, -7), (0.9, 5), NONE), ((0.02, 0), (0.02, 0), (0.01, 0), NONE),
+    ((0.05, 3), (0.02, -128), (0.5, -128), RELU6), ((1.0, 0), (1.0, 0), (1.0, 0), RELU1),
+    ((0.031, -90), (0.007, 127), (0.11, 100), RELU), ((1e-6, 0), (100.0, 1), (1.0, 0), NONE),
+    ((1e6, 0), (1e-3, 1), (1e-3, 0), NONE),
+]  # fmt: skip
+
+
+def _divide(
+    dtype: Any, x: Any, y: Any, numbers: Any, folder: Path, activation: int = NONE, held: bool = False
+) -> tuple[bytes, list[Any], Any]:
+    """A file that divides x by y, what it is given, and what the engine makes of it, as the reference does."""
+    (sx, zx), (sy, zy), (sz, zz) = numbers
+    operands = [_of(x.shape, dtype, sx, zx), _of(y.shape, dtype, sy, zy)]
+    if held:
+        operands[1] = constant(y, sy, _zero(dtype, zy))
+    result = _of(np.broadcast_shapes(x.shape, y.shape), dtype, sz, zz)
+    kind = {"fused_activation_function": activation}
+    content = file_of("DIV", operands, [result], kind, "DivOptions", version=2)
+    given = [a for a, t in zip((x, y), operands, strict=True) if t.data is None]
+    (got,) = by_us(content, given, folder)
+    (reference,) = evaluate(read(folder / "one.tflite").graph, given)
+    np.testing.assert_array_equal(got, reference)
+    return content, given, got
+
+
+@pytest.mark.parametrize("dtype", [BYTES, U8])
+@pytest.mark.parametrize("numbers", DIVISIONS, ids=str)
+def test_division_of_all_pairs(dtype: Any, numbers: Any, tmp_path: Path) -> None:
+    *numbers, activation = numbers
+    every = np.arange(256).astype(np.uint8).view(dtype)
+    divisors = every[every != _zero(dtype, numbers[1][1])]
+    x, y = every.reshape(-1, 1), divisors.reshape(1, -1)
+    content, given, got = _divide(dtype, x, y, numbers, tmp_path, activation)
+    np.testing.assert_array_equal(got, by_litert(content, given)[0])
+
+
+@pytest.mark.parametrize("dtype", [BYTES, U8])
+def test_division_by_a_number(dtype: Any, tmp_path: Path) -> None:
+    x, y = np.arange(256).astype(np.uint8).view(dtype), np.array(_zero(dtype, 20)).astype(dtype)
+    content, given, got = _divide(dtype, x, y, DIVISIONS[0][:3], tmp_path, held=True)
+    np.testing.assert_array_equal(got, by_litert(content, given)[0])
+
+
+@pytest.mark.parametrize("dtype", [BYTES, U8])
+def test_division_by_zero(dtype: Any, tmp_path: Path) -> None:
+    """LiteRT ends the run with an error; here it is the end of the range on the dividend's side."""
+    x = np.array([_zero(dtype, z) for z in (-128, 2, 3, 4, 127)]).astype(dtype)
+    y = np.full(5, _zero(dtype, -7)).astype(dtype)
+    content, given, got = _divide(dtype, x, y, DIVISIONS[0][:3], tmp_path)
+    assert got.tolist() == [_zero(dtype, z) for z in (-128, -128, 5, 127, 127)]
+    with pytest.raises(RuntimeError, match="zero_point was not true"):
+        by_litert(content, given)
 
 
 @pytest.mark.parametrize("op", ["CONV_2D 3x3 int8 0", "ADD int8 0", "SOFTMAX int8 10", "MEAN uint8 (1, 2) 0.03"])
