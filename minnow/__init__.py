@@ -4,22 +4,26 @@
     session = minnow.load("model.mnn", threads=2)
     outputs = session.run({"x": array})
 
-Names are looked up when they are first used, so that `import minnow` costs nothing: neither numpy nor networkx.
+Names are looked up when they are first used, so that `import minnow` costs nothing: neither numpy nor networkx, nor
+anything else that a fresh interpreter has not. The command is only ready for Ctrl-C when this has been imported.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
     from minnow import errors
     from minnow.check import Check, check
     from minnow.convert import Report, convert
     from minnow.runtime.session import Model, Session, TensorInfo, load
     from minnow.runtime.verify import verify
+else:
+    ModuleType = type(sys)
 
 __version__ = "0.1.0"
 
@@ -66,6 +70,8 @@ sys.modules[__name__].__class__ = _Face
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name == "errors":
         return importlib.import_module("minnow.errors")
     if name not in _HOME:

@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point of `mnnconvert`: runs a command and exits with its code."""
-    import sys
+    """Entry point of `mnnconvert`: runs a command and exits with its code.
 
+    Ctrl-C ends it with 130 from the first moment on. SIGTERM, and SIGHUP of a terminal that closes, end it with 128 and
+    the number of the signal, after the removal of what is half written. What the caller has ignored stays ignored.
+    """
+    if TYPE_CHECKING:
+        import signal
+    else:  # every interpreter has it loaded; the module around it imports for milliseconds
+        import _signal as signal
+
+    # Until there is something to clean up the process just ends: an exception would come out of any import.
+    interruptible = signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    if interruptible:
+        signal.signal(signal.SIGINT, _leave)
     from minnow.cli._app import run
 
-    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+    try:
+        if interruptible:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, _terminate)
+        code = run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # beside the command: while its message is written, for one
+        code = _INTERRUPTED
+    if interruptible:
+        signal.signal(signal.SIGINT, _leave)
+    sys.exit(code)
+
+
+def _leave(number: int, frame: object) -> None:
+    import os
+
+    os.write(2, b"interrupted\n")
+    os._exit(_INTERRUPTED)
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Ends what runs as an exception does, so that temporary files and processes go."""
+    sys.exit(128 + number)
