@@ -36,7 +36,7 @@ def main(models: tuple[Path, ...], against: str, room: float) -> None:
             session = minnow.load(target, threads=1)
             inputs, outputs = inputs_of(source, target), [o.name for o in session.outputs]
             del session
-            timings, _ = benchmark(target, inputs, outputs, against=names[1:], source=source, runs=1)
+            timings = benchmark(target, inputs, outputs, against=names[1:], source=source, runs=1)
             arena, least = (timings[0].memory[name] for name in ("arena_bytes", "least_arena_bytes"))
             ratio = arena / max(1, least)
             if ratio > room:

@@ -20,13 +20,14 @@ import minnow
 @click.command()
 @click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--threads", default="1,2", show_default=True)
-@click.option("--against", default="onnxruntime,openvino", show_default=True)
+@click.option("--against", help="By default those of onnxruntime and openvino that are installed.")
 @click.option("--runs", default=50, show_default=True)
-def main(models: tuple[Path, ...], threads: str, against: str, runs: int) -> None:
-    from minnow.runtime.benchmark.benchmark import benchmark
+def main(models: tuple[Path, ...], threads: str, against: str | None, runs: int) -> None:
+    from minnow.runtime.benchmark.benchmark import benchmark, is_installed
 
     models = models or (Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx",)
-    peers = [p for p in against.split(",") if p]
+    usual = filter(is_installed, ("onnxruntime", "openvino"))
+    peers = [*usual] if against is None else [p for p in against.split(",") if p]
     print(f"| model | threads | minnow ms | {' | '.join(f'minnow / {p}' for p in peers)} |")
     print(f"|---|---|---|{'---|' * len(peers)}")
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +37,7 @@ def main(models: tuple[Path, ...], threads: str, against: str, runs: int) -> Non
             session = minnow.load(target, threads=1)
             inputs = inputs_of(source, target)
             for count in map(int, threads.split(",")):
-                timings, _ = benchmark(
+                timings = benchmark(
                     target,
                     inputs,
                     [o.name for o in session.outputs],

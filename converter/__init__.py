@@ -20,7 +20,7 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
 
     Args:
         path: the file.
-        framework: name of the format; None finds it by content, ".mnn" by the suffix.
+        framework: name of the format, or "mnn"; None finds it by content, ".mnn" by the suffix.
         options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
             is), `batch` = a number for the first open extent of every input, and those in `base.OPTIONS`, where the
             format has a use for them.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from minnow.output import replaced, target_of, writing
-from minnow.schema.errors import UsageError, VerifyError
+from minnow.schema.errors import UnsupportedError, UsageError, VerifyError
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from minnow.optimizer.effect import Effect
     from minnow.runtime.verify import Verification
+    from minnow.schema.ir import Model
 
 Progress = Callable[[str], None]
 
@@ -96,6 +97,7 @@ def convert(
     dequantize: bool = False,
     optimize: int = 2,
     target: Literal["mnn", "minnow"] = "mnn",
+    strict_target: bool = False,
     verify: bool = True,
     passes: Sequence[str] = (),
     int64: Literal["auto", "narrow", "keep"] = "auto",
@@ -127,6 +129,7 @@ def convert(
         dequantize: compute in float what the source computes with integers; inputs and outputs keep their types.
         optimize: level 0 (none) to 3 (also what may change the last bits).
         target: who is to run the file: "mnn", MNN's own runtime too; "minnow", only Minnow's engine, with fewer nodes.
+        strict_target: refuse what MNN's own runtime cannot run, instead of a notice; for the target "mnn".
         verify: run the written file and compare its outputs with those of the source.
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
         int64: MNN's own runtime has no int64. "auto" makes int32 of what provably fits, and of what only counts
@@ -149,7 +152,8 @@ def convert(
 
     Raises:
         UsageError: the call is wrong. FormatError, ModelError: the source cannot be read or is invalid.
-        UnsupportedError: it holds what Minnow cannot convert; everything is listed.
+        UnsupportedError: it holds what Minnow cannot convert, or with `strict_target` what MNN's own runtime cannot
+            run; everything is listed.
         WriteError: the output cannot be written.
         VerifyError: the result does not give the numbers of the source, or with `check_each` a step changes them; no
             file is written.
@@ -210,6 +214,8 @@ def convert(
         summary = run_optimizer(model, optimize, **choices, log=log, check=check)
     if check is not None and (notice := check.finish(model)):
         model.notices.append(notice)
+    if strict_target and target == "mnn":
+        _check_target(model, str(source))
     with replaced(destination, beside=(SUFFIX, PACKED)) as temporary:
         with step("write"), writing(destination):
             written = save(model, temporary, biz_code=biz_code, side_file=side_file)
@@ -250,6 +256,19 @@ def convert(
         if side_path(temporary).exists():
             report.notices.append(f"the weights are in {side_path(destination).name}: ship both files together")
     return report
+
+
+def _check_target(model: Model, where: str) -> None:
+    """Raises UnsupportedError for nodes that MNN's own runtime cannot run."""
+    from minnow.optimizer.format import foreign_nodes
+
+    if refused := foreign_nodes(model.graph):
+        raise UnsupportedError(
+            "MNN's own runtime cannot run the model",
+            where=where,
+            hint="without `--strict-target` the file is written, for Minnow's engine",
+            refused=refused,
+        )
 
 
 def bisect_command(

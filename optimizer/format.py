@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from minnow.schema.errors import Refused
 from minnow.schema.ir import ArrayBlob, DType, Graph, Node, Value
 from minnow.schema.ops import Trait, get
 
@@ -48,13 +49,7 @@ def _light(value: Value | None) -> Value | None:
 
 def engine_only(graph: Graph) -> list[str]:
     """Names of the ops, in this graph and those nested in it, that only Minnow's engine can run."""
-    names = {
-        node.op
-        for g in graph.walk()
-        for node in g
-        if Trait.CONTROL_FLOW not in get(node.op).traits and node.op != "Raw" and not is_encodable(node)
-    }
-    return sorted(names)
+    return sorted({node.op for g in graph.walk() for node in g if _is_foreign(node)})
 
 
 def foreign_values(graph: Graph) -> dict[DType, list[Value]]:
@@ -65,6 +60,29 @@ def foreign_values(graph: Graph) -> dict[DType, list[Value]]:
             if value.type.dtype not in NATIVE and not _is_known_otherwise(value):
                 found.setdefault(value.type.dtype, []).append(value)
     return found
+
+
+def foreign_nodes(graph: Graph) -> list[Refused]:
+    """The nodes, in this graph and those nested in it, that the format's own runtime cannot run, by reason."""
+    found: dict[str, list[str]] = {}
+    typed = set()
+    for dtype, values in foreign_values(graph).items():
+        makers = [v.name if v.producer is None else _name(v.producer) for v in values]
+        found[f"there is no {dtype}"] = list(dict.fromkeys(makers))
+        typed |= {node for v in values for node in (v.producer, *(n for n, _ in v.uses))}
+    for node in (node for g in graph.walk() for node in g):
+        if node not in typed and _is_foreign(node):
+            found.setdefault(f"{node.op} has no form in the format", []).append(_name(node))
+    hints = {f"there is no {DType.I64}": "`--int64 narrow` makes int32 of it"}
+    return [Refused(reason, tuple(names), hints.get(reason, "")) for reason, names in sorted(found.items())]
+
+
+def _is_foreign(node: Node) -> bool:
+    return Trait.CONTROL_FLOW not in get(node.op).traits and node.op != "Raw" and not is_encodable(node)
+
+
+def _name(node: Node) -> str:
+    return node.name or next((v.name for v in node.outputs if v.name), "") or node.origin or node.op
 
 
 def _is_known_otherwise(value: Value) -> bool:

@@ -93,8 +93,8 @@ def detect(path: Path) -> Format:
 
 
 def is_mnn(path: str | Path, framework: str | None = None) -> bool:
-    """The file is of the format that conversions give, which has no mark of its own but the suffix."""
-    return framework is None and Path(path).suffix.lower() == ".mnn"
+    """The file is of the format that conversions give: no mark tells but the suffix, or the name that it is given."""
+    return Path(path).suffix.lower() == ".mnn" if framework is None else framework.lower() == "mnn"
 
 
 def check_readable(path: Path) -> bytes:

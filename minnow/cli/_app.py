@@ -8,11 +8,12 @@ import os
 import pkgutil
 import sys
 import traceback
+from itertools import pairwise
 
 import click
 
 import minnow
-from minnow.schema.errors import InternalError, MinnowError, ModelError
+from minnow.schema.errors import InternalError, MinnowError, ModelError, UsageError
 
 
 class Commands(click.Group):
@@ -54,7 +55,7 @@ class Commands(click.Group):
     epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
     "(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: 0 done, 1 internal error, 2 usage, 3 not supported, "
     "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 8 the output "
-    "cannot be written, 130 interrupted.",
+    "cannot be written, 130 interrupted, 143 terminated.",
 )
 @click.version_option(minnow.__version__, "-v", "--version", message="%(version)s")
 def app() -> None:
@@ -76,10 +77,12 @@ def run(args: list[str]) -> int:
         return _report(e, args)
     except click.exceptions.NoArgsIsHelpError as e:
         click.echo(e.format_message(), err=True)
-        return 2
+        return UsageError.exit_code
     except click.ClickException as e:
+        if _wants_json(args):
+            click.echo(json.dumps(UsageError(e.format_message()).as_dict()))
         e.show()
-        return 2
+        return UsageError.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return 130
@@ -90,6 +93,9 @@ def run(args: list[str]) -> int:
     except MemoryError as e:
         return _report(ModelError("the model needs more memory than there is", why=str(e)), args)
     except Exception as e:
+        if _was_interrupted(e):
+            click.echo("interrupted", err=True)
+            return 130
         if os.environ.get("MINNOW_DEBUG"):
             raise
         where = _place(e)
@@ -101,13 +107,24 @@ def run(args: list[str]) -> int:
         return _report(error, args)
 
 
+def _wants_json(args: list[str]) -> bool:
+    """Whether the line, which may be wrong in any way, asks for JSON: the last `--format` counts."""
+    asked = [a.partition("=")[2] if "=" in a else b for a, b in pairwise([*args, ""]) if a.split("=")[0] == "--format"]
+    return asked[-1:] == ["json"]
+
+
 def _report(error: MinnowError, args: list[str]) -> int:
-    if "--format=json" in args or (
-        "--format" in args and args[args.index("--format") + 1 : args.index("--format") + 2] == ["json"]
-    ):
+    if _wants_json(args):
         click.echo(json.dumps(error.as_dict()))
     click.echo(f"error: {error}", err=True)
     return error.exit_code
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether a library has made another error of Ctrl-C, as some do while they are imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _place(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from minnow.cli._option import FORMAT, MODEL_FILE
 from minnow.schema.errors import UnsupportedError, UsageError
 
 _FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info", "--prototxt")
@@ -44,7 +45,7 @@ def _options(function: Any) -> Any:
 
 @click.command(context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
 @click.option("-f", "--framework", "framework", required=True)
-@click.option("--modelFile", "model_file")
+@click.option("--modelFile", "model_file", type=MODEL_FILE)
 @click.option("--MNNModel", "mnn_model")
 @click.option("--prototxt", default="")
 @click.option("--bizCode", "biz_code", default="")
@@ -53,18 +54,19 @@ def _options(function: Any) -> Any:
 @click.option("--OP", "list_operators", is_flag=True)
 @click.option("--info", is_flag=True)
 @click.option("--saveExternalData", "side_file", is_flag=True)
+@FORMAT
 @_options
 @click.pass_context
 def command(
     ctx: click.Context, /, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
     batch: int | None, optimize_level: int, list_operators: bool, info: bool, side_file: bool,
-    prototxt: str, **others: Any,
+    prototxt: str, format_: str, **others: Any,
 ) -> None:  # fmt: skip
     """Convert with the flags of MNN's own converter."""
     from minnow.cli import convert, inspect, ops
 
     if list_operators:
-        ctx.invoke(ops.command, framework=framework)
+        ctx.invoke(ops.command, framework=framework, format_=format_)
         return
     refused = [
         f"--{n}"
@@ -76,8 +78,8 @@ def command(
         raise UnsupportedError("options of MNN's converter that Minnow does not carry out", items=refused)
     if model_file is None:
         raise UsageError("--modelFile is missing")
-    if framework.upper() == "MNN" or info:
-        ctx.invoke(inspect.command, model=model_file)
+    if info:
+        ctx.invoke(inspect.command, model=model_file, format_=format_)
         return
     if mnn_model is None:
         raise UsageError("--MNNModel is missing", hint="it names the file to write")
@@ -94,4 +96,5 @@ def command(
         optimize=0 if optimize_level == 0 else 2,
         biz_code=biz_code,
         side_file=side_file or None,
+        format_=format_,
     )

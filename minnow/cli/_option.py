@@ -11,12 +11,16 @@ from typing import Any
 import click
 
 from minnow.converter.formats import check_readable
+from minnow.schema.errors import UsageError
 
 
 class _ModelFile(click.Path):
     """The path of a model, which is there and is not evidently something else: before anything big is imported."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "-":
+            hint = "save it to a file first; './-' is one of that name"
+            raise UsageError("the model is '-', but models are only read from files", hint=hint)
         check_readable(Path(value))
         return super().convert(value, param, ctx)
 
@@ -89,6 +93,11 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
         gathered = option(gathered)
     return gathered
 
+
+STRICT_TARGET = click.option(
+    "--strict-target", is_flag=True,
+    help="Refuse a model of which MNN's own runtime could not run every node, with exit code 3 and the nodes.",
+)  # fmt: skip
 
 _OPTIMIZING = (
     click.option(

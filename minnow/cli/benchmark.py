@@ -50,13 +50,11 @@ def command(
     with progress_bar() as progress:
         if progress is not None:
             progress("benchmark")
-        timings, notes = benchmark(
+        timings = benchmark(
             Path(model), arrays, names, against=[n for n in against.split(",") if n],
             source=Path(source) if source else None, threads=threads or 1, precision=precision, runs=runs,
             profile_runs=min(runs, 20) if profile else 0,
         )  # fmt: skip
-    for note in notes:
-        click.echo(f"note: {note}", err=True)
     if roofline and timings[0].profile:
         from minnow.runtime.benchmark.roofline import roofline as limits
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, emit, optimizing, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, STRICT_TARGET, emit, optimizing, reading
 
 
 @click.command()
@@ -16,6 +16,7 @@ from minnow.cli._option import FORMAT, MODEL_FILE, emit, optimizing, reading
 @click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
 @reading
 @optimizing
+@STRICT_TARGET
 @click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
 @click.option(
     "--explain", default="", metavar="RULE[@NODE]", help="Say where a rule or pass was applied, and why not elsewhere."
@@ -42,9 +43,9 @@ from minnow.cli._option import FORMAT, MODEL_FILE, emit, optimizing, reading
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @FORMAT
 def command(
-    source: str, output: str | None, reading: dict[str, Any], optimizing: dict[str, Any], verify: bool, explain: str,
-    check_each: bool, check_limit: float, stats: bool, biz_code: str, side_file: bool | None, prepack: bool,
-    quiet: bool, format_: str,
+    source: str, output: str | None, reading: dict[str, Any], optimizing: dict[str, Any], strict_target: bool,
+    verify: bool, explain: str, check_each: bool, check_limit: float, stats: bool, biz_code: str,
+    side_file: bool | None, prepack: bool, quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -58,6 +59,7 @@ def command(
             output=output,
             **reading,
             **optimizing,
+            strict_target=strict_target,
             verify=verify,
             explain=explain,
             check_each=check_each,

@@ -101,35 +101,33 @@ def benchmark(
     precision: str = "high",
     runs: int = 50,
     profile_runs: int = 0,
-) -> tuple[list[Timing], list[str]]:
+) -> list[Timing]:
     """Times the model, and the same model in other runtimes.
 
     Args:
         model: the `.mnn` file.
         inputs: arrays by name. outputs: names of the outputs.
-        against: names of other runtimes; those that are not installed are skipped with a note.
+        against: names of other runtimes.
         source: model for the runtimes that do not read `.mnn`; by default the file beside `model` with their ending.
         runs: timed inferences per runtime, in rounds.
 
     Returns:
-        The timings, Minnow's first, and the notes.
+        The timings, Minnow's first.
 
     Raises:
-        UsageError: an unknown runtime.
+        UsageError: a runtime is unknown or not installed, or has no file to run.
     """
-    notes: list[str] = []
     plan = [("minnow", model)]
     for name in against:
         if name not in CONTESTANTS:
             raise UsageError(f"unknown runtime '{name}'", hint=f"one of: {', '.join(CONTESTANTS)}")
-        if importlib.util.find_spec(CONTESTANTS[name].module) is None:
-            notes.append(f"{name} is not installed: skipped")
-            continue
+        if not is_installed(name):
+            raise UsageError(f"{name} is not installed", hint="install it, or leave it out of --against")
         path = _file(CONTESTANTS[name].files, model, source)
         if path is None:
-            notes.append(f"{name} needs a {CONTESTANTS[name].files[0]} file beside the model, or --source: skipped")
-        else:
-            plan.append((name, path))
+            ending = CONTESTANTS[name].files[0]
+            raise UsageError(f"{name} reads a {ending} file, and none is beside the model", hint="name it by --source")
+        plan.append((name, path))
     workers = [_Worker(name) for name, _ in plan]
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "inputs.npz")
@@ -161,7 +159,12 @@ def benchmark(
                 worker.close()
     for worker in workers:
         _summarize(worker, workers[0])
-    return [w.timing for w in workers], notes
+    return [w.timing for w in workers]
+
+
+def is_installed(name: str) -> bool:
+    """Whether one of the runtimes that can be timed is there."""
+    return importlib.util.find_spec(CONTESTANTS[name].module) is not None
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

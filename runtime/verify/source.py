@@ -108,15 +108,16 @@ class TwoRuns:
         return None
 
 
-def open_source(path: Path, model: Model, **options: Any) -> tuple[Source, str]:
+def open_source(path: Path, model: Model, framework: str | None = None, **options: Any) -> tuple[Source, str]:
     """The best available reference, and a note when it is not the source's own runtime.
 
     Args:
         path: the source.
         model: as the frontend reads it.
+        framework: name of the format, where the content does not decide it.
         options: how it was read.
     """
-    if is_mnn(path):
+    if is_mnn(path, framework):
         return _of_engine(path, model)
     if options.get("dequantize"):
         return Reference(model), "the source rounds where this computes in float: compared with the numpy reference"

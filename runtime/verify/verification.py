@@ -130,7 +130,7 @@ def verify(
     source, target = Path(source), Path(target)
     model = read(source, framework, inputs=dict(inputs or {}), batch=batch, **options)
     check_burden(model, {}, str(source))
-    reference, note = open_source(source, model, inputs=dict(inputs or {}), **options)
+    reference, note = open_source(source, model, framework, inputs=dict(inputs or {}), **options)
     if model.states:
         reference = TwoRuns(reference)
     out = Verification(str(source), str(target), reference.name, note=note)
