@@ -67,6 +67,48 @@ def imported() -> dict[str, dict[bool, set[str]]]:
     return found
 
 
+def pins(lock: str) -> dict[str, list[tuple[Requirement, int]]]:
+    """The entries of a lock, by name, each with the number of its hashes: several where the Pythons differ."""
+    found: dict[str, list[tuple[Requirement, int]]] = {}
+    for entry in re.split(r"(?m)^(?=[a-z])", (ROOT / "requirements" / f"{lock}.lock").read_text()):
+        if entry[:1].isalpha():
+            requirement = Requirement(entry.partition("\\")[0])
+            found.setdefault(package(requirement.name), []).append((requirement, entry.count("--hash=sha256:")))
+    return found
+
+
+def test_the_locks_admit_one_version_by_its_hashes_from_anywhere() -> None:
+    locks = [path.stem for path in (ROOT / "requirements").glob("*.lock")]
+    assert {"dev", "installer", "mnn", "torch", "torch-cpu"} == set(locks)
+    for lock in locks:
+        for requirement, hashes in (pin for found in pins(lock).values() for pin in found):
+            assert [s.operator for s in requirement.specifier] == ["=="], requirement
+            assert hashes, f"{lock}.lock: {requirement} has no hash"
+        assert "://" not in (ROOT / "requirements" / f"{lock}.lock").read_text()
+
+
+def test_what_is_declared_is_locked_in_a_version_that_is_admitted() -> None:
+    """Somebody who changes pyproject.toml is told so: `./dev upgrade` locks it."""
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = whole["project"]["optional-dependencies"]
+    asked = [*whole["build-system"]["requires"], *whole["project"]["dependencies"], *extras["dev"], *extras["verify"]]
+    locked = pins("dev") | pins("torch")
+    for requirement in map(Requirement, asked):
+        if requirement.name == whole["project"]["name"]:
+            continue
+        assert package(requirement.name) in locked, f"{requirement} is not locked: ./dev upgrade"
+        for pin, _ in locked[package(requirement.name)]:
+            (version,) = (s.version for s in pin.specifier)
+            assert requirement.specifier.contains(version, prereleases=True), f"{pin} is locked: ./dev upgrade"
+
+
+def test_both_builds_of_pytorch_are_of_one_version() -> None:
+    ((torch, _),) = pins("torch")["torch"]
+    of_cpu = [str(pin.specifier) for found in pins("torch-cpu").values() for pin, _ in found]
+    assert of_cpu in ([], [f"{torch.specifier}+cpu"])
+    assert "torch" not in pins("dev")
+
+
 def test_what_is_imported_at_once_is_required() -> None:
     required, _ = declared()
     missing = {name: files[True] for name, files in imported().items() if files[True] and name not in required}
