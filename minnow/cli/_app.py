@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import json
 import os
@@ -13,7 +15,9 @@ from itertools import pairwise
 import click
 
 import minnow
-from minnow.schema.errors import InternalError, MinnowError, ModelError, UsageError
+from minnow.schema.errors import InternalError, MinnowError, ModelError, UsageError, WriteError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Commands(click.Group):
@@ -64,12 +68,34 @@ def app() -> None:
 
 def run(args: list[str]) -> int:
     """Runs the command line; gives the exit code."""
+    code = 0
+    try:
+        code = _run(args)
+        if sys.stdout is not None:  # it may have been closed before the start
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _let_go_of_stdout()  # its reader has gone
+    except OSError as e:
+        _let_go_of_stdout()
+        if code != WriteError.exit_code:
+            code = WriteError.exit_code
+            with contextlib.suppress(OSError):
+                click.echo(f"error: cannot write to the standard output: {e.strerror}", err=True)
+    return code
+
+
+def _let_go_of_stdout() -> None:
+    """Nothing more can be said there, not even by the interpreter at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(args: list[str]) -> int:
+    """The same; what it raises is that nothing can be said."""
     try:
         # click leaves what is an option to the group itself; flags of MNN's tool stand first on the line.
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help", "-v", "--version"):
             args = ["--", *args]
         result = app.main(args, prog_name="mnnconvert", standalone_mode=False)
-        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except MinnowError as e:
         if os.environ.get("MINNOW_DEBUG") and e.__cause__ is not None:
@@ -87,15 +113,16 @@ def run(args: list[str]) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone; nothing more can be said to it, not even by the interpreter at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
     except MemoryError as e:
         return _report(ModelError("the model needs more memory than there is", why=str(e)), args)
     except Exception as e:
         if _was_interrupted(e):
             click.echo("interrupted", err=True)
             return 130
+        if isinstance(e, OSError) and e.errno in _NO_ROOM:
+            where, hint = str(e.filename or ""), "TMPDIR names another folder for temporary files"
+            return _report(WriteError("cannot write", where=where, why=e.strerror or str(e), hint=hint), args)
         if os.environ.get("MINNOW_DEBUG"):
             raise
         where = _place(e)

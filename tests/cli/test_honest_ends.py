@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -15,6 +19,7 @@ from minnow.runtime.benchmark.contestant import CONTESTANTS, Contestant
 from minnow.schema.errors import UnsupportedError
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+COMMAND = Path(sys.executable).with_name("mnnconvert")
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +174,30 @@ def test_minus_is_no_model(line, tmp_path, monkeypatch, capsys):
     assert "models are only read from files" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["-"]
     assert run(["check", "./-"]) == 0
+
+
+@pytest.mark.parametrize("line", [["ops"], ["ops", "--format", "json"], ["check", "none.onnx", "--format", "json"]])
+def test_a_full_standard_output_is_said(line):
+    """As of a redirection to a disk that is full."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, *line], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 8
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "defect" not in done.stderr
+
+
+def test_a_closed_standard_output_is_no_error():
+    done = subprocess.run(["sh", "-c", 'exec "$0" ops >&-', COMMAND], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_folder_for_temporary_files_is_said(digits, monkeypatch, capsys):
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/inputs.npz")
+
+    monkeypatch.setattr("minnow.runtime.benchmark.benchmark.np.savez", full)
+    assert run(["benchmark", str(digits), "--runs", "1"]) == 8
+    err = capsys.readouterr().err
+    assert "/tmp/inputs.npz" in err
+    assert "TMPDIR" in err

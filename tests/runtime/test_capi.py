@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -91,6 +92,30 @@ def test_the_numbers_of_the_types_are_those_of_our_types():
 def test_version_and_instruction_set(api):
     assert api.minnow_version().decode() == minnow.__version__
     assert api.minnow_isa().decode() == _engine.isa()
+
+
+def test_codes_are_the_exit_codes_of_the_command_line():
+    from minnow.schema import errors
+
+    text = re.search(r"typedef int32_t minnow_code;\nenum \{(.*?)\};", HEADER.read_text(), re.DOTALL)
+    assert text is not None
+    codes = {name: int(n) for name, n in re.findall(r"MINNOW_(\w+) = (\d+)", text[1])}
+    for name in ("INTERNAL", "USAGE", "UNSUPPORTED", "FORMAT", "DEVICE", "WRITE"):
+        assert codes[name] == getattr(errors, f"{name.capitalize()}Error").exit_code
+
+
+def test_packed_weights_that_cannot_be_written(api, tmp_path):
+    path = os.fspath(tmp_path / "m.mnn").encode()
+    (tmp_path / "m.mnn").write_bytes(encode(model_of(graph())))
+    os.mkfifo(tmp_path / "m.mnn.packed")
+    model, session = c.c_void_p(), c.c_void_p()
+    assert api.minnow_load_file(path, c.byref(model)) == OK
+    assert api.minnow_create_session(model, None, c.byref(session)) == OK
+    api.minnow_free_model(model)
+    assert api.minnow_write_packed(session) == 8
+    assert b"no regular file" in api.minnow_last_error()
+    assert (tmp_path / "m.mnn.packed").is_fifo()
+    api.minnow_free_session(session)
 
 
 def test_inputs_and_outputs(api, session):
