@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from minnow.schema.errors import UsageError
 if TYPE_CHECKING:
     from minnow.schema.ir import Model
 
-__all__ = ["read"]
+__all__ = ["other_file", "read"]
 
 
 def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
@@ -21,9 +22,9 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
     Args:
         path: the file.
         framework: name of the format, or "mnn"; None finds it by content, ".mnn" by the suffix.
-        options: for the frontend: `inputs` = {name: shape} to fix or supply input shapes ("?" leaves an extent as it
-            is), `batch` = a number for the first open extent of every input, and those in `base.OPTIONS`, where the
-            format has a use for them.
+        options: for the frontend: `inputs`, what is said of the inputs, in any form that `given.Inputs` takes; `batch`,
+            a number for the first open extent of every input; and those in `base.OPTIONS`, where the format has a use
+            for them.
 
     Raises:
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
@@ -40,15 +41,30 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         return format.frontend().read(path, **options)
 
 
+def other_file(weights: Any = "", prototxt: Any = "") -> str:
+    """The path of a source's other file, by either of its names. Raises UsageError where these are two files."""
+    if weights and prototxt and os.fspath(weights) != os.fspath(prototxt):
+        raise UsageError(
+            "weights and prototxt are two names of one option: the other file of a source that is two",
+            hint="the source is one of the two files; name the other one",
+        )
+    return os.fspath(weights or prototxt or "")
+
+
 def _read_mnn(path: Path, **options: Any) -> Model:
     check_readable(path)
-    if given := sorted(name for name, value in options.items() if value):
+
+    from minnow.converter.given import Inputs
+
+    inputs = Inputs.of(options.pop("inputs", None))
+    if given := sorted([name for name, value in options.items() if value] + ["inputs"] * inputs.say_more):
         raise UsageError(
             f"a .mnn file is read as it is, without {', '.join(given)}",
             where=str(path),
             hint="these are for the model that it is made from",
         )
 
+    from minnow.converter.extent import fix_inputs
     from minnow.schema.ir.collector import SeldomCollected
     from minnow.schema.limit import file_bytes
     from minnow.schema.mnn import read_file
@@ -57,4 +73,5 @@ def _read_mnn(path: Path, **options: Any) -> Model:
     with SeldomCollected(), door(path):
         model = read_file(path)
         check_constants(model, file_bytes(path))
+    fix_inputs(dict(model.user_inputs), inputs)
     return model

@@ -158,6 +158,9 @@ class Frontend:
 
     def read(self, path: Path, **options: Any) -> Model:
         """The model in a file. Raises UsageError when an option is given that the format has no use for."""
+        from minnow.converter.given import Inputs
+
+        options["inputs"] = Inputs.of(options.get("inputs"))
         given = {k: v for k, v in options.items() if v or k in ("inputs", "batch")}
         if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
             raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
+from minnow.converter.given import Inputs
 from minnow.schema.errors import ModelError, UsageError
 from minnow.schema.ir import UNKNOWN, Dim, TensorType, Value
 from minnow.schema.ir.type import merge
@@ -29,22 +31,21 @@ def computed(name: str, numbers: Mapping[str, int]) -> int | None:
     return total
 
 
-def fix_inputs(
-    types: Mapping[str, TensorType], shapes: Mapping[str, Sequence[Dim]], batch: int | None = None
-) -> dict[str, TensorType]:
+def fix_inputs(types: Mapping[str, TensorType], given: Any = None, batch: int | None = None) -> dict[str, TensorType]:
     """The types of all inputs, with the extents that were asked for.
 
     A symbol that becomes a number does so in every input.
 
     Args:
         types: of the inputs, as the file declares them.
-        shapes: by name; "?" leaves an extent as it is.
+        given: what `Inputs` takes; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
 
     Raises:
-        UsageError: a shape is for no input, or contradicts the file or another shape.
+        UsageError: what is given is for no input, or contradicts the file or the shape of another one.
     """
-    if unknown := sorted(set(shapes) - set(types)):
+    said = Inputs.of(given).named(list(types))
+    if unknown := sorted(set(said) - set(types)):
         raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(types)}")
     numbers: dict[str, int] = {}
 
@@ -56,11 +57,13 @@ def fix_inputs(
     fixed = {}
     for name, type in types.items():
         shape = type.shape
-        if name in shapes and type.holds_tensors:
+        if name in said and type.holds_tensors:
             raise UsageError(f"input '{name}' is {type}, which has no shape")
-        if name in shapes:
-            given = _merged(name, shapes[name], type)
-            shape = tuple(map(settle, shape or (UNKNOWN,) * len(given), given))
+        if name in said:
+            said[name].check(name, type.dtype)
+        if name in said and (wanted := said[name].shape) is not None:
+            merged = _merged(name, wanted, type)
+            shape = tuple(map(settle, shape or (UNKNOWN,) * len(merged), merged))
         if batch is not None and shape is not None and not type.holds_tensors:
             first = next((i for i, d in enumerate(shape) if not isinstance(d, int)), len(shape))
             shape = tuple(settle(d, batch) if i == first else d for i, d in enumerate(shape))
@@ -77,8 +80,7 @@ def fix_inputs(
     }
 
 
-def _merged(name: str, given: Sequence[Dim], type: TensorType) -> tuple[Dim, ...]:
-    wanted: tuple[Dim, ...] = tuple(d if isinstance(d, str) else int(d) for d in given)
+def _merged(name: str, wanted: tuple[Dim, ...], type: TensorType) -> tuple[Dim, ...]:
     try:
         merged = merge(wanted, type.shape)
     except ModelError as e:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minnow.converter import other_file
 from minnow.converter.formats import find_format
 from minnow.schema.errors import Refused, UnsupportedError
 
@@ -73,7 +74,7 @@ def check(
     source: str | os.PathLike[str],
     *,
     framework: str | None = None,
-    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    inputs: Any = None,
     batch: int | None = None,
     **options: Any,
 ) -> Check:
@@ -88,12 +89,13 @@ def check(
     """
     path = Path(source)
     frontend = find_format(path, framework).frontend()
-    description = frontend.describe(path, str(options.get("weights", "")))
+    options["weights"] = other_file(options.get("weights", ""), options.pop("prototxt", ""))
+    description = frontend.describe(path, options["weights"])
     refused: list[Refused] = []
     symbols = _symbols(port.shape for port in description.inputs)
     count, note = None, ""
     try:
-        model = frontend.read(path, inputs=dict(inputs or {}), batch=batch, **options)
+        model = frontend.read(path, inputs=inputs, batch=batch, **options)
     except UnsupportedError as e:
         refused = list(e.refused) or [Refused(e.message + (f" ({e.why})" if e.why else ""), (e.where,), e.hint)]
     else:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
+    from minnow.converter.given import Inputs
     from minnow.optimizer.effect import Effect
     from minnow.runtime.verify import Verification
     from minnow.schema.ir import Model
@@ -88,17 +89,20 @@ def convert(
     dynamic_shapes: Any = None,
     output: str | os.PathLike[str] | None = None,
     framework: str | None = None,
-    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    inputs: Any = None,
     batch: int | None = None,
     signature: str = "",
     cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
     weights: str | os.PathLike[str] = "",
+    prototxt: str | os.PathLike[str] = "",
     dequantize: bool = False,
     optimize: int = 2,
     target: Literal["mnn", "minnow"] = "mnn",
     strict_target: bool = False,
     verify: bool = True,
+    data: Any = (),
+    tolerance: float | None = None,
     passes: Sequence[str] = (),
     int64: Literal["auto", "narrow", "keep"] = "auto",
     explain: str = "",
@@ -113,24 +117,31 @@ def convert(
 
     Args:
         source: the model file; or a PyTorch module, or a program of torch.export.
-        example_inputs: of a module: its positional arguments, or its keyword arguments by name.
+        example_inputs: of a module: its positional arguments, or its keyword arguments by name. Of a ScriptModule they
+            are what `inputs` says.
         dynamic_shapes: of a module: which extents stay open, in the form of `torch.export.export`.
         output: the file to write; by default the source's name with the suffix `.mnn`. It appears only when
             everything, the verification included, has succeeded.
         framework: format of the source ("onnx"); None finds it by content.
-        inputs: shapes that fix or replace those in the file, by input name: {"x": (1, 3, 224, 224)}; "?" leaves an
-            extent as it is. A symbol that becomes a number does so in every input.
+        inputs: what is said of the inputs, by name ({"x": ...}) or, as a list, by position. A shape, (1, 3, 224, 224),
+            fixes or replaces that in the file; "?" leaves a dimension as it is, and a symbol that becomes a number does
+            so in every input. ("int64", (1, 128)) or a `TensorInfo` also gives the element type, which TorchScript
+            files do not tell, and which must be the one of the file otherwise. An array, of numpy or anything that
+            numpy can make one of, gives shape, element type, and the numbers to compare on.
         batch: takes the place of the first open extent of every input.
         signature: entry point of a source that has several ("serving_default"); by default the only or first one.
         cut_inputs, cut_outputs: names of tensors to begin and end at, instead of the source's inputs and outputs: what
             is outside stays out of the file.
         weights: the other file of a source that is two: the .caffemodel of a Caffe net, or its .prototxt; by default
-            what lies beside the source.
+            what lies beside the source. prototxt: another name for the same.
         dequantize: compute in float what the source computes with integers; inputs and outputs keep their types.
         optimize: level 0 (none) to 3 (also what may change the last bits).
         target: who is to run the file: "mnn", MNN's own runtime too; "minnow", only Minnow's engine, with fewer nodes.
         strict_target: refuse what MNN's own runtime cannot run, instead of a notice; for the target "mnn".
         verify: run the written file and compare its outputs with those of the source.
+        data: what to compare on instead of random inputs: arrays by name; the path of an .npz file with them, or of a
+            picture, for the input that takes pictures; or a list of these, one for each run.
+        tolerance: of the comparison, as a fraction of the output's scale; None chooses by dtype (see `minnow.verify`).
         passes: names of passes to run instead of the level's, or with a leading "-" to leave out.
         int64: MNN's own runtime has no int64. "auto" makes int32 of what provably fits, and of what only counts
             places; "narrow" of everything but constants that do not fit, and a notice lists what is not proven; "keep"
@@ -148,7 +159,8 @@ def convert(
         progress: called with the name of each step when it begins.
 
     Returns:
-        The report; its `verification` says how far the outputs are from the source's.
+        The report; its `verification` says how far the outputs are from the source's. Where its verdict is
+        "inconclusive", random inputs have not tested some output: the file is written, and a notice says so.
 
     Raises:
         UsageError: the call is wrong. FormatError, ModelError: the source cannot be read or is invalid.
@@ -159,11 +171,12 @@ def convert(
             file is written.
     """
     if not isinstance(source, (str, os.PathLike)):
-        from minnow.converter.torch.live import archived
+        given = {k: v for k, v in locals().items() if k not in ("source", "example_inputs", "dynamic_shapes")}
 
-        given = {
-            k: v for k, v in locals().items() if k not in ("source", "example_inputs", "dynamic_shapes", "archived")
-        }
+        from minnow.converter.torch.live import archived, is_scripted
+
+        if inputs is None and is_scripted(source):
+            given["inputs"] = example_inputs
         if output is None:
             raise UsageError("a model that is no file needs an output", hint="output='model.mnn'")
         with archived(source, example_inputs, dynamic_shapes) as path:
@@ -176,15 +189,20 @@ def convert(
         raise UsageError(f"optimize is {optimize}", hint="0 to 3")
     if target_of(destination if output is None else output) == Path(os.path.realpath(source)):
         raise UsageError("the output is the source itself", where=str(destination))
-    reading: dict[str, Any] = {"inputs": dict(inputs or {}), "batch": batch, "signature": signature}
-    reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
-    reading["weights"] = os.fspath(weights)
     step = _Clock(progress or (lambda name: None))
 
     # What takes time to import comes when it is needed: a file that is missing, or no model, is refused at once.
-    from minnow.converter import read
+    from minnow.converter import other_file, read
     from minnow.converter.formats import is_mnn
 
+    said = None
+    if inputs is not None:
+        from minnow.converter.given import Inputs
+
+        said = Inputs.of(inputs)
+    reading: dict[str, Any] = {"inputs": said, "batch": batch, "signature": signature}
+    reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
+    reading["weights"] = other_file(weights, prototxt)
     if side_file:
         from minnow.schema.mnn.side_file import side_path
 
@@ -240,9 +258,13 @@ def convert(
             from minnow.runtime.verify import verify as compare
 
             with step("verify"):
-                report.verification = compare(source, temporary, framework=framework, **reading)
+                report.verification = compare(
+                    source, temporary, framework=framework, data=data, tolerance=tolerance, **reading
+                )
             report.verification.target = str(destination)
-            if not report.verification.passed:
+            if report.verification.verdict == "inconclusive":
+                report.notices.append(_untested(report.verification))
+            if report.verification.verdict == "fail":
                 raise VerifyError(
                     "the converted model does not give the numbers of its source",
                     where=str(source),
@@ -251,7 +273,7 @@ def convert(
                 )
         if prepack:
             with step("prepack"):
-                written = _prepack(temporary, dict(inputs or {}), report.verification)
+                written = _prepack(temporary, said, report.verification)
             report.notices.append(f"packed weights, {_size(written)}, are in {packed_path(destination).name}")
         if side_path(temporary).exists():
             report.notices.append(f"the weights are in {side_path(destination).name}: ship both files together")
@@ -281,8 +303,10 @@ def bisect_command(
     int64: str,
 ) -> str:
     """The command line that looks for what changes the numbers in a conversion."""
+    from minnow.converter.given import Inputs, text_of
+
     words = ["mnnconvert", "debug", "bisect", os.fspath(source), f"-O{level}"]
-    words += [f"--input={name}={'x'.join(map(str, shape))}" for name, shape in reading["inputs"].items()]
+    words += [f"--input={name}={text_of(given)}" for name, given in Inputs.of(reading["inputs"]).items()]
     others = {"framework": framework, "batch": reading["batch"], "signature": reading["signature"]}
     others |= {"weights": reading["weights"], "passes": ",".join(passes)}
     others |= {"inputs": ",".join(reading["cut_inputs"]), "outputs": ",".join(reading["cut_outputs"])}
@@ -297,7 +321,14 @@ def packed_path(path: Path) -> Path:
     return path.with_name(path.name + PACKED)
 
 
-def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: Verification | None) -> int:
+def _untested(verification: Verification) -> str:
+    """The notice of a conversion whose verification is inconclusive."""
+    names = list(dict.fromkeys(o.name for c in verification.cases for o in c.outputs if o.inconclusive))
+    shown = ", ".join(f"'{n}'" for n in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"inconclusive: no input tried has tested {shown}, so that it may be right or wrong"
+
+
+def _prepack(path: Path, given: Inputs | None, verification: Verification | None) -> int:
     """Writes the packed weights of a model beside it; gives their bytes.
 
     What a weight is packed for can depend on the sizes of the inputs, and is not decided before they are known. Open
@@ -309,7 +340,8 @@ def _prepack(path: Path, shapes: dict[str, Sequence[int | str]], verification: V
     session = load(path)
     known = {} if verification is None or not verification.cases else verification.cases[-1].shapes
     names = {info.name for info in session.inputs if not info.container}
-    session.run(random_inputs(path, {k: v for k, v in (known or shapes).items() if k in names}))
+    said = {name: one.shape for name, one in (given or {}).items() if one.shape is not None}
+    session.run(random_inputs(path, {k: v for k, v in (known or said).items() if k in names}))
     session.write_packed(packed_path(path))
     return packed_path(path).stat().st_size
 

@@ -19,19 +19,20 @@ _PRECISIONS = ("high", "normal", "low")
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output as the source model declares it.
+    """An input or output as the source model declares it, or as `inputs` of a conversion says that it is.
 
     Attributes:
-        name: its name.
-        dtype: name of the numpy dtype; those that numpy itself does not have, such as "bfloat16", are of ml_dtypes.
+        name: its name; in a mapping by name it can be left out.
+        dtype: name of the numpy dtype; those that numpy itself does not have, such as "bfloat16", are of ml_dtypes. "":
+            the one that the model declares.
         shape: a size or a symbol per axis, "?" for a size without a name; None when not even the rank is known.
         container: "" for a tensor; "sequence" (a list of arrays of this dtype and shape), "optional" (such an array or
             None), or "optional(sequence)" (a list or None).
     """
 
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...] | None
+    name: str = ""
+    dtype: str = ""
+    shape: tuple[int | str, ...] | None = None
     container: str = ""
 
     def __str__(self) -> str:
@@ -125,7 +126,7 @@ class Session:
         if unknown := [name for name in states if name not in names]:
             raise UsageError(f"the model has no state '{unknown[0]}'", hint=f"its states: {', '.join(names) or 'none'}")
         merged = {**self.states, **states}
-        self._engine.reset([_to_array(merged[info.name], info) for info in self._states])
+        self._engine.reset([to_array(merged[info.name], info) for info in self._states])
 
     def profile(self, inputs: Mapping[str, Any], runs: int = 10) -> list[dict[str, Any]]:
         """Mean times of the nodes over some runs, in order of execution.
@@ -188,18 +189,19 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 def _to_input(value: Any, info: TensorInfo) -> Array:
     """What the engine gets: an array, or the bytes of several."""
     if not info.container:
-        return _to_array(value, info)
+        return to_array(value, info)
     from minnow.schema.mnn.container import to_bytes
 
     def element(value: Any, name: str) -> Array:
-        array = _to_array(value, TensorInfo(name, info.dtype, info.shape))
-        _check_shape(array, info, name)
+        array = to_array(value, TensorInfo(name, info.dtype, info.shape))
+        check_shape(array, info, name)
         return array
 
     return to_bytes(value, info.container, info.name, element)
 
 
-def _check_shape(array: Array, info: TensorInfo, name: str) -> None:
+def check_shape(array: Array, info: TensorInfo, name: str) -> None:
+    """Raises UsageError where an array has another shape than `info` says."""
     if info.shape is None:
         return
     fits = array.ndim == len(info.shape)
@@ -220,7 +222,7 @@ def _from_array(array: Array, info: TensorInfo) -> Any:
     return None if value is None else value.astype(dtype, copy=False)
 
 
-def _to_array(value: Any, info: TensorInfo) -> Array:
+def to_array(value: Any, info: TensorInfo) -> Array:
     """The value as a contiguous array of the input's dtype; refuses what would change its numbers' meaning."""
     want = _numpy_dtype(info.dtype)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from minnow.converter.caffe.source import Source, open_source
 from minnow.converter.caffe.upgrade import parameter_field
 from minnow.converter.caffe.weight import constant
 from minnow.converter.extent import shape_from_use
+from minnow.converter.given import Inputs
 from minnow.converter.variable import View, keep
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
-from minnow.schema.ir import UNKNOWN, Dim, DType, Graph, Model, TensorType, Value
+from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
 from minnow.schema.ops.folding import fold
@@ -25,7 +26,7 @@ from minnow.schema.ops.folding import fold
 
 def read(
     path: Path,
-    inputs: Mapping[str, Sequence[Dim]] | None = None,
+    inputs: Any = None,
     batch: int | None = None,
     cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
@@ -35,7 +36,7 @@ def read(
 
     Args:
         path: the definition (.prototxt) or the weights (.caffemodel); what is missing is looked for beside it.
-        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
         cut_inputs: names of tops that become inputs: what computes them is left out.
         cut_outputs: names of the tops that the model gives; by default those that no layer reads.
@@ -46,7 +47,7 @@ def read(
         UsageError: names of inputs or tops that there are not.
     """
     source = open_source(path, weights)
-    return _Net(source, cut_inputs, cut_outputs).model(inputs or {}, batch)
+    return _Net(source, cut_inputs, cut_outputs).model(Inputs.of(inputs), batch)
 
 
 class _Net:
@@ -70,8 +71,8 @@ class _Net:
         self.notices: list[str] = []
         self.memory = View(self.graph)
 
-    def model(self, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> Model:
-        inputs = self._inputs(shapes, batch)
+    def model(self, given: Inputs, batch: int | None) -> Model:
+        inputs = self._inputs(given, batch)
         for name, type in inputs.items():
             self.values[name] = self.graph.add_param(type, name)
         self._check()
@@ -120,21 +121,22 @@ class _Net:
         """What a layer leaves for the next run."""
         self.memory.values[key] = value
 
-    def _inputs(self, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> dict[str, TensorType]:
+    def _inputs(self, given: Inputs, batch: int | None) -> dict[str, TensorType]:
         found = declared_inputs(self.source.net, self.layers)
         if self.cuts:
             read = {n for layer in self.layers for n in layer.bottom}
             found = {n: s for n, s in found.items() if n in read and n not in self.cuts} | dict.fromkeys(self.cuts)
         if not found:
             raise ModelError("the net has no inputs", where=self.source.where)
-        if unknown := sorted(set(shapes) - set(found)):
+        if unknown := sorted(set(given.named(list(found))) - set(found)):
             raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(found)}")
         types = {}
         for name, shape in found.items():
             if shape is not None and any(isinstance(d, int) and d < 0 for d in shape):
                 raise ModelError(f"the input '{name}' has the shape {shape}", where=self.source.where)
-            if name in shapes:
-                shape = _replaced(shape, shapes[name], name)
+            if name in given:
+                given[name].check(name, DType.F32)
+                shape = _replaced(shape, given[name].shape)
             if batch is not None and shape is not None and any(not isinstance(d, int) for d in shape):
                 first = next(i for i, d in enumerate(shape) if not isinstance(d, int))
                 shape = tuple(batch if i == first else d for i, d in enumerate(shape))
@@ -215,8 +217,8 @@ def attributes(layer: Any) -> dict[str, Any]:
     return out
 
 
-def _replaced(shape: Shape, given: Sequence[Dim], name: str) -> Shape:
+def _replaced(shape: Shape, given: Shape) -> Shape:
     """The shape that is asked for, with the extents of the file where it asks for none."""
-    if shape is None or len(given) != len(shape):
-        return tuple(UNKNOWN if d == "?" else d for d in given)
-    return tuple(old if new == "?" else new for old, new in zip(shape, given, strict=True))
+    if given is None or shape is None or len(given) != len(shape):
+        return shape if given is None else given
+    return tuple(old if new == UNKNOWN else new for old, new in zip(shape, given, strict=True))

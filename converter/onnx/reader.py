@@ -29,12 +29,12 @@ _ANY_TENSOR = TensorType(DType.F32)
 _MAX_DEPTH = 60
 
 
-def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None) -> Model:
+def read(path: Path, inputs: Any = None, batch: int | None = None) -> Model:
     """Reads an ONNX file.
 
     Args:
         path: the file; external data is looked up beside it and mapped, not copied.
-        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
 
     Raises:
@@ -196,7 +196,7 @@ class Translator:
         self.scope: Scope | None = None
 
     def main(
-        self, proto: onnx.GraphProto, shapes: Mapping[str, Sequence[Dim]], batch: int | None = None
+        self, proto: onnx.GraphProto, given: Any = None, batch: int | None = None
     ) -> tuple[Graph, list[tuple[str, TensorType]]]:
         """The main graph, and its outputs as the file declares them."""
         scope = Scope(Graph("main"), {})
@@ -206,7 +206,7 @@ class Translator:
                     raise ModelError(f"there are {times} {kind}s named '{name}'", where=str(self.path))
         initialized = self._initializers(proto, scope)
         types = {info.name: self._type(info) for info in proto.input if info.name not in initialized}
-        for name, type in fix_inputs(types, shapes, batch).items():
+        for name, type in fix_inputs(types, given, batch).items():
             scope.values[name] = scope.graph.add_param(type, name)
         try:
             self._body(proto, scope)

@@ -8,6 +8,7 @@ from typing import Any
 
 from minnow.converter.base import Unsupported
 from minnow.converter.extent import fix_inputs, shape_from_use
+from minnow.converter.given import Inputs
 from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
 from minnow.converter.tensorflow.flat import flatten
 from minnow.converter.tensorflow.frame import outer, structure
@@ -18,7 +19,7 @@ from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of, shape_of, 
 from minnow.converter.tensorflow.translator import Library, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
-from minnow.schema.ir.type import Dim, merge
+from minnow.schema.ir.type import merge
 
 _NO_SCALARS = 21
 """Up to this version of the producer, a placeholder of the shape [] is one of any shape."""
@@ -34,7 +35,7 @@ _GIVES = ("dtype", "T", "Tparams", "DstT", "out_type", "output_type")
 
 def read(
     path: Path,
-    inputs: Mapping[str, Sequence[Dim]] | None = None,
+    inputs: Any = None,
     batch: int | None = None,
     cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
@@ -44,7 +45,7 @@ def read(
 
     Args:
         path: the file or folder.
-        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
         cut_inputs: names of tensors ("node" or "node:1") that become inputs: what computes them is left out.
         cut_outputs: names of the tensors that the model gives; by default what no node reads.
@@ -57,13 +58,14 @@ def read(
     source = open_source(path, signature)
     if signature and not source.signatures:
         raise UsageError("the model has no signatures", where=str(path))
-    shapes = {str(port_of(k)): tuple(v) for k, v in (inputs or {}).items()}
+    given = Inputs.of(inputs)
+    given.rename(lambda name: str(port_of(name)))
     kept: set[str] = set()
     while True:
         # Which variables the model changes shows only when it is translated: then they are no constants, once more.
         memory = Memory(source.load, kept)
         try:
-            model = _read(source, memory, shapes, batch, cut_inputs, cut_outputs)
+            model = _read(source, memory, given, batch, cut_inputs, cut_outputs)
         except (ModelError, UnsupportedError):
             if memory.assigned <= kept:
                 raise
@@ -76,7 +78,7 @@ def read(
 def _read(
     source: Source,
     memory: Memory,
-    shapes: Mapping[str, Sequence[Dim]],
+    said: Inputs,
     batch: int | None,
     cut_inputs: Sequence[str],
     cut_outputs: Sequence[str],
@@ -105,7 +107,7 @@ def _read(
     results = asked or declared
     body.results = [*results.values()] or _unread(body, source.where)
     whole = not (cuts or asked or source.inputs)
-    types = _input_types(body, cuts, whole, translator, source, names, shapes, batch)
+    types = _input_types(body, cuts, whole, translator, source, names, said, batch)
     graph = Graph("main")
     given: dict[Port, Any] = {port: graph.add_param(type, names.get(port, str(port))) for port, type in types.items()}
     body = structure(body, given)
@@ -115,7 +117,7 @@ def _read(
     if results:
         outputs = [(name, value) for name, (_, value) in zip(results, outputs, strict=True)]
     model = finish(graph, outputs, source.where)
-    if not (asked or cuts or shapes or batch):
+    if not (asked or cuts or said or batch):
         infos = {e.name: e.info for e in source.outputs or ()}
         model.outputs = [(n, _completed(t, infos[n]) if n in infos else t) for n, t in model.outputs]
     memory.finish(model, translator.view)
@@ -195,7 +197,7 @@ def _input_types(
     translator: Translator,
     source: Source,
     names: Mapping[Port, str],
-    shapes: Mapping[str, Sequence[Dim]],
+    said: Inputs,
     batch: int | None,
 ) -> dict[Port, TensorType]:
     """Types of the parameters: of tensors that are cut first, then of the declared, and of the placeholders.
@@ -224,7 +226,7 @@ def _input_types(
             if name in reached:
                 raise
     called = {port: names.get(port, str(port)) for port in types}
-    fixed = fix_inputs({called[p]: t for p, t in types.items()}, shapes, batch)
+    fixed = fix_inputs({called[p]: t for p, t in types.items()}, said, batch)
     return {port: fixed[called[port]] for port in types}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from minnow.converter.tflite.frontend import Operation, frontend
 from minnow.converter.tflite.quantization import Quantization, dequantize, quantize, requantize
 from minnow.converter.tflite.state import Variables
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
-from minnow.schema.ir import Dim, DType, Graph, Model, TensorType, Value
+from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.limit import add_nodes
 from minnow.schema.ops import Builder
@@ -25,7 +26,7 @@ from minnow.schema.ops.folding import fold
 
 def read(
     path: Path,
-    inputs: Mapping[str, Sequence[Dim]] | None = None,
+    inputs: Any = None,
     batch: int | None = None,
     signature: str | None = None,
     dequantize: bool = False,
@@ -34,7 +35,7 @@ def read(
 
     Args:
         path: the file; big weights are mapped, not copied.
-        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
         signature: name of the entry point; None takes the first one.
         dequantize: compute in float what the file computes with quanta; inputs and outputs keep their types.
@@ -138,7 +139,7 @@ class Translator:
         self.variables = Variables()
         self._stack: list[int] = []
 
-    def model(self, index: int, shapes: Mapping[str, Sequence[Dim]], batch: int | None) -> Model:
+    def model(self, index: int, given: Any, batch: int | None) -> Model:
         """The model of an entry point."""
         source = self.document.subgraphs[index]
         scope = Scope(source, Graph("main"), {})
@@ -149,7 +150,7 @@ class Translator:
             name = name if name not in types else f"{name}:{k}"
             names.append(name)
             types[name] = self._plain(source.tensors[i], "an input")
-        fixed = fix_inputs(types, shapes, batch)
+        fixed = fix_inputs(types, given, batch)
         b = Builder(scope.graph, origin="tflite:inputs")
         for name, i in zip(names, source.inputs, strict=True):
             if i in scope.values:

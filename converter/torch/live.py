@@ -49,6 +49,13 @@ def archived(
         yield path
 
 
+def is_scripted(source: Any) -> bool:
+    """Whether the source is a module of TorchScript, which is not exported: its inputs are described instead."""
+    import torch
+
+    return isinstance(source, torch.jit.ScriptModule)
+
+
 def _first_line(e: Exception) -> str:
     return (str(e).strip().splitlines() or [type(e).__name__])[0][:500]
 

@@ -70,6 +70,7 @@ class Input:
         type: of a tensor; None for a number.
         number: int, float or bool for an argument that is no tensor.
         default: what such an argument is when nobody says otherwise.
+        assumed: neither the file nor the caller says what the element type of the tensor is.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Input:
     type: TensorType | None = None
     number: Callable[..., Any] | None = None
     default: Any = None
+    assumed: bool = False
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from minnow.converter.base import Unsupported
 from minnow.converter.extent import computed, fix_inputs, shape_from_use, symbols_in
 from minnow.converter.formats.torch import archive_kind
+from minnow.converter.given import Given, Inputs, text_of
 from minnow.converter.torch.extent import scalar
 from minnow.converter.torch.memory import PASSES, Memory
 from minnow.converter.torch.program import Input, Object, Program
@@ -17,12 +18,14 @@ from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import Missing, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
-from minnow.schema.ir.type import Dim, merge
+from minnow.schema.ir.type import merge
 
+_MOST_TRIES = 4
+"""Inputs of unknown type that are looked at one by one where a program cannot be translated."""
 _NUMBERS: dict[Any, DType] = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
 
 
-def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, find: bool = True) -> Program:
+def open_program(path: Path, inputs: Any = None, find: bool = True) -> Program:
     """The program in a file.
 
     Args:
@@ -39,7 +42,7 @@ def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, 
     if kind == "torchscript":
         from minnow.converter.torch.script import read_script
 
-        return read_script(path, inputs or {}, find)
+        return read_script(path, inputs, find)
     raise FormatError(
         "the file holds no PyTorch program",
         where=str(path),
@@ -47,31 +50,57 @@ def open_program(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, 
     )
 
 
-def read(path: Path, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None) -> Model:
+def read(path: Path, inputs: Any = None, batch: int | None = None) -> Model:
     """Reads a `.pt2` archive or a TorchScript file.
 
     Args:
         path: the file.
-        inputs: shapes that replace those in the file, by input name; "?" leaves an extent as it is. For an argument
-            that is a number: that number.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is. For an
+            argument that is a number, one of one dimension: that number.
         batch: takes the place of the first open extent of every input.
 
     Raises:
         FormatError: damaged. ModelError: invalid. UnsupportedError: with all unknown operators.
         UsageError: names of inputs that there are not, or extents out of the range that the program allows.
     """
-    return translate(open_program(path, inputs), str(path), inputs, batch)
+    given = Inputs.of(inputs)
+    return translate(open_program(path, given), str(path), given, batch)
 
 
-def translate(
-    program: Program, where: str, inputs: Mapping[str, Sequence[Dim]] | None = None, batch: int | None = None
-) -> Model:
+def translate(program: Program, where: str, inputs: Any = None, batch: int | None = None) -> Model:
     """The model of a program; arguments as of `read`."""
-    given = dict(inputs or {})
-    numbers = {i.name: _number(i, given.pop(i.name, None)) for i in program.inputs if i.type is None}
     declared = {i.name: i.type for i in program.inputs if i.type is not None}
-    types = fix_inputs(declared, given, batch)
+    given = Inputs.of(inputs).named(list(declared))
+    numbers = {i.name: _number(i, given.get(i.name)) for i in program.inputs if i.type is None}
+    types = fix_inputs(declared, given.only([n for n in given if n not in numbers]), batch)
     _check_ranges(program, declared, types)
+    try:
+        return _settled(program, where, types, numbers)
+    except (ModelError, UnsupportedError) as e:
+        if integers := _probable_integers(program, where, types, numbers):
+            names = " and ".join(f"'{name}'" for name in integers)
+            options = " ".join(f"--input {n}={text_of(Given(types[n].shape, DType.I64))}" for n in integers)
+            e.hint = f"{names} probably holds integers, which TorchScript does not tell: `{options}`"
+        raise
+
+
+def _probable_integers(
+    program: Program, where: str, types: Mapping[str, TensorType], numbers: Mapping[str, Any]
+) -> list[str]:
+    """The inputs of unknown element type with which the program can be translated once they are integers, if any."""
+    unknown = [i.name for i in program.inputs if i.assumed]
+    tries = [[name] for name in unknown[:_MOST_TRIES]] + [unknown] * (len(unknown) > 1)
+    for names in tries:
+        try:
+            _settled(program, where, {**types, **{n: types[n].with_dtype(DType.I64) for n in names}}, numbers)
+        except (ModelError, UnsupportedError):
+            continue
+        return names
+    return []
+
+
+def _settled(program: Program, where: str, types: Mapping[str, TensorType], numbers: Mapping[str, Any]) -> Model:
+    """The model, translated until it is known what the program remembers from run to run."""
     memory = Memory()
     for _ in range(PASSES):
         model = _run(program, where, memory, types, numbers)
@@ -149,13 +178,16 @@ def _placed(whole: Any, path: Sequence[int | str], made: Any) -> Any:
     return whole
 
 
-def _number(i: Input, given: Sequence[Dim] | None) -> Any:
-    """What an argument that is no tensor is, where that is said."""
+def _number(i: Input, given: Given | None) -> Any:
+    """What an argument that is no tensor is, where that is said; None: an input, as where an array is given for it."""
     if given is None:
         return i.default
-    if len(given) != 1 or not isinstance(given[0], int):
+    if given.shape == () or given.shape is None:
+        given.check(i.name, _NUMBERS[i.number or int])
+        return None
+    if len(given.shape) != 1 or not isinstance(given.shape[0], int):
         raise UsageError(f"the input '{i.name}' is a number, it has no shape", hint=f"`--input {i.name}=1` fixes it")
-    return (i.number or int)(given[0])
+    return (i.number or int)(given.shape[0])
 
 
 def _check_ranges(program: Program, declared: Mapping[str, TensorType], types: Mapping[str, TensorType]) -> None:

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from minnow.converter.given import Given, Inputs
 from minnow.converter.torch.program import Block, Input, Node, Object, Program, Ref, Stored
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, TensorType
@@ -28,27 +29,26 @@ _INDICES = {"aten::embedding": 1, "aten::_cast_Long": 0, "aten::one_hot": 0, "at
 _NUMBERS = {"int": int, "float": float, "bool": bool}
 
 
-def read_script(path: Path, inputs: Mapping[str, Sequence[Dim]], find: bool = True) -> Program:
+def read_script(path: Path, inputs: Any = None, find: bool = True) -> Program:
     """Reads a TorchScript file.
 
     Args:
-        inputs: shapes of the inputs, as far as they are known.
+        inputs: what `Inputs` takes: shapes and element types of the inputs, as far as they are known.
         find: where there are none, run the module to see which shape its input may have.
 
     Raises:
         FormatError: PyTorch cannot load it. UsageError: PyTorch is not installed.
     """
+    given = Inputs.of(inputs)
     with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
-        document = _load(path, Path(folder), find=find and not inputs)
+        document = _load(path, Path(folder), find=find and not given)
         # Mapped: the pages stay when the folder goes.
         tensors = Path(folder) / "tensors.bin"
         data = np.memmap(tensors, np.uint8, "r") if tensors.stat().st_size else np.zeros(0, np.uint8)
-        return program_of(path, document, data, inputs)
+        return program_of(path, document, data, given)
 
 
-def program_of(
-    path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Mapping[str, Sequence[Dim]]
-) -> Program:
+def program_of(path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Any = None) -> Program:
     """The program in what the child process has written down.
 
     Args:
@@ -86,13 +86,13 @@ def _load(path: Path, folder: Path, find: bool) -> dict[str, Any]:
 
 
 class _Reader:
-    def __init__(
-        self, path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Mapping[str, Sequence[Dim]]
-    ) -> None:
+    def __init__(self, path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Any = None) -> None:
         self.path = path
         self.document = document
         self.data = data
-        self.inputs = inputs
+        self.inputs = Inputs.of(inputs).named(
+            [name for a in document["arguments"] for name in _tensors(a["name"], a["type"])]
+        )
         self.notices: list[str] = []
         self.enums: dict[str, Object] = {}
         self.objects = [Object(o["kind"], {}) for o in document["objects"]]
@@ -131,14 +131,16 @@ class _Reader:
     def leaves(self, name: str, type: Any, param: str, path: tuple[int | str, ...], default: Any) -> Iterator[Input]:
         """The tensors and numbers in an argument."""
         if type == "tensor":
-            shape, dtype = self.inputs.get(name), self.index_type(param) if not path else DType.F32
+            shape, dtype = self.said(name, self.index_type(param) if not path else DType.F32)
             found = self.document.get("found") or {}
             if shape is None and found.get("name") == name:
                 shape = found["shape"]
                 dtype = dtype if dtype is DType.I64 else _NAMES[found["dtype"]]
                 self.notices.append(f"the shape {'x'.join(map(str, shape))} of '{name}' is one that the module takes;"
                                     f" `--input {name}=...` says otherwise")  # fmt: skip
-            yield Input(name, param, path, TensorType(dtype, None if shape is None else tuple(shape)))
+            given = self.inputs.get(name)
+            assumed = dtype is DType.F32 and (given is None or given.dtype is None)
+            yield Input(name, param, path, TensorType(dtype, None if shape is None else tuple(shape)), assumed=assumed)
         elif isinstance(type, str) and type in _NUMBERS:
             yield Input(name, param, path, number=_NUMBERS[type], default=default)
         elif isinstance(type, dict) and "optional" in type:
@@ -166,6 +168,15 @@ class _Reader:
                                  hint=f"say what is in it with `--input {name}.KEY=1x3x...` and so on")  # fmt: skip
         elif type not in ("none", "string", "device", "generator"):
             raise UnsupportedError(f"the argument '{name}' is of the type {type}", where=str(self.path))
+
+    def said(self, name: str, dtype: DType) -> tuple[tuple[Dim, ...] | None, DType]:
+        """Shape and element type of a tensor, as far as the caller says; `dtype` is what its use tells."""
+        given = self.inputs.get(name) or Given()
+        if given.array is not None and given.dtype is DType.F64 and dtype is DType.F32:
+            # What numpy makes of any numbers; modules compute in float32, unless somebody says so.
+            self.notices.append(f"the input '{name}' is taken as float32: `--input {name}=float64[...]` says otherwise")
+            return given.shape, dtype
+        return given.shape, given.dtype or dtype
 
     def index_type(self, param: str) -> DType:
         """The element type of an argument by its use: TorchScript says none."""
@@ -238,6 +249,17 @@ class _Reader:
         name = next(iter(n["outputs"]), target)
         return Node(target, args, kwargs, n["outputs"], f"torch:{scope}/{name}" if scope else f"torch:{name}",
                     [self.block(b) for b in n.get("blocks", ())])  # fmt: skip
+
+
+def _tensors(name: str, type: Any) -> Iterator[str]:
+    """The names of the tensors in an argument, without what only names tell: those in lists and dicts."""
+    if type == "tensor":
+        yield name
+    elif isinstance(type, dict) and "optional" in type:
+        yield from _tensors(name, type["optional"])
+    elif isinstance(type, dict) and "tuple" in type:
+        for i, part in enumerate(type["tuple"]):
+            yield from _tensors(f"{name}.{i}", part)
 
 
 class Unusable:

@@ -13,7 +13,7 @@ import click
 from minnow.cli._option import FORMAT, MODEL_FILE
 from minnow.schema.errors import UnsupportedError, UsageError
 
-_FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info", "--prototxt")
+_FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info")
 
 # name -> default value of MNN's tool; another value is refused
 _REFUSED: dict[str, str] = {

@@ -6,12 +6,15 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from minnow.converter.formats import check_readable
 from minnow.schema.errors import UsageError
+
+if TYPE_CHECKING:
+    from minnow.converter.given import Given
 
 
 class _ModelFile(click.Path):
@@ -25,24 +28,23 @@ class _ModelFile(click.Path):
         return super().convert(value, param, ctx)
 
 
-class ShapeOption(click.ParamType):
-    """`NAME=1x3x224x224`, `NAME=` for a scalar, "?" for what the model says; gives (name, shape)."""
+class InputOption(click.ParamType):
+    """`NAME=1x3x224x224` or `NAME=int64[1,128]`, "?" for what the model says; gives (name, what is said of it)."""
 
     name = "NAME=1x3x..."
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int | str, ...]]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Given]:
         if isinstance(value, tuple):
             return value
-        name, equals, text = str(value).rpartition("=")
+        from minnow.converter.given import parsed
+
+        name, _, text = str(value).rpartition("=")
+        if not name:
+            self.fail(f"{value!r} is not of the form NAME=1x3x224x224 or NAME=int64[1,128]", param, ctx)
         try:
-            shape = tuple("?" if d == "?" else int(d) for d in text.replace(",", "x").split("x") if text)
-            if not equals or not name or any(isinstance(d, int) and d < 0 for d in shape):
-                raise ValueError
-        except ValueError:
-            self.fail(f"{value!r} is not of the form NAME=1x3x224x224", param, ctx)
-        return name, shape
+            return name, parsed(text)
+        except UsageError as e:
+            self.fail(f"{value!r}: {e.message} ({e.hint})", param, ctx)
 
 
 MODEL_FILE = _ModelFile()
@@ -50,7 +52,12 @@ FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
 )
 INPUT = click.option(
-    "--input", "inputs", type=ShapeOption(), multiple=True, help="Shape of an input, where the model leaves it open."
+    "--input",
+    "inputs",
+    type=InputOption(),
+    multiple=True,
+    help="Shape of an input, where the model leaves it open; with its element type, where the model has none: "
+    "NAME=int64[1,128].",
 )
 
 _READING = (
@@ -69,7 +76,7 @@ _READING = (
         help="Tensors to end at, instead of the source's outputs.",
     ),
     click.option(
-        "--weights", default="", metavar="PATH",
+        "--weights", "--prototxt", "weights", default="", metavar="PATH",
         help="The other file of a source that is two: Caffe's .caffemodel, or its .prototxt.",
     ),
     click.option("--dequantize", is_flag=True, help="Compute in float what the source computes with integers."),
@@ -86,7 +93,13 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         cut = {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs}
         names = {key: [n for n in text.split(",") if n] for key, text in cut.items()}
-        options = {"framework": framework, "inputs": dict(inputs), "batch": batch, "signature": signature, **names}
+        options = {
+            "framework": framework,
+            "inputs": dict(inputs) or None,
+            "batch": batch,
+            "signature": signature,
+            **names,
+        }
         return command(*args, reading={**options, "weights": weights, "dequantize": dequantize}, **others)
 
     for option in reversed(_READING):

@@ -34,10 +34,10 @@ def command(
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
 
-    from minnow.cli._data import read_npz
     from minnow.cli.convert import progress_bar
     from minnow.runtime.benchmark.benchmark import benchmark
     from minnow.runtime.session import load
+    from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.errors import UsageError
 

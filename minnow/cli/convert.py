@@ -19,6 +19,14 @@ from minnow.cli._option import FORMAT, MODEL_FILE, STRICT_TARGET, emit, optimizi
 @STRICT_TARGET
 @click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
 @click.option(
+    "--data", type=click.Path(), multiple=True,
+    help="What to compare on instead of random inputs: an .npz file with one array per input, or a picture.",
+)  # fmt: skip
+@click.option(
+    "--tolerance", type=click.FloatRange(0), default=None,
+    help="Largest error as a fraction of the output's scale; by default 1e-4, for float16 sources 1e-2.",
+)  # fmt: skip
+@click.option(
     "--explain", default="", metavar="RULE[@NODE]", help="Say where a rule or pass was applied, and why not elsewhere."
 )
 @click.option(
@@ -44,8 +52,8 @@ from minnow.cli._option import FORMAT, MODEL_FILE, STRICT_TARGET, emit, optimizi
 @FORMAT
 def command(
     source: str, output: str | None, reading: dict[str, Any], optimizing: dict[str, Any], strict_target: bool,
-    verify: bool, explain: str, check_each: bool, check_limit: float, stats: bool, biz_code: str,
-    side_file: bool | None, prepack: bool, quiet: bool, format_: str,
+    verify: bool, data: tuple[str, ...], tolerance: float | None, explain: str, check_each: bool, check_limit: float,
+    stats: bool, biz_code: str, side_file: bool | None, prepack: bool, quiet: bool, format_: str,
 ) -> None:  # fmt: skip
     """Convert a model file to .mnn, and verify the result.
 
@@ -61,6 +69,8 @@ def command(
             **optimizing,
             strict_target=strict_target,
             verify=verify,
+            data=data,
+            tolerance=tolerance,
             explain=explain,
             check_each=check_each,
             check_limit=check_limit,

@@ -35,8 +35,8 @@ def bisect(
     Exit code 0: none does. 4: one does, which is named.
     """
     from minnow.bisection import bisect as search
-    from minnow.cli._data import read_npz
     from minnow.cli.convert import progress_bar
+    from minnow.runtime.verify.data import read_npz
     from minnow.schema.errors import VerifyError
 
     with progress_bar() as progress:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @click.argument("other", type=MODEL_FILE, required=False)
 @click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
 @click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
-@click.option("--weights", default="", metavar="PATH", help="The other file of a source that is two, as for `convert`.")
+@click.option(
+    "--weights", "--prototxt", "weights", default="", metavar="PATH",
+    help="The other file of a source that is two, as for `convert`.",
+)  # fmt: skip
 @click.option("--dot", type=click.Path(), metavar="FILE", help="Write the graph for Graphviz; '-' for stdout.")
 @click.option(
     "--svg", type=click.Path(), metavar="FILE", help="Draw the graph, to be seen in a browser; '-' for stdout."

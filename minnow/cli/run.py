@@ -27,8 +27,9 @@ def command(
 
     import numpy as np
 
-    from minnow.cli._data import read_npz, write_npz
+    from minnow.cli._data import write_npz
     from minnow.runtime.session import load
+    from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.mnn.container import flat, gathered
 

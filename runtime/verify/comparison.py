@@ -18,8 +18,8 @@ LOW_TOLERANCE = 5e-2
 """The least that a session of precision "low" is granted: bfloat16 keeps 8 bits, and layers add up their errors."""
 
 # Two units in the last place of a float32 near 1: what any runtime's exp may be off by, however small the result.
-_FLOOR = 2.0**-22
-_SMALL = 1e-5
+FLOOR = 2.0**-22
+SMALL = 1e-5
 
 
 @dataclass
@@ -37,6 +37,8 @@ class OutputComparison:
         passed: needed <= tolerance, equal shapes, and NaN and infinities at the same places.
         reason: why it did not pass, where the numbers do not say it.
         random: it depends on random numbers, so that only its type and rank could be compared.
+        inconclusive: why passing says nothing: no run has made the model give numbers that could have been wrong.
+        floor: the absolute error that passed whatever the tolerance; 0 where a tolerance was asked for.
     """
 
     name: str
@@ -52,9 +54,16 @@ class OutputComparison:
     passed: bool = True
     reason: str = ""
     random: bool = False
+    inconclusive: str = ""
+    floor: float = 0.0
+
+    @property
+    def by_floor(self) -> bool:
+        """It passes only because its error is as small as the rounding of numbers near 1."""
+        return self.passed and self.needed > self.tolerance and self.max_abs <= self.floor
 
     def __str__(self) -> str:
-        verdict = "PASS" if self.passed else "FAIL"
+        verdict = "FAIL" if not self.passed else "INCONCLUSIVE" if self.inconclusive else "PASS"
         if self.random:
             reason = f"; {self.reason}" if self.reason else ""
             return f"{verdict}  {self.name} {list(self.shape)}: of random numbers, only type and rank compared{reason}"
@@ -62,9 +71,9 @@ class OutputComparison:
             f"{verdict}  {self.name} {list(self.shape)}: max abs error {self.max_abs:.3g}, max rel {self.max_rel:.3g}, "
             f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g}, {self.needed:.3g} would pass"
         )
-        if self.passed and self.needed > self.tolerance and self.max_abs <= _FLOOR:
-            text += f"; passes because the error is below {_FLOOR:.1e}, the rounding of float32 near 1"
-        text += f"; {self.reason}" if self.reason else ""
+        if self.by_floor:
+            text += f"; passes because the error is below {self.floor:.1e}, the rounding of float32 near 1"
+        text += "".join(f"; {why}" for why in (self.reason, self.inconclusive) if why)
         if not self.passed and self.worst is not None:
             text += f"; worst at {list(self.worst[0])}: {self.worst[1]:.7g}, the source gives {self.worst[2]:.7g}"
         return text
@@ -77,18 +86,20 @@ def compare(
     tolerance: float | None = None,
     precision: str = "high",
     quanta: float = 0,
+    floor: float = FLOOR,
 ) -> OutputComparison:
     """Compares an output with its reference. Integers and bool must be equal.
 
     `tolerance` None chooses by dtype, and by the precision of the session: for "low" at least LOW_TOLERANCE. An
-    absolute error of up to `quanta` passes whatever the tolerance.
+    absolute error of up to `quanta`, and of up to `floor` where the output is of floats, passes whatever the tolerance.
     """
     exact = want.dtype.kind in "iub"
+    floor = 0.0 if exact else floor
     if tolerance is None:
         tolerance = 0.0 if exact else TOLERANCE.get(want.dtype.name, DEFAULT_TOLERANCE)
         if precision == "low" and not exact:
             tolerance = max(tolerance, LOW_TOLERANCE)
-    out = OutputComparison(name, tuple(want.shape), want.dtype.name, tolerance=tolerance)
+    out = OutputComparison(name, tuple(want.shape), want.dtype.name, tolerance=tolerance, floor=floor)
     if got is None or got.shape != want.shape or got.dtype != want.dtype:
         have = "nothing" if got is None else f"{got.dtype}{list(got.shape)}"
         return _failed(out, f"it is {have}, not {want.dtype}{list(want.shape)}")
@@ -105,20 +116,18 @@ def compare(
     at = int(error.argmax())
     out.scale = float(np.abs(b).max())
     out.max_abs = float(error[at])
-    floor = max(out.scale * 1e-6, 1e-30)
-    out.max_rel = float((error / np.maximum(np.abs(b), floor)).max())
+    near_zero = max(out.scale * 1e-6, 1e-30)
+    out.max_rel = float((error / np.maximum(np.abs(b), near_zero)).max())
     norm = float(np.linalg.norm(a) * np.linalg.norm(b))
     out.cosine = float(a @ b / norm) if norm > 0 else float(out.max_abs == 0)
     # An output of zeros has no scale; then the absolute error counts.
     out.needed = out.max_abs / out.scale if out.scale > 0 else out.max_abs
     out.worst = (tuple(int(i) for i in np.unravel_index(at, want.shape)), float(a[at]), float(b[at]))
-    out.passed = out.needed <= tolerance or out.max_abs <= (quanta if exact else max(quanta, _FLOOR))
+    out.passed = out.needed <= tolerance or out.max_abs <= max(quanta, floor)
     if exact and 0 < out.max_abs <= quanta:
         out.reason = f"integers that stand for real numbers: {quanta:g} apart passes"
-    if out.scale < _SMALL and not exact:
-        out.reason = (
-            f"its scale is only {out.scale:.2g}: these inputs hardly excite it, compare on real data with --data"
-        )
+    if out.scale < SMALL and not exact:
+        out.reason = f"its scale is only {out.scale:.2g}: these inputs hardly excite it"
     return out
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.extent import computed, symbols_in
+from minnow.converter.given import Inputs
 from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
@@ -26,6 +27,8 @@ _LENGTH = 8
 """Of sequences: random integers, which may be positions, are below it."""
 _LARGEST = 2**25
 """Elements of an input: more than this is none of a size that anybody would give."""
+PIXELS = 255.0
+"""The largest number of a pixel."""
 _EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 24, 16, 7, 1)
 
 
@@ -41,15 +44,23 @@ class Candidate:
 
     def scaled(self, factor: float) -> Candidate:
         """The same with float inputs in [0, factor)."""
-        arrays = {
-            n: [_scaled(a, factor) for a in v] if isinstance(v, list) else _scaled(v, factor)
-            for n, v in self.inputs.items()
-        }
-        return Candidate(arrays, self.symbols)
+        return self.changed(lambda a: a * np.asarray(factor, a.dtype))
 
+    def changed(self, change: Callable[[Array], Array], bytes_too: bool = False) -> Candidate:
+        """The same with the numbers of floats as a function makes them, which gets those of bytes as shares of 255."""
 
-def _scaled(array: Array, factor: float) -> Array:
-    return (array * np.asarray(factor, array.dtype)).astype(array.dtype) if DType.of(array.dtype).is_float else array
+        def of(array: Any) -> Any:
+            if isinstance(array, list):
+                return [of(a) for a in array]
+            if array is None or array.size == 0:
+                return array
+            if DType.of(array.dtype).is_float:
+                return change(array).astype(array.dtype)
+            if bytes_too and array.dtype.kind in "iu" and array.dtype.itemsize == 1:
+                return np.rint(PIXELS * change(array)).astype(np.uint8).view(array.dtype)
+            return array
+
+        return Candidate({n: of(v) for n, v in self.inputs.items()}, self.symbols)
 
 
 @dataclass(frozen=True)
@@ -79,28 +90,33 @@ class _Input:
         return [random_array(rng, *what) for _ in range(_LENGTH)]
 
 
-def random_inputs(path: Path, shapes: Mapping[str, Sequence[int | str]], seed: int = 0) -> dict[str, Any]:
+def random_inputs(path: Path, given: Any = None, seed: int = 0) -> dict[str, Any]:
     """Random inputs for a .mnn file, which its lookups and comparisons accept.
 
     Args:
         path: the file.
-        shapes: of some inputs. An open extent is 1, unless one of them gives the number for its name.
+        given: what is said of the inputs, as `Inputs` takes it. An open extent is 1, unless the shape of an input gives
+            the number for its name.
         seed: of the random numbers.
 
     Raises:
-        UsageError: there is a shape for an input that the model does not have.
+        UsageError: something is given for an input that the model does not have, or another type than it has.
     """
     inputs = _Input.of(read_file(path))
-    if unknown := sorted(set(shapes) - set(inputs)):
+    said = Inputs.of(given).named(list(inputs))
+    if unknown := sorted(set(said) - set(inputs)):
         raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs: {', '.join(inputs)}")
+    for name, one in said.items():
+        one.check(name, inputs[name].type.dtype)
+    shapes: dict[str, Sequence[Any]] = {name: one.shape for name, one in said.items() if one.shape is not None}
     rng = np.random.default_rng(seed)
     own = {name: i.type.shape or (UNKNOWN,) * len(shapes.get(name, ())) for name, i in inputs.items()}
-    pairs = [pair for name, given in shapes.items() for pair in zip(own[name], given, strict=False)]
+    pairs = [pair for name, shape in shapes.items() for pair in zip(own[name], shape, strict=False)]
     numbers = {d: n for d, n in pairs if isinstance(n, int) and d != UNKNOWN}
     arrays = {}
     for name, info in inputs.items():
-        given = shapes.get(name, own[name])
-        known = given if len(given) != len(own[name]) else map(_known, given, own[name])
+        asked = shapes.get(name, own[name])
+        known = asked if len(asked) != len(own[name]) else map(_known, asked, own[name])
         shape = tuple(d if isinstance(d, int) else numbers.get(d, 1) for d in known)
         arrays[name] = info.random(rng, shape, seed)
     return arrays

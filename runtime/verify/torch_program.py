@@ -7,12 +7,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from minnow.converter.given import Inputs
 from minnow.schema.ir import DType, Model
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +22,7 @@ Array = np.ndarray[Any, Any]
 class TorchProgram:
     """A TorchScript file or an archive of torch.export."""
 
-    def __init__(self, path: Path, model: Model, inputs: Mapping[str, Sequence[Any]] | None = None) -> None:
+    def __init__(self, path: Path, model: Model, inputs: Any = None) -> None:
         """
         Args:
             inputs: as the model was read with: a number for each argument that is none of its inputs.
@@ -35,7 +36,8 @@ class TorchProgram:
         self._kind = model.source
         self._types = dict(model.user_inputs)
         self._outputs = list(model.user_outputs)
-        self._numbers = {n: v[0] for n, v in (inputs or {}).items() if n not in self._types and len(v) == 1}
+        given = {n: g.shape for n, g in Inputs.of(inputs).items() if n not in self._types}
+        self._numbers = {n: shape[0] for n, shape in given.items() if shape and len(shape) == 1}
         self._process: subprocess.Popen[str] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="minnow-")
         self.name = f"PyTorch {self._start()}"

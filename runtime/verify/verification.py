@@ -5,31 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from minnow.converter.given import Inputs
 from minnow.runtime.verify.burden import check_burden
-from minnow.runtime.verify.comparison import OutputComparison, compare, compare_random
-from minnow.runtime.verify.samples import Candidate, candidates
+from minnow.runtime.verify.comparison import FLOOR, OutputComparison, compare, compare_random
+from minnow.runtime.verify.data import Sample, complete, samples, typed
+from minnow.runtime.verify.excitation import Judged, livelier, mark
+from minnow.runtime.verify.samples import PIXELS, Candidate, candidates
 from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_source, random_outputs, rounded_outputs
 from minnow.schema.errors import MinnowError, UsageError
-from minnow.schema.ir import TensorType
-from minnow.schema.mnn.container import flat, gathered, opened
+from minnow.schema.ir import Model
+from minnow.schema.mnn.container import flat
 
 Array = np.ndarray[Any, Any]
 
 _MAX_TRIES = 500
 
-# Range of inputs to fall back to, that of pixels: models that normalize what they see are ill-conditioned on inputs
-# that hardly differ from one another.
-_PIXELS = 255.0
-
 _NEARLY = (1 + 1e-6, 1 - 1e-6, 1 + 4e-6)
 """Factors that move inputs by about as much as sums in another order move results."""
 _MANY_STEPS, _MOST_NOISE = 4.0, 0.1
 """What an output behind a rounding may differ by, in steps of the source; a source that moves by more judges nobody."""
+
+
+TRY_DATA = "real input, `--data FILE` (an .npz file, or a picture), data=... in Python: random input tests too little"
 
 
 @dataclass
@@ -50,6 +53,9 @@ class Case:
         return not self.error and bool(self.outputs) and all(o.passed for o in self.outputs)
 
 
+Verdict = Literal["pass", "inconclusive", "fail"]
+
+
 @dataclass
 class Verification:
     """The outcome: all cases, and the verdict. Comparing nothing is a failure."""
@@ -61,8 +67,15 @@ class Verification:
     note: str = ""
 
     @property
+    def verdict(self) -> Verdict:
+        """ "fail": an output is wrong, or nothing ran. "inconclusive": none is, but of some nothing has been tested."""
+        if not self.cases or not all(c.passed for c in self.cases):
+            return "fail"
+        return "inconclusive" if any(o.inconclusive for c in self.cases for o in c.outputs) else "pass"
+
+    @property
     def passed(self) -> bool:
-        return bool(self.cases) and all(c.passed for c in self.cases)
+        return self.verdict == "pass"
 
     @property
     def worst(self) -> dict[str, OutputComparison]:
@@ -76,16 +89,18 @@ class Verification:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {**asdict(self), "passed": self.passed}
+        return {**asdict(self), "verdict": self.verdict, "passed": self.passed}
 
     def __str__(self) -> str:
         runs = f"{len(self.cases)} run{'s' if len(self.cases) != 1 else ''}"
         shapes = dict.fromkeys(", ".join(f"{n}{list(s)}" for n, s in c.shapes.items()) for c in self.cases)
-        rows = [f"{'PASS' if self.passed else 'FAIL'}  {runs} against {self.reference}: {'; '.join(shapes)}"]
+        rows = [f"{self.verdict.upper()}  {runs} against {self.reference}: {'; '.join(shapes)}"]
         rows += [f"  {o}" for o in self.worst.values()]
         rows += [f"  FAIL  {c.error}" for c in self.cases if c.error]
         if self.note:
             rows.append(f"  note: {self.note}")
+        if self.verdict == "inconclusive":
+            rows.append(f"  try: {TRY_DATA}")
         return "\n".join(rows)
 
 
@@ -94,9 +109,9 @@ def verify(
     target: str | os.PathLike[str],
     *,
     framework: str | None = None,
-    inputs: Mapping[str, Sequence[int | str]] | None = None,
+    inputs: Any = None,
     batch: int | None = None,
-    data: Sequence[Mapping[str, Array]] = (),
+    data: Any = (),
     seeds: Sequence[int] = (0, 1, 2),
     tolerance: float | None = None,
     threads: int | None = None,
@@ -108,70 +123,142 @@ def verify(
     Args:
         source: the source model. target: the `.mnn` file.
         framework: format of the source; None finds it by content.
-        inputs: shapes by input name where the source leaves them open; "?" leaves an extent open.
+        inputs: what is said of the inputs, as in `minnow.convert`; arrays among them take the place of random numbers.
         batch: takes the place of the first open extent of every input.
-        data: input sets to compare on, instead of random ones.
+        data: what to compare on instead of random inputs: arrays by name; the path of an .npz file with them, or of a
+            picture (see `picture`) for the input that takes pictures; or a list of these, one for each run.
         seeds: seeds of the random inputs; models with symbolic dims run at several sizes.
-        tolerance: largest error as a fraction of the output's scale; None chooses by dtype and
-            precision (see compare).
+        tolerance: largest error as a fraction of the output's scale, exactly: what needs more fails. None chooses by
+            dtype and precision (see compare), and bears with what no runtime computes alike: rounding near 0, and
+            steps of numbers that are rounded to few bits.
         threads, precision: of the session.
-        options: how the source was read besides, as in `minnow.convert`: signature, cut_inputs, cut_outputs,
-            dequantize.
+        options: how the source was read besides, as in `minnow.convert`: signature, cut_inputs, cut_outputs, weights,
+            prototxt, dequantize.
 
     Returns:
-        The verification; look at `passed`.
+        The verification; look at `verdict`: "inconclusive" where nothing is wrong, but no run has tested some output.
 
     Raises:
         FormatError, ModelError, UnsupportedError: a file cannot be read. UsageError: `data` does not fit the inputs.
     """
-    from minnow.converter import read
+    from minnow.converter import other_file, read
     from minnow.runtime.session import load
 
     source, target = Path(source), Path(target)
-    model = read(source, framework, inputs=dict(inputs or {}), batch=batch, **options)
+    options["weights"] = other_file(options.pop("weights", ""), options.pop("prototxt", ""))
+    given = Inputs.of(inputs)
+    model = read(source, framework, inputs=given, batch=batch, **options)
     check_burden(model, {}, str(source))
-    reference, note = open_source(source, model, framework, inputs=dict(inputs or {}), **options)
+    reference, note = open_source(source, model, framework, inputs=given, **options)
     if model.states:
         reference = TwoRuns(reference)
     out = Verification(str(source), str(target), reference.name, note=note)
-    if data:
-        runs = []
-        for arrays in data:
-            if missing := [n for n, t in model.user_inputs if not t.holds_tensors and n not in arrays]:
-                raise UsageError(f"the data lacks the input '{missing[0]}'")
-            given = Candidate({n: _given(arrays, n, t) for n, t in model.user_inputs}, {})
-            runs.append((given, reference.run(given.inputs)))
+    arrays = {n: typed(given.arrays, n, model) for n, _ in model.user_inputs if n in given.arrays}
+    asked = samples(() if data is None else data, model, given.arrays)
+    if not asked and arrays.keys() == dict(model.user_inputs).keys():
+        asked = [Sample(complete(arrays, model))]
+    if asked:
+        runs = [_data_run(reference, sample) for sample in asked]
     else:
-        runs = _random_runs(out, model, reference, seeds)
+        runs = _random_runs(out, model, reference, seeds, arrays)
+    judged = Judged(model)
+    extra: list[_Run] = []
+    if runs and (not asked or asked[0].picture):
+        extra = _livelier_runs(judged, reference, runs, arrays, bool(asked))
     # One after the other, so that the weights are never in memory twice.
     reference.close()
     loaded = load(target, threads=threads, precision=precision)
     session = TwoRuns(loaded) if model.states else loaded
     drawn, rounded = random_outputs(model), rounded_outputs(model)
-    coarse = {} if tolerance is not None or precision == "low" else coarse_outputs(model)
-    for candidate, want in runs:
-        case = _run(session, candidate.inputs, want, tolerance, drawn, precision, coarse, rounded)
-        if not case.passed and (steps := _steps(reference, candidate.inputs, case, rounded)):
-            case = _run(session, candidate.inputs, want, tolerance, drawn, precision, {**coarse, **steps})
+    strict = tolerance is not None
+    coarse = {} if strict or precision == "low" else coarse_outputs(model)
+    run = partial(_run, session, tolerance=tolerance, drawn=drawn, precision=precision)
+    wants: list[Mapping[str, Array]] = []
+    for k, (candidate, want) in enumerate((*runs, *extra)):
+        case = run(candidate.inputs, want, steps=coarse, quanta=rounded)
+        if not case.passed and not strict and (steps := _steps(reference, candidate.inputs, case, rounded)):
+            case = run(candidate.inputs, want, steps={**coarse, **steps})
             out.note = "the source rounds to few bits: held to the steps it makes itself when its inputs hardly move"
-        if not case.passed and not data and (noise := _noise(reference, candidate.inputs, case)):
-            scaled = candidate.scaled(_PIXELS).inputs
-            case = _run(session, scaled, reference.run(scaled), tolerance, drawn, precision, coarse)
-            out.note = f"{noise}: compared on inputs in [0, {_PIXELS:g}) instead"
+        if not case.passed and k >= len(runs) and _amplifies(reference, candidate.inputs, case):
+            continue
+        if not case.passed and not strict and not asked and (noise := _noise(reference, candidate.inputs, case)):
+            scaled = {**candidate.scaled(PIXELS).inputs, **arrays}
+            want = reference.run(scaled)
+            case = run(scaled, want, steps=coarse)
+            out.note = f"{noise}: compared on inputs in [0, {PIXELS:g}) instead"
         out.cases.append(case)
+        wants.append(flattened(want))
+    mark([c.outputs for c in out.cases], judged.unexcited(wants), judged.faint(wants))
     return out
 
 
-def _given(arrays: Mapping[str, Array], name: str, type: TensorType) -> Any:
-    container, _ = opened(type, name)
-    return gathered(arrays, name, container) if container else np.asarray(arrays[name])
+_Run = tuple[Candidate, dict[str, Array]]
+"""Inputs, and what the source gives for them."""
+
+
+def _data_run(reference: Source, sample: Sample) -> _Run:
+    try:
+        return Candidate(sample.inputs, {}), reference.run(sample.inputs)
+    except RuntimeError as e:
+        shapes = ", ".join(f"{n}{list(a.shape)}" for n, a in flattened(sample.inputs).items())
+        raise UsageError(
+            "the source does not run on the data",
+            where=shapes,
+            why=str(e)[:500],
+            hint="`--input NAME=1x3x...` says how large a picture is to be" if sample.picture else "",
+        ) from None
+
+
+def _livelier_runs(
+    judged: Judged, reference: Source, runs: Sequence[_Run], arrays: Mapping[str, Any], is_picture: bool
+) -> list[_Run]:
+    """A few more runs, of those that excite outputs which none of `runs` does."""
+    wants = [flattened(want) for _, want in runs]
+    left = {**judged.faint(wants), **judged.unexcited(wants)}
+    found: list[_Run] = []
+    first = runs[0][0]
+    tries = livelier(first, is_picture) if left and any(map(_is_scalable, flattened(first.inputs).values())) else ()
+    for candidate in tries:
+        candidate.inputs |= {n: a for n, a in arrays.items() if not is_picture}
+        try:
+            want = reference.run(candidate.inputs)
+        except RuntimeError:
+            continue
+        numbers = flattened(want)
+        if all(np.isfinite(a.astype(np.float64)).all() for a in numbers.values()):
+            now = {**judged.faint([*wants, numbers]), **judged.unexcited([*wants, numbers])}
+            if now.keys() < left.keys():
+                found.append((candidate, want))
+                wants, left = [*wants, numbers], now
+        if not left:
+            break
+    return found
+
+
+def _is_scalable(array: Array) -> bool:
+    return array.dtype.kind not in "iub" or (array.dtype.kind != "b" and array.dtype.itemsize == 1)
+
+
+def _amplifies(reference: Source, inputs: Mapping[str, Any], case: Case) -> bool:
+    """The source itself differs by as much for inputs that are nearly the same: these cannot judge anybody."""
+    failed = {o.name: o for o in case.outputs if not o.passed}
+    try:
+        once = flattened(reference.run(dict(inputs)))
+        other = flattened(reference.run({n: moved(v, _NEARLY[0]) for n, v in inputs.items()}))
+    except RuntimeError:
+        return True
+    return not case.error and not any(compare(n, other.get(n), once[n], o.tolerance).passed for n, o in failed.items())
 
 
 def _random_runs(
-    out: Verification, model: Any, reference: Source, seeds: Sequence[int]
-) -> list[tuple[Candidate, dict[str, Array]]]:
-    """Candidates and what the source gives for them: one per seed, and for symbolic dims a second size."""
-    runs: list[tuple[Candidate, dict[str, Array]]] = []
+    out: Verification, model: Model, reference: Source, seeds: Sequence[int], arrays: Mapping[str, Any]
+) -> list[_Run]:
+    """Candidates and what the source gives for them: one per seed, and for symbolic dims a second size.
+
+    Args:
+        arrays: of inputs that are not random.
+    """
+    runs: list[_Run] = []
     refused = ""
     wanted = len(seeds)
     sizes: set[tuple[tuple[str, int], ...]] = set()
@@ -187,6 +274,7 @@ def _random_runs(
         if size in impossible:
             continue
         check_burden(model, candidate.symbols, out.source)
+        candidate.inputs |= arrays
         try:
             runs.append((candidate, reference.run(candidate.inputs)))
         except RuntimeError as e:
@@ -198,6 +286,8 @@ def _random_runs(
             break
     if not runs:
         out.note = f"the source itself ran on no input tried ({refused}); give shapes or data"
+        if model.source == "torchscript":
+            out.note += ", or element types, which TorchScript does not tell: `--input NAME=int64[1,128]`"
     return runs
 
 
@@ -267,6 +357,9 @@ def _run(
     steps: Mapping[str, float] | None = None,
     quanta: frozenset[str] = frozenset(),
 ) -> Case:
+    """Runs the file, and compares. A tolerance that is asked for is all that errors are held to."""
+    strict = tolerance is not None
+    floor = 0.0 if strict else FLOOR
     case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
     try:
         results = session.run(inputs)
@@ -277,7 +370,15 @@ def _run(
     case.outputs = [
         compare_random(n, got.get(n), np.asarray(a))
         if n in drawn
-        else compare(n, got.get(n), a, (steps or {}).get(n, tolerance), precision, _quanta(a, n in quanta))
+        else compare(
+            n,
+            got.get(n),
+            a,
+            (steps or {}).get(n, tolerance),
+            precision,
+            0.0 if strict else _quanta(a, n in quanta),
+            floor,
+        )
         for n, a in expected.items()
     ]
     return case

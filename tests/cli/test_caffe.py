@@ -12,6 +12,7 @@ from caffe_one import definition, layer, weights
 
 import minnow
 from minnow.cli._app import run
+from minnow.errors import UsageError
 from minnow.runtime.verify import verify
 
 RNG = np.random.default_rng(6)
@@ -134,3 +135,22 @@ def test_what_opencv_does_not_run_is_compared_with_the_reference(tmp_path: Path)
     assert report.verification.passed
     assert report.verification.reference.startswith("numpy")
     assert "OpenCV cannot load" in report.verification.note
+
+
+def test_prototxt_names_the_other_file_too(apart: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    net, numbers = apart
+    target = net.with_suffix(".mnn")
+    for command in (["convert", numbers, "-o", target], ["verify", numbers, target], ["check", numbers],
+                    ["inspect", numbers]):  # fmt: skip
+        code, _, err = call(capsys, *command, "--prototxt", net)
+        assert code == 0, err
+    assert call(capsys, numbers, "--prototxt", net, "-o", target)[0] == 0  # the bare command
+    report = minnow.convert(numbers, prototxt=net, output=target)
+    assert report.verification is not None
+    assert report.verification.passed
+    assert minnow.check(numbers, prototxt=net).convertible
+    assert verify(numbers, target, prototxt=net).passed
+    assert minnow.convert(net, prototxt=numbers, weights=str(numbers), output=target).verification
+    for wrong in (minnow.convert, minnow.check):
+        with pytest.raises(UsageError, match="two names of one option"):
+            wrong(numbers, prototxt=net, weights=numbers)

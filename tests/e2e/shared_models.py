@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,18 +56,25 @@ def models(framework: str, suffix: str) -> list[RealModel]:
     return found
 
 
-def converter(folder: Path, judge: str = "", inputs: Mapping[str, Any] | None = None) -> Converted:
+def converter(
+    folder: Path, judge: str = "", inputs: Mapping[str, Any] | None = None, on_recording: Collection[str] = ()
+) -> Converted:
     """Gives the path of the verified `.mnn` of a model, which is converted once.
 
     Args:
         judge: what the result has to be compared with, by a part of its name.
         inputs: shapes of the inputs, by the name of the model's file.
+        on_recording: names of models that are compared on the recorded inputs, because random ones test nothing.
     """
 
     def convert(model: RealModel) -> Path:
         target = folder / f"{model.path.name}.mnn"
         if not target.exists():
-            report = minnow.convert(model.path, output=target, inputs=(inputs or {}).get(model.path.name))
+            arrays = model.recording()[0] if model.path.name in on_recording else {}
+            data = {name.removesuffix(":0"): array for name, array in arrays.items()}
+            report = minnow.convert(
+                model.path, output=target, inputs=(inputs or {}).get(model.path.name), data=[data] if data else ()
+            )
             assert report.verification is not None
             assert report.verification.passed
             assert judge in report.verification.reference

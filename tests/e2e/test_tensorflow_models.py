@@ -20,13 +20,15 @@ pytestmark = needs_models
 MODELS = [*models("tflite", ".tflite"), *models("tensorflow", ".pb"), *models("saved_model", "")]
 SHAPES = {"gru_frozen.pb": {"X": (1, 784), "keep_prob": ()}}
 """Of inputs whose rank the file does not tell, nor the nodes that read them."""
+FACES_ONLY = {"mtcnn.pb", "mtcnn_1.12.pb"}
+"""They find nothing in random numbers, and then have no outputs to compare."""
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Converted:
     """Path of the verified `.mnn` of a model, converted once."""
-    return converter(tmp_path_factory.mktemp("converted"), inputs=SHAPES)
+    return converter(tmp_path_factory.mktemp("converted"), inputs=SHAPES, on_recording=FACES_ONLY)
 
 
 def named(name: str) -> RealModel:
@@ -42,6 +44,21 @@ def by_name(arrays: Mapping[str, Array], infos: list[Any]) -> dict[str, Array]:
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_converts_and_verifies(model: RealModel, converted: Converted) -> None:
     assert converted(model).stat().st_size > 0
+
+
+def test_a_detector_that_finds_nothing_is_not_said_to_be_right(tmp_path: Path) -> None:
+    path = named("mtcnn.pb").path
+    found = minnow.convert(path, output=tmp_path / "m.mnn").verification
+    assert found is not None
+    assert found.verdict == "inconclusive"
+    assert {o.name for c in found.cases for o in c.outputs if o.inconclusive} == {"prob", "landmarks", "box"}
+    numbers = {name.removesuffix(":0"): array for name, array in named("mtcnn.pb").recording()[0].items()}
+    picture = SHARED / "images" / "faces_mtcnn_test1.jpg"
+    found = minnow.verify(
+        path, tmp_path / "m.mnn", data=picture, inputs={n: a for n, a in numbers.items() if n != "input"}
+    )
+    assert found.passed, str(found)
+    assert found.worst["box"].shape[0] >= 2
 
 
 def check(name: str, got: Array, want: Array) -> None:

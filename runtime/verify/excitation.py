@@ -1,0 +1,147 @@
+"""Do the inputs make a model give numbers that could be wrong? In random ones a detector, for one, finds nothing.
+
+An output that has no elements in any run, or is the same whatever goes in, passes without having been tested: that is
+inconclusive. Outputs that the contents of the inputs cannot change (constants, shapes) are right when they are equal,
+and so are integers, such as the place of a maximum, which may well be the same for all inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from minnow.runtime.verify.comparison import SMALL, Array, OutputComparison
+from minnow.runtime.verify.samples import PIXELS, Candidate
+from minnow.runtime.verify.source import TwoRuns
+from minnow.schema.ir import DType, Model, Value
+from minnow.schema.ops import Trait, get
+
+_COARSE = 6
+"""Numbers along an axis of a smooth picture, of which the others are interpolated."""
+_MEAN, _DEVIATION = 0.449, 0.226
+"""Of the pixels of ImageNet, all channels together: what many models take pictures less, and by."""
+
+
+class Judged:
+    """The outputs of a model that inputs have to excite, by what their graph says."""
+
+    def __init__(self, model: Model) -> None:
+        self._driven = _driven(model)
+        pairs = zip(model.outputs, model.graph.outputs, strict=True)
+        self._whole = frozenset(name for (name, _), value in pairs if _is_whole(value))
+
+    def unexcited(self, runs: Sequence[Mapping[str, Array]]) -> dict[str, str]:
+        """The outputs that none of the runs has excited, and in what way; `runs` has the outputs of each by name."""
+        names = dict.fromkeys(name for run in runs for name in run)
+        found = {name: self._why(name, [np.asarray(run[name]) for run in runs if name in run]) for name in names}
+        return {name: why for name, why in found.items() if why}
+
+    def faint(self, runs: Sequence[Mapping[str, Array]]) -> dict[str, str]:
+        """The outputs whose numbers are next to nothing in all runs, and what there is to say about that."""
+        names = dict.fromkeys(name for run in runs for name in run if self._port(name) in self._driven)
+        small = (name for name in names if all(_is_faint(np.asarray(run[name])) for run in runs if name in run))
+        return dict.fromkeys(small, "in all runs its numbers are as small as rounding")
+
+    @staticmethod
+    def _port(name: str) -> str:
+        """The output that an array belongs to: one of a list, or that of a second run."""
+        return name.removesuffix(TwoRuns.SECOND).partition("[")[0]
+
+    def _why(self, name: str, arrays: Sequence[Array]) -> str:
+        port = self._port(name)
+        if port not in self._driven:
+            return ""
+        elements = [a for a in arrays if a.size]
+        if not elements:
+            return "it has no elements in any run"
+        if port in self._whole or not all(_is_float(a) for a in elements):
+            return ""
+        numbers = [a.astype(np.float64) for a in elements]
+        first = numbers[0].flat[0]
+        constant = all(np.array_equal(a, np.full_like(a, first), equal_nan=True) for a in numbers)
+        if constant and (first == 0 or sum(a.size for a in numbers) > 1):
+            return f"it is {first:g} everywhere in all runs"
+        if len(numbers) > 1 and all(np.array_equal(a, numbers[0], equal_nan=True) for a in numbers[1:]):
+            return "it is the same for all inputs"
+        return ""
+
+
+def mark(cases: Sequence[Sequence[OutputComparison]], unexcited: Mapping[str, str], faint: Mapping[str, str]) -> None:
+    """Writes into the comparisons which of the outputs have not been tested, and why.
+
+    Faint ones have been where their errors are small beside them.
+    """
+    by_name: dict[str, list[OutputComparison]] = {}
+    for outputs in cases:
+        for o in outputs:
+            by_name.setdefault(o.name, []).append(o)
+    for name, found in by_name.items():
+        why = unexcited.get(name) or (faint.get(name, "") if all(o.by_floor for o in found) else "")
+        for o in found:
+            o.inconclusive = "" if o.random else why
+
+
+def livelier(candidate: Candidate, is_picture: bool = False) -> Iterator[Candidate]:
+    """Other inputs in place of those that excite too little: of other ranges, and smooth as pictures are.
+
+    Args:
+        candidate: inputs with floats in [0, 1).
+        is_picture: these are real already, and only their range may be another.
+    """
+    if is_picture:
+        yield candidate.scaled(PIXELS)
+        yield candidate.changed(lambda a: 2 * a - 1)
+        yield candidate.changed(lambda a: (a - _MEAN) / _DEVIATION)
+        return
+    smooth = candidate.changed(_smooth, bytes_too=True)
+    yield smooth
+    yield candidate.scaled(PIXELS)
+    yield smooth.scaled(PIXELS)
+    yield smooth.changed(lambda a: 6 * a - 3)
+
+
+def _smooth(array: Array) -> Array:
+    """Random numbers from 0 to 1 that change slowly along all long axes."""
+    rng = np.random.default_rng(array.size)
+    found = rng.random([min(n, _COARSE) for n in array.shape])
+    for axis, n in enumerate(array.shape):
+        if n > _COARSE:
+            places = np.linspace(0, _COARSE - 1, n)
+            below = np.minimum(places.astype(int), _COARSE - 2)
+            part = (places - below).reshape([-1 if i == axis else 1 for i in range(array.ndim)])
+            found = found.take(below, axis) * (1 - part) + found.take(below + 1, axis) * part
+    return found
+
+
+def _is_faint(array: Array) -> bool:
+    return array.size > 0 and _is_float(array) and bool(np.abs(array.astype(np.float64)).max() < SMALL)
+
+
+def _is_float(array: Array) -> bool:
+    try:
+        return DType.of(array.dtype).is_float
+    except KeyError:
+        return False
+
+
+def _driven(model: Model) -> frozenset[str]:
+    """The outputs that depend on what is in the inputs, and not only on their shapes."""
+    reached: set[Value] = set(model.graph.params)
+    for node in model.graph:
+        if Trait.SHAPE_ONLY not in get(node.op).traits and any(v in reached for v in node.inputs):
+            reached.update(node.outputs)
+    return frozenset(n for (n, _), v in zip(model.outputs, model.graph.outputs, strict=True) if v in reached)
+
+
+def _is_whole(value: Value) -> bool:
+    """Its numbers are integers or truths, perhaps as floats: counts, classes, places."""
+    while value.type.dtype.is_float:
+        node = value.producer
+        if node is None or not (node.op in ("Cast", "Identity") or Trait.VIEW in get(node.op).traits):
+            return False
+        source = node.inputs[0]
+        if source is None:
+            return False
+        value = source
+    return True

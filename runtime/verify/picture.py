@@ -1,0 +1,125 @@
+"""Pictures as inputs of models: which numbers they become. OpenCV decodes and resizes them.
+
+The rule: RGB, for Caffe models BGR, in the order of axes that the shape of the input tells; stretched to the size of
+the input, or as large as the picture is where that is open; numbers from 0 to 1 for inputs of floats, the pixels
+themselves for inputs of integers, less 128 for those of signed bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minnow.schema.errors import FormatError, UsageError
+from minnow.schema.ir import DType, Model, TensorType
+
+Array = np.ndarray[Any, Any]
+
+_ARRAYS = (b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")
+_LUMA = np.array([0.299, 0.587, 0.114])
+"""Shares of red, green and blue in what is seen as brightness (ITU-R BT.601)."""
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file is none that numpy writes, by its first bytes. Raises FormatError when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return not file.read(6).startswith(_ARRAYS)
+    except OSError as e:
+        raise FormatError("cannot read the data", where=str(path), why=e.strerror or str(e)) from None
+
+
+def fitted(path: Path, model: Model) -> tuple[str, Array]:
+    """The input of a model that takes pictures, and a picture as that input wants it.
+
+    Raises:
+        UsageError: the model has no such input, or several; OpenCV is not installed.
+        FormatError: the file is no picture.
+    """
+    kinds = {name: found for name, type in model.user_inputs if (found := _axes(type, model.source)) is not None}
+    if len(kinds) != 1:
+        inputs = ", ".join(f"{n}: {t}" for n, t in model.user_inputs)
+        raise UsageError(
+            f"{'no input' if not kinds else 'more than one input'} of the model takes pictures",
+            where=str(path),
+            why=f"its inputs: {inputs}; a picture is [N, C, H, W] or [N, H, W, C] with 1 or 3 channels",
+            hint="give arrays by name: numpy.savez('data.npz', ...), --data data.npz",
+        )
+    ((name, axes),) = kinds.items()
+    type = dict(model.user_inputs)[name]
+    pixels = _read(path)
+    height, width = (_extent(type, axes.index(axis), size) for axis, size in zip("HW", pixels.shape, strict=False))
+    return name, arranged(_resized(pixels, height, width), type, axes, model.source)
+
+
+def arranged(pixels: Array, type: TensorType, axes: str, source: str) -> Array:
+    """Pixels [height, width, 3] of RGB as an input of these axes ("NCHW") wants them."""
+    if source == "caffe":
+        pixels = pixels[..., ::-1]
+    if _channels(type, axes) == 1:
+        weights = _LUMA[::-1] if source == "caffe" else _LUMA
+        pixels = np.rint(pixels.astype(np.float64) @ weights)[..., None]
+    numbers = pixels.astype(np.float64)
+    if type.dtype.is_float:
+        numbers /= 255
+    elif type.dtype is DType.I8:
+        numbers -= 128
+    moved = numbers.transpose(["HWC".index(axis) for axis in axes if axis != "N"])
+    if "N" in axes:
+        moved = np.repeat(moved[None], _extent(type, 0, 1), axis=0)
+    return np.ascontiguousarray(moved.astype(type.dtype.numpy))
+
+
+def _axes(type: TensorType, source: str) -> str | None:
+    """The axes of an input that takes pictures, "NCHW" or without N; None: it takes none."""
+    if type.holds_tensors or type.shape is None or type.dtype is DType.BOOL or type.rank not in (3, 4):
+        return None
+    usual = ("HWC", "CHW") if source in ("tensorflow", "tflite") else ("CHW", "HWC")
+    for form in usual:
+        axes = "N" * (type.rank - 3) + form
+        if _channels(type, axes) in (1, 3):
+            return axes
+    # Nothing says how many channels there are: those of most pictures.
+    axes = "N" * (type.rank - 3) + usual[0]
+    return axes if type.rank == 4 and _channels(type, axes) is None else None
+
+
+def _channels(type: TensorType, axes: str) -> int | None:
+    extent = (type.shape or ())[axes.index("C")]
+    return extent if isinstance(extent, int) else None
+
+
+def _extent(type: TensorType, axis: int, otherwise: int) -> int:
+    extent = (type.shape or ())[axis]
+    return extent if isinstance(extent, int) else otherwise
+
+
+def _read(path: Path) -> Array:
+    """The pixels of a picture, [height, width, 3] of RGB, turned as its camera says."""
+    try:
+        import cv2
+    except ImportError:
+        raise UsageError(
+            "pictures are read by OpenCV, which is not installed",
+            where=str(path),
+            hint="pip install 'minnow[verify]', or give the numbers: numpy.savez('data.npz', ...), --data data.npz",
+        ) from None
+    data, found, why = np.fromfile(path, np.uint8), None, ""
+    try:
+        found = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
+    except cv2.error as e:
+        why = str(e)[:300]
+    if found is None:
+        raise FormatError("the file is neither a picture nor an .npz file", where=str(path), why=why)
+    return np.asarray(found)[..., ::-1]
+
+
+def _resized(pixels: Array, height: int, width: int) -> Array:
+    import cv2
+
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    method = cv2.INTER_AREA if height * width < pixels.shape[0] * pixels.shape[1] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(np.ascontiguousarray(pixels), (width, height), interpolation=method))
