@@ -80,7 +80,7 @@ def _macs(graph: Graph) -> int | None:
                 if isinstance(d, str) and d != UNKNOWN:
                     guesses.setdefault(d, EXTENT if axis else BATCH)
     try:
-        return macs(graph, guesses)
+        return macs(graph, guesses, BATCH)
     except UnknownExtentError:
         return None
 

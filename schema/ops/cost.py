@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minnow.schema.ir import Graph, Node, Value
-from minnow.schema.ir.type import Dim
+from minnow.schema.ir.type import UNKNOWN, Dim
 from minnow.schema.ops.encoding import bound
 from minnow.schema.ops.op import get
 from minnow.schema.ops.symbolic import of_dim
@@ -28,8 +28,8 @@ class UnknownExtentError(Exception):
 class Sizes:
     """The shapes of one node's operands and results as numbers, and its attributes: what `@Op.macs` is called with."""
 
-    def __init__(self, node: Node, known: Extents) -> None:
-        self._node, self._known = node, known
+    def __init__(self, node: Node, known: Extents, batch: int | None) -> None:
+        self._node, self._known, self._batch = node, known, batch
         self.attrs = bound(node)
 
     def has(self, i: int) -> bool:
@@ -38,19 +38,28 @@ class Sizes:
 
     def input(self, i: int) -> list[int]:
         """The shape of operand `i`. Raises UnknownExtentError."""
-        return _shape(self._node.inputs[i], self._known)
+        return self._of(self._node.inputs[i])
 
     def output(self) -> list[int]:
         """The shape of the first result. Raises UnknownExtentError."""
-        return _shape(self._node.outputs[0], self._known)
+        return self._of(self._node.outputs[0])
+
+    def _of(self, value: Value | None) -> list[int]:
+        if value is None or value.type.shape is None:
+            raise UnknownExtentError(UNKNOWN)
+        dims = value.type.shape
+        if self._batch is not None and dims[:1] == (UNKNOWN,):
+            dims = (self._batch, *dims[1:])
+        return [_number(d, self._known) for d in dims]
 
 
-def macs(graph: Graph, extents: Extents | None = None) -> int:
+def macs(graph: Graph, extents: Extents | None = None, batch: int | None = None) -> int:
     """Multiply-accumulates of one run.
 
     Args:
         graph: the graph. Of an If the more expensive branch counts, of a loop one round.
         extents: numbers for symbolic extents.
+        batch: the number for a first extent that has no name; None takes that of any other.
 
     Raises:
         UnknownExtentError: an extent that matters is neither a number nor in `extents`.
@@ -59,16 +68,10 @@ def macs(graph: Graph, extents: Extents | None = None) -> int:
     total = 0
     for node in graph:
         if count := get(node.op, node.origin).count_macs:
-            total += count(Sizes(node, known))
+            total += count(Sizes(node, known, batch))
         if node.subgraphs:
-            total += max(macs(body, known) for body in node.subgraphs.values())
+            total += max(macs(body, known, batch) for body in node.subgraphs.values())
     return total
-
-
-def _shape(value: Value | None, known: Extents) -> list[int]:
-    if value is None or value.type.shape is None:
-        raise UnknownExtentError("?")
-    return [_number(d, known) for d in value.type.shape]
 
 
 def _number(dim: Dim, known: Extents) -> int:

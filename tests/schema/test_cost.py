@@ -170,3 +170,12 @@ def test_a_recurrent_layer_keeps_its_work(tmp_path: Path) -> None:
                     {"x": [11, 2, 5]}, ["y"], w=_weights(1, 24, 5), r=_weights(1, 24, 6))  # fmt: skip
     before, after, _ = _rate(source)
     assert before == after == 11 * 2 * 24 * (5 + 6)
+
+
+def test_a_batch_without_a_name_counts_once_as_one_with_a_name_does() -> None:
+    """Shapes are inferred better with each step: the same layer must not seem to do a 64th of the work afterwards."""
+    for first in ("?", "n"):
+        graph = Graph()
+        x = graph.add_param(TensorType(DType.F32, (first, 8)))
+        graph.outputs = [Builder(graph).MatMul(x, _weights(8, 3))]
+        assert effect_of(graph).macs == 24
