@@ -35,7 +35,7 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         return _read_mnn(path, **options)
     format = find_format(path, framework)
 
-    from minnow.schema.ir.collector import SeldomCollected
+    from minnow.schema.collector import SeldomCollected
 
     with SeldomCollected():
         return format.frontend().read(path, **options)
@@ -65,7 +65,7 @@ def _read_mnn(path: Path, **options: Any) -> Model:
         )
 
     from minnow.converter.extent import fix_inputs
-    from minnow.schema.ir.collector import SeldomCollected
+    from minnow.schema.collector import SeldomCollected
     from minnow.schema.limit import file_bytes
     from minnow.schema.mnn import read_file
     from minnow.schema.ops.constant import check_constants

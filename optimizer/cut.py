@@ -8,9 +8,10 @@ its bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
+from minnow.optimizer.flow import first_side
 from minnow.schema.ir import Value
 
 Item = TypeVar("Item", bound=Hashable)
@@ -86,27 +87,5 @@ class Sides(Generic[Item]):
             inner = max(edge[0], edge[1])
             if inner >= 0:
                 parts.setdefault(find(inner), []).append(edge)
-        near = {v for edges in parts.values() for v in self._near(edges)}
+        near = {v for edges in parts.values() for v in first_side(edges, self._SOURCE, self._SINK)}
         return {item for item, v in self._vertex.items() if item is not None and (v in near or item in self._first)}
-
-    def _near(self, edges: Iterable[tuple[int, int, float]]) -> set[int]:
-        """The vertices on the source's side of the minimum cut with the fewest of them: no change without a gain."""
-        import networkx as nx
-        from networkx.algorithms.flow import preflow_push
-
-        g = nx.DiGraph()
-        for u, v, cost in edges:
-            if g.has_edge(u, v):
-                g[u][v]["capacity"] += cost
-            else:
-                g.add_edge(u, v, capacity=cost)
-        if self._SOURCE not in g or self._SINK not in g:
-            return set(g) if self._SOURCE in g else set()
-        rest = preflow_push(g, self._SOURCE, self._SINK)
-        near, stack = {self._SOURCE}, [self._SOURCE]
-        while stack:
-            for v, edge in rest[stack.pop()].items():
-                if v not in near and edge["flow"] < edge["capacity"]:
-                    near.add(v)
-                    stack.append(v)
-        return near

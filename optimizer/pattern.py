@@ -11,7 +11,6 @@ of commutative ops match in both orders. Keyword arguments constrain attributes,
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ _REL_TOL = {DType.F64: 1e-15, DType.F16: 2.0**-11, DType.BF16: 2.0**-9}
 _REL_TOL_ELSE = 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Term:
     """One place of a pattern."""
 
@@ -38,28 +37,28 @@ class Term:
         return Either((self, _term(other)))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Any_(Term):
     """Any value, the same one wherever the name appears."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Const(Term):
     """Any constant; the name binds it."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Literal(Term):
     """A constant whose every element is this number."""
 
     number: float
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Either(Term):
     """The first alternative that matches."""
 
@@ -69,7 +68,7 @@ class Either(Term):
         return Either((*self.terms, _term(other)))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Call(Term):
     """The only output of a node of this op."""
 
@@ -119,7 +118,8 @@ class Tracer:
 
 def trace(function: Callable[..., Any]) -> tuple[Call, ...]:
     """The pattern of a function `(p, placeholders...)`; alternatives at the root become several calls."""
-    names = list(inspect.signature(function).parameters)[1:]
+    code = function.__code__
+    names = code.co_varnames[1 : code.co_argcount]
     root = function(Tracer(), *map(Any_, names))
     terms = root.terms if isinstance(root, Either) else (root,)
     flat = [t for term in terms for t in (term.terms if isinstance(term, Either) else (term,))]

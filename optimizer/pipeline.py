@@ -15,10 +15,10 @@ from minnow.optimizer.format import NATIVE, Target, engine_only, foreign_values
 from minnow.optimizer.passes.narrow import Int64, some_names
 from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
+from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
 from minnow.schema.ir.blob import nbytes
-from minnow.schema.ir.collector import SeldomCollected
 from minnow.schema.limit import metered
 from minnow.schema.ops import Trait, get
 
@@ -219,7 +219,7 @@ def _run(
 
 def topic(name: str) -> list[Rule]:
     """The rules of `passes/<name>*.py`, in the order of their definition."""
-    found = [r for r in rules.values() if r.module.rpartition(".")[2].partition("_")[0] == name]
+    found = [r for r in rules.values() if r.topic == name]
     return sorted(found, key=lambda r: (r.module, r.line))
 
 

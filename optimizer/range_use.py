@@ -15,7 +15,7 @@ _EXTENTS: dict[str, tuple[int, ...]] = {
     "TopK": (1,), "OneHot": (1,), "Loop": (0,), "NonMaxSuppression": (2,), "CumSum": (1,), "CumProd": (1,),
     "Trilu": (1,), "STFT": (1, 3), "DFT": (1, 2), "ReverseSequence": (1,), "LSTM": (4,), "GRU": (4,), "RNN": (4,),
     # Computed axes and sizes.
-    **{op.name: (1,) for op in all_ops() if len(op.inputs) > 1 and op.inputs[1].name in ("at", "parts")},
+    **{op.name: (1,) for op in all_ops() if {"at", "parts"}.intersection(op.operand_names[1:2])},
 }  # fmt: skip
 
 # Operands that name places; what is no place is an error in any width.

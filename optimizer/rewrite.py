@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from minnow.optimizer.format import Target
@@ -47,13 +48,36 @@ class Statistics:
     removed: int = 0
 
 
+class _Step:
+    """Where the function of a rule or pass stands, and what it says of itself."""
+
+    apply: Callable[..., Any]
+
+    @cached_property
+    def doc(self) -> str:
+        return inspect.getdoc(self.apply) or ""
+
+    @cached_property
+    def module(self) -> str:
+        return self.apply.__module__
+
+    @cached_property
+    def topic(self) -> str:
+        """What the name of its module begins with, which the pipeline calls it by."""
+        return self.module.rpartition(".")[2].partition("_")[0]
+
+    @cached_property
+    def line(self) -> int:
+        return self.apply.__code__.co_firstlineno
+
+
 @dataclass(eq=False)
-class Rule:
+class Rule(_Step):
     """One rewrite rule.
 
     Attributes:
         name: name of its function.
-        patterns: alternatives, each with a root op.
+        pattern: the function over placeholders.
         apply: the function.
         shared: values inside the pattern may have other readers.
         level: lowest optimization level at which it runs.
@@ -61,18 +85,20 @@ class Rule:
     """
 
     name: str
-    patterns: tuple[Call, ...]
+    pattern: Callable[..., Any]
     apply: RuleFunction
     shared: bool
     level: int
     target: Target | None
-    doc: str
-    module: str
-    line: int
+
+    @cached_property
+    def patterns(self) -> tuple[Call, ...]:
+        """Alternatives, each with a root op."""
+        return trace(self.pattern)
 
 
 @dataclass(eq=False)
-class GraphPass:
+class GraphPass(_Step):
     """A pass over a whole graph; the function gives the number of changes."""
 
     name: str
@@ -80,9 +106,6 @@ class GraphPass:
     level: int
     target: Target | None
     whole: bool
-    doc: str
-    module: str
-    line: int
 
 
 rules: dict[str, Rule] = {}
@@ -95,7 +118,7 @@ def rewrite(
     """Registers a rule; see the module's text. What only Minnow's engine runs is made for the target "minnow" only."""
 
     def add(function: RuleFunction) -> Rule:
-        rule = Rule(function.__name__, trace(pattern), function, shared, level, target, *_place(function))
+        rule = Rule(function.__name__, pattern, function, shared, level, target)
         _register(rules, rule)
         return rule
 
@@ -111,15 +134,11 @@ def graph_pass(
     """
 
     def add(function: Callable[[Graph], int]) -> GraphPass:
-        new = GraphPass(function.__name__, function, level, target, whole, *_place(function))
+        new = GraphPass(function.__name__, function, level, target, whole)
         _register(passes, new)
         return new
 
     return add
-
-
-def _place(function: Callable[..., Any]) -> tuple[str, str, int]:
-    return inspect.getdoc(function) or "", function.__module__, function.__code__.co_firstlineno
 
 
 def _register(table: dict[str, Any], item: Rule | GraphPass) -> None:
@@ -231,11 +250,28 @@ def apply_rules(
         InternalError: rules undo each other without end; the message names the last ones.
     """
     log = log or Trace()
-    by_op: dict[str, list[tuple[Rule, Matcher]]] = {}
-    for rule in selected:
-        for pattern in rule.patterns:
-            by_op.setdefault(pattern.op, []).append((rule, Matcher(pattern)))
+    by_op = _Table(selected)
     return sum(_fixpoint(g, by_op, log, where) for g in reversed(list(graph.walk())))
+
+
+class _Table:
+    """Rules by the op of their roots. Most models have few of the ops: a matcher is made when a node asks for it."""
+
+    def __init__(self, selected: Iterable[Rule]) -> None:
+        self._patterns: dict[str, list[tuple[Rule, Call]]] = {}
+        self._matchers: dict[str, list[tuple[Rule, Matcher]]] = {}
+        for rule in selected:
+            for pattern in rule.patterns:
+                self._patterns.setdefault(pattern.op, []).append((rule, pattern))
+
+    def __contains__(self, op: object) -> bool:
+        return op in self._patterns
+
+    def at(self, op: str) -> list[tuple[Rule, Matcher]]:
+        """The rules for nodes of an op, in the order in which they are tried."""
+        if op not in self._matchers:
+            self._matchers[op] = [(rule, Matcher(pattern)) for rule, pattern in self._patterns.get(op, ())]
+        return self._matchers[op]
 
 
 class _Work:
@@ -281,7 +317,7 @@ class _Work:
 
 def _fixpoint(
     graph: Graph,
-    by_op: dict[str, list[tuple[Rule, Matcher]]],
+    by_op: _Table,
     log: Trace,
     where: Callable[[Node], bool] | None = None,
 ) -> int:
@@ -293,7 +329,7 @@ def _fixpoint(
         node = work.pop()
         if node.graph is not graph or not (where is None or where(node)):
             continue
-        for rule, matcher in by_op.get(node.op, ()):
+        for rule, matcher in by_op.at(node.op):
             if log.stopped:
                 return done
             log.of(rule.name).tries += 1

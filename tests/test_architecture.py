@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
         *("numpy", "ml_dtypes"),
     },
     "minnow.schema.mnn": {
-        *("minnow.schema.errors", "minnow.schema.limit", "minnow.schema.ir", "minnow.schema.ops"),
+        *("minnow.schema.collector", "minnow.schema.errors", "minnow.schema.limit"),
+        *("minnow.schema.ir", "minnow.schema.ops"),
         *("numpy", "ml_dtypes", "flatbuffers"),
     },
     "minnow.optimizer": {"minnow.schema", "numpy", "ml_dtypes", "networkx"},

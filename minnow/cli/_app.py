@@ -15,6 +15,7 @@ from itertools import pairwise
 import click
 
 import minnow
+from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError, MinnowError, ModelError, UsageError, WriteError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -95,7 +96,8 @@ def _run(args: list[str]) -> int:
         # click leaves what is an option to the group itself; flags of MNN's tool stand first on the line.
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help", "-v", "--version"):
             args = ["--", *args]
-        result = app.main(args, prog_name="mnnconvert", standalone_mode=False)
+        with SeldomCollected():
+            result = app.main(args, prog_name="mnnconvert", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except MinnowError as e:
         if os.environ.get("MINNOW_DEBUG") and e.__cause__ is not None:

@@ -106,13 +106,17 @@ def fuse_transposes(b: Builder, m: Match) -> Value:
     return b.Transpose(m.x, perm=tuple(first[i] for i in second))
 
 
+def _elementwise(n: int) -> list[Op]:
+    return [op for op in all_ops() if Trait.ELEMENTWISE in op.traits and len(op.operand_names) == n]
+
+
 def _unary() -> list[Op]:
     """Ops that work on single elements of one tensor, so that its shape does not matter."""
-    return [op for op in all_ops() if Trait.ELEMENTWISE in op.traits and len(op.inputs) == 1 and op.name != "Identity"]
+    return [op for op in _elementwise(1) if op.name != "Identity"]
 
 
 def _binary() -> list[Op]:
-    return [op for op in all_ops() if Trait.ELEMENTWISE in op.traits and len(op.inputs) == 2 and op.name != "PRelu"]
+    return [op for op in _elementwise(2) if op.name != "PRelu"]
 
 
 def _moved(p: Any, x: Any) -> Any:

@@ -294,13 +294,13 @@ def quantize_sum(b: Builder, m: Match) -> Value | None:
     return b.QuantizedSum(x.numbers, *step, tables[0], y.numbers, tables[1], **ends)
 
 
-_OF_BYTES = [op for op in all_ops() if Trait.ELEMENTWISE in op.traits and len(op.inputs) <= 2]
+_OF_BYTES = [op for op in all_ops() if Trait.ELEMENTWISE in op.traits and len(op.operand_names) <= 2]
 
 
 def _function(p: Any, x: Any) -> Any:
-    calls = [getattr(p, op.name)(x, as_="function") for op in _OF_BYTES if len(op.inputs) == 1]
-    calls += [getattr(p, op.name)(x, p.const("k"), as_="function") for op in _OF_BYTES if len(op.inputs) == 2]
-    calls += [getattr(p, op.name)(p.const("k"), x, as_="function") for op in _OF_BYTES if len(op.inputs) == 2]
+    calls = [getattr(p, op.name)(x, as_="function") for op in _OF_BYTES if len(op.operand_names) == 1]
+    calls += [getattr(p, op.name)(x, p.const("k"), as_="function") for op in _OF_BYTES if len(op.operand_names) == 2]
+    calls += [getattr(p, op.name)(p.const("k"), x, as_="function") for op in _OF_BYTES if len(op.operand_names) == 2]
     calls.append(p.QuantizeLinear(x, p.const("k"), ..., as_="function"))
     return reduce(or_, calls)
 

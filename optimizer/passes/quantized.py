@@ -26,7 +26,7 @@ _STEPS = ("QuantizeLinear", "DequantizeLinear")
 def _tabled(p: Any, x: Any) -> Any:
     """An elementwise op of which some operand is a table's number at x, or another table's number at that."""
     first = [getattr(p, op.name)(p.LookUp(x, p.any("t")), ..., as_="function") for op in _OF_NUMBERS]
-    pairs = [op for op in _OF_NUMBERS if len(op.inputs) == 2]
+    pairs = [op for op in _OF_NUMBERS if len(op.operand_names) == 2]
     second = [getattr(p, op.name)(p.any("k"), p.LookUp(x, p.any("t")), as_="function") for op in pairs]
     first += [getattr(p, name)(p.LookUp(x, p.any("t")), ..., as_="function") for name in _STEPS]
     return reduce(or_, first + second, p.LookUp(p.LookUp(x, p.any("t")), p.any("k"), as_="function"))

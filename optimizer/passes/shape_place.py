@@ -40,7 +40,7 @@ def _number(value: Value) -> Value | None:
         [
             getattr(p, op.name)(x, y)
             for op in all_ops()
-            if Trait.ELEMENTWISE in op.traits and len(op.inputs) == 2 and op.name != "PRelu"
+            if Trait.ELEMENTWISE in op.traits and len(op.operand_names) == 2 and op.name != "PRelu"
         ],
         p.Where(x, y, z),
     ),

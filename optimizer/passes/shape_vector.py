@@ -21,7 +21,7 @@ from minnow.schema.ops.symbolic import contents, extent
         [
             getattr(p, op.name)(x, y)
             for op in all_ops()
-            if Trait.ELEMENTWISE in op.traits and len(op.inputs) == 2 and Trait.COMPARE not in op.traits
+            if Trait.ELEMENTWISE in op.traits and len(op.operand_names) == 2 and Trait.COMPARE not in op.traits
         ],
         p.Where(x, y, z) | p.Expand(x, y),
     ),

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
 from minnow.schema.ir.blob import nbytes
-from minnow.schema.ir.collector import SeldomCollected
 from minnow.schema.ir.graph import RET
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes

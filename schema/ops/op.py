@@ -244,7 +244,10 @@ class Encoding:
 
 
 class Op:
-    """One op: schema, numpy reference, documentation, encoding and samples."""
+    """One op: schema, numpy reference, documentation, encoding and samples.
+
+    A model has few of the ops: what the signature and the docstring say is looked at when it is asked for.
+    """
 
     def __init__(
         self,
@@ -260,31 +263,59 @@ class Op:
         self.mnn = mnn
         self.outputs = outputs
         self.most_outputs = None if outputs is None else outputs + optional_outputs
-        self.doc = inspect.getdoc(function) or ""
         self.module = function.__module__
-        self.inputs: list[Operand] = []
-        self.attrs: dict[str, Attr] = {}
+        self.line = function.__code__.co_firstlineno
         self._shape: Callable[..., Any] | None = None
-        self._counts = False
         self.count_macs: Callable[..., int] | None = None
         self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
         self._variants: list[Mapping[str, Any]] = []
-        hints = typing.get_type_hints(function, include_extras=True)
-        for p in inspect.signature(function).parameters.values():
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    @cached_property
+    def doc(self) -> str:
+        return inspect.getdoc(self.reference) or ""
+
+    @cached_property
+    def file(self) -> str:
+        return inspect.getsourcefile(self.reference) or ""
+
+    @cached_property
+    def inputs(self) -> list[Operand]:
+        return self._parameters[0]
+
+    @cached_property
+    def attrs(self) -> dict[str, Attr]:
+        return self._parameters[1]
+
+    @property
+    def operand_names(self) -> tuple[str, ...]:
+        """What the operands are called, without a look at their types, which takes time."""
+        code = self.reference.__code__
+        n = code.co_argcount
+        rest = code.co_varnames[n + code.co_kwonlyargcount :][: bool(code.co_flags & inspect.CO_VARARGS)]
+        return code.co_varnames[:n] + rest
+
+    @cached_property
+    def _parameters(self) -> tuple[list[Operand], dict[str, Attr]]:
+        inputs, attrs = [], {}
+        hints = typing.get_type_hints(self.reference, include_extras=True)
+        for p in inspect.signature(self.reference).parameters.values():
             hint = hints.get(p.name, T)
             if p.kind is inspect.Parameter.KEYWORD_ONLY:
                 required = p.default is inspect.Parameter.empty
                 # A default takes the same form as a given value, so that the two compare equal.
                 default = None if required or p.default is None else _canonical(p.default, _kind_of(hint))
-                self.attrs[p.name] = Attr(p.name, default, required, hint)
+                attrs[p.name] = Attr(p.name, default, required, hint)
             else:
                 variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
-                self.inputs.append(Operand(p.name, p.default is None or variadic, variadic, _dtypes(hint)))
-        self.file = inspect.getsourcefile(function) or ""
-        self.line = function.__code__.co_firstlineno
+                inputs.append(Operand(p.name, p.default is None or variadic, variadic, _dtypes(hint)))
+        return inputs, attrs
 
-    def __repr__(self) -> str:
-        return f"Op({self.name})"
+    @cached_property
+    def _counts(self) -> bool:
+        return self._shape is not None and "n_outputs" in inspect.signature(self._shape).parameters
 
     # ---- decorators that add what the signature cannot say
 
@@ -292,7 +323,6 @@ class Op:
         """Type rule: called with an `Arg` (or None) per operand and the attributes by keyword; gives a TensorType or a
         tuple of them. `n_outputs` is passed by keyword when the function has a parameter of that name."""
         self._shape = function
-        self._counts = "n_outputs" in inspect.signature(function).parameters
         return function
 
     def samples(self, function: Callable[[np.random.Generator], Iterable[Any]]) -> Callable[..., Any]:

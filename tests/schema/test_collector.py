@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minnow.schema.ir.collector import SeldomCollected
+from minnow.schema.collector import SeldomCollected
 
 
 @pytest.fixture(autouse=True)
