@@ -49,4 +49,4 @@ def test_a_conversion_imports_the_frontend_of_its_format_only(tmp_path: Path) ->
     assert code == 0
     assert within(modules, "minnow.converter.onnx")
     others = (f"minnow.converter.{name}" for name in ("caffe", "tensorflow", "tflite", "torch"))
-    assert not within(modules, *others, "minnow.runtime", "tflite", "tensorflow", "torch", "rich")
+    assert not within(modules, *others, "minnow.runtime", "tflite", "tensorflow", "torch", "rich", "networkx")
