@@ -27,11 +27,13 @@ def target_of(path: str | os.PathLike[str]) -> Path:
     """The file that a path stands for, links followed, after a look at whether it can be written.
 
     Raises:
-        UsageError: the path is "-", or its folder does not exist.
+        UsageError: the path is "-" or ends as a folder's, or its folder does not exist.
         WriteError: what stands there is no regular file, or neither it nor its folder may be written.
     """
     if path == "-":
         raise UsageError("the output is '-', but only files are written", hint="name a file; './-' is one of that name")
+    if os.fspath(path).endswith(os.sep):
+        raise UsageError("the output is a folder", where=os.fspath(path), hint="name a file in it")
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise UsageError("the folder of the output does not exist", where=str(target.parent))

@@ -259,6 +259,16 @@ def test_no_file_is_called_minus(command, digits, tmp_path, monkeypatch, capsys)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_ends_as_of_a_folder_is_a_wrong_call(command, digits, tmp_path):
+    _, line = COMMANDS[command]
+    words = line(tmp_path, digits)
+    place = next(i for i, word in enumerate(words) if word.startswith(f"{tmp_path}/out"))
+    words[place] = f"{tmp_path}/results/"
+    assert run(words) == USAGE
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_drawing_goes_through_a_pipe(digits, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     got: list[str] = []

@@ -30,7 +30,7 @@ from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, em
 def command(
     model: str, inputs: Any, data: str | None, runs: int, against: str, source: str | None, profile: bool,
     roofline: bool, threads: int | None, precision: str, format_: str,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
 
@@ -39,7 +39,7 @@ def command(
     from minnow.runtime.session import load
     from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
-    from minnow.schema.errors import UsageError
+    from minnow.schema.errors import ModelError, UsageError
 
     session = load(model, threads=1)
     if held := next((info for info in session.inputs if info.container), None):
@@ -64,9 +64,10 @@ def command(
             row |= limit.rates(row)
     emit([vars(t) for t in timings], format_, lambda: _text(timings))
     if timings[0].error:
-        from minnow.schema.errors import ModelError
-
-        raise ModelError("the model does not run", where=model, why=timings[0].error)
+        # It is in the document of `--format json`, to which an error of its own would add another one.
+        click.echo(f"error: {ModelError('the model does not run', where=model, why=timings[0].error)}", err=True)
+        return ModelError.exit_code
+    return 0
 
 
 def _text(timings: list[Any]) -> str:

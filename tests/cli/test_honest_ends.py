@@ -159,6 +159,17 @@ def test_a_benchmark_against_what_is_not_there_fails(digits, capsys, monkeypatch
     assert json.loads(capsys.readouterr().out)["message"] == "unknown runtime 'bogus'"
 
 
+def test_a_benchmark_that_fails_gives_one_document(digits, capsys, monkeypatch):
+    from minnow.runtime.benchmark.benchmark import Timing
+
+    failed = [Timing("minnow", error="node 'y': no such thing")]
+    monkeypatch.setattr("minnow.runtime.benchmark.benchmark.benchmark", lambda *args, **options: failed)
+    assert run(["benchmark", str(digits), "--format", "json"]) == 6
+    out, err = capsys.readouterr()
+    assert json.loads(out)[0]["error"] == "node 'y': no such thing"
+    assert "no such thing" in err
+
+
 @pytest.mark.parametrize(
     "line",
     [["-", "-o", "x.mnn"], ["convert", "-"], ["check", "-"], ["inspect", "-"], ["run", "-"], ["verify", "-", "-"],
