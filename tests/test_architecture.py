@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "minnow.runtime": {"minnow.schema.errors", "minnow.schema.mnn", "numpy", "ml_dtypes"},
     "minnow.runtime.verify": {
         *("minnow.schema", "minnow.converter", "minnow.runtime"),
-        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "tensorflow", "cv2", "torch"),
+        *("numpy", "ml_dtypes", "onnx", "onnxruntime", "ai_edge_litert", "flatbuffers", "tensorflow", "cv2", "torch"),
     },
     "minnow.runtime.benchmark": {
         "minnow.runtime",

@@ -14,6 +14,7 @@ from minnow.converter.caffe.net import Shape, declared_inputs, needed, unread_to
 from minnow.converter.caffe.source import Source, open_source
 from minnow.converter.caffe.upgrade import parameter_field
 from minnow.converter.caffe.weight import constant
+from minnow.converter.cut import unknown_tensor
 from minnow.converter.extent import shape_from_use
 from minnow.converter.given import Inputs
 from minnow.converter.variable import View, keep
@@ -62,7 +63,7 @@ class _Net:
             raise ModelError("the net has no outputs", where=source.where, why="every top is read by another layer")
         names = {n for layer in self.layers for n in layer.top} | set(source.net.input)
         if unknown := [n for n in (*self.cuts, *cut_outputs) if n not in names]:
-            raise UsageError(f"the net has no top '{unknown[0]}'", where=source.where)
+            raise unknown_tensor(unknown[0], sorted(names), source.where, "top")
         if self.cuts or cut_outputs:
             self.layers = needed(self.layers, self.outputs, self.cuts)
         self.unsupported = Unsupported()

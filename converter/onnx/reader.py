@@ -14,6 +14,8 @@ from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
 from minnow.converter.extent import fix_inputs
+from minnow.converter.given import Inputs
+from minnow.converter.onnx.cut import cut
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.function import DEFAULT_DOMAINS, Body, Library, opsets_of, types_of
 from minnow.converter.onnx.tensor import dtype_of, initializer, load_tensor, no_strings
@@ -29,19 +31,32 @@ _ANY_TENSOR = TensorType(DType.F32)
 _MAX_DEPTH = 60
 
 
-def read(path: Path, inputs: Any = None, batch: int | None = None) -> Model:
+def read(
+    path: Path,
+    inputs: Any = None,
+    batch: int | None = None,
+    cut_inputs: Sequence[str] = (),
+    cut_outputs: Sequence[str] = (),
+) -> Model:
     """Reads an ONNX file.
 
     Args:
         path: the file; external data is looked up beside it and mapped, not copied.
         inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
         batch: takes the place of the first open extent of every input.
+        cut_inputs: names of tensors that become inputs: what computes them is left out.
+        cut_outputs: names of the tensors that the model gives, instead of its outputs.
 
     Raises:
         FormatError: not an ONNX file. ModelError: invalid. UnsupportedError: with all unknown operators.
-        UsageError: `inputs` names an input that does not exist or contradicts it.
+        UsageError: `inputs` names an input that does not exist or contradicts it; there is no tensor to cut at, or its
+            type is not known.
     """
     proto = parse(path)
+    if cut_inputs or cut_outputs:
+        given = Inputs.of(inputs)
+        types = {n: TensorType(g.dtype, g.shape) for n in cut_inputs if (g := given.get(n)) and g.dtype}
+        proto = cut(proto, cut_inputs, cut_outputs, types, str(path))
     opsets = _opsets(proto, path)
     library = Library(proto.functions)
     unsupported = Unsupported()

@@ -18,7 +18,7 @@ from minnow.schema.limit import check_shape
 Array = np.ndarray[Any, Any]
 
 _NO_STRINGS = "the engine computes with numbers only"
-_CUT_STRINGS = "cut the model where its text has become numbers, for example with `onnx.utils.extract_model`"
+_CUT_STRINGS = "cut the model where its text has become numbers: `--inputs NAME`"
 
 
 # By number: what the package `onnx` has numpy types for depends on its version.

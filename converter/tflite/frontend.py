@@ -119,4 +119,4 @@ def _describe(path: Path) -> Description:
     return describe(path)
 
 
-frontend = TFLiteFrontend(FORMAT, _read, _describe, options=("signature", "dequantize"))
+frontend = TFLiteFrontend(FORMAT, _read, _describe, options=("signature", "dequantize", "cut_inputs", "cut_outputs"))

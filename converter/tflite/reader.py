@@ -12,6 +12,7 @@ import numpy as np
 
 from minnow.converter.base import Mapping_, Refusal, Unsupported
 from minnow.converter.extent import fix_inputs
+from minnow.converter.tflite.cut import cut
 from minnow.converter.tflite.document import Document, Operator, Subgraph, Tensor
 from minnow.converter.tflite.frontend import Operation, frontend
 from minnow.converter.tflite.quantization import Quantization, dequantize, quantize, requantize
@@ -30,6 +31,8 @@ def read(
     batch: int | None = None,
     signature: str | None = None,
     dequantize: bool = False,
+    cut_inputs: Sequence[str] = (),
+    cut_outputs: Sequence[str] = (),
 ) -> Model:
     """Reads a TFLite file.
 
@@ -39,13 +42,18 @@ def read(
         batch: takes the place of the first open extent of every input.
         signature: name of the entry point; None takes the first one.
         dequantize: compute in float what the file computes with quanta; inputs and outputs keep their types.
+        cut_inputs: names of tensors that become inputs: what computes them is left out.
+        cut_outputs: names of the tensors that the model gives, instead of its outputs.
 
     Raises:
         FormatError: not a TFLite file. ModelError: invalid. UnsupportedError: with all unknown operators.
-        UsageError: `inputs` names an input that does not exist or contradicts it; there is no such signature.
+        UsageError: `inputs` names an input that does not exist or contradicts it; there is no such signature, or no
+            tensor to cut at.
     """
     document = Document(path)
-    index = _entry(document, signature)
+    index = entry(document, signature)
+    if cut_inputs or cut_outputs:
+        document.subgraphs[index] = cut(document.subgraphs[index], cut_inputs, cut_outputs, str(path))
     unsupported = Unsupported()
     _check(document, index, unsupported)
     translator = Translator(document, unsupported, dequantize)
@@ -57,7 +65,8 @@ def port_name(tensor: Tensor, position: int) -> str:
     return tensor.name or str(position)
 
 
-def _entry(document: Document, signature: str | None) -> int:
+def entry(document: Document, signature: str | None) -> int:
+    """The subgraph of a signature, or of the first one. Raises UsageError where there is none of that name."""
     if signature is None:
         return document.signatures[0].subgraph if document.signatures else 0
     for known in document.signatures:

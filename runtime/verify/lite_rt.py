@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,47 @@ from minnow.schema.ir import Model
 Array = np.ndarray[Any, Any]
 
 
+def part_of(path: Path, signature: str, cut_inputs: Sequence[str], cut_outputs: Sequence[str]) -> bytes:
+    """A file of the operators between tensors of another one. Raises ValueError where LiteRT could not run it."""
+    from ai_edge_litert import schema_py_generated as schema
+    from flatbuffers import Builder
+
+    from minnow.converter.tflite.cut import cut
+    from minnow.converter.tflite.document import IDENTIFIER, Document
+    from minnow.converter.tflite.reader import entry
+
+    document = Document(path)
+    index = entry(document, signature or None)
+    if index:
+        raise ValueError("it begins with the first subgraph of a file only")
+    part = cut(document.subgraphs[index], cut_inputs, cut_outputs, str(path))
+    model = schema.ModelT.InitFromPackedBuf(bytes(document.bytes))
+    graph = model.subgraphs[index]
+    graph.inputs, graph.outputs = part.inputs, part.outputs
+    graph.operators = [graph.operators[o.index] for o in part.operators]
+    model.signatureDefs = []  # they name the tensors of the whole
+    builder = Builder(len(document.bytes) + 1024)
+    builder.Finish(model.Pack(builder), IDENTIFIER)
+    return bytes(builder.Output())
+
+
 class LiteRT:
     """LiteRT with its own kernels, for integers those of its reference: the fast ones, and XNNPACK, round otherwise."""
 
-    def __init__(self, path: Path, model: Model, signature: str = "", exact: bool = False) -> None:
+    def __init__(
+        self, path: Path, model: Model, signature: str = "", exact: bool = False, content: bytes = b""
+    ) -> None:
         """
         Args:
             exact: with the reference kernels.
+            content: a model to run instead, a part of it.
         """
         import ai_edge_litert
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         def made(resolver: Any) -> Any:
-            interpreter = Interpreter(str(path), num_threads=1, experimental_op_resolver_type=resolver)
+            what = {"model_content": content} if content else {"model_path": str(path)}
+            interpreter = Interpreter(**what, num_threads=1, experimental_op_resolver_type=resolver)
             interpreter.allocate_tensors()
             return interpreter
 

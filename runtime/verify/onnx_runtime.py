@@ -22,12 +22,15 @@ FOREIGN = frozenset({DType.BF16, DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2,
 class OnnxRuntime:
     """onnxruntime with all its optimizations off, so that it computes what the file says."""
 
-    def __init__(self, path: Path, outputs: Mapping[str, DType], foreign: bool = False) -> None:
+    def __init__(
+        self, path: Path, outputs: Mapping[str, DType], foreign: bool = False, content: bytes | None = None
+    ) -> None:
         """
         Args:
             path: the model.
             outputs: their types.
             foreign: some input or output is of a type that numpy itself does not have.
+            content: a model to run instead, a part of it, whose weights may lie in files beside the path.
         """
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
@@ -39,7 +42,11 @@ class OnnxRuntime:
             options = onnxruntime.SessionOptions()
             options.graph_optimization_level = level
             options.log_severity_level = 4
-            return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            if content is not None:
+                options.add_session_config_entry(
+                    "session.model_external_initializers_file_folder_path", str(path.parent)
+                )
+            return onnxruntime.InferenceSession(content or str(path), options, providers=["CPUExecutionProvider"])
 
         self.name = f"onnxruntime {onnxruntime.__version__}"
         self._outputs = dict(outputs)

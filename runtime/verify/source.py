@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -167,18 +167,32 @@ def _of_engine(path: Path, model: Model) -> tuple[Source, str]:
         return Reference(model), f"the engine does not run the source ({e.message}): compared with the numpy reference"
 
 
-def _onnx_runtime(path: Path, model: Model, **_: Any) -> Source:
+def _onnx_runtime(
+    path: Path, model: Model, cut_inputs: Sequence[str] = (), cut_outputs: Sequence[str] = (), **_: Any
+) -> Source:
     from minnow.runtime.verify.onnx_runtime import FOREIGN, OnnxRuntime
 
     types = {t.dtype for _, t in (*model.inputs, *model.outputs)}
     if unknown := sorted(t for t in types - FOREIGN if t.is_storage):
         raise TypeError(f"it takes no arrays of {', '.join(map(str, unknown))} from Python")
-    return OnnxRuntime(path, {n: t.dtype for n, t in model.outputs}, bool(types & FOREIGN))
+    content = None
+    if cut_inputs or cut_outputs:
+        from minnow.converter.onnx.cut import cut
+        from minnow.converter.onnx.reader import parse
+
+        content = cut(parse(path), cut_inputs, cut_outputs, dict(model.inputs), str(path)).SerializeToString()
+    return OnnxRuntime(path, {n: t.dtype for n, t in model.outputs}, bool(types & FOREIGN), content)
 
 
-def _lite_rt(path: Path, model: Model, signature: str = "", **_: Any) -> Source:
-    from minnow.runtime.verify.lite_rt import LiteRT
+def _lite_rt(
+    path: Path, model: Model, signature: str = "", cut_inputs: Sequence[str] = (), cut_outputs: Sequence[str] = (),
+    **_: Any,
+) -> Source:  # fmt: skip
+    from minnow.runtime.verify.lite_rt import LiteRT, part_of
 
+    if cut_inputs or cut_outputs:
+        content = part_of(path, signature, cut_inputs, cut_outputs)
+        return LiteRT(path, model, exact=bool(rounded_outputs(model)), content=content)
     return LiteRT(path, model, signature, exact=bool(rounded_outputs(model)))
 
 

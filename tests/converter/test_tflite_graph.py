@@ -10,11 +10,14 @@ import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as fbs
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from flatbuffers import flexbuffers
 from tflite_one import by_litert, by_us
 
+import minnow
 from minnow.converter import read
 from minnow.optimizer.pipeline import optimize
+from minnow.schema.errors import UsageError
 
 F = np.float32
 
@@ -307,3 +310,72 @@ def test_coefficients_of_sound(tmp_path: Path) -> None:
     want, got = by_litert(content, [sound], reference=False), by_us(content, [sound], tmp_path)
     for w, g in zip(want, got, strict=True):
         np.testing.assert_allclose(g, w, rtol=0, atol=1e-4 * np.abs(w).max())
+
+
+# ---- parts
+
+
+def chain(quantized: bool = False) -> bytes:
+    """t0 -> EXP t2 -> NEG t3 -> t3 + t1 = t4, of floats or of 8 bits."""
+    file, kind = File(), "INT8" if quantized else "FLOAT32"
+    main = file.graph()
+    x, y = main.input(kind, 2, 3), main.input(kind, 2, 3)
+    a = main.op("LOGISTIC" if quantized else "EXP", [x], main.tensor(kind, 2, 3))
+    b = main.op("TANH" if quantized else "NEG", [a], main.tensor(kind, 2, 3))
+    main.it.outputs = [main.op("ADD", [b, y], main.tensor(kind, 2, 3), kind="AddOptions")]
+    scales = {0: (0.05, 3), 1: (0.03, -5), 2: (1 / 256, -128), 3: (1 / 128, 0), 4: (0.04, 7)}
+    for i, (scale, zero) in scales.items() if quantized else ():
+        how = main.it.tensors[i].quantization = fbs.QuantizationParametersT()
+        how.scale, how.zeroPoint = [scale], [zero]
+    return file.packed()
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize(
+    ("cut", "inputs", "outputs"),
+    [
+        ({"cut_outputs": ["t3"]}, ["t0"], ["t3"]),
+        ({"cut_outputs": ["t2", "t4"]}, ["t0", "t1"], ["t2", "t4"]),
+        ({"cut_inputs": ["t3"]}, ["t3", "t1"], ["t4"]),
+        ({"cut_inputs": ["t2"], "cut_outputs": ["t3", "t2"]}, ["t2"], ["t3", "t2"]),
+    ],
+)
+def test_parts(quantized: bool, cut: dict[str, Any], inputs: list[str], outputs: list[str], tmp_path: Path) -> None:
+    """LiteRT runs the same part, and the numbers are those of the whole."""
+    path, content = tmp_path / "m.tflite", chain(quantized)
+    path.write_bytes(content)
+    result = minnow.convert(path, **cut)
+    assert "LiteRT" in result.verification.reference
+    session = minnow.load(tmp_path / "m.mnn")
+    assert [i.name for i in session.inputs] == inputs
+    assert [o.name for o in session.outputs] == outputs
+    interpreter = Interpreter(model_content=content, experimental_preserve_all_tensors=True,
+                              experimental_op_resolver_type=OpResolverType.BUILTIN_REF)  # fmt: skip
+    interpreter.allocate_tensors()
+    rng = np.random.default_rng(0)
+    for i in (0, 1):
+        given = rng.integers(-128, 128, (2, 3)).astype(np.int8) if quantized else rng.normal(size=(2, 3)).astype(F)
+        interpreter.set_tensor(i, given)
+    interpreter.invoke()
+    got = session.run({n: interpreter.get_tensor(int(n[1:])) for n in inputs})
+    for name in outputs:
+        np.testing.assert_allclose(got[name], interpreter.get_tensor(int(name[1:])), 1e-5)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_parts_keep_what_a_variable_is_given(first: bool, tmp_path: Path) -> None:
+    """The sum that is left behind for the next run is computed, also where the part ends in front of it."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(adding(File(), not first))
+    minnow.convert(path, cut_outputs=["t1" if first else "t2"])
+    session = minnow.load(tmp_path / "m.mnn")
+    for run in range(3):
+        (got,) = session.run({"t0": np.array([10, 20, 30], F)}).values()
+        np.testing.assert_array_equal(got, np.array([1, 2, 3]) + (run + (not first)) * np.array([10, 20, 30]))
+
+
+def test_parts_at_no_tensor(tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(chain())
+    with pytest.raises(UsageError, match="has no tensor 't9'") as caught:
+        minnow.convert(tmp_path / "m.tflite", cut_outputs=["t9"])
+    assert "t3, t4" in caught.value.hint

@@ -91,9 +91,10 @@ def test_a_recurrent_layer_runs_twice(tmp_path: Path) -> None:
 
 
 def test_what_a_format_does_not_have_is_a_wrong_call(layer: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="no outputs to be chosen"):
-        minnow.convert(layer, cut_outputs=["t3"])
-    assert run(["convert", str(layer), "--outputs", "t3"]) == 2
+    with pytest.raises(UsageError, match="no weights in a file of their own"):
+        minnow.convert(layer, weights="t3")
+    assert run(["convert", str(layer), "--weights", "t3"]) == 2
+    assert run(["convert", str(layer), "--outputs", "nothing"]) == 2
     assert run(["convert", str(layer), "--signature", "nothing"]) == 2
     assert run(["check", str(layer)]) == 0
     assert "tflite, schema 3" in capsys.readouterr().out
