@@ -1,23 +1,32 @@
 # What the build needs from the system. Nothing is downloaded, and nothing of it is needed at run time: of FlatBuffers and
 # Highway only headers are used.
 
-# Stops with the name of the Debian package when `variable` holds what a find_ command did not find.
-function(minnow_require variable what package)
-  if(NOT ${variable})
-    message(FATAL_ERROR "${what} not found. On Debian and Ubuntu: apt-get install ${package}")
-  endif()
-endfunction()
-
 find_program(MINNOW_FLATC flatc)
-minnow_require(MINNOW_FLATC "flatc, the FlatBuffers compiler," flatbuffers-compiler)
-
 find_path(MINNOW_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h)
+find_path(MINNOW_HIGHWAY_INCLUDE hwy/highway.h)
+find_program(MINNOW_PROTOC protoc)
+
+# Notes the Debian package of what a find_ command did not find, so that all of them are named at once.
+macro(minnow_require variable what package)
+  if(NOT ${variable})
+    string(APPEND missing "\n  ${what}")
+    string(APPEND missing_packages " ${package}")
+  endif()
+endmacro()
+
+minnow_require(MINNOW_FLATC "flatc, the FlatBuffers compiler" flatbuffers-compiler)
 minnow_require(MINNOW_FLATBUFFERS_INCLUDE "flatbuffers/flatbuffers.h" libflatbuffers-dev)
+minnow_require(MINNOW_HIGHWAY_INCLUDE "hwy/highway.h" libhwy-dev)
+if(SKBUILD) # the library needs no messages
+  minnow_require(MINNOW_PROTOC "protoc, the compiler of protocol buffers" protobuf-compiler)
+endif()
+if(missing)
+  message(FATAL_ERROR "Not found:${missing}\nOn Debian and Ubuntu:\n  apt-get install${missing_packages}")
+endif()
+
 add_library(flatbuffers_headers INTERFACE)
 target_include_directories(flatbuffers_headers SYSTEM INTERFACE "${MINNOW_FLATBUFFERS_INCLUDE}")
 
-find_path(MINNOW_HIGHWAY_INCLUDE hwy/highway.h)
-minnow_require(MINNOW_HIGHWAY_INCLUDE "hwy/highway.h" libhwy-dev)
 file(STRINGS "${MINNOW_HIGHWAY_INCLUDE}/hwy/base.h" highway_major REGEX "#define HWY_MAJOR ")
 if(NOT highway_major MATCHES "[1-9]")
   file(STRINGS "${MINNOW_HIGHWAY_INCLUDE}/hwy/highway.h" highway_major REGEX "#define HWY_MAJOR ")

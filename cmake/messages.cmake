@@ -1,9 +1,6 @@
 # The messages of a format's files, from its .proto, in protobuf's own description of messages: graph.proto becomes
 # graph_descriptor.py beside it. Python makes the classes of it, in every version of protobuf; code that protoc writes runs
 # with some versions only.
-find_program(MINNOW_PROTOC protoc)
-minnow_require(MINNOW_PROTOC "protoc, the compiler of protocol buffers," protobuf-compiler)
-
 set(messages_folder "${PROJECT_BINARY_DIR}/messages")
 file(MAKE_DIRECTORY "${messages_folder}")
 add_custom_target(minnow_messages ALL)

@@ -10,6 +10,9 @@ from onnx_contrib import CONTRIB
 from minnow.converter.base import _HARMLESS
 from minnow.converter.onnx import frontend
 
+# What the mappings were written for: an older onnxruntime knows fewer operators, and fewer of their inputs.
+pytest.importorskip("onnxruntime", minversion="1.32")
+
 SCHEMAS = {f"{CONTRIB}::{s.name}": s for s in ort.get_all_operator_schema() if s.domain == CONTRIB}
 MAPPED = sorted(name for name in frontend.mappings if name.startswith(f"{CONTRIB}::"))
 

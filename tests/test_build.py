@@ -1,0 +1,25 @@
+"""What the build says where something that it needs is missing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PLACES = ("SYSTEM_ENVIRONMENT", "CMAKE_SYSTEM", "CMAKE_ENVIRONMENT")
+NOWHERE = [f"-DCMAKE_FIND_USE_{place}_PATH=OFF" for place in PLACES]
+
+
+@pytest.mark.parametrize("python", [True, False], ids=["package", "library"])
+def test_all_that_is_missing_is_named_at_once(python: bool, tmp_path: Path) -> None:
+    tools = [f"-DCMAKE_CXX_COMPILER={shutil.which('c++')}", f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja')}"]
+    command = ["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", *tools, *NOWHERE, f"-DSKBUILD={int(python)}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    packages = "flatbuffers-compiler libflatbuffers-dev libhwy-dev" + " protobuf-compiler" * python
+    assert f"apt-get install {packages}\n" in done.stderr, done.stderr
+    for name in ("flatc", "flatbuffers/flatbuffers.h", "hwy/highway.h"):
+        assert name in done.stderr
