@@ -83,11 +83,7 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
         if not is_keras(path, file.read(8)):
             return TensorFlow(lambda: _frozen_graph(path, inputs, outputs))
 
-    def keras() -> Loaded:
-        with exported(path) as folder:
-            return _saved_model(folder, inputs, outputs, signature)
-
-    return TensorFlow(keras)
+    return TensorFlow(lambda: _saved_model(exported(path), inputs, outputs, signature))
 
 
 def _saved_model(folder: Path, inputs: Sequence[str], outputs: Sequence[str], signature: str) -> Loaded:

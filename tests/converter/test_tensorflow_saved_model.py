@@ -18,7 +18,7 @@ import minnow
 from minnow.cli._app import run as main
 from minnow.converter import read
 from minnow.converter.formats import detect
-from minnow.converter.tensorflow import frontend
+from minnow.converter.tensorflow import frontend, keras_child
 from minnow.converter.tensorflow.checksum import crc32c, mask
 from minnow.converter.tensorflow.message import GraphDef, SavedModel
 from minnow.converter.tensorflow.source import open_source
@@ -121,7 +121,9 @@ def test_tables_of_words_are_refused_by_name_and_can_be_cut_off(models, capsys):
         read(folder, cut_outputs=["nothing"])
 
 
-@pytest.mark.parametrize("name", ["network.keras", "network.h5", "two_inputs.keras"])
+@pytest.mark.parametrize(
+    "name", ["network.keras", *(pytest.param(n, marks=pytest.mark.slow) for n in ("network.h5", "two_inputs.keras"))]
+)
 def test_keras_files(models, name, tmp_path):
     compare(models, name)
     if name == "network.keras":
@@ -130,7 +132,7 @@ def test_keras_files(models, name, tmp_path):
 
 
 def test_keras_files_without_tensorflow(models, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    monkeypatch.setattr(keras_child, "version", lambda: None)
     with pytest.raises(UnsupportedError) as e:
         read(models / "network.keras")
     assert "pip install minnow[tensorflow]" in e.value.hint
