@@ -42,7 +42,7 @@ def open_saved_model(path: Path, signature: str = "") -> Source:
     model = parse(path, SavedModel, "SavedModel")
     meta = _serving(model, path)
     signatures = {n: s for n, s in sorted(meta.signature_def.items()) if n != _INITIALIZER and s.outputs}
-    source = Source(str(path.parent), meta.graph_def, signatures=list(signatures))
+    source = Source(str(path.parent), meta.graph_def, signatures=list(signatures), meta=meta)
     if version := meta.meta_info_def.tensorflow_version:
         source.producer = f"TensorFlow {version}"
     source.load = _loader(meta, path)

@@ -44,6 +44,7 @@ class Source:
         restore: the operator that would restore them.
         producer: the program that wrote it.
         signatures: names of all entry points.
+        meta: of a SavedModel, all that it says besides.
     """
 
     where: str
@@ -53,6 +54,7 @@ class Source:
     load: Callable[[str], Numbers | None] = lambda name: None
     producer: str = "TensorFlow"
     signatures: Sequence[str] = field(default_factory=list)
+    meta: Any = None
 
     @property
     def version(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.runtime.verify.tensorflow_effect import check_frozen, check_saved_model
 from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
@@ -76,6 +77,7 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
         # A model that is cut begins or ends at tensors which no entry point shows.
         if strange := sorted({*inputs, *outputs} - known):
             raise LookupError(f"'{strange[0]}' is not in its signature")
+        check_saved_model(declared.meta, str(path))
         if any(node.op in _REFERENCES for node in declared.graph.node):
             return TensorFlow(lambda: (_saved_model(saved.parent, inputs, outputs, signature)[0], None))
         return TensorFlow(lambda: _saved_model(saved.parent, inputs, outputs, signature))
@@ -130,6 +132,7 @@ def _frozen_graph(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> 
     data = path.read_bytes()
     if is_text(data):
         data = parse(path, GraphDef, "graph").SerializeToString()
+    check_frozen(GraphDef.FromString(data), outputs, str(path))
     graph = tf.compat.v1.GraphDef.FromString(data)
 
     def imported() -> None:
