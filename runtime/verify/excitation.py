@@ -8,6 +8,7 @@ and so are integers, such as the place of a maximum, which may well be the same 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -82,23 +83,41 @@ def mark(cases: Sequence[Sequence[OutputComparison]], unexcited: Mapping[str, st
             o.inconclusive = "" if o.random else why
 
 
-def livelier(candidate: Candidate, is_picture: bool = False) -> Iterator[Candidate]:
+def livelier(candidate: Candidate, picture: str = "") -> Iterator[Candidate]:
     """Other inputs in place of those that excite too little: of other ranges, and smooth as pictures are.
+
+    Scalars and vectors stay as they are: they may be thresholds, or say how many rounds a loop makes.
 
     Args:
         candidate: inputs with floats in [0, 1).
-        is_picture: these are real already, and only their range may be another.
+        picture: the input that is a picture, which is real already: only its range may be another. "": none is.
     """
-    if is_picture:
-        yield candidate.scaled(PIXELS)
-        yield candidate.changed(lambda a: 2 * a - 1)
-        yield candidate.changed(lambda a: (a - _MEAN) / _DEVIATION)
+    data = [n for n, v in candidate.inputs.items() if n == picture or (not picture and _is_data(v))]
+    if not data:
+        return
+
+    def of(changed: Candidate) -> Candidate:
+        return Candidate({**candidate.inputs, **{n: changed.inputs[n] for n in data}}, candidate.symbols)
+
+    if picture:
+        yield of(candidate.scaled(PIXELS))
+        yield of(candidate.changed(lambda a: 2 * a - 1))
+        yield of(candidate.changed(lambda a: (a - _MEAN) / _DEVIATION))
         return
     smooth = candidate.changed(_smooth, bytes_too=True)
-    yield smooth
-    yield candidate.scaled(PIXELS)
-    yield smooth.scaled(PIXELS)
-    yield smooth.changed(lambda a: 6 * a - 3)
+    yield of(smooth)
+    yield of(candidate.scaled(PIXELS))
+    yield of(smooth.scaled(PIXELS))
+    yield of(smooth.changed(lambda a: 6 * a - 3))
+
+
+def _is_data(value: Any) -> bool:
+    """Whether an input, or all of a list, has more than one axis, and numbers of floats or bytes."""
+    if isinstance(value, list):
+        return all(map(_is_data, value))
+    if value is None or value.ndim < 2:
+        return False
+    return value.dtype.kind != "b" and (_is_float(value) or value.dtype.itemsize == 1)
 
 
 def _smooth(array: Array) -> Array:

@@ -164,7 +164,7 @@ def verify(
     judged = Judged(model)
     extra: list[_Run] = []
     if runs and (not asked or asked[0].picture):
-        extra = _livelier_runs(judged, reference, runs, arrays, bool(asked))
+        extra = _livelier_runs(judged, reference, runs, arrays, asked[0].picture if asked else "")
     # One after the other, so that the weights are never in memory twice.
     reference.close()
     loaded = load(target, threads=threads, precision=precision)
@@ -210,16 +210,14 @@ def _data_run(reference: Source, sample: Sample) -> _Run:
 
 
 def _livelier_runs(
-    judged: Judged, reference: Source, runs: Sequence[_Run], arrays: Mapping[str, Any], is_picture: bool
+    judged: Judged, reference: Source, runs: Sequence[_Run], arrays: Mapping[str, Any], picture: str
 ) -> list[_Run]:
     """A few more runs, of those that excite outputs which none of `runs` does."""
     wants = [flattened(want) for _, want in runs]
     left = {**judged.faint(wants), **judged.unexcited(wants)}
     found: list[_Run] = []
-    first = runs[0][0]
-    tries = livelier(first, is_picture) if left and any(map(_is_scalable, flattened(first.inputs).values())) else ()
-    for candidate in tries:
-        candidate.inputs |= {n: a for n, a in arrays.items() if not is_picture}
+    for candidate in livelier(runs[0][0], picture) if left else ():
+        candidate.inputs |= {n: a for n, a in arrays.items() if n != picture}
         try:
             want = reference.run(candidate.inputs)
         except RuntimeError:
@@ -233,10 +231,6 @@ def _livelier_runs(
         if not left:
             break
     return found
-
-
-def _is_scalable(array: Array) -> bool:
-    return array.dtype.kind not in "iub" or (array.dtype.kind != "b" and array.dtype.itemsize == 1)
 
 
 def _amplifies(reference: Source, inputs: Mapping[str, Any], case: Case) -> bool:

@@ -15,6 +15,8 @@ from PIL import Image
 import minnow
 from minnow.cli._app import run
 from minnow.runtime.verify.comparison import compare
+from minnow.runtime.verify.excitation import livelier, mark
+from minnow.runtime.verify.samples import Candidate
 from minnow.runtime.verify.verification import Case, Verification
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -161,8 +163,6 @@ def test_a_scalar_of_one_run_passes(tmp_path: Path) -> None:
 
 def test_small_numbers_that_only_the_floor_lets_pass_are_inconclusive() -> None:
     tiny = np.linspace(1, 2, 5, dtype=np.float32) * np.float32(1e-6)
-    from minnow.runtime.verify.excitation import mark
-
     for error, untested in ((1.05, True), (1 + 1e-6, False)):
         o = compare("y", tiny * np.float32(error), tiny)
         mark([[o]], {}, {"y": "faint"})
@@ -230,10 +230,22 @@ def wrong_by_little(tmp_path: Path) -> tuple[Path, Path]:
     return paths[0], tmp_path / "n.mnn"
 
 
+def test_what_may_steer_a_loop_is_left_alone() -> None:
+    inputs = {
+        "x": np.full((1, 2, 9, 9), 0.3, np.float32),
+        "factor": np.float32([0.5]),
+        "low": np.array(0.1, np.float32),
+    }
+    for candidate in (*livelier(Candidate(inputs, {})), *livelier(Candidate(inputs, {}), "x")):
+        assert not np.array_equal(candidate.inputs["x"], inputs["x"])
+        assert all(candidate.inputs[n] is inputs[n] for n in ("factor", "low"))
+    assert not list(livelier(Candidate({"factor": inputs["factor"]}, {})))
+
+
 def test_larger_inputs_find_what_is_wrong_in_small_numbers(tmp_path: Path) -> None:
     for name, factor in (("m", 1.0), ("n", 1.1)):
         nodes, k = [node("Mul", "x k", "y")], TINY * np.float32(factor)
-        path = save(tmp_path / f"{name}.onnx", nodes, [("x", F, [7])], [("y", F, [7])], k=k)
+        path = save(tmp_path / f"{name}.onnx", nodes, [("x", F, [1, 7])], [("y", F, [1, 7])], k=k)
         minnow.convert(path)
     assert minnow.verify(tmp_path / "m.onnx", tmp_path / "m.mnn").verdict == "pass"
     assert minnow.verify(tmp_path / "m.onnx", tmp_path / "n.mnn").verdict == "fail"
