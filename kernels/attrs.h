@@ -40,6 +40,7 @@ class Attrs {
   std::vector<double> floats(const char* name, std::vector<double> fallback = {}) const {
     return get<std::vector<double>>(name, std::move(fallback));
   }
+  size_t size() const { return map_.size(); }
   bool has(const char* name) const { return map_.count(name) != 0; }
   // All that others have, or those whose names do not begin like that.
   void merge(const Attrs& others, const std::string& except = "") {

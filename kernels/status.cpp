@@ -13,7 +13,7 @@ struct Status::Error {
 
 // What is told when there is no memory to tell it with.
 Status::Error* Status::no_memory() noexcept {
-  static Error error{Code::kUsage, "out of memory"};  // short enough for a string without memory of its own
+  static Error error{Code::kUnsupported, "out of memory"};  // short enough for a string without memory of its own
   return &error;
 }
 
@@ -59,7 +59,7 @@ Status fail(Code code, const char* format, ...) noexcept {
   try {
     return Status(code, text);
   } catch (const std::bad_alloc&) {
-    return Status(Code::kUsage, "out of memory");
+    return Status(Code::kUnsupported, "out of memory");
   }
 }
 

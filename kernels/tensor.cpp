@@ -1,6 +1,7 @@
 #include "kernels/tensor.h"
 
 #include <iterator>
+#include <limits>
 
 namespace minnow {
 
@@ -8,6 +9,31 @@ std::string Shape::str() const {
   std::string text = "[";
   for (int i = 0; i < rank_; ++i) text += (i == 0 ? "" : ",") + std::to_string((*this)[i]);
   return text + "]";
+}
+
+namespace {
+
+int64_t product(int64_t a, int64_t b) {
+  int64_t n = 0;
+  return __builtin_mul_overflow(a, b, &n) ? std::numeric_limits<int64_t>::max() : n;
+}
+
+}  // namespace
+
+int64_t Shape::count(int begin, int end) const {
+  int64_t n = 1;
+  for (int i = begin; i < end; ++i) n = product(n, (*this)[i]);
+  return n;
+}
+
+int64_t TensorType::bytes() const {
+  int64_t n = shape.count();
+  if (layout == Layout::kPacked && shape.rank() >= 2) {
+    const int64_t p = pack_width();
+    // Only types that check_type() has let through are packed, so that the padding overflows nothing.
+    n = product(product(shape[0], (shape[1] + p - 1) / p * p), shape.count(2, shape.rank()));
+  }
+  return product(n, static_cast<int64_t>(dtype_size(dtype)));
 }
 
 const char* dtype_name(DType t) {

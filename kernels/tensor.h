@@ -12,7 +12,8 @@ namespace minnow {
 
 constexpr int kMaxRank = 12;
 
-// A shape of up to kMaxRank dims; rank 0 is a scalar with one element. Never allocates.
+// A shape of up to kMaxRank dims; rank 0 is a scalar with one element. Never allocates. One that was given more dims
+// than that keeps the first ones and says so: whoever takes a shape from elsewhere asks fits(), as check_type() does.
 class Shape {
  public:
   Shape() = default;
@@ -24,17 +25,21 @@ class Shape {
   int64_t& operator[](int i) { return dim_[static_cast<size_t>(i)]; }
   // Dim counted from the end with negative numbers: at(-1) is the last one.
   int64_t at(int i) const { return dim_[static_cast<size_t>(i < 0 ? i + rank_ : i)]; }
-  void push_back(int64_t d) { dim_[static_cast<size_t>(rank_++)] = d; }
+  void push_back(int64_t d) {
+    if (rank_ < kMaxRank) {
+      dim_[static_cast<size_t>(rank_++)] = d;
+    } else {
+      fits_ = false;
+    }
+  }
   void resize(int rank, int64_t fill = 1) {
-    for (int i = rank_; i < rank; ++i) dim_[static_cast<size_t>(i)] = fill;
-    rank_ = rank;
+    while (rank_ < rank && fits_) push_back(fill);
+    if (rank < rank_) rank_ = rank < 0 ? 0 : rank;
   }
-  // Product of the dims [begin, end); 1 for an empty range.
-  int64_t count(int begin, int end) const {
-    int64_t n = 1;
-    for (int i = begin; i < end; ++i) n *= dim_[static_cast<size_t>(i)];
-    return n;
-  }
+  // False when it was given more than kMaxRank dims.
+  bool fits() const { return fits_; }
+  // Product of the dims [begin, end); 1 for an empty range. The largest number there is where the product is larger.
+  int64_t count(int begin, int end) const;
   int64_t count() const { return count(0, rank_); }
   const int64_t* begin() const { return dim_.data(); }
   const int64_t* end() const { return dim_.data() + rank_; }
@@ -50,6 +55,7 @@ class Shape {
  private:
   std::array<int64_t, kMaxRank> dim_{};
   int rank_ = 0;
+  bool fits_ = true;
 };
 
 // kPlain: row-major, the shape as it stands. kPacked: the logical shape is [N, C, spatial...], the memory is
@@ -66,15 +72,8 @@ struct TensorType {
   Shape shape;
 
   int64_t count() const { return shape.count(); }
-  // Bytes the memory takes, with the channel padding of the packed layout.
-  int64_t bytes() const {
-    int64_t n = shape.count();
-    if (layout == Layout::kPacked && shape.rank() >= 2) {
-      const int64_t p = pack_width();
-      n = shape[0] * ((shape[1] + p - 1) / p * p) * shape.count(2, shape.rank());
-    }
-    return n * static_cast<int64_t>(dtype_size(dtype));
-  }
+  // Bytes the memory takes, with the channel padding of the packed layout; the largest number there is for more.
+  int64_t bytes() const;
 };
 
 struct Tensor {

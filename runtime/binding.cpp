@@ -75,6 +75,13 @@ void raise_if(const Status& status, const char* invalid = "ModelError") {
     case Code::kWrite:
       name = "WriteError";
       break;
+    case Code::kStopped:
+      name = "DeadlineError";
+      break;
+    case Code::kCancelled:
+      if (PyErr_Occurred() != nullptr) throw nb::python_error();  // such as KeyboardInterrupt, which was the reason
+      name = "CancelledError";
+      break;
     default:
       break;
   }
@@ -248,14 +255,25 @@ nb::list info_rows(const std::vector<TensorInfo>& infos) {
   return rows;
 }
 
-nb::list run_session(Session& session, const nb::list& arrays) {
+// Lets handlers of signals run, as the interpreter does between two lines of Python. Only its main thread runs them;
+// the others would wait for the interpreter lock for nothing.
+bool run_handlers() {
+  nb::gil_scoped_acquire lock;
+  return PyErr_CheckSignals() != 0;
+}
+unsigned long main_thread = 0;
+
+template <typename Function>
+Status without_lock(Function function) {
+  const bool is_main = PyThread_get_thread_ident() == main_thread;
+  nb::gil_scoped_release release;
+  return function(is_main ? run_handlers : nullptr);
+}
+
+nb::list run_session(Session& session, const nb::list& arrays, double seconds) {
   const std::vector<Tensor> inputs = to_tensors(arrays);
   ArraySink sink(session.outputs().size());
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = session.run(inputs, sink);
-  }
+  const Status status = without_lock([&](Watch::Poll poll) { return session.run(inputs, sink, {seconds, poll}); });
   raise_if(status);
   return sink.arrays();
 }
@@ -263,11 +281,9 @@ nb::list run_session(Session& session, const nb::list& arrays) {
 nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
   const std::vector<Tensor> inputs = to_tensors(arrays);
   std::vector<ProfileRow> rows;
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = session.profile(inputs, runs, &rows);
-  }
+  const Status status = without_lock([&](Watch::Poll poll) {
+    return session.profile(inputs, runs, &rows, {-1, poll});
+  });
   raise_if(status);
   nb::list list;
   for (const ProfileRow& row : rows) {
@@ -387,17 +403,21 @@ std::unique_ptr<LoadedModel> load_file(const std::string& path) {
 
 std::unique_ptr<LoadedModel> load_bytes(const nb::bytes& bytes) {
   auto loaded = std::make_unique<LoadedModel>();
-  raise_if(load_model(bytes.c_str(), bytes.size(), &loaded->model), "FormatError");
-  return loaded;
-}
-
-std::unique_ptr<Session> make_session(const LoadedModel& loaded, int threads, int precision) {
-  std::unique_ptr<Session> session;
   Status status;
   {
     nb::gil_scoped_release release;
-    status = Session::create(loaded.model, threads, static_cast<Precision>(precision), &session);
+    status = load_model(bytes.c_str(), bytes.size(), &loaded->model);
   }
+  raise_if(status, "FormatError");
+  return loaded;
+}
+
+std::unique_ptr<Session> make_session(const LoadedModel& loaded, int threads, int precision, double seconds,
+                                      int64_t memory, int64_t rounds) {
+  std::unique_ptr<Session> session;
+  const SessionOptions options{threads, static_cast<Precision>(precision), {seconds, memory, rounds}};
+  const Status status =
+      without_lock([&](Watch::Poll poll) { return Session::create(loaded.model, options, &session, poll); });
   raise_if(status);
   return session;
 }
@@ -414,7 +434,8 @@ nb::tuple plan_arena(const std::vector<std::vector<int64_t>>& lifetimes) {
 // The numbers that the session remembers, copied.
 nb::list states_of(Session& session) {
   const std::vector<Tensor>* tensors = nullptr;
-  raise_if(session.states(&tensors));
+  // Who waits for a run must not keep the lock, which the run may want.
+  raise_if(without_lock([&](Watch::Poll) { return session.states(&tensors); }));
   nb::list list;
   for (const Tensor& tensor : *tensors) {
     Buffer copy;
@@ -426,9 +447,9 @@ nb::list states_of(Session& session) {
 }
 
 void reset_session(Session& session, const nb::object& arrays) {
-  if (arrays.is_none()) return raise_if(session.reset());
+  if (arrays.is_none()) return raise_if(without_lock([&](Watch::Poll) { return session.reset(); }));
   const std::vector<Tensor> tensors = to_tensors(nb::cast<nb::list>(arrays));
-  raise_if(session.reset(&tensors));
+  raise_if(without_lock([&](Watch::Poll) { return session.reset(&tensors); }));
 }
 
 }  // namespace
@@ -437,6 +458,7 @@ void reset_session(Session& session, const nb::object& arrays) {
 NB_MODULE(_engine, m) {
   using namespace minnow;
   m.doc() = "The engine of Minnow. Use minnow.load.";
+  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   nb::class_<Session>(m, "Session")
       .def_prop_ro(
           "inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape, container).")
@@ -452,11 +474,19 @@ NB_MODULE(_engine, m) {
           "List of (name, dtype, shape, container).")
       .def("states", &states_of, "Arrays of what is remembered from run to run.")
       .def("reset", &reset_session, nb::arg("arrays").none(), "Back to the numbers of the file, or to these, in order.")
-      .def("run", &run_session, nb::arg("arrays"), "Outputs for contiguous arrays, both in the model's order.")
+      .def("run", &run_session, nb::arg("arrays"), nb::arg("seconds") = -1.0,
+           "Outputs for contiguous arrays, both in the model's order. `seconds`: it may take; 0: any time, below: as "
+           "the "
+           "session says.")
+      .def("cancel", &Session::cancel, "Ends the run under way.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
       .def_prop_ro("stats",
                    [](Session& s) {
-                     const SessionStats stats = s.stats();
+                     SessionStats stats;
+                     raise_if(without_lock([&](Watch::Poll) {
+                       stats = s.stats();
+                       return ok();
+                     }));
                      nb::dict d;
                      d["arena_bytes"] = stats.arena_bytes;
                      d["least_arena_bytes"] = stats.least_arena_bytes;
@@ -478,7 +508,8 @@ NB_MODULE(_engine, m) {
           },
           nb::arg("path"), "Writes the weights packed so far; an empty path is that of the file beside the model.");
   nb::class_<LoadedModel>(m, "Model")
-      .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), "A session; all share the weights.");
+      .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), nb::arg("seconds") = 0.0,
+           nb::arg("memory") = 0, nb::arg("rounds") = 0, "A session; all share the weights. 0: the default.");
   m.def("load_file", &load_file, nb::arg("path"));
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,

@@ -63,18 +63,32 @@ class Model:
         else:
             self._engine = _engine.load_file(os.fspath(model))
 
-    def session(self, threads: int | None = None, precision: str = "high") -> Session:
+    def session(
+        self,
+        threads: int | None = None,
+        precision: str = "high",
+        timeout: float | None = None,
+        max_memory: int | None = None,
+        max_rounds: int | None = None,
+    ) -> Session:
         """A session of its own, which may run beside the others.
 
         Args:
             threads: how many to compute with; None for as many as this process may use, and never more than these.
             precision: "high" computes in float32 throughout; "normal" and "low" allow faster, less exact arithmetic.
+            timeout: seconds that making the session may take, and each run; see `load`.
+            max_memory: bytes; see `load`.
+            max_rounds: of loops; see `load`.
 
         Raises:
             UsageError: an argument is wrong.
+            DeadlineError: the time was over before the session was made.
         """
         _check_options(threads, precision)
-        return Session(self._engine.session(threads or 0, _PRECISIONS.index(precision)))
+        limits = [_limit("max_memory", max_memory), _limit("max_rounds", max_rounds)]
+        return Session(
+            self._engine.session(threads or 0, _PRECISIONS.index(precision), _limit("timeout", timeout), *limits)
+        )
 
 
 class Session:
@@ -90,20 +104,34 @@ class Session:
         self.outputs = [TensorInfo(*row) for row in engine.outputs]
         self._states = [TensorInfo(*row) for row in engine.state_infos]
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """The model's outputs by name.
 
         Args:
             inputs: an array, or what numpy can make one of, for every input of the model. Layout and dtype are those of
                 the source model; an array of another dtype of the same kind is converted when no integer is lost.
                 A sequence is a list of these, and an optional may be None; so are they among the outputs.
+            timeout: seconds this run may take; None for what the session was made with.
+
+        An interrupt (Ctrl-C) ends a run in the main thread as soon as the node that is being computed is done.
 
         Raises:
             UsageError: an input is missing or unknown, or has a wrong shape or type.
             ModelError: the model turns out to be invalid for these inputs.
+            UnsupportedError: it would take more memory, or more rounds of loops, than is allowed.
+            DeadlineError: the time was over.
+            CancelledError: another thread has called `cancel`.
         """
-        results = self._engine.run(self._arrays(inputs))
+        seconds = -1.0 if timeout is None else _limit("timeout", timeout)
+        results = self._engine.run(self._arrays(inputs), seconds)
         return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
+
+    def cancel(self) -> None:
+        """Ends the run that is under way in another thread, as soon as the node that is being computed is done.
+
+        That run raises `CancelledError`; without one nothing happens, and later runs are not concerned.
+        """
+        self._engine.cancel()
 
     @property
     def states(self) -> dict[str, Array]:
@@ -269,7 +297,14 @@ def _stored(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
     )
 
 
-def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, precision: str = "high") -> Session:
+def load(
+    model: str | os.PathLike[str] | bytes,
+    threads: int | None = None,
+    precision: str = "high",
+    timeout: float | None = None,
+    max_memory: int | None = None,
+    max_rounds: int | None = None,
+) -> Session:
     """Loads a `.mnn` model.
 
     Args:
@@ -283,14 +318,29 @@ def load(model: str | os.PathLike[str] | bytes, threads: int | None = None, prec
             the bytes to read. Where the processor has AMX, or is AMD's with AVX-512-BF16, convolutions and larger
             products round both operands to bfloat16, on Arm with vectors of float16 to that; elsewhere they stay in
             float32. The operands of attention are rounded as well, where there are AMX tiles.
+        timeout: seconds that planning may take, and each run; None for any time. It is looked at between nodes.
+        max_memory: bytes for intermediate tensors, states and results; weights in the form that is computed with come
+            on top. None for 512 MiB and 256 times the size of the model and its inputs, but never more than three
+            quarters of the machine's memory.
+        max_rounds: of all loops in one run, and branches taken; None for 5 million.
 
     Raises:
         FormatError: the file cannot be read, or is damaged.
-        UnsupportedError: the engine cannot run some of its ops; all of them are listed.
+        UnsupportedError: the engine cannot run some of its ops, and all of them are listed; or the model holds
+            subgraphs that come to more nodes than is in proportion to the file.
         UsageError: an argument is wrong.
+        DeadlineError: the time was over before the model was planned.
     """
-    _check_options(threads, precision)
-    return Model(model).session(threads, precision)
+    return Model(model).session(threads, precision, timeout, max_memory, max_rounds)
+
+
+def _limit(name: str, value: float | None) -> Any:
+    """As the engine has it: 0 for none."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**63:
+        raise UsageError(f"{name} is {value!r}", hint="a number above 0, or None for the default")
+    return value if name == "timeout" else int(value)
 
 
 def _check_options(threads: int | None, precision: str) -> None:

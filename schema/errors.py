@@ -145,6 +145,20 @@ class WriteError(MinnowError):
     exit_code = 8
 
 
+class StoppedError(MinnowError):
+    """A run was ended before it was done."""
+
+    exit_code = 9
+
+
+class DeadlineError(StoppedError):
+    """The time that was given was over."""
+
+
+class CancelledError(StoppedError):
+    """Another thread has cancelled it."""
+
+
 class InternalError(MinnowError):
     """A defect of Minnow itself."""
 

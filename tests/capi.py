@@ -20,7 +20,17 @@ class Tensor(c.Structure):
 
 
 class Options(c.Structure):
-    _fields_ = [("threads", c.c_int32), ("precision", c.c_int)]
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("threads", c.c_int32),
+        ("precision", c.c_int),
+        ("timeout_ms", c.c_int64),
+        ("max_memory", c.c_int64),
+        ("max_rounds", c.c_int64),
+    ]
+
+    def __init__(self, **fields: int) -> None:
+        super().__init__(struct_size=c.sizeof(Options), **fields)
 
 
 def tensor(array: np.ndarray, name: bytes | None = None) -> Tensor:

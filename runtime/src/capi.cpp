@@ -1,5 +1,6 @@
 // The C API: handles, and errors as codes.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "kernels/cpu/simd.h"
@@ -32,7 +33,14 @@ thread_local std::string last_error;
 minnow_code report(const Status& status) {
   if (status.ok()) return MINNOW_OK;
   last_error = status.message();
-  return status.code() == Code::kNeedsValue ? MINNOW_INTERNAL : static_cast<minnow_code>(status.code());
+  switch (status.code()) {
+    case Code::kNeedsValue:
+      return MINNOW_INTERNAL;
+    case Code::kCancelled:
+      return MINNOW_STOPPED;
+    default:
+      return static_cast<minnow_code>(status.code());
+  }
 }
 
 template <typename Function>
@@ -82,6 +90,27 @@ Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t 
   }
   for (size_t i = 0; i < infos.size(); ++i)
     if (!given[i]) return fail(Code::kUsage, "input '%s' is missing", infos[i].name.c_str());
+  return ok();
+}
+
+// What the caller's version of the header has of the options, and defaults for the rest.
+Status read_options(const minnow_options* given, SessionOptions* out) {
+  minnow_options options = MINNOW_OPTIONS;
+  if (given != nullptr) {
+    const size_t size = given->struct_size;
+    constexpr size_t kLeast = offsetof(minnow_options, timeout_ms), kMost = 4096;
+    const char* bytes = reinterpret_cast<const char*>(given);
+    if (size < kLeast || size > kMost ||
+        (size > sizeof options && std::any_of(bytes + sizeof options, bytes + size, [](char c) { return c != 0; })))
+      return fail(Code::kUsage, "the options' struct_size is %zu: it must be sizeof(minnow_options)%s", size,
+                  size > sizeof options ? ", and this library is older than what is set there" : "");
+    std::memcpy(&options, given, std::min(size, sizeof options));
+  }
+  if (options.precision < MINNOW_HIGH || options.precision > MINNOW_LOW)
+    return fail(Code::kUsage, "there is no precision %d", options.precision);
+  *out = {options.threads,
+          static_cast<Precision>(options.precision),
+          {static_cast<double>(options.timeout_ms) / 1000, options.max_memory, options.max_rounds}};
   return ok();
 }
 
@@ -144,13 +173,11 @@ void minnow_free_model(minnow_model* model) { delete model; }
 minnow_code minnow_create_session(const minnow_model* model, const minnow_options* options, minnow_session** session) {
   return answer([&]() -> Status {
     if (model == nullptr || session == nullptr) return null_argument(model == nullptr ? "model" : "session");
-    const minnow_options chosen = options == nullptr ? minnow_options{} : *options;
-    if (chosen.precision < MINNOW_HIGH || chosen.precision > MINNOW_LOW)
-      return minnow::fail(minnow::Code::kUsage, "there is no precision %d", chosen.precision);
+    minnow::SessionOptions chosen;
+    MINNOW_RETURN_IF_ERROR(minnow::read_options(options, &chosen));
     auto made = std::make_unique<minnow_session>();
-    MINNOW_RETURN_IF_ERROR(minnow::Session::create(model->model, chosen.threads,
-                                                   static_cast<minnow::Precision>(chosen.precision), &made->session));
-    made->outputs = std::make_unique<minnow::BufferSink>(made->session->outputs().size());
+    MINNOW_RETURN_IF_ERROR(minnow::Session::create(model->model, chosen, &made->session));
+    made->outputs = std::make_unique<minnow::BufferSink>(made->session->outputs().size(), made->session->memory());
     *session = made.release();
     return ok();
   });
@@ -200,6 +227,20 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
       std::copy(tensor.shape().begin(), tensor.shape().end(), outputs[k].shape);
       outputs[k].data = tensor.data;
     }
+    return ok();
+  });
+}
+
+void minnow_cancel(minnow_session* session) {
+  if (session != nullptr) session->session->cancel();
+}
+
+minnow_code minnow_set_timeout(minnow_session* session, int64_t timeout_ms) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    if (timeout_ms < 0)
+      return minnow::fail(minnow::Code::kUsage, "a timeout of %lld ms", static_cast<long long>(timeout_ms));
+    session->session->set_seconds(static_cast<double>(timeout_ms) / 1000);
     return ok();
   });
 }

@@ -1,6 +1,7 @@
 #include "runtime/src/control.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace minnow {
@@ -28,8 +29,12 @@ Status check_condition(const TensorType& type) {
 // The outputs of a graph, some of which are wanted: by one or more outputs of the node.
 class CallSink final : public OutputSink {
  public:
-  CallSink(const Call& call, size_t graph_outputs, OutputSink& node_sink)
-      : call_(call), node_sink_(node_sink), unwanted_(graph_outputs), data_(graph_outputs), types_(graph_outputs) {}
+  CallSink(const Call& call, size_t graph_outputs, OutputSink& node_sink, MemoryAccount* account)
+      : call_(call),
+        node_sink_(node_sink),
+        unwanted_(graph_outputs, account),
+        data_(graph_outputs),
+        types_(graph_outputs) {}
 
   void* memory(int index, const TensorType& type) override {
     const auto i = static_cast<size_t>(index);
@@ -45,7 +50,7 @@ class CallSink final : public OutputSink {
       if (!node_sink_.wants(output) || first_wanting(call_.outputs[i]) == output) continue;
       const auto from = static_cast<size_t>(call_.outputs[i]);
       void* to = node_sink_.memory(static_cast<int>(i), types_[from]);
-      if (to == nullptr) return fail(Code::kUsage, "not enough memory");
+      if (to == nullptr) return fail(Code::kUnsupported, "not enough memory for a result of a branch");
       std::memcpy(to, data_[from], static_cast<size_t>(types_[from].bytes()));
     }
     return ok();
@@ -78,11 +83,7 @@ bool is_small(const Graph& graph) {
 
 class If final : public Control {
  public:
-  If(Executor& parent, const Node& node) : Control(parent, node) {
-    for (const Call& call : node.calls)
-      branches_.push_back(std::make_unique<Executor>(
-          parent.model(), parent.model().graphs[static_cast<size_t>(call.graph)], parent.environment()));
-  }
+  If(Executor& parent, const Node& node) : Control(parent, node) {}
 
   Status types(const std::vector<TensorType>& inputs, const std::vector<std::shared_ptr<const Tensor>>& known,
                std::vector<TensorType>* outputs, bool* unknown) override {
@@ -90,8 +91,8 @@ class If final : public Control {
     if (known[0] != nullptr) return branch_types(is_true(*known[0]) ? 0 : 1, inputs, outputs, unknown);
     // Whichever branch is taken, the types may be the same.
     *unknown = true;
-    for (const auto& branch : branches_)
-      if (!is_small(branch->graph())) return ok();
+    for (size_t branch : {size_t{0}, size_t{1}})
+      if (!is_small(graph(branch))) return ok();
     std::vector<TensorType> others;
     bool open = false;
     for (size_t branch : {size_t{0}, size_t{1}}) {
@@ -99,6 +100,7 @@ class If final : public Control {
       // A branch that cannot run on these inputs is not at fault before it is taken.
       if (!branch_types(branch, inputs, types, &open).ok() || open) break;
     }
+    MINNOW_RETURN_IF_ERROR(watch().go_on());  // that may have been why
     *unknown = open || others.empty() || !same_types(*outputs, others);
     if (*unknown) outputs->clear();
     return ok();
@@ -113,40 +115,76 @@ class If final : public Control {
       types.push_back(inputs[static_cast<size_t>(i)]->type);
       data.push_back(inputs[static_cast<size_t>(i)]->data);
     }
-    Executor& executor = *branches_[branch];
-    MINNOW_RETURN_IF_ERROR(executor.prepare(types));
-    CallSink results(call, executor.graph().outputs.size(), sink);
-    MINNOW_RETURN_IF_ERROR(executor.run(data, results));
+    MINNOW_RETURN_IF_ERROR(watch().next_round());
+    Executor* executor = nullptr;
+    MINNOW_RETURN_IF_ERROR(make(branch, &executor));
+    MINNOW_RETURN_IF_ERROR(executor->prepare(types));
+    CallSink results(call, executor->graph().outputs.size(), sink, &watch().memory);
+    MINNOW_RETURN_IF_ERROR(executor->run(data, results));
     return results.copy_repeated();
   }
 
   void executors(std::vector<Executor*>* all) override {
-    for (const auto& executor : branches_) all->push_back(executor.get());
+    for (const auto& executor : branches_)
+      if (executor != nullptr) all->push_back(executor.get());
   }
 
  private:
-  Status branch_types(size_t branch, const std::vector<TensorType>& inputs, std::vector<TensorType>* outputs,
-                      bool* unknown) {
-    const Call& call = node_.calls[branch];
-    std::vector<TensorType> types, results;
-    for (int i : call.inputs) types.push_back(inputs[static_cast<size_t>(i)]);
-    MINNOW_RETURN_IF_ERROR(branches_[branch]->prepare(types));
-    *unknown = !branches_[branch]->output_types(&results);
-    if (*unknown) return ok();
-    for (int i : call.outputs) outputs->push_back(results[static_cast<size_t>(i)]);
+  const Graph& graph(size_t branch) const {
+    return parent_.model().graphs[static_cast<size_t>(node_.calls[branch].graph)];
+  }
+  // What runs the branch; made when it is first needed.
+  Status make(size_t branch, Executor** out) {
+    std::unique_ptr<Executor>& executor = branches_[branch];
+    if (executor == nullptr) {
+      MINNOW_RETURN_IF_ERROR(Executor::may_make(parent_.model(), graph(branch), parent_.environment()));
+      executor = std::make_unique<Executor>(parent_.model(), graph(branch), parent_.environment());
+    }
+    *out = executor.get();
     return ok();
   }
 
-  std::vector<std::unique_ptr<Executor>> branches_;
+  // A graph that many nodes call with the same types, as those of nested branches do, is planned for one of them only,
+  // until it runs.
+  Status branch_types(size_t branch, const std::vector<TensorType>& inputs, std::vector<TensorType>* outputs,
+                      bool* unknown) {
+    constexpr size_t kMost = 64;  // of one graph
+    const Call& call = node_.calls[branch];
+    std::vector<TensorType> types;
+    for (int i : call.inputs) types.push_back(inputs[static_cast<size_t>(i)]);
+    auto& known = (*parent_.environment().types)[&graph(branch)];
+    auto it = known.find(types);
+    if (it == known.end()) {
+      Executor* executor = nullptr;
+      GraphTypes found;
+      MINNOW_RETURN_IF_ERROR(make(branch, &executor));
+      MINNOW_RETURN_IF_ERROR(executor->prepare(types));
+      found.known = executor->output_types(&found.types);
+      if (known.size() >= kMost) known.clear();
+      it = known.emplace(std::move(types), std::move(found)).first;
+    }
+    *unknown = !it->second.known;
+    if (*unknown) return ok();
+    for (int i : call.outputs) outputs->push_back(it->second.types[static_cast<size_t>(i)]);
+    return ok();
+  }
+
+  std::array<std::unique_ptr<Executor>, 2> branches_;  // null before they are needed
 };
 
 }  // namespace
 
 std::unique_ptr<Control> make_loop(Executor& parent, const Node& node);
 
-std::unique_ptr<Control> make_control(Executor& parent, const Node& node) {
-  if (node.op == "If") return std::make_unique<If>(parent, node);
-  return make_loop(parent, node);
+Status make_control(Executor& parent, const Node& node, std::unique_ptr<Control>* out) {
+  if (node.op == "If") {
+    *out = std::make_unique<If>(parent, node);
+    return ok();
+  }
+  const Graph& body = parent.model().graphs[static_cast<size_t>(node.calls[0].graph)];
+  MINNOW_RETURN_IF_ERROR(Executor::may_make(parent.model(), body, parent.environment()));
+  *out = make_loop(parent, node);
+  return ok();
 }
 
 void* BufferSink::memory(int index, const TensorType& type) {
@@ -154,7 +192,7 @@ void* BufferSink::memory(int index, const TensorType& type) {
   const int64_t bytes = std::max<int64_t>(type.bytes(), 1);
   if (buffers_[i].size() < bytes) {
     buffers_[i] = Buffer();
-    if (!Buffer::make(bytes, &buffers_[i]).ok()) return nullptr;
+    if (!Buffer::make(bytes, &buffers_[i], account_).ok()) return nullptr;
   }
   tensors_[i] = Tensor{type, buffers_[i].data()};
   return tensors_[i].data;

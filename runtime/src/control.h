@@ -11,11 +11,13 @@ namespace minnow {
 // Outputs in memory of our own, which grows and is used again.
 class BufferSink final : public OutputSink {
  public:
-  explicit BufferSink(size_t n) : buffers_(n), tensors_(n) {}
+  // The account outlives it.
+  BufferSink(size_t n, MemoryAccount* account) : account_(account), buffers_(n), tensors_(n) {}
   void* memory(int index, const TensorType& type) override;
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
+  MemoryAccount* account_;
   std::vector<Buffer> buffers_;
   std::vector<Tensor> tensors_;
 };
@@ -34,7 +36,10 @@ class Control {
   Status run_anywhere(const std::vector<const Tensor*>& inputs, std::vector<Tensor>* outputs);
 
  protected:
-  Control(Executor& parent, const Node& node) : parent_(parent), node_(node), results_(node.out.size()) {}
+  Control(Executor& parent, const Node& node)
+      : parent_(parent), node_(node), results_(node.out.size(), &parent.environment().watch->memory) {}
+
+  Watch& watch() const { return *parent_.environment().watch; }
 
   Executor& parent_;
   const Node& node_;
@@ -43,7 +48,7 @@ class Control {
   BufferSink results_;
 };
 
-std::unique_ptr<Control> make_control(Executor& parent, const Node& node);
+Status make_control(Executor& parent, const Node& node, std::unique_ptr<Control>* out);
 
 // A node of control flow among the steps of a plan.
 class ControlKernel final : public Kernel {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "runtime/src/control.h"
+#include "runtime/src/evaluate.h"
 
 namespace minnow {
 namespace {
@@ -19,12 +20,13 @@ int64_t as_int(const Tensor& tensor) {
     case DType::kI64:
       return *tensor.as<int64_t>();
     case DType::kF32:
-      return static_cast<int64_t>(*tensor.as<float>());
+      return static_cast<int64_t>(std::clamp(*tensor.as<float>(), -1e9f, 1e9f));
     default:
       return *tensor.as<uint8_t>();
   }
 }
 
+// May be a type that check_type() does not let through.
 TensorType stacked(const TensorType& type, int64_t rounds) {
   TensorType result{type.dtype, Layout::kPlain, Shape{rounds}};
   for (int64_t d : type.shape) result.shape.push_back(d);
@@ -39,7 +41,7 @@ class Loop final : public Control {
         num_states_(body_.graph().inputs.size() - 2),
         num_scans_(body_.graph().outputs.size() - 1 - num_states_),
         results_(output_sources(body_.graph())),
-        buffers_{BufferSink(num_states_ + 1), BufferSink(num_states_ + 1)},
+        buffers_{BufferSink(num_states_ + 1, &watch().memory), BufferSink(num_states_ + 1, &watch().memory)},
         scans_(num_scans_) {}
 
   Status types(const std::vector<TensorType>& inputs, const std::vector<std::shared_ptr<const Tensor>>& known,
@@ -54,9 +56,8 @@ class Loop final : public Control {
     std::vector<TensorType> body = start_types(inputs), results;
     if (rounds <= 0 || rounds >= kEndless) return ok();
     MINNOW_RETURN_IF_ERROR(body_.prepare(body));
-    if (!body_.output_types(&results) || !goes_on()) return ok();
-    for (size_t i = 0; i < num_states_; ++i)
-      if (!same_type(results[1 + i], body[2 + i])) return ok();  // the shapes change from round to round
+    if (!repeats(body)) return ok();
+    body_.output_types(&results);
     for (size_t i = 0; i < num_states_; ++i) outputs->push_back(results[1 + i]);
     for (size_t i = 0; i < num_scans_; ++i) outputs->push_back(stacked(results[1 + num_states_ + i], rounds));
     *unknown = false;
@@ -96,6 +97,14 @@ class Loop final : public Control {
     return condition.constant != nullptr && condition.type.count() == 1 && condition.constant->acquire(&value).ok() &&
            as_int(*value) != 0;
   }
+  // Having been prepared for these types, the body is in every round as it is now: it goes on, and with the same types.
+  bool repeats(const std::vector<TensorType>& body) const {
+    std::vector<TensorType> results;
+    if (!body_.output_types(&results) || !goes_on()) return false;
+    for (size_t i = 0; i < num_states_; ++i)
+      if (!same_type(results[1 + i], body[2 + i])) return false;
+    return true;
+  }
   bool is_invariant(size_t state) const { return results_[1 + state] == body_.graph().inputs[2 + state]; }
   void* scan_memory(size_t i, const TensorType& type, int64_t round, int64_t rounds, OutputSink& sink);
 
@@ -104,6 +113,7 @@ class Loop final : public Control {
   std::vector<int> results_;           // the values that the body's outputs are
   std::array<BufferSink, 2> buffers_;  // states of one round and the next, by turns; then the condition
   std::vector<Scan> scans_;
+  Status scan_error_;  // why there was no memory for what a round stacks
 };
 
 class Loop::RoundSink final : public OutputSink {
@@ -134,6 +144,8 @@ class Loop::RoundSink final : public OutputSink {
 void* Loop::scan_memory(size_t i, const TensorType& type, int64_t round, int64_t rounds, OutputSink& sink) {
   Scan& scan = scans_[i];
   const int64_t bytes = type.bytes();
+  scan_error_ = check_type(stacked(type, std::max(rounds, round + 1)));
+  if (!scan_error_.ok()) return nullptr;
   if (round == 0) {
     scan.type = type;
     scan.target = nullptr;
@@ -149,7 +161,8 @@ void* Loop::scan_memory(size_t i, const TensorType& type, int64_t round, int64_t
   if (scan.target != nullptr) return scan.target + round * bytes;
   if (scan.memory.size() < (round + 1) * bytes || scan.memory.data() == nullptr) {
     Buffer larger;
-    if (!Buffer::make(std::max(2 * scan.memory.size(), (round + 1) * bytes), &larger).ok()) return nullptr;
+    scan_error_ = Buffer::make(std::max(2 * scan.memory.size(), (round + 1) * bytes), &larger, &watch().memory);
+    if (!scan_error_.ok()) return nullptr;
     if (round > 0) std::memcpy(larger.data(), scan.memory.data(), static_cast<size_t>(round * bytes));
     scan.memory = std::move(larger);
   }
@@ -167,18 +180,26 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
   alignas(8) int64_t round_value = 0;
   alignas(8) int64_t condition_value = 0;
 
+  bool is_fixed = false;  // the number of rounds is, before the first one
   int64_t round = 0;
   for (; round < limit && goes; ++round) {
     for (size_t i = 0; i < num_states_; ++i) types[2 + i] = states[i].type;
+    MINNOW_RETURN_IF_ERROR(watch().next_round());
     MINNOW_RETURN_IF_ERROR(body_.prepare(types));
-    const int64_t rounds = limit < kEndless && goes_on() ? limit : 0;
+    if (round == 0) is_fixed = repeats(types);
+    if (is_fixed && limit > watch().most_rounds())
+      return fail(Code::kUnsupported, "nothing ends it before round %lld, and max_rounds allows %lld in one run",
+                  static_cast<long long>(limit), static_cast<long long>(watch().most_rounds()));
+    const int64_t rounds = limit < kEndless && is_fixed ? limit : 0;
     std::memcpy(&round_value, &round, sizeof round);  // little endian: an int32 is its first half
     condition_value = 1;
     std::vector<const void*> data = {&round_value, &condition_value};
     for (const Tensor& state : states) data.push_back(state.data);
     BufferSink& target = buffers_[static_cast<size_t>(round % 2)];
     RoundSink results(*this, states, target, round, rounds, sink);
-    MINNOW_RETURN_IF_ERROR(body_.run(data, results).at("round " + std::to_string(round)));
+    scan_error_ = ok();
+    const Status status = body_.run(data, results);
+    if (!status.ok()) return (scan_error_.ok() ? status : scan_error_).at("round " + std::to_string(round));
     for (size_t i = 0; i < num_states_; ++i)
       if (!is_invariant(i)) states[i] = target.tensors()[i];
     const Tensor& condition = target.tensors()[num_states_];
@@ -189,7 +210,7 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
   for (size_t i = 0; i < num_states_; ++i) {
     if (!sink.wants(static_cast<int>(i))) continue;
     void* to = sink.memory(static_cast<int>(i), states[i].type);
-    if (to == nullptr) return fail(Code::kUsage, "not enough memory for a result of the loop");
+    if (to == nullptr) return fail(Code::kUnsupported, "not enough memory for a result of the loop");
     if (states[i].type.bytes() > 0) std::memcpy(to, states[i].data, static_cast<size_t>(states[i].type.bytes()));
   }
   if (round == 0 && num_scans_ > 0) {
@@ -209,8 +230,9 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
     const Scan& scan = scans_[i];
     if ((round > 0 && scan.target != nullptr) || !sink.wants(static_cast<int>(num_states_ + i))) continue;
     const TensorType type = stacked(scan.type, round);
+    MINNOW_RETURN_IF_ERROR(check_type(type));
     void* to = sink.memory(static_cast<int>(num_states_ + i), type);
-    if (to == nullptr) return fail(Code::kUsage, "not enough memory for a result of the loop");
+    if (to == nullptr) return fail(Code::kUnsupported, "not enough memory for a result of the loop");
     if (round > 0) std::memcpy(to, scan.memory.data(), static_cast<size_t>(type.bytes()));
   }
   return ok();

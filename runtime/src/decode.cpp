@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/convert.h"
 #include "names.h"
+#include "runtime/src/limits.h"
 
 namespace minnow {
 
@@ -63,8 +64,20 @@ Status DecodeContext::true_type(const std::string& tensor, DType stored, DType* 
               dtype_name(*out));
 }
 
+Status check_indices(const Decoder::Ops& ops, size_t tensors) {
+  for (const wire::Op* op : ops) {
+    for (const auto* indices : {op->inputIndexes(), op->outputIndexes()}) {
+      if (indices == nullptr) continue;
+      const int least = indices == op->inputIndexes() ? -1 : 0;  // an input may be missing
+      for (int32_t v : *indices)
+        if (v < least || v >= static_cast<int64_t>(tensors))
+          return fail(Code::kFormat, "there is no tensor %d", v).at(place_of(*op));
+    }
+  }
+  return ok();
+}
+
 Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
-  const auto n = static_cast<int64_t>(graph_.values.size());
   std::vector<bool>& made = made_;
   made.assign(graph_.values.size(), false);
   formats_.resize(graph_.values.size(), Format::NCHW);
@@ -76,7 +89,6 @@ Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
     if (!has_outputs) return fail(Code::kFormat, "it has no outputs").at(place);
     if (op->inputIndexes() != nullptr) {
       for (int32_t v : *op->inputIndexes()) {
-        if (v < -1 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
         if (v >= 0 && !made[static_cast<size_t>(v)])
           return fail(Code::kFormat, "tensor %d '%s' is read before any op makes it", v,
                       graph_.values[static_cast<size_t>(v)].name.c_str())
@@ -84,7 +96,6 @@ Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
       }
     }
     for (int32_t v : *op->outputIndexes()) {
-      if (v < 0 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
       if (made[static_cast<size_t>(v)])
         return fail(Code::kFormat, "tensor %d '%s' is made by more than one op", v,
                     graph_.values[static_cast<size_t>(v)].name.c_str())
@@ -100,6 +111,30 @@ Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
     }
   }
   return ok();
+}
+
+const std::map<std::string, int>& Decoder::made_by_name(int index) {
+  const auto [it, is_new] = file_.made_by_name.try_emplace(index);
+  std::map<std::string, int>& names = it->second;
+  if (!is_new) return names;
+  const Graph& graph = file_.model->graphs[static_cast<size_t>(index)];
+  std::vector<bool> made(graph.values.size());
+  const auto add = [&](const std::vector<int>& values) {
+    for (int v : values)
+      if (v >= 0) made[static_cast<size_t>(v)] = true;
+  };
+  add(graph.inputs);
+  for (const Node& node : graph.nodes) add(node.out);
+  for (size_t v = 0; v < made.size(); ++v)
+    if (made[v] || graph.values[v].constant != nullptr) names.emplace(graph.values[v].name, static_cast<int>(v));
+  return names;
+}
+
+Status Decoder::count_copies(int64_t copies) {
+  file_.copied = std::min(file_.copied, INT64_MAX - copies) + copies;
+  if (file_.copied <= most_copies(file_.model->declared)) return ok();
+  return fail(Code::kUnsupported, "the bodies of its Fused ops come to more than %lld nodes and tensors",
+              static_cast<long long>(most_copies(file_.model->declared)));
 }
 
 // Of the first input that is not a constant.

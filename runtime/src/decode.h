@@ -24,12 +24,17 @@ struct DecodeContext {
   Model* model = nullptr;
   SideFiles* side_files = nullptr;
   std::map<std::string, int> graph_by_name;
+  std::map<int, std::map<std::string, int>> made_by_name;  // see Decoder
+  int64_t copied = 0;                                      // nodes and values of the bodies of Fused
   // By the name of the tensor: the types of inputs and constants for which the format has no code.
   std::map<std::string, DType> types;
 
   // The type of an input or constant of which the file says `stored`: that, or one of the same bytes in `types`.
   Status true_type(const std::string& tensor, DType stored, DType* out) const;
 };
+
+// Whether all ops name only tensors of a list of so many. Asked before anything else is done with the ops.
+Status check_indices(const flatbuffers::Vector<flatbuffers::Offset<wire::Op>>& ops, size_t tensors);
 
 // Decodes one graph, op by op. The functions below are for the decoders of ops.
 class Decoder {
@@ -38,7 +43,8 @@ class Decoder {
 
   Decoder(DecodeContext& file, Graph* graph) : file_(file), graph_(*graph) {}
 
-  // Decodes all ops. What is not supported is added to `unsupported`, one line each; other defects are errors.
+  // Decodes all ops, which check_indices() has let through. What is not supported is added to `unsupported`, one line
+  // each; other defects are errors.
   Status decode(const Ops& ops, std::vector<std::string>* unsupported);
 
   const wire::Op& op() const { return *op_; }
@@ -55,6 +61,10 @@ class Decoder {
   std::shared_ptr<const MappedFile> main_file() const {
     return file_.model->files.empty() ? nullptr : file_.model->files[0];
   }
+  // Of a graph that is decoded, by name, what its inputs, constants and nodes make; of equal names the first.
+  const std::map<std::string, int>& made_by_name(int graph);
+  // An error when bodies have been copied into so many nodes and values that it is out of all proportion to the file.
+  Status count_copies(int64_t copies);
   // Whether an op of the file makes this value.
   bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
 

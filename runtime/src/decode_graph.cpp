@@ -5,6 +5,7 @@
 
 #include "runtime/src/decode.h"
 #include "runtime/src/late.h"
+#include "runtime/src/limits.h"
 
 namespace minnow {
 namespace {
@@ -108,6 +109,13 @@ Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index)
   return ok();
 }
 
+// The graph that is decoded calls that one.
+Status add_call(Decoder& d, const Graph& callee) {
+  d.graph().depth = std::max(d.graph().depth, callee.depth + 1);
+  if (d.graph().depth <= kMostNesting) return ok();
+  return fail(Code::kUnsupported, "its subgraphs call each other in more than %d levels", kMostNesting);
+}
+
 // The nodes of its body take its place: which of them run together is settled when shapes are known.
 Status decode_fused(Decoder& d, const wire::Extra& main) {
   const flatbuffers::String* name = nullptr;
@@ -116,6 +124,11 @@ Status decode_fused(Decoder& d, const wire::Extra& main) {
   MINNOW_RETURN_IF_ERROR(find_graph(d, name, &index));
   const Graph& body = d.model().graphs[static_cast<size_t>(index)];
   const auto inputs = static_cast<int>(body.inputs.size()), outputs = static_cast<int>(body.outputs.size());
+  d.graph().depth = std::max(d.graph().depth, body.depth);
+  MINNOW_RETURN_IF_ERROR(d.count_copies(static_cast<int64_t>(body.values.size())));
+  for (const Node& node : body.nodes)
+    MINNOW_RETURN_IF_ERROR(
+        d.count_copies(static_cast<int64_t>(1 + node.attrs.size() + node.in.size() + node.out.size())));
   MINNOW_RETURN_IF_ERROR(d.need_inputs(inputs));
   if (d.num_inputs() != inputs || d.num_outputs() != outputs)
     return fail(Code::kFormat, "its %d inputs and %d outputs do not fit the %d and %d of its body", d.num_inputs(),
@@ -166,27 +179,16 @@ Status decode_extra(Decoder& d) {
 }
 MINNOW_DECODE(Extra, decode_extra);
 
-bool is_made(const Graph& graph, int value) {
-  const auto has = [&](const std::vector<int>& list) {
-    return std::find(list.begin(), list.end(), value) != list.end();
-  };
-  return graph.values[static_cast<size_t>(value)].constant != nullptr || has(graph.inputs) ||
-         std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return has(node.out); });
-}
-
-int value_by_name(const Graph& graph, const flatbuffers::String* name) {
-  if (name == nullptr) return -1;
-  for (size_t i = 0; i < graph.values.size(); ++i)
-    if (graph.values[i].name == name->str() && is_made(graph, static_cast<int>(i))) return static_cast<int>(i);
-  return -1;
-}
-
 // The place of a value among the outputs of a graph, which it becomes if it is none yet.
-int output_number(Graph& graph, int value) {
+Status output_number(Graph& graph, int value, int* number) {
   const auto it = std::find(graph.outputs.begin(), graph.outputs.end(), value);
-  if (it != graph.outputs.end()) return static_cast<int>(it - graph.outputs.begin());
+  *number = static_cast<int>(it - graph.outputs.begin());
+  if (it != graph.outputs.end()) return ok();
+  if (graph.is_closed)
+    return fail(Code::kFormat, "the subgraph '%s' is the body of a loop, and '%s' is none of its outputs",
+                graph.name.c_str(), graph.values[static_cast<size_t>(value)].name.c_str());
   graph.outputs.push_back(value);
-  return static_cast<int>(graph.outputs.size()) - 1;
+  return ok();
 }
 
 Status decode_if(Decoder& d) {
@@ -199,30 +201,33 @@ Status decode_if(Decoder& d) {
     Call& call = calls[k];
     MINNOW_RETURN_IF_ERROR(find_graph(d, k == 0 ? main->then_graph() : main->else_graph(), &call.graph));
     Graph& graph = d.model().graphs[static_cast<size_t>(call.graph)];
-    call.inputs.assign(graph.inputs.size(), -1);
+    MINNOW_RETURN_IF_ERROR(add_call(d, graph));
+    std::map<std::string, int> fed;  // which input of the node
     if (main->aliases_inputs() != nullptr) {
       for (flatbuffers::uoffset_t i = 0; i < main->aliases_inputs()->size() && static_cast<int>(i) < d.num_inputs();
            ++i) {
         const auto* names = main->aliases_inputs()->Get(i)->data();
         if (names == nullptr) continue;
-        for (const auto* name : *names)
-          for (size_t j = 0; j < graph.inputs.size(); ++j)
-            if (graph.values[static_cast<size_t>(graph.inputs[j])].name == name->str())
-              call.inputs[j] = static_cast<int>(i);
+        for (const auto* name : *names) fed[name->str()] = static_cast<int>(i);
       }
     }
-    for (size_t j = 0; j < call.inputs.size(); ++j)
-      if (call.inputs[j] < 0)
-        return fail(Code::kFormat, "nothing feeds the input '%s' of its subgraph",
-                    graph.values[static_cast<size_t>(graph.inputs[j])].name.c_str());
+    for (int v : graph.inputs) {
+      const std::string& name = graph.values[static_cast<size_t>(v)].name;
+      const auto it = fed.find(name);
+      if (it == fed.end()) return fail(Code::kFormat, "nothing feeds the input '%s' of its subgraph", name.c_str());
+      call.inputs.push_back(it->second);
+    }
+    const std::map<std::string, int>& made = d.made_by_name(call.graph);
     for (int i = 0; i < d.num_outputs(); ++i) {
       const auto* rows = main->aliases_outputs();
       const auto* names = rows == nullptr || static_cast<int>(rows->size()) <= i
                               ? nullptr
                               : rows->Get(static_cast<flatbuffers::uoffset_t>(i))->data();
-      const int value = names == nullptr || names->size() != 2 ? -1 : value_by_name(graph, names->Get(k));
-      if (value < 0) return fail(Code::kFormat, "its output %d is tied to nothing", i);
-      call.outputs.push_back(output_number(graph, value));
+      const auto* name = names == nullptr || names->size() != 2 ? nullptr : names->Get(k);
+      const auto it = name == nullptr ? made.end() : made.find(name->str());
+      if (it == made.end()) return fail(Code::kFormat, "its output %d is tied to nothing", i);
+      call.outputs.emplace_back();
+      MINNOW_RETURN_IF_ERROR(output_number(graph, it->second, &call.outputs.back()));
     }
   }
   d.finish("If", d.inputs()).calls = std::move(calls);
@@ -238,12 +243,14 @@ Status decode_while(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(d.num_inputs()));
   std::vector<Call> calls(1);
   MINNOW_RETURN_IF_ERROR(find_graph(d, main->body_graph(), &calls[0].graph));
-  const Graph& body = d.model().graphs[static_cast<size_t>(calls[0].graph)];
+  Graph& body = d.model().graphs[static_cast<size_t>(calls[0].graph)];
+  MINNOW_RETURN_IF_ERROR(add_call(d, body));
   const int states = d.num_inputs() - 2;
   if (states < 0 || static_cast<int>(body.inputs.size()) != states + 2 ||
       static_cast<int>(body.outputs.size()) != 1 + d.num_outputs() || d.num_outputs() < states)
     return fail(Code::kFormat, "its %d inputs and %d outputs do not fit the %zu and %zu of its body", d.num_inputs(),
                 d.num_outputs(), body.inputs.size(), body.outputs.size());
+  body.is_closed = true;
   d.finish("Loop", d.inputs()).calls = std::move(calls);
   return ok();
 }

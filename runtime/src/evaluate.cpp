@@ -38,6 +38,7 @@ struct Guarded {
 }  // namespace
 
 Status check_type(const TensorType& type) {
+  if (!type.shape.fits()) return fail(Code::kUnsupported, "has more than %d dimensions", kMaxRank);
   int64_t count = 1;
   for (int64_t d : type.shape) {
     if (d < 0) return fail(Code::kFormat, "has a negative size: %s", type.shape.str().c_str());

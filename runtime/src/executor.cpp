@@ -14,7 +14,8 @@ namespace minnow {
 namespace {
 
 constexpr size_t kMaxPlans = 8;
-constexpr size_t kMaxNext = 16;
+constexpr size_t kMaxNext = 16, kMaxStages = 512;
+constexpr int64_t kExecutorCost = 16;  // in nodes, as which it counts beside its own
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -52,14 +53,31 @@ Executor::Executor(const Model& model, const Graph& graph, const Environment& en
     planned.in = node.in;
     planned.out = node.out;
   }
+  environment_.watch->copies += kExecutorCost + static_cast<int64_t>(graph.nodes.size());
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() { environment_.watch->copies -= kExecutorCost + static_cast<int64_t>(graph_.nodes.size()); }
 
-Control& Executor::control(const Node& node) {
+Status Executor::may_make(const Model& model, const Graph& graph, const Environment& environment) {
+  const int64_t most = most_copies(model.declared);
+  if (environment.watch->copies + kExecutorCost + static_cast<int64_t>(graph.nodes.size()) <= most) return ok();
+  return fail(Code::kUnsupported, "the subgraphs that its control flow calls come to more than %lld nodes",
+              static_cast<long long>(most));
+}
+
+bool BeforeTypes::operator()(const std::vector<TensorType>& a, const std::vector<TensorType>& b) const {
+  return std::lexicographical_compare(
+      a.begin(), a.end(), b.begin(), b.end(), [](const TensorType& x, const TensorType& y) {
+        if (x.dtype != y.dtype) return x.dtype < y.dtype;
+        return std::lexicographical_compare(x.shape.begin(), x.shape.end(), y.shape.begin(), y.shape.end());
+      });
+}
+
+Status Executor::control(const Node& node, Control** out) {
   std::unique_ptr<Control>& control = controls_[&node];
-  if (control == nullptr) control = make_control(*this, node);
-  return *control;
+  if (control == nullptr) MINNOW_RETURN_IF_ERROR(make_control(*this, node, &control));
+  *out = control.get();
+  return ok();
 }
 
 Status Executor::prepare(const std::vector<TensorType>& inputs) {
@@ -78,7 +96,8 @@ Status Executor::prepare(const std::vector<TensorType>& inputs) {
     if (value.known) value.type = value.constant->type();
   }
   Planner planner(*this, *root);
-  for (size_t i = 0; i < graph_.inputs.size(); ++i) planner.add_input(static_cast<int>(i), inputs[i]);
+  for (size_t i = 0; i < graph_.inputs.size(); ++i)
+    MINNOW_RETURN_IF_ERROR(planner.add_input(static_cast<int>(i), inputs[i]));
   MINNOW_RETURN_IF_ERROR(planner.plan(nodes_));
   for (const auto& file : model_.files) file->release_rest();
   MINNOW_RETURN_IF_ERROR(grow_arena(*root));
@@ -177,7 +196,7 @@ Status Executor::grow_arena(const Stage& stage) {
   least_[depth] = std::max(least_[depth], stage.least_bytes);
   if (arenas_[depth].data() != nullptr && arenas_[depth].size() >= stage.arena_bytes) return ok();
   arenas_[depth] = Buffer();  // first give back, then take
-  return Buffer::make_paged(stage.arena_bytes, &arenas_[depth]);
+  return Buffer::make_paged(stage.arena_bytes, &arenas_[depth], &environment_.watch->memory);
 }
 
 void Executor::bind_arena(Stage& stage) {
@@ -190,7 +209,15 @@ void Executor::bind_arena(Stage& stage) {
   for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->place();
 }
 
+// Each answer of a run may lead to another stage, and each of these to others. Only between runs is none in use.
+void Executor::forget_stages() {
+  for (auto& [types, root] : plans_) root->next.clear();
+  active_.resize(1);
+  stages_ = 0;
+}
+
 Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink) {
+  if (stages_ > kMaxStages) forget_stages();
   Stage* stage = plans_.front().second.get();
   for (Storage& storage : stage->storages)
     if (storage.kind == Storage::kInput)
@@ -240,16 +267,20 @@ void Executor::run_group(Stage& stage, const Group& group) {
 }
 
 Status Executor::run_stage(Stage& stage, OutputSink& sink) {
+  Watch& watch = *environment_.watch;
   for (Storage* storage : stage.outputs) {
     const int value = graph_.outputs[static_cast<size_t>(storage->index)];
-    storage->data = static_cast<char*>(sink.memory(storage->index, stage.values[static_cast<size_t>(value)].type));
-    if (storage->data == nullptr) return fail(Code::kUsage, "there is no memory for output %d", storage->index);
+    const TensorType& type = stage.values[static_cast<size_t>(value)].type;
+    MINNOW_RETURN_IF_ERROR(watch.memory.fits(type.bytes()));
+    storage->data = static_cast<char*>(sink.memory(storage->index, type));
+    if (storage->data == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", storage->index);
   }
   for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
 
   auto group = stage.groups.begin();
   for (size_t i = 0; i < stage.steps.size();) {
     const size_t begin = i;
+    MINNOW_RETURN_IF_ERROR(watch.go_on());
     if (group != stage.groups.end() && group->ends.front() == i) {
       run_group(stage, *group);
       i = group++->ends.back();
@@ -264,7 +295,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
   for (const Delivery& delivery : stage.deliveries) {
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
     void* to = sink.memory(delivery.output, from.type);
-    if (to == nullptr) return fail(Code::kUsage, "there is no memory for output %d", delivery.output);
+    if (to == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", delivery.output);
     if (to != from.data) copy_bytes(from.data, to, from.type.bytes(), environment_.pool);
   }
   return ok();
@@ -298,11 +329,16 @@ Status Executor::cross(Stage& stage, Stage** next) {
     if (question.kind == Question::kTypes) {
       status = infer_types(*node.op, *node.attrs, inputs, static_cast<int>(node.out.size()), &answers[q].types);
     } else {
-      status = control(*node.source).run_anywhere(inputs, &answers[q].outputs);
+      Control* body = nullptr;
+      status = control(*node.source, &body);
+      if (status.ok()) status = body->run_anywhere(inputs, &answers[q].outputs);
       for (const Tensor& tensor : answers[q].outputs) answers[q].types.push_back(tensor.type);
     }
     MINNOW_RETURN_IF_ERROR(status.at(node.place()));
-    for (const TensorType& type : answers[q].types) append(type, &key);
+    for (const TensorType& type : answers[q].types) {
+      MINNOW_RETURN_IF_ERROR(check_type(type).at(node.place()));
+      append(type, &key);
+    }
   }
 
   auto it = stage.next.find(key);
@@ -317,6 +353,7 @@ Status Executor::cross(Stage& stage, Stage** next) {
     bind_arena(*made);
     if (stage.next.size() >= kMaxNext) stage.next.clear();
     it = stage.next.emplace(std::move(key), std::move(made)).first;
+    ++stages_;
     active_.push_back(it->second.get());
   } else {
     MINNOW_RETURN_IF_ERROR(activate(*it->second));

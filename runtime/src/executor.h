@@ -8,14 +8,27 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/src/limits.h"
 #include "runtime/src/plan.h"
 
 namespace minnow {
+
+// What is known of a graph's outputs when it gets inputs of these types, as it is the same in each of its executors.
+struct GraphTypes {
+  bool known = false;  // before the run
+  std::vector<TensorType> types;
+};
+struct BeforeTypes {
+  bool operator()(const std::vector<TensorType>& a, const std::vector<TensorType>& b) const;
+};
+using KnownTypes = std::map<const Graph*, std::map<std::vector<TensorType>, GraphTypes, BeforeTypes>>;
 
 // What all executors of a session share.
 struct Environment {
   ThreadPool* pool = nullptr;
   Precision precision = Precision::kHigh;
+  Watch* watch = nullptr;
+  KnownTypes* types = nullptr;  // of the branches that were asked for
 };
 
 // Where outputs go. Asked once per run and output, as soon as the type is known.
@@ -65,7 +78,9 @@ class Executor {
   const Graph& graph() const { return graph_; }
   const Environment& environment() const { return environment_; }
   // What executes a node of control flow; made at first use.
-  Control& control(const Node& node);
+  Status control(const Node& node, Control** out);
+  // Whether the session may have one more, of this graph. Whoever makes one asks first.
+  static Status may_make(const Model& model, const Graph& graph, const Environment& environment);
 
  private:
   friend class Planner;
@@ -74,6 +89,7 @@ class Executor {
   Status reshape(Step& step);
   Status grow_arena(const Stage& stage);
   void bind_arena(Stage& stage);
+  void forget_stages();
   Status run_stage(Stage& stage, OutputSink& sink);
   bool run_step(Step& step);  // false when it has an error
   void run_group(Stage& stage, const Group& group);
@@ -95,6 +111,7 @@ class Executor {
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
   std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout
   std::map<const Node*, std::unique_ptr<Control>> controls_;
+  size_t stages_ = 0;  // that follow others
   bool profiling_ = false;
 };
 

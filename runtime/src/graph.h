@@ -41,6 +41,8 @@ struct Graph {
   std::vector<int> input_ranks;
   // What a loop stacks, by value: the type of one round, with 0 for extents that only a round tells.
   std::map<int, TensorType> scanned;
+  int depth = 0;           // of calls: 0 when it calls no other
+  bool is_closed = false;  // others count on the outputs it has: it gets no more
 };
 
 // The values that the outputs are, seen through Identity nodes.
@@ -80,6 +82,8 @@ struct Model {
   std::vector<std::shared_ptr<const MappedFile>> files;  // what constants point into
   Buffer copy;                                           // the same, when loaded from memory
   int64_t weight_bytes = 0;                              // of all constants, as tensors
+  int64_t file_bytes = 0;                                // of the file, and of those with its weights
+  int64_t declared = 0;                                  // ops and tensors that the file lists
   std::unique_ptr<WeightStore> store;                    // shared by all sessions
 };
 

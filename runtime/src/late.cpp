@@ -13,6 +13,8 @@ std::map<std::string, Late>& registry() {
 
 }  // namespace
 
+constexpr size_t kMostParts = (1 << 15) - 2;
+
 LateRegistrar::LateRegistrar(const Late& late) { registry().emplace(late.name, late); }
 
 const Late* find_late(const std::string& name) {
@@ -86,6 +88,8 @@ int Expansion::ints(const std::vector<int64_t>& values) {
 }
 
 PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
+  if (nodes_.size() >= kMostParts && status.ok())
+    status = fail(Code::kUnsupported, "it comes to more than %zu nodes", kMostParts);
   PlanNode node;
   node.op = find_op(op);
   node.late = node.op == nullptr ? find_late(op) : nullptr;
@@ -93,7 +97,7 @@ PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
     status = fail(Code::kUnsupported, "this build has no kernel for %s", op);
   node.attrs = std::make_shared<const Attrs>(std::move(attrs));
   node.source = node_.source;
-  // Parts of parts: the numbers only have to differ within one source.
+  // Parts of parts: the numbers only have to differ within one source. Those from 1 << 15 on are of casts of operands.
   node.part = node_.part * (1 << 16) + static_cast<int64_t>(nodes_.size()) + 1;
   node.in.assign(inputs.begin(), inputs.end());
   nodes_.push_back(std::move(node));

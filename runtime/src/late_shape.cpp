@@ -222,8 +222,15 @@ Status read_blocks(Expansion& e, Blocks* b) {
   const auto m = static_cast<int>(b->block.size());
   if (b->pads.size() != 2 * b->block.size() || b->first + m > e.rank(0) || e.rank(0) + m > kMaxRank)
     return fail(Code::kFormat, "%d block sizes and %zu paddings for rank %d", m, b->pads.size(), e.rank(0));
-  for (int64_t size : b->block)
-    if (size < 1) return fail(Code::kFormat, "a block size is %lld", static_cast<long long>(size));
+  constexpr int64_t kMost = int64_t{1} << 31;  // so that no sum or product of a few overflows
+  int64_t all = 1;
+  for (int64_t size : b->block) {
+    if (size < 1 || size > kMost || all > kMost / size)
+      return fail(Code::kFormat, "a block size is %lld", static_cast<long long>(size));
+    all *= size;
+  }
+  for (int64_t pad : b->pads)
+    if (pad < -kMost || pad > kMost) return fail(Code::kFormat, "a padding is %lld", static_cast<long long>(pad));
   return ok();
 }
 

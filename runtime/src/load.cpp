@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/src/decode.h"
+#include "runtime/src/evaluate.h"
 #include "runtime/src/json.h"
 #include "runtime/src/status_guard.h"
 
@@ -115,7 +116,10 @@ class Loader {
     if (net.usage() == wire::Usage::INFERENCE_STATIC)
       return fail(Code::kUnsupported,
                   "it is a static model: its layout operations are frozen; convert it without that option");
-    file_ = {&net, &model_, &side_files_, {}, {}};
+    file_.net = &net;
+    file_.model = &model_;
+    file_.side_files = &side_files_;
+    model_.declared = count_declared(net);
     metadata_ = read_metadata(net);
     const auto types = metadata_.find("minnow.types");
     if (types != metadata_.end() && !read_types(types->second, &file_.types))
@@ -138,7 +142,11 @@ class Loader {
     // Callers stand behind those they call.
     for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i], calls);
     number_constants();
-    for (const auto& [name, file] : side_files_.opened()) model_.files.push_back(file);
+    model_.file_bytes = size_;
+    for (const auto& [name, file] : side_files_.opened()) {
+      model_.files.push_back(file);
+      model_.file_bytes += file->size();
+    }
     model_.store = std::make_unique<WeightStore>();
     if (!model_.path.empty()) model_.store->use(PackedFile::open(model_.path + PackedFile::kSuffix, model_.files));
     return ok();
@@ -156,6 +164,16 @@ class Loader {
     return ok();
   }
 
+  static int64_t count_declared(const wire::Net& net) {
+    int64_t n = int64_t{net.oplists()->size()} + net.tensorName()->size();
+    if (net.subgraphs() == nullptr) return n;
+    for (const wire::SubGraphProto* sub : *net.subgraphs())
+      for (const int64_t size : {sub->nodes() == nullptr ? 0 : int64_t{sub->nodes()->size()},
+                                 sub->tensors() == nullptr ? 0 : int64_t{sub->tensors()->size()}})
+        n += size;
+    return n;
+  }
+
   Status unsupported() const {
     std::string text = "the engine cannot run " + std::to_string(unsupported_.size()) + " of its ops";
     for (const std::string& line : unsupported_) text += "\n  - " + line;
@@ -168,6 +186,7 @@ class Loader {
     const std::string place = "subgraph '" + graph.name + "'";
     if (sub.nodes() == nullptr || sub.tensors() == nullptr) return fail(Code::kFormat, "it is empty").at(place);
     add_values(*sub.tensors(), &graph);
+    MINNOW_RETURN_IF_ERROR(check_indices(*sub.nodes(), graph.values.size()).at(place));
     const auto n = static_cast<int64_t>(graph.values.size());
     graph.inputs = list(sub.inputs());
     graph.outputs = list(sub.outputs());
@@ -202,21 +221,23 @@ class Loader {
     Decoder decoder(file_, &graph);
     MINNOW_RETURN_IF_ERROR(decoder.decode(*sub.nodes(), &unsupported_).at(place));
     MINNOW_RETURN_IF_ERROR(check_made(graph, decoder).at(place));
-    declare_scanned(&graph);
+    MINNOW_RETURN_IF_ERROR(declare_scanned(&graph).at(place));
     file_.graph_by_name.emplace(graph.name, static_cast<int>(model_.graphs.size()) - 1);
     return ok();
   }
 
   // Whoever runs no round of a loop needs the types of what it stacks.
-  void declare_scanned(Graph* graph) const {
+  Status declare_scanned(Graph* graph) const {
     for (int v : graph->outputs) {
       for (const TensorInfo& info : scanned_) {
         if (info.name != graph->values[static_cast<size_t>(v)].name || info.dims.size() > kMaxRank) continue;
         TensorType type{info.dtype, Layout::kPlain, Shape()};
         for (const Dim& dim : info.dims) type.shape.push_back(std::max<int64_t>(dim.size, 0));
+        MINNOW_RETURN_IF_ERROR(check_type(type).at("what stacks '" + info.name + "'"));
         graph->scanned[v] = type;
       }
     }
+    return ok();
   }
 
   static std::vector<int> list(const flatbuffers::Vector<int32_t>* values) {
@@ -233,6 +254,7 @@ class Loader {
   Status load_main(const wire::Net& net) {
     Graph& graph = model_.main;
     add_values(*net.tensorName(), &graph);
+    MINNOW_RETURN_IF_ERROR(check_indices(*net.oplists(), graph.values.size()));
     Decoder decoder(file_, &graph);
     MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));
     const bool torch = net.sourceType() == wire::NetSource::TORCH;
@@ -279,6 +301,13 @@ class Loader {
     return ok();
   }
 
+  // With 1 for what only the caller tells.
+  static Status check_info(const TensorInfo& info) {
+    TensorType type{info.dtype, Layout::kPlain, Shape()};
+    for (const Dim& dim : info.dims) type.shape.push_back(dim.size < 0 ? 1 : dim.size);
+    return check_type(type);
+  }
+
   // The true types of inputs and outputs, where we wrote the file: the format knows few types, so casts stand between.
   Status apply_metadata(Decoder& decoder) {
     const std::map<std::string, std::string>& pairs = metadata_;
@@ -310,6 +339,10 @@ class Loader {
       }
       graph.outputs[i] = decoder.finish_output(graph.outputs[i], std::move(attrs));
     }
+    for (const TensorInfo& info : model_.inputs)
+      MINNOW_RETURN_IF_ERROR(check_info(info).at("input '" + info.name + "'"));
+    for (const TensorInfo& info : model_.outputs)
+      MINNOW_RETURN_IF_ERROR(check_info(info).at("output '" + info.name + "'"));
     const auto states = pairs.find("minnow.states");
     if (states != pairs.end() && !connect_states(states->second))
       return fail(Code::kFormat, "its metadata 'minnow.states' is damaged");

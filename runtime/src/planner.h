@@ -13,7 +13,7 @@ class Planner {
   Planner(Executor& executor, Stage& stage) : x_(executor), stage_(stage) {}
 
   // Input i of the graph is of this type.
-  void add_input(int i, const TensorType& type);
+  Status add_input(int i, const TensorType& type);
   // `work` are the nodes still to be run, in order. Those that cannot be planned yet are left in stage.pending, with
   // the questions to be settled first.
   Status plan(const std::vector<PlanNode>& work);
@@ -32,7 +32,7 @@ class Planner {
   Status cast_operand(PlanNode* node, size_t i, DType target);
   Status infer_wide(PlanNode* node, bool* waits);
   Status type_control(const PlanNode& node, bool* waits);
-  void set_types(const PlanNode& node, const std::vector<TensorType>& types);
+  Status set_types(const PlanNode& node, const std::vector<TensorType>& types);
 
   // planner_fuse.cpp: fewer nodes
   std::vector<std::vector<int>> readers() const;  // of each value, as indices of nodes_; -1 for others

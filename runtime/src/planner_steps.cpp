@@ -15,6 +15,7 @@
 namespace minnow {
 namespace {
 
+constexpr size_t kMostKernels = 64;          // of one node
 constexpr int64_t kSharedBytes = 256 << 10;  // of weights; fewer are not worth waking a thread
 
 // Copies between the layouts.
@@ -272,7 +273,12 @@ Status Planner::find_kernel(const PlanNode& node, Step* step) {
   step->entry->op = node.op;
   step->entry->attrs = node.attrs;
   step->entry->signature = std::move(signature);
-  if (node.op == nullptr) step->entry->kernel = std::make_unique<ControlKernel>(x_.control(*node.source));
+  if (node.op == nullptr) {
+    Control* control = nullptr;
+    MINNOW_RETURN_IF_ERROR(x_.control(*node.source, &control));
+    step->entry->kernel = std::make_unique<ControlKernel>(*control);
+  }
+  if (known.size() >= kMostKernels) known.erase(known.begin());  // its attributes depend on what the run computes
   known.push_back(step->entry);
   return ok();
 }
@@ -309,6 +315,8 @@ Status Planner::shape_kernels() {
   const int64_t large = pool.threads() > 1 && all >= kSharedBytes ? all / (2 * pool.threads()) : 0;
   std::vector<Status> results(n);
   const auto shape = [&](size_t i) {
+    results[i] = x_.environment_.watch->go_on();
+    if (!results[i].ok()) return;
     results[i] = guarded([&] { return x_.reshape(stage_.steps[i]).at(stage_.steps[i].place()); });
   };
   std::vector<size_t> others;

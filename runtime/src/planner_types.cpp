@@ -14,6 +14,8 @@ namespace {
 // Contents that are worth a place in a key, and results that are always worth keeping.
 constexpr int64_t kSmallBytes = 4096;
 constexpr int64_t kFoldBytes = 64 * 1024;
+// What is copied to plan with, and to know the plan by: sizes, axes and the like.
+constexpr int64_t kMostContents = 1 << 20;
 
 // Their contents follow from the type of the input alone.
 bool needs_only_types(const Op& op) {
@@ -36,15 +38,17 @@ Status Planner::contents(int value, std::shared_ptr<const Tensor>* out) {
   return stage_.values[static_cast<size_t>(value)].constant->acquire(out);
 }
 
-void Planner::add_input(int i, const TensorType& type) {
+Status Planner::add_input(int i, const TensorType& type) {
   const int v = x_.graph_.inputs[static_cast<size_t>(i)];
   PlanValue& value = stage_.values[static_cast<size_t>(v)];
-  if (value.known) return;  // a weight of the model that is handed to a body of control flow
+  if (value.known) return ok();  // a weight of the model that is handed to a body of control flow
+  MINNOW_RETURN_IF_ERROR(check_type(type).at("input " + std::to_string(i)));
   value.known = true;
   value.type = type;
   Storage* storage = new_storage(Storage::kInput, type.bytes());
   storage->index = i;
   new_slot(v, type, storage);
+  return ok();
 }
 
 Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
@@ -67,7 +71,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
     }
     node.types = answers[q].types;
     if (question.kind != Question::kControl) continue;
-    set_types(node, node.types);
+    MINNOW_RETURN_IF_ERROR(set_types(node, node.types).at(node.place()));
     done[static_cast<size_t>(question.pending)] = true;
     for (size_t i = 0; i < node.types.size(); ++i) {
       Storage* storage = new_storage(Storage::kDynamic, node.types[i].bytes());
@@ -82,6 +86,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
 }
 
 Status Planner::place(PlanNode node) {
+  MINNOW_RETURN_IF_ERROR(x_.environment_.watch->go_on());
   for (int v : node.in) {
     if (v >= 0 && !stage_.values[static_cast<size_t>(v)].known) {
       stage_.pending.push_back(node);  // no question: it waits for another node
@@ -113,7 +118,7 @@ Status Planner::place(PlanNode node) {
       node.late = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
     if (node.late != nullptr) return expand(node);
   } else {
-    set_types(node, node.types);
+    MINNOW_RETURN_IF_ERROR(set_types(node, node.types).at(node.place()));
   }
   nodes_.push_back(node);
   return ok();
@@ -128,19 +133,28 @@ Status Planner::type_control(const PlanNode& node, bool* waits) {
     if (node.in[i] >= 0 && stage_.values[static_cast<size_t>(node.in[i])].constant != nullptr && inputs[i].count() == 1)
       MINNOW_RETURN_IF_ERROR(contents(node.in[i], &known[i]));
   }
-  MINNOW_RETURN_IF_ERROR(x_.control(*node.source).types(inputs, known, &outputs, waits));
+  Control* control = nullptr;
+  MINNOW_RETURN_IF_ERROR(x_.control(*node.source, &control));
+  MINNOW_RETURN_IF_ERROR(control->types(inputs, known, &outputs, waits));
   if (*waits) return ok();
-  set_types(node, outputs);
-  return ok();
+  return set_types(node, outputs);
 }
 
-void Planner::set_types(const PlanNode& node, const std::vector<TensorType>& types) {
+// All types that values get, but for those of inputs and constants, pass here.
+Status Planner::set_types(const PlanNode& node, const std::vector<TensorType>& types) {
+  if (types.size() != node.out.size())
+    return fail(Code::kInternal, "has %zu outputs, not %zu", types.size(), node.out.size());
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.out[i] < 0) continue;
+    Status status = check_type(types[i]);
+    // Kernels make tables of as many rows as a result has, before there is memory for the result.
+    if (status.ok()) status = x_.environment_.watch->memory.fits(types[i].bytes());
+    MINNOW_RETURN_IF_ERROR(status.at("output " + std::to_string(i)));
     PlanValue& value = stage_.values[static_cast<size_t>(node.out[i])];
     value.known = true;
     value.type = types[i];
   }
+  return ok();
 }
 
 Status Planner::expand(const PlanNode& node) {
@@ -148,8 +162,14 @@ Status Planner::expand(const PlanNode& node) {
   Status status = node.late->expand(expansion);
   if (status.code() == Code::kNeedsValue) {
     std::vector<int> asked;
-    for (int v : expansion.asked())
-      if (stage_.values[static_cast<size_t>(v)].constant == nullptr) asked.push_back(v);
+    for (int v : expansion.asked()) {
+      const PlanValue& value = stage_.values[static_cast<size_t>(v)];
+      if (value.constant == nullptr) asked.push_back(v);
+      if (value.type.bytes() > kMostContents)
+        return fail(Code::kUnsupported, "a list of the shape %s says how it is computed",
+                    value.type.shape.str().c_str())
+            .at(node.place());
+    }
     wait(node, Question::kContents, std::move(asked));
     return ok();
   }
@@ -179,10 +199,7 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
     const Status status = node.op->infer(context);
     if (status.code() != Code::kNeedsValue) {
       MINNOW_RETURN_IF_ERROR(status);
-      for (size_t i = 0; i < types.size(); ++i)
-        MINNOW_RETURN_IF_ERROR(check_type(types[i]).at("output " + std::to_string(i)));
-      set_types(node, types);
-      return ok();
+      return set_types(node, types);
     }
     std::vector<int> unknown;
     int64_t bytes = 0;
@@ -243,7 +260,10 @@ Status Planner::fold(const PlanNode& node, bool* folded) {
     std::vector<Buffer> outputs;
     MINNOW_RETURN_IF_ERROR(evaluate(*node.op, *node.attrs, inputs, types, x_.environment_.pool,
                                     x_.environment_.precision, Evaluation(), &outputs));
-    for (size_t i = 0; i < outputs.size(); ++i) made.push_back(Constant::owned(types[i], std::move(outputs[i])));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      MINNOW_RETURN_IF_ERROR(outputs[i].charge(&x_.environment_.watch->memory));
+      made.push_back(Constant::owned(types[i], std::move(outputs[i])));
+    }
     if (cached != nullptr) *cached = made;
   } else {
     made = *cached;

@@ -42,6 +42,12 @@ const int64_t* first_wide(const Tensor& tensor) {
   return found == end ? nullptr : found;
 }
 
+int64_t bytes_of(const std::vector<Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.type.bytes();  // which lie in memory, and so do not overflow
+  return bytes;
+}
+
 // Outputs of the model go to the caller's sink, those behind them to the states.
 class StatefulSink final : public OutputSink {
  public:
@@ -67,46 +73,62 @@ class StatefulSink final : public OutputSink {
 
 }  // namespace
 
-Session::Session(std::shared_ptr<const Model> model, int threads, Precision precision)
+Session::Session(std::shared_ptr<const Model> model, int threads, const SessionOptions& options)
     : model_(std::move(model)),
       outputs_(model_->outputs),
+      limits_(options.limits),
+      seconds_(options.limits.seconds),
       pool_(threads),
-      executor_(*model_, model_->main, Environment{&pool_, precision}),
-      states_(*model_) {}
+      executor_(*model_, model_->main, Environment{&pool_, options.precision, &watch_, &known_types_}),
+      states_(*model_, &watch_.memory) {
+  begin(0, {});
+}
 
-Status Session::create(std::shared_ptr<const Model> model, int threads, Precision precision,
-                       std::unique_ptr<Session>* out) {
+Status Session::create(std::shared_ptr<const Model> model, const SessionOptions& options, std::unique_ptr<Session>* out,
+                       Watch::Poll poll) {
+  const int threads = options.threads;
+  const Limits& limits = options.limits;
   MINNOW_RETURN_IF_ERROR(isa_status());
-  if (precision == Precision::kLow) MINNOW_RETURN_IF_ERROR(bf16_status());
+  if (options.precision == Precision::kLow) MINNOW_RETURN_IF_ERROR(bf16_status());
   if (threads < 0 || threads > kMaxThreads)
     return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
-  return guarded([&] {
+  if (!(limits.seconds >= 0) || limits.memory < 0 || limits.rounds < 0)
+    return fail(Code::kUsage, "a limit is below 0, which stands for none");
+  return guarded([&]() -> Status {
     calibrate_once();
     // More threads than processors would wait for each other, and cut the work into smaller parts for nothing.
     const int most = std::min(available_threads(), kMaxThreads), count = threads == 0 ? most : std::min(threads, most);
-    out->reset(new Session(std::move(model), count, precision));
-    (*out)->learn_output_types();
+    std::unique_ptr<Session> session(new Session(std::move(model), count, options));
+    MINNOW_RETURN_IF_ERROR(session->learn_output_types(poll));
+    *out = std::move(session);
     return ok();
   });
 }
 
 // Where all input shapes are given, the plan is made now: it tells the types of outputs that the file does not, and
 // what would go wrong.
-void Session::learn_output_types() {
+Status Session::learn_output_types(Watch::Poll poll) {
   std::vector<TensorType> types;
   for (const TensorInfo& info : inputs()) {
-    if (!info.container.empty()) return;
+    if (!info.container.empty()) return ok();
     TensorType type{info.dtype, Layout::kPlain, Shape()};
-    if (!info.has_rank || info.dims.size() > kMaxRank) return;
+    if (!info.has_rank) return ok();
     for (const Dim& dim : info.dims) {
-      if (dim.size < 0) return;
+      if (dim.size < 0) return ok();
       type.shape.push_back(dim.size);
     }
     types.push_back(type);
   }
   for (const State& state : model_->states) types.push_back(state.type());
   std::vector<TensorType> results;
-  if (!executor_.prepare(types).ok() || !executor_.output_types(&results)) return;  // run() will tell
+  // The file only says how large its inputs are: nobody has given so many bytes yet.
+  constexpr int64_t kBelieved = 16 << 20;
+  int64_t bytes = 0;
+  for (const TensorType& type : types) bytes = std::min(kBelieved, bytes + std::min(kBelieved, type.bytes()));
+  begin(bytes, {-1, poll});
+  const Status status = executor_.prepare(types);
+  if (status.code() == Code::kStopped || status.code() == Code::kCancelled) return status;
+  if (!status.ok() || !executor_.output_types(&results)) return ok();  // run() will tell
   for (size_t i = 0; i < outputs_.size(); ++i) {
     TensorInfo& info = outputs_[i];
     if (!info.container.empty()) continue;
@@ -115,6 +137,13 @@ void Session::learn_output_types() {
     info.has_rank = true;
     for (int64_t d : results[i].shape) info.dims.push_back({d, ""});
   }
+  return ok();
+}
+
+void Session::begin(int64_t input_bytes, const RunOptions& options) {
+  watch_.memory.set_most(limits_.memory > 0 ? limits_.memory : default_memory(model_->file_bytes + input_bytes));
+  const double seconds = options.seconds < 0 ? seconds_.load(std::memory_order_relaxed) : options.seconds;
+  watch_.begin(seconds, limits_.rounds, options.poll);
 }
 
 Status Session::check(const std::vector<Tensor>& given) {
@@ -183,9 +212,10 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
   });
 }
 
-Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink) {
+Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options) {
   std::lock_guard<std::mutex> lock(mutex_);
   MINNOW_RETURN_IF_ERROR(check(inputs));
+  begin(bytes_of(inputs), options);
   MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
   states_.advance();
   return ok();
@@ -204,15 +234,20 @@ Status Session::reset(const std::vector<Tensor>* states) {
   return guarded([&] { return states == nullptr ? states_.reset() : states_.set(*states); });
 }
 
-Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows) {
+Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows,
+                        const RunOptions& options) {
   std::lock_guard<std::mutex> lock(mutex_);
   MINNOW_RETURN_IF_ERROR(check(inputs));
   if (runs < 1) return fail(Code::kUsage, "%d runs; at least one is needed", runs);
-  BufferSink sink(outputs_.size());
+  BufferSink sink(outputs_.size(), &watch_.memory);
+  begin(bytes_of(inputs), options);
   MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));  // plans, and warms up
   executor_.start_profile();
   Status status;
-  for (int i = 0; i < runs && status.ok(); ++i) status = run_unlocked(inputs, sink);
+  for (int i = 0; i < runs && status.ok(); ++i) {
+    begin(bytes_of(inputs), options);
+    status = run_unlocked(inputs, sink);
+  }
   executor_.end_profile(runs, "", rows);
   return status;
 }

@@ -23,7 +23,7 @@ Status States::reset() {
     tensors[i].type = state.type();
     const int64_t bytes = tensors[i].type.bytes();
     for (Buffer* buffer : {&buffers_[2 * i], &buffers_[2 * i + 1]})
-      if (buffer->data() == nullptr) MINNOW_RETURN_IF_ERROR(Buffer::make(bytes, buffer));
+      if (buffer->data() == nullptr) MINNOW_RETURN_IF_ERROR(Buffer::make(bytes, buffer, account_));
     tensors[i].data = buffers_[2 * i].data();
     if (bytes == 0) continue;
     if (state.initial.empty()) {

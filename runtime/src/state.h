@@ -9,8 +9,8 @@ namespace minnow {
 
 class States {
  public:
-  // The model outlives it.
-  explicit States(const Model& model) : model_(model) {}
+  // The model and the account outlive it.
+  States(const Model& model, MemoryAccount* account) : model_(model), account_(account) {}
 
   // Allocates, and begins with the numbers of the file; does nothing when that is done.
   Status begin();
@@ -27,6 +27,7 @@ class States {
 
  private:
   const Model& model_;
+  MemoryAccount* account_;
   std::vector<Buffer> buffers_;  // two per state: of current_, and of the next numbers
   std::vector<Tensor> current_;
 };

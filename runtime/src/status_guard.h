@@ -13,7 +13,7 @@ Status guarded(Function function) {
   try {
     return function();
   } catch (const std::bad_alloc&) {
-    return fail(Code::kUsage, "not enough memory");
+    return fail(Code::kUnsupported, "not enough memory");
   } catch (const std::exception& e) {
     return fail(Code::kInternal, "%s", e.what());
   } catch (...) {

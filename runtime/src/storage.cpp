@@ -88,28 +88,62 @@ int64_t physical_memory() {
   return bytes;
 }
 
-void Buffer::Free::operator()(char*) const { std::free(begin); }
+Status MemoryAccount::fits(int64_t bytes) const {
+  const int64_t used = used_.load(std::memory_order_relaxed), most = most_.load(std::memory_order_relaxed);
+  if (bytes <= most - used) return ok();
+  return fail(Code::kUnsupported,
+              "not enough memory: %.1f MiB are needed, and %.1f are left of the %.1f that max_memory allows",
+              static_cast<double>(bytes) / (1 << 20),
+              static_cast<double>(std::max<int64_t>(most - used, 0)) / (1 << 20),
+              static_cast<double>(most) / (1 << 20));
+}
 
-Status Buffer::make(int64_t bytes, Buffer* out) { return make(bytes, kAlignment, out); }
+Status MemoryAccount::take(int64_t bytes) {
+  MINNOW_RETURN_IF_ERROR(fits(bytes));
+  used_.fetch_add(bytes, std::memory_order_relaxed);
+  return ok();
+}
 
-Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out) {
-  const int64_t size = (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+void Buffer::Free::operator()(char*) const {
+  std::free(begin);
+  if (account != nullptr) account->give_back(bytes);
+}
+
+Status Buffer::make(int64_t bytes, Buffer* out, MemoryAccount* account) {
+  return make(bytes, kAlignment, out, account);
+}
+
+Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out, MemoryAccount* account) {
   // Aligned by hand: what aligned_alloc() cuts off at both ends, glibc does not join again before it looks for the next
   // piece of the same size, so that the outputs of each run, freed after the next, would lie in new memory.
-  void* memory = bytes < 0 || bytes > physical_memory() ? nullptr : std::malloc(static_cast<size_t>(size + alignment));
-  if (memory == nullptr)
-    return fail(Code::kUsage, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
+  const bool possible = bytes >= 0 && bytes <= physical_memory();
+  const int64_t size = possible ? (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment : 0;
+  if (possible && account != nullptr) MINNOW_RETURN_IF_ERROR(account->take(bytes));
+  void* memory = possible ? std::malloc(static_cast<size_t>(size + alignment)) : nullptr;
+  if (memory == nullptr) {
+    if (possible && account != nullptr) account->give_back(bytes);
+    return fail(Code::kUnsupported, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
                 static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));
+  }
   const auto place = reinterpret_cast<intptr_t>(memory);
-  out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory}};
+  out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory, bytes, account}};
   out->size_ = bytes;
   return ok();
 }
 
-Status Buffer::make_paged(int64_t bytes, Buffer* out) {
-  if (bytes < kSmallBytes) return make(bytes, out);
+Status Buffer::charge(MemoryAccount* account) {
+  Free& end = memory_.get_deleter();
+  if (end.account != nullptr) return ok();
+  MINNOW_RETURN_IF_ERROR(account->take(size_));
+  end.account = account;
+  end.bytes = size_;
+  return ok();
+}
+
+Status Buffer::make_paged(int64_t bytes, Buffer* out, MemoryAccount* account) {
+  if (bytes < kSmallBytes) return make(bytes, out, account);
   // What is not used around the large pages costs no memory, only a place in the address space.
-  MINNOW_RETURN_IF_ERROR(make(bytes, kLargePage, out));
+  MINNOW_RETURN_IF_ERROR(make(bytes, kLargePage, out, account));
   bool small = false;  // not known: what is not in large pages comes as it is written to
   populate(out->data(), bytes, false, &small);
   return ok();

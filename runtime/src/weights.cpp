@@ -10,6 +10,9 @@
 namespace minnow {
 namespace {
 
+// Of the sparsest weights that anybody would keep so, one number in a thousand is listed.
+constexpr int64_t kMostPerByte = 1024, kFewest = 4096;
+
 struct Bytes {
   const char* data = nullptr;
   int64_t size = 0;
@@ -137,10 +140,10 @@ int least_quantum(const wire::IDSTQuan& quan) { return quan.aMin() == 0 ? -128 :
 Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t rows, Stream* s) {
   const bool asymmetric = quan.readType() != 0;
   const int64_t n = asymmetric ? 2 * rows : rows;
-  std::vector<float> numbers(static_cast<size_t>(n));
   if (alpha.size != n * (half ? 2 : 4))
     return fail(Code::kFormat, "it has %lld bytes of scales for %lld rows of weights",
                 static_cast<long long>(alpha.size), static_cast<long long>(rows));
+  std::vector<float> numbers(static_cast<size_t>(n));
   if (half) {
     std::vector<uint16_t> aligned(static_cast<size_t>(n));
     std::memcpy(aligned.data(), alpha.data, static_cast<size_t>(alpha.size));
@@ -200,6 +203,11 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
     }
   }
   if (count == 0) return fail(Code::kFormat, "it has no weights");
+  // Sparse weights are few bytes for many numbers, but not for any number of them.
+  const int64_t listed = quan.index() == nullptr ? 0 : quan.index()->size();
+  if (count / kMostPerByte > kFewest + buffer.size + alpha.size + 4 * listed)
+    return fail(Code::kFormat, "it has %lld weights in %lld bytes", static_cast<long long>(count),
+                static_cast<long long>(buffer.size + alpha.size + 4 * listed));
 
   auto s = std::make_shared<Stream>();
   int64_t rows = 0;

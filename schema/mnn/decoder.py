@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.schema.errors import FormatError, MinnowError, ModelError
+from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
@@ -27,6 +27,13 @@ class _Subgraph:
     graph: Graph
     inputs: list[str]
     outputs: list[str]
+    size: int  # nodes, with those of what it calls
+
+
+_MOST_NODES = 200_000
+_NODES_PER_OP = 16
+"""A subgraph is there anew for each node that calls it. So many nodes, and so many for each op of the file, may come of
+that; models have a subgraph for each such node."""
 
 
 def read_file(path: Path) -> Model:
@@ -51,10 +58,12 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     stored = _types(metadata.pop("minnow.types", "{}"))
     scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
     subgraphs: dict[str, _Subgraph] = {}
+    ops = sum(len(t.get("nodes", [])) for t in net.get("subgraphs", [])) + len(net.get("oplists", []))
+    most = _MOST_NODES + _NODES_PER_OP * ops
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs, stored)
+        reader = _Reader(name, names, subgraphs, stored, most)
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -66,12 +75,12 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
             if value.type.shape is None and names[i] in scanned:
                 value.type = value.type.with_shape(scanned[names[i]].shape)
         subgraphs[name] = _Subgraph(
-            reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs]
+            reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs], reader.size
         )
     names = _names(net.get("tensorName"), "the main graph")
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
-    reader = _Reader("main", names, subgraphs, stored, declared["minnow.inputs"])
+    reader = _Reader("main", names, subgraphs, stored, most, declared["minnow.inputs"])
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -123,12 +132,15 @@ class _Reader:
         names: list[str],
         subgraphs: Mapping[str, _Subgraph],
         types: Mapping[str, DType],
+        most: int,
         declared: Mapping[str, TensorType] | None = None,
     ) -> None:
         self.graph = Graph(name)
         self.names = names
         self.subgraphs = subgraphs
         self.types = types
+        self.most = most
+        self.size = 0
         self.declared = declared or {}
         self.values: dict[int, Value] = {}
 
@@ -160,6 +172,7 @@ class _Reader:
         """Adds what one op of the file stands for."""
         inputs = _list(table.get("inputIndexes"))
         outputs = _list(table.get("outputIndexes"))
+        self._count(table)
         where = f"{table.get('type', 'AbsVal')} '{table.get('name', '')}'"
         for i in outputs:
             if i in self.values:
@@ -174,6 +187,16 @@ class _Reader:
             if value is not None:
                 value.name = value.name or self.name(i)
                 self.values[i] = value
+
+    def _count(self, table: Mapping[str, Any]) -> None:
+        main = table.get("main", {})
+        called = [main.get(field) for field in ("then_graph", "else_graph", "body_graph")]
+        called += [a.get("s") for a in main.get("attr", ()) if a.get("type") == "DT_RESOURCE"]
+        self.size += 1 + sum(self.subgraphs[n].size for n in called if n in self.subgraphs)
+        if self.size > self.most:
+            raise UnsupportedError(
+                f"the subgraphs of the file come to more than {self.most} nodes", where=f"graph '{self.graph.name}'"
+            )
 
     def _true(self, stored: DType, name: str) -> DType:
         """The type of an input or constant; the file says another one where the format has no code for it."""

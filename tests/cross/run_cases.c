@@ -69,7 +69,7 @@ static minnow_code run(const void* file, uint64_t size, const minnow_options* op
 }
 
 int main(void) {
-  minnow_options options;
+  minnow_options options = MINNOW_OPTIONS;
   uint64_t size;
   take(&options.threads, sizeof(options.threads));
   take(&options.precision, sizeof(options.precision));

@@ -19,7 +19,7 @@ def allocations(hook: c.CDLL, path: str, threads: int) -> list[int] | None:
     api = c.CDLL(_engine.__file__)
     model, session = c.c_void_p(), c.c_void_p()
     assert api.minnow_load_file(path.encode(), c.byref(model)) == 0
-    assert api.minnow_create_session(model, c.byref(Options(threads, 0)), c.byref(session)) == 0
+    assert api.minnow_create_session(model, c.byref(Options(threads=threads)), c.byref(session)) == 0
     with np.load(path + ".npz") as data:
         arrays = dict(data)
     inputs = (Tensor * len(arrays))(*(tensor(a, name.encode()) for name, a in arrays.items()))

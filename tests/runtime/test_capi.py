@@ -71,7 +71,7 @@ def session(api):
     data = encode(model_of(graph()))
     model, session = c.c_void_p(), c.c_void_p()
     assert api.minnow_load_memory(data, c.c_size_t(len(data)), c.byref(model)) == OK
-    assert api.minnow_create_session(model, c.byref(Options(2, 0)), c.byref(session)) == OK
+    assert api.minnow_create_session(model, c.byref(Options(threads=2)), c.byref(session)) == OK
     api.minnow_free_model(model)  # before the session
     yield session
     api.minnow_free_session(session)
@@ -157,7 +157,7 @@ def test_every_type_goes_in_and_out(api, dtype):
     data = encode(model_of(graph))
     model, session = c.c_void_p(), c.c_void_p()
     assert api.minnow_load_memory(data, c.c_size_t(len(data)), c.byref(model)) == OK
-    assert api.minnow_create_session(model, c.byref(Options(1, 0)), c.byref(session)) == OK
+    assert api.minnow_create_session(model, c.byref(Options(threads=1)), c.byref(session)) == OK
     info = Info()
     assert api.minnow_input_info(session, c.c_size_t(0), c.byref(info)) == OK
     assert list(DType)[info.dtype] is dtype

@@ -34,11 +34,13 @@ typedef int32_t minnow_code;
 enum {
   MINNOW_OK = 0,
   MINNOW_INTERNAL = 1,    /* a defect of Minnow */
-  MINNOW_USAGE = 2,       /* a wrong argument: a name, a shape, a type, not enough memory */
-  MINNOW_UNSUPPORTED = 3, /* the model has ops that this build cannot run; the message lists all of them */
+  MINNOW_USAGE = 2,       /* a wrong argument: a name, a shape, a type */
+  MINNOW_UNSUPPORTED = 3, /* ops that this build cannot run, all of them in the message; or not enough memory, or more
+                             memory, rounds of loops or nodes than is allowed */
   MINNOW_FORMAT = 6,      /* the file cannot be read, or the model in it is invalid */
   MINNOW_DEVICE = 7,      /* the processor has not what is needed */
-  MINNOW_WRITE = 8        /* the output cannot be written: disk full, read-only, or no regular file */
+  MINNOW_WRITE = 8,       /* the output cannot be written: disk full, read-only, or no regular file */
+  MINNOW_STOPPED = 9      /* it was cancelled, or its time was over */
 };
 
 typedef int32_t minnow_dtype;
@@ -82,10 +84,20 @@ enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 typedef struct minnow_model minnow_model;
 typedef struct minnow_session minnow_session;
 
+/* Begin with MINNOW_OPTIONS: what is not set is 0, which stands for the default. Fields are only ever added at the end,
+ * and struct_size tells which of them the caller knows. */
 typedef struct minnow_options {
+  size_t struct_size;         /* sizeof(minnow_options) */
   int32_t threads;            /* 0: as many as this process may use; never more */
   minnow_precision precision; /* MINNOW_HIGH: float32 throughout */
+  int64_t timeout_ms;         /* to create the session, and for each run; 0: any time. See minnow_set_timeout */
+  /* Bytes for intermediate tensors, states and results; weights in the form that is computed with come on top. 0: 512
+   * MiB and 256 times the size of the model and its inputs, but no more than three quarters of the machine's memory. */
+  int64_t max_memory;
+  int64_t max_rounds; /* of all loops in one run, and branches taken; 0: 5 million */
 } minnow_options;
+#define MINNOW_OPTIONS \
+  { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0 }
 
 /* Row-major, without gaps, native byte order. Types of less than 8 bits take a byte, its upper bits are 0. */
 typedef struct minnow_tensor {
@@ -150,6 +162,14 @@ MINNOW_API minnow_code minnow_output_info(const minnow_session* session, size_t 
  * that place); its dtype, rank, shape and data are filled in. The data belongs to the session, until its next run. */
 MINNOW_API minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                   minnow_tensor* outputs, size_t num_outputs);
+
+/* Ends the run of this session that is under way with MINNOW_STOPPED, as soon as the node that is being computed is
+ * done; without one it does nothing. To be called from another thread, or from the handler of a signal. The session can
+ * be used as before; a streaming model remembers what it did before that run. */
+MINNOW_API void minnow_cancel(minnow_session* session);
+/* The time that each run may take from now on, in milliseconds, before it ends with MINNOW_STOPPED; 0: any time. It is
+ * looked at between nodes. */
+MINNOW_API minnow_code minnow_set_timeout(minnow_session* session, int64_t timeout_ms);
 
 /* Forgets what a streaming model remembers from run to run: the next run is like the first one. */
 MINNOW_API minnow_code minnow_reset(minnow_session* session);
