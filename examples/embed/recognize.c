@@ -31,7 +31,9 @@ int main(int argc, char** argv) {
   minnow_model* model;
   minnow_session* session;
   if (minnow_load_file(argv[1], &model) != MINNOW_OK) return fail("load");
-  if (minnow_create_session(model, NULL, &session) != MINNOW_OK) return fail("session");
+  minnow_options options = MINNOW_OPTIONS;
+  options.timeout_ms = 10000; /* for each run: a model from a stranger may take for ever */
+  if (minnow_create_session(model, &options, &session) != MINNOW_OK) return fail("session");
   minnow_free_model(model); /* the session keeps what it needs */
 
   float image[8 * 8];

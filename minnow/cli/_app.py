@@ -60,7 +60,7 @@ class Commands(click.Group):
     epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
     "(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: 0 done, 1 internal error, 2 usage, 3 not supported, "
     "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 8 the output "
-    "cannot be written, 130 interrupted, 143 terminated.",
+    "cannot be written, 9 the time was over, 130 interrupted, 143 terminated.",
 )
 @click.version_option(minnow.__version__, "-v", "--version", message="%(version)s")
 def app() -> None:

@@ -144,6 +144,10 @@ def optimizing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
+TIMEOUT = click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), default=None, metavar="SECONDS",
+    help="Time that planning, and each inference of the engine, may take; exit code 9 after that.",
+)  # fmt: skip
 PRECISION = click.option(
     "--precision", type=click.Choice(["high", "normal", "low"]), default="high",
     help="high: float32 everywhere; normal: 16 bits of each factor, where that is faster (AMX); low: 8 bits, bfloat16, "

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, emit, table
+from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, TIMEOUT, emit, table
 
 
 @click.command()
@@ -24,12 +24,13 @@ from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, em
     default=True,
     help="Compare ops with what this processor can do, measured once and kept.",
 )
+@TIMEOUT
 @THREADS
 @PRECISION
 @FORMAT
 def command(
     model: str, inputs: Any, data: str | None, runs: int, against: str, source: str | None, profile: bool,
-    roofline: bool, threads: int | None, precision: str, format_: str,
+    roofline: bool, timeout: float | None, threads: int | None, precision: str, format_: str,
 ) -> int:  # fmt: skip
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
@@ -41,10 +42,12 @@ def command(
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.errors import ModelError, UsageError
 
-    session = load(model, threads=1)
+    session = load(model, threads=1, timeout=timeout)
     if held := next((info for info in session.inputs if info.container), None):
         raise UsageError(f"only models that take arrays are timed, input '{held.name}' is a {held.container}")
     arrays = read_npz(data) if data else random_inputs(Path(model), dict(inputs))
+    if timeout is not None:
+        session.run(arrays)  # one that does not end is not to be timed
     names = [o.name for o in session.outputs]
     del session
     with progress_bar() as progress:

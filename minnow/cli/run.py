@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, emit, table
+from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, TIMEOUT, emit, table
 
 
 @click.command()
@@ -15,12 +15,21 @@ from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, em
 @click.option("-o", "--output", type=click.Path(), help="An .npz file for the outputs.")
 @INPUT
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
+@click.option(
+    "--max-memory",
+    type=click.IntRange(1),
+    default=None,
+    metavar="MIB",
+    help="For intermediate tensors and results; by default 512 MiB and 256 times the size of model and inputs.",
+)
+@click.option("--max-rounds", type=click.IntRange(1), default=None, help="Of all loops together; by default 5 million.")
+@TIMEOUT
 @THREADS
 @PRECISION
 @FORMAT
 def command(
-    model: str, data: str | None, output: str | None, inputs: Any, seed: int, threads: int | None, precision: str,
-    format_: str,
+    model: str, data: str | None, output: str | None, inputs: Any, seed: int, max_memory: int | None,
+    max_rounds: int | None, timeout: float | None, threads: int | None, precision: str, format_: str,
 ) -> None:  # fmt: skip
     """Run a .mnn file once: arrays in, arrays out."""
     from pathlib import Path
@@ -33,7 +42,8 @@ def command(
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.mnn.container import flat, gathered
 
-    session = load(model, threads=threads, precision=precision)
+    memory = None if max_memory is None else max_memory << 20
+    session = load(model, threads, precision, timeout, memory, max_rounds)
     given = read_npz(data) if data else random_inputs(Path(model), dict(inputs), seed)
     for info in session.inputs if data else ():
         if info.container:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, PRECISION, THREADS, emit, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, PRECISION, THREADS, TIMEOUT, emit, reading
 
 
 @click.command()
@@ -25,12 +25,14 @@ from minnow.cli._option import FORMAT, MODEL_FILE, PRECISION, THREADS, emit, rea
     "with --precision low 5e-2.",
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="Exit code 4 where the verdict is inconclusive, too.")
+@TIMEOUT
 @THREADS
 @PRECISION
 @FORMAT
 def command(
     source: str, model: str, reading: dict[str, Any], data: tuple[str, ...], runs: int, seed: int,
-    tolerance: float | None, strict: bool, threads: int | None, precision: str, format_: str,
+    tolerance: float | None, strict: bool, timeout: float | None, threads: int | None, precision: str,
+    format_: str,
 ) -> int:  # fmt: skip
     """Compare a .mnn file with the model it was made from.
 
@@ -47,6 +49,7 @@ def command(
         data=data,
         seeds=range(seed, seed + runs),
         tolerance=tolerance,
+        timeout=timeout,
         threads=threads,
         precision=precision,
     )

@@ -49,7 +49,7 @@ Status Watch::look() {
     return fail(Code::kCancelled, "stopped: it was cancelled");
   const int64_t time = now();
   if (time >= deadline_) return fail(Code::kStopped, "stopped: it has taken longer than %g seconds", seconds_);
-  if (poll_ == nullptr || time < next_poll_ || pthread_equal(owner_, pthread_self()) == 0) return ok();
+  if (poll_ == nullptr || pthread_equal(owner_, pthread_self()) == 0 || time < next_poll_) return ok();
   next_poll_ = time + kPollNanoseconds;
   if (poll_()) cancel();
   return (alert_.load(std::memory_order_relaxed) & kCancelled) == 0 ? ok() : look();

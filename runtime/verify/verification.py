@@ -18,7 +18,7 @@ from minnow.runtime.verify.data import Sample, complete, samples, typed
 from minnow.runtime.verify.excitation import Judged, livelier, mark
 from minnow.runtime.verify.samples import PIXELS, Candidate, candidates
 from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_source, random_outputs, rounded_outputs
-from minnow.schema.errors import MinnowError, UsageError
+from minnow.schema.errors import MinnowError, StoppedError, UsageError
 from minnow.schema.ir import Model
 from minnow.schema.mnn.container import flat
 
@@ -116,6 +116,7 @@ def verify(
     tolerance: float | None = None,
     threads: int | None = None,
     precision: str = "high",
+    timeout: float | None = None,
     **options: Any,
 ) -> Verification:
     """Compares a converted file with its source.
@@ -131,7 +132,7 @@ def verify(
         tolerance: largest error as a fraction of the output's scale, exactly: what needs more fails. None chooses by
             dtype and precision (see compare), and bears with what no runtime computes alike: rounding near 0, and
             steps of numbers that are rounded to few bits.
-        threads, precision: of the session.
+        threads, precision: of the session. timeout: seconds that planning, and each of its runs, may take.
         options: how the source was read besides, as in `minnow.convert`: signature, cut_inputs, cut_outputs, weights,
             prototxt, dequantize.
 
@@ -140,6 +141,7 @@ def verify(
 
     Raises:
         FormatError, ModelError, UnsupportedError: a file cannot be read. UsageError: `data` does not fit the inputs.
+        DeadlineError: the time was over.
     """
     from minnow.converter import other_file, read
     from minnow.runtime.session import load
@@ -167,7 +169,7 @@ def verify(
         extra = _livelier_runs(judged, reference, runs, arrays, asked[0].picture if asked else "")
     # One after the other, so that the weights are never in memory twice.
     reference.close()
-    loaded = load(target, threads=threads, precision=precision)
+    loaded = load(target, threads=threads, precision=precision, timeout=timeout)
     session = TwoRuns(loaded) if model.states else loaded
     drawn, rounded = random_outputs(model), rounded_outputs(model)
     strict = tolerance is not None
@@ -357,6 +359,8 @@ def _run(
     case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
     try:
         results = session.run(inputs)
+    except StoppedError:
+        raise
     except MinnowError as e:
         case.error = str(e)
         return case
