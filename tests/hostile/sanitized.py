@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damage_worker import damaged_bytes, damaged_tables
 from engine_oracle import model_of
 from graph_grower import grown
 from hostile_files import SOUND, all_files
-from runtime.damage_worker import damaged_bytes, damaged_tables
 
 from minnow.schema.mnn import encode
 
