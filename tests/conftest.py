@@ -10,9 +10,6 @@ from minnow.converter import door
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"
 
-# TensorFlow computes with its own kernels, whichever test imports it first.
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-
 
 # The same examples in every run, so that a change is judged by what it changes. To search further than that:
 # ./dev test tests/optimizer --hypothesis-profile=search
