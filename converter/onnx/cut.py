@@ -47,7 +47,7 @@ def cut(
     inner.sparse_initializer.extend(graph.sparse_initializer)
     inner.value_info.extend(v for v in graph.value_info if v.name not in begins)
     declared = _declared(graph)
-    if any(n not in types and not _is_typed(declared.get(n)) for n in begins):
+    if not all(_is_typed(declared.get(n)) for n in begins):
         declared |= _inferred(proto)
     inner.input.extend(_input(n, types, declared, where) for n in begins)
     inner.input.extend(v for v in graph.input if v.name in read and v.name not in begins)

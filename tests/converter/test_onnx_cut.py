@@ -101,6 +101,8 @@ def test_what_is_left_out_need_not_be_known(tmp_path: Path) -> None:
 def test_shapes_are_given_for_new_inputs(tmp_path: Path) -> None:
     minnow.convert(net(tmp_path), cut_inputs=["block/features"], inputs={"block/features": (1, 4, 8, 8)})
     assert minnow.load(tmp_path / "m.mnn").inputs[0].shape == (1, 4, 8, 8)
+    with pytest.raises(UsageError, match="given as int64, the model declares float32"):
+        minnow.convert(tmp_path / "m.onnx", cut_inputs=["active"], inputs={"active": ("int64", (1, 4, 8, 8))})
 
 
 @pytest.mark.parametrize(
