@@ -36,6 +36,7 @@ def test_tables_of_pairs(interleaved: bool, size: int) -> None:
     np.testing.assert_allclose(got, by_onnx(x, cos, sin, interleaved, size), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow  # imports PyTorch and transformers
 @pytest.mark.parametrize("family", ["llama", "gptj"])
 def test_tables_of_features(family: str) -> None:
     torch = pytest.importorskip("torch")
