@@ -71,10 +71,12 @@ def converter(
         target = folder / f"{model.path.name}.mnn"
         if not target.exists():
             arrays = model.recording()[0] if model.path.name in on_recording else {}
-            data = {name.removesuffix(":0"): array for name, array in arrays.items()}
-            report = minnow.convert(
-                model.path, output=target, inputs=(inputs or {}).get(model.path.name), data=[data] if data else ()
-            )
+            shapes = (inputs or {}).get(model.path.name)
+            if all(name.isdigit() for name in arrays):  # the inputs are counted, and have no names
+                given, data = [arrays[str(i)] for i in range(len(arrays))] or shapes, {}
+            else:
+                given, data = shapes, {name.removesuffix(":0"): array for name, array in arrays.items()}
+            report = minnow.convert(model.path, output=target, inputs=given, data=[data] if data else ())
             assert report.verification is not None
             assert report.verification.passed
             assert judge in report.verification.reference
