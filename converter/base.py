@@ -17,6 +17,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +64,46 @@ class Call:
 
 @dataclass(frozen=True)
 class Mapping_:
-    """A translation function and the range of opset versions it covers."""
+    """A translation function and the range of opset versions it covers.
+
+    What its signature says is looked at when a model needs it, which has few of the operators.
+    """
 
     function: Callable[..., Any]
-    since: int
-    until: int | None
-    parameters: tuple[str, ...]
-    variadic: bool
-    required: int
-    attrs: Mapping[str, Any]
-    wants_node: bool
-    doc: str
+    since: int = 1
+    until: int | None = None
+
+    @cached_property
+    def _signature(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.function).parameters.values())[1:]
+
+    @cached_property
+    def _positional(self) -> list[inspect.Parameter]:
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
+        return [p for p in self._signature if p.kind not in kinds and p.name != "node"]
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(p.name for p in self._positional)
+
+    @cached_property
+    def required(self) -> int:
+        """Number of operands without a default."""
+        return sum(p.default is inspect.Parameter.empty for p in self._positional)
+
+    @cached_property
+    def variadic(self) -> bool:
+        return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in self._signature)
+
+    @cached_property
+    def attrs(self) -> Mapping[str, Any]:
+        """Their defaults, by name."""
+        named = (p for p in self._signature if p.kind is inspect.Parameter.KEYWORD_ONLY)
+        return {p.name: p.default for p in named if p.name != "node"}
+
+    @cached_property
+    def wants_node(self) -> bool:
+        return any(p.name == "node" for p in self._signature)
 
     def covers(self, version: int) -> bool:
         return self.since <= version and (self.until is None or version <= self.until)
@@ -182,7 +212,7 @@ class Frontend:
         """Registers the translation of operators; several ranges of versions may stand side by side."""
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
-            mapping = inspect_mapping(function, since, until)
+            mapping = Mapping_(function, since, until)
             for name in names:
                 self.mappings.setdefault(name, []).append(mapping)
             return function
@@ -192,11 +222,7 @@ class Frontend:
     def same(self, *names: str, **renamed: str) -> None:
         """Operators whose meaning is an op's of the same name (or the op given by keyword), operands alike."""
         for name, target in [*((n, n) for n in names), *renamed.items()]:
-
-            def translate(b: Builder, *xs: Value | None, _target: str = target) -> Any:
-                return getattr(b, _target)(*xs)
-
-            self.mappings.setdefault(name, []).append(Mapping_(translate, 1, None, (), True, 0, {}, False, ""))
+            self.mappings.setdefault(name, []).append(Mapping_(_same(target)))
 
     def find(self, name: str, version: int) -> Mapping_ | None:
         """The mapping of an operator at an opset version: of several the one made for the fewest versions."""
@@ -257,21 +283,11 @@ def _beside(weights: Any) -> tuple[Path, ...]:
     return (Path(weights),) if weights else ()
 
 
-def inspect_mapping(function: Callable[..., Any], since: int = 1, until: int | None = None) -> Mapping_:
-    """A translation function and what its signature says."""
-    names, attrs, variadic, required, wants_node = [], {}, False, 0, False
-    for p in list(inspect.signature(function).parameters.values())[1:]:
-        if p.name == "node":
-            wants_node = True
-        elif p.kind is inspect.Parameter.VAR_POSITIONAL:
-            variadic = True
-        elif p.kind is inspect.Parameter.KEYWORD_ONLY:
-            attrs[p.name] = p.default
-        else:
-            names.append(p.name)
-            required += p.default is inspect.Parameter.empty
-    doc = inspect.getdoc(function) or ""
-    return Mapping_(function, since, until, tuple(names), variadic, required, attrs, wants_node, doc)
+def _same(target: str) -> Callable[..., Any]:
+    def translate(b: Builder, *xs: Value | None) -> Any:
+        return getattr(b, target)(*xs)
+
+    return translate
 
 
 @dataclass

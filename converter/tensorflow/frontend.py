@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.base import Description, Frontend, Mapping_, inspect_mapping
+from minnow.converter.base import Description, Frontend, Mapping_
 from minnow.converter.formats.tensorflow import FORMAT
 from minnow.schema.ir import Model
 
@@ -76,7 +76,7 @@ class TensorFlow(Frontend):
         """Registers the translation of operators on complex numbers, where it is another than that on real ones."""
 
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
-            self.pairs.update(dict.fromkeys(names, inspect_mapping(function)))
+            self.pairs.update(dict.fromkeys(names, Mapping_(function)))
             return function
 
         return add

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minnow.converter.base import Call, Description, Frontend, Mapping_, inspect_mapping
+from minnow.converter.base import Call, Description, Frontend, Mapping_
 from minnow.converter.formats.tflite import FORMAT
 from minnow.schema.ir import Model, TensorType
 
@@ -101,7 +101,7 @@ class TFLiteFrontend(Frontend):
 
 def _into(table: dict[str, Mapping_], names: tuple[str, ...]) -> Callable[[Function], Function]:
     def add(function: Function) -> Function:
-        table.update(dict.fromkeys(names, inspect_mapping(function)))
+        table.update(dict.fromkeys(names, Mapping_(function)))
         return function
 
     return add

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.converter.formats import check_readable
 from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ class _ModelFile(click.Path):
         if value == "-":
             hint = "save it to a file first; './-' is one of that name"
             raise UsageError("the model is '-', but models are only read from files", hint=hint)
+        from minnow.converter.formats import check_readable
+
         check_readable(Path(value))
         return super().convert(value, param, ctx)
 
