@@ -121,9 +121,21 @@ def _is_there(package: str) -> bool:
         return False
 
 
+def _limit() -> None:
+    """Bounds the time and memory of this process, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 def main() -> int:
     """Gives the kind of what is wrong, 0 for nothing, and says it on stderr."""
     path, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    _limit()
     try:
         check_config(config_of(path))
     except ForeignError as e:
