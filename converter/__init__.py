@@ -57,7 +57,9 @@ def _read_mnn(path: Path, **options: Any) -> Model:
     from minnow.converter.given import Inputs
 
     inputs = Inputs.of(options.pop("inputs", None))
-    if given := sorted([name for name, value in options.items() if value] + ["inputs"] * inputs.say_more):
+    if given := sorted(
+        [name for name, value in options.items() if value and name != "trust"] + ["inputs"] * inputs.say_more
+    ):
         raise UsageError(
             f"a .mnn file is read as it is, without {', '.join(given)}",
             where=str(path),

@@ -35,6 +35,7 @@ OPTIONS = {
     "cut_inputs": "inputs to be chosen",
     "cut_outputs": "outputs to be chosen",
     "weights": "weights in a file of their own to be named",
+    "trust": "code that could run",
 }
 """What some formats can be asked for when they are read: the option, and what a format without it does not have."""
 
@@ -192,6 +193,8 @@ class Frontend:
 
         options["inputs"] = Inputs.of(options.get("inputs"))
         given = {k: v for k, v in options.items() if v or k in ("inputs", "batch")}
+        if "trust" not in self.options:
+            given.pop("trust", None)  # where nothing of a file is run, there is nothing to consent to
         if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
             raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))
         with door(path, *_beside(given.get("weights"))):
@@ -199,12 +202,15 @@ class Frontend:
             check_constants(model, file_bytes(path))
         return model
 
-    def describe(self, path: Path, weights: str = "") -> Description:
-        """What a file says of itself. Args: weights: the other file of a model that is two."""
+    def describe(self, path: Path, weights: str = "", trust: bool = False) -> Description:
+        """What a file says of itself.
+
+        Args:
+            weights: the other file of a model that is two. trust: code of the file may run.
+        """
+        given = {k: v for k, v in {"weights": weights, "trust": trust}.items() if v and k in self.options}
         with door(path, *_beside(weights)):
-            if weights and "weights" in self.options:
-                return self._describe(path, weights=weights)
-            return self._describe(path)
+            return self._describe(path, **given)
 
     def op(
         self, *names: str, since: int = 1, until: int | None = None

@@ -163,7 +163,11 @@ def _read(path: Path, framework: str | None, reading: Mapping[str, Any]) -> Mode
         from minnow.converter import read
 
         return read(path, framework, **reading)
-    if wrong := [name for name, value in {"framework": framework, **reading}.items() if value and name != "weights"]:
+    if wrong := [
+        name
+        for name, value in {"framework": framework, **reading}.items()
+        if value and name not in ("weights", "trust")
+    ]:
         raise UsageError(f"'{wrong[0]}' says how a source is read, and this is a .mnn file", where=str(path))
     from minnow.cli._model import open_model
 

@@ -90,7 +90,7 @@ def check(
     path = Path(source)
     frontend = find_format(path, framework).frontend()
     options["weights"] = other_file(options.get("weights", ""), options.pop("prototxt", ""))
-    description = frontend.describe(path, options["weights"])
+    description = frontend.describe(path, options["weights"], bool(options.get("trust")))
     refused: list[Refused] = []
     symbols = _symbols(port.shape for port in description.inputs)
     count, note = None, ""

@@ -97,6 +97,7 @@ def convert(
     weights: str | os.PathLike[str] = "",
     prototxt: str | os.PathLike[str] = "",
     dequantize: bool = False,
+    trust: bool = False,
     optimize: int = 2,
     target: Literal["mnn", "minnow"] = "mnn",
     strict_target: bool = False,
@@ -135,6 +136,9 @@ def convert(
         weights: the other file of a source that is two: the .caffemodel of a Caffe net, or its .prototxt; by default
             what lies beside the source. prototxt: another name for the same.
         dequantize: compute in float what the source computes with integers; inputs and outputs keep their types.
+        trust: code of the file may run: a TorchScript program, which PyTorch runs to compare with it, and the methods
+            that restore its objects. Without it such a program is compared as it was read. A module or program of
+            this process is the caller's own.
         optimize: level 0 (none) to 3 (also what may change the last bits).
         target: who is to run the file: "mnn", MNN's own runtime too; "minnow", only Minnow's engine, with fewer nodes.
         strict_target: refuse what MNN's own runtime cannot run, instead of a notice; for the target "mnn".
@@ -180,7 +184,7 @@ def convert(
         if output is None:
             raise UsageError("a model that is no file needs an output", hint="output='model.mnn'")
         with archived(source, example_inputs, dynamic_shapes) as path:
-            return convert(path, **given)
+            return convert(path, **{**given, "trust": True})
     if example_inputs is not None or dynamic_shapes is not None:
         raise UsageError("example inputs are for modules", hint="shapes for the inputs of a file: inputs={'x': (1, 3)}")
     source = Path(source)
@@ -202,7 +206,7 @@ def convert(
         said = Inputs.of(inputs)
     reading: dict[str, Any] = {"inputs": said, "batch": batch, "signature": signature}
     reading |= {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs, "dequantize": dequantize}
-    reading["weights"] = other_file(weights, prototxt)
+    reading |= {"weights": other_file(weights, prototxt), "trust": trust}
     if side_file:
         from minnow.schema.mnn.side_file import side_path
 
@@ -312,7 +316,7 @@ def bisect_command(
     others |= {"inputs": ",".join(reading["cut_inputs"]), "outputs": ",".join(reading["cut_outputs"])}
     others |= {"target": target if target != "mnn" else "", "int64": int64 if int64 != "auto" else ""}
     words += [f"--{name}={value}" for name, value in others.items() if value not in ("", None)]
-    words += ["--dequantize"] * bool(reading["dequantize"])
+    words += ["--dequantize"] * bool(reading["dequantize"]) + ["--trust"] * bool(reading["trust"])
     return shlex.join(words)
 
 

@@ -1,46 +1,39 @@
 """Runs as a process of its own: loads a TorchScript file with PyTorch, and writes down what is in it.
 
 `torch.jit.load` is PyTorch's own reader: it runs compiled code on what the file says, so a file that is made to do harm
-meets it here, with limits on time and memory, and not in the process that converts. The program is run only to find
-the shape of an input that nobody has given.
+meets it here, in a process that can do little else (see `sandbox`), and only when all that it names is allowed (see
+`script_vetting`). The program itself is not run; of its methods only `__setstate__` is, which restores objects, and
+that with the user's consent, or where it does nothing but pack weights.
 
-Usage: python -m minnow.converter.torch.child FILE FOLDER [find]. It writes `program.json` and `tensors.bin` into the
-folder. With "find" it runs the module to see which shape its only input may have.
+Usage: python -m minnow.converter.torch.child FILE [trust]. It writes to stdout, which is a file: the numbers of the
+tensors, then the program as JSON, then the length of that in 8 bytes.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import re
+import os
 import sys
-import time
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-_SECONDS = 600
-_MEMORY = 24 << 30
+from minnow.converter import sandbox
+from minnow.converter.torch.allowed import CLASSES
+from minnow.converter.torch.script import FAILED, MISSING, NOT_TRUSTED, REFUSED, UNREADABLE
+from minnow.converter.torch.script_vetting import TextError, vet
 
-
-def limit() -> None:
-    """Bounds the time and memory of this process, where the system can."""
-    try:
-        import resource
-    except ImportError:
-        return
-    for what, most in ((resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CORE, 0)):
-        _, hard = resource.getrlimit(what)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (most, hard))
+SECONDS, MEMORY = 600, 24 << 30
+_WRITTEN, _SPREAD = 1 << 30, 64
+"""What is written down: at most so many bytes, or so many times as many as the file has."""
 
 
 class Dump:
     """Writes the parts of a program as plain JSON, tensors into a file beside it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = (folder / "tensors.bin").open("wb")
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
         self.tensors: dict[Any, dict[str, Any]] = {}
         self.objects: dict[int, dict[str, Any]] = {}
         self.alive: list[Any] = []
@@ -114,38 +107,38 @@ class Dump:
             self.alive.append(x)
             self.objects[ident] = entry = {"object": len(self.objects), "kind": kind, "attrs": {}}
             packed = self.packed(script, kind)
-            names = packed or {n: getattr(x, n) for n in sorted(self.names) if hasattr(x, n)}
+            # What has the name of an attribute may be a property, which is code of the file.
+            has = getattr(script, "hasattr", None) or (lambda n: hasattr(x, n))
+            names = packed or {n: getattr(x, n) for n in sorted(self.names) if has(n)}
             entry["attrs"] = {n: self.value(v) for n, v in names.items()}
             if self.methods and isinstance(x, torch.nn.Module):
                 entry["methods"] = {m: self.block(inlined(script, m)) for m in methods_of(script, self.methods)}
         return {"ref": self.objects[ident]["object"]}
 
     def packed(self, script: Any, kind: str) -> dict[str, Any] | None:
-        """What the packed weights of a quantized layer are."""
+        """What the packed weights of a quantized layer are; None for an object of another class."""
         import torch
 
+        if (known := kind.removeprefix("__torch__.torch.classes.")) not in CLASSES:
+            return None
         ops = torch.ops.quantized
-        last = kind.rpartition(".")[2]
-        if last == "LinearPackedParamsBase":
+        if known == "quantized.LinearPackedParamsBase":
             try:
                 weight, bias = ops.linear_unpack(script)
             except RuntimeError:
                 weight, bias = ops.linear_unpack_fp16(script)
             return {"weight": weight, "bias": bias}
-        if last == "CellParamsBase":
+        if known == "rnn.CellParamsBase":
             form, _, _, numbers, packed = script._get_method("__getstate__")()
             return {"form": form, "reduce_range": bool(numbers and numbers[0]), "packed": list(packed)}
-        if last in ("Conv2dPackedParamsBase", "Conv3dPackedParamsBase"):
-            n = last[4]
-            unpack, stem = getattr(ops, f"conv{n}d_unpack"), f"conv{n}d"
-            weight, bias = unpack(script)
-            found = {"weight": weight, "bias": bias}
-            for name in ("stride", "padding", "dilation", "output_padding", "groups", "transpose"):
-                found[name] = getattr(ops, f"{stem}_{name}")(script)
-            return found
-        if last == "EmbeddingPackedParamsBase":
+        if known == "quantized.EmbeddingPackedParamsBase":
             return {"weight": ops.embedding_bag_unpack(script)}
-        return None
+        stem = f"conv{known.partition('Conv')[2][0]}d"
+        weight, bias = getattr(ops, f"{stem}_unpack")(script)
+        found = {"weight": weight, "bias": bias}
+        for name in ("stride", "padding", "dilation", "output_padding", "groups", "transpose"):
+            found[name] = getattr(ops, f"{stem}_{name}")(script)
+        return found
 
     def block(self, block: Any) -> dict[str, Any]:
         """A block, or a graph."""
@@ -234,110 +227,59 @@ def names_in(module: Any, graph: Any) -> tuple[set[str], set[str]]:
     return kinds["prim::GetAttr"] | kinds["prim::SetAttr"], methods
 
 
-class FilesError(Exception):
-    """A program that writes or opens files."""
+class RefusedError(Exception):
+    """A program that names what it must not, one name per line."""
 
 
-_FILES = re.compile(rb"\b(?:save|from_file)(?:[\s\\]|#[^\n]*\n)*\(")
-"""Calls of the operators of TorchScript that write and open files."""
+class NotTrustedError(Exception):
+    """A program with methods that run when it is loaded, without the user's consent: their classes."""
 
 
-def check_code(path: str) -> None:
-    """Raises FilesError for a program that writes or opens files: parts of it run when it is loaded."""
-    import torch
+def load(path: str, trust: bool = False) -> Any:
+    """The module in a file.
 
-    reader = torch._C.PyTorchFileReader(path)
-    for name in reader.get_all_records():
-        if name.startswith("code/") and _FILES.search(reader.get_record(name)):
-            raise FilesError("the program writes or opens files")
-
-
-def load(path: str) -> Any:
-    """The module in a file. Operators of torchvision are known once that is imported, which takes its time.
+    Args:
+        trust: methods of the file may run while it is loaded.
 
     Raises:
-        FilesError: its code writes or opens files, which may happen while it is loaded.
+        RefusedError, NotTrustedError, TextError: it is not loaded.
     """
     import torch
 
-    check_code(path)
-    try:
-        return torch.jit.load(path, map_location="cpu")
-    except RuntimeError as e:
-        if "torchvision::" not in str(e):
-            raise
+    reader = torch._C.PyTorchFileReader(path)
+    found = vet(reader.get_all_records(), reader.get_record, _exists)
+    if found.refused:
+        raise RefusedError("\n".join(sorted(found.refused)))
+    if found.restoring and not trust:
+        raise NotTrustedError(", ".join(sorted(found.restoring)))
+    if "torchvision" in found.libraries:
         try:
             importlib.import_module("torchvision")
         except (ImportError, RuntimeError, OSError) as broken:
-            raise RuntimeError(f"the file has operators of torchvision, which is not there: {broken}") from e
-        return torch.jit.load(path, map_location="cpu")
+            raise RuntimeError(f"the file has operators of torchvision, which is not there: {broken}") from broken
+    return torch.jit.load(path, map_location="cpu")
 
 
-_SIZES = (224, 28, 32, 64, 96, 112, 128, 160, 192, 256, 299, 320, 384, 416, 512, 640)
-_LENGTHS = (16, 512, 16000)
-_SEARCH_SECONDS = 60.0
-
-
-def shapes_to_try(module: Any) -> Iterator[tuple[int, ...]]:
-    """Shapes of an input, the usual ones first: pictures, rows of what the weights multiply, signals, sequences."""
-    widths = sorted({p.shape[-1] for p in module.parameters() if p.dim() == 2})
-    for channels in (3, 1, 4, 2):
-        for size in _SIZES:
-            yield 1, channels, size, size
-    for width in widths:
-        yield 1, width
-        yield 1, 16, width
-    for length in _LENGTHS:
-        yield 1, length
-        yield 1, 1, length
-
-
-def is_batch_of_one(result: Any) -> bool:
-    """The first extent of all tensors in a result is 1, where they have any."""
-    if isinstance(result, dict):
-        return all(map(is_batch_of_one, result.values()))
-    if isinstance(result, (list, tuple)):
-        return all(map(is_batch_of_one, result))
-    return not getattr(result, "ndim", 0) or result.shape[0] == 1
-
-
-def find_shape(module: Any, arguments: list[Any]) -> dict[str, Any] | None:
-    """Name, shape and element type of the only tensor among the arguments, as a run takes it; None if none is found."""
+def _exists(operator: str) -> bool:
     import torch
 
-    tensors = [a for a in arguments if a.type.kind() == "TensorType"]
-    if len(tensors) != 1 or any(a is not tensors[0] and not a.has_default_value() for a in arguments):
-        return None
-    name, end = tensors[0].name, time.monotonic() + _SEARCH_SECONDS
-    for dtype in (torch.float32, torch.int64):
-        for shape in shapes_to_try(module):
-            if time.monotonic() > end:
-                return None
-            try:
-                with torch.no_grad():
-                    result = module(**{name: torch.zeros(shape, dtype=dtype)})
-            except Exception:  # noqa: BLE001  (what a module raises for a shape that it does not take)
-                continue
-            if not is_batch_of_one(result):
-                continue  # a picture of another size is several of the right one
-            return {"name": name, "shape": list(shape), "dtype": str(dtype).removeprefix("torch.")}
-    return None
+    return bool(torch._C._jit_get_schemas_for_operator(operator))
 
 
-def dump(path: str, folder: Path, find: bool = False) -> dict[str, Any]:
-    """Everything that the converter needs of a file.
+def dump(path: str, file: BinaryIO, trust: bool = False) -> dict[str, Any]:
+    """Everything that the converter needs of a TorchScript file: the numbers of tensors go to `file`.
 
-    Args:
-        find: the shape of its input, too.
+    Raises:
+        RefusedError, NotTrustedError, TextError: as of `load`.
     """
     import torch
 
     torch.set_num_threads(1)
-    module = load(path)
+    module = load(path, trust)
     module.eval()
     graph = module.forward.graph.copy()
     torch._C._jit_pass_inline(graph)
-    writer = Dump(folder)
+    writer = Dump(file)
     writer.names, writer.methods = names_in(module, graph)
     with torch.no_grad():
         root = writer.object(module)
@@ -351,31 +293,41 @@ def dump(path: str, folder: Path, find: bool = False) -> dict[str, Any]:
         }
         for a in module.forward.schema.arguments[1:]
     ]
-    writer.file.close()
-    found = find_shape(module, module.forward.schema.arguments[1:]) if find else None
+    widths = sorted({p.shape[-1] for p in module.parameters() if p.dim() == 2})
     objects = sorted(writer.objects.values(), key=lambda o: o["object"])
-    return {"block": block, "root": root, "objects": objects, "arguments": arguments, "found": found,
+    return {"block": block, "root": root, "objects": objects, "arguments": arguments, "widths": widths,
             "torch": torch.__version__}  # fmt: skip
 
 
 def main() -> int:
-    """Says the reason on stderr and gives 1 when the file cannot be loaded."""
-    limit()
-    folder = Path(sys.argv[2])
+    """Says the reason on stderr and gives another code than 0 when the file cannot be loaded."""
+    path, trust = sys.argv[1], "trust" in sys.argv[2:]
+    file = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a program prints is no result
+    sandbox.restrict_files([Path(path)])
     try:
         import torch  # noqa: F401
     except ImportError as e:
         sys.stderr.write(f"torch: {e}\n")
-        return 3
+        return MISSING
+    sandbox.limit_resources(SECONDS, MEMORY, max(_WRITTEN, _SPREAD * Path(path).stat().st_size))
+    sandbox.restrict_calls()
     try:
-        found = dump(sys.argv[1], folder, "find" in sys.argv[3:])
-    except FilesError as e:
-        sys.stderr.write(f"{e}\n")
-        return 4
+        found = json.dumps(dump(path, file, trust)).encode()
+    except RefusedError as e:
+        sys.stderr.write(str(e))
+        return REFUSED
+    except NotTrustedError as e:
+        sys.stderr.write(str(e))
+        return NOT_TRUSTED
+    except TextError as e:
+        sys.stderr.write(str(e))
+        return UNREADABLE
     except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
         sys.stderr.write(f"{type(e).__name__}: {e}\n")
-        return 1
-    (folder / "program.json").write_text(json.dumps(found))
+        return FAILED
+    file.write(found + len(found).to_bytes(8, "little"))
+    file.close()
     return 0
 
 

@@ -11,9 +11,9 @@ from minnow.converter.torch.reader import open_program
 from minnow.schema.ir import TensorType
 
 
-def describe(path: Path) -> Description:
-    """Raises FormatError for what is no PyTorch program."""
-    program = open_program(path, find=False)
+def describe(path: Path, trust: bool = False) -> Description:
+    """Raises FormatError for what is no PyTorch program. Args: trust: as of `reader.read`."""
+    program = open_program(path, trust=trust)
     operators = Counter(node.target for node in program.block.all_nodes())
     results = program.block.results
     names = program.outputs or []

@@ -161,7 +161,7 @@ class _Reader:
         return Block(params, [self._node(n, graph) for n in graph["nodes"]], results)
 
     def _node(self, node: Mapping[str, Any], graph: Mapping[str, Any]) -> Node:
-        target = _target(node["target"])
+        target = operator_of(node["target"])
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         blocks: list[Block] = []
@@ -191,7 +191,7 @@ class _Reader:
                     blocks, declared)  # fmt: skip
 
 
-def _target(target: str) -> str:
+def operator_of(target: str) -> str:
     """ "torch.ops.aten.add.Tensor" -> "aten::add.Tensor", without the overload "default"."""
     if target.startswith("torch.ops."):
         space, _, rest = target[len("torch.ops.") :].partition(".")

@@ -101,11 +101,11 @@ def _read(path: Path, **options: Any) -> Model:
     return read(path, **options)
 
 
-def _describe(path: Path) -> Description:
+def _describe(path: Path, trust: bool = False) -> Description:
     from minnow.converter.torch.description import describe
 
-    return describe(path)
+    return describe(path, trust)
 
 
-frontend = Torch(FORMAT, _read, _describe)
+frontend = Torch(FORMAT, _read, _describe, options=("trust",))
 """Mappings register with `@frontend.op(...)`."""

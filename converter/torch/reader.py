@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minnow.converter.base import Unsupported
 from minnow.converter.extent import computed, fix_inputs, shape_from_use, symbols_in
@@ -16,20 +17,23 @@ from minnow.converter.torch.program import Input, Object, Program
 from minnow.converter.torch.structure import RaisedError
 from minnow.converter.torch.tensor import Number, Tensor
 from minnow.converter.torch.translator import Missing, Translator
-from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
+from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
+
+if TYPE_CHECKING:
+    from minnow.converter.torch.script import Script
 
 _MOST_TRIES = 4
 """Inputs of unknown type that are looked at one by one where a program cannot be translated."""
 _NUMBERS: dict[Any, DType] = {int: DType.I64, float: DType.F64, bool: DType.BOOL}
 
 
-def open_program(path: Path, inputs: Any = None, find: bool = True) -> Program:
+def open_program(path: Path, inputs: Any = None, trust: bool = False) -> Program:
     """The program in a file.
 
     Args:
-        inputs, find: as of `read_script`.
+        inputs, trust: as of `read`.
 
     Raises:
         FormatError: no PyTorch program, or a damaged one.
@@ -40,9 +44,9 @@ def open_program(path: Path, inputs: Any = None, find: bool = True) -> Program:
 
         return read_program(path)
     if kind == "torchscript":
-        from minnow.converter.torch.script import read_script
+        from minnow.converter.torch.script import open_script
 
-        return read_script(path, inputs, find)
+        return open_script(path, trust).program(inputs)
     raise FormatError(
         "the file holds no PyTorch program",
         where=str(path),
@@ -50,7 +54,7 @@ def open_program(path: Path, inputs: Any = None, find: bool = True) -> Program:
     )
 
 
-def read(path: Path, inputs: Any = None, batch: int | None = None) -> Model:
+def read(path: Path, inputs: Any = None, batch: int | None = None, trust: bool = False) -> Model:
     """Reads a `.pt2` archive or a TorchScript file.
 
     Args:
@@ -58,13 +62,19 @@ def read(path: Path, inputs: Any = None, batch: int | None = None) -> Model:
         inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is. For an
             argument that is a number, one of one dimension: that number.
         batch: takes the place of the first open extent of every input.
+        trust: code of the file may run: methods that restore the objects of a TorchScript file when it is loaded.
 
     Raises:
         FormatError: damaged. ModelError: invalid. UnsupportedError: with all unknown operators.
         UsageError: names of inputs that there are not, or extents out of the range that the program allows.
     """
     given = Inputs.of(inputs)
-    return translate(open_program(path, given), str(path), given, batch)
+    if not given and archive_kind(path) == "torchscript":
+        from minnow.converter.torch.script import open_script
+
+        script = open_script(path, trust)
+        return search(script, batch) or translate(script.program(given), str(path), given, batch)
+    return translate(open_program(path, given, trust), str(path), given, batch)
 
 
 def translate(program: Program, where: str, inputs: Any = None, batch: int | None = None) -> Model:
@@ -109,6 +119,53 @@ def _settled(program: Program, where: str, types: Mapping[str, TensorType], numb
     raise UnsupportedError("what the program remembers from run to run does not settle", where=where,
                            why="a state that grows with every run, such as a cache, has no type",
                            hint="write into a buffer of the largest extent")  # fmt: skip
+
+
+# ---- shapes that nobody has given
+
+_SIZES = (224, 28, 32, 64, 96, 112, 128, 160, 192, 256, 299, 320, 384, 416, 512, 640)
+_LENGTHS = (16, 512, 16000)
+_SEARCH_SECONDS = 60.0
+
+
+def search(script: Script, batch: int | None = None) -> Model | None:
+    """The model of a program whose only tensor has a shape that nobody has given: a usual one, with which it can be
+    translated, and gives one result for one input. None where there is no such tensor or shape.
+    """
+    open_inputs = script.program({}).inputs
+    tensors = [(i.name, i.type.dtype) for i in open_inputs if i.type is not None]
+    if len(tensors) != 1 or any(i.type is None and i.default is None for i in open_inputs):
+        return None
+    (name, found), end = tensors[0], time.monotonic() + _SEARCH_SECONDS
+    numbers = {i.name: i.default for i in open_inputs if i.type is None}
+    known = [DType.I64] if found is DType.I64 else [DType.F32, DType.I64]
+    for dtype in known:
+        for shape in _shapes_to_try(script.document["widths"]):
+            if time.monotonic() > end:
+                return None
+            types = fix_inputs({name: TensorType(dtype, shape)}, {}, batch)
+            try:
+                model = _settled(script.program({name: shape}), str(script.path), types, numbers)
+            except MinnowError:
+                continue
+            if all(not t.shape or not isinstance(t.shape[0], int) or t.shape[0] == 1 for _, t in model.user_outputs):
+                model.notices.append(f"the shape {'x'.join(map(str, shape))} of '{name}' is one that the module takes;"
+                                     f" `--input {name}=...` says otherwise")  # fmt: skip
+                return model  # a picture of another size is several of the right one
+    return None
+
+
+def _shapes_to_try(widths: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Shapes of an input, the usual ones first: pictures, rows of what the weights multiply, signals, sequences."""
+    for channels in (3, 1, 4, 2):
+        for size in _SIZES:
+            yield 1, channels, size, size
+    for width in widths:
+        yield 1, width
+        yield 1, 16, width
+    for length in _LENGTHS:
+        yield 1, length
+        yield 1, 1, length
 
 
 def _run(

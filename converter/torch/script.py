@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,7 +21,11 @@ from minnow.schema.errors import FormatError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Dim
 
+MISSING, REFUSED, NOT_TRUSTED, UNREADABLE, FAILED = 3, 4, 5, 6, 1
+"""What the child process ends with; the reason is on its stderr."""
 _SECONDS = 900
+_BOUND = ("save the module before `optimize_for_inference` or `optimize_for_mobile`,"
+          " which bind it to one kind of processor")  # fmt: skip
 _NAMES = {"uint8": DType.U8, "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64,
           "float16": DType.F16, "float32": DType.F32, "float64": DType.F64, "bool": DType.BOOL,
           "bfloat16": DType.BF16, "uint16": DType.U16, "uint32": DType.U32, "uint64": DType.U64}  # fmt: skip
@@ -29,23 +35,40 @@ _INDICES = {"aten::embedding": 1, "aten::_cast_Long": 0, "aten::one_hot": 0, "at
 _NUMBERS = {"int": int, "float": float, "bool": bool}
 
 
-def read_script(path: Path, inputs: Any = None, find: bool = True) -> Program:
-    """Reads a TorchScript file.
+@dataclass(frozen=True)
+class Script:
+    """What a TorchScript file holds.
+
+    Attributes:
+        path: the file, for messages.
+        document, data: the parts of its program, and the numbers of its tensors.
+    """
+
+    path: Path
+    document: dict[str, Any]
+    data: np.ndarray[Any, Any]
+
+    def program(self, inputs: Any = None) -> Program:
+        """The program; inputs: what `Inputs` takes: their shapes and element types, as far as they are known."""
+        return program_of(self.path, self.document, self.data, inputs)
+
+
+def open_script(path: Path, trust: bool = False) -> Script:
+    """Opens a TorchScript file. Its program is not run.
 
     Args:
-        inputs: what `Inputs` takes: shapes and element types of the inputs, as far as they are known.
-        find: where there are none, run the module to see which shape its input may have.
+        trust: methods of the file that restore objects (`__setstate__`) may run while it is loaded.
 
     Raises:
-        FormatError: PyTorch cannot load it. UsageError: PyTorch is not installed.
+        FormatError: PyTorch cannot load it. UnsupportedError: it names operators that are not converted, or would run
+            code of its own. UsageError: PyTorch is not installed.
     """
-    given = Inputs.of(inputs)
     with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
-        document = _load(path, Path(folder), find=find and not given)
         # Mapped: the pages stay when the folder goes.
-        tensors = Path(folder) / "tensors.bin"
-        data = np.memmap(tensors, np.uint8, "r") if tensors.stat().st_size else np.zeros(0, np.uint8)
-        return program_of(path, document, data, given)
+        data = np.memmap(_load(path, Path(folder), trust), np.uint8, "r")
+    end = len(data) - 8
+    begin = end - int.from_bytes(data[end:].tobytes(), "little")
+    return Script(path, json.loads(data[begin:end].tobytes()), data[:begin])
 
 
 def program_of(path: Path, document: dict[str, Any], data: np.ndarray[Any, Any], inputs: Any = None) -> Program:
@@ -54,35 +77,51 @@ def program_of(path: Path, document: dict[str, Any], data: np.ndarray[Any, Any],
     Args:
         path: the file, for messages.
         document, data: its parts and the numbers of its tensors.
-        inputs: as of `read_script`.
+        inputs: shapes of the inputs, as far as they are known.
     """
     return _Reader(path, document, data, inputs).program()
 
 
-def _load(path: Path, folder: Path, find: bool) -> dict[str, Any]:
-    """What the child process says of a file."""
-    command = [sys.executable, "-m", "minnow.converter.torch.child", str(path.resolve()), str(folder)]
-    command += ["find"] if find else []
-    environment = {**os.environ, "PYTORCH_JIT": "1", "OMP_NUM_THREADS": "1"}
+def _load(path: Path, folder: Path, trust: bool) -> Path:
+    """The file in which the child process says what is in another."""
+    # Of the folder that the user is in, nothing is imported.
+    command = [sys.executable, "-m", "minnow.converter.torch.child", str(path.resolve()), *["trust"] * trust]
+    environment = {**os.environ, "PYTORCH_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    written = folder / "program"
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False, env=environment)
+        with written.open("wb") as file:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, check=False,
+                                  timeout=_SECONDS, env=environment, cwd=folder)  # fmt: skip
     except subprocess.TimeoutExpired:
         raise FormatError("PyTorch does not get done with loading the file", where=str(path)) from None
-    said = done.stderr.decode(errors="replace").strip()
-    if done.returncode == 3:
-        raise UsageError("TorchScript files are read by PyTorch, which is not installed", where=str(path), why=said,
-                         hint="pip install 'minnow[torch]', or save the model with `torch.export.save`")  # fmt: skip
-    if done.returncode == 4:
-        raise UnsupportedError(said, where=str(path), why="it is not run, and not even loaded",
-                               hint="leave `torch.save` and `torch.from_file` out of it")  # fmt: skip
     if done.returncode:
-        lines = [line for line in said.splitlines() if line.strip()]
-        raise FormatError("PyTorch cannot load the file", where=str(path),
-                          why=lines[-1][:500] if lines else f"its process ended with {done.returncode}",
-                          hint="save the module before `optimize_for_inference` or `optimize_for_mobile`,"
-                               " which bind it to one kind of processor")  # fmt: skip
-    loaded: dict[str, Any] = json.loads((folder / "program.json").read_text())
-    return loaded
+        _refuse(done.returncode, done.stderr.decode(errors="replace").strip(), str(path))
+    return written
+
+
+def _refuse(code: int, said: str, where: str) -> NoReturn:
+    """Raises the error for what the child process ended with."""
+    if code == MISSING:
+        raise UsageError("TorchScript files are read by PyTorch, which is not installed", where=where, why=said,
+                         hint="pip install 'minnow[torch]', or save the model with `torch.export.save`")  # fmt: skip
+    if code == REFUSED:
+        raise UnsupportedError("the program names operators that are not allowed", where=where,
+                               items=said.splitlines(),
+                               why="a program may name operators that write files, so it is not loaded, nor run, with"
+                               " any but those that are converted",
+                               hint=_BOUND if re.search("mkldnn|onednn|prepacked", said, re.IGNORECASE)
+                               else "leave them out of it; `mnnconvert ops` lists what is supported")  # fmt: skip
+    if code == NOT_TRUSTED:
+        raise UnsupportedError("code of the file would run while it is loaded", where=where,
+                               why=f"a method `__setstate__` restores its objects, of the class {said}",
+                               hint="`--trust`, or `trust=True`, lets it run, if you know who made it")  # fmt: skip
+    if code == UNREADABLE:
+        raise FormatError("the code in the file is not as PyTorch writes it", where=where, why=said[:500],
+                          hint="save the module again with `torch.jit.save`")  # fmt: skip
+    lines = [line for line in said.splitlines() if line.strip()]
+    raise FormatError("PyTorch cannot load the file", where=where,
+                      why=lines[-1][:500] if lines else f"its process ended with {code}",
+                      hint=_BOUND)  # fmt: skip
 
 
 class _Reader:
@@ -132,12 +171,6 @@ class _Reader:
         """The tensors and numbers in an argument."""
         if type == "tensor":
             shape, dtype = self.said(name, self.index_type(param) if not path else DType.F32)
-            found = self.document.get("found") or {}
-            if shape is None and found.get("name") == name:
-                shape = found["shape"]
-                dtype = dtype if dtype is DType.I64 else _NAMES[found["dtype"]]
-                self.notices.append(f"the shape {'x'.join(map(str, shape))} of '{name}' is one that the module takes;"
-                                    f" `--input {name}=...` says otherwise")  # fmt: skip
             given = self.inputs.get(name)
             assumed = dtype is DType.F32 and (given is None or given.dtype is None)
             yield Input(name, param, path, TensorType(dtype, None if shape is None else tuple(shape)), assumed=assumed)

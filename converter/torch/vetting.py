@@ -12,13 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from minnow.converter.torch.formula import is_formula
 from minnow.schema.errors import FormatError, UnsupportedError
 
-_FORMULA = re.compile(
-    r"(?:'[\w.+-]*'|[A-Z][A-Za-z]*(?![\w.])|[a-z]{1,3}\d+(?![\w.])|(?:positive|integer|nonnegative|real|precision)(?==)"
-    r"|\d+(?:\.\d*)?(?![\w.])|[\s(),=+*/<>&|~-])*"
-)
-"""Numbers, symbols, and sympy's classes of operations, without access to attributes."""
 _NAME = re.compile(r"(?:[^\W\d]\w*)?")
 _TARGET = re.compile(
     r"torch\.ops\.[a-z]\w*\.(?!from_file)\w+(?:\.(?!__)\w+)?|math\.\w+|torch\.(?:_sym|sym)_\w+"
@@ -26,7 +22,7 @@ _TARGET = re.compile(
     r"|getitem|[lr]shift|index)"
 )
 _PLAIN = re.compile(r"[^\"'\\\x00-\x1f(){}=;]*")
-_RULES = {"expr_str": _FORMULA, "name": _NAME, "as_name": _NAME, "forward_arg_names": _NAME, "target": _TARGET,
+_RULES = {"name": _NAME, "as_name": _NAME, "forward_arg_names": _NAME, "target": _TARGET,
           "as_operator": _TARGET}  # fmt: skip
 _FREE = {"metadata", "as_string", "as_strings", "guards_code"}
 """Nothing is made of these: strings stay strings, and nobody asks for guards."""
@@ -68,11 +64,35 @@ def check_texts(document: Any, where: str) -> None:
         elif isinstance(x, str) and key in _SPECS:
             _check_spec(x, key, where)
         elif isinstance(x, str):
-            _check(key, x, _RULES.get(key, _PLAIN), where)
+            _check(key, x, None if key == "expr_str" else _RULES.get(key, _PLAIN), where)
 
 
-def _check(key: str, text: str, rule: re.Pattern[str], where: str) -> None:
-    if not rule.fullmatch(text):
+def check_operators(document: Any, where: str) -> None:
+    """Checks all operators that the description of a program names.
+
+    Raises:
+        UnsupportedError: some are not converted: PyTorch does not get the program.
+    """
+    from minnow.converter.torch.allowed import is_allowed
+    from minnow.converter.torch.exported import operator_of
+
+    refused: set[str] = set()
+    todo = [document]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, Mapping):
+            for key in ("target", "as_operator"):
+                if isinstance(x.get(key), str) and not is_allowed(operator_of(x[key])):
+                    refused.add(x[key])
+            todo += [v for k, v in x.items() if k not in _FREE]
+        elif isinstance(x, list):
+            todo += x
+    if refused:
+        raise UnsupportedError("the program names operators that are not converted", where=where, items=sorted(refused))
+
+
+def _check(key: str, text: str, rule: re.Pattern[str] | None, where: str) -> None:
+    if not (is_formula(text) if rule is None else rule.fullmatch(text)):
         what = "a formula of extents" if key == "expr_str" else f"'{key}'"
         raise FormatError(f"the archive has a text for {what} that is none", where=where, why=text[:200])
 

@@ -6,15 +6,15 @@ from minnow.schema.ir import Graph, Model
 from minnow.schema.ir.blob import nbytes
 
 
-def open_model(path: str, weights: str = "") -> Model:
-    """The model in a file; `weights` is the other file of a source that is two.
+def open_model(path: str, weights: str = "", trust: bool = False) -> Model:
+    """The model in a file; `weights` is the other file of a source that is two, `trust` lets code of the file run.
 
     Raises:
         FormatError: it is of no known format. UsageError: it is one file.
     """
     from minnow.converter import read
 
-    return read(path, weights=weights)
+    return read(path, weights=weights, trust=trust)
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -61,6 +61,10 @@ INPUT = click.option(
     "NAME=int64[1,128].",
 )
 
+TRUST = click.option(
+    "--trust", is_flag=True, help="Let code of the model file run: a TorchScript program, to compare with it."
+)
+
 _READING = (
     click.option("-f", "--framework", help="Format of the source; found by content when left out."),
     INPUT,
@@ -81,6 +85,7 @@ _READING = (
         help="The other file of a source that is two: Caffe's .caffemodel, or its .prototxt.",
     ),
     click.option("--dequantize", is_flag=True, help="Compute in float what the source computes with integers."),
+    TRUST,
 )  # fmt: skip
 
 
@@ -90,7 +95,7 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gathered(
         *args: Any, framework: str | None, inputs: Any, batch: int | None, signature: str, cut_inputs: str,
-        cut_outputs: str, weights: str, dequantize: bool, **others: Any,
+        cut_outputs: str, weights: str, dequantize: bool, trust: bool, **others: Any,
     ) -> Any:  # fmt: skip
         cut = {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs}
         names = {key: [n for n in text.split(",") if n] for key, text in cut.items()}
@@ -101,7 +106,8 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
             "signature": signature,
             **names,
         }
-        return command(*args, reading={**options, "weights": weights, "dequantize": dequantize}, **others)
+        options |= {"weights": weights, "dequantize": dequantize, "trust": trust}
+        return command(*args, reading=options, **others)
 
     for option in reversed(_READING):
         gathered = option(gathered)

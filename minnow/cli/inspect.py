@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, emit, table
+from minnow.cli._option import FORMAT, MODEL_FILE, TRUST, emit, table
 from minnow.output import write_text
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     "--weights", "--prototxt", "weights", default="", metavar="PATH",
     help="The other file of a source that is two, as for `convert`.",
 )  # fmt: skip
+@TRUST
 @click.option("--dot", type=click.Path(), metavar="FILE", help="Write the graph for Graphviz; '-' for stdout.")
 @click.option(
     "--svg", type=click.Path(), metavar="FILE", help="Draw the graph, to be seen in a browser; '-' for stdout."
@@ -34,6 +35,7 @@ def command(
     graph: bool,
     layout: bool,
     weights: str,
+    trust: bool,
     dot: str | None,
     svg: str | None,
     format_: str,
@@ -45,20 +47,20 @@ def command(
     if other is not None:
         if graph or layout or dot or svg:
             raise click.UsageError("--graph, --layout, --dot and --svg are for one model")
-        _compare(model, other, weights, format_)
+        _compare(model, other, weights, trust, format_)
     elif dot or svg:
-        _draw(model, weights, dot, svg)
+        _draw(model, weights, trust, dot, svg)
     else:
-        _show(model, graph, layout, weights, format_)
+        _show(model, graph, layout, weights, trust, format_)
 
 
-def _show(model: str, graph: bool, layout: bool, weights: str, format_: str) -> None:
+def _show(model: str, graph: bool, layout: bool, weights: str, trust: bool, format_: str) -> None:
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
     from minnow.schema.ir.text import to_text
     from minnow.schema.mnn.container import row
 
-    opened = open_model(model, weights)
+    opened = open_model(model, weights, trust)
     moved = _layout(opened) if layout else None
     counts = count_nodes(opened.graph)
     info = {
@@ -93,19 +95,19 @@ def _show(model: str, graph: bool, layout: bool, weights: str, format_: str) -> 
     emit(info, format_, text)
 
 
-def _compare(model: str, other: str, weights: str, format_: str) -> None:
+def _compare(model: str, other: str, weights: str, trust: bool, format_: str) -> None:
     from minnow.cli._difference import difference, difference_text
     from minnow.cli._model import open_model
 
-    found = difference(open_model(model, weights), open_model(other))
+    found = difference(open_model(model, weights, trust), open_model(other, trust=trust))
     emit(found, format_, lambda: difference_text(found, (model, other)))
 
 
-def _draw(model: str, weights: str, dot: str | None, svg: str | None) -> None:
+def _draw(model: str, weights: str, trust: bool, dot: str | None, svg: str | None) -> None:
     from minnow.cli._drawing import to_dot, to_svg
     from minnow.cli._model import open_model
 
-    graph = open_model(model, weights).graph
+    graph = open_model(model, weights, trust).graph
     for path, text_of in ((dot, to_dot), (svg, to_svg)):
         if path == "-":
             click.echo(text_of(graph), nl=False)

@@ -108,6 +108,12 @@ class TwoRuns:
         return None
 
 
+NOT_RUN = (
+    "the program itself was not run, its code runs only with --trust: compared with the numpy reference of the graph as"
+    " it was read"
+)
+
+
 def open_source(path: Path, model: Model, framework: str | None = None, **options: Any) -> tuple[Source, str]:
     """The best available reference, and a note when it is not the source's own runtime.
 
@@ -121,6 +127,8 @@ def open_source(path: Path, model: Model, framework: str | None = None, **option
         return _of_engine(path, model)
     if options.get("dequantize"):
         return Reference(model), "the source rounds where this computes in float: compared with the numpy reference"
+    if model.source == "torchscript" and not options.get("trust"):
+        return Reference(model), NOT_RUN
     name, open_runtime = _RUNTIMES.get(model.source, ("", None))
     if open_runtime is None:
         return Reference(model), ""
@@ -202,10 +210,10 @@ def _tensorflow(path: Path, model: Model, signature: str = "", **_: Any) -> Sour
     return open_tensorflow(path, model, signature)
 
 
-def _torch(path: Path, model: Model, inputs: Mapping[str, Any] | None = None, **_: Any) -> Source:
+def _torch(path: Path, model: Model, inputs: Mapping[str, Any] | None = None, trust: bool = False, **_: Any) -> Source:
     from minnow.runtime.verify.torch_program import TorchProgram
 
-    return TorchProgram(path, model, inputs)
+    return TorchProgram(path, model, inputs, trust)
 
 
 def _opencv(path: Path, model: Model, weights: str = "", **options: Any) -> Source:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,10 +24,11 @@ Array = np.ndarray[Any, Any]
 class TorchProgram:
     """A TorchScript file or an archive of torch.export."""
 
-    def __init__(self, path: Path, model: Model, inputs: Any = None) -> None:
+    def __init__(self, path: Path, model: Model, inputs: Any = None, trust: bool = False) -> None:
         """
         Args:
             inputs: as the model was read with: a number for each argument that is none of its inputs.
+            trust: code of the file may run; a TorchScript program is nothing else.
 
         Raises:
             ImportError: PyTorch is not installed. RuntimeError: it cannot load the file.
@@ -38,14 +41,18 @@ class TorchProgram:
         self._outputs = list(model.user_outputs)
         given = {n: g.shape for n, g in Inputs.of(inputs).items() if n not in self._types}
         self._numbers = {n: shape[0] for n, shape in given.items() if shape and len(shape) == 1}
-        self._process: subprocess.Popen[str] | None = None
+        self._trust = trust
+        self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="minnow-")
         self.name = f"PyTorch {self._start()}"
 
     def _start(self) -> str:
         command = [sys.executable, "-m", "minnow.runtime.verify.torch_worker", str(self._path), self._kind]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                         stderr=subprocess.DEVNULL)  # fmt: skip
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        # The folder is empty: of the one that the user is in, nothing is imported.
+        self._process = subprocess.Popen([*command, *["trust"] * self._trust], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self._folder.name,
+                                         env=environment)  # fmt: skip
         return str(self._answer()["ready"])
 
     def _answer(self) -> dict[str, Any]:
@@ -61,13 +68,13 @@ class TorchProgram:
             raise RuntimeError(answer["error"][:500])
         return answer
 
-    def _ask(self, **what: Any) -> dict[str, Any]:
+    def _ask(self, data: bytes = b"", **what: Any) -> dict[str, Any]:
         if self._process is None:
             self._start()
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.write(json.dumps(what).encode() + b"\n" + data)
             self._process.stdin.flush()
         except BrokenPipeError as e:
             self._process = None
@@ -94,16 +101,17 @@ class TorchProgram:
         return self._run(inputs, True)
 
     def _run(self, inputs: Mapping[str, Array], other: bool) -> dict[str, Array]:
-        folder = Path(self._folder.name)
-        given, taken = folder / "in.npz", folder / "out.npz"
         half = [n for n, t in self._types.items() if t.dtype is DType.BF16]
         arrays = {n: np.asarray(inputs[n], np.float32 if n in half else None) for n in self._types}
+        given = io.BytesIO()
         np.savez(given, **arrays)  # type: ignore[arg-type]
-        answer = self._ask(**{"in": str(given), "out": str(taken), "other": other, "bfloat16": half,
-                              "numbers": self._numbers})  # fmt: skip
+        answer = self._ask(given.getvalue(), bytes=given.tell(), other=other, bfloat16=half, numbers=self._numbers)
+        assert self._process is not None
+        assert self._process.stdout is not None
+        taken = self._process.stdout.read(answer["bytes"])
         if answer["count"] != len(self._outputs):
             raise RuntimeError(f"PyTorch gives {answer['count']} results, the model {len(self._outputs)}")
-        with np.load(taken) as found:
+        with np.load(io.BytesIO(taken)) as found:
             return {
                 name: found[f"arr_{i}"].astype(type.dtype.numpy) if type.dtype is DType.BF16 else found[f"arr_{i}"]
                 for i, (name, type) in enumerate(self._outputs)

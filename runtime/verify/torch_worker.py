@@ -1,22 +1,29 @@
 """Runs as a process of its own: loads a TorchScript file or `.pt2` archive with PyTorch, and runs it when asked.
 
-Loading either may run what a file made to do harm contains; here it meets limits on time and memory, away from the
-process that converts.
+A file made to do harm meets here a process that has nothing but itself (see `sandbox`), and is loaded only when all
+that it names is allowed. That it runs at all has the user's consent, or it is a program of torch.export: those are
+lists of operators without code of their own, and what PyTorch makes code of is checked first (see `vetting`).
 
-Usage: python -m minnow.runtime.verify.torch_worker FILE KIND. It reads a JSON object per line: {"in": npz, "out": npz,
-"numbers": {name: number}, "other": bool} for a run, {"reset": true} to begin anew; it answers each with one line.
+Usage: python -m minnow.runtime.verify.torch_worker FILE KIND [trust]. It reads a JSON object per line: {"bytes": length
+of the .npz that follows, "numbers": {name: number}, "other": bool} for a run, {"reset": true} to begin anew; it answers
+each with one line, and that to a run is followed by the .npz whose length it says.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minnow.converter.torch.child import limit, load
-from minnow.converter.torch.vetting import check_names, check_texts
+from minnow.converter import sandbox
+from minnow.converter.torch.child import MEMORY, SECONDS, load
+from minnow.converter.torch.vetting import check_names, check_operators, check_texts
 
 
 class Script:
@@ -26,7 +33,7 @@ class Script:
     format says; the others saturate in between.
     """
 
-    def __init__(self, path: str, other: bool = False) -> None:
+    def __init__(self, path: str, other: bool = False, trust: bool = False) -> None:
         import torch
 
         engines = torch.backends.quantized.supported_engines
@@ -34,7 +41,7 @@ class Script:
         if "qnnpack" in engines and not other:
             torch.backends.quantized.engine = "qnnpack"
         try:
-            self.module = load(path).eval()
+            self.module = load(path, trust).eval()
         finally:
             torch.backends.quantized.engine = usual
 
@@ -97,13 +104,15 @@ def check_archive(path: str) -> None:
     check_names(names, path)
     for name in names:
         if name.startswith("models/"):
-            check_texts(json.loads(reader.read_string(name)), path)
+            document = json.loads(reader.read_string(name))
+            check_texts(document, path)
+            check_operators(document, path)
 
 
 class Exported:
     """A program of torch.export."""
 
-    def __init__(self, path: str, other: bool = False) -> None:
+    def __init__(self, path: str, other: bool = False, trust: bool = False) -> None:
         import torch
 
         forbid_pickles()
@@ -151,25 +160,41 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
     return np.asarray(plain.numpy())
 
 
-def main() -> int:
-    """Answers until there is nothing more to read."""
-    limit()
+def confine(path: str, kind: str) -> None:
+    """Gives up what loading and running a file does not need; the channels to the parent are open."""
+    # PyTorch asks for the names of folders that it could write to, and makes them where they are not there.
+    tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.getcwd()
+    sandbox.restrict_files([Path(path)])
     import torch
 
-    torch.set_num_threads(1)
-    path, kind = sys.argv[1:3]
-    make = Script if kind == "torchscript" else Exported
-    answers, sys.stdout = sys.stdout, sys.stderr  # what a program prints is no answer
+    if kind != "torchscript":
+        import torch._dynamo
+        import torch.export.pt2_archive
+        import torch.utils._sympy.functions
 
-    def answer(what: dict[str, Any]) -> None:
-        answers.write(json.dumps(what) + "\n")
+    torch.set_num_threads(1)
+    sandbox.limit_resources(SECONDS, MEMORY, 0)
+    sandbox.restrict_calls()
+
+
+def main() -> int:
+    """Answers until there is nothing more to read."""
+    path, kind = sys.argv[1:3]
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a program prints is no answer
+    make = Script if kind == "torchscript" else Exported
+    confine(path, kind)
+    import torch
+
+    def answer(what: dict[str, Any], data: bytes = b"") -> None:
+        answers.write(json.dumps(what).encode() + b"\n" + data)
         answers.flush()
 
     models: dict[bool, Any] = {}
 
     def model(other: bool) -> Any:
         if other not in models:
-            models[other] = make(path, other)
+            models[other] = make(path, other, "trust" in sys.argv[3:])
         return models[other]
 
     try:
@@ -178,23 +203,25 @@ def main() -> int:
         answer({"error": f"{type(e).__name__}: {e}"})
         return 1
     answer({"ready": torch.__version__})
-    for line in sys.stdin:
+    for line in questions:
         asked = json.loads(line)
         try:
             if asked.get("reset"):
                 models.clear()
                 answer({})
                 continue
-            with np.load(asked["in"]) as file:
+            with np.load(io.BytesIO(questions.read(asked["bytes"]))) as file:
                 given: dict[str, Any] = {k: torch.from_numpy(file[k].copy()) for k in file.files}
             for name in asked["bfloat16"]:
                 given[name] = given[name].bfloat16()
             with torch.no_grad(), torch.backends.mkldnn.flags(enabled=not asked["other"]):
                 results = _flat(model(asked["other"])({**given, **asked["numbers"]}))
-            np.savez(asked["out"], *map(_array, results))
-            answer({"count": len(results)})
+            data = io.BytesIO()
+            np.savez(data, *map(_array, results))
         except Exception as e:  # noqa: BLE001
             answer({"error": f"{type(e).__name__}: {e}"})
+        else:
+            answer({"count": len(results), "bytes": data.tell()}, data.getvalue())
     return 0
 
 

@@ -134,7 +134,7 @@ def verify(
             steps of numbers that are rounded to few bits.
         threads, precision: of the session. timeout: seconds that planning, and each of its runs, may take.
         options: how the source was read besides, as in `minnow.convert`: signature, cut_inputs, cut_outputs, weights,
-            prototxt, dequantize.
+            prototxt, dequantize, trust.
 
     Returns:
         The verification; look at `verdict`: "inconclusive" where nothing is wrong, but no run has tested some output.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -61,8 +62,9 @@ def scripted(module: torch.nn.Module, args: Sequence[Any], how: str = "trace") -
         made = torch.jit.script(module.eval()) if how == "script" else torch.jit.trace(module.eval(), tuple(args),
                                                                                        check_trace=False)  # fmt: skip
         made.save(str(path))
-        document = dump(str(path), Path(folder))
-        program = program_of(path, document, np.fromfile(Path(folder) / "tensors.bin", np.uint8), {})
+        numbers = io.BytesIO()
+        document = dump(str(path), numbers)
+        program = program_of(path, document, np.frombuffer(numbers.getvalue(), np.uint8), {})
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     for given, tensor in zip([i for i in program.inputs if i.type is not None], tensors, strict=True):
         given.type = TensorType(DType.of(numpy_of(tensor).dtype), tuple(tensor.shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -46,14 +47,15 @@ def program_and_names(scripted: Any, args: Sequence[Any], open_axes: Sequence[in
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.pt"
         torch.jit.save(scripted, str(path))
-        document = dump(str(path), Path(folder))
+        numbers = io.BytesIO()
+        document = dump(str(path), numbers)
         names = [a["name"] for a in document["arguments"]]
         tensors = {n: x for name, a in zip(names, args, strict=False) for n, x in named(name, a)
                    if isinstance(x, torch.Tensor)}  # fmt: skip
         shapes = {
             n: tuple(f"{n}_{i}" if i in open_axes else d for i, d in enumerate(x.shape)) for n, x in tensors.items()
         }
-        program = program_of(path, document, np.fromfile(Path(folder) / "tensors.bin", np.uint8), shapes)
+        program = program_of(path, document, np.frombuffer(numbers.getvalue(), np.uint8), shapes)
     for i in program.inputs:
         if i.type is not None:
             i.type = TensorType(DType.of(numpy_of(tensors[i.name]).dtype), shapes[i.name])
