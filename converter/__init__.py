@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minnow.converter.door import door
+from minnow.converter.door import guarded
 from minnow.converter.formats import check_readable, find_format, is_mnn
 from minnow.schema.errors import UsageError
 
@@ -72,7 +72,7 @@ def _read_mnn(path: Path, **options: Any) -> Model:
     from minnow.schema.mnn import read_file
     from minnow.schema.ops.constant import check_constants
 
-    with SeldomCollected(), door(path):
+    with SeldomCollected(), guarded(path):
         model = read_file(path)
         check_constants(model, file_bytes(path))
     fix_inputs(dict(model.user_inputs), inputs)

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.door import door
+from minnow.converter.door import guarded
 from minnow.converter.formats import Format
 from minnow.schema.errors import MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
@@ -197,7 +197,7 @@ class Frontend:
             given.pop("trust", None)  # where nothing of a file is run, there is nothing to consent to
         if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
             raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))
-        with door(path, *_beside(given.get("weights"))):
+        with guarded(path, *_beside(given.get("weights"))):
             model = self._read(path, **given)
             check_constants(model, file_bytes(path))
         return model
@@ -209,7 +209,7 @@ class Frontend:
             weights: the other file of a model that is two. trust: code of the file may run.
         """
         given = {k: v for k, v in {"weights": weights, "trust": trust}.items() if v and k in self.options}
-        with door(path, *_beside(weights)):
+        with guarded(path, *_beside(weights)):
             return self._describe(path, **given)
 
     def op(

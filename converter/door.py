@@ -22,7 +22,7 @@ _LONGEST = 300
 
 
 @contextmanager
-def door(path: Path, *beside: Path) -> Iterator[None]:
+def guarded(path: Path, *beside: Path) -> Iterator[None]:
     """Reads in the block: within the limits of a file of that size, and with errors of our own.
 
     Args:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.converter.door import door
+from minnow.converter.door import guarded
 from minnow.converter.foreign import refuse_foreign, refuse_zip
 from minnow.schema.errors import FormatError, UsageError
 
@@ -78,7 +78,7 @@ def detect(path: Path) -> Format:
         FormatError: no such file, an empty one, or no known format.
     """
     head = check_readable(path)
-    with door(path):
+    with guarded(path):
         candidates = [f for f in formats().values() if f.sniff(path, head)]
     by_suffix = [f for f in candidates if path.suffix.lower() in f.suffixes]
     if by_suffix or candidates:

@@ -62,6 +62,7 @@ def _port(info: onnx.ValueInfoProto) -> Port:
     if kind != "tensor_type":
         return Port(info.name, " of ".join([*names, (kind or "untyped").removesuffix("_type")]), None)
     tensor = type_.tensor_type
-    names.append(onnx.TensorProto.DataType.Name(tensor.elem_type).lower())
+    known = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+    names.append(known.get(tensor.elem_type, f"type {tensor.elem_type}"))
     dims = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim]
     return Port(info.name, " of ".join(names), dims if tensor.HasField("shape") else None)

@@ -186,6 +186,22 @@ def test_damage(framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found["FormatError"] + found["ModelError"] > 20
 
 
+def test_tests_see_errors_as_they_are(tmp_path: Path) -> None:
+    """Elsewhere in the tests, what a reader does not expect does not look like a damaged file."""
+
+    def broken() -> None:
+        with door.guarded(tmp_path):
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        broken()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "strict", False)
+        with pytest.raises(FormatError, match="damaged") as e:
+            broken()
+    assert isinstance(e.value.__cause__, KeyError)
+
+
 def search(seconds: float) -> None:
     """Damages files for so long in each format, and prints what became of them, and how what was unexpected came up."""
     for framework, (name, make, damage) in SAMPLES.items():
