@@ -52,7 +52,7 @@ def is_formula(text: str) -> bool:
 
 def _is_part(x: ast.expr) -> bool:
     if isinstance(x, ast.Constant):
-        return type(x.value) in (int, float, bool) and abs(x.value) <= _LARGEST
+        return isinstance(x.value, (int, float)) and abs(x.value) <= _LARGEST
     if isinstance(x, ast.Name):
         return bool(_VARIABLE.fullmatch(x.id))
     if isinstance(x, ast.UnaryOp):

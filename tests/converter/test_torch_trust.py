@@ -74,11 +74,12 @@ def test_no_command_writes_a_file(
     made: Any, command: str, trust: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = made(tmp_path / "model.pt", tmp_path / "mark")
+    (tmp_path / "other.mnn").write_bytes(bytes(64))  # `verify` looks at the source first
     extra = {"verify": [str(tmp_path / "other.mnn")], "convert": ["-o", str(tmp_path / "out.mnn")]}
     shapes = [] if command == "inspect" else ["--input", "x=2"]
     assert run([command, str(source), *extra.get(command, []), *shapes, *trust]) == 3
     assert "image::write_file" in capsys.readouterr().err
-    assert [p.name for p in tmp_path.iterdir()] == ["model.pt"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.pt", "other.mnn"]
 
 
 UNVETTED = """
