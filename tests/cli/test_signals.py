@@ -80,6 +80,28 @@ def test_ctrl_c_at_any_moment_shows_no_traceback(tmp_path: Path) -> None:
         interrupted_after(ms / 1000, tmp_path)
 
 
+def test_ctrl_c_in_a_callback_is_not_lost() -> None:
+    """Python prints what a callback raises, and goes on: imports have such callbacks, at each lock of a module."""
+    lines = """
+import signal, time, weakref
+from minnow.cli import _app, main
+
+class Lock: pass
+
+def run(args):
+    lock = Lock()
+    watch = weakref.ref(lock, lambda _: signal.raise_signal(signal.SIGINT))
+    del lock
+    time.sleep(60)
+
+_app.run = run
+main([])
+"""
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False, timeout=50,
+                          preexec_fn=usual_signals)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_the_command_is_ready_at_once() -> None:
     """Before it is, Ctrl-C is the interpreter's, which shows where it was: nothing may be imported until then."""
     lines = (
