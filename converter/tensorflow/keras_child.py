@@ -1,8 +1,8 @@
 """Runs as a process of its own: has Keras make a SavedModel of a file, once nothing in the file names foreign code.
 
 A Keras file says by name which classes and functions build its model, and may hold functions as code. Keras' own safe
-mode has let through more than once what it should not; so what a file names is looked at before Keras is imported, and
-older releases are not used.
+mode has let through more than once what it should not; so what a file names is looked at before Keras is imported,
+older releases are not used, and the process can open no other files than the model's, and write only into the folder.
 
 `main` takes a file and a folder from the command line. The SavedModel is `FOLDER/saved`; what is wrong goes to stderr,
 and its kind is the exit code.
@@ -20,12 +20,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from minnow.converter.sandbox import limit_resources, restrict_files
+
 FOREIGN, DAMAGED, REFUSED = 3, 4, 5
 OLDEST = (3, 11, 3)
 """Keras before 2.13 ran the code of Lambda layers, before 3.9 called what the configuration named (CVE-2025-1550), and
 up to 3.11.2 safe mode could be talked out of it (CVE-2025-8747, CVE-2025-9905, CVE-2025-9906, CVE-2025-49655)."""
 
-SECONDS, MEMORY = 600, 24 << 30
+SECONDS, MEMORY, _MOST_WRITTEN = 600, 24 << 30, 1 << 40
 _MOST_TEXT = 1 << 27
 _MODULES = re.compile(
     r"keras(\.(src\.)?(activations|constraints|dtype_policies|initializers|layers|losses|metrics|models|ops|optimizers"
@@ -121,21 +123,12 @@ def _is_there(package: str) -> bool:
         return False
 
 
-def _limit() -> None:
-    """Bounds the time and memory of this process, where the system can."""
-    try:
-        import resource
-    except ImportError:
-        return
-    for what, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
-        _, hard = resource.getrlimit(what)
-        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
 def main() -> int:
     """Gives the kind of what is wrong, 0 for nothing, and says it on stderr."""
     path, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    _limit()
+    quiet = open(os.devnull, "w")  # noqa: SIM115  (what TensorFlow has to say is no error)
+    limit_resources(SECONDS, MEMORY, _MOST_WRITTEN, files=4096)
+    restrict_files([path.resolve()], [folder])
     try:
         check_config(config_of(path))
     except ForeignError as e:
@@ -144,7 +137,7 @@ def main() -> int:
     except Exception as e:  # noqa: BLE001  (whatever h5py finds wrong with a file)
         sys.stderr.write(f"{type(e).__name__}: {e}")
         return DAMAGED
-    saved, sys.stderr = sys.stderr, open(os.devnull, "w")  # noqa: SIM115  (what TensorFlow has to say is no error)
+    saved, sys.stderr = sys.stderr, quiet
     try:
         load(path, folder / "saved")
     except Exception as e:  # noqa: BLE001  (Keras raises whatever its layers raise)

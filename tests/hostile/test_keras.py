@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import marshal
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ import h5py
 import pytest
 
 import minnow
-from minnow.converter import read
+from minnow.converter import read, sandbox
 from minnow.converter.tensorflow import keras_child
 from minnow.schema.errors import FormatError, UnsupportedError
 
@@ -109,6 +111,32 @@ def test_what_is_refused_would_run(place: Path) -> None:
     written.unlink()
 
 
+def test_its_process_writes_into_its_folder_only(place: Path) -> None:
+    """Whatever Keras might still be made to do."""
+    path, folder, written = place / "m.keras", place.parent / "made", place.parent / "written"
+    folder.mkdir()
+    path.write_bytes(archive(network(dense())))
+    program = f"""
+import sys
+from pathlib import Path
+from minnow.converter.tensorflow import keras_child
+
+def load(path, target):
+    target.write_text("here")
+    Path({str(written)!r}).write_text("there")
+
+keras_child.load = load
+sys.exit(keras_child.main())
+"""
+    command = [sys.executable, "-c", program, str(path), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (folder / "saved").read_text() == "here"
+    can_hold_it = sandbox.LANDLOCK in sandbox.features()
+    assert written.exists() is not can_hold_it
+    assert done.returncode == (keras_child.REFUSED if can_hold_it else 0), done.stderr
+    written.unlink(missing_ok=True)
+
+
 GADGETS = {
     "a module": (module("os", "system", "id"), "'system' of 'os'"),
     "a helper of Keras": (module("keras.utils", "get_file"), "'get_file' of 'keras.utils'"),
@@ -138,7 +166,8 @@ def test_damaged_configurations(config: str, place: Path, monkeypatch: pytest.Mo
     path = place / "m.keras"
     path.write_bytes(archive(config))
     monkeypatch.setattr("sys.argv", ["", str(path), str(place)])
-    monkeypatch.setattr(keras_child, "_limit", lambda: None)  # this process is the tests'
+    for limit in ("limit_resources", "restrict_files"):  # this process is the tests'
+        monkeypatch.setattr(keras_child, limit, lambda *_, **__: None)
     assert keras_child.main() == keras_child.DAMAGED
 
 
