@@ -61,7 +61,7 @@ def test_what_is_none_is_a_usage_error(lookup: Path, capsys: pytest.CaptureFixtu
 
 def test_the_command_that_bisects_says_what_was_said(lookup: Path) -> None:
     reading: dict[str, Any] = {"inputs": Inputs([("int64", (1, "?"))]), "batch": None, "signature": "", "weights": ""}
-    reading |= {"cut_inputs": (), "cut_outputs": (), "dequantize": False}
+    reading |= {"cut_inputs": (), "cut_outputs": (), "dequantize": False, "trust": False}
     minnow.check(lookup, inputs=reading["inputs"])  # which gives what has a position its name
     words = shlex.split(bisect_command(lookup, None, reading, 2, target="mnn", passes=(), int64="auto"))
     (said,) = [w for w in words if w.startswith("--input=")]

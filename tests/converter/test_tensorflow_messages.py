@@ -59,9 +59,9 @@ def test_the_build_installs_them(tmp_path):
     for file in ("tensorflow/graph.proto", "caffe/caffe.proto"):
         (source / "converter" / file).parent.mkdir(parents=True)
         shutil.copy(ROOT / "converter" / file, source / "converter" / file)
-    require = "function(minnow_require)\nendfunction()\n"
+    find = "find_program(MINNOW_PROTOC protoc REQUIRED)\n"
     project = "cmake_minimum_required(VERSION 3.22)\nproject(messages LANGUAGES NONE)\n"
-    (source / "CMakeLists.txt").write_text(f'{project}{require}include("{ROOT}/cmake/messages.cmake")\n')
+    (source / "CMakeLists.txt").write_text(f'{project}{find}include("{ROOT}/cmake/messages.cmake")\n')
     for command in (
         ["cmake", "-S", source, "-B", build],
         ["cmake", "--build", build],
