@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -30,9 +31,14 @@ SECONDS = 100
 """For one file, on a machine that does much else besides."""
 
 
-def generate(folder: Path, match: str = "", shards: int = 1) -> dict[str, Any]:
+def in_sample(name: str) -> bool:
+    """Whether a file is one of the eighth that the everyday tests make."""
+    return zlib.crc32(name.rpartition(".")[0].encode()) % 8 == 0
+
+
+def generate(folder: Path, match: str = "", shards: int = 1, sample: bool = False) -> dict[str, Any]:
     """Makes the files; gives the manifest: what is known of each by its name."""
-    names = [i for i, _, _ in identities(load_all()) if re.search(match, i)]
+    names = [i for i, _, _ in identities(load_all()) if re.search(match, i) and (in_sample(i) or not sample)]
     cases = list(dict.fromkeys(i.rpartition(".")[0] for i in names))
     with ThreadPoolExecutor(shards) as pool:
         parts = pool.map(lambda n: _shard(folder, n, _of(names, cases[n::shards])), range(shards))
@@ -93,8 +99,12 @@ def _child(folder: Path, names: list[str], journal: Path) -> None:
                     print(json.dumps((f"{case}.{wanted[n + 1]}", None)), file=out, flush=True)
 
 
-def cached(shards: int = 1) -> tuple[Path, dict[str, Any]]:
-    """The folder of the files as the sources here declare them, made if it is not there yet; and its manifest."""
+def cached(shards: int = 1, sample: bool = False) -> tuple[Path, dict[str, Any]]:
+    """The folder of the files as the sources here declare them, made if it is not there yet; and its manifest.
+
+    Args:
+        shards: processes that make files side by side. sample: the everyday eighth of them only.
+    """
     digest = hashlib.sha256()
     for path in sorted(HERE.glob("*.py")):
         if not path.name.startswith("test_"):
@@ -106,12 +116,12 @@ def cached(shards: int = 1) -> tuple[Path, dict[str, Any]]:
             continue
     root = Path(os.environ.get("MINNOW_TF_SUITE", Path(tempfile.gettempdir(), f"minnow-tf-suite-{os.getuid()}")))
     root.mkdir(parents=True, exist_ok=True)
-    folder = root / digest.hexdigest()[:16]
+    folder = root / (digest.hexdigest()[:16] + ("-sample" if sample else ""))
     with (root / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes that test, one makes the files
         if not (folder / MANIFEST).exists():
             with tempfile.TemporaryDirectory(dir=root) as unfinished:
-                generate(Path(unfinished), shards=shards)
+                generate(Path(unfinished), shards=shards, sample=sample)
                 os.rename(unfinished, folder)
                 Path(unfinished).mkdir()  # for the context manager to take away
     return folder, json.loads((folder / MANIFEST).read_text())

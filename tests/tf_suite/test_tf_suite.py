@@ -2,12 +2,15 @@
 
 What does not pass stands in `not_passing.txt`, by reason. A line there is a claim as well: such a case has to be
 refused, to differ, or not to be made by TensorFlow at all, as its section says, and a case that passes has to leave
-the list. The list may only shrink. Making the files takes two minutes, once for a state of the declarations.
+the list. The list may only shrink. Making the files takes two minutes, once for a state of the declarations: the
+everyday tests make an eighth of them.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from not_passing import check, read
 import minnow
 from minnow.schema.errors import ModelError, UnsupportedError
 from tf_suite.case import identities, load_all
-from tf_suite.generate import cached
+from tf_suite.generate import cached, in_sample
 from tf_suite.judge import KIND_TOLERANCE, difference
 
 LIST = Path(__file__).with_name("not_passing.txt")
@@ -36,8 +39,9 @@ KNOWN = read(LIST)
 
 
 @pytest.fixture(scope="session")
-def suite() -> tuple[Path, dict[str, Any]]:
-    return cached()
+def made() -> Callable[[bool], tuple[Path, dict[str, Any]]]:
+    """The files and their manifest; of the sample or of all."""
+    return cache(lambda sample: cached(sample=sample))
 
 
 def test_the_list_names_cases_and_reasons():
@@ -62,9 +66,9 @@ def differences(path: Path, entry: dict[str, Any], tolerance: float, target: Pat
     return wrong
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_case(name: str, suite: tuple[Path, dict[str, Any]], tmp_path: Path):
-    folder, manifest = suite
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if in_sample(n) else pytest.mark.slow) for n in NAMES])
+def test_case(name: str, made: Callable[[bool], tuple[Path, dict[str, Any]]], tmp_path: Path):
+    folder, manifest = made(in_sample(name))
     outcome, _ = KNOWN.get(name, ("passes", ""))
     entry, kind = manifest[name], name.rpartition(".")[2]
     assert ("not made" in entry) == (outcome == "not made"), entry
