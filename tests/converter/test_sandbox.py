@@ -12,7 +12,7 @@ import pytest
 from minnow.converter import sandbox
 
 CHILD = """
-import json, os, socket, subprocess, sys, threading
+import json, mmap, os, socket, subprocess, sys, threading
 from pathlib import Path
 from minnow.converter import sandbox
 
@@ -60,7 +60,7 @@ tried = {
     "become a program": lambda: os.execv("/bin/nothing", ["nothing"]),
     "fork": fork,
     "signal another": lambda: os.kill(os.getppid(), 0),
-    "take memory": lambda: bytearray(5 << 30),
+    "take memory": lambda: mmap.mmap(-1, 5 << 30).close(),
     "start a thread": thread,
     "import": lambda: __import__("wave"),
 }

@@ -18,6 +18,8 @@ from minnow.runtime.verify.comparison import compare
 pytestmark = needs_models
 
 MODELS = models("onnx", ".onnx")
+LARGE_PICTURES = {"candy.onnx"}
+"""Half a million pixels through a network that keeps all of them: comparing takes half a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,9 @@ def converted(tmp_path_factory):
     return convert
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize(
+    "model", [pytest.param(m, marks=pytest.mark.slow if str(m) in LARGE_PICTURES else ()) for m in MODELS], ids=str
+)
 def test_converts_and_verifies(model, converted):
     assert converted(model).stat().st_size > 0
 
