@@ -69,7 +69,7 @@ _READING = (
     click.option("-f", "--framework", help="Format of the source; found by content when left out."),
     INPUT,
     click.option(
-        "--batch", type=click.IntRange(0), help="Number for the first extent that each input leaves open, as N."
+        "--batch", type=click.IntRange(0), help="Number for the first dynamic dimension of each input, such as N."
     ),
     click.option("--signature", default="", help="Entry point of a source that has several."),
     click.option(
