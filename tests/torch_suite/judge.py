@@ -11,6 +11,7 @@ import torch
 from tf_suite.judge import difference
 from torch_oracle import exported, flat, run, scripted
 
+from minnow.converter.torch.child import RefusedError
 from minnow.converter.torch.reader import translate
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from torch_suite.case import Sample, samples
@@ -71,6 +72,8 @@ def attempt_sample(sample: Sample, road: str) -> tuple[str, str]:
             return "not made", unfit
         want = flat(result)
         program = exported(sample, sample.given()) if road == "export" else scripted(sample, sample.given())
+    except RefusedError as e:
+        return "refused", str(e)
     except Exception as e:  # noqa: BLE001  (whatever PyTorch does not take)
         return "not made", f"{type(e).__name__}: {(str(e).splitlines() or [''])[0][:100]}"
     try:
