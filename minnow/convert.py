@@ -191,6 +191,8 @@ def convert(
     destination = Path(output) if output is not None else source.with_suffix(".mnn")
     if not 0 <= int(optimize) <= 3:
         raise UsageError(f"optimize is {optimize}", hint="0 to 3")
+    if not verify and (data or tolerance is not None):
+        raise UsageError("data and a tolerance are for the verification, which is switched off", hint="leave out one")
     if target_of(destination if output is None else output) == Path(os.path.realpath(source)):
         raise UsageError("the output is the source itself", where=str(destination))
     step = _Clock(progress or (lambda name: None))

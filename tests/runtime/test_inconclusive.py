@@ -18,6 +18,9 @@ from minnow.runtime.verify.comparison import compare
 from minnow.runtime.verify.excitation import livelier, mark
 from minnow.runtime.verify.samples import Candidate
 from minnow.runtime.verify.verification import Case, Verification
+from minnow.schema.errors import UsageError
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -279,3 +282,10 @@ def test_converting_takes_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "tolerance 0," in capsys.readouterr().err
     assert not path.with_suffix(".mnn").exists()
     assert run(["convert", str(path), "--tolerance", "1e-5"]) == 0
+
+
+@pytest.mark.parametrize("asked", [{"tolerance": 0.1}, {"data": [{"x": np.zeros(3, np.float32)}]}])
+def test_what_only_a_verification_uses_is_not_ignored_without_one(asked: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="which is switched off"):
+        minnow.convert(DIGITS, output=tmp_path / "m.mnn", verify=False, **asked)
+    assert not list(tmp_path.iterdir())
