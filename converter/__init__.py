@@ -70,7 +70,7 @@ def _read_mnn(path: Path, **options: Any) -> Model:
     from minnow.schema.collector import SeldomCollected
     from minnow.schema.limit import file_bytes
     from minnow.schema.mnn import read_file
-    from minnow.schema.ops.constant import check_constants
+    from minnow.schema.registry.constant import check_constants
 
     with SeldomCollected(), guarded(path):
         model = read_file(path)

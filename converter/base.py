@@ -27,7 +27,7 @@ from minnow.schema.errors import MinnowError, ModelError, Refused, UnsupportedEr
 from minnow.schema.ir import Model, Value
 from minnow.schema.limit import file_bytes
 from minnow.schema.ops import Builder
-from minnow.schema.ops.constant import check_constants
+from minnow.schema.registry.constant import check_constants
 
 OPTIONS = {
     "signature": "signatures",

@@ -118,7 +118,7 @@ def _symbols(shapes: Iterable[Sequence[int | str] | None]) -> list[str]:
 
 
 def _macs(model: Model) -> tuple[int | None, str]:
-    from minnow.schema.ops.cost import UnknownExtentError, macs
+    from minnow.schema.registry.cost import UnknownExtentError, macs
 
     # What is only ever a first extent is a batch.
     first = {t.shape[0] for _, t in model.inputs if t.shape and isinstance(t.shape[0], str)}

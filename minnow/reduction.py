@@ -15,9 +15,9 @@ from minnow.runtime.verify.proof import ROUNDING
 from minnow.schema.errors import InternalError, MinnowError
 from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
 from minnow.schema.ir.text import to_text
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.op import NUMPY_REFUSALS
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.op import NUMPY_REFUSALS
+from minnow.schema.registry.verify import verify
 
 Array = np.ndarray[Any, Any]
 

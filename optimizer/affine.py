@@ -14,7 +14,7 @@ import numpy as np
 from minnow.optimizer.derive import bound, extents
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Trait, get
-from minnow.schema.ops.symbolic import Atom, Extent, Memo, contents
+from minnow.schema.registry.symbolic import Atom, Extent, Memo, contents
 
 _MAX_ELEMENTS = 4096
 

@@ -8,7 +8,7 @@ from functools import reduce
 
 from minnow.schema.ir import UNKNOWN, Node, Value
 from minnow.schema.ops import Trait, get
-from minnow.schema.ops.symbolic import Extent, Known, Memo, contents, extent, of_dim, product
+from minnow.schema.registry.symbolic import Extent, Known, Memo, contents, extent, of_dim, product
 
 Rule = Callable[[Node, Memo[Known]], "Known | None"]
 

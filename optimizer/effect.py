@@ -14,7 +14,7 @@ from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.type import UNKNOWN
 from minnow.schema.ops import Trait, get
-from minnow.schema.ops.cost import UnknownExtentError, macs
+from minnow.schema.registry.cost import UnknownExtentError, macs
 
 _MOVES = ("ConvertLayout", "Transpose")
 

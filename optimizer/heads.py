@@ -10,7 +10,7 @@ import numpy as np
 from minnow.optimizer.view import REPEATED, Piece, Pieces, View, views
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.symbolic import Extent, extent
+from minnow.schema.registry.symbolic import Extent, extent
 
 
 @dataclass(frozen=True)

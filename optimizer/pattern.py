@@ -23,7 +23,7 @@ import numpy as np
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
-from minnow.schema.ops.symbolic import extent
+from minnow.schema.registry.symbolic import extent
 
 _REL_TOL = {DType.F64: 1e-15, DType.F16: 2.0**-11, DType.BF16: 2.0**-9}
 _REL_TOL_ELSE = 1e-4

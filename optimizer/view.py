@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from minnow.optimizer.format import FLOATS
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Trait, get
-from minnow.schema.ops.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Extent, contents, extent
 
 _MOST_STEPS = 12
 _ONE = Extent(1)

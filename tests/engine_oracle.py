@@ -11,7 +11,7 @@ import minnow
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder, Op, Sample
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 Array = np.ndarray[Any, Any]
 

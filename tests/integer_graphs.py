@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, Node, TensorType, Value
 from minnow.schema.ops import Builder, get
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 TYPES = (DType.I64, DType.I32, DType.I16, DType.U16, DType.U32, DType.I8, DType.U8)
 SHAPES = ((), (1,), (3,), (2, 3), (0,), (2, 1))

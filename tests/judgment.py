@@ -11,8 +11,8 @@ from rewriting import ALL, apply, golden, inputs_for, read, run
 from minnow.optimizer.rewrite import Trace
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph
-from minnow.schema.ops.op import NUMPY_REFUSALS
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.op import NUMPY_REFUSALS
+from minnow.schema.registry.verify import verify
 
 _REFUSALS = (MinnowError, *NUMPY_REFUSALS)
 _TOLERANCE = {DType.F64: 1e-10, DType.F16: 2e-2}

@@ -17,7 +17,7 @@ from minnow.schema.errors import MinnowError, ModelError
 from minnow.schema.ir import DType, Graph, Node, TensorType, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.ops.op import NUMPY_REFUSALS
+from minnow.schema.registry.op import NUMPY_REFUSALS
 
 Array = np.ndarray[Any, Any]
 

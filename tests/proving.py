@@ -14,7 +14,7 @@ from minnow.optimizer.rewrite import Trace
 from minnow.runtime.verify.proof import StepCheck
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, Model
-from minnow.schema.ops.cost import UnknownExtentError, macs
+from minnow.schema.registry.cost import UnknownExtentError, macs
 
 _MOST_NODES = 150
 _MOST_MACS = 2_000_000

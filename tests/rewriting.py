@@ -13,8 +13,8 @@ import minnow.optimizer.pipeline  # noqa: F401  (registers all rules and passes)
 from minnow.optimizer.rewrite import GraphPass, Rule, Trace, apply_rules, erase_dead, passes, rules
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.ir.text import parse, to_text
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.verify import verify
 
 Array = np.ndarray[Any, Any]
 

@@ -22,7 +22,7 @@ from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder
-from minnow.schema.ops.folding import fold
+from minnow.schema.registry.folding import fold
 
 
 def read(

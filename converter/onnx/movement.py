@@ -12,7 +12,7 @@ from minnow.converter.operand import constant, count, ints, is_known, rank
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import axes_of
+from minnow.schema.registry.dimension import axes_of
 
 onnx.same("Size", "Expand", "Tile", "Range", "NonZero")
 

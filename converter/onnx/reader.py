@@ -23,7 +23,7 @@ from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import Dim, merge, optional, sequence
 from minnow.schema.ops import Builder
-from minnow.schema.ops.folding import fold
+from minnow.schema.registry.folding import fold
 
 OLDEST_OPSET = 1
 _UNKNOWN = "nothing in the file defines it: a function of that name would"

@@ -14,7 +14,7 @@ from minnow.converter.operand import rank
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import agree, axis_of
+from minnow.schema.registry.dimension import agree, axis_of
 
 _STEP, _GO = TensorType(DType.I64, ()), TensorType(DType.BOOL, ())
 

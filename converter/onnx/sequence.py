@@ -13,7 +13,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ir.type import optional, sequence
 from minnow.schema.ops import Builder
-from minnow.schema.ops.encoding import bound
+from minnow.schema.registry.encoding import bound
 
 
 def element_of(value: Value, what: str) -> TensorType:

@@ -13,7 +13,7 @@ from minnow.converter.tensorflow.movement import axis_operand, cast, wide
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import axis_of
+from minnow.schema.registry.dimension import axis_of
 
 
 @tf.op("Gather", "ResourceGather")

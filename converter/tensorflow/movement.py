@@ -15,7 +15,7 @@ from minnow.converter.tensorflow.handle import Text
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import axes_of, axis_of
+from minnow.schema.registry.dimension import axes_of, axis_of
 
 BIG = np.iinfo(np.int64).max
 _MAX_PARTS = 1 << 16

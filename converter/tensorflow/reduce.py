@@ -11,7 +11,7 @@ from minnow.converter.tensorflow.frontend import frontend as tf
 from minnow.converter.tensorflow.movement import axis_operand, cast
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import axis_of
+from minnow.schema.registry.dimension import axis_of
 
 _OPS = {"Sum": "ReduceSum", "Mean": "ReduceMean", "Max": "ReduceMax", "Min": "ReduceMin", "Prod": "ReduceProd",
         "All": "ReduceMin", "Any": "ReduceMax", "EuclideanNorm": "ReduceL2"}  # fmt: skip

@@ -17,7 +17,7 @@ from minnow.converter.tensorflow.tensor import COMPLEX
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import axes_of
+from minnow.schema.registry.dimension import axes_of
 
 # ---- transforms
 

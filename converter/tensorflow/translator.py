@@ -18,7 +18,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.limit import add_nodes
 from minnow.schema.ops import Builder
-from minnow.schema.ops.folding import fold
+from minnow.schema.registry.folding import fold
 
 _MAX_DEPTH = 60
 _CALL = 20  # what a call counts besides its nodes

@@ -23,7 +23,7 @@ from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.folding import fold
+from minnow.schema.registry.folding import fold
 
 
 def alike(*quants: Quantization | None) -> bool:

@@ -124,7 +124,7 @@ def _(b, resource, value, *, node):
 
 @tflite.op("CALL_ONCE")
 def _(b, *, init_subgraph_index, node):
-    from minnow.schema.ops.interpreter import evaluate
+    from minnow.schema.registry.interpreter import evaluate
 
     variables = node.context.variables
     graph = node.context.subgraph(init_subgraph_index, (), "once")

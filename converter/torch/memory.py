@@ -23,7 +23,7 @@ from minnow.converter.torch.translator import Translator
 from minnow.converter.variable import View, keep
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 Array = np.ndarray[Any, Any]
 PASSES = 6

@@ -17,8 +17,8 @@ from minnow.converter.operand import extents, regroup, static_dim
 from minnow.schema.errors import MinnowError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.op import NUMPY_REFUSALS
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.op import NUMPY_REFUSALS
 
 Read = Callable[[Builder, Value], Value]
 Write = Callable[[Builder, Value, Value], Value]

@@ -20,7 +20,7 @@ from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
 from minnow.schema.ir.type import merge, same_dim
 from minnow.schema.ops import Builder
-from minnow.schema.ops.folding import fold
+from minnow.schema.registry.folding import fold
 
 _MOST_NODES = 400_000
 """More than this are translated of no program: rounds of loops that are written out count each."""

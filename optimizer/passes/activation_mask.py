@@ -11,7 +11,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.ops.symbolic import Extent, Known
+from minnow.schema.registry.symbolic import Extent, Known
 
 
 @rewrite(lambda p, s: p.Where(p.Equal(p.ReduceMax(s, as_="max"), p.const("low")), 0.0, p.Softmax(s, as_="soft")))

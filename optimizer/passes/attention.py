@@ -18,7 +18,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.view import View, dims_of, factor_of, scaled_operand, views
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Extent, contents, extent
 
 _MOST_MASK = 1 << 24  # elements of a constant that are looked at
 

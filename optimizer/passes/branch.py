@@ -9,7 +9,7 @@ from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ops import infer_node
-from minnow.schema.ops.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Extent, contents, extent
 
 _MAX_NODES = 4096
 _MAX_TRIES = 16

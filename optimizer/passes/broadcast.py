@@ -12,7 +12,7 @@ from minnow.schema.ir import UNKNOWN, Graph, Node, TensorType, Value
 from minnow.schema.ir.graph import RET
 from minnow.schema.ir.type import merge, same_dim
 from minnow.schema.ops import Builder, Trait, get, infer_node
-from minnow.schema.ops.symbolic import Memo
+from minnow.schema.registry.symbolic import Memo
 
 _MAX_NODES = 32
 

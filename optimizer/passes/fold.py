@@ -19,9 +19,9 @@ from minnow.schema.ir.blob import Array
 from minnow.schema.ir.type import Dim, merge
 from minnow.schema.limit import LIMITS, meter
 from minnow.schema.ops import Trait, get, infer_node
-from minnow.schema.ops.folding import fold
-from minnow.schema.ops.op import NUMPY_REFUSALS
-from minnow.schema.ops.symbolic import Extent, Known, Memo, contents, extent, of_dim
+from minnow.schema.registry.folding import fold
+from minnow.schema.registry.op import NUMPY_REFUSALS
+from minnow.schema.registry.symbolic import Extent, Known, Memo, contents, extent, of_dim
 
 
 @graph_pass(level=1, whole=True)

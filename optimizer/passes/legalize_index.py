@@ -10,7 +10,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.sign import is_nonnegative
+from minnow.schema.registry.sign import is_nonnegative
 
 _NOWHERE = 2**31 - 1  # no extent is larger
 

@@ -10,7 +10,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder, get
-from minnow.schema.ops.extent import broadcast_to
+from minnow.schema.registry.dimension import broadcast_to
 
 
 @rewrite(lambda p, x: p.HardSigmoid(x), level=0)

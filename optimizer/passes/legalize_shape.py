@@ -9,7 +9,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Extent, contents, extent
 
 
 @rewrite(lambda p, x, shape: p.Expand(x, shape), level=0)

@@ -7,7 +7,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.view import dims_of
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.symbolic import extent
+from minnow.schema.registry.symbolic import extent
 
 
 @rewrite(

@@ -17,7 +17,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import broadcast, same_dim
 from minnow.schema.ops import Builder, Op, Trait, all_ops
-from minnow.schema.ops.symbolic import Extent, Known
+from minnow.schema.registry.symbolic import Extent, Known
 
 
 def view_as(b: Builder, x: Value, target: Known) -> Value | None:

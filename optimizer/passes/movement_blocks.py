@@ -9,7 +9,7 @@ from minnow.optimizer.pattern import Match, Tracer
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.symbolic import Known, product
+from minnow.schema.registry.symbolic import Known, product
 
 _TO_SPACE: dict[tuple[int, ...], tuple[str, tuple[int, int]]] = {
     (0, 3, 4, 1, 5, 2): ("DCR", (1, 2)),

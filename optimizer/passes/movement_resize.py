@@ -15,7 +15,7 @@ from minnow.optimizer.pattern import Match, same_shape
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder, get
-from minnow.schema.ops.symbolic import contents, extent
+from minnow.schema.registry.symbolic import contents, extent
 
 _REPEATING = frozenset({
     ("asymmetric", "floor"), ("tf_half_pixel_for_nn", "floor"),

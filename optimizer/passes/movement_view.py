@@ -12,7 +12,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder, Trait, all_ops, get
-from minnow.schema.ops.symbolic import Extent, Known
+from minnow.schema.registry.symbolic import Extent, Known
 
 _REDUCTIONS = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["ArgMax", "ArgMin"]
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")

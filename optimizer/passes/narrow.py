@@ -14,7 +14,7 @@ from minnow.optimizer.rewrite import changed_by, graph_pass
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, Value
 from minnow.schema.ops import Builder, Trait, get, infer_node
-from minnow.schema.ops.builder import arg
+from minnow.schema.registry.builder import arg
 
 WIDE = frozenset({DType.I64, DType.U64, DType.U32, DType.I16, DType.U16})
 """Integers that the format's runtimes have no arithmetic for; they become i32 where that changes no number."""

@@ -10,7 +10,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.symbolic import Extent
+from minnow.schema.registry.symbolic import Extent
 
 
 @rewrite(lambda p, x: p.Transpose(x, as_="transpose"), shared=True)

@@ -14,7 +14,7 @@ from minnow.optimizer.passes.movement_slice import bounds
 from minnow.optimizer.passes.recurrent_loop import NoMatchError
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import same_dim
-from minnow.schema.ops.encoding import bound
+from minnow.schema.registry.encoding import bound
 
 Array = np.ndarray[Any, Any]
 Products = dict[tuple[Value, ...], float]

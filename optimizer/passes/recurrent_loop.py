@@ -10,7 +10,7 @@ import numpy as np
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, get
-from minnow.schema.ops.symbolic import contents, extent
+from minnow.schema.registry.symbolic import contents, extent
 
 Array = np.ndarray[Any, Any]
 _MOST_ROUNDS = 4096

@@ -13,8 +13,8 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder
-from minnow.schema.ops.extent import broadcast_to
-from minnow.schema.ops.symbolic import Extent
+from minnow.schema.registry.dimension import broadcast_to
+from minnow.schema.registry.symbolic import Extent
 
 Part = tuple[Value, slice]
 """A value whose features, the elements along its last axis, are those of another one; and which these are."""

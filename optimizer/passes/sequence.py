@@ -14,7 +14,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.encoding import bound
+from minnow.schema.registry.encoding import bound
 
 _MOST_PARTS = 256
 """A sequence of more tensors than this stays one: a node with as many outputs would be no gain."""

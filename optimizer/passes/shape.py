@@ -11,7 +11,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.ops.symbolic import Extent, Known, contents, extent
+from minnow.schema.registry.symbolic import Extent, Known, contents, extent
 
 
 def shape_operand(x: Value, target: Known) -> list[int] | None:

@@ -14,7 +14,7 @@ from minnow.optimizer.pattern import Match
 from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder, Trait, all_ops, get
-from minnow.schema.ops.symbolic import Known, Memo, product
+from minnow.schema.registry.symbolic import Known, Memo, product
 
 _MAX_ELEMENTS = 64
 

@@ -12,7 +12,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.blob import Array
 from minnow.schema.ops import Builder, Trait, all_ops
-from minnow.schema.ops.symbolic import contents, extent
+from minnow.schema.registry.symbolic import contents, extent
 
 
 @rewrite(

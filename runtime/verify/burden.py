@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import Graph, Model, Node, Value
 from minnow.schema.limit import LIMITS
-from minnow.schema.ops.symbolic import of_dim
+from minnow.schema.registry.symbolic import of_dim
 
 _ENOUGH = 4 << 30
 """Bytes that a tensor may have on a machine that does not say how much memory it has."""

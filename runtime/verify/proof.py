@@ -16,8 +16,8 @@ from minnow.runtime.verify.source import Reference, coarse_outputs, random_outpu
 from minnow.runtime.verify.verification import flattened, moved
 from minnow.schema.errors import MinnowError, VerifyError
 from minnow.schema.ir import DType, Graph, Model
-from minnow.schema.ops.interpreter import within
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import within
+from minnow.schema.registry.verify import verify
 
 Array = np.ndarray[Any, Any]
 

@@ -51,7 +51,7 @@ class Reference:
         self._states = {s.input: s.value for s in self._model.states}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        from minnow.schema.ops.interpreter import evaluate
+        from minnow.schema.registry.interpreter import evaluate
 
         given = {**inputs, **self._states}
         try:

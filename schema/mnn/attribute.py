@@ -17,7 +17,7 @@ from typing import Any
 from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import DType, Graph
 from minnow.schema.mnn import wire
-from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES
+from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES
 
 ENGINE = "minnow"
 

@@ -16,7 +16,7 @@ import numpy as np
 from minnow.schema.errors import FormatError
 from minnow.schema.ir import Graph, Node, TensorType, Value
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
-from minnow.schema.ops.op import WireOp
+from minnow.schema.registry.op import WireOp
 
 ENDLESS = 2**30
 """Trip count of a loop that only its condition ends."""

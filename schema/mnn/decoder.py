@@ -19,7 +19,7 @@ from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_if, decode_loop
 from minnow.schema.mnn.side_file import attach, side_path
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
-from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, TWINS
+from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, TWINS
 
 
 @dataclass

@@ -23,7 +23,7 @@ from minnow.schema.mnn.container import row
 from minnow.schema.mnn.control import CONTROL
 from minnow.schema.mnn.side_file import SideFile, detach, side_path
 from minnow.schema.ops import Trait, WireOp, get
-from minnow.schema.ops.encoding import TWINS, WIRE_DTYPES
+from minnow.schema.registry.encoding import TWINS, WIRE_DTYPES
 
 FORMAT_VERSION = "3.6.1"
 """Version of the format that the files follow; the runtime reads it from the file."""

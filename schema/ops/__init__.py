@@ -1,10 +1,13 @@
-"""The op registry. Importing this package registers every op; see `op.py` for how one is written."""
+"""All ops, one file per family; `schema/registry/op.py` says how one is written.
+
+What nearly everyone needs who works with ops is had from here: `Builder`, `get`, `Trait`.
+"""
 
 import importlib
 import pkgutil
 
-from minnow.schema.ops.builder import Builder, infer_node
-from minnow.schema.ops.op import Arg, Encoding, Op, Sample, Trait, WireOp, all_ops, get, op
+from minnow.schema.registry.builder import Builder, infer_node
+from minnow.schema.registry.op import Arg, Encoding, Op, Sample, Trait, WireOp, all_ops, get, op
 
 # Each module of this package registers its ops on import: there is no list of families to keep.
 for _module in pkgutil.iter_modules(__path__):

@@ -8,9 +8,9 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import bound, computes, fields, unary, when
-from minnow.schema.ops.op import ELEMENTWISE, SPATIAL, Decoded, Encoding, Float, Numeric, WireOp, fill, op
 from minnow.schema.ops.special import erfc, keep
+from minnow.schema.registry.encoding import bound, computes, fields, unary, when
+from minnow.schema.registry.op import ELEMENTWISE, SPATIAL, Decoded, Encoding, Float, Numeric, WireOp, fill, op
 
 
 def _slope(leaky: bool) -> Encoding:

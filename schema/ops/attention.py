@@ -10,9 +10,9 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Dim, Shape, broadcast
-from minnow.schema.ops.extent import agree, divided, scaled, total
-from minnow.schema.ops.op import Arg, fill, op
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.dimension import agree, divided, scaled, total
+from minnow.schema.registry.op import Arg, fill, op
 
 Number = Annotated[np.ndarray[Any, Any], frozenset({DType.F32, DType.F16, DType.BF16})]
 Mask = Annotated[np.ndarray[Any, Any], frozenset({DType.F32, DType.F16, DType.BF16, DType.BOOL})]

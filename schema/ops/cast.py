@@ -9,9 +9,9 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
-from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound, dtype_of
-from minnow.schema.ops.op import ELEMENTWISE, EXACT_TYPES, VIEW, Arg, Decoded, Float, T, Trait, WireOp, fill, op
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound, dtype_of
+from minnow.schema.registry.op import ELEMENTWISE, EXACT_TYPES, VIEW, Arg, Decoded, Float, T, Trait, WireOp, fill, op
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
 _FROM = frozenset({DType.F32, DType.I32, DType.U8, DType.I8, DType.BOOL})

@@ -9,9 +9,9 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops import window
-from minnow.schema.ops.encoding import bound
-from minnow.schema.ops.extent import agree, contents
-from minnow.schema.ops.op import Arg, Decoded, Int, Numeric, WireOp, op
+from minnow.schema.registry.dimension import agree, contents
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import Arg, Decoded, Int, Numeric, WireOp, op
 
 
 @op()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import BOOL, F32_I32, binary, simple, swapped, when
-from minnow.schema.ops.extent import broadcast_to
-from minnow.schema.ops.op import COMPARE, ELEMENTWISE, Bool, Encoding, Float, Numeric, T, Trait, WireOp, fill, op
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.dimension import broadcast_to
+from minnow.schema.registry.encoding import BOOL, F32_I32, binary, simple, swapped, when
+from minnow.schema.registry.op import COMPARE, ELEMENTWISE, Bool, Encoding, Float, Numeric, T, Trait, WireOp, fill, op
 
 SYMMETRIC = COMPARE | {Trait.COMMUTATIVE}
 

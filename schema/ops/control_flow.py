@@ -10,8 +10,8 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Graph, TensorType, Value
 from minnow.schema.ir.type import Shape, join_types
-from minnow.schema.ops.extent import scalar
-from minnow.schema.ops.op import Arg, Bool, Int, T, Trait, op
+from minnow.schema.registry.dimension import scalar
+from minnow.schema.registry.op import Arg, Bool, Int, T, Trait, op
 
 Array = np.ndarray[Any, Any]
 CONTROL_FLOW = frozenset({Trait.CONTROL_FLOW, Trait.HOLDERS})
@@ -20,7 +20,7 @@ CONTROL_FLOW = frozenset({Trait.CONTROL_FLOW, Trait.HOLDERS})
 @op(traits=CONTROL_FLOW, outputs=None)
 def If(cond: Bool, *captured: T, then_branch: Graph, else_branch: Graph):
     """The outputs of one of two graphs, of the same number and types. Their parameters are the captured operands."""
-    from minnow.schema.ops.interpreter import evaluate
+    from minnow.schema.registry.interpreter import evaluate
 
     return tuple(evaluate(then_branch if np.reshape(cond, ()) else else_branch, list(captured)))
 
@@ -33,7 +33,7 @@ def Loop(trip_count: Int | None = None, cond: Bool | None = None, *values: T, bo
     outputs (cond, carried..., scanned...). The loop's outputs are the last carried values, and of each scanned output
     all values stacked along a new first axis.
     """
-    from minnow.schema.ops.interpreter import evaluate
+    from minnow.schema.registry.interpreter import evaluate
 
     carried, captured = list(values[:num_carried]), list(values[num_carried:])
     limit = None if trip_count is None else int(np.reshape(trip_count, ()))
@@ -138,7 +138,7 @@ def _(message: str, to: DType) -> TensorType:
 
 
 def _graph(name: str, types: list[TensorType]) -> tuple[Graph, Any]:
-    from minnow.schema.ops.builder import Builder
+    from minnow.schema.registry.builder import Builder
 
     graph = Graph(name)
     for i, type in enumerate(types):

@@ -12,11 +12,11 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, PackedBlob, TensorType
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import window
-from minnow.schema.ops.encoding import bound
 from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
-from minnow.schema.ops.extent import agree
-from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, Op, WireOp, op
 from minnow.schema.ops.window import Array, AutoPad
+from minnow.schema.registry.dimension import agree
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Op, WireOp, op
 
 
 def _biased(y: Array, bias: Array | None) -> Array:

@@ -11,8 +11,8 @@ from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops import window
 from minnow.schema.ops.convolution import Conv, conv_macs
 from minnow.schema.ops.matmul import Int8
-from minnow.schema.ops.op import Arg, op
 from minnow.schema.ops.window import AutoPad
+from minnow.schema.registry.op import Arg, op
 
 
 @op()

@@ -8,10 +8,10 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
-from minnow.schema.ops.encoding import WIRE_DTYPES, constant, simple, when
-from minnow.schema.ops.extent import axis_of, contents, length, need_rank, scalar, unknown
-from minnow.schema.ops.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
-from minnow.schema.ops.sign import is_nonnegative
+from minnow.schema.registry.dimension import axis_of, contents, length, need_rank, scalar, unknown
+from minnow.schema.registry.encoding import WIRE_DTYPES, constant, simple, when
+from minnow.schema.registry.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
+from minnow.schema.registry.sign import is_nonnegative
 
 
 @op(mnn=simple("Range"))

@@ -10,9 +10,9 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops import window
 from minnow.schema.ops.convolution import Conv, conv_macs
-from minnow.schema.ops.extent import agree, product
-from minnow.schema.ops.op import Arg, op
 from minnow.schema.ops.window import Array
+from minnow.schema.registry.dimension import agree, product
+from minnow.schema.registry.op import Arg, op
 
 Float32 = Annotated[np.ndarray[Any, Any], frozenset({DType.F32})]
 

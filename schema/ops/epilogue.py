@@ -13,8 +13,8 @@ from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import merge
 from minnow.schema.ops.activation import Clip, Gelu, HardSigmoid, HardSwish, LeakyRelu, Relu, Sigmoid, Silu
 from minnow.schema.ops.math_unary import Tanh
-from minnow.schema.ops.op import Arg, Op, fill
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.op import Arg, Op, fill
 
 Activation = Literal[
     "", "relu", "relu6", "clip", "leaky_relu", "hardswish", "hardsigmoid", "sigmoid", "silu", "tanh", "gelu"

@@ -9,8 +9,8 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops.cast import converted
-from minnow.schema.ops.op import EXACT_TYPES, Arg, T, Trait, op
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.op import EXACT_TYPES, Arg, T, Trait, op
 
 RESULTS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16, DType.I32})
 Sum = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.I64})]

@@ -8,20 +8,20 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
-from minnow.schema.ops.op import Arg, T, Trait, get, op
+from minnow.schema.registry.op import Arg, T, Trait, get, op
 
 
 @op(traits=frozenset({Trait.CONTROL_FLOW, Trait.ONE_KERNEL}), outputs=None)
 def Fused(*xs: T, body: Graph):
     """The outputs of a graph of elementwise nodes, whose parameters are the operands."""
-    from minnow.schema.ops.interpreter import evaluate
+    from minnow.schema.registry.interpreter import evaluate
 
     return tuple(evaluate(body, list(xs)))
 
 
 @Fused.shape
 def _(*xs: Arg, body: Graph) -> tuple[TensorType, ...]:
-    from minnow.schema.ops.builder import arg
+    from minnow.schema.registry.builder import arg
 
     if len(body.params) != len(xs):
         raise ModelError(f"the body '{body.name}' has {len(body.params)} parameters, not {len(xs)}")
@@ -44,7 +44,7 @@ def _(*xs: Arg, body: Graph) -> tuple[TensorType, ...]:
 
 
 def _body(shapes: list[tuple[int, ...]], dtype: DType = DType.F32) -> tuple[Graph, Any]:
-    from minnow.schema.ops.builder import Builder
+    from minnow.schema.registry.builder import Builder
 
     graph = Graph("body")
     for i, shape in enumerate(shapes):

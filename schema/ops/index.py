@@ -8,10 +8,10 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
-from minnow.schema.ops.encoding import bound, constant
-from minnow.schema.ops.extent import agree, axis_of
-from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, fill, op
-from minnow.schema.ops.sign import is_nonnegative
+from minnow.schema.registry.dimension import agree, axis_of
+from minnow.schema.registry.encoding import bound, constant
+from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, fill, op
+from minnow.schema.registry.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
 Reduction = Literal["none", "add", "mul", "max", "min"]

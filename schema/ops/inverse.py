@@ -6,8 +6,8 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType
-from minnow.schema.ops.extent import agree
-from minnow.schema.ops.op import Float, fill, op
+from minnow.schema.registry.dimension import agree
+from minnow.schema.registry.op import Float, fill, op
 
 
 @op()

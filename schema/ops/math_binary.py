@@ -8,9 +8,9 @@ from typing import Literal, get_args, get_type_hints
 import numpy as np
 
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import F32, I32, binary, bound
-from minnow.schema.ops.op import ELEMENTWISE, Decoded, Float, Int, Numeric, Trait, WireOp, fill, get, op
 from minnow.schema.ops.special import Array, keep
+from minnow.schema.registry.encoding import F32, I32, binary, bound
+from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Int, Numeric, Trait, WireOp, fill, get, op
 
 COMMUTATIVE = ELEMENTWISE | {Trait.COMMUTATIVE}
 

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from minnow.schema.ir import Node
-from minnow.schema.ops.encoding import F32_I32, bound, unary
-from minnow.schema.ops.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, op
 from minnow.schema.ops.special import erf, erfc, keep
+from minnow.schema.registry.encoding import F32_I32, bound, unary
+from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, op
 
 
 @op(mnn=unary("ABS", F32_I32, legacy="AbsVal"), traits=ELEMENTWISE)

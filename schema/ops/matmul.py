@@ -10,11 +10,11 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ir.type import Shape, broadcast
-from minnow.schema.ops.encoding import bound, computes, simple
 from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
-from minnow.schema.ops.extent import agree
-from minnow.schema.ops.op import Arg, Decoded, Float, Numeric, WireOp, fill, op
 from minnow.schema.ops.special import Array, keep
+from minnow.schema.registry.dimension import agree
+from minnow.schema.registry.encoding import bound, computes, simple
+from minnow.schema.registry.op import Arg, Decoded, Float, Numeric, WireOp, fill, op
 
 Int8 = Annotated[np.ndarray[Any, Any], frozenset({DType.I8, DType.U8})]
 

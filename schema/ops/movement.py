@@ -8,8 +8,7 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Node, TensorType
-from minnow.schema.ops.encoding import constant, fields, simple, when
-from minnow.schema.ops.extent import (
+from minnow.schema.registry.dimension import (
     agree,
     axes_of,
     contents,
@@ -18,7 +17,8 @@ from minnow.schema.ops.extent import (
     need_rank,
     scaled,
 )
-from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
+from minnow.schema.registry.encoding import constant, fields, simple, when
+from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
 
 Array = np.ndarray[Any, Any]
 

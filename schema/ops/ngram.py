@@ -9,8 +9,8 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, TensorType
-from minnow.schema.ops.extent import agree, contents
-from minnow.schema.ops.op import Arg, Float, Int, op
+from minnow.schema.registry.dimension import agree, contents
+from minnow.schema.registry.op import Arg, Float, Int, op
 
 Array = np.ndarray[Any, Any]
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.encoding import bound
-from minnow.schema.ops.extent import agree, axis_of
-from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, WireOp, fill, op
 from minnow.schema.ops.special import Array, keep
+from minnow.schema.registry.dimension import agree, axis_of
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, WireOp, fill, op
 
 
 def _channels(v: Array, x: Array) -> Array:

@@ -9,9 +9,9 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ops import window
-from minnow.schema.ops.encoding import bound
-from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, Numeric, Op, WireOp, op
 from minnow.schema.ops.window import Array, AutoPad
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Numeric, Op, WireOp, op
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops.cast import converted
-from minnow.schema.ops.extent import agree, axis_of
-from minnow.schema.ops.op import EXACT_TYPES, FLOATS, Arg, fill, op
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.dimension import agree, axis_of
+from minnow.schema.registry.op import EXACT_TYPES, FLOATS, Arg, fill, op
 
 QUANTIZED = frozenset({DType.I8, DType.U8, DType.I16, DType.U16}) | {
     t for t in DType if t.is_storage and t is not DType.F8E8M0

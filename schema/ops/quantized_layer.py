@@ -14,10 +14,10 @@ from minnow.schema.ops.convolution_integer import ConvInteger
 from minnow.schema.ops.epilogue import Activation, finish, finished
 from minnow.schema.ops.fixed_point import Int32, Narrow, Requantize, wrapped
 from minnow.schema.ops.matmul import Int8, MatMulInteger, product_macs
-from minnow.schema.ops.op import EXACT_TYPES, Arg, fill, op
 from minnow.schema.ops.quantize import DynamicQuantizeLinear, Float32, QuantizeLinear
 from minnow.schema.ops.special import Array
 from minnow.schema.ops.window import AutoPad
+from minnow.schema.registry.op import EXACT_TYPES, Arg, fill, op
 
 Factor = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.F32})]
 Last = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.I8, DType.U8})]

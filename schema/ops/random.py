@@ -12,9 +12,9 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node, TensorType
-from minnow.schema.ops.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound
-from minnow.schema.ops.extent import contents, length, need_rank, unknown
-from minnow.schema.ops.op import FLOATS, Arg, Decoded, Float, Int, Op, Trait, WireOp, op
+from minnow.schema.registry.dimension import contents, length, need_rank, unknown
+from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound
+from minnow.schema.registry.op import FLOATS, Arg, Decoded, Float, Int, Op, Trait, WireOp, op
 
 Array = np.ndarray[Any, Any]
 RANDOM = frozenset({Trait.RANDOM})

@@ -6,7 +6,7 @@ from typing import Any
 
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import TensorType
-from minnow.schema.ops.op import Encoding, T, WireOp, op
+from minnow.schema.registry.op import Encoding, T, WireOp, op
 
 
 def _encode(node: Any) -> WireOp:

@@ -11,10 +11,10 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node
 from minnow.schema.ir.type import Shape
-from minnow.schema.ops.encoding import bound, constant
-from minnow.schema.ops.extent import agree
-from minnow.schema.ops.op import Arg, Decoded, Float, Int, WireOp, fill, op
 from minnow.schema.ops.special import Array
+from minnow.schema.registry.dimension import agree
+from minnow.schema.registry.encoding import bound, constant
+from minnow.schema.registry.op import Arg, Decoded, Float, Int, WireOp, fill, op
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Activation = Callable[[Array], Array]

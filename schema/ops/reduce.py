@@ -10,9 +10,10 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
 from minnow.schema.ir.type import Shape
-from minnow.schema.ops.encoding import BOOL, F32, F32_I32, WIRE_DTYPES, bound, computes, constant, dtype_of, fields
-from minnow.schema.ops.extent import axes_of, axis_of, contents, length, scalar, unknown
-from minnow.schema.ops.op import (
+from minnow.schema.ops.special import Array, keep
+from minnow.schema.registry.dimension import axes_of, axis_of, contents, length, scalar, unknown
+from minnow.schema.registry.encoding import BOOL, F32, F32_I32, WIRE_DTYPES, bound, computes, constant, dtype_of, fields
+from minnow.schema.registry.op import (
     REDUCTION,
     Arg,
     Computed,
@@ -27,7 +28,6 @@ from minnow.schema.ops.op import (
     fill,
     op,
 )
-from minnow.schema.ops.special import Array, keep
 
 
 def reduced(shape: Shape | None, axes: Sequence[int] | None, keepdims: bool) -> Shape | None:

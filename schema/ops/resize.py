@@ -9,9 +9,9 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
-from minnow.schema.ops.encoding import bound
-from minnow.schema.ops.extent import axes_of, contents
-from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, Int, Numeric, WireOp, op
+from minnow.schema.registry.dimension import axes_of, contents
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Int, Numeric, WireOp, op
 
 Array = np.ndarray[Any, Any]
 CoordinateMode = Literal[

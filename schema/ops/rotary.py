@@ -9,8 +9,8 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType
 from minnow.schema.ir.type import Shape
-from minnow.schema.ops.op import Arg, Float, fill, op
 from minnow.schema.ops.special import Array, keep
+from minnow.schema.registry.op import Arg, Float, fill, op
 
 
 @op()

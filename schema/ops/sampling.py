@@ -10,9 +10,9 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
-from minnow.schema.ops.encoding import bound
-from minnow.schema.ops.extent import agree, contents, need_rank
-from minnow.schema.ops.op import SPATIAL, Arg, Decoded, Float, Int, WireOp, op
+from minnow.schema.registry.dimension import agree, contents, need_rank
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Int, WireOp, op
 
 Array = np.ndarray[Any, Any]
 

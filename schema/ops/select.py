@@ -8,9 +8,9 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
-from minnow.schema.ops.extent import agree, axis_of, need_rank
-from minnow.schema.ops.op import Arg, Bool, Computed, Decoded, Float, Int, T, Trait, WireOp, op
-from minnow.schema.ops.sign import is_nonnegative
+from minnow.schema.registry.dimension import agree, axis_of, need_rank
+from minnow.schema.registry.op import Arg, Bool, Computed, Decoded, Float, Int, T, Trait, WireOp, op
+from minnow.schema.registry.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
 DATA_DEPENDENT = frozenset({Trait.DATA_DEPENDENT})

@@ -14,8 +14,8 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, TensorType
 from minnow.schema.ir.sequence import pack, unpack
 from minnow.schema.ir.type import Shape, join_elements, merge, optional, sequence
-from minnow.schema.ops.extent import axis_of
-from minnow.schema.ops.op import Arg, Int, T, Trait, fill, op
+from minnow.schema.registry.dimension import axis_of
+from minnow.schema.registry.op import Arg, Int, T, Trait, fill, op
 
 Array = np.ndarray[Any, Any]
 Bytes = Annotated[np.ndarray[Any, Any], frozenset({DType.U8})]

@@ -11,10 +11,10 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType, Value
 from minnow.schema.ir.type import Shape as Dims
 from minnow.schema.ir.type import broadcast
-from minnow.schema.ops import symbolic
-from minnow.schema.ops.encoding import bound, constant, simple, when
-from minnow.schema.ops.extent import axes_of, broadcast_to, contents, length, product, split_factors, unknown
-from minnow.schema.ops.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
+from minnow.schema.registry import symbolic
+from minnow.schema.registry.dimension import axes_of, broadcast_to, contents, length, product, split_factors, unknown
+from minnow.schema.registry.encoding import bound, constant, simple, when
+from minnow.schema.registry.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
 
 SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY, Trait.NONNEGATIVE})
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, Node, TensorType
-from minnow.schema.ops.encoding import bound, constant, fields
-from minnow.schema.ops.extent import (
+from minnow.schema.registry.dimension import (
     agree,
     axes_of,
     axis_of,
@@ -18,7 +17,8 @@ from minnow.schema.ops.extent import (
     length,
     total,
 )
-from minnow.schema.ops.op import MOVEMENT, Arg, Decoded, Int, T, Trait, WireOp, op
+from minnow.schema.registry.encoding import bound, constant, fields
+from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, Trait, WireOp, op
 
 Array = np.ndarray[Any, Any]
 BLOCKS = MOVEMENT | {Trait.BLOCKABLE}

@@ -16,8 +16,8 @@ from minnow.converter.formats import Format
 from minnow.converter.onnx.function import Library, type_proto
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, TensorType
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.verify import verify
 
 MY = "my.domain"
 FLOAT = onnx.AttributeProto.FLOAT

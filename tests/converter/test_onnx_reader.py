@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from minnow.converter import read
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import MappedBlob
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.verify import verify
 
 F = TensorProto.FLOAT
 

@@ -21,7 +21,7 @@ from minnow.converter.onnx import frontend
 from minnow.converter.onnx.function import Library
 from minnow.converter.onnx.reader import OLDEST_OPSET, qualified
 from minnow.schema.errors import UnsupportedError
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 NEWEST = defs.onnx_opset_version()
 SCHEMAS = sorted(defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version))

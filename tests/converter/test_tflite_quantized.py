@@ -13,7 +13,7 @@ from tflite_one import Tensor, by_litert, by_us, constant, file_of, random_quant
 
 from minnow.converter import read
 from minnow.schema.errors import ModelError
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 BYTES, U8, WORDS = np.int8, np.uint8, np.int16
 SAME, VALID = 0, 1

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch_oracle import Call, check, exported  # noqa: E402
 
 from minnow.converter.torch.reader import translate  # noqa: E402
-from minnow.schema.ops.interpreter import evaluate  # noqa: E402
+from minnow.schema.registry.interpreter import evaluate  # noqa: E402
 
 Function = Callable[..., Any]
 

@@ -395,7 +395,7 @@ def test_saved_in_training_mode():
     scripted = torch.jit.script(net.train())
     eager = net.eval()
     model, _ = converted(scripted, (IMAGE,))
-    from minnow.schema.ops.interpreter import evaluate
+    from minnow.schema.registry.interpreter import evaluate
 
     with torch.no_grad():
         want = eager(IMAGE)

@@ -13,7 +13,7 @@ from torch_oracle import check, exported  # noqa: E402
 
 from minnow.converter.torch.reader import translate  # noqa: E402
 from minnow.schema.errors import UnsupportedError  # noqa: E402
-from minnow.schema.ops.interpreter import evaluate  # noqa: E402
+from minnow.schema.registry.interpreter import evaluate  # noqa: E402
 
 Function = Callable[..., Any]
 

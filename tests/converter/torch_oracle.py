@@ -21,7 +21,7 @@ from minnow.converter.torch.script import program_of
 from minnow.optimizer import optimize
 from minnow.schema.ir import DType, Model, TensorType
 from minnow.schema.mnn import encode
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 Array = np.ndarray[Any, Any]
 ROADS = ("export", "trace")

@@ -17,8 +17,8 @@ from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.mnn import decode, encode
 from minnow.schema.ops import Builder
 from minnow.schema.ops.epilogue import FUNCTIONS
-from minnow.schema.ops.interpreter import evaluate
 from minnow.schema.ops.math_binary import RECTIFIED
+from minnow.schema.registry.interpreter import evaluate
 
 pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
 

@@ -18,7 +18,7 @@ import minnow
 from minnow.converter import read
 from minnow.schema.errors import FormatError, MinnowError
 from minnow.schema.ir import DType
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 Array = np.ndarray[Any, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting import read
 
-from minnow.schema.ops.symbolic import extent
+from minnow.schema.registry.symbolic import extent
 
 # The same unknown extent at both ends: (value, axis) of the first, lines, (value, axis) of the second.
 SAME = {

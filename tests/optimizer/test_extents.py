@@ -17,8 +17,8 @@ from minnow.optimizer.pipeline import topic
 from minnow.optimizer.rewrite import apply_rules, passes
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.symbolic import Extent, contents, of_dim
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.symbolic import Extent, contents, of_dim
 
 N, S = of_dim("N"), of_dim("S")
 EXTENTS = [(0, 3), (1, 1), (1, 5), (2, 1), (2, 7), (5, 2), (3, 3), (4, 0)]

@@ -10,8 +10,8 @@ from minnow.optimizer.passes.fold import fold_constants
 from minnow.optimizer.rewrite import passes
 from minnow.schema.ir import Graph, LazyBlob, Value
 from minnow.schema.ir.text import parse
-from minnow.schema.ops.symbolic import Extent, contents
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.symbolic import Extent, contents
+from minnow.schema.registry.verify import verify
 
 N = Extent.of(1, (None, "N"))
 S = Extent.of(1, (None, "S"))

@@ -155,7 +155,7 @@ def test_random_graphs(graph: Graph) -> None:
 def test_the_engine_runs_what_it_makes(graph: Graph) -> None:
     from rewriting import inputs_for
 
-    from minnow.schema.ops.interpreter import evaluate
+    from minnow.schema.registry.interpreter import evaluate
 
     model = model_of(graph.clone())
     optimize(model, 2, target="minnow")

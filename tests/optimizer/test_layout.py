@@ -14,7 +14,7 @@ from minnow.optimizer.cut import Sides
 from minnow.optimizer.layout import assign_layout
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.verify import verify
 
 _X = "%x: f32[1,4,2,2]"
 

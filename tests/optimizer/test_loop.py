@@ -13,7 +13,7 @@ from minnow.optimizer import optimize
 from minnow.optimizer.passes.loop import hoist_invariants, prune_loop, unroll_loop
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.verify import verify
 
 ROUNDS = (0, 1, 2, 8)
 F32, I64, BOOL = TensorType(DType.F32, (2, 3)), TensorType(DType.I64, ()), TensorType(DType.BOOL, ())

@@ -11,7 +11,7 @@ from minnow.optimizer.passes.narrow import WIDE, lower_bools, narrow_types
 from minnow.schema.ir import DType, Graph, Model, TensorType
 from minnow.schema.mnn import decode, encode
 from minnow.schema.ops import Builder
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.verify import verify
 
 _CONV = "{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)}"
 

@@ -20,7 +20,7 @@ from minnow.optimizer.rewrite import Rule, Trace, apply_rules, passes, rewrite, 
 from minnow.schema.errors import InternalError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType
 from minnow.schema.ops import Builder
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.verify import verify
 
 SILU = "graph g(%x: f32[4]) { %a: f32[4] = Sigmoid(%x) %y: f32[4] = Mul(%x, %a) return %y }"
 

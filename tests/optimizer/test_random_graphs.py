@@ -14,7 +14,7 @@ import minnow
 from minnow.optimizer.pipeline import optimize
 from minnow.schema.ir import Graph
 from minnow.schema.mnn import decode, encode
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.verify import verify
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])

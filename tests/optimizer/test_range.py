@@ -10,7 +10,7 @@ from rewriting import read
 from minnow.optimizer.passes.narrow import narrow_types
 from minnow.optimizer.range import _TRANSFER, INT32, Interval, analyze
 from minnow.optimizer.range_use import Uses
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 
 @pytest.mark.parametrize("seed", range(300))

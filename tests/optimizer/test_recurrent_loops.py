@@ -19,8 +19,8 @@ from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.verify import verify
 
 T, B, N, H = 5, 3, 4, 7
 LAYERS = ("LSTM", "GRU", "RNN", "Loop")

@@ -6,7 +6,7 @@ from rewriting import ALL, apply
 
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 
 @pytest.mark.parametrize(("op", "number"), [("Sub", 0.0), ("Mul", 1.0), ("Div", 1.0), ("Pow", 1.0)])

@@ -14,7 +14,7 @@ from minnow.optimizer import optimize
 from minnow.optimizer.pipeline import count_nodes
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 Spelling = Callable[[Builder, Value], Value]
 f = np.float32

@@ -10,7 +10,7 @@ from integer_graphs import Grower
 import minnow
 from minnow.optimizer import optimize
 from minnow.schema.mnn import encode
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 
 @pytest.mark.parametrize(("int64", "level"), [("auto", 2), ("keep", 0)])

@@ -19,7 +19,7 @@ from minnow.optimizer import optimize
 from minnow.optimizer.effect import effect_of
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.ops import Builder, Op, Trait, all_ops
-from minnow.schema.ops.cost import macs
+from minnow.schema.registry.cost import macs
 
 
 @cache

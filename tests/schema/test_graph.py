@@ -6,8 +6,8 @@ import numpy as np
 
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.interpreter import evaluate
+from minnow.schema.registry.verify import verify
 
 F32 = TensorType(DType.F32, (3,))
 

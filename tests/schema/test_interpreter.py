@@ -14,7 +14,7 @@ from minnow.schema.errors import InternalError, ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ir.text import parse
 from minnow.schema.ops import Builder, get
-from minnow.schema.ops.interpreter import evaluate, within
+from minnow.schema.registry.interpreter import evaluate, within
 
 F32 = TensorType(DType.F32, ("N", 3))
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)

@@ -10,7 +10,7 @@ from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import DType, Graph, LazyBlob, Model, TensorType, Value
 from minnow.schema.mnn import decode, encode, save, side_path, wire
 from minnow.schema.ops import Builder
-from minnow.schema.ops.interpreter import evaluate
+from minnow.schema.registry.interpreter import evaluate
 
 
 def model() -> Model:

@@ -11,7 +11,7 @@ from minnow.schema.errors import InternalError
 from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
 from minnow.schema.ir.verify import verify as verify_structure
 from minnow.schema.ops import Builder
-from minnow.schema.ops.verify import verify
+from minnow.schema.registry.verify import verify
 
 F32 = TensorType(DType.F32, ("N", 3))
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.type import UNKNOWN, Dim
-from minnow.schema.ops.encoding import bound
-from minnow.schema.ops.op import get
-from minnow.schema.ops.symbolic import of_dim
+from minnow.schema.registry.encoding import bound
+from minnow.schema.registry.op import get
+from minnow.schema.registry.symbolic import of_dim
 
 Extents = Mapping[str, int]
 

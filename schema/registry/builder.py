@@ -12,7 +12,7 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Graph, Node, TensorType, Value
-from minnow.schema.ops.op import Arg, Op, get
+from minnow.schema.registry.op import Arg, Op, get
 
 # Contents of bigger constants are not looked at during type inference: nothing that shapes a tensor is that big.
 _MAX_SHAPE_CONTENTS = 4096

@@ -19,7 +19,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, Value
 from minnow.schema.ir.type import Dim
-from minnow.schema.ops.op import Trait, get
+from minnow.schema.registry.op import Trait, get
 
 _MAX_ELEMENTS = 64
 _MAX_STEPS = 256

@@ -13,7 +13,7 @@ import numpy as np
 
 from minnow.schema.errors import InternalError, MinnowError, ModelError
 from minnow.schema.ir import DType, Graph, Node, TensorType, Value
-from minnow.schema.ops.op import NUMPY_REFUSALS, get
+from minnow.schema.registry.op import NUMPY_REFUSALS, get
 
 Array = np.ndarray[Any, Any]
 

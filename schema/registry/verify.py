@@ -8,8 +8,8 @@ from minnow.schema.errors import InternalError, MinnowError, ModelError
 from minnow.schema.ir import Graph, Model, Node, TensorType
 from minnow.schema.ir.type import merge
 from minnow.schema.ir.verify import verify as verify_structure
-from minnow.schema.ops.builder import infer_node
-from minnow.schema.ops.op import Op, get
+from minnow.schema.registry.builder import infer_node
+from minnow.schema.registry.op import Op, get
 
 
 def verify(subject: Graph | Model, check_types: bool = True) -> None:

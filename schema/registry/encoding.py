@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.ir import DType, Node
-from minnow.schema.ops.op import Decoded, Encoding, WireOp, get
+from minnow.schema.registry.op import Decoded, Encoding, WireOp, get
 
 WIRE_DTYPES: dict[DType, str] = {
     DType.F32: "DT_FLOAT",

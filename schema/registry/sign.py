@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from minnow.schema.ir import DType, Value
-from minnow.schema.ops.op import Trait, get
+from minnow.schema.registry.op import Trait, get
 
 _UNSIGNED = frozenset({DType.BOOL, DType.U2, DType.U4, DType.U8, DType.U16, DType.U32, DType.U64})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim
 from minnow.schema.ir.type import Shape, broadcast, same_dim
-from minnow.schema.ops.op import Arg
+from minnow.schema.registry.op import Arg
 
 
 def unknown(rank: int | None) -> Shape | None:

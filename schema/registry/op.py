@@ -11,6 +11,7 @@ An op that needs more adds `@HardSwish.shape`, `@HardSwish.samples`, `@HardSwish
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -504,6 +505,14 @@ def _dtypes(hint: Any) -> frozenset[DType]:
 _registry: dict[str, Op] = {}
 
 
+def _load() -> None:
+    """The ops register themselves when they are imported: at the latest when one is first asked for.
+
+    By name, since no module here may depend on an op.
+    """
+    importlib.import_module("minnow.schema.ops")
+
+
 def op(
     *,
     mnn: Encoding | None = None,
@@ -532,6 +541,8 @@ def op(
 
 def get(name: str, where: str = "") -> Op:
     """The op of that name. Raises UnsupportedError for an unknown one."""
+    if name not in _registry:
+        _load()
     try:
         return _registry[name]
     except KeyError:
@@ -540,4 +551,5 @@ def get(name: str, where: str = "") -> Op:
 
 def all_ops() -> list[Op]:
     """Every op, sorted by name."""
+    _load()
     return [_registry[name] for name in sorted(_registry)]

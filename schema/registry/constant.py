@@ -5,7 +5,7 @@ from __future__ import annotations
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import Graph, Model, Node, Value
 from minnow.schema.limit import LIMITS, Limits
-from minnow.schema.ops.op import Trait, get
+from minnow.schema.registry.op import Trait, get
 
 
 def check_constants(model: Model, file_bytes: int, limits: Limits = LIMITS) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.limit import LIMITS
-from minnow.schema.ops.op import NUMPY_REFUSALS, Trait, get
+from minnow.schema.registry.op import NUMPY_REFUSALS, Trait, get
 
 Array = np.ndarray[Any, Any]
 
