@@ -12,7 +12,7 @@ from minnow.schema.errors import FormatError, InternalError, MinnowError, Unsupp
 from minnow.schema.ir import ArrayBlob, DType, LazyBlob
 from minnow.schema.mnn import wire, wire_write
 
-MODELS = sorted((Path(__file__).parents[2] / ".." / "shared" / "models" / "mnn").glob("*/*.mnn"))
+MODELS = sorted((Path(__file__).parents[3] / ".." / "shared" / "models" / "mnn").glob("*/*.mnn"))
 
 
 def conv_net(**conv):

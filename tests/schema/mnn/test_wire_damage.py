@@ -14,7 +14,7 @@ import minnow
 from minnow.schema.errors import FormatError, MinnowError
 from minnow.schema.mnn import wire, wire_read, wire_write
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODELS = sorted((ROOT / ".." / "shared" / "models" / "mnn").glob("*/*.mnn"))
 
 

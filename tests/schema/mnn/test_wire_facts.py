@@ -13,7 +13,7 @@ from minnow.schema.errors import InternalError
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.fbs import Field, parse, schema
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FACTS = ROOT / ".." / "shared" / "facts" / "wire.json"
 
 needs_facts = pytest.mark.skipif(not FACTS.exists(), reason="the facts are not part of the repository")

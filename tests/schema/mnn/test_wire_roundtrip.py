@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.fbs import SCALARS, Field, schema
 
-SCHEMA = Path(__file__).parents[2] / "schema" / "mnn" / "mnn.fbs"
+SCHEMA = Path(__file__).parents[3] / "schema" / "mnn" / "mnn.fbs"
 MEMBERS = list(wire.unions["OpParameter"])[1:]
 
 
