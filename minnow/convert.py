@@ -288,7 +288,7 @@ def convert(
 
 def _check_target(model: Model, where: str) -> None:
     """Raises UnsupportedError for nodes that MNN's own runtime cannot run."""
-    from minnow.optimizer.format import foreign_nodes
+    from minnow.optimizer.facts.format import foreign_nodes
 
     if refused := foreign_nodes(model.graph):
         raise UnsupportedError(

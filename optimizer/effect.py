@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from minnow.optimizer.cut import BATCH, EXTENT, bytes_of
+from minnow.optimizer.layout.cut import BATCH, EXTENT, bytes_of
 from minnow.optimizer.pipeline import count_nodes
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.blob import nbytes

@@ -9,10 +9,10 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, get_args
 
-import minnow.optimizer.layout
-import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
-from minnow.optimizer.format import NATIVE, Target, engine_only, foreign_values
-from minnow.optimizer.passes.narrow import Int64, some_names
+import minnow.optimizer.layout.assign  # noqa: F401  (registers its pass)
+from minnow.optimizer.facts.format import NATIVE, Target, engine_only, foreign_values
+from minnow.optimizer.passes import GROUPS
+from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.rewrite import Rule, Trace, apply_pass, apply_rules, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.collector import SeldomCollected
@@ -24,7 +24,7 @@ from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
 
-# A line is a pass, or "topic:*" for all rules of `passes/<topic>.py`, which run together to a fixpoint.
+# A line is a pass, or "group:*" for all rules of that group in `passes/__init__.py`, which run together to a fixpoint.
 PIPELINE: tuple[tuple[str, str], ...] = (
     ("inline_fused", "rules know the nodes that an earlier run has joined by themselves, and so do other runtimes"),
     ("qdq:*", "integers that say what they mean must not become floats first"),
@@ -218,9 +218,9 @@ def _run(
 
 
 def topic(name: str) -> list[Rule]:
-    """The rules of `passes/<name>*.py`, in the order of their definition."""
-    found = [r for r in rules.values() if r.topic == name]
-    return sorted(found, key=lambda r: (r.module, r.line))
+    """The rules of a group: its modules in order, the rules of each in the order of their definition."""
+    places = {f"minnow.optimizer.passes.{module}": i for i, module in enumerate(GROUPS[name])}
+    return sorted((r for r in rules.values() if r.module in places), key=lambda r: (places[r.module], r.line))
 
 
 def _selection(names: Iterable[str]) -> Callable[[str], bool]:

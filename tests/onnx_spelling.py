@@ -14,7 +14,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import minnow
-from minnow.optimizer.format import Target
+from minnow.optimizer.facts.format import Target
 
 
 class Spelling:

@@ -129,7 +129,7 @@ def test_imports_keep_to_the_walls() -> None:
         ("minnow.schema.ir.graph", "from minnow.schema.registry.op import get", "minnow.schema.registry"),
         ("minnow.schema.registry.symbolic", "from minnow.schema.ops.shape import Shape", "minnow.schema.ops"),
         ("minnow.schema.errors", "import numpy as np", "numpy"),
-        ("minnow.optimizer.layout", "def f():\n    from minnow.converter import onnx", "minnow.converter"),
+        ("minnow.optimizer.layout.assign", "def f():\n    from minnow.converter import onnx", "minnow.converter"),
         ("minnow.converter.onnx.conv", "import minnow.optimizer.pipeline", "minnow.optimizer.pipeline"),
         ("minnow.converter.onnx.conv", "from ...runtime import session", "minnow.runtime"),
         ("minnow.runtime.session", "from minnow.schema.ops import registry", "minnow.schema.ops"),

@@ -10,7 +10,7 @@ from minnow.cli._option import FORMAT, MODEL_FILE, TRUST, emit, table
 from minnow.output import write_text
 
 if TYPE_CHECKING:
-    from minnow.optimizer.movement import Layout
+    from minnow.optimizer.layout.movement import Layout
     from minnow.schema.ir import Model
 
 
@@ -118,7 +118,7 @@ def _draw(model: str, weights: str, trust: bool, dot: str | None, svg: str | Non
 def _layout(model: Model) -> Layout:
     """The layout of a model, which is chosen when a source is converted."""
     from minnow.optimizer import optimize
-    from minnow.optimizer.movement import layout_of
+    from minnow.optimizer.layout.movement import layout_of
 
     if not any(node.op == "ConvertLayout" for node in model.graph):
         optimize(model)

@@ -71,7 +71,7 @@ def test_json_names_rule_node_and_origin(capsys, tmp_path):
     assert culprit["name"] == wrong.name
     assert culprit["node"].startswith("Exp(")
     assert "'c'" in culprit["node"]
-    assert culprit["place"].startswith("optimizer/passes/identity.py:")
+    assert culprit["place"].startswith("optimizer/passes/cleanup/identity.py:")
     assert "Exp" in culprit["before"]
     assert "Pow" in culprit["after"]
 

@@ -40,7 +40,7 @@ def spoiled():
         def spoil_relu(b, m):
             return b.LeakyRelu(m.x, alpha=0.1)
 
-        spoil_relu.module = "minnow.optimizer.passes.identity"
+        spoil_relu.module = "minnow.optimizer.passes.cleanup.identity"
         yield
         del rules["spoil_relu"]
 

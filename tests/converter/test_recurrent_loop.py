@@ -15,7 +15,7 @@ import pytest
 import minnow
 from minnow.converter import read
 from minnow.optimizer import optimize
-from minnow.optimizer.format import engine_only
+from minnow.optimizer.facts.format import engine_only
 from minnow.schema.mnn import encode
 
 pytestmark = pytest.mark.skipif(not find_spec("tensorflow"), reason="TensorFlow is the judge")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from rewriting import ALL, apply, assert_same_numbers, golden, normal_form, read
 
-from minnow.optimizer.pattern import Call, Either, Term
 from minnow.optimizer.rewrite import Rule
+from minnow.optimizer.rewrite.pattern import Call, Either, Term
 from minnow.schema.ir import Graph, Value
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 import pytest
-import rewriting
 from rewriting import ALL, apply, normal_form, read
 
 from minnow.optimizer.rewrite import Rule, Trace
@@ -531,9 +530,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 
-# Topics with cases of their own beside `rewriting.py`.
-for _path in sorted(Path(rewriting.__file__).parent.glob("near_misses_*.py")):
-    for _name, _cases in import_module(_path.stem).CASES.items():
+# Topics with cases of their own: beside the tests of their rules.
+for _path in sorted(Path(__file__).parent.glob("passes/*/near_misses*.py")):
+    for _name, _cases in run_path(str(_path))["CASES"].items():
         CASES[_name] = [*CASES.get(_name, ()), *_cases]
 
 

@@ -1,0 +1,1 @@
+"""Activations that sources spell out, as one node each."""

@@ -1,0 +1,1 @@
+"""Attention and what belongs to it: rotary positions, the layers that make its operands, its cache."""

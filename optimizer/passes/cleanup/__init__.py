@@ -1,0 +1,1 @@
+"""What is unused, the same twice, known already, or does nothing."""

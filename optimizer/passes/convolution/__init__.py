@@ -1,0 +1,1 @@
+"""What convolutions take in, and convolutions beside and behind each other."""

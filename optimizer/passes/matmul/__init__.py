@@ -1,0 +1,1 @@
+"""Matrix products with constant weights, and what they take in."""

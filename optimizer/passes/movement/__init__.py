@@ -1,0 +1,1 @@
+"""What only moves elements: transposes, reshapes, slices, concatenations, padding, resizing."""

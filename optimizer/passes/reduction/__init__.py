@@ -1,0 +1,1 @@
+"""Means, sums and poolings that sources spell out."""

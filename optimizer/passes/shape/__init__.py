@@ -1,0 +1,1 @@
+"""Shapes that are computed, what follows of them, and what is repeated to have a shape."""
