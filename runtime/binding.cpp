@@ -7,12 +7,12 @@
 
 #include <cstring>
 
-#include "kernels/cpu/peak.h"
-#include "kernels/cpu/simd.h"
-#include "runtime/src/evaluate.h"
-#include "runtime/src/layout.h"
-#include "runtime/src/memory.h"
-#include "runtime/src/session.h"
+#include "kernels/cpu/machine/peak.h"
+#include "kernels/cpu/machine/simd.h"
+#include "runtime/src/run/evaluate.h"
+#include "runtime/src/plan/layout.h"
+#include "runtime/src/plan/arena.h"
+#include "runtime/src/api/session.h"
 
 namespace nb = nanobind;
 

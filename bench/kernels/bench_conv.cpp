@@ -9,11 +9,11 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/float_buffer.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/peak.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/op.h"
+#include "kernels/core/float_buffer.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/machine/peak.h"
+#include "kernels/cpu/machine/simd.h"
+#include "kernels/core/op.h"
 
 namespace {
 

@@ -11,10 +11,10 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/float_buffer.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/cpu/tile.h"
+#include "kernels/core/float_buffer.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/machine/simd.h"
+#include "kernels/cpu/gemm/micro_kernel.h"
 
 namespace {
 

@@ -263,7 +263,7 @@ def test_another_instruction_set_ignores_it(path, packed):
     assert ran > 0
 
 
-# By kFormat of runtime/src/packed_file.cpp and instruction set: what `layers(None)` is packed to.
+# By kFormat of runtime/src/model/packed_file.cpp and instruction set: what `layers(None)` is packed to.
 DIGESTS = {
     (2, "avx512"): "6008759fa2fc0377",
     (2, "avx2"): "770869579151e6ea",
@@ -291,7 +291,7 @@ def test_another_packing_is_another_format(isa, tmp_path):
     data = path.with_name(path.name + SUFFIX).read_bytes()
     payload = -(-(64 + int.from_bytes(data[40:48], "little")) // 64) * 64
     digest = hashlib.sha256(data[payload:]).hexdigest()[:16]
-    kernels = (Path(__file__).parents[2] / "runtime/src/packed_file.cpp").read_text()
+    kernels = (Path(__file__).parents[2] / "runtime/src/model/packed_file.cpp").read_text()
     number = int(re.search(r"kFormat = (\d+);", kernels)[1])
     assert DIGESTS.get((number, isa)) == digest, (
         f"kernels pack in another way than format {number}: raise kFormat, and record {digest} for it and {isa}"

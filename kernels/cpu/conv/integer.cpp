@@ -1,0 +1,436 @@
+// The op ConvInteger: convolution of 8-bit integers less their zero points, in i32; and QuantizedConv, which has three
+// more inputs, as the planner may give them to the other one, too: its sums are requantized at once
+// (quant/requantize.h). The image is copied once, with its padding (which stands for zero points), so that what lies
+// under one tap of all windows is a part of it as it lies.
+#include <cstring>
+
+#include "kernels/cpu/conv/byte_windows.h"
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/quant/requantize.h"
+#include "kernels/core/window.h"
+#include "kernels/core/infer.h"
+
+namespace minnow {
+namespace {
+
+using LongLong = long long;
+
+Status infer_sums(InferContext& c, Shape* sums) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
+  const Shape &x = c.shape(0), &w = c.shape(1);
+  for (int i = 0; i < 2; ++i)
+    if (!is_byte(c.in(i).dtype))
+      return fail(Code::kFormat, "input %d must be u8 or i8, not %s", i, dtype_name(c.in(i).dtype));
+  if (x.rank() < 3 || w.rank() != x.rank())
+    return fail(Code::kFormat, "weights of shape %s for an input of shape %s: both need the same rank, 3 or more",
+                w.str().c_str(), x.str().c_str());
+  const int64_t group = c.attrs.i("group", 1);
+  if (group < 1 || w[0] % group != 0 || x[1] % group != 0 || w[1] != x[1] / group)
+    return fail(Code::kFormat, "weights of shape %s in %lld groups do not fit an input of shape %s", w.str().c_str(),
+                static_cast<LongLong>(group), x.str().c_str());
+  for (int i = 2; i < 4; ++i) {
+    if (!c.has(i)) continue;
+    if (c.in(i).dtype != c.in(i - 2).dtype)
+      return fail(Code::kFormat, "zero point %d is %s, but its operand %s", i - 2, dtype_name(c.in(i).dtype),
+                  dtype_name(c.in(i - 2).dtype));
+    const int64_t zeros = c.shape(i).count();
+    if (zeros != 1 && (i == 2 || zeros != w[0]))
+      return fail(Code::kFormat, "zero point %d has shape %s", i - 2, c.shape(i).str().c_str());
+  }
+  Window window;
+  MINNOW_RETURN_IF_ERROR(read_window(c.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
+  std::array<int64_t, 3> size;
+  MINNOW_RETURN_IF_ERROR(slide_window(window, x, false, &size));
+  Shape out{x[0], w[0]};
+  for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
+  *sums = out;
+  return ok();
+}
+
+Status infer_conv_integer(InferContext& c) {
+  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
+  Shape sums;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  c.set(0, DType::kI32, sums);
+  return ok();
+}
+
+Status infer_quantized_conv(InferContext& c) {
+  Shape sums;
+  DType to = DType::kI8;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, 1 - sums.rank(), &to));
+  c.set(0, to, sums);
+  return ok();
+}
+
+// Copies a short line. What memcpy becomes for a size that is not known takes longer to begin than such a line takes.
+template <size_t kBytes>
+bool copy_some(const char* from, size_t n, char* to) {
+  if (n < kBytes) return false;
+  for (size_t i = 0; i + kBytes < n; i += kBytes) std::memcpy(to + i, from + i, kBytes);
+  std::memcpy(to + n - kBytes, from + n - kBytes, kBytes);
+  return true;
+}
+
+void copy_line(const void* from, size_t n, void* to) {
+  const char* source = static_cast<const char*>(from);
+  char* target = static_cast<char*>(to);
+  if (copy_some<32>(source, n, target) || copy_some<8>(source, n, target) || n == 0) return;
+  copy_some<1>(source, n, target);
+}
+
+const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i < in.size() ? in[i] : nullptr; }
+
+class ConvInteger final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
+    attrs_ = &node.attrs;
+    group_ = node.attrs.i("group", 1);
+    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window_));
+    window_ = as_3d(window_);
+    in_ = spatial_3d(x);
+    out_ = spatial_3d(node.out[0]->shape);
+    channels_ = w[1];
+    taps_ = w.count(2, w.rank());
+    outs_ = w[0];
+    threads_ = std::max(1, node.threads);
+    macs_ = node.out[0]->count() * channels_ * taps_;
+    planes_ = is_depthwise() ? x[1] : (channels_ + integer_group() - 1) / integer_group() * group_;
+    lay_out();
+    const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
+    if (node.constant[1] != nullptr && zero_known && weights_.empty()) {
+      weights_.resize(static_cast<size_t>(weights_size()));
+      pack(*node.constant[1], operand(node.constant, 3), weights_.data());
+    }
+    image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : x[0] * planes_ * plane_ + kRoom;
+    *workspace = 4 * (image_ + outs_ + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    if (context.out[0]->count() == 0) return;
+    const Tensor &x = *context.in[0], *zeros = operand(context.in, 2);
+    uint32_t* image = static_cast<uint32_t*>(context.workspace);
+    uint32_t* starts = image + image_;
+    uint32_t* scratch_space = starts + outs_;
+    const uint32_t* weights = weights_.data();
+    if (weights_.empty()) {
+      uint32_t* packed = scratch_space + threads_ * scratch();
+      pack(*context.in[1], operand(context.in, 3), packed);
+      weights = packed;
+    }
+    const int32_t zero = (zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(x.type.dtype, false);
+    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    if (is_depthwise()) return convolve_planes(context, image, weights, zero, quantized, scratch_space);
+    const int64_t grain = 1 + 20000 / (plane_ + 1);
+    context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
+    });
+    const uint32_t* sums = weights + outs_ * steps();
+    for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
+    convolve(context, image, weights, starts, zero, quantized, scratch_space);
+  }
+
+  bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
+  [[gnu::cold]] Profile profile() const override {
+    return {is_depthwise() ? "depthwise" : integer_group() == 4 ? "bytes" : "pairs", macs_};
+  }
+
+ private:
+  static constexpr int64_t kRows = 64;  // of sums at a time
+  static constexpr int64_t kRoom = 64;  // lanes that are read beyond the last pixel
+
+  bool is_depthwise() const { return channels_ == 1 && group_ > 1; }
+  int64_t depth() const { return channels_ * taps_; }
+  int64_t steps() const { return integer_steps(channels_) * taps_; }
+  // Rows of lanes; then, for each row, the sum and the zero point; then a row of ones, and whether a zero point is not
+  // 0.
+  int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : (outs_ + 1) * steps() + 2 * outs_ + 1; }
+  // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.
+  int64_t lines_at_once() const { return std::clamp<int64_t>(1024 / std::max<int64_t>(phase_[2], 1), 1, 1 + out_[1]); }
+  int64_t scratch() const {
+    return is_depthwise() ? (lines_at_once() * phase_[2] + 63) / 16 * 32
+                          : (std::min(kRows, outs_ / group_) + 1) * integer_panel();
+  }
+
+  // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
+  // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
+  void lay_out() {
+    int64_t phases = 1;
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t extent = (window_.kernel[i] - 1) * window_.dilation[i] + 1;
+      phase_[i] = (std::max<int64_t>(out_[i] - 1, 0) * window_.stride[i] + extent - 1) / window_.stride[i] + 1;
+      // Phases that no tap looks at are left out.
+      used_[i] = std::min(window_.stride[i], extent);
+      phases *= used_[i];
+    }
+    plane_ = phases * phase_[0] * phase_[1] * phase_[2];
+    const int64_t own = is_depthwise() ? 1 : integer_steps(channels_);
+    offset_.resize(static_cast<size_t>(taps_ * own));
+    for (int64_t k = 0; k < taps_; ++k) {
+      const int64_t tap[3] = {k / (window_.kernel[1] * window_.kernel[2]), k / window_.kernel[2] % window_.kernel[1],
+                              k % window_.kernel[2]};
+      int64_t phase = 0, at = 0;
+      for (size_t i = 0; i < 3; ++i) {
+        const int64_t shift = tap[i] * window_.dilation[i];
+        phase = phase * used_[i] + shift % window_.stride[i];
+        at = at * phase_[i] + shift / window_.stride[i];
+      }
+      for (int64_t c = 0; c < own; ++c)
+        offset_[static_cast<size_t>(k * own + c)] = c * plane_ + phase * (phase_[0] * phase_[1] * phase_[2]) + at;
+    }
+    // Without strides and padding the image is the only phase.
+    whole_ = phases == 1 && phase_ == in_;
+    for (size_t i = 0; i < 3; ++i) whole_ = whole_ && window_.begin[i] == 0 && window_.stride[i] == 1;
+    lines_.clear();
+    for (int64_t z = 0; z < in_[0]; ++z) {
+      for (int64_t y = 0; y < in_[1]; ++y) {
+        const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
+        int64_t phase = 0, line = 0;
+        bool used = true;
+        for (size_t i = 0; i < 2; ++i) {
+          const int64_t s = window_.stride[i];
+          used = used && at[i] % s < used_[i] && at[i] / s < phase_[i];
+          phase = phase * used_[i] + at[i] % s;
+          line = line * phase_[i] + at[i] / s;
+        }
+        const int64_t place = phase * used_[2] * (phase_[0] * phase_[1] * phase_[2]) + line * phase_[2];
+        lines_.push_back(used ? place : -1);
+      }
+    }
+  }
+
+  // The phases of some channels that share lanes (of one channel for depthwise), padding being zero points.
+  void fill_plane(const Tensor& x, int64_t plane, int32_t zero, uint32_t* to) const {
+    constexpr int64_t kPart = 512;
+    const int64_t own = integer_steps(channels_), size = in_[0] * in_[1] * in_[2];
+    const uint8_t flip = flip_for(x.type.dtype, false);
+    int64_t first = plane, channels = 1;
+    if (!is_depthwise()) {
+      first = plane / own * channels_ + plane % own * integer_group();
+      channels = std::min(integer_group(), channels_ - plane % own * integer_group());
+    }
+    const uint8_t* from = x.as<uint8_t>() + first * size;
+    uint32_t padding =
+        is_depthwise() ? 0 : static_cast<uint32_t>(zero) * (integer_group() == 4 ? 0x01010101u : 0x10001u);
+    const auto convert = [&](int64_t pixel, int64_t n, uint32_t* lanes) {
+      const uint8_t* pixels = from + pixel;
+      if (is_depthwise()) return widen_lanes(pixels, n, flip, zero, reinterpret_cast<int32_t*>(lanes));
+      const uint8_t* rows[4] = {};
+      for (int64_t c = 0; c < channels; ++c) rows[c] = pixels + c * size;
+      pack_right(rows, n, flip, lanes);
+    };
+    if (whole_) return convert(0, size, to);
+    std::fill(to, to + plane_, padding);
+    alignas(64) uint32_t part[kPart];
+    const int64_t stride = window_.stride[2];
+    // Short lines are converted some at a time: they would leave vectors half empty.
+    const bool fits = in_[2] % 16 == 0 && stride == 1;
+    const int64_t joined = fits ? 1 : std::max<int64_t>(1, kPart / std::max<int64_t>(in_[2], 1));
+    for (int64_t z = 0; z < in_[0]; ++z) {
+      for (int64_t y = 0, held = -1; y < in_[1]; ++y) {
+        held = held + 1 < joined ? held + 1 : 0;
+        const int64_t pixel = (z * in_[1] + y) * in_[2];
+        if (joined > 1 && (y == 0 || held == 0)) convert(pixel, std::min(joined, in_[1] - y) * in_[2], part);
+        const int64_t line = lines_[static_cast<size_t>(z * in_[1] + y)];
+        if (line < 0) continue;
+        uint32_t* row = to + line;
+        for (int64_t i = 0; i < in_[2]; i += kPart) {
+          const int64_t n = std::min({kPart, in_[2] - i, phase_[2] * stride - window_.begin[2] - i});
+          if (n <= 0) break;
+          const uint32_t* lanes = joined > 1 ? part + held * in_[2] : part;
+          uint32_t* place = row + window_.begin[2] + i;
+          if (joined == 1) convert(pixel + i, n, stride == 1 ? place : part);
+          if (stride != 1)
+            scatter(lanes, n, window_.begin[2] + i, row);
+          else if (joined > 1)
+            copy_line(lanes, static_cast<size_t>(n) * sizeof(uint32_t), place);
+        }
+      }
+    }
+  }
+
+  // Pixels of a row from column `at` on into the phases of that row.
+  void scatter(const uint32_t* lanes, int64_t n, int64_t at, uint32_t* row) const {
+    const int64_t stride = window_.stride[2], size = phase_[0] * phase_[1] * phase_[2];
+    if (stride == 2 && used_[2] == 2) {
+      if (at % 2 == 1 && n > 0) {
+        row[size + at / 2] = *lanes++;
+        ++at;
+        --n;
+      }
+      return split_lanes(lanes, n, row + at / 2, row + size + at / 2);
+    }
+    for (int64_t p = 0; p < used_[2]; ++p) {
+      int64_t i = ((p - at) % stride + stride) % stride;
+      uint32_t* to = row + p * size + (at + i) / stride;
+      for (; i < n; i += stride) *to++ = lanes[i];
+    }
+  }
+
+  void pack(const Tensor& w, const Tensor* zeros, uint32_t* to) const {
+    const uint8_t* from = w.as<uint8_t>();
+    const auto zero_of = [&](int64_t o) { return zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o); };
+    if (is_depthwise()) {
+      for (int64_t i = 0; i < outs_ * taps_; ++i) to[i] = static_cast<uint32_t>(byte_at(w, i) - zero_of(i / taps_));
+      return;
+    }
+    const int64_t own = integer_steps(channels_);
+    uint32_t *sums = to + outs_ * steps(), *factors = sums + outs_, *ones = factors + outs_, *any = ones + steps();
+    *any = 0;
+    for (int64_t o = 0; o < outs_; ++o) {
+      sums[o] = 0;
+      for (int64_t k = 0; k < taps_; ++k)
+        sums[o] += pack_left(from + o * depth() + k, channels_, taps_, flip_for(w.type.dtype, true),
+                             to + (o * taps_ + k) * own);
+      factors[o] = static_cast<uint32_t>(zero_of(o) + shift_for(w.type.dtype, true));
+      *any |= factors[o];
+    }
+    const int64_t group = integer_group();
+    for (int64_t i = 0; i < steps(); ++i) {
+      const int64_t bits = 32 / group * std::min(group, channels_ - i % own * group);
+      ones[i] = (group == 4 ? 0x01010101u : 0x10001u) & (~0u >> (32 - bits));
+    }
+  }
+
+  // Calls body(image, plane of results, first column, columns, first channel, channels, worker) for parts of the planes
+  // of results that follow each other in a phase: rows as wide as the phase's, of which out_[2] columns count. Small
+  // planes are shared out by channels, too.
+  template <typename Body>
+  void for_columns(int64_t planes, int64_t channels, ThreadPool* pool, Body body) const {
+    const int64_t length = (out_[1] - 1) * phase_[2] + out_[2];
+    const int64_t width = integer_panel(), parts = (length + width - 1) / width, all = planes * out_[0] * parts;
+    const int64_t wanted = threads_ == 1 ? 1 : (4 * threads_ + all - 1) / std::max<int64_t>(all, 1);
+    const int64_t some = std::max<int64_t>(kRows, ((channels + wanted - 1) / wanted + 7) / 8 * 8);
+    const int64_t shares = (channels + some - 1) / some;
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t channel = task % shares * some, part = task / shares, first = part % parts * width;
+        body(part / parts / out_[0], part / parts % out_[0], first, std::min(width, length - first), channel,
+             std::min(some, channels - channel), worker);
+      }
+    };
+    const int64_t grain = std::max<int64_t>(1, 200000 / (std::min(some, channels) * depth() * width + 1));
+    if (pool->threads() > threads_) return range(0, all * shares, 0);
+    pool->parallel_for(all * shares, grain, range);
+  }
+
+  void convolve(const RunContext& context, const uint32_t* image, const uint32_t* weights, const uint32_t* starts,
+                int32_t zero, const Requantization& quantized, uint32_t* scratch_space) const {
+    const int64_t rows = outs_ / group_, own = integer_steps(channels_), out_size = out_[0] * out_[1] * out_[2];
+    const uint32_t *factors = weights + outs_ * (steps() + 1), *ones = factors + outs_;
+    const bool corrected = ones[steps()] != 0;
+    void* y = context.out[0]->data;
+    const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
+    const auto body = [&](int64_t plane, int64_t z, int64_t first, int64_t columns, int64_t channel, int64_t channels,
+                          int worker) {
+      const int64_t g = plane % group_;
+      uint32_t *column = scratch_space + worker * scratch(), *tile = column + integer_panel();
+      IntegerProduct p;
+      p.right = image + plane * own * plane_ + z * phase_[1] * phase_[2] + first;
+      p.offset = offset_.data();
+      p.steps = steps();
+      p.columns = columns;
+      if (corrected) {
+        p.left = ones;
+        p.rows = 1;
+        p.start = &start_of_ones;
+        p.c = column;
+        gemm_integer(p);
+        p.column = column;
+      }
+      // Some channels at a time: their sums stay in the cache until they are results.
+      for (int64_t end = channel + channels; channel < end; channel += kRows) {
+        const int64_t own_row = g * rows + channel, count = std::min(kRows, end - channel);
+        p.left = weights + own_row * steps();
+        p.rows = count;
+        p.start = starts + own_row;
+        p.factor = corrected ? factors + own_row : nullptr;
+        const int64_t width = integer_panel();
+        const int64_t out = (plane * rows + channel) * out_size + z * out_[1] * out_[2];
+        uint32_t* to = static_cast<uint32_t*>(y) + out;
+        const bool gapless = phase_[2] == out_[2], direct = gapless && !quantized.active();
+        p.c = direct ? to + first : tile;
+        p.ldc = direct ? out_size : width;
+        gemm_integer(p);
+        if (direct) continue;
+        const auto put = [&](int64_t at, int64_t n, int64_t pixel) {
+          if (quantized.active())
+            return requantize(quantized, own_row, count, reinterpret_cast<int32_t*>(tile) + at, width, n,
+                              offset(y, out + pixel, dtype_size(quantized.to)), out_size);
+          for (int64_t r = 0; r < count; ++r) std::copy_n(tile + r * width + at, n, to + r * out_size + pixel);
+        };
+        gapless ? put(0, columns, first) : for_segments(first, columns, put);
+      }
+    };
+    for_columns(context.in[0]->dim(0) * group_, rows, context.pool, body);
+  }
+
+  // The parts of columns that are pixels: body(column less `first`, how many, pixel).
+  template <typename Body>
+  void for_segments(int64_t first, int64_t columns, Body body) const {
+    for (int64_t at = 0; at < columns;) {
+      const int64_t y = (first + at) / phase_[2], x = (first + at) % phase_[2];
+      const int64_t n = std::min(columns - at, out_[2] - x);
+      if (n > 0) body(at, n, y * out_[2] + x);
+      at += std::min(columns - at, phase_[2] - x);
+    }
+  }
+
+  // One channel makes each result: its pixels lie one in a lane, in memory that the next channel takes after it.
+  void convolve_planes(const RunContext& context, uint32_t* image, const uint32_t* weights, int32_t zero,
+                       const Requantization& quantized, uint32_t* scratch_space) const {
+    const int64_t rows = outs_ / group_, n = out_[2], most = lines_at_once();
+    const size_t size = quantized.active() ? dtype_size(quantized.to) : sizeof(int32_t);
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      int32_t* sums = reinterpret_cast<int32_t*>(scratch_space) + worker * scratch();
+      int32_t* results = quantized.active() ? sums + scratch() / 2 : sums;
+      uint32_t* plane = image + worker * (plane_ + kRoom);
+      for (int64_t task = begin; task < end; ++task) {
+        fill_plane(*context.in[0], task, zero, plane);
+        for (int64_t i = 0; i < rows * out_[0]; ++i) {
+          const int64_t slice = task * rows * out_[0] + i, o = slice / out_[0] % outs_;
+          // Lines of the phase follow each other without a gap: some of them are one line, of which parts are left out.
+          for (int64_t row = 0; row < out_[1]; row += most) {
+            const int64_t count = std::min(most, out_[1] - row), length = (count - 1) * phase_[2] + n;
+            convolve_lanes(reinterpret_cast<int32_t*>(plane) + (i % out_[0] * phase_[1] + row) * phase_[2],
+                           offset_.data(), reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, length, sums);
+            if (quantized.active()) requantize(quantized, o, 1, sums, length, length, results, length);
+            char* to = offset(context.out[0]->data, (slice * out_[1] + row) * n, size);
+            for (int64_t k = 0; k < count; ++k)
+              copy_line(offset(static_cast<const void*>(results), k * phase_[2], size), static_cast<size_t>(n) * size,
+                        to + k * n * static_cast<int64_t>(size));
+          }
+        }
+      }
+    };
+    const int64_t all = context.in[0]->dim(0) * planes_;
+    if (context.pool->threads() > threads_) return range(0, all, 0);
+    context.pool->parallel_for(all, 1 + 50000 / (rows * out_[0] * out_[1] * n * taps_ + plane_ + 1), range);
+  }
+
+  const Attrs* attrs_ = nullptr;
+  Window window_;
+  std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
+  std::vector<int64_t> offset_, lines_;  // of taps in a phase; of lines of the image in a plane, -1 for unused ones
+  std::vector<uint32_t> weights_;
+  int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
+  int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one
+  bool whole_ = false;
+  int64_t image_ = 0;  // lanes of all, or of those that threads work on
+  int threads_ = 1;
+};
+
+std::unique_ptr<Kernel> create_conv_integer(const NodeContext& node) {
+  std::unique_ptr<Kernel> windows = create_depthwise_bytes(node);
+  return windows != nullptr ? std::move(windows) : std::make_unique<ConvInteger>();
+}
+
+MINNOW_OP("ConvInteger", infer_conv_integer, create_conv_integer);
+MINNOW_OP("QuantizedConv", infer_quantized_conv, create_conv_integer);
+
+}  // namespace
+}  // namespace minnow

@@ -1,0 +1,149 @@
+// Depthwise convolution of planes of bytes by windows of four neighbors, which needs weights that are known.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/conv/byte_windows.h"
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/quant/requantize.h"
+#include "kernels/core/window.h"
+
+namespace minnow {
+namespace {
+
+const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i < in.size() ? in[i] : nullptr; }
+
+class DepthwiseBytes final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const Shape &x = node.in[0]->shape, &w = node.in[1]->shape;
+    attrs_ = &node.attrs;
+    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window_));
+    window_ = as_3d(window_);
+    in_ = spatial_3d(x);
+    const std::array<int64_t, 3> out = spatial_3d(node.out[0]->shape);
+    rows_ = w[0] / x[1];
+    planes_ = x[0] * x[1];
+    macs_ = node.out[0]->count() * w.count(2, w.rank());
+    threads_ = std::max(1, node.threads);
+    for (size_t i = 0; i < 2; ++i) {
+      shape_.kernel[i] = window_.kernel[i + 1];
+      shape_.stride[i] = window_.stride[i + 1];
+      shape_.dilation[i] = window_.dilation[i + 1];
+      shape_.out[i] = out[i + 1];
+    }
+    const auto reach = [&](size_t i) {
+      return std::max<int64_t>(shape_.out[i] - 1, 0) * shape_.stride[i] + (shape_.kernel[i] - 1) * shape_.dilation[i] +
+             1;
+    };
+    lines_ = reach(0);
+    shape_.line = std::max(reach(1), in_[2] + window_.begin[2]);
+    shape_.flip = flip_for(node.in[0]->dtype, false);
+    if (weights_.empty()) pack(*node.constant[1], operand(node.constant, 3), w[0]);
+    *workspace = threads_ * scratch();
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    const Tensor &x = *context.in[0], *zeros = operand(context.in, 2);
+    const int64_t pixels = shape_.out[0] * shape_.out[1], outs = static_cast<int64_t>(factors_.size());
+    if (context.out[0]->count() == 0) return;
+    const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
+    const uint8_t padding = static_cast<uint8_t>(zero);
+    const int32_t shift = zero + shift_for(x.type.dtype, false);
+    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    const size_t size = quantized.active() ? dtype_size(quantized.to) : sizeof(int32_t);
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      uint8_t* plane = static_cast<uint8_t*>(context.workspace) + worker * scratch();
+      int32_t* sums = reinterpret_cast<int32_t*>(plane + plane_bytes());
+      std::memset(plane, padding, static_cast<size_t>(plane_bytes()));
+      ByteWindows windows = shape_;
+      windows.plane = plane;
+      for (int64_t i = begin; i < end; ++i) {
+        fill(x.as<uint8_t>() + i * in_[1] * in_[2], plane);
+        for (int64_t r = i * rows_; r < (i + 1) * rows_; ++r) {
+          const int64_t o = r % outs;
+          windows.weights = weights_.data() + o * shape_.kernel[0] * shape_.lanes_of_line();
+          windows.factor = factors_[static_cast<size_t>(o)];
+          windows.start = static_cast<int32_t>(0u - static_cast<uint32_t>(shift) * totals_[static_cast<size_t>(o)]);
+          convolve_bytes(windows, sums);
+          void* to = offset(context.out[0]->data, r * pixels, size);
+          if (quantized.active())
+            requantize(quantized, o, 1, sums, pixels, pixels, to, pixels);
+          else
+            std::memcpy(to, sums, static_cast<size_t>(pixels) * size);
+        }
+      }
+    };
+    if (context.pool->threads() > threads_) return range(0, planes_, 0);
+    context.pool->parallel_for(planes_, 1 + 50000 / (macs_ / std::max<int64_t>(planes_, 1) + plane_bytes() + 1), range);
+  }
+
+  bool reads(int i) const override { return i != 1 && i != 3; }
+  [[gnu::cold]] Profile profile() const override { return {"depthwise_windows", macs_}; }
+
+ private:
+  // Read beyond its end as it is, 64 bytes at a time.
+  int64_t plane_bytes() const { return (lines_ * shape_.line + 64 * (1 + shape_.stride[1]) + 63) / 64 * 64; }
+  int64_t scratch() const { return plane_bytes() + (shape_.out[0] * shape_.out[1] + 16 + 15) / 16 * 64; }
+
+  // The pixels into the midst of the padding, which is there already.
+  void fill(const uint8_t* from, uint8_t* plane) const {
+    const int64_t first = std::max<int64_t>(0, -window_.begin[1]);
+    const int64_t width = std::min(in_[2], shape_.line - window_.begin[2]);
+    for (int64_t y = first; y < in_[1] && y + window_.begin[1] < lines_; ++y)
+      std::memcpy(plane + (y + window_.begin[1]) * shape_.line + window_.begin[2], from + y * in_[2],
+                  static_cast<size_t>(width));
+  }
+
+  // Weights as signed bytes; what they lack of their difference to the zero point is a factor of the sum of all bytes.
+  void pack(const Tensor& w, const Tensor* zeros, int64_t outs) {
+    const int64_t taps = shape_.kernel[0] * shape_.kernel[1], lanes = shape_.lanes_of_line();
+    weights_.assign(static_cast<size_t>(outs * shape_.kernel[0] * lanes), 0);
+    factors_.resize(static_cast<size_t>(outs));
+    totals_.resize(static_cast<size_t>(outs));
+    uint8_t* to = reinterpret_cast<uint8_t*>(weights_.data());
+    for (int64_t o = 0; o < outs; ++o) {
+      const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o);
+      int32_t total = 0;
+      for (int64_t k = 0; k < taps; ++k) {
+        const int64_t line = o * shape_.kernel[0] + k / shape_.kernel[1];
+        to[line * lanes * 4 + k % shape_.kernel[1]] =
+            static_cast<uint8_t>(w.as<uint8_t>()[o * taps + k] ^ flip_for(w.type.dtype, true));
+        total += byte_at(w, o * taps + k) - zero;
+      }
+      factors_[static_cast<size_t>(o)] = -(zero + shift_for(w.type.dtype, true));
+      totals_[static_cast<size_t>(o)] = static_cast<uint32_t>(total);
+    }
+  }
+
+  const Attrs* attrs_ = nullptr;
+  Window window_;
+  ByteWindows shape_;
+  std::array<int64_t, 3> in_{};
+  std::vector<uint32_t> weights_, totals_;
+  std::vector<int32_t> factors_;
+  int64_t rows_ = 1, planes_ = 0, lines_ = 0, macs_ = 0;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> create_depthwise_bytes(const NodeContext& node) {
+  const Shape& w = node.in[1]->shape;
+  const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
+  if (!has_byte_windows() || node.constant[1] == nullptr || !zero_known || w.rank() > 4 || w[1] != 1) return nullptr;
+  if (node.attrs.i("group", 1) < 2 || w.count() == 0) return nullptr;
+  Window window;
+  if (!read_window(node.attrs, node.in[0]->shape, std::vector<int64_t>(w.begin() + 2, w.end()), &window).ok())
+    return nullptr;
+  window = as_3d(window);
+  ByteWindows shape;
+  shape.kernel[1] = window.kernel[2];
+  shape.stride[1] = window.stride[2];
+  shape.dilation[1] = window.dilation[2];
+  const bool inside = window.begin[1] >= 0 && window.begin[2] >= 0;
+  return shape.fits() && inside ? std::make_unique<DepthwiseBytes>() : nullptr;
+}
+
+}  // namespace minnow

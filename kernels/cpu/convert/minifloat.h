@@ -1,0 +1,26 @@
+// Floats of 4, 6 and 8 bits, one per byte: from f32 and to it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/dtype.h"
+
+namespace minnow {
+
+// A storage type that holds floats.
+constexpr bool is_minifloat(DType t) { return t >= DType::kF8E4M3FN && t <= DType::kF4E2M1; }
+
+enum class Rounding : uint8_t { kUp, kDown, kNearest };
+
+// How a number is stored that the type does not hold. The types of 4 and 6 bits have neither infinities nor NaN: they
+// always saturate, and NaN becomes a zero. Only f8e8m0, which holds powers of two, looks at the rounding, where ties of
+// kNearest go up; all others round to the nearest, ties to even.
+struct Storing {
+  bool saturate = true;
+  Rounding rounding = Rounding::kUp;
+};
+
+void minifloat_to_f32(DType from, const uint8_t* in, float* out, int64_t n);
+void f32_to_minifloat(const float* in, DType to, uint8_t* out, int64_t n, Storing how = {});
+
+}  // namespace minnow

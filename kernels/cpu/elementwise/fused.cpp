@@ -1,0 +1,188 @@
+#include "kernels/cpu/elementwise/fused.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/machine/cost.h"
+#include "kernels/cpu/elementwise/frame.h"
+
+namespace minnow {
+namespace {
+
+constexpr int64_t kPiece = 4096;           // elements, at the most
+constexpr int64_t kLeastPiece = 1024;      // fewer are not worth the calls
+constexpr int64_t kCacheBytes = 96 << 10;  // for what lies between the steps
+constexpr int64_t kGrain = 16384;          // see UnaryFunctions
+
+class Fused final : public Kernel {
+ public:
+  explicit Fused(const Program& program) : program_(program) {}
+
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const TensorType& y = *node.out[0];
+    const size_t operands = node.in.size(), steps = program_.steps.size();
+    total_ = stored_count(y);
+    seconds_ = 0;
+    values_.assign(operands + steps, Value());
+    kernels_.resize(steps);
+    for (size_t i = 0; i < operands; ++i) values_[i].type = *node.in[i];
+    for (size_t k = 0; k < steps; ++k) {
+      const Program::Step& step = program_.steps[k];
+      TensorType& made = values_[operands + k].type;
+      made = {step.dtype, y.layout, y.shape};
+      NodeContext own{*step.attrs, {}, std::vector<const Tensor*>(step.in.size()), {&made}};
+      for (int v : step.in) own.in.push_back(&value(v).type);
+      kernels_[k] = step.op->create(own);
+      int64_t bytes = 0;
+      MINNOW_RETURN_IF_ERROR(kernels_[k]->reshape(own, &bytes).at(step.op->name));
+      const double seconds = kernels_[k]->seconds();
+      seconds_ += seconds > 0 ? seconds : estimate_seconds(total_, kGrain);
+    }
+    place_values();
+
+    // Short rows are computed several at a time if they are whole: the longest of them is a multiple of all.
+    int64_t unit = 1;
+    Shape stored = y.shape;
+    const bool packed = y.layout == Layout::kPacked;
+    if (packed) stored.push_back(pack_width());
+    for (int k = stored.rank() - 1; k > (packed ? 1 : -1) && stored[k] > 0 && stored[k] * unit < kShortRow; --k)
+      unit *= stored[k];
+    piece_ = std::clamp(kCacheBytes / std::max<int64_t>(1, buffers_ * widest_), kLeastPiece, kPiece);
+    // So many elements are worth a thread.
+    const auto grain = static_cast<int64_t>(estimate_seconds(total_, 1) / std::max(seconds_, 1e-9));
+    if (node.threads > 1) piece_ = std::min(piece_, std::max(grain, kShortRow));
+    piece_ = std::max<int64_t>(1, piece_ / unit) * unit;
+    grain_ = grain / piece_;
+    buffer_bytes_ = (std::min(piece_, total_) * widest_ + 63) / 64 * 64;
+    *workspace = node.threads * buffers_ * buffer_bytes_;
+    workers_.resize(static_cast<size_t>(node.threads));
+    for (Worker& worker : workers_) {
+      worker.base.resize(values_.size());
+      worker.in.type.shape = worker.out.type.shape = Shape{0};
+      worker.context.in = {&worker.in};
+      worker.context.out = {&worker.out};
+    }
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    context.pool->parallel_for((total_ + piece_ - 1) / piece_, grain_, [&](int64_t first, int64_t last, int w) {
+      Worker& worker = workers_[static_cast<size_t>(w)];
+      worker.context.pool = context.pool;
+      char* buffers = static_cast<char*>(context.workspace) + w * buffers_ * buffer_bytes_;
+      for (size_t v = 0; v < context.in.size(); ++v) worker.base[v] = static_cast<char*>(context.in[v]->data);
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t begin = i * piece_, end = std::min(total_, begin + piece_);
+        for (size_t v = context.in.size(); v < values_.size(); ++v)
+          worker.base[v] = values_[v].output >= 0
+                               ? static_cast<char*>(context.out[static_cast<size_t>(values_[v].output)]->data)
+                               : offset(buffers + values_[v].buffer * buffer_bytes_, -begin, size(v));
+        run_piece(worker, begin, end);
+      }
+    });
+  }
+
+  double seconds() const override { return seconds_; }
+  [[gnu::cold]] Profile profile() const override {
+    std::string names;
+    for (const Program::Step& step : program_.steps) names.append(names.empty() ? "" : "+").append(step.op->name);
+    return {names};
+  }
+
+ private:
+  struct Value {
+    TensorType type;
+    int output = -1;      // its number, or
+    int64_t buffer = -1;  // where it is while it is needed
+    size_t last = 0;      // step that reads it
+  };
+  struct Worker {
+    std::vector<char*> base;  // by value: where its tensor begins, or would if there were more of it than a piece
+    Tensor in, out;
+    RunContext context;
+  };
+
+  Value& value(int v) { return values_[static_cast<size_t>(v)]; }
+  size_t size(size_t v) const { return dtype_size(values_[v].type.dtype); }
+
+  void place_values() {
+    for (size_t i = 0; i < program_.results.size(); ++i) value(program_.results[i]).output = static_cast<int>(i);
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (int v : program_.steps[k].in) value(v).last = k;
+    std::vector<int64_t> free;
+    buffers_ = widest_ = 0;
+    const size_t operands = values_.size() - kernels_.size();
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      Value& made = values_[operands + k];
+      const auto width = static_cast<int64_t>(size(operands + k));
+      // What nobody reads after this step makes room: for its result, if the elements have one size.
+      for (const bool before : {true, false}) {
+        for (int v : program_.steps[k].in) {
+          Value& read = value(v);
+          if (read.buffer < 0 || read.last != k || (size(static_cast<size_t>(v)) == size(operands + k)) != before)
+            continue;
+          free.push_back(read.buffer);
+          read.last = kernels_.size();  // once
+        }
+        if (!before || made.output >= 0) continue;
+        if (free.empty()) free.push_back(buffers_++);
+        made.buffer = free.back();
+        free.pop_back();
+        widest_ = std::max(widest_, width);
+      }
+    }
+  }
+
+  void run_piece(Worker& worker, int64_t begin, int64_t end) {
+    const size_t operands = values_.size() - kernels_.size();
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const Program::Step& step = program_.steps[k];
+      const size_t made = operands + k;
+      if (step.op->pieces == Pieces::kRows) {
+        const void* in[kMaxOperands] = {};
+        for (size_t i = 0; i < step.in.size(); ++i) in[i] = worker.base[static_cast<size_t>(step.in[i])];
+        static_cast<const RowsKernel&>(*kernels_[k]).run_piece(in, worker.base[made], begin, end);
+        continue;
+      }
+      const auto take = [&](Tensor& piece, size_t v) {
+        piece.type.dtype = values_[v].type.dtype;
+        piece.type.shape[0] = end - begin;
+        piece.data = offset(worker.base[v], begin, size(v));
+      };
+      take(worker.in, static_cast<size_t>(step.in[0]));
+      take(worker.out, made);
+      kernels_[k]->run(worker.context);
+    }
+  }
+
+  const Program& program_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // by step
+  std::vector<Value> values_;
+  std::vector<Worker> workers_;
+  int64_t buffers_ = 0, buffer_bytes_ = 0;
+  int64_t widest_ = 0;  // bytes of an element in a buffer
+  int64_t total_ = 0, piece_ = 1, grain_ = 1;
+  double seconds_ = 0;
+};
+
+Status infer_fused(InferContext&) { return fail(Code::kFormat, "is not an op of files without a body"); }
+
+std::unique_ptr<Kernel> create_fused(const NodeContext& node) {
+  return std::make_unique<Fused>(static_cast<const Program&>(node.attrs));
+}
+
+MINNOW_OP("Fused", infer_fused, create_fused, LayoutRule::kElementwise, /*in_place=*/true);
+
+}  // namespace
+
+void Program::seal() {
+  std::vector<int64_t> text(results.begin(), results.end());
+  for (size_t k = 0; k < steps.size(); ++k) {
+    nest(std::to_string(k) + ".", *steps[k].attrs);
+    text.push_back(-static_cast<int64_t>(reinterpret_cast<intptr_t>(steps[k].op)));  // no number of a value
+    text.push_back(static_cast<int64_t>(steps[k].dtype));
+    text.insert(text.end(), steps[k].in.begin(), steps[k].in.end());
+  }
+  set("program", std::move(text));
+}
+
+}  // namespace minnow

@@ -1,0 +1,82 @@
+// Tiles by products of pairs, with the instructions of AVX-512-BF16.
+#include <algorithm>
+
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "hwy/detect_compiler_arch.h"
+
+#if HWY_ARCH_X86_64
+
+#include <immintrin.h>
+
+namespace minnow {
+namespace {
+
+#define MINNOW_BF16_TARGET __attribute__((target("avx512f,avx512bf16"), always_inline)) inline
+
+// `R` pixels from `in` on, in registers.
+template <int R, int NB>
+MINNOW_BF16_TARGET void pixels_of(const Bf16Tile& t, const char* in, float* out) {
+  __m512 sum[R][NB];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int b = 0; b < NB; ++b) sum[r][b] = _mm512_setzero_ps();
+  const int64_t terms = t.split ? 3 : 1;
+  for (int64_t o = 0; o < t.outer; ++o) {
+    const char* w = t.w + o * t.w_outer;
+    for (int64_t m = 0; m < t.middle; ++m) {
+      for (int64_t step = 0; step < t.inner * terms; ++step) {
+        const int64_t i = step / terms, term = step % terms;
+        const char* from = in + o * t.in_outer + m * t.in_middle + i * t.in_inner + (term == 1 ? t.in_left : 0);
+        for (int pair = 0; pair < 16; ++pair) {
+          __m512i weight[NB];
+#pragma GCC unroll 2
+          for (int b = 0; b < NB; ++b) weight[b] = _mm512_load_si512(w + b * t.w_block + pair * 64);
+#pragma GCC unroll 16
+          for (int r = 0; r < R; ++r) {
+            int x;
+            __builtin_memcpy(&x, from + r * t.in_pixel + 4 * pair, sizeof(x));
+            const __m512i both = _mm512_set1_epi32(x);
+#pragma GCC unroll 2
+            for (int b = 0; b < NB; ++b)
+              sum[r][b] =
+                  _mm512_dpbf16_ps(sum[r][b], reinterpret_cast<__m512bh>(both), reinterpret_cast<__m512bh>(weight[b]));
+          }
+        }
+        if (term > 0 || !t.split) w += kBf16StepBytes;  // the first part of split weights is used twice
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int b = 0; b < NB; ++b) _mm512_store_ps(out + r * 32 + b * 16, sum[r][b]);
+}
+
+// Sums of 11 pixels and 2 blocks leave room in 32 registers for weights; three times that make a tile.
+template <int NB>
+__attribute__((target("avx512f,avx512bf16"))) void multiply_blocks(const Bf16Tile& t) {
+  int done = 0;
+  for (; done + 11 <= t.pixels; done += 11) pixels_of<11, NB>(t, t.in + done * t.in_pixel, t.sums + done * 32);
+  for (; done + 4 <= t.pixels; done += 4) pixels_of<4, NB>(t, t.in + done * t.in_pixel, t.sums + done * 32);
+  for (; done < t.pixels; ++done) pixels_of<1, NB>(t, t.in + done * t.in_pixel, t.sums + done * 32);
+}
+
+void multiply(const Bf16Tile& t) { t.blocks == 2 ? multiply_blocks<2>(t) : multiply_blocks<1>(t); }
+
+}  // namespace
+
+const Bf16Unit* bf16_avx512_unit() {
+  static const Bf16Unit unit = {"bf16", 2, [] {}, [] {}, multiply};
+  return &unit;
+}
+
+}  // namespace minnow
+
+#else
+
+namespace minnow {
+const Bf16Unit* bf16_avx512_unit() { return nullptr; }
+}  // namespace minnow
+
+#endif

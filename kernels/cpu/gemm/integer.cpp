@@ -1,0 +1,340 @@
+#define HWY_TARGET_INCLUDE "kernels/cpu/gemm/integer.cpp"
+#include "kernels/cpu/machine/simd.h"
+//
+#include <cstring>
+
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/integer.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D32 = hn::ScalableTag<int32_t>;
+using D16 = hn::ScalableTag<int16_t>;
+using V32 = hn::Vec<D32>;
+
+// Rows of the left matrix times two vectors of columns, which hold pairs of 16 bits.
+template <int kRows>
+HWY_INLINE void pair_tile(const IntegerProduct& p, int64_t row, int64_t column, int32_t* c, int64_t ldc) {
+  const D32 d32;
+  const D16 d16;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32));
+  // Each sum is in two parts, as instruction sets differ in where the products of a pair go.
+  V32 left[kRows][2], right[kRows][2];
+  for (int r = 0; r < kRows; ++r) left[r][0] = left[r][1] = right[r][0] = right[r][1] = hn::Zero(d32);
+  const uint32_t* a = p.left + row * p.steps;
+  for (int64_t s = 0; s < p.steps; ++s) {
+    const int32_t* b = reinterpret_cast<const int32_t*>(p.right) + p.offset[s] + column;
+    const auto b0 = hn::BitCast(d16, hn::LoadU(d32, b)), b1 = hn::BitCast(d16, hn::LoadU(d32, b + lanes));
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const auto factor = hn::BitCast(d16, hn::Set(d32, static_cast<int32_t>(a[r * p.steps + s])));
+      left[r][0] = hn::ReorderWidenMulAccumulate(d32, factor, b0, left[r][0], left[r][1]);
+      right[r][0] = hn::ReorderWidenMulAccumulate(d32, factor, b1, right[r][0], right[r][1]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    hn::StoreU(hn::RearrangeToOddPlusEven(left[r][0], left[r][1]), d32, c + r * ldc);
+    hn::StoreU(hn::RearrangeToOddPlusEven(right[r][0], right[r][1]), d32, c + r * ldc + lanes);
+  }
+}
+
+void multiply_pairs(const IntegerProduct& p) {
+  constexpr int kRows = 4, kMost = 64;
+  const D32 d32;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32)), width = 2 * lanes;
+  int32_t tile[kRows * kMost];
+  for (int64_t j = 0; j < p.columns; j += width) {
+    const int64_t columns = HWY_MIN(width, p.columns - j);
+    for (int64_t i = 0; i < p.rows;) {
+      const int64_t rows = p.rows - i >= kRows ? kRows : 1;
+      rows == kRows ? pair_tile<kRows>(p, i, j, tile, width) : pair_tile<1>(p, i, j, tile, width);
+      for (int64_t r = 0; r < rows; ++r, ++i) {
+        const auto start = hn::Set(d32, static_cast<int32_t>(p.start[i]));
+        for (int64_t k = 0; k < width; k += lanes) {
+          int32_t* at = tile + r * width + k;
+          auto sum = hn::Add(hn::LoadU(d32, at), start);
+          if (p.column != nullptr) {
+            const auto column = hn::LoadU(d32, reinterpret_cast<const int32_t*>(p.column) + j + k);
+            sum = hn::Sub(sum, hn::Mul(column, hn::Set(d32, static_cast<int32_t>(p.factor[i]))));
+          }
+          hn::StoreU(sum, d32, at);
+        }
+        std::memcpy(p.c + i * p.ldc + j, tile + r * width, static_cast<size_t>(columns) * sizeof(int32_t));
+      }
+    }
+  }
+}
+
+void pack_lanes(const uint8_t* const* rows, int64_t group, int64_t n, uint8_t flip, uint32_t* lanes) {
+  const hn::ScalableTag<uint32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  const uint8_t *a = rows[0], *b = rows[1], *c = rows[group - 2], *e = rows[group - 1];
+  const uint32_t flips = flip * (group == 4 ? 0x01010101u : 0x10001u);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    auto x = hn::PromoteTo(d, hn::LoadU(d8, a + i));
+    const auto second = hn::PromoteTo(d, hn::LoadU(d8, b + i));
+    if (group == 4) {
+      const auto third = hn::PromoteTo(d, hn::LoadU(d8, c + i)), fourth = hn::PromoteTo(d, hn::LoadU(d8, e + i));
+      x = hn::Or(hn::Or(x, hn::ShiftLeft<8>(second)), hn::Or(hn::ShiftLeft<16>(third), hn::ShiftLeft<24>(fourth)));
+    } else {
+      x = hn::Or(x, hn::ShiftLeft<16>(second));
+    }
+    hn::StoreU(hn::Xor(x, hn::Set(d, flips)), d, lanes + i);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    const uint32_t second = b[i], third = c[i], fourth = e[i];
+    lanes[i] = (a[i] | (group == 4 ? second << 8 | third << 16 | fourth << 24 : second << 16)) ^ flips;
+  }
+}
+
+void widen_bytes(const uint8_t* from, int64_t n, int32_t flip, int32_t zero, int32_t* lanes) {
+  const D32 d;
+  const hn::Rebind<uint8_t, D32> d8;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const auto x = hn::Xor(hn::PromoteTo(d, hn::LoadU(d8, from + i)), hn::Set(d, flip));
+    hn::StoreU(hn::Sub(x, hn::Set(d, zero)), d, lanes + i);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    lanes[i] = (static_cast<int32_t>(from[i]) ^ flip) - zero;
+  }
+}
+
+void split_pairs(const uint32_t* from, int64_t n, uint32_t* even, uint32_t* odd) {
+  const hn::ScalableTag<uint32_t> d;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    hn::Vec<decltype(d)> a, b;
+    hn::LoadInterleaved2(d, from + i, a, b);
+    hn::StoreU(a, d, even + i / 2);
+    hn::StoreU(b, d, odd + i / 2);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    (i % 2 == 0 ? even : odd)[i / 2] = from[i];
+  }
+}
+
+// Bytes with flipped signs, 1 or 2 bytes each in the result. Returns their sum.
+uint32_t pack_signed(const uint8_t* from, int64_t n, uint8_t flip, bool wide, void* to) {
+  const D32 d;
+  const hn::Rebind<int8_t, D32> d8;
+  const hn::Rebind<int16_t, D32> d16;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int8_t* narrow_to = static_cast<int8_t*>(to);
+  int16_t* wide_to = static_cast<int16_t*>(to);
+  auto sums = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const auto x =
+        hn::Xor(hn::LoadU(d8, reinterpret_cast<const int8_t*>(from) + i), hn::Set(d8, static_cast<int8_t>(flip)));
+    sums = hn::Add(sums, hn::PromoteTo(d, x));
+    wide ? hn::StoreU(hn::PromoteTo(d16, x), d16, wide_to + i) : hn::StoreU(x, d8, narrow_to + i);
+  }
+  uint32_t sum = static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d, sums)));
+  for (; i < n; ++i) {
+    keep_scalar();
+    const int8_t x = static_cast<int8_t>(from[i] ^ flip);
+    sum += static_cast<uint32_t>(static_cast<int32_t>(x));
+    wide ? wide_to[i] = x : narrow_to[i] = x;
+  }
+  return sum;
+}
+
+// Vectors of neighboring results.
+template <int kVectors>
+HWY_INLINE void convolve_some(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps,
+                              int32_t* out) {
+  const D32 d32;
+  const D16 d16;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d32));
+  V32 sum[kVectors][2];
+  for (auto& v : sum) v[0] = v[1] = hn::Zero(d32);
+  for (int64_t t = 0; t < taps; ++t) {
+    const auto w = hn::BitCast(d16, hn::Set(d32, weight[t] & 0xFFFF));
+    const int32_t* from = lanes + offset[t];
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      // The upper halves are signs, which the upper half of a weight, zero, leaves out.
+      const auto x = hn::BitCast(d16, hn::LoadU(d32, from + k * width));
+      sum[k][0] = hn::ReorderWidenMulAccumulate(d32, x, w, sum[k][0], sum[k][1]);
+    }
+  }
+  for (int k = 0; k < kVectors; ++k) hn::StoreU(hn::RearrangeToOddPlusEven(sum[k][0], sum[k][1]), d32, out + k * width);
+}
+
+void convolve_taps(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
+                   int32_t* out) {
+  const int64_t width = static_cast<int64_t>(hn::Lanes(D32()));
+  int64_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) convolve_some<4>(lanes + i, offset, weight, taps, out + i);
+  for (; i + 2 * width <= n; i += 2 * width) convolve_some<2>(lanes + i, offset, weight, taps, out + i);
+  for (; i + width <= n; i += width) convolve_some<1>(lanes + i, offset, weight, taps, out + i);
+  if (i == n) return;
+  if (n >= width) return convolve_some<1>(lanes + n - width, offset, weight, taps, out + n - width);  // some once more
+  HWY_ALIGN int32_t rest[hn::MaxLanes(D32())];
+  convolve_some<1>(lanes, offset, weight, taps, rest);
+  std::memcpy(out, rest, static_cast<size_t>(n) * sizeof(int32_t));
+}
+
+int64_t pair_panel() { return 2 * static_cast<int64_t>(hn::Lanes(D32())); }
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#if HWY_ARCH_X86_64
+#include <immintrin.h>
+#endif
+
+namespace minnow {
+namespace {
+
+HWY_EXPORT(multiply_pairs);
+HWY_EXPORT(pair_panel);
+HWY_EXPORT(pack_lanes);
+HWY_EXPORT(widen_bytes);
+HWY_EXPORT(pack_signed);
+HWY_EXPORT(split_pairs);
+HWY_EXPORT(convolve_taps);
+
+#if HWY_ARCH_X86_64
+#define MINNOW_VNNI __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
+
+// With AVX-512 in use, as MINNOW_ISA may say otherwise.
+bool has_vnni() {
+  static const bool has = pack_width() == 16 && __builtin_cpu_supports("avx512vnni");
+  return has;
+}
+
+// Rows of the left matrix times vectors of columns, which hold four bytes a lane.
+template <int kRows, int kVectors>
+MINNOW_VNNI void byte_tile(const IntegerProduct& p, int64_t row, int64_t column) {
+  __m512i sum[kRows][kVectors];
+  for (auto& line : sum)
+    for (__m512i& v : line) v = _mm512_setzero_si512();
+  const uint32_t* a = p.left + row * p.steps;
+  for (int64_t s = 0; s < p.steps; ++s) {
+    const uint32_t* b = p.right + p.offset[s] + column;
+    __m512i x[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) x[v] = _mm512_loadu_si512(b + 16 * v);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i w = _mm512_set1_epi32(static_cast<int>(a[r * p.steps + s]));
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x[v], w);
+    }
+  }
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t left = std::clamp<int64_t>(p.columns - column - 16 * v, 0, 16);
+    const __mmask16 mask = static_cast<__mmask16>((1u << left) - 1);
+    const bool corrected = p.column != nullptr;
+    const __m512i at_column =
+        corrected ? _mm512_maskz_loadu_epi32(mask, p.column + column + 16 * v) : _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      __m512i y = _mm512_add_epi32(sum[r][v], _mm512_set1_epi32(static_cast<int>(p.start[row + r])));
+      if (corrected)
+        y = _mm512_sub_epi32(y, _mm512_mullo_epi32(at_column, _mm512_set1_epi32(static_cast<int>(p.factor[row + r]))));
+      _mm512_mask_storeu_epi32(p.c + (row + r) * p.ldc + column + 16 * v, mask, y);
+    }
+  }
+}
+
+template <int kVectors>
+void multiply_columns(const IntegerProduct& p, int64_t column) {
+  constexpr int kRows = 8;
+  int64_t i = 0;
+  for (; i + kRows <= p.rows; i += kRows) byte_tile<kRows, kVectors>(p, i, column);
+  for (; i < p.rows; ++i) byte_tile<1, kVectors>(p, i, column);
+}
+
+constexpr int64_t kBytePanel = 48;
+
+void multiply_bytes(const IntegerProduct& p) {
+  int64_t j = 0;
+  for (; j + 16 < p.columns; j += kBytePanel) multiply_columns<3>(p, j);
+  if (j < p.columns) multiply_columns<1>(p, j);
+}
+#endif
+
+}  // namespace
+
+int64_t integer_group() {
+#if HWY_ARCH_X86_64
+  if (has_vnni()) return 4;
+#endif
+  return has_dot() ? 4 : 2;
+}
+
+int64_t integer_panel() {
+#if HWY_ARCH_X86_64
+  if (has_vnni()) return kBytePanel;
+#endif
+  if (has_dot()) return kDotPanel;
+  return HWY_DYNAMIC_DISPATCH(pair_panel)();
+}
+
+void gemm_integer(const IntegerProduct& p) {
+#if HWY_ARCH_X86_64
+  if (has_vnni()) return multiply_bytes(p);
+#elif HWY_ARCH_ARM_A64
+  if (has_dot()) return gemm_integer_dot(p);
+#endif
+  HWY_DYNAMIC_DISPATCH(multiply_pairs)(p);
+}
+
+uint32_t pack_left(const uint8_t* from, int64_t k, int64_t stride, uint8_t flip, uint32_t* lanes) {
+  constexpr int64_t kPart = 1024;
+  uint8_t gathered[kPart];
+  const int64_t group = integer_group();
+  const bool wide = group == 2;
+  if (k == 0) return 0;
+  lanes[integer_steps(k) - 1] = 0;  // what the last one lacks
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < k; i += kPart) {
+    const int64_t n = std::min(kPart, k - i);
+    const uint8_t* x = from + i * stride;
+    if (stride != 1) {
+      for (int64_t j = 0; j < n; ++j) {
+        keep_scalar();
+        gathered[j] = x[j * stride];
+      }
+      x = gathered;
+    }
+    sum += HWY_DYNAMIC_DISPATCH(pack_signed)(x, n, flip, wide, lanes + i / group);
+  }
+  return sum;
+}
+
+void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* lanes) {
+  const int64_t group = integer_group();
+  const uint8_t* each[4];
+  for (int64_t g = 0; g < group; ++g) each[g] = rows[g] != nullptr ? rows[g] : rows[0];  // meets zeros on the left
+  HWY_DYNAMIC_DISPATCH(pack_lanes)(each, group, n, flip, lanes);
+}
+
+void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes) {
+  HWY_DYNAMIC_DISPATCH(widen_bytes)(from, n, flip, zero, lanes);
+}
+
+void split_lanes(const uint32_t* from, int64_t n, uint32_t* even, uint32_t* odd) {
+  HWY_DYNAMIC_DISPATCH(split_pairs)(from, n, even, odd);
+}
+
+void convolve_lanes(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps, int64_t n,
+                    int32_t* out) {
+  HWY_DYNAMIC_DISPATCH(convolve_taps)(lanes, offset, weight, taps, n, out);
+}
+
+}  // namespace minnow
+#endif

@@ -1,0 +1,251 @@
+// The op MatMul.
+#include "kernels/cpu/gemm/matmul.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cpu/gemm/bf16.h"
+#include "kernels/cpu/machine/cost.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/core/rounding.h"
+#include "kernels/core/infer.h"
+
+namespace minnow {
+
+using LongLong = long long;
+
+Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b, MatMulShape* shape) {
+  if (a.rank() < 1 || b.rank() < 1)
+    return fail(Code::kFormat, "a matrix product of shapes %s and %s: scalars are no matrices", a.str().c_str(),
+                b.str().c_str());
+  MatMulShape s;
+  s.transpose_a = transpose_a && a.rank() > 1;
+  s.transpose_b = transpose_b && b.rank() > 1;
+  s.m = a.rank() == 1 ? 1 : a.at(s.transpose_a ? -1 : -2);
+  s.k = a.at(s.transpose_a ? -2 : -1);
+  s.n = b.rank() == 1 ? 1 : b.at(s.transpose_b ? -2 : -1);
+  const int64_t inner = b.rank() == 1 ? b[0] : b.at(s.transpose_b ? -1 : -2);
+  if (inner != s.k)
+    return fail(Code::kFormat, "a matrix product of shapes %s%s and %s%s: %lld columns meet %lld rows", a.str().c_str(),
+                s.transpose_a ? " (transposed)" : "", b.str().c_str(), s.transpose_b ? " (transposed)" : "",
+                static_cast<LongLong>(s.k), static_cast<LongLong>(inner));
+  Shape a_batch, b_batch, batch;
+  for (int i = 0; i + 2 < a.rank(); ++i) a_batch.push_back(a[i]);
+  for (int i = 0; i + 2 < b.rank(); ++i) b_batch.push_back(b[i]);
+  MINNOW_RETURN_IF_ERROR(broadcast_shapes(a_batch, b_batch, &batch));
+  s.a_matrices = a_batch.count();
+  s.b_matrices = b_batch.count();
+  for (int64_t i = 0, n = batch.count(); i < n; ++i) {
+    const Shape* shapes[2] = {&a_batch, &b_batch};
+    int64_t which[2] = {0, 0};
+    for (int t = 0; t < 2; ++t) {
+      int64_t left = i, step = 1;
+      for (int axis = 1; axis <= batch.rank(); ++axis) {
+        const int64_t at = left % batch.at(-axis), size = axis <= shapes[t]->rank() ? shapes[t]->at(-axis) : 1;
+        left /= batch.at(-axis);
+        if (size > 1) which[t] += at * step;
+        step *= size;
+      }
+    }
+    s.a.push_back(which[0]);
+    s.b.push_back(which[1]);
+  }
+  s.out = batch;
+  if (a.rank() > 1) s.out.push_back(s.m);
+  if (b.rank() > 1) s.out.push_back(s.n);
+  *shape = s;
+  return ok();
+}
+
+namespace {
+
+template <typename T>
+void matmul_as(const MatMulShape& s, const T* a, const T* b, const T* bias, T* c, ThreadPool* pool) {
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, T,
+                                 std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>>;
+  pool->parallel_for(s.products() * s.m, std::max<int64_t>(1, 10000 / (s.n * s.k + 1)),
+                     [&](int64_t begin, int64_t end, int) {
+                       for (int64_t row = begin; row < end; ++row) {
+                         const int64_t p = row / s.m, i = row % s.m;
+                         const T* from = a + s.a[static_cast<size_t>(p)] * s.m * s.k + (s.transpose_a ? i : i * s.k);
+                         const T* matrix = b + s.b[static_cast<size_t>(p)] * s.k * s.n;
+                         const int64_t step = s.transpose_a ? s.m : 1;
+                         T* to = c + row * s.n;
+                         for (int64_t j = 0; j < s.n; ++j) to[j] = bias == nullptr ? T(0) : bias[j];
+                         if (s.transpose_b) {
+                           for (int64_t j = 0; j < s.n; ++j) {
+                             Sum sum = 0;
+                             for (int64_t k = 0; k < s.k; ++k)
+                               sum += static_cast<Sum>(from[k * step]) * static_cast<Sum>(matrix[j * s.k + k]);
+                             to[j] = static_cast<T>(static_cast<Sum>(to[j]) + sum);
+                           }
+                         } else {
+                           for (int64_t k = 0; k < s.k; ++k) {
+                             const Sum factor = static_cast<Sum>(from[k * step]);
+                             const T* values = matrix + k * s.n;
+                             for (int64_t j = 0; j < s.n; ++j)
+                               to[j] = static_cast<T>(static_cast<Sum>(to[j]) + factor * static_cast<Sum>(values[j]));
+                           }
+                         }
+                       }
+                     });
+}
+
+Status infer_matmul(InferContext& c) {
+  if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "two matrices are needed");
+  const DType dtype = c.in(0).dtype;
+  if (c.in(1).dtype != dtype)
+    return fail(Code::kFormat, "a product of %s and %s", dtype_name(dtype), dtype_name(c.in(1).dtype));
+  if (!can_multiply(dtype)) return fail(Code::kUnsupported, "a matrix product of %s", dtype_name(dtype));
+  MatMulShape shape;
+  MINNOW_RETURN_IF_ERROR(
+      read_matmul(c.shape(0), c.shape(1), c.attrs.b("transpose_a"), c.attrs.b("transpose_b"), &shape));
+  if (shape.out.rank() > kMaxRank) return fail(Code::kUnsupported, "an output of rank %d", shape.out.rank());
+  c.set(0, dtype, shape.out);
+  return ok();
+}
+
+class MatMulPlain final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    dtype_ = node.in[0]->dtype;
+    return read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"), node.attrs.b("transpose_b"),
+                       &s_);
+  }
+  void run(const RunContext& context) override {
+    matmul_plain(s_, dtype_, context.in[0]->data, context.in[1]->data, nullptr, context.out[0]->data, context.pool);
+  }
+  [[gnu::cold]] Profile profile() const override { return {"plain", s_.macs()}; }
+
+ private:
+  MatMulShape s_;
+  DType dtype_ = DType::kF32;
+};
+
+class MatMul final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"),
+                                       node.attrs.b("transpose_b"), &s_));
+    macs_ = s_.macs();
+    // Products that share one B are one product with more rows.
+    if (s_.b_matrices == 1 && !s_.transpose_a && s_.products() == s_.a_matrices && s_.products() > 1) {
+      s_.m *= s_.products();
+      s_.a_matrices = 1;
+      s_.a.assign(1, 0);
+      s_.b.assign(1, 0);
+    }
+    packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
+    const Tensor* b = node.constant[1];
+    low_ = b != nullptr && (s_.m == 1 || !s_.transpose_a) && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
+    const int threads = std::max(1, node.threads);
+    spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
+    if (low_) {
+      low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads, node.precision);
+      low_packed_ = round_up(low_gemm_.packed_floats(), 16);
+      low_weights_.make(node, {1}, low_gemm_.packing(s_.transpose_b), 4 * s_.b_matrices * low_packed_, [&](void* to) {
+        for (int64_t i = 0; i < s_.b_matrices; ++i)
+          low_gemm_.pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b,
+                           static_cast<float*>(to) + i * low_packed_, node.pool);
+      });
+    } else if (b == nullptr) {
+      weights_.clear();
+    } else {
+      weights_.make(node, {1}, s_.transpose_b ? "gemm_t" : "gemm", 4 * s_.b_matrices * packed_, [&](void* to) {
+        for (int64_t i = 0; i < s_.b_matrices; ++i)
+          gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
+                      static_cast<float*>(to) + i * packed_, node.pool);
+      });
+    }
+    constant_ = b != nullptr;
+    few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
+    gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads, node.precision);
+    // Per thread, or for all together: B packed, and the space of the product.
+    space_floats_ = few_rows_ ? 0
+                    : low_    ? round_up(low_gemm_.workspace_bytes() / 4, 16)
+                              : round_up(gemm_.workspace_bytes() / 4, 16) + (b == nullptr ? packed_ : 0);
+    *workspace = (spread_ ? threads : 1) * space_floats_ * 4;
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    if (!spread_) {
+      for (int64_t i = 0; i < s_.products(); ++i) run_product(context, i, 0, context.pool);
+      return;
+    }
+    const int64_t grain = std::max<int64_t>(1, 20000 / (s_.m * s_.n * s_.k + 1));
+    context.pool->parallel_for(s_.products(), grain, [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t i = begin; i < end; ++i) run_product(context, i, worker, nullptr);
+    });
+  }
+
+  bool reads(int i) const override { return i != 1 || !constant_; }
+  [[gnu::cold]] Profile profile() const override {
+    if (low_) return {low_gemm_.scheme(), macs_};
+    return {few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed", macs_};
+  }
+  double seconds() const override {
+    return constant_ && !low_ ? estimate_product(macs_, s_.b_matrices * s_.n * s_.k) : 0;
+  }
+
+ private:
+  void run_product(const RunContext& context, int64_t i, int worker, ThreadPool* pool) const {
+    const size_t p = static_cast<size_t>(i);
+    const float* a = context.in[0]->as<float>() + s_.a[p] * s_.m * s_.k;
+    const float* b = context.in[1]->as<float>() + s_.b[p] * s_.k * s_.n;
+    float* c = context.out[0]->as<float>() + i * s_.m * s_.n;
+    if (few_rows_) return gemm_few_rows(a, s_.k, b, s_.ldb(), s_.transpose_b, s_.m, s_.n, s_.k, c, s_.n, pool);
+    float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
+    GemmCall call = {a, s_.lda(), s_.transpose_a, weights_.data() + s_.b[p] * packed_, nullptr, c, s_.n, space, pool};
+    if (low_) {
+      call.packed_b = low_weights_.data() + s_.b[p] * low_packed_;
+      return low_gemm_.run(call);
+    }
+    if (!constant_) {
+      float* packed = space + round_up(gemm_.workspace_bytes() / 4, 16);
+      gemm_pack_b(b, s_.ldb(), s_.transpose_b, s_.k, s_.n, packed, pool);
+      call.packed_b = packed;
+    }
+    gemm_.run(call);
+  }
+
+  MatMulShape s_;
+  Gemm gemm_;
+  Bf16Gemm low_gemm_;
+  Packed weights_, low_weights_;  // by the number of rows one or the other form of the weights is needed
+  bool constant_ = false, low_ = false;
+  int64_t packed_ = 0, low_packed_ = 0, space_floats_ = 0, macs_ = 0;
+  bool few_rows_ = false, spread_ = false;
+};
+
+std::unique_ptr<Kernel> create_matmul(const NodeContext& node) {
+  if (node.in[0]->dtype != DType::kF32) return std::make_unique<MatMulPlain>();
+  return std::make_unique<MatMul>();
+}
+
+MINNOW_OP("MatMul", infer_matmul, create_matmul, LayoutRule::kPlain);
+
+}  // namespace
+
+void matmul_plain(const MatMulShape& shape, DType dtype, const void* a, const void* b, const void* bias, void* c,
+                  ThreadPool* pool) {
+  auto run = [&](auto zero) {
+    using T = decltype(zero);
+    matmul_as<T>(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<const T*>(bias),
+                 static_cast<T*>(c), pool);
+  };
+  switch (dtype) {
+    case DType::kF32:
+      return run(float{});
+    case DType::kF64:
+      return run(double{});
+    case DType::kI32:
+    case DType::kU32:
+      return run(uint32_t{});
+    default:
+      return run(uint64_t{});
+  }
+}
+
+}  // namespace minnow

@@ -1,0 +1,32 @@
+// The shapes of matrix products: numpy's rules for ranks, transposes and broadcasting.
+#pragma once
+
+#include "kernels/core/op.h"
+
+namespace minnow {
+
+struct MatMulShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;  // as the matrices are stored
+  int64_t a_matrices = 0, b_matrices = 0;         // how many there are
+  std::vector<int64_t> a, b;                      // which of them make product i
+  Shape out;
+
+  int64_t products() const { return static_cast<int64_t>(a.size()); }
+  int64_t lda() const { return transpose_a ? m : k; }
+  int64_t ldb() const { return transpose_b ? k : n; }
+  int64_t macs() const { return products() * m * n * k; }
+};
+
+Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b, MatMulShape* shape);
+
+// C = A B (+ bias, as long as a row) in any dtype that has no fast way. Integers wrap.
+void matmul_plain(const MatMulShape& shape, DType dtype, const void* a, const void* b, const void* bias, void* c,
+                  ThreadPool* pool);
+
+inline bool can_multiply(DType t) {
+  return t == DType::kF32 || t == DType::kF64 || t == DType::kI32 || t == DType::kU32 || t == DType::kI64 ||
+         t == DType::kU64;
+}
+
+}  // namespace minnow

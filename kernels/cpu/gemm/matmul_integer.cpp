@@ -1,0 +1,225 @@
+// The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32; and QuantizedMatMul, which has three more
+// inputs, as the planner may give them to the other one, too: its sums are requantized at once (quant/requantize.h).
+#include <atomic>
+
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/gemm/matmul.h"
+#include "kernels/cpu/quant/requantize.h"
+
+namespace minnow {
+namespace {
+
+using LongLong = long long;
+
+Status infer_sums(InferContext& c, Shape* sums) {
+  if (!c.has(0) || !c.has(1)) return fail(Code::kFormat, "two matrices are needed");
+  MatMulShape s;
+  MINNOW_RETURN_IF_ERROR(read_matmul(c.shape(0), c.shape(1), false, false, &s));
+  for (int i = 0; i < 2; ++i) {
+    if (!is_byte(c.in(i).dtype))
+      return fail(Code::kFormat, "input %d must be u8 or i8, not %s", i, dtype_name(c.in(i).dtype));
+    if (!c.has(i + 2)) continue;
+    if (c.in(i + 2).dtype != c.in(i).dtype)
+      return fail(Code::kFormat, "zero point %d is %s, but its matrix %s", i, dtype_name(c.in(i + 2).dtype),
+                  dtype_name(c.in(i).dtype));
+    const int64_t zeros = c.shape(i + 2).count(), one_each = i == 0 ? s.a_matrices * s.m : s.b_matrices * s.n;
+    const int64_t shared = i == 0 ? s.m : s.n;
+    if (zeros != 1 && zeros != shared && zeros != one_each)
+      return fail(Code::kFormat, "zero point %d has shape %s: one number, or one for each %s (%lld), is needed", i,
+                  c.shape(i + 2).str().c_str(), i == 0 ? "row" : "column", static_cast<LongLong>(shared));
+  }
+  *sums = s.out;
+  return ok();
+}
+
+Status infer_matmul_integer(InferContext& c) {
+  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
+  Shape sums;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  c.set(0, DType::kI32, sums);
+  return ok();
+}
+
+Status infer_quantized_matmul(InferContext& c) {
+  Shape sums;
+  DType to = DType::kI8;
+  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
+  MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, -1, &to));
+  if (sums.rank() < 2) return fail(Code::kFormat, "needs matrices, not a vector");
+  c.set(0, to, sums);
+  return ok();
+}
+
+// The zero point for row (or column) `i` of matrix `which`, when there are `size` rows in each matrix.
+int32_t zero_at(const Tensor* zeros, int64_t which, int64_t size, int64_t i) {
+  if (zeros == nullptr) return 0;
+  const int64_t n = zeros->count();
+  return byte_at(*zeros, n == 1 ? 0 : n == size ? i : which * size + i);
+}
+
+class MatMulInteger final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
+    steps_ = integer_steps(s_.k);
+    const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
+    if (node.constant[1] != nullptr && zero_known && packed_.empty()) {
+      packed_.resize(static_cast<size_t>(right_size()));
+      const Tensor* zeros = node.in.size() < 4 ? nullptr : node.constant[3];
+      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i) pack_panel(*node.constant[1], zeros, i, packed_.data());
+    }
+    offset_.resize(static_cast<size_t>(steps_));
+    for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
+    attrs_ = &node.attrs;
+    threads_ = std::max(1, node.threads);
+    tile_ = node.in.size() > 5 ? kRows * integer_panel() : 0;
+    *workspace = 4 * (left_size() + (packed_.empty() ? right_size() : 0) + threads_ * tile_);
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    const Tensor &a = *context.in[0], &b = *context.in[1];
+    const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
+    if (context.out[0]->count() == 0) return;
+    uint32_t* left = static_cast<uint32_t*>(context.workspace);
+    const uint32_t* right = packed_.data();
+    if (packed_.empty()) {
+      uint32_t* packed = left + left_size();
+      context.pool->parallel_for(s_.b_matrices * panels(), 1 + 20000 / (panel_size() + 1),
+                                 [&](int64_t begin, int64_t end, int) {
+                                   for (int64_t i = begin; i < end; ++i) pack_panel(b, b_zeros, i, packed);
+                                 });
+      right = packed;
+    }
+    // Lanes, sums and zero points of the rows.
+    const int64_t rows = s_.a_matrices * s_.m, row_grain = 20000 / (s_.k + 1) + 1;
+    uint32_t *sums = left + rows * steps_, *zeros = sums + rows, *starts = zeros + rows;
+    const uint8_t flip = flip_for(a.type.dtype, true);
+    const int32_t shift = shift_for(a.type.dtype, true);
+    std::atomic<bool> centered{true};
+    context.pool->parallel_for(rows, row_grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m) + shift;
+        sums[i] = pack_left(a.as<uint8_t>() + i * s_.k, s_.k, 1, flip, left + i * steps_);
+        zeros[i] = static_cast<uint32_t>(zero);
+        if (zero != 0) centered.store(false, std::memory_order_relaxed);
+      }
+    });
+    // The zero point of a right matrix's first column goes into what a row starts with.
+    const auto matrix = [&](int64_t i) { return right + i * panels() * panel_size(); };
+    for (int64_t p = 0; p < s_.products(); ++p) {
+      const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m, from_b = s_.b[static_cast<size_t>(p)];
+      const uint32_t zero = matrix(from_b)[steps_ * integer_panel() + integer_panel()];
+      for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
+    }
+    // A task is a block of rows times a panel of columns.
+    const int64_t blocks = (s_.m + kRows - 1) / kRows, width = integer_panel();
+    const int64_t work = std::min(s_.m, kRows) * width * s_.k;
+    const Requantization quantized = read_requantization(*attrs_, context, 4, true);
+    uint32_t *c = static_cast<uint32_t*>(context.out[0]->data),
+             *tiles = left + left_size() + (packed_.empty() ? right_size() : 0);
+    const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
+        const int64_t p = task / panels() / blocks;
+        const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m + first;
+        const uint32_t* from_b = matrix(s_.b[static_cast<size_t>(p)]);
+        IntegerProduct product;
+        product.left = left + from_a * steps_;
+        product.right = from_b + panel * panel_size();
+        product.offset = offset_.data();
+        product.steps = steps_;
+        product.rows = std::min(kRows, s_.m - first);
+        product.columns = std::min(width, s_.n - panel * width);
+        product.start = starts + p * s_.m + first;
+        const uint32_t* columns = product.right + steps_ * width;
+        if (!centered.load(std::memory_order_relaxed)) {
+          product.factor = zeros + from_a;
+          product.column = columns;
+        }
+        const int64_t at = (p * s_.m + first) * s_.n + panel * width;
+        product.c = quantized.active() ? tiles + worker * tile_ : c + at;
+        product.ldc = quantized.active() ? width : s_.n;
+        gemm_integer(product);
+        if (columns[2 * width] != 0)  // columns whose zero points differ from the first one's
+          for (int64_t i = 0; i < product.rows; ++i)
+            for (int64_t j = 0; j < product.columns; ++j)
+              product.c[i * product.ldc + j] -=
+                  sums[from_a + i] * (columns[width + j] - from_b[steps_ * width + width]);
+        if (!quantized.active()) continue;
+        Requantization own = quantized;
+        own.bias = quantized.bias == nullptr ? nullptr : quantized.bias + panel * width * quantized.bias_step;
+        const int64_t skipped = panel * width * quantized.factor_step;
+        if (quantized.scale != nullptr) {
+          own.scale = quantized.scale + skipped;
+        } else {
+          own.multiplier = quantized.multiplier + skipped;
+          own.shift = quantized.shift + skipped;
+        }
+        requantize(own, 0, product.rows, reinterpret_cast<int32_t*>(product.c), width, product.columns,
+                   offset(context.out[0]->data, at, dtype_size(own.to)), s_.n);
+      }
+    };
+    const int64_t tasks = s_.products() * blocks * panels();
+    if (alone) return range(0, tasks, 0);
+    context.pool->parallel_for(tasks, 1 + 200000 / (work + 1), range);
+  }
+
+  bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
+  [[gnu::cold]] Profile profile() const override { return {integer_group() == 4 ? "bytes" : "pairs", s_.macs()}; }
+
+ private:
+  static const Tensor* input(const RunContext& context, size_t i) {
+    return i < context.in.size() ? context.in[i] : nullptr;
+  }
+  int64_t panels() const { return (s_.n + integer_panel() - 1) / integer_panel(); }
+  // Lanes, then for each column its sum less K times its zero point, then the zero points, then whether they differ
+  // from the matrix's first one; room to read beyond the end.
+  int64_t panel_size() const { return (steps_ + 2) * integer_panel() + 64; }
+  int64_t left_size() const { return (s_.a_matrices * s_.m * (steps_ + 2) + s_.products() * s_.m + 15) / 16 * 16; }
+  int64_t right_size() const { return s_.b_matrices * panels() * panel_size(); }
+
+  // Panel `i` of all panels of all right matrices.
+  void pack_panel(const Tensor& b, const Tensor* zeros, int64_t i, uint32_t* packed) const {
+    const int64_t which = i / panels(), width = integer_panel(), first = i % panels() * width;
+    const int64_t columns = std::min(width, s_.n - first), group = integer_group();
+    const uint8_t flip = flip_for(b.type.dtype, false);
+    const int32_t shift = shift_for(b.type.dtype, false);
+    uint32_t *to = packed + i * panel_size(), *sums = to + steps_ * width, *zero = sums + width;
+    std::fill(to, to + panel_size(), 0u);
+    const uint8_t* from = b.as<uint8_t>() + which * s_.k * s_.n + first;
+    for (int64_t k = 0; k < s_.k; k += group, to += width) {
+      const uint8_t* rows[4] = {};
+      for (int64_t g = 0; g < std::min(group, s_.k - k); ++g) rows[g] = from + (k + g) * s_.n;
+      pack_right(rows, columns, flip, to);
+      for (int64_t g = 0; g < std::min(group, s_.k - k); ++g)
+        for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<uint32_t>(rows[g][j] ^ flip);
+    }
+    const int32_t zero_of_all = zero_at(zeros, which, s_.n, 0) + shift;
+    for (int64_t j = 0; j < columns; ++j) {
+      const int32_t z = zero_at(zeros, which, s_.n, first + j) + shift;
+      zero[j] = static_cast<uint32_t>(z);
+      sums[j] -= static_cast<uint32_t>(s_.k) * zero[j];
+      if (z != zero_of_all) zero[width] = 1;
+    }
+  }
+
+  static constexpr int64_t kRows = 64;  // of a block
+
+  const Attrs* attrs_ = nullptr;
+  MatMulShape s_;
+  int64_t steps_ = 0, tile_ = 0;
+  int threads_ = 1;
+  std::vector<int64_t> offset_;
+  std::vector<uint32_t> packed_;
+};
+
+std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }
+
+MINNOW_OP("MatMulInteger", infer_matmul_integer, create_matmul_integer, LayoutRule::kPlain);
+MINNOW_OP("QuantizedMatMul", infer_quantized_matmul, create_matmul_integer, LayoutRule::kPlain);
+
+}  // namespace
+}  // namespace minnow

@@ -1,0 +1,504 @@
+// Pooling: the maximum or the mean under a sliding window, or of a whole channel.
+#define HWY_TARGET_INCLUDE "kernels/cpu/pool/pool.cpp"
+#include "kernels/cpu/machine/simd.h"
+//
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/machine/cost.h"
+#include "kernels/cpu/pool/place.h"
+#include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/core/window.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// NaN wins over numbers, as in numpy.
+HWY_INLINE V max_or_nan(V a, V b) { return hn::IfThenElse(hn::IsNaN(a), a, AtLeast(a, b)); }
+
+// One row of output pixels of a block of channels: the maximum, or the mean, of rows x columns vectors each. `in` is
+// the first row that counts; `row` and `column` are the distances of taps.
+void pool_line(const PoolPlace* places, int64_t n, const float* in, int64_t rows, int64_t row, int64_t column,
+               int64_t divisor, bool mean, float* out) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  for (int64_t x = 0; x < n; ++x, out += lanes) {
+    const PoolPlace& p = places[x];
+    const float* from = in + p.first * lanes;
+    V most = hn::Neg(infinity), sum = hn::Zero(d);
+    for (int64_t i = 0; i < rows; ++i, from += row)
+      for (int64_t j = 0; j < p.taps; ++j) {
+        const V v = hn::LoadU(d, from + j * column);
+        sum = hn::Add(sum, v);
+        most = hn::Max(most, v);
+      }
+    if (mean) {
+      hn::StoreU(hn::Mul(sum, hn::Set(d, 1.0f / static_cast<float>(divisor * p.counted))), d, out);
+      continue;
+    }
+    // A sum that is no number tells of NaN, or of infinities: what a maximum alone would lose, or not. Look again.
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::IsNaN(sum)))) {
+      from = in + p.first * lanes;
+      most = hn::Neg(infinity);
+      for (int64_t i = 0; i < rows; ++i, from += row)
+        for (int64_t j = 0; j < p.taps; ++j) most = max_or_nan(most, hn::LoadU(d, from + j * column));
+    }
+    hn::StoreU(most, d, out);
+  }
+}
+
+// The maxima of the columns of a window, for `n` pixels side by side.
+void pool_columns(const float* in, int64_t n, int64_t rows, int64_t row, float* out) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t x = 0; x < n * lanes; x += lanes) {
+    V most = hn::Set(d, -std::numeric_limits<float>::infinity());
+    for (int64_t i = 0; i < rows; ++i) most = max_or_nan(most, hn::LoadU(d, in + i * row + x));
+    hn::StoreU(most, d, out + x);
+  }
+}
+
+template <typename T>
+HWY_INLINE void greater_of(const T* in, int64_t n, T* out) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Max(hn::LoadU(d, in + i), hn::LoadU(d, out + i)), d, out + i);
+  for (; i < n; ++i) out[i] = std::max(out[i], in[i]);
+}
+
+// The greater of `n` bytes each, in place of the second ones.
+void greater_bytes(const uint8_t* in, int64_t n, bool is_signed, uint8_t* out) {
+  is_signed ? greater_of(reinterpret_cast<const int8_t*>(in), n, reinterpret_cast<int8_t*>(out))
+            : greater_of(in, n, out);
+}
+
+// All `n` pixels of a block of channels. Sums are made of short partial sums, so that their error stays small.
+void pool_all(const float* in, int64_t n, bool mean, float* out) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V total = mean ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int64_t begin = 0; begin < n; begin += 256) {
+    const int64_t end = std::min(n, begin + 256);
+    const V empty = mean ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+    V a = empty, b = empty, c = empty, e = empty;
+    int64_t i = begin;
+    for (; i + 4 <= end; i += 4) {
+      const float* p = in + i * lanes;
+      const V p0 = hn::LoadU(d, p), p1 = hn::LoadU(d, p + lanes);
+      const V p2 = hn::LoadU(d, p + 2 * lanes), p3 = hn::LoadU(d, p + 3 * lanes);
+      a = mean ? hn::Add(a, p0) : max_or_nan(a, p0);
+      b = mean ? hn::Add(b, p1) : max_or_nan(b, p1);
+      c = mean ? hn::Add(c, p2) : max_or_nan(c, p2);
+      e = mean ? hn::Add(e, p3) : max_or_nan(e, p3);
+    }
+    for (; i < end; ++i) {
+      const V p = hn::LoadU(d, in + i * lanes);
+      a = mean ? hn::Add(a, p) : max_or_nan(a, p);
+    }
+    const V part = mean ? hn::Add(hn::Add(a, b), hn::Add(c, e)) : max_or_nan(max_or_nan(a, b), max_or_nan(c, e));
+    total = mean ? hn::Add(total, part) : max_or_nan(total, part);
+  }
+  hn::StoreU(mean ? hn::Div(total, hn::Set(d, static_cast<float>(n))) : total, d, out);
+}
+
+// The same of the n pixels of one channel that lie beside each other.
+float pool_row(const float* in, int64_t n, bool mean) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V empty = mean ? hn::Zero(d) : hn::Set(d, -std::numeric_limits<float>::infinity());
+  double sum = 0;
+  V most = empty;
+  for (int64_t begin = 0; begin < n; begin += 256 * lanes) {
+    const int64_t end = std::min(n, begin + 256 * lanes);
+    V a = empty, b = empty;
+    for (int64_t i = begin; i < end; i += lanes) {
+      V p = hn::Zero(d);
+      if (i + lanes <= end) {
+        p = hn::LoadU(d, in + i);
+      } else {
+        p = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(end - i)), LoadPart(d, in + i, end - i), empty);
+      }
+      const V next = mean ? hn::Add(a, p) : max_or_nan(a, p);
+      a = b;
+      b = next;
+    }
+    if (mean) sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+    most = max_or_nan(most, max_or_nan(a, b));
+  }
+  if (mean) return static_cast<float>(sum / static_cast<double>(n));
+  if (!hn::AllFalse(d, hn::IsNaN(most))) return std::numeric_limits<float>::quiet_NaN();
+  return hn::GetLane(hn::MaxOfLanes(d, most));
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <type_traits>
+
+namespace minnow {
+namespace {
+
+HWY_EXPORT(pool_line);
+HWY_EXPORT(pool_all);
+HWY_EXPORT(pool_columns);
+HWY_EXPORT(greater_bytes);
+HWY_EXPORT(pool_row);
+
+constexpr int64_t kSerialTaps = 20000;    // less work is not worth waking a thread
+constexpr int64_t kSerialVectors = 1500;  // the same of whole vectors that are added up
+
+bool is_packed(const std::vector<const TensorType*>& inputs) {
+  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 && inputs[0]->shape.rank() <= 4;
+}
+
+LayoutRule layout_pool(const std::vector<const TensorType*>& inputs) {
+  return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
+}
+
+bool can_pool(DType dtype, bool mean) {
+  if (mean) return dtype == DType::kF32 || dtype == DType::kF64;
+  return dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kBool;
+}
+
+Status check_pool(const InferContext& c, bool mean) {
+  if (!c.has(0)) return fail(Code::kFormat, "input 0 is missing");
+  if (!can_pool(c.in(0).dtype, mean))
+    return fail(Code::kUnsupported, "%s pooling of %s", mean ? "average" : "maximum", dtype_name(c.in(0).dtype));
+  return ok();
+}
+
+Status infer_pool(InferContext& c, bool mean) {
+  MINNOW_RETURN_IF_ERROR(check_pool(c, mean));
+  const Shape& x = c.shape(0);
+  Window window;
+  MINNOW_RETURN_IF_ERROR(read_window(c.attrs, x, c.attrs.ints("kernel"), &window));
+  std::array<int64_t, 3> size;
+  MINNOW_RETURN_IF_ERROR(slide_window(window, x, c.attrs.b("ceil_mode"), &size));
+  Shape out{x[0], x[1]};
+  for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
+  c.set(0, c.in(0).dtype, out);
+  if (!mean) c.set(1, DType::kI64, out);
+  return ok();
+}
+
+Status infer_max_pool(InferContext& c) { return infer_pool(c, false); }
+Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
+
+constexpr int64_t kMostColumns = 2048;  // of bytes, on the stack
+
+template <typename T>
+constexpr T kLeast = std::is_integral_v<T> ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
+
+// Calls visit(flip) for the type that numbers are compared as: integers as signed ones of their size, where the bit
+// that those without a sign have in place of it is flipped.
+template <typename Visit>
+void as_compared(DType dtype, const Visit& visit) {
+  if (dtype == DType::kF32) return visit(0.0f);
+  if (dtype == DType::kF64) return visit(0.0);
+  const bool sign = dtype == DType::kI8 || dtype == DType::kI16 || dtype == DType::kI32 || dtype == DType::kI64;
+  switch (dtype_size(dtype)) {
+    case 1:
+      return visit(sign ? int8_t{0} : kLeast<int8_t>);
+    case 2:
+      return visit(sign ? int16_t{0} : kLeast<int16_t>);
+    case 4:
+      return visit(sign ? int32_t{0} : kLeast<int32_t>);
+    default:
+      return visit(sign ? int64_t{0} : kLeast<int64_t>);
+  }
+}
+
+template <typename T>
+T flipped(T x, T flip) {
+  if constexpr (std::is_integral_v<T>) x = static_cast<T>(x ^ flip);
+  return x;
+}
+
+class Pool final : public Kernel {
+ public:
+  explicit Pool(bool mean) : mean_(mean) {}
+
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    const Shape& x = node.in[0]->shape;
+    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, node.attrs.ints("kernel"), &w_));
+    w_ = as_3d(w_);
+    in_ = spatial_3d(x);
+    out_ = spatial_3d(node.out[0]->shape);
+    cut_kernel(&w_, in_);
+    lay_down(&w_, &in_, &out_);
+    packed_ = node.in[0]->layout == Layout::kPacked;
+    include_pad_ = node.attrs.b("count_include_pad");
+    lanes_ = packed_ ? pack_width() : 1;
+    images_ = x[0];
+    channels_ = x[1];
+    planes_ = x[0] * (packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
+    taps_ = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
+    for (size_t i = 0; i < 3; ++i) {
+      places_[i].clear();
+      for (int64_t o = 0; o < out_[i]; ++o) places_[i].push_back(place(i, o));
+    }
+    // Large windows that overlap: first the maxima of columns, which the windows of a row then share.
+    const int64_t apart = in_[2] * (w_.kernel[1] + 1) + out_[2] * w_.kernel[2];
+    by_columns_ = packed_ && !mean_ && apart < out_[2] * w_.kernel[1] * w_.kernel[2];
+    if (by_columns_) *workspace = std::max(1, node.threads) * line_floats() * 4;
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    const int64_t pixels = out_[1] * out_[2], slices = planes_ * out_[0];
+    const bool small = slices * pixels * taps_ < kSerialTaps;
+    // Rows of the output, of all planes; of an image, each thread those of one part, as the convolutions do.
+    const int64_t threads = context.pool->threads();
+    const bool by_rows = packed_ && slices == planes_ && images_ == 1 && threads > 1;
+    const int64_t bands = by_rows ? std::min(out_[1], threads) : out_[1], items = slices * bands;
+    context.pool->parallel_for(items, small ? items : 1, [&](int64_t begin, int64_t end, int worker) {
+      float* columns = by_columns_ ? static_cast<float*>(context.workspace) + worker * line_floats() : nullptr;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t slice = by_rows ? i % slices : i / bands, band = by_rows ? i / slices : i % bands;
+        for (int64_t y = band * out_[1] / bands; y < (band + 1) * out_[1] / bands; ++y)
+          run_line(context, slice * out_[1] + y, columns);
+      }
+    });
+  }
+
+  double seconds() const override {
+    return estimate_seconds(planes_ * out_[0] * out_[1] * out_[2] * taps_, kSerialTaps);
+  }
+
+  [[gnu::cold]] Profile profile() const override {
+    return {by_columns_ ? "packed_by_columns" : packed_ ? "packed" : "plain"};
+  }
+
+ private:
+  PoolPlace place(size_t axis, int64_t at) const {
+    const int64_t start = at * w_.stride[axis] - w_.begin[axis], kernel = w_.kernel[axis], dilation = w_.dilation[axis];
+    const Taps inside = taps_inside(start, in_[axis], kernel, dilation);
+    // Padding counts where asked for, but not what a window with ceil_mode reaches beyond it.
+    const Taps counted =
+        include_pad_ ? taps_inside(start + w_.begin[axis], in_[axis] + w_.begin[axis] + w_.end[axis], kernel, dilation)
+                     : inside;
+    const int64_t taps = inside.end - inside.begin;
+    return {taps == 0 ? 0 : start + inside.begin * dilation, taps, counted.end - counted.begin};
+  }
+
+  // The places of a window along the three axes.
+  struct Place {
+    const PoolPlace &z, &y, &x;
+    int64_t divisor() const { return z.counted * y.counted * x.counted; }
+  };
+
+  int64_t line_floats() const { return in_[2] * lanes_; }
+
+  // `columns` has room for a row of the input where maxima of columns come first.
+  void run_line(const RunContext& context, int64_t line, float* columns) const {
+    const int64_t plane = line / out_[1] / out_[0];
+    const PoolPlace& y = places_[1][static_cast<size_t>(line % out_[1])];
+    const PoolPlace& z = places_[0][static_cast<size_t>(line / out_[1] % out_[0])];
+    if (packed_) {
+      const float* in = context.in[0]->as<float>() + (plane * in_[1] + y.first) * in_[2] * lanes_;
+      float* out = context.out[0]->as<float>() + line * out_[2] * lanes_;
+      int64_t rows = y.taps, row = w_.dilation[1] * in_[2] * lanes_;
+      if (columns != nullptr) {
+        HWY_DYNAMIC_DISPATCH(pool_columns)(in, in_[2], rows, row, columns);
+        in = columns;
+        rows = 1;
+        row = 0;
+      }
+      HWY_DYNAMIC_DISPATCH(pool_line)
+      (places_[2].data(), out_[2], in, rows, row, w_.dilation[2] * lanes_, y.counted, mean_, out);
+    }
+    const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
+    if (packed_ && !indices) return;
+    const DType type = context.in[0]->type.dtype;
+    if (!mean_ && !indices && in_[2] <= kMostColumns) {
+      if (type == DType::kU8) return run_bytes(context, plane, z, y, line, kLeast<int8_t>);
+      if (type == DType::kI8) return run_bytes(context, plane, z, y, line, 0);
+    }
+    for (int64_t x = 0; x < out_[2]; ++x) {
+      const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
+      if (packed_) {
+        find_indices(context, plane, p, line * out_[2] + x);
+      } else {
+        as_compared(type, [&](auto flip) { run_plain(context, plane, p, line * out_[2] + x, flip); });
+      }
+    }
+  }
+
+  // A row of the output: first the maxima of columns, then of those beside each other, wherever windows begin.
+  // `flip`: see as_compared().
+  void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, const PoolPlace& y, int64_t line,
+                 int8_t flip) const {
+    int8_t columns[kMostColumns], windows[kMostColumns];
+    const int64_t n = in_[2], span = (w_.kernel[2] - 1) * w_.dilation[2];
+    const auto raise = [&](const int8_t* in, int64_t count, int8_t* out) {
+      HWY_DYNAMIC_DISPATCH(greater_bytes)
+      (reinterpret_cast<const uint8_t*>(in), count, flip == 0, reinterpret_cast<uint8_t*>(out));
+    };
+    const int8_t least = flipped(kLeast<int8_t>, flip);
+    std::fill_n(columns, n, least);
+    for (int64_t i = 0; i < z.taps; ++i) {
+      for (int64_t j = 0; j < y.taps; ++j) {
+        const int64_t slice = plane * in_[0] + z.first + i * w_.dilation[0];
+        raise(context.in[0]->as<int8_t>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
+      }
+    }
+    std::copy_n(columns, n, windows);
+    for (int64_t k = 1; k < w_.kernel[2] && span < n; ++k) raise(columns + k * w_.dilation[2], n - span, windows);
+    int8_t* out = context.out[0]->as<int8_t>() + line * out_[2];
+    for (int64_t x = 0; x < out_[2]; ++x) {
+      const PoolPlace& p = places_[2][static_cast<size_t>(x)];
+      int8_t best = p.taps == 0 ? least : windows[p.first];
+      if (p.taps < w_.kernel[2] && p.taps > 0) {  // at an end
+        best = columns[p.first];
+        for (int64_t k = 1; k < p.taps; ++k) {
+          const int8_t other = columns[p.first + k * w_.dilation[2]];
+          if (flipped(other, flip) > flipped(best, flip)) best = other;
+        }
+      }
+      out[x] = best;
+    }
+  }
+
+  // Calls visit(offset in the plane) for all taps inside the input.
+  template <typename Visit>
+  void each_tap(const Place& p, const Visit& visit) const {
+    for (int64_t i = 0; i < p.z.taps; ++i)
+      for (int64_t j = 0; j < p.y.taps; ++j)
+        for (int64_t k = 0; k < p.x.taps; ++k)
+          visit(((p.z.first + i * w_.dilation[0]) * in_[1] + p.y.first + j * w_.dilation[1]) * in_[2] + p.x.first +
+                k * w_.dilation[2]);
+  }
+
+  template <typename T>
+  void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at, T flip) const {
+    const int64_t size = in_[0] * in_[1] * in_[2];
+    const T* in = context.in[0]->as<T>() + plane * size;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (mean_) {
+        double sum = 0;
+        each_tap(p, [&](int64_t i) { sum += static_cast<double>(in[i]); });
+        context.out[0]->as<T>()[at] = static_cast<T>(sum / static_cast<double>(p.divisor()));
+        return;
+      }
+    }
+    T best = kLeast<T>;
+    int64_t index = -1;
+    each_tap(p, [&](int64_t i) {
+      const T v = flipped(in[i], flip);
+      if (index >= 0 && !(v > best) && !(v != v && best == best)) return;
+      best = v;
+      index = i;
+    });
+    context.out[0]->as<T>()[at] = flipped(best, flip);
+    if (context.out.size() > 1 && context.out[1] != nullptr) context.out[1]->as<int64_t>()[at] = plane * size + index;
+  }
+
+  // Where the maxima of a block of channels lie, in the plain layout.
+  void find_indices(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
+    const int64_t blocks = (channels_ + lanes_ - 1) / lanes_, size = in_[1] * in_[2], out_size = out_[1] * out_[2];
+    const int64_t image = plane / blocks, first = plane % blocks * lanes_, pixel = at % out_size;
+    const float* in = context.in[0]->as<float>() + plane * size * lanes_;
+    for (int64_t l = 0; l < std::min<int64_t>(lanes_, channels_ - first); ++l) {
+      const float best = context.out[0]->as<float>()[at * lanes_ + l];
+      int64_t index = -1;
+      each_tap(p, [&](int64_t i) {
+        const float v = in[i * lanes_ + l];
+        if (index < 0 && (v == best || (v != v && best != best))) index = i;
+      });
+      const int64_t channel = image * channels_ + first + l;
+      context.out[1]->as<int64_t>()[channel * out_size + pixel] = channel * size + index;
+    }
+  }
+
+  bool mean_, packed_ = false, include_pad_ = false, by_columns_ = false;
+  Window w_;
+  std::array<int64_t, 3> in_{}, out_{};
+  std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis
+  int64_t lanes_ = 1, images_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
+};
+
+template <bool kMean>
+std::unique_ptr<Kernel> create_pool(const NodeContext&) {
+  return std::make_unique<Pool>(kMean);
+}
+
+Status infer_global(InferContext& c, bool mean) {
+  MINNOW_RETURN_IF_ERROR(check_pool(c, mean));
+  const Shape& x = c.shape(0);
+  if (x.rank() < 2) return fail(Code::kFormat, "the input needs channels, but has the shape %s", x.str().c_str());
+  Shape out{x[0], x[1]};
+  out.resize(x.rank(), 1);
+  c.set(0, c.in(0).dtype, out);
+  return ok();
+}
+
+Status infer_global_average(InferContext& c) { return infer_global(c, true); }
+Status infer_global_max(InferContext& c) { return infer_global(c, false); }
+
+LayoutRule layout_global(const std::vector<const TensorType*>& inputs) {
+  return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 ? LayoutRule::kFollow : LayoutRule::kPlain;
+}
+
+template <typename T>
+void run_global_as(const RunContext& context, bool mean, T flip) {
+  const Tensor& x = *context.in[0];
+  const int64_t n = x.shape().count(2, x.rank());
+  T* out = context.out[0]->as<T>();
+  const int64_t grain = std::max<int64_t>(1, kSerialTaps / (n + 1));
+  context.pool->parallel_for(x.shape().count(0, 2), grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const T* in = x.as<T>() + plane * n;
+      if constexpr (std::is_same_v<T, float>) {
+        out[plane] = HWY_DYNAMIC_DISPATCH(pool_row)(in, n, mean);
+        continue;
+      }
+      if constexpr (std::is_floating_point_v<T>) {
+        if (mean) {
+          double sum = 0;
+          for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(in[i]);
+          out[plane] = static_cast<T>(sum / static_cast<double>(n));
+          continue;
+        }
+      }
+      T best = kLeast<T>;
+      for (int64_t i = 0; i < n; ++i) {
+        const T v = flipped(in[i], flip);
+        if (v > best || v != v) best = v;
+      }
+      out[plane] = flipped(best, flip);
+    }
+  });
+}
+
+void run_global(const RunContext& context, bool mean) {
+  const Tensor& x = *context.in[0];
+  if (x.type.layout != Layout::kPacked)
+    return as_compared(x.type.dtype, [&](auto flip) { run_global_as(context, mean, flip); });
+  const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
+  const int64_t planes = x.dim(0) * ((x.dim(1) + lanes - 1) / lanes);
+  const int64_t grain = std::max<int64_t>(1, kSerialVectors / (n + 1));
+  context.pool->parallel_for(planes, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t plane = begin; plane < end; ++plane) HWY_DYNAMIC_DISPATCH(pool_all)
+    (x.as<float>() + plane * n * lanes, n, mean, context.out[0]->as<float>() + plane * lanes);
+  });
+}
+
+void run_global_max(const Attrs&, const RunContext& context) { run_global(context, false); }
+void run_global_average(const Attrs&, const RunContext& context) { run_global(context, true); }
+
+MINNOW_OP("MaxPool", infer_max_pool, create_pool<false>, LayoutRule::kPacked, false, layout_pool);
+MINNOW_OP("AveragePool", infer_average_pool, create_pool<true>, LayoutRule::kPacked, false, layout_pool);
+MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global_max>, LayoutRule::kPacked, false, layout_global);
+MINNOW_OP("GlobalAveragePool", infer_global_average, create_simple<run_global_average>, LayoutRule::kPacked, false,
+          layout_global);
+
+}  // namespace
+}  // namespace minnow
+#endif

@@ -1,0 +1,60 @@
+// The op LookUp.
+#include "kernels/cpu/quant/look_up.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/core/infer.h"
+
+namespace minnow {
+namespace {
+
+bool is_narrow(DType t) { return t == DType::kI8 || t == DType::kU8 || t == DType::kI16 || t == DType::kU16; }
+
+Status infer_look_up(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
+  const DType x = c.in(0).dtype;
+  if (!is_narrow(x)) return fail(Code::kFormat, "takes integers of 8 or 16 bits, not %s", dtype_name(x));
+  const int64_t numbers = int64_t{1} << (8 * dtype_size(x));
+  if (c.shape(1).rank() != 1 || c.shape(1)[0] != numbers)
+    return fail(Code::kFormat, "a table of shape %s for %s", c.shape(1).str().c_str(), dtype_name(x));
+  c.set(0, c.in(1).dtype, c.shape(0));
+  return ok();
+}
+
+// The number as an unsigned one counts from 0: the table of a signed type starts in the middle.
+template <typename X, typename Y>
+void map(const X* x, const Y* table, X lowest, int64_t n, Y* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = table[static_cast<X>(x[i] ^ lowest)];
+}
+
+template <typename X>
+void map_as(size_t size, const void* x, const void* table, X lowest, int64_t n, void* y) {
+  const X* from = static_cast<const X*>(x);
+  const auto as = [&](auto zero) {
+    using Y = decltype(zero);
+    map<X, Y>(from, static_cast<const Y*>(table), lowest, n, static_cast<Y*>(y));
+  };
+  size == 1 ? as(uint8_t{0}) : size == 2 ? as(uint16_t{0}) : size == 4 ? as(uint32_t{0}) : as(uint64_t{0});
+}
+
+void run_look_up(const Attrs&, const RunContext& context) {
+  const size_t size = dtype_size(context.out[0]->type.dtype);
+  context.pool->parallel_for(context.in[0]->count(), 16384, [&](int64_t begin, int64_t end, int) {
+    look_up(*context.in[1], *context.in[0], begin, end - begin, offset(context.out[0]->data, begin, size));
+  });
+}
+
+MINNOW_OP("LookUp", infer_look_up, create_simple<run_look_up>);
+
+}  // namespace
+
+void look_up(const Tensor& table, const Tensor& x, int64_t first, int64_t n, void* y) {
+  const DType type = x.type.dtype;
+  const void* from = offset(x.data, first, dtype_size(type));
+  const size_t size = dtype_size(table.type.dtype);
+  if (dtype_size(type) == 1) return map_as<uint8_t>(size, from, table.data, type == DType::kI8 ? 0x80 : 0, n, y);
+  map_as<uint16_t>(size, from, table.data, type == DType::kI16 ? 0x8000 : 0, n, y);
+}
+
+}  // namespace minnow

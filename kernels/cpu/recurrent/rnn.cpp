@@ -1,0 +1,558 @@
+// LSTM, GRU and RNN with the semantics of ONNX (layout 0). The products with the input are one matrix product over all
+// time steps; the recurrent weights are packed once. Directions, and parts of a large batch, run on threads of their
+// own; a direction alone divides its units among the threads.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/gemm/bf16.h"
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/recurrent/cell.h"
+#include "kernels/core/rounding.h"
+#include "kernels/core/infer.h"
+#include "kernels/core/lockstep.h"
+
+namespace minnow {
+namespace {
+
+enum class Layer : uint8_t { kLstm, kGru, kRnn };
+enum Input { kX, kW, kR, kBias, kLens, kH0, kC0, kPeephole, kInputs };
+
+constexpr int64_t gates_of(Layer layer) { return layer == Layer::kLstm ? 4 : layer == Layer::kGru ? 3 : 1; }
+constexpr int functions_of(Layer layer) { return layer == Layer::kLstm ? 3 : layer == Layer::kGru ? 2 : 1; }
+
+// The functions of all directions, from names and their parameters.
+Status read_functions(const Attrs& attrs, Layer layer, int directions, std::vector<GateFunction>* functions) {
+  std::vector<std::string> names = attrs.get("activations", std::vector<std::string>{});
+  const size_t needed = static_cast<size_t>(functions_of(layer) * directions);
+  if (names.empty()) {
+    const char* const defaults[] = {layer == Layer::kRnn ? "tanh" : "sigmoid", "tanh", "tanh"};
+    for (size_t i = 0; i < needed; ++i) names.push_back(defaults[i % static_cast<size_t>(functions_of(layer))]);
+  }
+  if (names.size() != needed) return fail(Code::kFormat, "%zu activations are given, not %zu", names.size(), needed);
+  const std::vector<double> alpha = attrs.floats("activation_alpha"), beta = attrs.floats("activation_beta");
+  size_t next_alpha = 0, next_beta = 0;
+  for (const std::string& name : names) {
+    GateFunction function;
+    int parameters = 0;
+    if (!find_gate_function(name, &function, &parameters))
+      return fail(Code::kUnsupported, "there is no activation \"%s\"", name.c_str());
+    if (parameters > 0 && next_alpha < alpha.size()) function.alpha = alpha[next_alpha++];
+    if (parameters > 1 && next_beta < beta.size()) function.beta = beta[next_beta++];
+    functions->push_back(function);
+  }
+  return ok();
+}
+
+int directions_of(const Attrs& attrs) { return attrs.s("direction", "forward") == "bidirectional" ? 2 : 1; }
+
+Status check_shape(const InferContext& c, int i, const char* name, const Shape& expected) {
+  if (!c.has(i) || c.shape(i) == expected) return ok();
+  return fail(Code::kFormat, "%s has the shape %s, not %s", name, c.shape(i).str().c_str(), expected.str().c_str());
+}
+
+Status infer_recurrent(InferContext& c, Layer layer) {
+  MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
+  const DType dtype = c.in(kX).dtype;
+  const std::string direction = c.attrs.s("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return fail(Code::kFormat, "direction \"%s\" is unknown", direction.c_str());
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.has(i)) continue;
+    if (i == kLens ? c.in(i).dtype != DType::kI32 && c.in(i).dtype != DType::kI64
+                   : c.in(i).dtype != dtype || !is_float(dtype))
+      return fail(Code::kFormat, "input %d is %s beside an input 0 of %s", i, dtype_name(c.in(i).dtype),
+                  dtype_name(dtype));
+  }
+  if (c.shape(kX).rank() != 3 || c.shape(kR).rank() != 3)
+    return fail(Code::kFormat,
+                "the input must be [time, batch, features] and the recurrent weights [D, gates H, H], not %s and %s",
+                c.shape(kX).str().c_str(), c.shape(kR).str().c_str());
+  const int64_t steps = c.shape(kX)[0], batch = c.shape(kX)[1], features = c.shape(kX)[2];
+  const int64_t d = directions_of(c.attrs), h = c.shape(kR)[2], g = gates_of(layer);
+  if (h < 1 || c.attrs.i("hidden", h) != h)
+    return fail(Code::kFormat, "a hidden size of %lld, and recurrent weights of shape %s",
+                static_cast<long long>(c.attrs.i("hidden", h)), c.shape(kR).str().c_str());
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kW, "w", {d, g * h, features}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kR, "r", {d, g * h, h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kBias, "b", {d, 2 * g * h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kLens, "lens", {batch}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kH0, "h0", {d, batch, h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kC0, "c0", {d, batch, h}));
+  MINNOW_RETURN_IF_ERROR(check_shape(c, kPeephole, "p", {d, 3 * h}));
+  std::vector<GateFunction> functions;
+  MINNOW_RETURN_IF_ERROR(read_functions(c.attrs, layer, static_cast<int>(d), &functions));
+  c.set(0, dtype, {steps, d, batch, h});
+  c.set(1, dtype, {d, batch, h});
+  c.set(2, dtype, {d, batch, h});
+  return ok();
+}
+
+// y[m,n] = a[m,k] w[n,k]^T + bias[n]: in f32 with packed weights, in f64 as they lie.
+struct Weights {
+  int64_t n = 0, k = 0;
+  int64_t packed_floats(bool low) const {
+    return round_up(low ? bf16_packed_floats(k, n, false) : gemm_packed_floats(k, n), 16);
+  }
+};
+
+void multiply(const Gemm& gemm, const float* a, const Weights& w, const float* packed, const float* bias, float* y,
+              int64_t m, void* workspace, ThreadPool* pool) {
+  if (m == 0) return;
+  gemm.run({a, w.k, false, packed, bias, y, w.n, workspace, pool});
+}
+void multiply(const Gemm&, const double* a, const Weights& w, const double* rows, const double* bias, double* y,
+              int64_t m, void*, ThreadPool*) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < w.n; ++j) {
+      double sum = bias != nullptr ? bias[j] : 0;
+      for (int64_t l = 0; l < w.k; ++l) sum += a[i * w.k + l] * rows[j * w.k + l];
+      y[i * w.n + j] = sum;
+    }
+  }
+}
+
+class Recurrent final : public Kernel {
+ public:
+  Recurrent(const NodeContext& node, Layer layer) : layer_(layer), attrs_(node.attrs) {}
+
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const Shape& x = node.in[kX]->shape;
+    steps_ = x[0], batch_ = x[1], features_ = x[2];
+    hidden_ = node.in[kR]->shape[2];
+    directions_ = directions_of(attrs_);
+    dtype_ = node.in[kX]->dtype;
+    is_double_ = dtype_ == DType::kF64;
+    std::vector<GateFunction> functions;
+    MINNOW_RETURN_IF_ERROR(read_functions(attrs_, layer_, directions_, &functions));
+    for (int d = 0; d < directions_; ++d) {
+      std::copy_n(functions.begin() + d * functions_of(layer_), functions_of(layer_), options_[d].functions);
+      options_[d].clip = attrs_.f("clip");
+      options_[d].cell_clip = attrs_.f("cell_clip");
+      options_[d].input_forget = attrs_.b("input_forget");
+      options_[d].linear_before_reset = attrs_.b("linear_before_reset");
+    }
+    const int threads = std::max(1, node.threads);
+    // A part of the batch is worth a thread from a few sequences on.
+    parts_ = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads / directions_, batch_ / 4)));
+    part_rows_ = (batch_ + parts_ - 1) / parts_;
+    if (part_rows_ > 0) parts_ = static_cast<int>((batch_ + part_rows_ - 1) / part_rows_);
+    const bool alone = directions_ * parts_ == 1;  // then a step may use all threads
+
+    // GRU's candidate is a product of its own unless the reset gate comes after it.
+    const bool split = layer_ == Layer::kGru && !options_[0].linear_before_reset;
+    input_ = {gates_of(layer_) * hidden_, features_};
+    // Each gate starts a block of its own, so that a range of units is a range of blocks.
+    stride_ = is_double_ ? hidden_ : round_up(hidden_, pack_width());
+    recurrent_[0] = {split ? 2 * stride_ : gates_of(layer_) * stride_, hidden_};
+    recurrent_[1] = {split ? stride_ : 0, hidden_};
+    input_gemm_ = Gemm(steps_ * batch_, input_.n, input_.k, false, Activation(), threads);
+    int64_t gemm_bytes = 0;
+    for (int last = 0; last < 2; ++last) {
+      const int64_t rows = last ? batch_ - (parts_ - 1) * part_rows_ : part_rows_;
+      for (int i = 0; i < (split ? 2 : 1); ++i) {
+        Gemm& gemm = recurrent_gemm_[last][i];
+        gemm = Gemm(rows, recurrent_[i].n, hidden_, false, Activation(), alone ? threads : 1);
+        gemm_bytes = std::max(gemm_bytes, gemm.workspace_bytes());
+      }
+    }
+    const bool constant = node.constant[kW] != nullptr && node.constant[kR] != nullptr && dtype_ == DType::kF32;
+    low_ = constant && node.precision == Precision::kLow && part_rows_ <= kLowRows;
+    input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
+    if (input_low_)
+      input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads, node.precision);
+    streams_ = low_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
+    const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
+    pooled_ = pooled && !streams_;
+    const int64_t units = ceil_div(hidden_, pack_width());
+    lockstep_.reshape(pooled && streams_ ? static_cast<int>(std::min<int64_t>(threads, units)) : 1);
+
+    // Constant weights are packed once for each form.
+    if (constant) {
+      const std::string form = std::string("recurrent") + (split ? ",split" : "") + (low_ ? ",bf16" : "") +
+                               (input_low_ ? "," + input_low_gemm_.packing(true) : "");
+      packed_.make(node, {kW, kR}, form, 4 * directions_ * direction_floats(), [&](void* to) {
+        pack(node.constant[kW]->as<float>(), node.constant[kR]->as<float>(), static_cast<float*>(to), node.pool);
+      });
+    } else {
+      packed_.clear();
+    }
+
+    const int64_t size = is_double_ ? 8 : 4;
+    bytes_ = 0;
+    for (int i = 0; i < kInputs; ++i) {
+      const TensorType* type = i < static_cast<int>(node.in.size()) ? node.in[static_cast<size_t>(i)] : nullptr;
+      converted_[i] = type != nullptr && i != kLens && dtype_ != compute_dtype(compute_type(dtype_))
+                          ? take(type->count() * size)
+                          : -1;
+    }
+    packed_at_ = !is_double_ && packed_.empty() ? take(directions_ * direction_floats() * size) : -1;
+    bias_at_ = take(directions_ * bias_stride() * size);
+    gates_at_ = take(directions_ * steps_ * batch_ * input_.n * size);
+    gemm_at_ = take(input_low_ ? input_low_gemm_.workspace_bytes() : input_gemm_.workspace_bytes());
+    const int64_t before = bytes_;
+    state_at_ = take(2 * part_rows_ * hidden_ * size) - before;
+    cell_at_ = take(part_rows_ * hidden_ * size) - before;
+    recurrent_at_ = take(part_rows_ * gates_of(layer_) * stride_ * size) - before;
+    unit_gemm_at_ = take(gemm_bytes) - before;
+    units_at_ = before;
+    unit_bytes_ = bytes_ - before;
+    *workspace = before + directions_ * parts_ * unit_bytes_;
+    return ok();
+  }
+
+  void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
+  bool reads(int i) const override { return packed_.empty() || (i != kW && i != kR); }
+  [[gnu::cold]] Profile profile() const override {
+    return {low_       ? "gemv_bf16"
+            : streams_ ? "stream"
+                       : "",
+            steps_ * batch_ * directions_ * input_.n * (features_ + hidden_)};
+  }
+
+ private:
+  static constexpr int64_t kPooledMacs = 1 << 18;
+  static constexpr int kGroup = 4;        // blocks of recurrent weights that are read at once
+  static constexpr int64_t kLowRows = 8;  // up to which reading the recurrent weights takes the time of a step
+
+  int64_t take(int64_t bytes) {
+    const int64_t at = bytes_;
+    bytes_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  int64_t direction_floats() const {
+    return input_floats() + recurrent_[0].packed_floats(low_) +
+           (recurrent_[1].n > 0 ? recurrent_[1].packed_floats(low_) : 0);
+  }
+  int64_t input_floats() const {
+    return input_low_ ? round_up(input_low_gemm_.packed_floats(), 16) : input_.packed_floats(false);
+  }
+  // What a column of packed recurrent weights takes.
+  int64_t row_floats() const { return low_ ? bf16_pairs(hidden_) : hidden_; }
+  int64_t bias_stride() const { return (input_.n + 15) / 16 * 16; }
+
+  void pack(const float* w, const float* r, float* to, ThreadPool* pool) const {
+    for (int d = 0; d < directions_; ++d) {
+      const float* rows_of_input = w + d * input_.n * features_;
+      if (input_low_) {
+        input_low_gemm_.pack_b(rows_of_input, features_, true, to, pool);
+      } else {
+        gemm_pack_b(rows_of_input, features_, true, features_, input_.n, to, pool);
+      }
+      to += input_floats();
+      const float* rows = r + d * input_.n * hidden_;
+      for (const Weights& part : recurrent_) {
+        if (part.n == 0) continue;
+        for (int64_t gate = 0; gate < part.n / stride_; ++gate) {
+          float* gate_at = to + gate * stride_ * row_floats();
+          if (low_) {
+            bf16_pack_b(rows, hidden_, true, hidden_, hidden_, false, gate_at, pool);
+          } else {
+            gemm_pack_b(rows, hidden_, true, hidden_, hidden_, gate_at, pool);
+          }
+          rows += hidden_ * hidden_;
+        }
+        to += part.packed_floats(low_);
+      }
+    }
+  }
+
+  // An operand in the type it is computed in; null where it is left out.
+  template <typename T>
+  const T* operand(const RunContext& context, int i) const {
+    const Tensor* t = i < static_cast<int>(context.in.size()) ? context.in[static_cast<size_t>(i)] : nullptr;
+    if (t == nullptr || t->data == nullptr || converted_[i] < 0) return t == nullptr ? nullptr : t->as<T>();
+    void* to = static_cast<char*>(context.workspace) + converted_[i];
+    convert(dtype_, t->data, compute_dtype(compute_type(dtype_)), to, t->count());
+    return static_cast<const T*>(to);
+  }
+
+  // Weights of a direction: the products' operands, in f32 packed.
+  template <typename T>
+  struct Operands {
+    const T* weights;  // of the input
+    const T* recurrent[2];
+    const T* bias;   // W's and R's, summed where they only occur so
+    const T* extra;  // see CellRow
+    const T *h0, *c0;
+  };
+
+  template <typename T>
+  void run_as(const RunContext& context) {
+    const T *x = operand<T>(context, kX), *w = operand<T>(context, kW), *r = operand<T>(context, kR);
+    const T *b = operand<T>(context, kBias), *h0 = operand<T>(context, kH0), *c0 = operand<T>(context, kC0);
+    const T* p = operand<T>(context, kPeephole);
+    char* space = static_cast<char*>(context.workspace);
+    const float* packed = packed_.data();
+    if constexpr (std::is_same_v<T, float>) {
+      if (packed_at_ >= 0) {
+        float* to = reinterpret_cast<float*>(space + packed_at_);
+        pack(w, r, to, context.pool);
+        packed = to;
+      }
+    }
+    Operands<T> operands[2];
+    const int64_t n = input_.n, h = hidden_;
+    for (int d = 0; d < directions_; ++d) {
+      Operands<T>& o = operands[d];
+      if constexpr (std::is_same_v<T, float>) {
+        o.weights = packed + d * direction_floats();
+        o.recurrent[0] = o.weights + input_floats();
+        o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats(low_);
+      } else {
+        o.weights = w + d * n * features_;
+        o.recurrent[0] = r + d * n * h;
+        o.recurrent[1] = o.recurrent[0] + recurrent_[0].n * h;
+      }
+      T* bias = reinterpret_cast<T*>(space + bias_at_) + d * bias_stride();
+      std::fill_n(bias, bias_stride(), T{0});
+      o.bias = bias;
+      o.extra = p != nullptr ? p + d * 3 * h : nullptr;
+      if (b != nullptr) {
+        const T* own = b + d * 2 * n;
+        // The reset gate of a linear_before_reset GRU acts on the recurrent bias of the candidate.
+        const bool apart = layer_ == Layer::kGru && options_[d].linear_before_reset;
+        for (int64_t i = 0; i < n; ++i) bias[i] = own[i] + (apart && i >= 2 * h ? T{0} : own[n + i]);
+        if (apart) o.extra = own + n + 2 * h;
+      }
+      o.h0 = h0 != nullptr ? h0 + d * batch_ * h : nullptr;
+      o.c0 = c0 != nullptr ? c0 + d * batch_ * h : nullptr;
+      T* to = gates<T>(context, d);
+      if constexpr (std::is_same_v<T, float>) {
+        if (input_low_) {
+          input_low_gemm_.run({x, input_.k, false, o.weights, o.bias, to, input_.n, space + gemm_at_, context.pool});
+          continue;
+        }
+      }
+      multiply(input_gemm_, x, input_, o.weights, o.bias, to, steps_ * batch_, space + gemm_at_, context.pool);
+    }
+    const auto unit = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        scan(context, operands[i / parts_], static_cast<int>(i / parts_), i % parts_ * part_rows_,
+             space + units_at_ + i * unit_bytes_, pooled_ ? context.pool : nullptr);
+    };
+    if (directions_ * parts_ == 1) return unit(0, 1, 0);
+    context.pool->parallel_for(directions_ * parts_, 1, unit);
+  }
+
+  template <typename T>
+  T* gates(const RunContext& context, int d) const {
+    return reinterpret_cast<T*>(static_cast<char*>(context.workspace) + gates_at_) + d * steps_ * batch_ * input_.n;
+  }
+
+  int64_t length(const RunContext& context, int64_t sequence) const {
+    const Tensor* lens = context.in.size() > kLens ? context.in[kLens] : nullptr;
+    if (lens == nullptr) return steps_;
+    return lens->type.dtype == DType::kI32 ? lens->as<int32_t>()[sequence] : lens->as<int64_t>()[sequence];
+  }
+
+  // A direction of some sequences, from step to step.
+  template <typename T>
+  struct Scan {
+    const RunContext& context;
+    const Operands<T>& operands;
+    int d;
+    int64_t first, rows;  // sequences
+    T *states, *cell;     // states: of this step and the one before, in turns
+    T* recurrent;         // products with the recurrent weights
+    void* workspace;
+    const Gemm* gemm;
+    ThreadPool* pool;
+  };
+
+  template <typename T>
+  void scan(const RunContext& context, const Operands<T>& operands, int d, int64_t first, char* space,
+            ThreadPool* pool) {
+    const int64_t rows = std::min(part_rows_, batch_ - first), h = hidden_;
+    if (rows <= 0) return;
+    const Scan<T> s = {context,
+                       operands,
+                       d,
+                       first,
+                       rows,
+                       reinterpret_cast<T*>(space + state_at_),
+                       reinterpret_cast<T*>(space + cell_at_),
+                       reinterpret_cast<T*>(space + recurrent_at_),
+                       space + unit_gemm_at_,
+                       recurrent_gemm_[rows == part_rows_ ? 0 : 1],
+                       pool};
+    const auto start = [&](const T* from, T* to) {
+      from != nullptr ? std::copy_n(from + first * h, rows * h, to) : std::fill_n(to, rows * h, T{0});
+    };
+    start(operands.h0, s.states);
+    start(operands.c0, s.cell);
+    const int phases = recurrent_[1].n > 0 ? 2 : 1;
+    const int parts = lockstep_.parts();
+    if (parts > 1) {
+      const int64_t blocks = ceil_div(h, pack_width());
+      lockstep_.run(steps_ * phases, context.pool, [&](int64_t i, int part) {
+        const auto bound = [&](int64_t p) { return std::min(h, p * blocks / parts * pack_width()); };
+        step(s, i / phases, static_cast<int>(i % phases), bound(part), bound(part + 1));
+      });
+    } else {
+      for (int64_t i = 0; i < steps_ * phases; ++i) step(s, i / phases, static_cast<int>(i % phases), 0, h);
+    }
+    put(context, 1, d * batch_ + first, rows, 0, h, s.states + steps_ % 2 * rows * h);
+    put(context, 2, d * batch_ + first, rows, 0, h, s.cell);
+  }
+
+  // Step i for the units [begin, end). Phase 1 is the candidate of a GRU whose reset gate comes before the product:
+  // it needs what phase 0 has made for all units.
+  template <typename T>
+  void step(const Scan<T>& s, int64_t i, int phase, int64_t begin, int64_t end) const {
+    const int64_t h = hidden_;
+    const bool backward = s.d == 1 || attrs_.s("direction", "forward") == "reverse";
+    const int64_t t = backward ? steps_ - 1 - i : i;
+    T* gates_now = gates<T>(s.context, s.d) + (t * batch_ + s.first) * input_.n;
+    const T* previous = s.states + i % 2 * s.rows * h;
+    T* state = s.states + (i + 1) % 2 * s.rows * h;
+    const Weights& weights = recurrent_[phase];
+    product(s, phase, phase == 0 ? previous : s.cell, i % 2 != 0, begin, end);
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const CellRow<T> row = {gates_now + r * input_.n,
+                              s.recurrent + r * weights.n,
+                              stride_,
+                              s.operands.extra,
+                              previous + r * h,
+                              state + r * h,
+                              s.cell + r * h,
+                              h,
+                              begin,
+                              end};
+      const bool runs = t < length(s.context, s.first + r);
+      if (layer_ == Layer::kGru && phase == 0) gru_gates(row, options_[s.d]);
+      if (phase == 0 && recurrent_[1].n > 0) continue;
+      if (!runs) {
+        std::copy(row.previous + begin, row.previous + end, row.state + begin);
+      } else if (layer_ == Layer::kGru) {
+        gru_state(row, options_[s.d]);
+      } else {
+        layer_ == Layer::kLstm ? lstm_cell(row, options_[s.d]) : rnn_cell(row, options_[s.d]);
+      }
+      put(s.context, 0, (t * directions_ + s.d) * batch_ + s.first + r, 1, begin, end, runs ? row.state : nullptr);
+    }
+  }
+
+  // The products of rows with the recurrent weights of some units, for all gates.
+  void product(const Scan<double>& s, int phase, const double* from, bool, int64_t, int64_t) const {
+    multiply(s.gemm[phase], from, recurrent_[phase], s.operands.recurrent[phase], static_cast<const double*>(nullptr),
+             s.recurrent, s.rows, s.workspace, s.pool);
+  }
+  void product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
+    const Weights& weights = recurrent_[phase];
+    const float* packed = s.operands.recurrent[phase];
+    if (!streams_)
+      return multiply(s.gemm[phase], from, weights, packed, static_cast<const float*>(nullptr), s.recurrent, s.rows,
+                      s.workspace, s.pool);
+    if (low_) return low_product(s, phase, from, odd, begin, end);
+    Tile tile;
+    tile.in = from;
+    tile.in_pixel = tile.steps[0].length = hidden_;
+    tile.steps[1].outer = 0;
+    const int64_t pack = pack_width();
+    tile.w_block = hidden_ * pack;
+    tile.out_pixel = weights.n;
+    tile.out_block = pack;
+    tile.lanes = static_cast<int>(pack);
+    tile.low = -std::numeric_limits<float>::infinity();
+    tile.high = std::numeric_limits<float>::infinity();
+    const int64_t blocks = ceil_div(end - begin, pack), groups = ceil_div(blocks, kGroup);
+    const int64_t all = weights.n / stride_ * groups;
+    // Every other step reads the weights from the end: what the last step has read last is still in the cache then.
+    // From one end only, a matrix that is a little larger than the cache would come from memory as a whole each time.
+    for (int64_t i = 0; i < all; ++i) {
+      const int64_t item = odd ? all - 1 - i : i;
+      const int64_t column = item / groups * stride_ + begin + item % groups * kGroup * pack;
+      const int64_t left = std::min<int64_t>(kGroup, blocks - item % groups * kGroup);
+      for (int64_t done = 0, count = kGroup; done < left; count /= 2) {
+        if (left - done < count) continue;
+        tile.w = packed + (column + done * pack) * hidden_;
+        tile.out = s.recurrent + column + done * pack;
+        tile_function(static_cast<int>(count), static_cast<int>(s.rows))(tile);
+        done += count;
+      }
+    }
+  }
+
+  // The same with weights of bf16, a whole gate at a time.
+  void low_product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
+    const int64_t n = recurrent_[phase].n, pack = pack_width(), gates = n / stride_;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < gates; ++i) {
+      const int64_t gate = odd ? gates - 1 - i : i;
+      for (int64_t r = 0; r < s.rows; r += kBf16Rows) {
+        const Bf16RowsCall call = {from + r * hidden_,
+                                   hidden_,
+                                   s.operands.recurrent[phase] + gate * stride_ * row_floats(),
+                                   nullptr,
+                                   nullptr,
+                                   s.recurrent + r * n + gate * stride_,
+                                   n,
+                                   stride_,
+                                   hidden_,
+                                   -kInfinity,
+                                   kInfinity};
+        const int rows = static_cast<int>(std::min<int64_t>(kBf16Rows, s.rows - r));
+        bf16_rows(call, rows, begin / pack, ceil_div(end, pack));
+      }
+    }
+  }
+
+  // The units [begin, end) of rows of an output that the node may not have; zeros where `from` is null.
+  template <typename T>
+  void put(const RunContext& context, size_t output, int64_t row, int64_t rows, int64_t begin, int64_t end,
+           const T* from) const {
+    if (output >= context.out.size() || context.out[output] == nullptr) return;
+    const size_t size = dtype_size(dtype_);
+    for (int64_t r = 0; r < rows; ++r) {
+      void* to = offset(context.out[output]->data, (row + r) * hidden_ + begin, size);
+      if (from == nullptr) {
+        std::memset(to, 0, static_cast<size_t>(end - begin) * size);
+      } else {
+        store_block(compute_type(dtype_), from + r * hidden_ + begin, dtype_, to, end - begin);
+      }
+    }
+  }
+
+  const Layer layer_;
+  const Attrs& attrs_;
+  DType dtype_ = DType::kF32;
+  bool is_double_ = false;
+  int64_t steps_ = 0, batch_ = 0, features_ = 0, hidden_ = 0;
+  int directions_ = 1;
+  int parts_ = 1;  // of the batch, of part_rows_ sequences each
+  int64_t part_rows_ = 0;
+  CellOptions options_[2];
+  Weights input_, recurrent_[2];
+  Gemm input_gemm_, recurrent_gemm_[2][2];  // [last part][product]
+  Bf16Gemm input_low_gemm_;
+  bool low_ = false, input_low_ = false;  // the weights are bf16
+  int64_t stride_ = 0;                    // of the gates in products with the recurrent weights
+  bool streams_ = false;                  // so few rows that each weight is read for all of them at once
+  bool pooled_ = false;                   // the products with the recurrent weights are
+  Lockstep lockstep_;                     // more than one part: units of a direction
+  Packed packed_;                         // constant weights: by direction, those of the input, then the recurrent ones
+
+  // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.
+  int64_t bytes_ = 0;
+  int64_t converted_[kInputs] = {};
+  int64_t packed_at_ = -1, bias_at_ = 0, gates_at_ = 0, gemm_at_ = 0, units_at_ = 0, unit_bytes_ = 0;
+  int64_t state_at_ = 0, cell_at_ = 0, recurrent_at_ = 0, unit_gemm_at_ = 0;
+};
+
+template <Layer layer>
+std::unique_ptr<Kernel> create(const NodeContext& node) {
+  return std::make_unique<Recurrent>(node, layer);
+}
+
+template <Layer layer>
+Status infer(InferContext& c) {
+  return infer_recurrent(c, layer);
+}
+
+MINNOW_OP("LSTM", infer<Layer::kLstm>, create<Layer::kLstm>);
+MINNOW_OP("GRU", infer<Layer::kGru>, create<Layer::kGru>);
+MINNOW_OP("RNN", infer<Layer::kRnn>, create<Layer::kRnn>);
+
+}  // namespace
+}  // namespace minnow

@@ -1,0 +1,288 @@
+// The C API: handles, and errors as codes.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/cpu/machine/simd.h"
+#include "minnow/minnow.h"
+#include "runtime/src/run/control.h"
+#include "runtime/src/api/session.h"
+#include "kernels/core/status_guard.h"
+
+struct minnow_model {
+  std::shared_ptr<const minnow::Model> model;
+};
+
+struct minnow_session {
+  std::unique_ptr<minnow::Session> session;
+  std::mutex mutex;  // of what follows
+  // Of the latest run; kept, so that the next one allocates nothing.
+  std::vector<minnow::Tensor> inputs;
+  std::vector<bool> given;
+  std::vector<size_t> wanted;
+  std::unique_ptr<minnow::BufferSink> outputs;
+  std::vector<minnow::ProfileRow> profile;
+  std::vector<minnow_profile_row> rows;
+};
+
+namespace minnow {
+namespace {
+
+thread_local std::string last_error;
+
+minnow_code report(const Status& status) {
+  if (status.ok()) return MINNOW_OK;
+  last_error = status.message();
+  switch (status.code()) {
+    case Code::kNeedsValue:
+      return MINNOW_INTERNAL;
+    case Code::kCancelled:
+      return MINNOW_STOPPED;
+    default:
+      return static_cast<minnow_code>(status.code());
+  }
+}
+
+template <typename Function>
+minnow_code answer(Function function) {
+  return report(guarded(function));
+}
+
+Status null_argument(const char* name) { return fail(Code::kUsage, "%s is NULL", name); }
+
+Status find(const std::vector<TensorInfo>& infos, const char* name, size_t place, const char* what, size_t* index) {
+  *index = place;
+  if (name == nullptr) {
+    return place < infos.size() ? ok() : fail(Code::kUsage, "the model has no %s %zu", what, place);
+  }
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (infos[i].name != name) continue;
+    *index = i;
+    return ok();
+  }
+  std::string names;
+  for (const TensorInfo& info : infos) names += (names.empty() ? "'" : ", '") + info.name + "'";
+  return Status(Code::kUsage, std::string("the model has no ") + what + " '" + name + "'; it has " + names);
+}
+
+Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t n) {
+  const std::vector<TensorInfo>& infos = session.session->inputs();
+  if (inputs == nullptr && n > 0) return null_argument("inputs");
+  std::vector<bool>& given = session.given;
+  session.inputs.assign(infos.size(), Tensor());
+  given.assign(infos.size(), false);
+  for (size_t k = 0; k < n; ++k) {
+    const minnow_tensor& in = inputs[k];
+    size_t i = 0;
+    MINNOW_RETURN_IF_ERROR(find(infos, in.name, k, "input", &i));
+    if (given[i]) return fail(Code::kUsage, "input '%s' is given twice", infos[i].name.c_str());
+    if (in.rank < 0 || in.rank > kMaxRank || in.dtype < MINNOW_F32 || in.dtype >= kDTypes)
+      return fail(Code::kUsage, "input '%s' has rank %d and type %d", infos[i].name.c_str(), in.rank, in.dtype);
+    Tensor& tensor = session.inputs[i];
+    tensor.type.dtype = static_cast<DType>(in.dtype);
+    for (int32_t d = 0; d < in.rank; ++d) {
+      if (in.shape[d] < 0) return fail(Code::kUsage, "input '%s' has a negative size", infos[i].name.c_str());
+      tensor.type.shape.push_back(in.shape[d]);
+    }
+    tensor.data = in.data;
+    if (in.data == nullptr && tensor.count() != 0) return null_argument("the data of an input");
+    given[i] = true;
+  }
+  for (size_t i = 0; i < infos.size(); ++i)
+    if (!given[i]) return fail(Code::kUsage, "input '%s' is missing", infos[i].name.c_str());
+  return ok();
+}
+
+// What the caller's version of the header has of the options, and defaults for the rest.
+Status read_options(const minnow_options* given, SessionOptions* out) {
+  minnow_options options = MINNOW_OPTIONS;
+  if (given != nullptr) {
+    const size_t size = given->struct_size;
+    constexpr size_t kLeast = offsetof(minnow_options, timeout_ms), kMost = 4096;
+    const char* bytes = reinterpret_cast<const char*>(given);
+    if (size < kLeast || size > kMost ||
+        (size > sizeof options && std::any_of(bytes + sizeof options, bytes + size, [](char c) { return c != 0; })))
+      return fail(Code::kUsage, "the options' struct_size is %zu: it must be sizeof(minnow_options)%s", size,
+                  size > sizeof options ? ", and this library is older than what is set there" : "");
+    std::memcpy(&options, given, std::min(size, sizeof options));
+  }
+  if (options.precision < MINNOW_HIGH || options.precision > MINNOW_LOW)
+    return fail(Code::kUsage, "there is no precision %d", options.precision);
+  *out = {options.threads,
+          static_cast<Precision>(options.precision),
+          {static_cast<double>(options.timeout_ms) / 1000, options.max_memory, options.max_rounds}};
+  return ok();
+}
+
+Status fill_info(const std::vector<TensorInfo>& infos, size_t index, const char* what, minnow_tensor_info* out) {
+  if (out == nullptr) return null_argument("info");
+  if (index >= infos.size()) return fail(Code::kUsage, "the model has no %s %zu", what, index);
+  const TensorInfo& info = infos[index];
+  *out = minnow_tensor_info{};
+  out->name = info.name.c_str();
+  if (!info.container.empty()) {  // its bytes
+    out->dtype = MINNOW_U8;
+    out->rank = 1;
+    out->shape[0] = -1;
+    return ok();
+  }
+  out->dtype = static_cast<minnow_dtype>(info.dtype);
+  out->rank = info.has_rank && info.dims.size() <= MINNOW_MAX_RANK ? static_cast<int32_t>(info.dims.size()) : -1;
+  for (int32_t i = 0; i < out->rank; ++i) {
+    const Dim& dim = info.dims[static_cast<size_t>(i)];
+    out->shape[i] = dim.size;
+    out->symbols[i] = dim.symbol.empty() ? nullptr : dim.symbol.c_str();
+  }
+  return ok();
+}
+
+}  // namespace
+}  // namespace minnow
+
+using minnow::answer;
+using minnow::null_argument;
+using minnow::ok;
+using minnow::Status;
+
+const char* minnow_version(void) { return MINNOW_VERSION; }
+const char* minnow_isa(void) { return minnow::isa_name(); }
+const char* minnow_last_error(void) { return minnow::last_error.c_str(); }
+
+minnow_code minnow_load_file(const char* path, minnow_model** model) {
+  return answer([&]() -> Status {
+    if (path == nullptr || model == nullptr) return null_argument(path == nullptr ? "path" : "model");
+    auto loaded = std::make_unique<minnow_model>();
+    MINNOW_RETURN_IF_ERROR(minnow::load_model(path, &loaded->model));
+    *model = loaded.release();
+    return ok();
+  });
+}
+
+minnow_code minnow_load_memory(const void* bytes, size_t size, minnow_model** model) {
+  return answer([&]() -> Status {
+    if (bytes == nullptr || model == nullptr) return null_argument(bytes == nullptr ? "bytes" : "model");
+    auto loaded = std::make_unique<minnow_model>();
+    MINNOW_RETURN_IF_ERROR(minnow::load_model(bytes, size, &loaded->model));
+    *model = loaded.release();
+    return ok();
+  });
+}
+
+void minnow_free_model(minnow_model* model) { delete model; }
+
+minnow_code minnow_create_session(const minnow_model* model, const minnow_options* options, minnow_session** session) {
+  return answer([&]() -> Status {
+    if (model == nullptr || session == nullptr) return null_argument(model == nullptr ? "model" : "session");
+    minnow::SessionOptions chosen;
+    MINNOW_RETURN_IF_ERROR(minnow::read_options(options, &chosen));
+    auto made = std::make_unique<minnow_session>();
+    MINNOW_RETURN_IF_ERROR(minnow::Session::create(model->model, chosen, &made->session));
+    made->outputs = std::make_unique<minnow::BufferSink>(made->session->outputs().size(), made->session->memory());
+    *session = made.release();
+    return ok();
+  });
+}
+
+void minnow_free_session(minnow_session* session) { delete session; }
+
+size_t minnow_num_inputs(const minnow_session* session) {
+  return session == nullptr ? 0 : session->session->inputs().size();
+}
+
+size_t minnow_num_outputs(const minnow_session* session) {
+  return session == nullptr ? 0 : session->session->outputs().size();
+}
+
+minnow_code minnow_input_info(const minnow_session* session, size_t index, minnow_tensor_info* info) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return minnow::fill_info(session->session->inputs(), index, "input", info);
+  });
+}
+
+minnow_code minnow_output_info(const minnow_session* session, size_t index, minnow_tensor_info* info) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return minnow::fill_info(session->session->outputs(), index, "output", info);
+  });
+}
+
+minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, minnow_tensor* outputs,
+                       size_t num_outputs) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
+    std::lock_guard<std::mutex> lock(session->mutex);
+    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
+    std::vector<size_t>& wanted = session->wanted;
+    wanted.resize(num_outputs);
+    for (size_t k = 0; k < num_outputs; ++k)
+      MINNOW_RETURN_IF_ERROR(minnow::find(session->session->outputs(), outputs[k].name, k, "output", &wanted[k]));
+    MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, *session->outputs));
+    for (size_t k = 0; k < num_outputs; ++k) {
+      const minnow::Tensor& tensor = session->outputs->tensors()[wanted[k]];
+      outputs[k].name = session->session->outputs()[wanted[k]].name.c_str();
+      outputs[k].dtype = static_cast<minnow_dtype>(tensor.type.dtype);
+      outputs[k].rank = tensor.rank();
+      std::copy(tensor.shape().begin(), tensor.shape().end(), outputs[k].shape);
+      outputs[k].data = tensor.data;
+    }
+    return ok();
+  });
+}
+
+void minnow_cancel(minnow_session* session) {
+  if (session != nullptr) session->session->cancel();
+}
+
+minnow_code minnow_set_timeout(minnow_session* session, int64_t timeout_ms) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    if (timeout_ms < 0)
+      return minnow::fail(minnow::Code::kUsage, "a timeout of %lld ms", static_cast<long long>(timeout_ms));
+    session->session->set_seconds(static_cast<double>(timeout_ms) / 1000);
+    return ok();
+  });
+}
+
+minnow_code minnow_reset(minnow_session* session) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return session->session->reset();
+  });
+}
+
+minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, int32_t runs,
+                           const minnow_profile_row** rows, size_t* num_rows) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    if (rows == nullptr || num_rows == nullptr) return null_argument("rows");
+    std::lock_guard<std::mutex> lock(session->mutex);
+    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
+    session->profile.clear();
+    session->rows.clear();
+    MINNOW_RETURN_IF_ERROR(session->session->profile(session->inputs, runs, &session->profile));
+    for (const minnow::ProfileRow& row : session->profile)
+      session->rows.push_back(
+          {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs, row.bytes});
+    *rows = session->rows.data();
+    *num_rows = session->rows.size();
+    return ok();
+  });
+}
+
+minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats) {
+  return answer([&]() -> Status {
+    if (session == nullptr || stats == nullptr) return null_argument(session == nullptr ? "session" : "stats");
+    const minnow::SessionStats now = session->session->stats();
+    *stats = {now.arena_bytes, now.weight_bytes, now.threads, now.least_arena_bytes};
+    return ok();
+  });
+}
+
+minnow_code minnow_write_packed(minnow_session* session) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return session->session->write_packed("");
+  });
+}

@@ -1,0 +1,270 @@
+#include "runtime/src/api/session.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/cpu/movement/index.h"
+#include "kernels/cpu/machine/simd.h"
+#include "runtime/src/run/calibration.h"
+#include "runtime/src/run/control.h"
+#include "kernels/core/status_guard.h"
+
+namespace minnow {
+namespace {
+
+constexpr int kMaxThreads = 256;
+
+// The processors this process may run on: less than the machine has, in a container or under taskset.
+int available_threads() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::string shape_text(const TensorInfo& info) {
+  std::string text = "[";
+  for (size_t i = 0; i < info.dims.size(); ++i) {
+    const Dim& dim = info.dims[i];
+    text += (i == 0 ? "" : ",") + (dim.size >= 0 ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+  }
+  return text + "]";
+}
+
+// The first number that has no place in 32 bits; null if there is none.
+const int64_t* first_wide(const Tensor& tensor) {
+  const int64_t* numbers = tensor.as<int64_t>();
+  if (fit_i32(numbers, tensor.count())) return nullptr;
+  const int64_t* end = numbers + tensor.count();
+  const int64_t* found = std::find_if(numbers, end, [](int64_t x) { return x != static_cast<int32_t>(x); });
+  return found == end ? nullptr : found;
+}
+
+int64_t bytes_of(const std::vector<Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.type.bytes();  // which lie in memory, and so do not overflow
+  return bytes;
+}
+
+// Outputs of the model go to the caller's sink, those behind them to the states.
+class StatefulSink final : public OutputSink {
+ public:
+  StatefulSink(OutputSink& outputs, size_t num_outputs, States& states)
+      : outputs_(outputs), num_outputs_(num_outputs), states_(states) {}
+  void* memory(int index, const TensorType& type) override {
+    const auto i = static_cast<size_t>(index);
+    if (i < num_outputs_) return outputs_.memory(index, type);
+    void* next = states_.next(i - num_outputs_, type);
+    if (next == nullptr) misfit_ = static_cast<int>(i - num_outputs_);
+    return next;
+  }
+  bool wants(int index) const override { return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index); }
+  // A state whose next numbers were of another type; -1: none.
+  int misfit() const { return misfit_; }
+
+ private:
+  OutputSink& outputs_;
+  size_t num_outputs_;
+  States& states_;
+  int misfit_ = -1;
+};
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const Model> model, int threads, const SessionOptions& options)
+    : model_(std::move(model)),
+      outputs_(model_->outputs),
+      limits_(options.limits),
+      seconds_(options.limits.seconds),
+      pool_(threads),
+      executor_(*model_, model_->main, Environment{&pool_, options.precision, &watch_, &known_types_}),
+      states_(*model_, &watch_.memory) {
+  begin(0, {});
+}
+
+Status Session::create(std::shared_ptr<const Model> model, const SessionOptions& options, std::unique_ptr<Session>* out,
+                       Watch::Poll poll) {
+  const int threads = options.threads;
+  const Limits& limits = options.limits;
+  MINNOW_RETURN_IF_ERROR(isa_status());
+  if (options.precision == Precision::kLow) MINNOW_RETURN_IF_ERROR(bf16_status());
+  if (threads < 0 || threads > kMaxThreads)
+    return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
+  if (!(limits.seconds >= 0) || limits.memory < 0 || limits.rounds < 0)
+    return fail(Code::kUsage, "a limit is below 0, which stands for none");
+  return guarded([&]() -> Status {
+    calibrate_once();
+    // More threads than processors would wait for each other, and cut the work into smaller parts for nothing.
+    const int most = std::min(available_threads(), kMaxThreads), count = threads == 0 ? most : std::min(threads, most);
+    std::unique_ptr<Session> session(new Session(std::move(model), count, options));
+    MINNOW_RETURN_IF_ERROR(session->learn_output_types(poll));
+    *out = std::move(session);
+    return ok();
+  });
+}
+
+// Where all input shapes are given, the plan is made now: it tells the types of outputs that the file does not, and
+// what would go wrong.
+Status Session::learn_output_types(Watch::Poll poll) {
+  std::vector<TensorType> types;
+  for (const TensorInfo& info : inputs()) {
+    if (!info.container.empty()) return ok();
+    TensorType type{info.dtype, Layout::kPlain, Shape()};
+    if (!info.has_rank) return ok();
+    for (const Dim& dim : info.dims) {
+      if (dim.size < 0) return ok();
+      type.shape.push_back(dim.size);
+    }
+    types.push_back(type);
+  }
+  for (const State& state : model_->states) types.push_back(state.type());
+  std::vector<TensorType> results;
+  // The file only says how large its inputs are: nobody has given so many bytes yet.
+  constexpr int64_t kBelieved = 16 << 20;
+  int64_t bytes = 0;
+  for (const TensorType& type : types) bytes = std::min(kBelieved, bytes + std::min(kBelieved, type.bytes()));
+  begin(bytes, {-1, poll});
+  const Status status = executor_.prepare(types);
+  if (status.code() == Code::kStopped || status.code() == Code::kCancelled) return status;
+  if (!status.ok() || !executor_.output_types(&results)) return ok();  // run() will tell
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    TensorInfo& info = outputs_[i];
+    if (!info.container.empty()) continue;
+    info.dtype = results[i].dtype;
+    if (info.has_rank) continue;
+    info.has_rank = true;
+    for (int64_t d : results[i].shape) info.dims.push_back({d, ""});
+  }
+  return ok();
+}
+
+void Session::begin(int64_t input_bytes, const RunOptions& options) {
+  watch_.memory.set_most(limits_.memory > 0 ? limits_.memory : default_memory(model_->file_bytes + input_bytes));
+  const double seconds = options.seconds < 0 ? seconds_.load(std::memory_order_relaxed) : options.seconds;
+  watch_.begin(seconds, limits_.rounds, options.poll);
+}
+
+Status Session::check(const std::vector<Tensor>& given) {
+  if (given.size() != inputs().size())
+    return fail(Code::kUsage, "the model has %zu inputs, not %zu", inputs().size(), given.size());
+  symbols_.clear();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const TensorInfo& info = inputs()[i];
+    const Tensor& tensor = given[i];
+    const auto complain = [&](const std::string& why) {
+      return Status(Code::kUsage, "input '" + info.name + "' has the shape " + tensor.shape().str() +
+                                      ", the model wants " + shape_text(info) + (why.empty() ? "" : ": " + why));
+    };
+    if (!info.container.empty()) {
+      if (tensor.type.dtype == DType::kU8 && tensor.rank() == 1) continue;
+      return fail(Code::kUsage, "input '%s' is a %s: its bytes are a vector of u8, not %s%s", info.name.c_str(),
+                  info.container.c_str(), dtype_name(tensor.type.dtype), tensor.shape().str().c_str());
+    }
+    if (tensor.type.dtype != info.dtype)
+      return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(),
+                  dtype_name(tensor.type.dtype), dtype_name(info.dtype));
+    const int64_t* wide = info.is_narrowed ? first_wide(tensor) : nullptr;
+    if (wide != nullptr)
+      return fail(
+          Code::kUsage,
+          "input '%s' holds %lld, and the file was written with 32 bits for its numbers; with `--int64 keep` it "
+          "is converted with all 64",
+          info.name.c_str(), static_cast<long long>(*wide));
+    if (!info.has_rank) continue;
+    if (tensor.rank() != static_cast<int>(info.dims.size())) return complain("");
+    for (int k = 0; k < tensor.rank(); ++k) {
+      const Dim& dim = info.dims[static_cast<size_t>(k)];
+      const int64_t size = tensor.dim(k);
+      if (dim.size >= 0 && size != dim.size) return complain("axis " + std::to_string(k) + " is fixed");
+      // "?" stands for an extent nothing is known about: two of them may differ.
+      if (dim.size >= 0 || dim.symbol.empty() || dim.symbol == "?") continue;
+      const auto it =
+          std::find_if(symbols_.begin(), symbols_.end(), [&](const auto& s) { return *s.first == dim.symbol; });
+      if (it == symbols_.end()) {
+        symbols_.emplace_back(&dim.symbol, size);
+      } else if (it->second != size) {
+        return complain(dim.symbol + " is " + std::to_string(it->second) + " elsewhere");
+      }
+    }
+  }
+  return ok();
+}
+
+Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
+  return guarded([&]() -> Status {
+    MINNOW_RETURN_IF_ERROR(states_.begin());
+    types_.clear();
+    data_.clear();
+    for (const std::vector<Tensor>* tensors : {&inputs, &states_.current()}) {
+      for (const Tensor& tensor : *tensors) {
+        types_.push_back(tensor.type);
+        data_.push_back(tensor.data);
+      }
+    }
+    MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
+    StatefulSink all(sink, outputs_.size(), states_);
+    const Status status = executor_.run(data_, all);
+    if (all.misfit() < 0) return status;
+    const State& state = model_->states[static_cast<size_t>(all.misfit())];
+    return fail(Code::kFormat, "the state '%s' gets another type or shape than it has", state.info.name.c_str());
+  });
+}
+
+Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(check(inputs));
+  begin(bytes_of(inputs), options);
+  MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
+  states_.advance();
+  return ok();
+}
+
+Status Session::states(const std::vector<Tensor>** tensors) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return guarded([&] {
+    *tensors = &states_.current();
+    return states_.begin();
+  });
+}
+
+Status Session::reset(const std::vector<Tensor>* states) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return guarded([&] { return states == nullptr ? states_.reset() : states_.set(*states); });
+}
+
+Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows,
+                        const RunOptions& options) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(check(inputs));
+  if (runs < 1) return fail(Code::kUsage, "%d runs; at least one is needed", runs);
+  BufferSink sink(outputs_.size(), &watch_.memory);
+  begin(bytes_of(inputs), options);
+  MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));  // plans, and warms up
+  executor_.start_profile();
+  Status status;
+  for (int i = 0; i < runs && status.ok(); ++i) {
+    begin(bytes_of(inputs), options);
+    status = run_unlocked(inputs, sink);
+  }
+  executor_.end_profile(runs, "", rows);
+  return status;
+}
+
+SessionStats Session::stats() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return {executor_.arena_bytes(),       executor_.least_bytes(),       model_->weight_bytes,
+          model_->store->packed_bytes(), model_->store->mapped_bytes(), pool_.threads()};
+}
+
+Status Session::write_packed(const std::string& path) {
+  if (model_->path.empty())
+    return fail(Code::kUsage, "the model was loaded from memory: packed weights belong to a model in a file");
+  return guarded([&] {
+    const std::string target = path.empty() ? model_->path + PackedFile::kSuffix : path;
+    return PackedFile::write(target, model_->files, model_->store->rows());
+  });
+}
+
+}  // namespace minnow

@@ -1,0 +1,86 @@
+// A model ready to run: inputs are checked, then the executor does the rest.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/src/run/executor.h"
+#include "runtime/src/run/state.h"
+
+namespace minnow {
+
+struct SessionStats {
+  int64_t arena_bytes = 0;        // for intermediate tensors
+  int64_t least_arena_bytes = 0;  // that any placement of them needs
+  int64_t weight_bytes = 0;       // of the model's constants, as tensors
+  int64_t packed_bytes = 0;       // of weights packed in memory, for all sessions of the model
+  int64_t mapped_bytes = 0;       // of weights that the file beside the model has packed
+  int threads = 0;
+};
+
+struct SessionOptions {
+  int threads = 0;  // 0: as many as this process may use
+  Precision precision = Precision::kHigh;
+  Limits limits;
+};
+
+// What one run may be given beside its tensors.
+struct RunOptions {
+  double seconds = -1;         // 0: any time; below that: as the session's limits say
+  Watch::Poll poll = nullptr;  // see Watch
+};
+
+class Session {
+ public:
+  static Status create(std::shared_ptr<const Model> model, const SessionOptions& options, std::unique_ptr<Session>* out,
+                       Watch::Poll poll = nullptr);
+
+  const Model& model() const { return *model_; }
+  const std::vector<TensorInfo>& inputs() const { return model_->inputs; }
+  const std::vector<TensorInfo>& outputs() const { return outputs_; }
+
+  // One plain, contiguous tensor per input, in the order of inputs(). One run at a time; others wait.
+  Status run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options = {});
+  // Ends the run that is under way, from another thread or from the handler of a signal.
+  void cancel() { watch_.cancel(); }
+  // For each run from now on; 0: any time.
+  void set_seconds(double seconds) { seconds_.store(seconds, std::memory_order_relaxed); }
+  MemoryAccount* memory() { return &watch_.memory; }
+  // What the model remembers: the numbers of Model::states, in their order, to look at while nothing runs.
+  Status states(const std::vector<Tensor>** tensors);
+  // Forgets what runs have changed: back to the numbers of the file, or to others.
+  Status reset(const std::vector<Tensor>* states = nullptr);
+  // Mean times of each node over some runs, in order of execution. They leave the states as they are.
+  Status profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows,
+                 const RunOptions& options = {});
+  SessionStats stats();
+  // Writes all weights packed so far to the file that is looked for beside the model, or to another.
+  Status write_packed(const std::string& path);
+
+ private:
+  Session(std::shared_ptr<const Model> model, int threads, const SessionOptions& options);
+
+  Status check(const std::vector<Tensor>& inputs);
+  void begin(int64_t input_bytes, const RunOptions& options);
+  Status run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink);
+  Status learn_output_types(Watch::Poll poll);
+
+  std::shared_ptr<const Model> model_;
+  std::vector<TensorInfo> outputs_;
+  const Limits limits_;
+  std::atomic<double> seconds_;
+  Watch watch_;
+  KnownTypes known_types_;
+  ThreadPool pool_;
+  Executor executor_;
+  States states_;
+  std::mutex mutex_;
+  // Of the latest run; kept, so that the next one allocates nothing.
+  std::vector<TensorType> types_;
+  std::vector<const void*> data_;
+  std::vector<std::pair<const std::string*, int64_t>> symbols_;  // sizes by name
+};
+
+}  // namespace minnow

@@ -1,0 +1,155 @@
+// From the ops of the file to nodes: one function per op type, in <family>.cpp, each with a row beside it.
+//
+//   MINNOW_DECODE(Softmax, decode_softmax);
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mnn_generated.h"
+#include "runtime/src/model/graph.h"
+#include "runtime/src/lower/lowering.h"
+#include "runtime/src/model/side_file.h"
+
+namespace minnow {
+
+using Format = wire::MNN_DATA_FORMAT;
+
+// What a decoder knows of the file as a whole.
+struct DecodeContext {
+  const wire::Net* net = nullptr;
+  Model* model = nullptr;
+  SideFiles* side_files = nullptr;
+  std::map<std::string, int> graph_by_name;
+  std::map<int, std::map<std::string, int>> made_by_name;  // see Decoder
+  int64_t copied = 0;                                      // nodes and values of the bodies of Fused
+  // By the name of the tensor: the types of inputs and constants for which the format has no code.
+  std::map<std::string, DType> types;
+
+  // The type of an input or constant of which the file says `stored`: that, or one of the same bytes in `types`.
+  Status true_type(const std::string& tensor, DType stored, DType* out) const;
+};
+
+// Whether all ops name only tensors of a list of so many. Asked before anything else is done with the ops.
+Status check_indices(const flatbuffers::Vector<flatbuffers::Offset<wire::Op>>& ops, size_t tensors);
+
+// Decodes one graph, op by op. The functions below are for the decoders of ops.
+class Decoder {
+ public:
+  using Ops = flatbuffers::Vector<flatbuffers::Offset<wire::Op>>;
+
+  Decoder(DecodeContext& file, Graph* graph) : file_(file), graph_(*graph) {}
+
+  // Decodes all ops, which check_indices() has let through. What is not supported is added to `unsupported`, one line
+  // each; other defects are errors.
+  Status decode(const Ops& ops, std::vector<std::string>* unsupported);
+
+  const wire::Op& op() const { return *op_; }
+  // The op's parameters; null when it has none or they are of another kind.
+  template <typename Table>
+  const Table* main() const {
+    return op_->main_as<Table>();
+  }
+  const wire::Net& net() const { return *file_.net; }
+  Graph& graph() { return graph_; }
+  const DecodeContext& file() const { return file_; }
+  Model& model() { return *file_.model; }
+  // The file of the model; null when it was loaded from memory.
+  std::shared_ptr<const MappedFile> main_file() const {
+    return file_.model->files.empty() ? nullptr : file_.model->files[0];
+  }
+  // Of a graph that is decoded, by name, what its inputs, constants and nodes make; of equal names the first.
+  const std::map<std::string, int>& made_by_name(int graph);
+  // An error when bodies have been copied into so many nodes and values that it is out of all proportion to the file.
+  Status count_copies(int64_t copies);
+  // Whether an op of the file makes this value.
+  bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
+
+  int num_inputs() const;
+  int num_outputs() const;
+  bool has(int i) const { return in(i) >= 0; }
+  int in(int i) const;  // -1 where it is missing
+  int out(int i) const;
+  std::vector<int> inputs() const;
+  // An error unless there are at least this many inputs, none of them missing.
+  Status need_inputs(int n) const;
+  Status need_outputs(int n) const;
+  Status missing_parameters() const { return fail(Code::kFormat, "the parameters are missing"); }
+  Status unsupported(const std::string& what) const { return Status(Code::kUnsupported, what); }
+
+  // Constant contents of an input, when it is a constant: integers.
+  bool constant_ints(int i, std::vector<int64_t>* values) const;
+  const Constant* constant(int i) const;
+
+  // The layout that the dims of a value are meant in.
+  Format format(int value) const { return value < 0 ? Format::NCHW : formats_[static_cast<size_t>(value)]; }
+  void set_format(int value, Format format) { formats_[static_cast<size_t>(value)] = format; }
+  // The value with channels at axis 1.
+  int channels_first(int value);
+
+  int new_value();
+  int add_constant(std::shared_ptr<Constant> constant);
+  void set_constant(int value, std::shared_ptr<Constant> constant);
+  Status floats(const std::vector<float>& values, const Shape& shape, int* value);
+  Status ints(const std::vector<int64_t>& values, int* value);  // i64, rank 1
+
+  Node& add_node(const char* op, Values inputs, Values outputs, Attrs attrs);
+  // Adds a node, returns its output.
+  int add(const char* op, Values inputs, AttrList attrs = {});
+  // Adds a node whose outputs are those of the op in the file.
+  Node& finish(const char* op, Values inputs, AttrList attrs = {});
+  Node& finish(const char* op, Values inputs, Attrs attrs);
+
+  // Floats in the file or, when there are none, part number `part` of what `external` (offset, bytes...) names.
+  Status weights(const flatbuffers::Vector<float>* values, const flatbuffers::Vector<int64_t>* external, size_t part,
+                 const Shape& shape, int* value);
+  Status external_bytes(const flatbuffers::Vector<int64_t>& external, size_t part, const char** data, int64_t* bytes,
+                        std::shared_ptr<const MappedFile>* file);
+
+  // Input i of the graph is of this type for those who run the model, and cast to what the file says.
+  void cast_input(size_t i, DType from);
+  // What those who run the model get for a value of the graph. `attrs` may have the type `to`.
+  int finish_output(int value, Attrs attrs);
+
+ private:
+  Status decode_op(const wire::Op& op);
+  Format format_of_inputs() const;
+
+  DecodeContext& file_;
+  Graph& graph_;
+  const wire::Op* op_ = nullptr;
+  std::vector<Format> formats_;  // per value
+  std::vector<bool> made_;       // per value of the file
+};
+
+using DecodeFunction = Status (*)(Decoder&);
+struct DecodeRegistrar {
+  DecodeRegistrar(wire::OpType type, DecodeFunction function);
+};
+DecodeFunction find_decoder(wire::OpType type);
+
+#define MINNOW_DECODE(type, function)                                                 \
+  static const ::minnow::DecodeRegistrar MINNOW_CONCAT(decode_registrar_, __LINE__) { \
+    ::minnow::wire::OpType::type, function                                            \
+  }
+
+// The name of a number in a list of names.h, or nothing.
+const char* enumerator_name(const char* names, int code);
+// The element type that a DataType stands for; an error for strings, complex numbers and the like.
+Status to_dtype(wire::DataType type, DType* out);
+// The bytes as they stand, or a copy where they are not aligned. `type.bytes()` bytes must be there.
+std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes bytes);
+// 16-bit floats, as f32.
+std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes);
+// A Blob as a constant. 16-bit floats become f32. `tensor`: what it is called, for its true type.
+Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out, const std::string& tensor = "");
+
+template <typename T>
+std::vector<int64_t> to_ints(const flatbuffers::Vector<T>* values) {
+  return values == nullptr ? std::vector<int64_t>() : std::vector<int64_t>(values->begin(), values->end());
+}
+
+}  // namespace minnow

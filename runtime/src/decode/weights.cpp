@@ -1,0 +1,270 @@
+#include "runtime/src/decode/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/convert/blocks.h"
+#include "kernels/core/sort.h"
+
+namespace minnow {
+namespace {
+
+// Of the sparsest weights that anybody would keep so, one number in a thousand is listed.
+constexpr int64_t kMostPerByte = 1024, kFewest = 4096;
+
+struct Bytes {
+  const char* data = nullptr;
+  int64_t size = 0;
+};
+
+// The numbers of a stream, by rows: value = scale[row] * q + bias[row].
+struct Stream {
+  Bytes indices;  // of the table, `bits` each, most significant first
+  int bits = 8;
+  Bytes steps;  // sparse only: distance from the number before, `step_bits` each
+  int step_bits = 0;
+  int64_t count = 0;  // of indices
+  std::vector<int8_t> table;
+  std::vector<float> scale, bias;
+  std::vector<float> rest;  // sparse only: what the numbers that are not listed are, by rows
+};
+
+class BitReader {
+ public:
+  BitReader(Bytes bytes, int bits) : bytes_(bytes), bits_(bits) {}
+  uint32_t next() {
+    while (have_ < bits_) {
+      const auto byte = at_ < bytes_.size ? static_cast<uint8_t>(bytes_.data[at_]) : 0u;
+      hold_ = hold_ << 8 | byte;
+      ++at_;
+      have_ += 8;
+    }
+    have_ -= bits_;
+    return static_cast<uint32_t>(hold_ >> have_ & ((uint64_t{1} << bits_) - 1));
+  }
+
+ private:
+  Bytes bytes_;
+  int bits_;
+  uint64_t hold_ = 0;
+  int have_ = 0;
+  int64_t at_ = 0;
+};
+
+// Takes bytes off the front.
+class Reader {
+ public:
+  explicit Reader(Bytes bytes) : bytes_(bytes) {}
+  Status take(int64_t n, Bytes* out) {
+    if (n < 0 || n > bytes_.size) return fail(Code::kFormat, "its compressed weights are cut off");
+    *out = {bytes_.data, n};
+    bytes_.data += n;
+    bytes_.size -= n;
+    return ok();
+  }
+  template <typename T>
+  Status number(int64_t* out) {
+    Bytes b;
+    MINNOW_RETURN_IF_ERROR(take(sizeof(T), &b));
+    T value;
+    std::memcpy(&value, b.data, sizeof(T));
+    *out = static_cast<int64_t>(value);
+    return ok();
+  }
+
+ private:
+  Bytes bytes_;
+};
+
+Status read_shape(Reader& in, bool wide, int64_t count, int64_t* rows) {
+  int64_t rank = 0, product = 1;
+  MINNOW_RETURN_IF_ERROR(in.number<uint8_t>(&rank));
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t dim = 0;
+    MINNOW_RETURN_IF_ERROR(wide ? in.number<uint32_t>(&dim) : in.number<uint16_t>(&dim));
+    if (i == 0) *rows = dim;
+    if (dim == 0 || product > count / dim) return fail(Code::kFormat, "its compressed weights have another size");
+    product *= dim;
+  }
+  if (rank < 1 || product != count) return fail(Code::kFormat, "its compressed weights have another size");
+  return ok();
+}
+
+Status read_table(Reader& in, Stream* s) {
+  int64_t n = 0;
+  MINNOW_RETURN_IF_ERROR(in.number<uint8_t>(&n));
+  if (n == 0) n = 256;
+  Bytes table;
+  MINNOW_RETURN_IF_ERROR(in.take(n, &table));
+  const auto entry = [&](int64_t i) { return static_cast<int8_t>(table.data[i]); };
+  s->table.clear();
+  for (int64_t i : order_of(n, [&](int64_t a, int64_t b) { return entry(a) < entry(b); })) s->table.push_back(entry(i));
+  for (s->bits = 1; (int64_t{1} << s->bits) < n;) ++s->bits;
+  // An index beyond the table can be written in the same bits; it must have somewhere to point.
+  s->table.resize(size_t{1} << s->bits, s->table.back());
+  return ok();
+}
+
+Status read_bits(Reader& in, int bits, int64_t count, Bytes* out) {
+  if (count > INT64_MAX / 64) return fail(Code::kFormat, "its compressed weights are too many");
+  return in.take((count * bits + 7) / 8, out);
+}
+
+void expand(const Stream& s, int64_t rows, int64_t count, float* out) {
+  const int64_t length = count / rows;
+  BitReader indices(s.indices, s.bits);
+  if (s.step_bits == 0) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < length; ++i)
+        out[r * length + i] = static_cast<float>(s.table[indices.next()]) * s.scale[static_cast<size_t>(r)] +
+                              s.bias[static_cast<size_t>(r)];
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) std::fill_n(out + r * length, length, s.rest[static_cast<size_t>(r)]);
+  BitReader steps(s.steps, s.step_bits);
+  int64_t at = 0;
+  for (int64_t i = 0; i < s.count; ++i) {
+    at += steps.next();
+    const float q = static_cast<float>(s.table[indices.next()]);
+    if (at >= count) return;
+    const auto r = static_cast<size_t>(at / length);
+    out[at] = q * s.scale[r] + s.bias[r];
+  }
+}
+
+// What `aMin` says, in which 0 stands for the least one of 8 bits.
+int least_quantum(const wire::IDSTQuan& quan) { return quan.aMin() == 0 ? -128 : quan.aMin(); }
+
+// Scales, and for asymmetric rows what is added, from `alpha` in either precision.
+Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t rows, Stream* s) {
+  const bool asymmetric = quan.readType() != 0;
+  const int64_t n = asymmetric ? 2 * rows : rows;
+  if (alpha.size != n * (half ? 2 : 4))
+    return fail(Code::kFormat, "it has %lld bytes of scales for %lld rows of weights",
+                static_cast<long long>(alpha.size), static_cast<long long>(rows));
+  std::vector<float> numbers(static_cast<size_t>(n));
+  if (half) {
+    std::vector<uint16_t> aligned(static_cast<size_t>(n));
+    std::memcpy(aligned.data(), alpha.data, static_cast<size_t>(alpha.size));
+    convert(DType::kF16, aligned.data(), DType::kF32, numbers.data(), n);
+  } else {
+    std::memcpy(numbers.data(), alpha.data, static_cast<size_t>(alpha.size));
+  }
+  const float extra = quan.quantScale() == 0.0f ? 1.0f : quan.quantScale();
+  for (float& x : numbers) x *= extra;
+  s->scale.resize(static_cast<size_t>(rows));
+  s->bias.assign(static_cast<size_t>(rows), 0.0f);
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+    s->scale[r] = asymmetric ? numbers[2 * r + 1] : numbers[r];
+    if (!asymmetric) continue;
+    // The first number of a pair stands for the least quantum where that is negative, otherwise for the quantum 0.
+    const int least = least_quantum(quan);
+    s->bias[r] = least < 0 ? numbers[2 * r] - static_cast<float>(least) * s->scale[r] : numbers[2 * r];
+  }
+  return ok();
+}
+
+Status read_sparse_floats(const wire::IDSTQuan& quan, const TensorType& type, std::shared_ptr<Constant>* out) {
+  const auto* index = quan.index();
+  const auto* alpha = quan.alpha();
+  if (index == nullptr || alpha == nullptr || index->size() != alpha->size())
+    return fail(Code::kFormat, "its sparse weights have no place or no value");
+  for (uint32_t i : *index)
+    if (i >= static_cast<uint64_t>(type.count())) return fail(Code::kFormat, "a sparse weight is out of range");
+  const auto decode = [index, alpha, n = type.count()](void* to) {
+    float* w = static_cast<float*>(to);
+    std::fill_n(w, n, 0.0f);
+    for (flatbuffers::uoffset_t i = 0; i < index->size(); ++i) w[index->Get(i)] = alpha->Get(i);
+  };
+  *out = Constant::decoded(type, decode, {});
+  return ok();
+}
+
+}  // namespace
+
+Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffers::Vector<int64_t>* external,
+                        const Shape& shape, std::shared_ptr<Constant>* out) {
+  const TensorType type{DType::kF32, Layout::kPlain, shape};
+  const int64_t count = type.count();
+  const bool half = quan.scaleStorage() == wire::ScaleStorageType::FP16;
+  Bytes buffer, alpha;
+  std::shared_ptr<const MappedFile> file = d.main_file();
+  if (external != nullptr && external->size() > 0) {
+    MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 0, &buffer.data, &buffer.size, &file));
+    MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 1, &alpha.data, &alpha.size, &file));
+  } else {
+    if (quan.buffer() != nullptr)
+      buffer = {reinterpret_cast<const char*>(quan.buffer()->data()), quan.buffer()->size()};
+    if (half && quan.alphaFp16() != nullptr) {
+      alpha = {reinterpret_cast<const char*>(quan.alphaFp16()->data()), int64_t{quan.alphaFp16()->size()} * 2};
+    } else if (!half && quan.alpha() != nullptr) {
+      alpha = {reinterpret_cast<const char*>(quan.alpha()->data()), int64_t{quan.alpha()->size()} * 4};
+    }
+  }
+  if (count == 0) return fail(Code::kFormat, "it has no weights");
+  // Sparse weights are few bytes for many numbers, but not for any number of them.
+  const int64_t listed = quan.index() == nullptr ? 0 : quan.index()->size();
+  if (count / kMostPerByte > kFewest + buffer.size + alpha.size + 4 * listed)
+    return fail(Code::kFormat, "it has %lld weights in %lld bytes", static_cast<long long>(count),
+                static_cast<long long>(buffer.size + alpha.size + 4 * listed));
+
+  auto s = std::make_shared<Stream>();
+  int64_t rows = 0;
+  switch (quan.type()) {
+    case 0:
+      return read_sparse_floats(quan, type, out);
+    case 1:
+    case 2: {
+      Reader in(buffer);
+      MINNOW_RETURN_IF_ERROR(read_shape(in, quan.shapeInt32(), count, &rows));
+      s->count = count;
+      if (quan.type() == 2) {
+        int64_t bits = 0;
+        MINNOW_RETURN_IF_ERROR(in.number<uint32_t>(&s->count));
+        MINNOW_RETURN_IF_ERROR(in.number<uint8_t>(&bits));
+        if (bits < 1 || bits > 32)
+          return fail(Code::kFormat, "its sparse weights have steps of %d bits", static_cast<int>(bits));
+        s->step_bits = static_cast<int>(bits);
+        MINNOW_RETURN_IF_ERROR(read_bits(in, s->step_bits, s->count, &s->steps));
+      }
+      MINNOW_RETURN_IF_ERROR(read_table(in, s.get()));
+      MINNOW_RETURN_IF_ERROR(read_bits(in, s->bits, s->count, &s->indices));
+      MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, s.get()));
+      if (quan.type() == 2) {
+        // What is not listed is zero, or the number nearest to it that the row can hold.
+        const int least = least_quantum(quan);
+        for (size_t r = 0; r < s->scale.size(); ++r) {
+          const float lowest = s->bias[r] + static_cast<float>(least) * s->scale[r];
+          const float q = s->scale[r] > 1e-6f ? std::round(-lowest / s->scale[r]) + static_cast<float>(least)
+                                              : static_cast<float>(least);
+          s->rest.push_back(quan.readType() == 0 ? 0.0f : q * s->scale[r] + s->bias[r]);
+        }
+      }
+      break;
+    }
+    case 3:
+      if (buffer.size != 2 * count)
+        return fail(Code::kFormat, "it has %lld bytes of 16-bit weights, not %lld", static_cast<long long>(buffer.size),
+                    static_cast<long long>(2 * count));
+      *out = constant_of_halves(DType::kF16, shape, {buffer.data, buffer.size, std::move(file)});
+      return ok();
+    case 4:
+      rows = shape[0];
+      if (buffer.size != count)
+        return fail(Code::kFormat, "it has %lld bytes of 8-bit weights, not %lld", static_cast<long long>(buffer.size),
+                    static_cast<long long>(count));
+      for (int q = 0; q < 256; ++q) s->table.push_back(static_cast<int8_t>(q));
+      s->indices = buffer;
+      s->count = count;
+      MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, s.get()));
+      break;
+    default:
+      return d.unsupported("weights compressed in the form " + std::to_string(quan.type()));
+  }
+  const auto decode = [s, rows, count](void* to) { expand(*s, rows, count, static_cast<float*>(to)); };
+  *out = Constant::decoded(type, decode, {buffer.data, buffer.size, std::move(file)});
+  return ok();
+}
+
+}  // namespace minnow

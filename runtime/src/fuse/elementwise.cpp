@@ -1,0 +1,138 @@
+// Elementwise nodes that read each other become one, whose kernel goes over memory once.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cpu/elementwise/fused.h"
+#include "runtime/src/plan/planner.h"
+
+namespace minnow {
+
+// One node of several, in their order. `number`: of each value in the program; -1 before and after.
+PlanNode Planner::join(const std::vector<int>& members, const std::vector<std::vector<int>>& readers,
+                       std::vector<int>* number) const {
+  const auto node = [&](int i) -> const PlanNode& { return nodes_[static_cast<size_t>(i)]; };
+  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+  const auto number_of = [&](int v) -> int& { return (*number)[static_cast<size_t>(v)]; };
+  const auto leaves = [&](int v) {  // whether others read it
+    for (int r : readers[static_cast<size_t>(v)])
+      if (!std::binary_search(members.begin(), members.end(), r)) return true;
+    return false;
+  };
+  PlanNode fused = node(members.back());
+  const int last = fused.out[0];
+  fused.op = find_op("Fused");
+  fused.in.clear();
+  auto program = std::make_shared<Program>();
+  for (int m : members) number_of(node(m).out[0]) = 0;
+  for (int m : members)
+    for (int v : node(m).in)
+      if (number_of(v) < 0) {
+        number_of(v) = 0;
+        fused.in.push_back(v);
+      }
+  // The first operand may give its memory to the first result.
+  for (int& v : fused.in) {
+    const TensorType& type = value(v).type;
+    if (type.shape != value(last).type.shape || type.bytes() != value(last).type.bytes() || leaves(v)) continue;
+    if (value(v).constant == nullptr) std::swap(v, fused.in[0]);
+  }
+  for (int v : fused.in) number_of(v) = program->operands++;
+  for (int m : members) {
+    const int made = node(m).out[0];
+    Program::Step step{node(m).op, node(m).attrs, {}, value(made).type.dtype};
+    for (int v : node(m).in) step.in.push_back(number_of(v));
+    number_of(made) = program->operands + static_cast<int>(program->steps.size());
+    program->steps.push_back(std::move(step));
+    if (made != last && leaves(made)) fused.out.push_back(made);
+  }
+  for (int v : fused.out) program->results.push_back(number_of(v));
+  for (int v : fused.in) number_of(v) = -1;
+  for (int m : members) number_of(node(m).out[0]) = -1;
+  program->seal();
+  fused.attrs = std::move(program);
+  return fused;
+}
+
+// A path between two nodes of a group must not lead over others: they could run neither before nor after it. So each
+// node has a level, which no edge leads down, and which only edges within a group lead to from the same level.
+void Planner::fuse_elementwise() {
+  const int n = static_cast<int>(nodes_.size());
+  const auto node = [&](int i) -> PlanNode& { return nodes_[static_cast<size_t>(i)]; };
+  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+  const std::vector<int> producer = producers();
+  const std::vector<std::vector<int>> readers = this->readers();
+  const auto maker = [&](int v) { return v < 0 ? -1 : producer[static_cast<size_t>(v)]; };
+  const auto fits = [&](const PlanNode& p) {
+    return p.op != nullptr && p.op->pieces != Pieces::kNone && p.out.size() == 1 && p.out[0] >= 0 && !is_view(p) &&
+           std::all_of(p.in.begin(), p.in.end(), [](int v) { return v >= 0; });
+  };
+  std::vector<bool> fit(nodes_.size());
+  std::transform(nodes_.begin(), nodes_.end(), fit.begin(), fits);
+  const auto joins = [&](int a, int b) {  // a makes what b reads
+    return fit[static_cast<size_t>(a)] && fit[static_cast<size_t>(b)] &&
+           value(node(a).out[0]).type.shape == value(node(b).out[0]).type.shape;
+  };
+
+  std::vector<int> level(static_cast<size_t>(n));
+  const auto level_of = [&](int i) -> int& { return level[static_cast<size_t>(i)]; };
+  for (int i = 0; i < n; ++i)
+    for (int v : node(i).in)
+      if (const int a = maker(v); a >= 0) level_of(i) = std::max(level_of(i), level_of(a) + !joins(a, i));
+  // What is made of one tensor is made where it is needed: to keep one or the other takes the same memory.
+  for (int i = n - 1; i >= 0; --i) {
+    if (!fit[static_cast<size_t>(i)]) continue;
+    int latest = INT32_MAX, full = -1;
+    bool many = false;
+    for (int b : readers[static_cast<size_t>(node(i).out[0])])
+      latest = std::min(latest, b < 0 ? -1 : level_of(b) - !joins(i, b));
+    for (int v : node(i).in) {
+      if (value(v).constant != nullptr || value(v).type.bytes() * 8 < value(node(i).out[0]).type.bytes()) continue;
+      many = many || (full >= 0 && full != v) || value(v).type.bytes() > value(node(i).out[0]).type.bytes();
+      full = v;
+    }
+    if (!many && latest != INT32_MAX) level_of(i) = std::max(level_of(i), latest);
+  }
+
+  std::vector<int> group(static_cast<size_t>(n));
+  std::iota(group.begin(), group.end(), 0);
+  const auto find = [&](int i) {
+    for (auto u = static_cast<size_t>(i); group[u] != i; u = static_cast<size_t>(i))
+      i = group[u] = group[static_cast<size_t>(group[u])];
+    return i;
+  };
+  for (int i = 0; i < n; ++i)
+    for (int v : node(i).in)
+      if (const int a = maker(v); a >= 0 && level_of(a) == level_of(i) && joins(a, i)) {
+        const int other = find(a);
+        group[static_cast<size_t>(other)] = find(i);
+      }
+  std::vector<std::vector<int>> members(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) members[static_cast<size_t>(find(i))].push_back(i);
+
+  // In an order in which each follows what it reads, as near to the one before as can be.
+  std::vector<PlanNode> ordered;
+  std::vector<int> number(stage_.values.size(), -1);
+  std::vector<bool> done(static_cast<size_t>(n));
+  std::vector<int> stack;
+  for (int i = 0; i < n; ++i) {
+    if (members[static_cast<size_t>(find(i))].back() != i) continue;
+    stack.push_back(find(i));
+    while (!stack.empty()) {
+      const int name = stack.back();
+      const std::vector<int>& all = members[static_cast<size_t>(name)];
+      const size_t before = stack.size();
+      for (int m : all)
+        for (int v : node(m).in)
+          if (const int a = maker(v); a >= 0 && find(a) != name && !done[static_cast<size_t>(find(a))])
+            stack.push_back(find(a));
+      if (stack.size() > before) continue;
+      stack.pop_back();
+      if (done[static_cast<size_t>(name)]) continue;
+      done[static_cast<size_t>(name)] = true;
+      ordered.push_back(all.size() == 1 ? std::move(node(name)) : join(all, readers, &number));
+    }
+  }
+  nodes_ = std::move(ordered);
+}
+
+}  // namespace minnow

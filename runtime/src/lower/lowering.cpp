@@ -1,0 +1,130 @@
+#include "runtime/src/lower/lowering.h"
+
+#include <algorithm>
+#include <map>
+
+namespace minnow {
+namespace {
+
+std::map<std::string, Late>& registry() {
+  static std::map<std::string, Late> rows;
+  return rows;
+}
+
+}  // namespace
+
+constexpr size_t kMostParts = (1 << 15) - 2;
+
+LateRegistrar::LateRegistrar(const Late& late) { registry().emplace(late.name, late); }
+
+const Late* find_late(const std::string& name) {
+  const auto it = registry().find(name);
+  return it == registry().end() ? nullptr : &it->second;
+}
+
+Attrs make_attrs(AttrList list) {
+  Attrs attrs;
+  for (const AttrArgument& attr : list) attrs.set(attr.name, attr.value());
+  return attrs;
+}
+
+Attr AttrArgument::value() const {
+  switch (kind_) {
+    case kInt:
+      return at_.i;
+    case kFloat:
+      return at_.f;
+    case kBool:
+      return at_.b;
+    case kDType:
+      return at_.dtype;
+    case kText:
+      return std::string(at_.text);
+    default:
+      return *at_.ints;
+  }
+}
+
+Status Expansion::ints(int i, std::vector<int64_t>* out) {
+  if (!has(i)) return fail(Code::kFormat, "input %d is missing", i);
+  const PlanValue& value = stage_.values[static_cast<size_t>(in(i))];
+  asked_.push_back(in(i));
+  if (value.constant == nullptr) return fail(Code::kNeedsValue, "needs the contents of input %d", i);
+  std::shared_ptr<const Tensor> tensor;
+  MINNOW_RETURN_IF_ERROR(value.constant->acquire(&tensor));
+  const TensorType* type = &value.type;
+  return InferContext(attrs(), {type}, {tensor.get()}, nullptr).ints(0, out);
+}
+
+int Expansion::add_constant(const TensorType& type, const std::function<void(char*)>& fill) {
+  Buffer buffer;
+  Status made = Buffer::make(type.bytes(), &buffer);
+  if (!made.ok()) {
+    if (status.ok()) status = made;
+    return -1;
+  }
+  fill(buffer.data());
+  PlanValue known;
+  known.known = true;
+  known.is_static = true;
+  known.type = type;
+  known.constant = Constant::owned(type, std::move(buffer));
+  stage_.values.push_back(std::move(known));
+  return static_cast<int>(stage_.values.size()) - 1;
+}
+
+int Expansion::zero(DType dtype) {
+  return add_constant({dtype, Layout::kPlain, Shape()}, [&](char* to) { std::fill_n(to, dtype_size(dtype), 0); });
+}
+
+int Expansion::floats(const std::vector<float>& values) {
+  return add_constant({DType::kF32, Layout::kPlain, Shape{static_cast<int64_t>(values.size())}},
+                      [&](char* to) { std::copy(values.begin(), values.end(), reinterpret_cast<float*>(to)); });
+}
+
+int Expansion::ints(const std::vector<int64_t>& values) {
+  return add_constant({DType::kI64, Layout::kPlain, Shape{static_cast<int64_t>(values.size())}},
+                      [&](char* to) { std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(to)); });
+}
+
+PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
+  if (nodes_.size() >= kMostParts && status.ok())
+    status = fail(Code::kUnsupported, "it comes to more than %zu nodes", kMostParts);
+  PlanNode node;
+  node.op = find_op(op);
+  node.late = node.op == nullptr ? find_late(op) : nullptr;
+  if (node.op == nullptr && node.late == nullptr && status.ok())
+    status = fail(Code::kUnsupported, "this build has no kernel for %s", op);
+  node.attrs = std::make_shared<const Attrs>(std::move(attrs));
+  node.source = node_.source;
+  // Parts of parts: the numbers only have to differ within one source. Those from 1 << 15 on are of casts of operands.
+  node.part = node_.part * (1 << 16) + static_cast<int64_t>(nodes_.size()) + 1;
+  node.in.assign(inputs.begin(), inputs.end());
+  nodes_.push_back(std::move(node));
+  return nodes_.back();
+}
+
+int Expansion::add(const char* op, Values inputs, Attrs attrs) {
+  append(op, inputs, std::move(attrs));
+  return another_output();
+}
+
+int Expansion::another_output() {
+  stage_.values.emplace_back();
+  nodes_.back().out.push_back(static_cast<int>(stage_.values.size()) - 1);
+  return nodes_.back().out.back();
+}
+
+int Expansion::add(const char* op, Values inputs, AttrList attrs) { return add(op, inputs, make_attrs(attrs)); }
+
+void Expansion::finish(const char* op, Values inputs, Attrs attrs) {
+  append(op, inputs, std::move(attrs)).out = node_.out;
+}
+
+void Expansion::finish(const char* op, Values inputs, AttrList attrs) { finish(op, inputs, make_attrs(attrs)); }
+
+void Expansion::finish(int output, const char* op, Values inputs, Attrs attrs) {
+  append(op, inputs, std::move(attrs)).out = {out(output)};
+}
+
+}  // namespace minnow

@@ -1,0 +1,119 @@
+// Ops of the file that can only be put in the terms of our op table when the types of their inputs are known: because
+// the rank matters, or the layout, or because the file treats booleans as integers. The planner expands them.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/src/plan/plan.h"
+
+namespace minnow {
+
+// An attribute as it is handed to a function: a reference, so that a hundred callers do not each make and drop an Attr.
+class AttrArgument {
+ public:
+  AttrArgument(const char* name, int64_t i) : name(name), kind_(kInt) { at_.i = i; }
+  AttrArgument(const char* name, double f) : name(name), kind_(kFloat) { at_.f = f; }
+  AttrArgument(const char* name, bool b) : name(name), kind_(kBool) { at_.b = b; }
+  AttrArgument(const char* name, DType dtype) : name(name), kind_(kDType) { at_.dtype = dtype; }
+  AttrArgument(const char* name, const char* text) : name(name), kind_(kText) { at_.text = text; }
+  AttrArgument(const char* name, const std::string& text) : AttrArgument(name, text.c_str()) {}
+  AttrArgument(const char* name, const std::vector<int64_t>& ints) : name(name), kind_(kInts) { at_.ints = &ints; }
+  Attr value() const;
+
+  const char* name;
+
+ private:
+  enum : uint8_t { kInt, kFloat, kBool, kDType, kText, kInts } kind_;
+  union {
+    int64_t i;
+    double f;
+    bool b;
+    DType dtype;
+    const char* text;
+    const std::vector<int64_t>* ints;
+  } at_;
+};
+using AttrList = std::initializer_list<AttrArgument>;
+Attrs make_attrs(AttrList list);
+
+// Numbers of values as they are handed to a function, in braces or in a vector.
+class Values {
+ public:
+  Values(std::initializer_list<int> list) : begin_(std::data(list)), end_(begin_ + list.size()) {}
+  Values(const std::vector<int>& list) : begin_(list.data()), end_(begin_ + list.size()) {}  // NOLINT: implicit
+  const int* begin() const { return begin_; }
+  const int* end() const { return end_; }
+
+ private:
+  const int *begin_, *end_;
+};
+
+// Turns one node into others. Values are numbers of the stage.
+class Expansion {
+ public:
+  Expansion(const PlanNode& node, Stage& stage) : node_(node), stage_(stage) {}
+
+  const Attrs& attrs() const { return *node_.attrs; }
+  int num_inputs() const { return static_cast<int>(node_.in.size()); }
+  int num_outputs() const { return static_cast<int>(node_.out.size()); }
+  bool has(int i) const { return i < num_inputs() && node_.in[static_cast<size_t>(i)] >= 0; }
+  int in(int i) const { return has(i) ? node_.in[static_cast<size_t>(i)] : -1; }
+  int out(int i) const { return node_.out[static_cast<size_t>(i)]; }
+  const TensorType& type(int i) const { return stage_.values[static_cast<size_t>(in(i))].type; }
+  const Shape& shape(int i) const { return type(i).shape; }
+  int rank(int i) const { return type(i).shape.rank(); }
+  // Of the only output; only where it was inferred before.
+  const Shape& out_shape() const { return stage_.values[static_cast<size_t>(out(0))].type.shape; }
+
+  // The contents of an integer input; kNeedsValue when they are not known yet.
+  Status ints(int i, std::vector<int64_t>* out);
+  const std::vector<int>& asked() const { return asked_; }
+
+  // New constants: a scalar, vectors.
+  int zero(DType dtype);
+  int floats(const std::vector<float>& values);
+  int ints(const std::vector<int64_t>& values);
+  // Adds a node and returns its output.
+  int add(const char* op, Values inputs, AttrList attrs = {});
+  int add(const char* op, Values inputs, Attrs attrs);
+  int another_output();  // of the node that was added last
+  // Adds a node that makes the outputs of the expanded one.
+  void finish(const char* op, Values inputs, AttrList attrs = {});
+  void finish(const char* op, Values inputs, Attrs attrs);
+  void finish(int output, const char* op, Values inputs, Attrs attrs);
+
+  std::vector<PlanNode>& nodes() { return nodes_; }
+  Status status;  // the first error of add() and finish(): an op that the table does not have
+
+ private:
+  int add_constant(const TensorType& type, const std::function<void(char*)>& fill);
+  PlanNode& append(const char* op, Values inputs, Attrs attrs);
+
+  const PlanNode& node_;
+  Stage& stage_;
+  std::vector<PlanNode> nodes_;
+  std::vector<int> asked_;
+};
+
+struct Late {
+  const char* name;
+  Status (*expand)(Expansion&);
+};
+struct LateRegistrar {
+  explicit LateRegistrar(const Late& late);
+};
+const Late* find_late(const std::string& name);
+// What is faster, or only there, by way of other ops, when its types are known; null for others.
+const Late* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                          const Shape& out);
+
+#define MINNOW_LATE(name, function)                                               \
+  static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__) { \
+    ::minnow::Late { name, function }                                             \
+  }
+
+}  // namespace minnow

@@ -1,0 +1,56 @@
+#include "runtime/src/model/constant.h"
+
+#include <utility>
+
+namespace minnow {
+
+std::shared_ptr<Constant> Constant::view(const TensorType& type, const void* data,
+                                         std::shared_ptr<const MappedFile> file) {
+  auto constant = std::make_shared<Constant>();
+  constant->type_ = type;
+  constant->source_ = {static_cast<const char*>(data), type.bytes(), std::move(file)};
+  constant->tensor_ = std::make_shared<Tensor>(Tensor{type, const_cast<void*>(data)});
+  return constant;
+}
+
+std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decode, FileBytes source) {
+  auto constant = std::make_shared<Constant>();
+  constant->type_ = type;
+  constant->decode_ = std::move(decode);
+  constant->source_ = std::move(source);
+  return constant;
+}
+
+std::shared_ptr<Constant> Constant::owned(const TensorType& type, Buffer buffer) {
+  auto holder = std::make_shared<Holder>();
+  holder->tensor = Tensor{type, buffer.data()};
+  holder->buffer = std::move(buffer);
+  auto constant = std::make_shared<Constant>();
+  constant->type_ = type;
+  constant->tensor_ = std::shared_ptr<const Tensor>(holder, &holder->tensor);
+  return constant;
+}
+
+Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
+  if (tensor_ != nullptr) {
+    *out = tensor_;
+    return ok();
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  *out = latest_.lock();
+  if (*out != nullptr) return ok();
+  auto holder = std::make_shared<Holder>();
+  MINNOW_RETURN_IF_ERROR(Buffer::make(type_.bytes(), &holder->buffer));
+  holder->tensor = Tensor{type_, holder->buffer.data()};
+  decode_(holder->tensor.data);
+  source_.release();
+  *out = std::shared_ptr<const Tensor>(holder, &holder->tensor);
+  latest_ = *out;
+  return ok();
+}
+
+void Constant::release() const {
+  if (tensor_ != nullptr) source_.release();
+}
+
+}  // namespace minnow

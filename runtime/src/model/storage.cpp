@@ -1,0 +1,217 @@
+#include "runtime/src/model/storage.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "kernels/core/sort.h"
+
+namespace minnow {
+namespace {
+
+constexpr time_t kCoarseSeconds = 2;  // some file systems keep times no better
+constexpr int64_t kSmallBytes = 64 << 10;
+// A large page is cleared in 0.2 ms. It takes ten times as long where the system has to put it together first, or is a
+// guest whose host has taken back what lay idle; of small pages there are always some that were in use just before.
+constexpr int64_t kSlowNanoseconds = 1000000;
+// What may stay in memory although it was released, and how far apart pieces of which the system is told at once are.
+constexpr int64_t kReleasedBytes = 2 << 20;
+constexpr uintptr_t kNearBytes = 64 << 10;
+// Where one has come slowly, small pages stand for so many of the next, and for twice as many each time: to try one is
+// as slow as that many small ones in its place.
+constexpr int kFewestSmallOnes = 16, kMostSmallOnes = 64;
+std::atomic<int> small_ones{kFewestSmallOnes}, small_ones_left{0};
+
+struct FileHandle {
+  int fd;
+  ~FileHandle() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+// That this thread has computed: what others do on its processor meanwhile does not count.
+int64_t nanoseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
+// A hint: an older system refuses, and no harm is done.
+void advise(uintptr_t begin, uintptr_t end, int advice) {
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
+}  // namespace
+
+void populate(char* begin, int64_t bytes, bool filled_later, bool* small) {
+#if defined(MADV_HUGEPAGE) && defined(MADV_POPULATE_WRITE)
+  constexpr auto kLarge = static_cast<uintptr_t>(kLargePage);
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
+  const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
+  uintptr_t large = (at + kLarge - 1) / kLarge * kLarge;
+  // A last one that is filled for the most part is worth what it wastes.
+  const uintptr_t large_end = (end + (filled_later ? kLarge - 1 : kLarge / 4)) / kLarge * kLarge;
+  if (*small) advise(at / page * page, std::min(end, large), MADV_POPULATE_WRITE);
+  for (; large < large_end; large += kLarge) {
+    *small = small_ones_left > 0 && small_ones_left.fetch_sub(1) > 0;
+    if (*small) {
+      advise(large, std::min(end, large + kLarge), MADV_POPULATE_WRITE);
+      continue;
+    }
+    advise(large, large + kLarge, MADV_HUGEPAGE);
+    const int64_t start = nanoseconds();
+    *reinterpret_cast<volatile char*>(large) = 0;
+    if (nanoseconds() - start < kSlowNanoseconds) {
+      small_ones = kFewestSmallOnes;
+      // The others come when they are written to, by as many threads as write.
+      return advise(large, large_end, MADV_HUGEPAGE);
+    }
+    small_ones_left = small_ones.load();
+    small_ones = std::min(2 * small_ones, kMostSmallOnes);
+  }
+#else
+  (void)begin, (void)bytes, (void)filled_later, (void)small;
+#endif
+}
+
+int64_t physical_memory() {
+  static const int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+Status MemoryAccount::fits(int64_t bytes) const {
+  const int64_t used = used_.load(std::memory_order_relaxed), most = most_.load(std::memory_order_relaxed);
+  if (bytes <= most - used) return ok();
+  return fail(Code::kUnsupported,
+              "not enough memory: %.1f MiB are needed, and %.1f are left of the %.1f that max_memory allows",
+              static_cast<double>(bytes) / (1 << 20),
+              static_cast<double>(std::max<int64_t>(most - used, 0)) / (1 << 20),
+              static_cast<double>(most) / (1 << 20));
+}
+
+Status MemoryAccount::take(int64_t bytes) {
+  MINNOW_RETURN_IF_ERROR(fits(bytes));
+  used_.fetch_add(bytes, std::memory_order_relaxed);
+  return ok();
+}
+
+void Buffer::Free::operator()(char*) const {
+  std::free(begin);
+  if (account != nullptr) account->give_back(bytes);
+}
+
+Status Buffer::make(int64_t bytes, Buffer* out, MemoryAccount* account) {
+  return make(bytes, kAlignment, out, account);
+}
+
+Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out, MemoryAccount* account) {
+  // Aligned by hand: what aligned_alloc() cuts off at both ends, glibc does not join again before it looks for the next
+  // piece of the same size, so that the outputs of each run, freed after the next, would lie in new memory.
+  const bool possible = bytes >= 0 && bytes <= physical_memory();
+  const int64_t size = possible ? (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment : 0;
+  if (possible && account != nullptr) MINNOW_RETURN_IF_ERROR(account->take(bytes));
+  void* memory = possible ? std::malloc(static_cast<size_t>(size + alignment)) : nullptr;
+  if (memory == nullptr) {
+    if (possible && account != nullptr) account->give_back(bytes);
+    return fail(Code::kUnsupported, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
+                static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));
+  }
+  const auto place = reinterpret_cast<intptr_t>(memory);
+  out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory, bytes, account}};
+  out->size_ = bytes;
+  return ok();
+}
+
+Status Buffer::charge(MemoryAccount* account) {
+  Free& end = memory_.get_deleter();
+  if (end.account != nullptr) return ok();
+  MINNOW_RETURN_IF_ERROR(account->take(size_));
+  end.account = account;
+  end.bytes = size_;
+  return ok();
+}
+
+Status Buffer::make_paged(int64_t bytes, Buffer* out, MemoryAccount* account) {
+  if (bytes < kSmallBytes) return make(bytes, out, account);
+  // What is not used around the large pages costs no memory, only a place in the address space.
+  MINNOW_RETURN_IF_ERROR(make(bytes, kLargePage, out, account));
+  bool small = false;  // not known: what is not in large pages comes as it is written to
+  populate(out->data(), bytes, false, &small);
+  return ok();
+}
+
+Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out) {
+  const FileHandle file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  struct stat info;
+  if (file.fd < 0 || fstat(file.fd, &info) != 0)
+    return fail(Code::kFormat, "%s: cannot be read: %s", path.c_str(), std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return fail(Code::kFormat, "%s: is not a file", path.c_str());
+  if (info.st_size == 0) return fail(Code::kFormat, "%s: the file is empty", path.c_str());
+  void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
+  const bool settled = time(nullptr) - info.st_mtim.tv_sec > kCoarseSeconds;
+  out->reset(new MappedFile(path, static_cast<const char*>(data), stamp_of(info), settled));
+  return ok();
+}
+
+MappedFile::Stamp MappedFile::stamp_of(const struct stat& info) {
+  return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+}
+
+bool MappedFile::is_current() const {
+  struct stat now;
+  return settled_ && stat(path_.c_str(), &now) == 0 && stamp_of(now) == stamp_;
+}
+
+MappedFile::~MappedFile() { munmap(const_cast<char*>(data_), static_cast<size_t>(size_)); }
+
+void MappedFile::prefetch(const void* begin, int64_t bytes) const {
+#ifdef MADV_POPULATE_READ
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);  // an older system refuses: no harm
+#else
+  (void)begin, (void)bytes;
+#endif
+}
+
+void MappedFile::release(const void* begin, int64_t bytes) const {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  std::lock_guard<std::mutex> lock(mutex_);
+  released_.emplace_back(first, first + static_cast<uintptr_t>(bytes));
+  released_bytes_ += bytes;
+  if (released_bytes_ >= kReleasedBytes) tell_released();
+}
+
+void MappedFile::release_rest() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  tell_released();
+}
+
+void MappedFile::tell_released() const {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto part = [&](int64_t i) { return released_[static_cast<size_t>(i)]; };
+  const auto order = order_of(static_cast<int64_t>(released_.size()),
+                              [&](int64_t a, int64_t b) { return part(a).first < part(b).first; });
+  for (size_t i = 0; i < order.size();) {
+    auto [begin, end] = part(order[i]);
+    // What little lies between two, such as a vector of biases, goes with them.
+    for (++i; i < order.size() && part(order[i]).first <= end + kNearBytes; ++i)
+      end = std::max(end, part(order[i]).second);
+    advise((begin + page - 1) / page * page, end / page * page, MADV_DONTNEED);
+  }
+  released_.clear();
+  released_bytes_ = 0;
+}
+
+}  // namespace minnow

@@ -1,0 +1,91 @@
+#include "runtime/src/model/weight_store.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+#include "kernels/core/sort.h"
+#include "runtime/src/model/storage.h"
+
+namespace minnow {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{64} << 20;
+
+}  // namespace
+
+WeightStore::~WeightStore() {
+  for (const Piece& piece : pieces_) munmap(piece.begin, static_cast<size_t>(piece.size));
+}
+
+char* WeightStore::take(int64_t bytes) {
+  bytes = align_up(std::max<int64_t>(bytes, 1));
+  if (bytes > physical_memory()) throw std::bad_alloc();
+  if (pieces_.empty() || pieces_.back().end - pieces_.back().used < bytes) {
+    // What is not used of a piece costs no memory, only a place in the address space. It begins and ends with a
+    // whole large page.
+    Piece piece;
+    piece.size = (std::max(bytes, kPieceBytes) / kLargePage + 2) * kLargePage;
+    void* memory =
+        mmap(nullptr, static_cast<size_t>(piece.size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    piece.begin = static_cast<char*>(memory);
+    piece.used = -reinterpret_cast<intptr_t>(memory) & (kLargePage - 1);
+    piece.end = piece.used + piece.size - kLargePage;
+    pieces_.push_back(piece);
+  }
+  Piece& piece = pieces_.back();
+  char* result = piece.begin + piece.used;
+  piece.used += bytes;
+  populate(result, bytes, true, &piece.small);
+  return result;
+}
+
+const void* WeightStore::find(const std::string& key, int64_t place, int64_t bytes, Fill fill) {
+  Entry* entry = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_ptr<Entry>& known = entries_[key];
+    if (known == nullptr) {
+      known = std::make_unique<Entry>();
+      known->place = place;
+      known->bytes = bytes;
+    }
+    entry = known.get();
+  }
+  if (const void* data = entry->data) return data;
+  std::lock_guard<std::mutex> lock(entry->filling);
+  if (const void* data = entry->data) return data;
+  if (const void* data = file_ == nullptr ? nullptr : file_->find(key, bytes)) {
+    entry->data = data;
+    mapped_ += bytes;
+    return data;
+  }
+  char* memory = nullptr;
+  {
+    std::lock_guard<std::mutex> taking(mutex_);
+    memory = take(bytes);
+  }
+  fill(memory);
+  entry->data = memory;
+  packed_ += bytes;
+  return memory;
+}
+
+std::vector<PackedFile::Row> WeightStore::rows() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<const decltype(entries_)::value_type*> found;
+  // Without what somebody is about to make, or could not.
+  for (const auto& entry : entries_)
+    if (entry.second->data != nullptr) found.push_back(&entry);
+  const auto place = [&](int64_t i) { return found[static_cast<size_t>(i)]->second->place; };
+  std::vector<PackedFile::Row> rows;
+  for (int64_t i :
+       order_of(static_cast<int64_t>(found.size()), [&](int64_t a, int64_t b) { return place(a) < place(b); })) {
+    const auto& [key, entry] = *found[static_cast<size_t>(i)];
+    rows.push_back({key, entry->data, entry->bytes});
+  }
+  return rows;
+}
+
+}  // namespace minnow

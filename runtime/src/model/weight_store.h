@@ -1,0 +1,56 @@
+// The packed weights of a model.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/packed.h"
+#include "runtime/src/model/packed_file.h"
+
+namespace minnow {
+
+class WeightStore final : public PackedStore {
+ public:
+  WeightStore() = default;
+  ~WeightStore() override;
+  WeightStore(const WeightStore&) = delete;
+  WeightStore& operator=(const WeightStore&) = delete;
+
+  const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) override;
+  // From now on, what the file has is not packed.
+  void use(std::unique_ptr<const PackedFile> file) { file_ = std::move(file); }
+  // Everything so far, in the order of its places.
+  std::vector<PackedFile::Row> rows();
+
+  int64_t packed_bytes() const { return packed_; }  // in memory of our own
+  int64_t mapped_bytes() const { return mapped_; }  // that lie in the file
+
+ private:
+  struct Entry {
+    std::mutex filling;
+    std::atomic<const void*> data{nullptr};
+    int64_t place = 0, bytes = 0;
+  };
+  // Memory is taken in large pieces, so that it can come in large pages: less to look up while weights stream by, and
+  // less to ask the system for.
+  struct Piece {
+    char* begin = nullptr;
+    int64_t size = 0, used = 0, end = 0;
+    bool small = false;  // large pages come slowly
+  };
+
+  char* take(int64_t bytes);
+
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Entry>> entries_;
+  std::vector<Piece> pieces_;
+  std::atomic<int64_t> packed_{0}, mapped_{0};
+  std::unique_ptr<const PackedFile> file_;
+};
+
+}  // namespace minnow

@@ -1,0 +1,76 @@
+#include "runtime/src/plan/layout.h"
+
+namespace minnow {
+namespace {
+
+bool is_full_or_channel(const Shape& shape, const Shape& full) {
+  if (shape == full) return true;
+  if (shape.rank() != full.rank() || shape[1] != full[1]) return false;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != 1 && shape[i] != 1) return false;
+  return true;
+}
+
+// Channel blocks would be padding for the most part: on plain memory there is several times less to compute.
+bool is_mostly_padding(const Shape& shape) { return shape.rank() >= 2 && shape[1] * 4 <= pack_width(); }
+
+}  // namespace
+
+LayoutRule layout_rule(const Op& op, const std::vector<const TensorType*>& inputs) {
+  return op.layout_for == nullptr ? op.layout : op.layout_for(inputs);
+}
+
+bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                   const std::vector<bool>& packed, const Shape& out) {
+  if (inputs.empty() || inputs[0] == nullptr) return false;
+  const auto is_packed = [&](size_t i) { return inputs[i] != nullptr && packed[i]; };
+  switch (layout_rule(op, inputs)) {
+    case LayoutRule::kPlain:
+      return false;
+    case LayoutRule::kPacked:
+    case LayoutRule::kPacks:
+      return inputs[0]->shape.rank() >= 2;
+    case LayoutRule::kFollow:
+      return is_packed(0) && !is_mostly_padding(out);
+    case LayoutRule::kElementwise: {
+      bool some = false;
+      if (out.rank() < 2 || is_mostly_padding(out)) return false;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i] == nullptr || inputs[i]->count() == 1) continue;
+        if (!is_full_or_channel(inputs[i]->shape, out)) return false;
+        some = some || packed[i];
+      }
+      return some;
+    }
+    case LayoutRule::kConcat: {
+      const int rank = inputs[0]->shape.rank();
+      if (rank < 2) return false;
+      int64_t axis = attrs.i("axis");
+      if (axis < 0) axis += rank;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i] == nullptr || !packed[i]) return false;
+        if (axis == 1 && i + 1 < inputs.size() && inputs[i]->shape[1] % pack_width() != 0) return false;
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool packed) {
+  if (!packed) return Layout::kPlain;
+  switch (rule) {
+    case LayoutRule::kPacked:
+      return i == 0 || i == kResidual ? Layout::kPacked : Layout::kPlain;
+    case LayoutRule::kPacks:
+      return i == kResidual ? Layout::kPacked : Layout::kPlain;
+    case LayoutRule::kFollow:
+      return i == 0 ? Layout::kPacked : Layout::kPlain;
+    case LayoutRule::kElementwise:
+      return type.count() == 1 ? Layout::kPlain : Layout::kPacked;
+    default:
+      return Layout::kPacked;
+  }
+}
+
+}  // namespace minnow

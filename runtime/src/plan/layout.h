@@ -1,0 +1,23 @@
+// Which layout the operands of a node have, by the layout rule of its op.
+#pragma once
+
+#include <vector>
+
+#include "kernels/core/op.h"
+
+namespace minnow {
+
+// Operand of a convolution that is added to its result; it has the layout of the output.
+constexpr size_t kResidual = 3;
+
+LayoutRule layout_rule(const Op& op, const std::vector<const TensorType*>& inputs);
+
+// Whether the node may run packed, given which of its inputs are there in the packed layout. For LayoutRule::kPacked
+// it must then. `inputs` are null where missing, their own layout does not count; `out` is the shape of output 0.
+bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                   const std::vector<bool>& packed, const Shape& out);
+
+// The layout of input i of a node that runs packed, or does not.
+Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool packed);
+
+}  // namespace minnow

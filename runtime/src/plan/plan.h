@@ -1,0 +1,161 @@
+// What is decided before a run, for one set of input types: which kernels run in which order on which memory.
+//
+// A plan is a chain of stages. Most models need one. Where a shape depends on contents that only the run computes (the
+// target of a Reshape, what NonMaxSuppression leaves over, the end of a loop), the stage ends; at run time the shapes
+// are settled, and the rest is planned as another stage, which is kept for the next run that comes to the same shapes.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/core/op.h"
+#include "runtime/src/model/graph.h"
+
+namespace minnow {
+
+struct Late;  // lower/lowering.h
+
+// A node on its way to a kernel. Made from a Node of the graph, by expanding a late op, or by fusing others.
+struct PlanNode {
+  const Op* op = nullptr;  // null for late ops and control flow
+  const Late* late = nullptr;
+  std::shared_ptr<const Attrs> attrs;
+  const Node* source = nullptr;
+  int64_t part = 0;               // distinguishes the nodes that one source is expanded to
+  std::vector<int> in, out;       // values of the stage
+  std::vector<TensorType> types;  // of the outputs, when they were settled at run time
+
+  std::string place() const;  // "Conv '/layer1/Conv_3'", for messages
+};
+
+// What is known of a value.
+struct PlanValue {
+  bool known = false;      // its type is
+  bool is_static = false;  // constant for the life of the model, not only for this plan
+  TensorType type;
+  std::shared_ptr<Constant> constant;  // the contents, when they are known
+};
+
+struct Stage;
+
+struct Storage {
+  enum Kind : uint8_t { kArena, kInput, kOutput, kDynamic };
+  Kind kind = kArena;
+  const Stage* stage = nullptr;  // whose it is
+  int index = -1;                // of the graph's input or output
+  int first = 0, last = 0;       // steps
+  int64_t bytes = 0;
+  int64_t offset = 0;
+  char* data = nullptr;
+  Storage* merged = nullptr;  // shares the memory of that one
+  int64_t shift = 0;          // from where that one begins
+
+  Storage* root() {
+    Storage* storage = this;
+    while (storage->merged != nullptr) storage = storage->merged;
+    return storage;
+  }
+  // Where it lies, once the root has its memory. After planning, what a storage is merged into is a root.
+  char* place() const { return merged == nullptr || merged->data == nullptr ? data : merged->data + shift; }
+};
+
+// A value in one layout, at its place.
+struct Slot {
+  Tensor tensor;
+  Storage* storage = nullptr;
+};
+
+// A kernel is shared by all plans that run the same node, so that weights are packed once.
+struct KernelEntry {
+  const Op* op = nullptr;
+  std::shared_ptr<const Attrs> attrs;
+  std::unique_ptr<Kernel> kernel;
+  std::string signature;          // element types, ranks and layouts, for which it was made
+  std::vector<TensorType> types;  // of the latest reshape: inputs, then outputs
+  int64_t workspace = 0;
+};
+
+struct Step {
+  std::string name, op;  // for messages and the profile
+  std::shared_ptr<KernelEntry> entry;
+  RunContext context;
+  std::vector<std::shared_ptr<Constant>> constants;     // per input, null where it is not constant
+  std::vector<bool> is_static;                          // per input
+  std::vector<std::shared_ptr<const Tensor>> contents;  // of the constants that run() reads
+  std::vector<std::unique_ptr<Tensor>> types;           // stand in for constants that run() does not read
+  std::vector<Slot*> in, out;                           // null where constant or missing
+  Storage* workspace = nullptr;
+  bool ready = false;  // `contents` are those that the kernel reads
+  Status error;        // of the present run
+  double ms = 0;       // spent in all runs that are profiled
+  int64_t runs = 0;
+
+  std::string place() const { return name.empty() ? op : op + " '" + name + "'"; }
+};
+
+// Steps of a stage that run side by side: chains, each of steps that run one after the other. A chain reads nothing
+// that another chain of the group makes.
+struct Group {
+  std::vector<size_t> ends;  // where the first chain begins, and where each ends
+};
+
+// An output of the graph that is not computed in place: an input, a constant, or another output once more.
+struct Delivery {
+  int output = -1;
+  const Slot* slot = nullptr;
+  std::shared_ptr<const Tensor> constant;
+};
+
+// What is to be settled when a stage has run, before the next can be planned.
+struct Question {
+  enum Kind : uint8_t { kContents, kTypes, kControl };
+  Kind kind = kContents;
+  int pending = -1;         // index in Stage::pending
+  std::vector<int> values;  // kContents: those whose contents make the answer
+};
+
+struct Answer {
+  std::vector<TensorType> types;  // kTypes, kControl: of the node's outputs
+  std::vector<Tensor> outputs;    // kControl: the outputs, in memory that lives until the node is asked again
+};
+
+struct Stage {
+  Stage* parent = nullptr;
+  int depth = 0;
+  std::vector<PlanValue> values;
+  std::vector<PlanNode> pending;
+  std::vector<Question> questions;
+  std::vector<bool> delivered;  // which outputs of the graph, by this stage or those before
+
+  std::deque<Storage> storages;
+  std::deque<Slot> slots;
+  std::map<std::pair<int, Layout>, Slot*> placed;
+  std::vector<Step> steps;
+  std::vector<Group> groups;  // in order; the other steps run one after the other
+  std::vector<Delivery> deliveries;
+  std::vector<Slot*> bound;       // slots outside this stage's arena: their memory may change with each run
+  std::vector<Storage*> outputs;  // kOutput
+  std::vector<Storage*> answers;  // kDynamic, in the order of the questions that made them
+  int64_t arena_bytes = 0;
+  int64_t least_bytes = 0;     // that any arena needs for this stage
+  const char* base = nullptr;  // of the arena, when the slots were bound to it
+
+  std::map<std::string, std::unique_ptr<Stage>> next;  // by the answers
+
+  Slot* find(int value, Layout layout) const {
+    for (const Stage* stage = this; stage != nullptr; stage = stage->parent) {
+      const auto it = stage->placed.find({value, layout});
+      if (it != stage->placed.end()) return it->second;
+    }
+    return nullptr;
+  }
+};
+
+bool same_type(const TensorType& a, const TensorType& b);
+bool same_types(const std::vector<TensorType>& a, const std::vector<TensorType>& b);
+
+}  // namespace minnow

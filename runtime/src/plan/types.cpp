@@ -1,0 +1,280 @@
+// What is known before the run: types, and contents that do not depend on the inputs' contents.
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "runtime/src/run/control.h"
+#include "runtime/src/run/evaluate.h"
+#include "runtime/src/lower/lowering.h"
+#include "runtime/src/plan/planner.h"
+
+namespace minnow {
+namespace {
+
+// Contents that are worth a place in a key, and results that are always worth keeping.
+constexpr int64_t kSmallBytes = 4096;
+constexpr int64_t kFoldBytes = 64 * 1024;
+// What is copied to plan with, and to know the plan by: sizes, axes and the like.
+constexpr int64_t kMostContents = 1 << 20;
+
+// Their contents follow from the type of the input alone.
+bool needs_only_types(const Op& op) {
+  return std::string_view(op.name) == "Shape" || std::string_view(op.name) == "Size";
+}
+
+}  // namespace
+
+std::string PlanNode::place() const {
+  const std::string kind = op != nullptr ? op->name : source->op;
+  return source->name.empty() ? kind : kind + " '" + source->name + "'";
+}
+
+void Planner::wait(const PlanNode& node, Question::Kind kind, std::vector<int> values) {
+  stage_.questions.push_back({kind, static_cast<int>(stage_.pending.size()), std::move(values)});
+  stage_.pending.push_back(node);
+}
+
+Status Planner::contents(int value, std::shared_ptr<const Tensor>* out) {
+  return stage_.values[static_cast<size_t>(value)].constant->acquire(out);
+}
+
+Status Planner::add_input(int i, const TensorType& type) {
+  const int v = x_.graph_.inputs[static_cast<size_t>(i)];
+  PlanValue& value = stage_.values[static_cast<size_t>(v)];
+  if (value.known) return ok();  // a weight of the model that is handed to a body of control flow
+  MINNOW_RETURN_IF_ERROR(check_type(type).at("input " + std::to_string(i)));
+  value.known = true;
+  value.type = type;
+  Storage* storage = new_storage(Storage::kInput, type.bytes());
+  storage->index = i;
+  new_slot(v, type, storage);
+  return ok();
+}
+
+Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
+  stage_.values = before.values;
+  stage_.delivered = before.delivered;
+  std::vector<PlanNode> work = before.pending;
+  std::vector<bool> done(work.size());
+  for (size_t q = 0; q < answers.size(); ++q) {
+    const Question& question = before.questions[q];
+    PlanNode& node = work[static_cast<size_t>(question.pending)];
+    if (question.kind == Question::kContents) {
+      for (int v : question.values) {
+        const Tensor& tensor = before.find(v, Layout::kPlain)->tensor;
+        Buffer copy;
+        MINNOW_RETURN_IF_ERROR(Buffer::make(tensor.type.bytes(), &copy));
+        std::memcpy(copy.data(), tensor.data, static_cast<size_t>(tensor.type.bytes()));
+        stage_.values[static_cast<size_t>(v)].constant = Constant::owned(tensor.type, std::move(copy));
+      }
+      continue;
+    }
+    node.types = answers[q].types;
+    if (question.kind != Question::kControl) continue;
+    MINNOW_RETURN_IF_ERROR(set_types(node, node.types).at(node.place()));
+    done[static_cast<size_t>(question.pending)] = true;
+    for (size_t i = 0; i < node.types.size(); ++i) {
+      Storage* storage = new_storage(Storage::kDynamic, node.types[i].bytes());
+      if (node.out[i] >= 0) new_slot(node.out[i], node.types[i], storage);
+      stage_.answers.push_back(storage);
+    }
+  }
+  std::vector<PlanNode> left;
+  for (size_t i = 0; i < work.size(); ++i)
+    if (!done[i]) left.push_back(std::move(work[i]));
+  return plan(left);
+}
+
+Status Planner::place(PlanNode node) {
+  MINNOW_RETURN_IF_ERROR(x_.environment_.watch->go_on());
+  for (int v : node.in) {
+    if (v >= 0 && !stage_.values[static_cast<size_t>(v)].known) {
+      stage_.pending.push_back(node);  // no question: it waits for another node
+      return ok();
+    }
+  }
+  if (node.late != nullptr) return expand(node);
+  bool waits = false;
+  if (node.op == nullptr) {
+    MINNOW_RETURN_IF_ERROR(type_control(node, &waits).at(node.place()));
+    if (waits) {
+      wait(node, Question::kControl);
+    } else {
+      nodes_.push_back(node);
+    }
+    return ok();
+  }
+  if (node.types.empty()) {
+    MINNOW_RETURN_IF_ERROR(unify(&node).at(node.place()));
+    MINNOW_RETURN_IF_ERROR(infer_wide(&node, &waits).at(node.place()));
+    if (waits) return ok();
+    bool folded = false;
+    MINNOW_RETURN_IF_ERROR(fold(node, &folded).at(node.place()));
+    if (folded) return ok();
+    std::vector<const TensorType*> types;
+    for (int v : node.in) types.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
+    const int out = node.out.size() == 1 ? node.out[0] : -1;
+    if (out >= 0)
+      node.late = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
+    if (node.late != nullptr) return expand(node);
+  } else {
+    MINNOW_RETURN_IF_ERROR(set_types(node, node.types).at(node.place()));
+  }
+  nodes_.push_back(node);
+  return ok();
+}
+
+// An If whose branch, or a Loop whose number of rounds is known now is a node like others; else it waits for the run.
+Status Planner::type_control(const PlanNode& node, bool* waits) {
+  std::vector<TensorType> inputs, outputs;
+  std::vector<std::shared_ptr<const Tensor>> known(node.in.size());
+  for (size_t i = 0; i < node.in.size(); ++i) {
+    inputs.push_back(node.in[i] < 0 ? TensorType() : stage_.values[static_cast<size_t>(node.in[i])].type);
+    if (node.in[i] >= 0 && stage_.values[static_cast<size_t>(node.in[i])].constant != nullptr && inputs[i].count() == 1)
+      MINNOW_RETURN_IF_ERROR(contents(node.in[i], &known[i]));
+  }
+  Control* control = nullptr;
+  MINNOW_RETURN_IF_ERROR(x_.control(*node.source, &control));
+  MINNOW_RETURN_IF_ERROR(control->types(inputs, known, &outputs, waits));
+  if (*waits) return ok();
+  return set_types(node, outputs);
+}
+
+// All types that values get, but for those of inputs and constants, pass here.
+Status Planner::set_types(const PlanNode& node, const std::vector<TensorType>& types) {
+  if (types.size() != node.out.size())
+    return fail(Code::kInternal, "has %zu outputs, not %zu", types.size(), node.out.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.out[i] < 0) continue;
+    Status status = check_type(types[i]);
+    // Kernels make tables of as many rows as a result has, before there is memory for the result.
+    if (status.ok()) status = x_.environment_.watch->memory.fits(types[i].bytes());
+    MINNOW_RETURN_IF_ERROR(status.at("output " + std::to_string(i)));
+    PlanValue& value = stage_.values[static_cast<size_t>(node.out[i])];
+    value.known = true;
+    value.type = types[i];
+  }
+  return ok();
+}
+
+Status Planner::expand(const PlanNode& node) {
+  Expansion expansion(node, stage_);
+  Status status = node.late->expand(expansion);
+  if (status.code() == Code::kNeedsValue) {
+    std::vector<int> asked;
+    for (int v : expansion.asked()) {
+      const PlanValue& value = stage_.values[static_cast<size_t>(v)];
+      if (value.constant == nullptr) asked.push_back(v);
+      if (value.type.bytes() > kMostContents)
+        return fail(Code::kUnsupported, "a list of the shape %s says how it is computed",
+                    value.type.shape.str().c_str())
+            .at(node.place());
+    }
+    wait(node, Question::kContents, std::move(asked));
+    return ok();
+  }
+  if (status.ok()) status = expansion.status;
+  MINNOW_RETURN_IF_ERROR(status.at(node.place()));
+  const std::vector<PlanNode> nodes = std::move(expansion.nodes());
+  for (const PlanNode& part : nodes) MINNOW_RETURN_IF_ERROR(place(part));
+  return ok();
+}
+
+Status Planner::infer(const PlanNode& node, bool* waits) {
+  std::vector<TensorType> types(node.out.size());
+  std::vector<std::shared_ptr<const Tensor>> held(node.in.size());
+  for (bool with_lazy : {false, true}) {
+    std::vector<const TensorType*> inputs;
+    std::vector<const Tensor*> values;
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      const PlanValue* value = node.in[i] < 0 ? nullptr : &stage_.values[static_cast<size_t>(node.in[i])];
+      inputs.push_back(value == nullptr ? nullptr : &value->type);
+      // Big weights in a compressed form are not unpacked for an infer that does not ask for them.
+      if (value != nullptr && value->constant != nullptr && (with_lazy || !value->constant->is_lazy()))
+        MINNOW_RETURN_IF_ERROR(contents(node.in[i], &held[i]));
+      values.push_back(held[i].get());
+    }
+    types.assign(node.out.size(), TensorType());
+    InferContext context(*node.attrs, std::move(inputs), std::move(values), &types);
+    const Status status = node.op->infer(context);
+    if (status.code() != Code::kNeedsValue) {
+      MINNOW_RETURN_IF_ERROR(status);
+      return set_types(node, types);
+    }
+    std::vector<int> unknown;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < node.in.size() && i < 32; ++i) {
+      if (node.in[i] < 0 || (context.asked() >> i & 1) == 0) continue;
+      const PlanValue& value = stage_.values[static_cast<size_t>(node.in[i])];
+      if (value.constant != nullptr) continue;
+      unknown.push_back(node.in[i]);
+      bytes += value.type.bytes();
+      // Those of a sequence are whole tensors, which hardly ever come again.
+      if (value.type.dtype == DType::kU8) bytes += kSmallBytes;
+    }
+    if (unknown.empty()) continue;  // it wants a lazy constant
+    *waits = true;
+    const bool small = bytes <= kSmallBytes;
+    wait(node, small ? Question::kContents : Question::kTypes, std::move(unknown));
+    return ok();
+  }
+  return fail(Code::kInternal, "asks for contents that it was given");
+}
+
+Status Planner::fold(const PlanNode& node, bool* folded) {
+  *folded = false;
+  if (node.op->random) return ok();
+  bool all_static = true, all_known = true;
+  int64_t bytes_in = 0, bytes_out = 0;
+  for (int v : node.in) {
+    if (v < 0) continue;
+    const PlanValue& value = stage_.values[static_cast<size_t>(v)];
+    all_static = all_static && value.is_static;
+    all_known = all_known && value.constant != nullptr;
+    bytes_in += value.type.bytes();
+  }
+  for (int v : node.out) bytes_out += stage_.values[static_cast<size_t>(v)].type.bytes();
+  const bool by_type = needs_only_types(*node.op);
+  if (!all_known && !by_type) return ok();
+  if (bytes_out > (all_static ? kFoldBytes + 4 * bytes_in : kFoldBytes)) return ok();
+
+  std::vector<std::shared_ptr<Constant>>* cached = all_static ? &x_.folded_[{node.source, node.part}] : nullptr;
+  std::vector<std::shared_ptr<Constant>> made;
+  if (cached == nullptr || cached->empty()) {
+    std::vector<std::shared_ptr<const Tensor>> held(node.in.size());
+    std::vector<Tensor> by_types(node.in.size());
+    std::vector<const Tensor*> inputs(node.in.size());
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      if (node.in[i] < 0) continue;
+      const PlanValue& value = stage_.values[static_cast<size_t>(node.in[i])];
+      if (by_type) {
+        by_types[i] = Tensor{value.type, nullptr};
+        inputs[i] = &by_types[i];
+      } else {
+        MINNOW_RETURN_IF_ERROR(contents(node.in[i], &held[i]));
+        inputs[i] = held[i].get();
+      }
+    }
+    std::vector<TensorType> types;
+    for (int v : node.out) types.push_back(stage_.values[static_cast<size_t>(v)].type);
+    std::vector<Buffer> outputs;
+    MINNOW_RETURN_IF_ERROR(evaluate(*node.op, *node.attrs, inputs, types, x_.environment_.pool,
+                                    x_.environment_.precision, Evaluation(), &outputs));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      MINNOW_RETURN_IF_ERROR(outputs[i].charge(&x_.environment_.watch->memory));
+      made.push_back(Constant::owned(types[i], std::move(outputs[i])));
+    }
+    if (cached != nullptr) *cached = made;
+  } else {
+    made = *cached;
+  }
+  for (size_t i = 0; i < node.out.size(); ++i) {
+    PlanValue& value = stage_.values[static_cast<size_t>(node.out[i])];
+    value.constant = made[i];
+    value.is_static = all_static;
+  }
+  *folded = true;
+  return ok();
+}
+
+}  // namespace minnow

@@ -1,0 +1,30 @@
+// Runs one kernel on given inputs, right now: constant folding, and the tests of single kernels.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/core/op.h"
+#include "runtime/src/model/storage.h"
+
+namespace minnow {
+
+struct Evaluation {
+  bool packed = false;          // use the packed layout where the op's layout rule allows it
+  bool with_constants = false;  // tell the kernel that all inputs but the first are constant, as weights are
+  bool guarded = false;         // surround all buffers with guard zones, and fail when one was written to
+};
+
+// Types the node: calls infer with the contents of all inputs, and checks what it gives.
+Status infer_types(const Op& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs, int num_outputs,
+                   std::vector<TensorType>* types);
+
+// The outputs of the op, in plain layout; null inputs are missing optional ones. `types` are those of infer.
+Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
+                const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
+                std::vector<Buffer>* outputs);
+
+// Rank, sizes and number of elements are such that nothing overflows.
+Status check_type(const TensorType& type);
+
+}  // namespace minnow

@@ -1,0 +1,368 @@
+#include "runtime/src/run/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "kernels/core/region.h"
+#include "runtime/src/run/control.h"
+#include "runtime/src/run/evaluate.h"
+#include "runtime/src/lower/lowering.h"
+#include "runtime/src/plan/planner.h"
+
+namespace minnow {
+namespace {
+
+constexpr size_t kMaxPlans = 8;
+constexpr size_t kMaxNext = 16, kMaxStages = 512;
+constexpr int64_t kExecutorCost = 16;  // in nodes, as which it counts beside its own
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+void append(const void* data, size_t bytes, std::string* key) { key->append(static_cast<const char*>(data), bytes); }
+
+void append(const TensorType& type, std::string* key) {
+  const int64_t head[2] = {static_cast<int64_t>(type.dtype), type.shape.rank()};
+  append(head, sizeof head, key);
+  append(type.shape.begin(), sizeof(int64_t) * static_cast<size_t>(type.shape.rank()), key);
+}
+
+}  // namespace
+
+bool same_type(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && a.layout == b.layout && a.shape == b.shape;
+}
+
+bool same_types(const std::vector<TensorType>& a, const std::vector<TensorType>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!same_type(a[i], b[i])) return false;
+  return true;
+}
+
+Executor::Executor(const Model& model, const Graph& graph, const Environment& environment)
+    : model_(model), graph_(graph), environment_(environment) {
+  for (const Node& node : graph.nodes) {
+    PlanNode& planned = nodes_.emplace_back();
+    planned.op = find_op(node.op);
+    planned.late = planned.op == nullptr ? find_late(node.op) : nullptr;
+    planned.attrs = std::shared_ptr<const Attrs>(std::shared_ptr<void>(), &node.attrs);  // the model outlives us
+    planned.source = &node;
+    planned.in = node.in;
+    planned.out = node.out;
+  }
+  environment_.watch->copies += kExecutorCost + static_cast<int64_t>(graph.nodes.size());
+}
+
+Executor::~Executor() { environment_.watch->copies -= kExecutorCost + static_cast<int64_t>(graph_.nodes.size()); }
+
+Status Executor::may_make(const Model& model, const Graph& graph, const Environment& environment) {
+  const int64_t most = most_copies(model.declared);
+  if (environment.watch->copies + kExecutorCost + static_cast<int64_t>(graph.nodes.size()) <= most) return ok();
+  return fail(Code::kUnsupported, "the subgraphs that its control flow calls come to more than %lld nodes",
+              static_cast<long long>(most));
+}
+
+bool BeforeTypes::operator()(const std::vector<TensorType>& a, const std::vector<TensorType>& b) const {
+  return std::lexicographical_compare(
+      a.begin(), a.end(), b.begin(), b.end(), [](const TensorType& x, const TensorType& y) {
+        if (x.dtype != y.dtype) return x.dtype < y.dtype;
+        return std::lexicographical_compare(x.shape.begin(), x.shape.end(), y.shape.begin(), y.shape.end());
+      });
+}
+
+Status Executor::control(const Node& node, Control** out) {
+  std::unique_ptr<Control>& control = controls_[&node];
+  if (control == nullptr) MINNOW_RETURN_IF_ERROR(make_control(*this, node, &control));
+  *out = control.get();
+  return ok();
+}
+
+Status Executor::prepare(const std::vector<TensorType>& inputs) {
+  for (auto it = plans_.begin(); it != plans_.end(); ++it) {
+    if (!same_types(it->first, inputs)) continue;
+    plans_.splice(plans_.begin(), plans_, it);
+    return activate(*plans_.front().second);
+  }
+  active_.clear();
+  auto root = std::make_unique<Stage>();
+  root->values.resize(graph_.values.size());
+  for (size_t i = 0; i < graph_.values.size(); ++i) {
+    PlanValue& value = root->values[i];
+    value.constant = graph_.values[i].constant;
+    value.known = value.is_static = value.constant != nullptr;
+    if (value.known) value.type = value.constant->type();
+  }
+  Planner planner(*this, *root);
+  for (size_t i = 0; i < graph_.inputs.size(); ++i)
+    MINNOW_RETURN_IF_ERROR(planner.add_input(static_cast<int>(i), inputs[i]));
+  MINNOW_RETURN_IF_ERROR(planner.plan(nodes_));
+  for (const auto& file : model_.files) file->release_rest();
+  MINNOW_RETURN_IF_ERROR(grow_arena(*root));
+  bind_arena(*root);
+  plans_.emplace_front(inputs, std::move(root));
+  if (plans_.size() > kMaxPlans) plans_.pop_back();
+  active_ = {plans_.front().second.get()};
+  return ok();
+}
+
+bool Executor::output_types(std::vector<TensorType>* types) const {
+  const Stage& root = *plans_.front().second;
+  types->clear();
+  if (!root.pending.empty()) return false;
+  for (int v : graph_.outputs) types->push_back(root.values[static_cast<size_t>(v)].type);
+  return true;
+}
+
+const PlanValue& Executor::planned_output(int i) const {
+  return plans_.front().second->values[static_cast<size_t>(graph_.outputs[static_cast<size_t>(i)])];
+}
+
+// Puts the kernels of the stage in shape, where another plan has used them since.
+Status Executor::activate(Stage& stage) {
+  const auto depth = static_cast<size_t>(stage.depth);
+  if (active_.size() > depth && active_[depth] == &stage) return ok();
+  active_.resize(depth);
+  for (Step& step : stage.steps) MINNOW_RETURN_IF_ERROR(reshape(step).at(step.place()));
+  MINNOW_RETURN_IF_ERROR(grow_arena(stage));
+  bind_arena(stage);
+  active_.push_back(&stage);
+  return ok();
+}
+
+Status Executor::reshape(Step& step) {
+  KernelEntry& entry = *step.entry;
+  const size_t n = step.in.size();
+  std::vector<TensorType> types;
+  NodeContext node{*entry.attrs,
+                   {},
+                   std::vector<const Tensor*>(n),
+                   {},
+                   environment_.pool->threads(),
+                   environment_.precision,
+                   model_.store.get(),
+                   std::vector<int64_t>(n, -1),
+                   environment_.pool};
+  for (size_t i = 0; i < n; ++i) {
+    node.in.push_back(step.context.in[i] == nullptr ? nullptr : &step.context.in[i]->type);
+    types.push_back(node.in[i] == nullptr ? TensorType() : *node.in[i]);
+  }
+  for (const Slot* slot : step.out) {
+    node.out.push_back(slot == nullptr ? nullptr : &slot->tensor.type);
+    types.push_back(slot == nullptr ? TensorType() : slot->tensor.type);
+  }
+  if (step.ready && same_types(entry.types, types)) return ok();
+
+  std::vector<std::shared_ptr<const Tensor>> held(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (step.constants[i] == nullptr) continue;
+    MINNOW_RETURN_IF_ERROR(step.constants[i]->acquire(&held[i]));
+    if (!step.is_static[i]) continue;
+    node.constant[i] = held[i].get();
+    node.constant_ids[i] = step.constants[i]->id();
+  }
+  if (entry.kernel == nullptr) {
+    entry.kernel = entry.op->create(node);
+    if (entry.kernel == nullptr) return fail(Code::kUnsupported, "there is no kernel for these types");
+  }
+  if (!same_types(entry.types, types)) {
+    entry.types.clear();  // not in shape, should the next line fail
+    MINNOW_RETURN_IF_ERROR(entry.kernel->reshape(node, &entry.workspace));
+    entry.types = std::move(types);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (step.constants[i] == nullptr) continue;
+    if (entry.kernel->reads(static_cast<int>(i))) {
+      step.contents[i] = std::move(held[i]);
+      step.context.in[i] = step.contents[i].get();
+    } else {
+      step.contents[i].reset();
+      step.context.in[i] = step.types[i].get();
+      step.constants[i]->release();
+    }
+  }
+  step.ready = true;
+  return ok();
+}
+
+Status Executor::grow_arena(const Stage& stage) {
+  const auto depth = static_cast<size_t>(stage.depth);
+  if (arenas_.size() <= depth) {
+    arenas_.resize(depth + 1);
+    least_.resize(depth + 1);
+  }
+  least_[depth] = std::max(least_[depth], stage.least_bytes);
+  if (arenas_[depth].data() != nullptr && arenas_[depth].size() >= stage.arena_bytes) return ok();
+  arenas_[depth] = Buffer();  // first give back, then take
+  return Buffer::make_paged(stage.arena_bytes, &arenas_[depth], &environment_.watch->memory);
+}
+
+void Executor::bind_arena(Stage& stage) {
+  char* base = arenas_[static_cast<size_t>(stage.depth)].data();
+  if (stage.base == base) return;
+  stage.base = base;
+  for (Storage& storage : stage.storages)
+    if (storage.kind == Storage::kArena && storage.merged == nullptr) storage.data = base + storage.offset;
+  for (Slot& slot : stage.slots) slot.tensor.data = slot.storage->place();
+  for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->place();
+}
+
+// Each answer of a run may lead to another stage, and each of these to others. Only between runs is none in use.
+void Executor::forget_stages() {
+  for (auto& [types, root] : plans_) root->next.clear();
+  active_.resize(1);
+  stages_ = 0;
+}
+
+Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink) {
+  if (stages_ > kMaxStages) forget_stages();
+  Stage* stage = plans_.front().second.get();
+  for (Storage& storage : stage->storages)
+    if (storage.kind == Storage::kInput)
+      storage.data = static_cast<char*>(const_cast<void*>(inputs[static_cast<size_t>(storage.index)]));
+  for (;;) {
+    MINNOW_RETURN_IF_ERROR(run_stage(*stage, sink));
+    if (stage->pending.empty()) return ok();
+    MINNOW_RETURN_IF_ERROR(cross(*stage, &stage));
+  }
+}
+
+bool Executor::run_step(Step& step) {
+  step.error = ok();
+  step.context.error = &step.error;
+  if (!profiling_) {
+    step.entry->kernel->run(step.context);
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    step.entry->kernel->run(step.context);
+    step.ms += milliseconds_since(start);
+    ++step.runs;
+  }
+  return step.error.ok();
+}
+
+// Each chain is one thread's work: the loops of its kernels stay on it.
+void Executor::run_group(Stage& stage, const Group& group) {
+  const auto sum = [&] {
+    double ms = 0;
+    for (size_t i = group.ends.front(); i < group.ends.back(); ++i) ms += stage.steps[i].ms;
+    return ms;
+  };
+  const auto run = [&](int64_t begin, int64_t end, int) {
+    for (auto chain = static_cast<size_t>(begin); chain < static_cast<size_t>(end); ++chain)
+      for (size_t i = group.ends[chain]; i < group.ends[chain + 1] && run_step(stage.steps[i]); ++i) {
+      }
+  };
+  const auto chains = static_cast<int64_t>(group.ends.size()) - 1;
+  if (!profiling_) return environment_.pool->parallel_for(chains, 1, run);
+  // Of steps that run at the same time each gets a share of it: all steps together take as long as the run.
+  const double before = sum();
+  const auto start = std::chrono::steady_clock::now();
+  environment_.pool->parallel_for(chains, 1, run);
+  const double wall = milliseconds_since(start), now = sum();
+  for (size_t i = group.ends.front(); i < group.ends.back(); ++i)
+    if (now > 0) stage.steps[i].ms *= (before + wall) / now;
+}
+
+Status Executor::run_stage(Stage& stage, OutputSink& sink) {
+  Watch& watch = *environment_.watch;
+  for (Storage* storage : stage.outputs) {
+    const int value = graph_.outputs[static_cast<size_t>(storage->index)];
+    const TensorType& type = stage.values[static_cast<size_t>(value)].type;
+    MINNOW_RETURN_IF_ERROR(watch.memory.fits(type.bytes()));
+    storage->data = static_cast<char*>(sink.memory(storage->index, type));
+    if (storage->data == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", storage->index);
+  }
+  for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
+
+  auto group = stage.groups.begin();
+  for (size_t i = 0; i < stage.steps.size();) {
+    const size_t begin = i;
+    MINNOW_RETURN_IF_ERROR(watch.go_on());
+    if (group != stage.groups.end() && group->ends.front() == i) {
+      run_group(stage, *group);
+      i = group++->ends.back();
+    } else {
+      run_step(stage.steps[i++]);
+    }
+    for (size_t k = begin; k < i; ++k) {
+      const Step& step = stage.steps[k];
+      if (!step.error.ok()) return step.error.at(step.place());
+    }
+  }
+  for (const Delivery& delivery : stage.deliveries) {
+    const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
+    void* to = sink.memory(delivery.output, from.type);
+    if (to == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", delivery.output);
+    if (to != from.data) copy_bytes(from.data, to, from.type.bytes(), environment_.pool);
+  }
+  return ok();
+}
+
+const Tensor* Executor::operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const {
+  if (value < 0) return nullptr;
+  const PlanValue& known = stage.values[static_cast<size_t>(value)];
+  if (known.constant == nullptr) return &stage.find(value, Layout::kPlain)->tensor;
+  if (!known.constant->acquire(held).ok()) return nullptr;
+  return held->get();
+}
+
+Status Executor::cross(Stage& stage, Stage** next) {
+  std::string key;
+  std::vector<Answer> answers(stage.questions.size());
+  for (size_t q = 0; q < answers.size(); ++q) {
+    const Question& question = stage.questions[q];
+    const PlanNode& node = stage.pending[static_cast<size_t>(question.pending)];
+    if (question.kind == Question::kContents) {
+      for (int v : question.values) {
+        const Tensor& tensor = stage.find(v, Layout::kPlain)->tensor;
+        append(tensor.data, static_cast<size_t>(tensor.type.bytes()), &key);
+      }
+      continue;
+    }
+    std::vector<const Tensor*> inputs;
+    std::vector<std::shared_ptr<const Tensor>> held(node.in.size());
+    for (size_t i = 0; i < node.in.size(); ++i) inputs.push_back(operand(stage, node.in[i], &held[i]));
+    Status status;
+    if (question.kind == Question::kTypes) {
+      status = infer_types(*node.op, *node.attrs, inputs, static_cast<int>(node.out.size()), &answers[q].types);
+    } else {
+      Control* body = nullptr;
+      status = control(*node.source, &body);
+      if (status.ok()) status = body->run_anywhere(inputs, &answers[q].outputs);
+      for (const Tensor& tensor : answers[q].outputs) answers[q].types.push_back(tensor.type);
+    }
+    MINNOW_RETURN_IF_ERROR(status.at(node.place()));
+    for (const TensorType& type : answers[q].types) {
+      MINNOW_RETURN_IF_ERROR(check_type(type).at(node.place()));
+      append(type, &key);
+    }
+  }
+
+  auto it = stage.next.find(key);
+  if (it == stage.next.end()) {
+    auto made = std::make_unique<Stage>();
+    made->parent = &stage;
+    made->depth = stage.depth + 1;
+    active_.resize(static_cast<size_t>(made->depth));
+    Planner planner(*this, *made);
+    MINNOW_RETURN_IF_ERROR(planner.plan_after(stage, answers));
+    MINNOW_RETURN_IF_ERROR(grow_arena(*made));
+    bind_arena(*made);
+    if (stage.next.size() >= kMaxNext) stage.next.clear();
+    it = stage.next.emplace(std::move(key), std::move(made)).first;
+    ++stages_;
+    active_.push_back(it->second.get());
+  } else {
+    MINNOW_RETURN_IF_ERROR(activate(*it->second));
+  }
+  *next = it->second.get();
+  size_t at = 0;
+  for (const Answer& answer : answers)
+    for (const Tensor& tensor : answer.outputs) (*next)->answers[at++]->data = static_cast<char*>(tensor.data);
+  return ok();
+}
+
+}  // namespace minnow

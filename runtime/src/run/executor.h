@@ -1,0 +1,118 @@
+// Runs one graph: the model's, or a body of control flow.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/src/run/limits.h"
+#include "runtime/src/plan/plan.h"
+
+namespace minnow {
+
+// What is known of a graph's outputs when it gets inputs of these types, as it is the same in each of its executors.
+struct GraphTypes {
+  bool known = false;  // before the run
+  std::vector<TensorType> types;
+};
+struct BeforeTypes {
+  bool operator()(const std::vector<TensorType>& a, const std::vector<TensorType>& b) const;
+};
+using KnownTypes = std::map<const Graph*, std::map<std::vector<TensorType>, GraphTypes, BeforeTypes>>;
+
+// What all executors of a session share.
+struct Environment {
+  ThreadPool* pool = nullptr;
+  Precision precision = Precision::kHigh;
+  Watch* watch = nullptr;
+  KnownTypes* types = nullptr;  // of the branches that were asked for
+};
+
+// Where outputs go. Asked once per run and output, as soon as the type is known.
+class OutputSink {
+ public:
+  virtual ~OutputSink() = default;
+  // Memory of type.bytes() bytes that lives until the run is over; null when there is none.
+  virtual void* memory(int index, const TensorType& type) = 0;
+  // Whether anybody reads it. If not, memory() is not asked for it.
+  virtual bool wants(int index) const {
+    (void)index;
+    return true;
+  }
+};
+
+struct ProfileRow : Profile {
+  std::string name, op, shape;
+  double ms = 0;                 // of one run, on average
+  int64_t bytes = 0;             // of all operands and results, as tensors
+  int64_t group = 0, chain = 0;  // which of them ran side by side; 0: alone
+};
+
+class Control;
+
+class Executor {
+ public:
+  Executor(const Model& model, const Graph& graph, const Environment& environment);
+  ~Executor();
+
+  // Makes the plan for these input types, or finds the one made before. run() wants the same types.
+  Status prepare(const std::vector<TensorType>& inputs);
+  // The types of all outputs, if the plan needs no answers from the run; then run() cannot fail but by what kernels
+  // report.
+  bool output_types(std::vector<TensorType>* types) const;
+  // What the plan knows of an output of the graph.
+  const PlanValue& planned_output(int i) const;
+
+  // `inputs` as in the graph; only contiguous, plain memory. Null is allowed for inputs of no bytes.
+  Status run(const std::vector<const void*>& inputs, OutputSink& sink);
+
+  void start_profile();
+  void end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows);
+  int64_t arena_bytes() const;
+  int64_t least_bytes() const;  // that the arenas had needed at least, however tensors are placed
+
+  const Model& model() const { return model_; }
+  const Graph& graph() const { return graph_; }
+  const Environment& environment() const { return environment_; }
+  // What executes a node of control flow; made at first use.
+  Status control(const Node& node, Control** out);
+  // Whether the session may have one more, of this graph. Whoever makes one asks first.
+  static Status may_make(const Model& model, const Graph& graph, const Environment& environment);
+
+ private:
+  friend class Planner;
+
+  Status activate(Stage& stage);
+  Status reshape(Step& step);
+  Status grow_arena(const Stage& stage);
+  void bind_arena(Stage& stage);
+  void forget_stages();
+  Status run_stage(Stage& stage, OutputSink& sink);
+  bool run_step(Step& step);  // false when it has an error
+  void run_group(Stage& stage, const Group& group);
+  const Tensor* operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const;
+  // Settles the questions of the stage and finds or plans the one that follows.
+  Status cross(Stage& stage, Stage** next);
+
+  const Model& model_;
+  const Graph& graph_;
+  Environment environment_;
+  std::vector<PlanNode> nodes_;  // of the graph, before any plan
+
+  // Most recently used first.
+  std::list<std::pair<std::vector<TensorType>, std::unique_ptr<Stage>>> plans_;
+  std::vector<Stage*> active_;  // by depth: the stages whose kernels are in shape
+  std::vector<Buffer> arenas_;  // by depth
+  std::vector<int64_t> least_;  // by depth, of all stages that have used the arena
+  std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<KernelEntry>>> kernels_;
+  std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
+  std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout
+  std::map<const Node*, std::unique_ptr<Control>> controls_;
+  size_t stages_ = 0;  // that follow others
+  bool profiling_ = false;
+};
+
+}  // namespace minnow

@@ -1,0 +1,65 @@
+#include "runtime/src/run/limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <limits>
+
+namespace minnow {
+namespace {
+
+constexpr int64_t kPollNanoseconds = 100000000;
+constexpr int64_t kLeastMemory = int64_t{512} << 20, kMemoryPerByte = 256;
+
+// A few milliseconds exact, and several times as fast to ask for as the exact time: it is asked before every node.
+int64_t now() {
+  timespec time{};
+#ifdef CLOCK_MONOTONIC_COARSE
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &time);
+#endif
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
+}  // namespace
+
+int64_t default_memory(int64_t given_bytes) {
+  const int64_t most = physical_memory() / 4 * 3;
+  if (given_bytes >= most / kMemoryPerByte) return most;
+  return std::min(most, kLeastMemory + kMemoryPerByte * given_bytes);
+}
+
+void Watch::begin(double seconds, int64_t rounds, Poll poll) {
+  // Longer than a century is the same as any time.
+  const bool timed = seconds > 0 && seconds < 3e9;
+  const int64_t start = now();
+  deadline_ = timed ? start + static_cast<int64_t>(std::ceil(seconds * 1e9)) : std::numeric_limits<int64_t>::max();
+  seconds_ = seconds;
+  poll_ = poll;
+  next_poll_ = start + kPollNanoseconds;
+  rounds_ = 0;
+  most_rounds_ = rounds > 0 ? rounds : Limits::kRounds;
+  owner_ = pthread_self();
+  alert_.store(timed || poll != nullptr ? kWatched : 0, std::memory_order_relaxed);
+}
+
+Status Watch::look() {
+  if ((alert_.load(std::memory_order_relaxed) & kCancelled) != 0)
+    return fail(Code::kCancelled, "stopped: it was cancelled");
+  const int64_t time = now();
+  if (time >= deadline_) return fail(Code::kStopped, "stopped: it has taken longer than %g seconds", seconds_);
+  if (poll_ == nullptr || pthread_equal(owner_, pthread_self()) == 0 || time < next_poll_) return ok();
+  next_poll_ = time + kPollNanoseconds;
+  if (poll_()) cancel();
+  return (alert_.load(std::memory_order_relaxed) & kCancelled) == 0 ? ok() : look();
+}
+
+Status Watch::next_round() {
+  if (++rounds_ > most_rounds_)
+    return fail(Code::kUnsupported, "more than %lld rounds of loops in one run, which max_rounds sets the limit of",
+                static_cast<long long>(most_rounds_));
+  return go_on();
+}
+
+}  // namespace minnow

@@ -1,0 +1,81 @@
+// What an executor tells of its runs.
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/src/run/control.h"
+#include "runtime/src/run/executor.h"
+
+namespace minnow {
+namespace {
+
+// The sum over the executors of the bodies of control flow.
+template <typename Controls>
+int64_t of_bodies(const Controls& controls, int64_t (Executor::*bytes_of)() const) {
+  int64_t bytes = 0;
+  for (const auto& [node, control] : controls) {
+    std::vector<Executor*> executors;
+    control->executors(&executors);
+    for (const Executor* executor : executors) bytes += (executor->*bytes_of)();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void Executor::start_profile() {
+  profiling_ = true;
+  for (Stage* stage : active_)
+    for (Step& step : stage->steps) {
+      step.ms = 0;
+      step.runs = 0;
+    }
+  for (const auto& [node, control] : controls_) {
+    std::vector<Executor*> executors;
+    control->executors(&executors);
+    for (Executor* executor : executors) executor->start_profile();
+  }
+}
+
+void Executor::end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows) {
+  profiling_ = false;
+  for (Stage* stage : active_) {
+    for (size_t i = 0; i < stage->steps.size(); ++i) {
+      const Step& step = stage->steps[i];
+      if (step.runs == 0) continue;  // a branch that was not taken
+      ProfileRow row;
+      for (size_t k = 0; k < stage->groups.size(); ++k) {
+        const std::vector<size_t>& ends = stage->groups[k].ends;
+        if (i < ends.front() || i >= ends.back()) continue;
+        row.group = static_cast<int64_t>(k) + 1;
+        row.chain = std::upper_bound(ends.begin(), ends.end(), i) - ends.begin();
+      }
+      row.name = prefix + step.name;
+      row.op = step.op;
+      static_cast<Profile&>(row) = step.entry->kernel->profile();
+      row.ms = step.ms / runs;
+      for (const auto* slots : {&step.in, &step.out})
+        for (const Slot* slot : *slots) row.bytes += slot == nullptr ? 0 : slot->tensor.type.bytes();
+      for (const auto& constant : step.constants) row.bytes += constant == nullptr ? 0 : constant->type().bytes();
+      for (const Slot* slot : step.out)
+        if (slot != nullptr && row.shape.empty()) row.shape = slot->tensor.shape().str();
+      rows->push_back(std::move(row));
+    }
+  }
+  for (const auto& [node, control] : controls_) {
+    std::vector<Executor*> executors;
+    control->executors(&executors);
+    for (Executor* executor : executors) executor->end_profile(runs, prefix + node->name + "/", rows);
+  }
+}
+
+int64_t Executor::arena_bytes() const {
+  int64_t bytes = 0;
+  for (const Buffer& arena : arenas_) bytes += arena.size();
+  return bytes + of_bodies(controls_, &Executor::arena_bytes);
+}
+
+int64_t Executor::least_bytes() const {
+  return std::accumulate(least_.begin(), least_.end(), of_bodies(controls_, &Executor::least_bytes));
+}
+
+}  // namespace minnow
