@@ -165,6 +165,19 @@ def test_kernels_know_neither_the_engine_nor_the_file_format() -> None:
     assert not breaches, "\n".join(breaches)
 
 
+def test_the_core_of_the_kernels_knows_no_device() -> None:
+    """Tensors, attributes and the op table are the same for all devices."""
+    files = cpp_files("kernels/core")
+    assert files
+    breaches = [
+        f"{path.relative_to(ROOT)} includes {name}"
+        for path in files
+        for name in INCLUDE.findall(path.read_text())
+        if name.startswith("kernels/") and not name.startswith("kernels/core/")
+    ]
+    assert not breaches, "\n".join(breaches)
+
+
 def test_the_c_api_stands_alone() -> None:
     """An embedder needs the headers of runtime/include and a C compiler, nothing else."""
     files = cpp_files("runtime/include")

@@ -23,3 +23,17 @@ def test_all_that_is_missing_is_named_at_once(python: bool, tmp_path: Path) -> N
     assert f"apt-get install {packages}\n" in done.stderr, done.stderr
     for name in ("flatc", "flatbuffers/flatbuffers.h", "hwy/highway.h"):
         assert name in done.stderr
+
+
+def test_options_are_for_files_that_exist(tmp_path: Path) -> None:
+    """A kernel that was renamed keeps no options by its old name: it would be slow without a word."""
+    for name in ("cmake", "kernels", "minnow", "runtime", "schema"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    lists = (ROOT / "CMakeLists.txt").read_text()
+    assert "cpu/conv/winograd" in lists
+    (tmp_path / "CMakeLists.txt").write_text(lists.replace("cpu/conv/winograd", "cpu/conv/winegrad"))
+    done = subprocess.run(
+        ["cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "options for kernels/cpu/conv/winegrad.cpp" in done.stderr, done.stderr
