@@ -1,4 +1,4 @@
-"""Writes the pages of `docs/` that come from the registries.
+"""Writes the parts of `docs/` and of the README that come from the registries and from the tables of measurements.
 
 python docs/generate.py            # writes
 python docs/generate.py --check    # fails when a page is stale
@@ -6,12 +6,15 @@ python docs/generate.py --check    # fails when a page is stale
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.append(str(ROOT / "bench"))  # chart.py
 NOTICE = "<!-- Written by docs/generate.py; edit the code it describes. -->\n"
 
 
@@ -133,16 +136,92 @@ def support() -> str:
         ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
         ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time, or NEON; threads"],
     ]
-    return "\n" + _table(["what", "how much"], rows)
+    return _table(["what", "how much"], rows)
 
 
-_BEGIN, _END = "<!-- support: written by docs/generate.py -->", "<!-- end of support -->"
+def chart() -> str:
+    """The times of the bench table as bars."""
+    from chart import TABLE, draw
+
+    return draw(TABLE.read_text())
 
 
-def readme() -> str:
-    """The README with its table made anew."""
-    head, _, rest = (HERE.parent / "README.md").read_text().partition(_BEGIN)
-    return head + _BEGIN + "\n" + support() + "\n" + _END + rest.partition(_END)[2]
+def speed() -> str:
+    """The ratios of the bench table for one and two threads side by side."""
+    from chart import PEERS, TABLE, rows
+
+    table = TABLE.read_text()
+    one, two = ({row.model: row for row in rows(table, threads)} for threads in (1, 2))
+    header = ["model"]
+    for threads in ("1 thread", "2 threads"):
+        header += [f"{threads}, ms", "onnxruntime", "OpenVINO", "fastest"]
+    lines = []
+    for model in one:
+        cells = [model]
+        for row in (one[model], two[model]):
+            peer = max(row.ratios, key=lambda name: row.ratios[name])
+            cells += [f"{row.ms:.2f}", *(f"{row.ratios[name]:.2f}" for name in ("ort", "ov"))]
+            cells.append(f"{row.ratios[peer]:.2f} {PEERS[peer]}")
+        lines.append(cells)
+    return _table(header, lines)
+
+
+def _cells(page: str) -> Iterator[list[str]]:
+    """The lines of all tables of a page, cell by cell."""
+    for line in (HERE / page).read_text().splitlines():
+        if line.startswith("|"):
+            yield [cell.strip(" *") for cell in line.strip("|").split("|")]
+
+
+def summary() -> str:
+    """The README's chart, and a line for each page of measurements."""
+    from chart import TABLE, mean
+
+    onnx_, tensorflow_ = (line for line in _cells("correctness.md") if line[0] == "all")
+    peers = [cell.partition(" (")[0] for cell in onnx_[2:]]
+    correct = (
+        f"{peers[0]} of {onnx_[1]} backend tests of ONNX pass "
+        f"(onnxruntime: {peers[1]}, OpenVINO: {peers[2]}, MNN: {peers[3]}); "
+        f"{tensorflow_[2]} of {tensorflow_[1]} generated TensorFlow and TFLite models "
+        f"(OpenVINO: {tensorflow_[3]}, MNN: {tensorflow_[4]})"
+    )
+    header, _, *models = _cells("size.md")
+    counts = [dict(zip(header, line, strict=True)) for line in models]
+    others = header[2:-2]
+    smallest = [min(int(line[name]) for name in others if line[name].isdigit()) for line in counts]
+    ours = [int(line["Minnow"]) for line in counts]
+
+    def fewer(than: list[int]) -> str:
+        logs = [math.log(mine / other) for mine, other in zip(ours, than, strict=True)]
+        return f"{1 - math.exp(sum(logs) / len(logs)):.0%}"
+
+    size = (
+        f"{fewer([int(line['nodes']) for line in counts])} fewer nodes than the source and {fewer(smallest)} fewer "
+        f"than the best of {len(others)} other optimizers "
+        f"(geometric means over {len(counts)} models, `--target minnow`)"
+    )
+    table = TABLE.read_text()
+    times = (
+        f"{mean(table, 1)} of the time of the fastest other runtime with one thread, {mean(table, 2)} with two "
+        "(geometric means over the models of the chart)"
+    )
+    rows = [
+        ["correctness", correct, "[all suites](docs/correctness.md)"],
+        ["graph size", size, "[all models](docs/size.md)"],
+        ["speed", times, "[all models](docs/speed.md)"],
+    ]
+    image = "![Time of one inference by Minnow and by other runtimes, as bars for each model](docs/speed.svg)"
+    return f"{image}\n\n" + _table(["what", "result", "details"], rows)
+
+
+def _filled(page: str, parts: dict[str, Callable[[], str]]) -> str:
+    """A page written by hand whose marked parts are made anew."""
+    text = (ROOT / page).read_text()
+    for name, part in parts.items():
+        begin, end = f"<!-- {name}: written by docs/generate.py -->", f"<!-- end of {name} -->"
+        head, _, rest = text.partition(begin)
+        text = f"{head}{begin}\n\n{part()}\n{end}{rest.partition(end)[2]}"
+    return text
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -156,11 +235,19 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli,
 }
 
+PARTS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"measured": summary, "support": support},
+    "docs/speed.md": {"speed": speed},
+}
+"""Parts of pages that are written by hand."""
+
 
 def main() -> int:
     os.environ["COLUMNS"] = "100"
     stale = []
-    pages = {HERE / name: NOTICE + page() for name, page in PAGES.items()} | {HERE.parent / "README.md": readme()}
+    pages = {HERE / name: NOTICE + page() for name, page in PAGES.items()}
+    pages[HERE / "speed.svg"] = chart()
+    pages |= {ROOT / page: _filled(page, parts) for page, parts in PARTS.items()}
     for path, text in pages.items():
         if not path.exists() or path.read_text() != text:
             stale.append(path.name)
