@@ -6,7 +6,8 @@
 #include <mutex>
 
 #include "kernels/core/tensor.h"
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
+#include "runtime/src/model/mapped_file.h"
 
 namespace minnow {
 

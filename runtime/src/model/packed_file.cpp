@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "kernels/cpu/machine/simd.h"
+#include "runtime/src/model/buffer.h"
 
 namespace minnow {
 namespace {

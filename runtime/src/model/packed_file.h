@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/mapped_file.h"
 
 namespace minnow {
 

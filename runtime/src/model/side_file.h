@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/mapped_file.h"
 
 namespace minnow {
 

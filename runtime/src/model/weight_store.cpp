@@ -5,7 +5,7 @@
 #include <new>
 
 #include "kernels/core/sort.h"
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
 
 namespace minnow {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/core/sort.h"
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
 
 namespace minnow {
 namespace {

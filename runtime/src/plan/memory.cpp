@@ -4,7 +4,7 @@
 
 #include "runtime/src/plan/arena.h"
 #include "runtime/src/plan/planner.h"
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
 
 namespace minnow {
 

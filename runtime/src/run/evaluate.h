@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/core/op.h"
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
 
 namespace minnow {
 

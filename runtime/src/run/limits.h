@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/core/status.h"
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
 
 namespace minnow {
 

@@ -1,41 +1,25 @@
-#include "runtime/src/model/storage.h"
+#include "runtime/src/model/buffer.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 
-#include "kernels/core/sort.h"
-
 namespace minnow {
 namespace {
 
-constexpr time_t kCoarseSeconds = 2;  // some file systems keep times no better
 constexpr int64_t kSmallBytes = 64 << 10;
 // A large page is cleared in 0.2 ms. It takes ten times as long where the system has to put it together first, or is a
 // guest whose host has taken back what lay idle; of small pages there are always some that were in use just before.
 constexpr int64_t kSlowNanoseconds = 1000000;
-// What may stay in memory although it was released, and how far apart pieces of which the system is told at once are.
-constexpr int64_t kReleasedBytes = 2 << 20;
-constexpr uintptr_t kNearBytes = 64 << 10;
 // Where one has come slowly, small pages stand for so many of the next, and for twice as many each time: to try one is
 // as slow as that many small ones in its place.
 constexpr int kFewestSmallOnes = 16, kMostSmallOnes = 64;
 std::atomic<int> small_ones{kFewestSmallOnes}, small_ones_left{0};
-
-struct FileHandle {
-  int fd;
-  ~FileHandle() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 // That this thread has computed: what others do on its processor meanwhile does not count.
 int64_t nanoseconds() {
@@ -147,71 +131,6 @@ Status Buffer::make_paged(int64_t bytes, Buffer* out, MemoryAccount* account) {
   bool small = false;  // not known: what is not in large pages comes as it is written to
   populate(out->data(), bytes, false, &small);
   return ok();
-}
-
-Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out) {
-  const FileHandle file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  struct stat info;
-  if (file.fd < 0 || fstat(file.fd, &info) != 0)
-    return fail(Code::kFormat, "%s: cannot be read: %s", path.c_str(), std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return fail(Code::kFormat, "%s: is not a file", path.c_str());
-  if (info.st_size == 0) return fail(Code::kFormat, "%s: the file is empty", path.c_str());
-  void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
-  const bool settled = time(nullptr) - info.st_mtim.tv_sec > kCoarseSeconds;
-  out->reset(new MappedFile(path, static_cast<const char*>(data), stamp_of(info), settled));
-  return ok();
-}
-
-MappedFile::Stamp MappedFile::stamp_of(const struct stat& info) {
-  return {info.st_dev, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
-}
-
-bool MappedFile::is_current() const {
-  struct stat now;
-  return settled_ && stat(path_.c_str(), &now) == 0 && stamp_of(now) == stamp_;
-}
-
-MappedFile::~MappedFile() { munmap(const_cast<char*>(data_), static_cast<size_t>(size_)); }
-
-void MappedFile::prefetch(const void* begin, int64_t bytes) const {
-#ifdef MADV_POPULATE_READ
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
-  const uintptr_t last = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
-  madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);  // an older system refuses: no harm
-#else
-  (void)begin, (void)bytes;
-#endif
-}
-
-void MappedFile::release(const void* begin, int64_t bytes) const {
-  const auto first = reinterpret_cast<uintptr_t>(begin);
-  std::lock_guard<std::mutex> lock(mutex_);
-  released_.emplace_back(first, first + static_cast<uintptr_t>(bytes));
-  released_bytes_ += bytes;
-  if (released_bytes_ >= kReleasedBytes) tell_released();
-}
-
-void MappedFile::release_rest() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  tell_released();
-}
-
-void MappedFile::tell_released() const {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto part = [&](int64_t i) { return released_[static_cast<size_t>(i)]; };
-  const auto order = order_of(static_cast<int64_t>(released_.size()),
-                              [&](int64_t a, int64_t b) { return part(a).first < part(b).first; });
-  for (size_t i = 0; i < order.size();) {
-    auto [begin, end] = part(order[i]);
-    // What little lies between two, such as a vector of biases, goes with them.
-    for (++i; i < order.size() && part(order[i]).first <= end + kNearBytes; ++i)
-      end = std::max(end, part(order[i]).second);
-    advise((begin + page - 1) / page * page, end / page * page, MADV_DONTNEED);
-  }
-  released_.clear();
-  released_bytes_ = 0;
 }
 
 }  // namespace minnow
