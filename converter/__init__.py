@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minnow.converter.door import guarded
+from minnow.converter.file.door import guarded
 from minnow.converter.formats import check_readable, find_format, is_mnn
 from minnow.schema.errors import UsageError
 
@@ -54,7 +54,7 @@ def other_file(weights: Any = "", prototxt: Any = "") -> str:
 def _read_mnn(path: Path, **options: Any) -> Model:
     check_readable(path)
 
-    from minnow.converter.given import Inputs
+    from minnow.converter.inputs.given import Inputs
 
     inputs = Inputs.of(options.pop("inputs", None))
     if given := sorted(
@@ -66,7 +66,7 @@ def _read_mnn(path: Path, **options: Any) -> Model:
             hint="these are for the model that it is made from",
         )
 
-    from minnow.converter.extent import fix_inputs
+    from minnow.converter.inputs.extent import fix_inputs
     from minnow.schema.collector import SeldomCollected
     from minnow.schema.limit import file_bytes
     from minnow.schema.mnn import read_file

@@ -13,15 +13,18 @@ or NotImplemented, which leaves the call to the body that the source format itse
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from minnow.converter.door import guarded
+from minnow.converter.file.door import guarded
 from minnow.converter.formats import Format
 from minnow.schema.errors import MinnowError, ModelError, Refused, UnsupportedError, UsageError
 from minnow.schema.ir import Model, Value
@@ -189,7 +192,7 @@ class Frontend:
 
     def read(self, path: Path, **options: Any) -> Model:
         """The model in a file. Raises UsageError when an option is given that the format has no use for."""
-        from minnow.converter.given import Inputs
+        from minnow.converter.inputs.given import Inputs
 
         options["inputs"] = Inputs.of(options.get("inputs"))
         given = {k: v for k, v in options.items() if v or k in ("inputs", "batch")}
@@ -282,6 +285,13 @@ class Frontend:
         if result is NotImplemented:
             return ()
         return result if isinstance(result, tuple) else (result,)
+
+
+def import_modules(*packages: ModuleType) -> None:
+    """Imports all modules below some packages, which register mappings by that."""
+    for package in packages:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 def _beside(weights: Any) -> tuple[Path, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
-    from minnow.converter.given import Inputs
+    from minnow.converter.inputs.given import Inputs
     from minnow.optimizer.effect import Effect
     from minnow.runtime.verify import Verification
     from minnow.schema.ir import Model
@@ -177,7 +177,7 @@ def convert(
     if not isinstance(source, (str, os.PathLike)):
         given = {k: v for k, v in locals().items() if k not in ("source", "example_inputs", "dynamic_shapes")}
 
-        from minnow.converter.torch.live import archived, is_scripted
+        from minnow.converter.torch.program.live import archived, is_scripted
 
         if inputs is None and is_scripted(source):
             given["inputs"] = example_inputs
@@ -203,7 +203,7 @@ def convert(
 
     said = None
     if inputs is not None:
-        from minnow.converter.given import Inputs
+        from minnow.converter.inputs.given import Inputs
 
         said = Inputs.of(inputs)
     reading: dict[str, Any] = {"inputs": said, "batch": batch, "signature": signature}
@@ -309,7 +309,7 @@ def bisect_command(
     int64: str,
 ) -> str:
     """The command line that looks for what changes the numbers in a conversion."""
-    from minnow.converter.given import Inputs, text_of
+    from minnow.converter.inputs.given import Inputs, text_of
 
     words = ["mnnconvert", "debug", "bisect", os.fspath(source), f"-O{level}"]
     words += [f"--input={name}={text_of(given)}" for name, given in Inputs.of(reading["inputs"]).items()]

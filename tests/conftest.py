@@ -5,7 +5,7 @@ import os
 from hypothesis import HealthCheck, settings
 from proving import check_every_step
 
-from minnow.converter import door
+from minnow.converter.file import door
 
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"

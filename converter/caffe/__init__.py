@@ -1,11 +1,9 @@
-"""Caffe nets. Each module beside this one registers the mappings of a family of layers."""
+"""Caffe nets. Importing this registers the mappings of all layers."""
 
-import importlib
-import pkgutil
-
+from minnow.converter.base import import_modules
+from minnow.converter.caffe import ops
 from minnow.converter.caffe.frontend import frontend
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(ops)
 
 __all__ = ["frontend"]

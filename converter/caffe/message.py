@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minnow.converter.caffe.caffe_descriptor import FILES
-from minnow.converter.message import load
+from minnow.converter.file.message import load
 
 _class = load(FILES, "minnow.caffe")
 NetParameter = _class("NetParameter")

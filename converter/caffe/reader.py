@@ -14,10 +14,10 @@ from minnow.converter.caffe.net import Shape, declared_inputs, needed, unread_to
 from minnow.converter.caffe.source import Source, open_source
 from minnow.converter.caffe.upgrade import parameter_field
 from minnow.converter.caffe.weight import constant
-from minnow.converter.cut import unknown_tensor
-from minnow.converter.extent import shape_from_use
-from minnow.converter.given import Inputs
-from minnow.converter.variable import View, keep
+from minnow.converter.control_flow.variable import View, keep
+from minnow.converter.inputs.cut import unknown_tensor
+from minnow.converter.inputs.extent import shape_from_use
+from minnow.converter.inputs.given import Inputs
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge

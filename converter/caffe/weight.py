@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.caffe.message import LooseBlob
-from minnow.converter.wire import BYTES, NUMBER, fields, integers, signed
+from minnow.converter.file.wire import BYTES, NUMBER, fields, integers, signed
 from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import Value
 

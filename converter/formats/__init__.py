@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.converter.door import guarded
-from minnow.converter.foreign import refuse_foreign, refuse_zip
+from minnow.converter.file.door import guarded
+from minnow.converter.file.foreign import refuse_foreign, refuse_zip
 from minnow.schema.errors import FormatError, UsageError
 
 if TYPE_CHECKING:

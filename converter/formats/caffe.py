@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from minnow.converter.file.wire import varint
 from minnow.converter.formats import Format
-from minnow.converter.wire import varint
 
 _TEXT = re.compile(rb"(\xef\xbb\xbf)?\s*(#[^\n]*(\n\s*|$))*[A-Za-z_]\w*\s*[:{<]")
 _NET = re.compile(rb"(?m)^[^#\n]*\b(layers?\s*:?\s*[{<]|input_(dim|shape)\s*[:{<])")

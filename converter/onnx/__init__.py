@@ -1,11 +1,9 @@
-"""ONNX files: opset 1 to the newest. Each module beside this one registers the mappings of a family."""
+"""ONNX files: opset 1 to the newest. Importing this registers all mappings."""
 
-import importlib
-import pkgutil
-
+from minnow.converter.base import import_modules
+from minnow.converter.onnx import contrib, ops
 from minnow.converter.onnx.frontend import frontend
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(ops, contrib)
 
 __all__ = ["frontend"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx
 from onnx import helper
 
-from minnow.converter.cut import unknown_tensor
+from minnow.converter.inputs.cut import unknown_tensor
 from minnow.converter.onnx.tensor import code_of
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, TensorType

@@ -13,8 +13,8 @@ import onnx
 from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
-from minnow.converter.extent import fix_inputs
-from minnow.converter.given import Inputs
+from minnow.converter.inputs.extent import fix_inputs
+from minnow.converter.inputs.given import Inputs
 from minnow.converter.onnx.cut import cut
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.function import DEFAULT_DOMAINS, Body, Library, opsets_of, types_of

@@ -1,11 +1,9 @@
-"""TensorFlow graphs. Each module beside this one registers the mappings of a family; `tensorflow` is not imported."""
+"""TensorFlow graphs. Importing this registers all mappings; `tensorflow` is not imported."""
 
-import importlib
-import pkgutil
-
+from minnow.converter.base import import_modules
+from minnow.converter.tensorflow import ops, symbolic
 from minnow.converter.tensorflow.frontend import frontend
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(ops, symbolic)
 
 __all__ = ["frontend"]

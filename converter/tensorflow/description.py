@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Description, Port
-from minnow.converter.tensorflow.body import graph_body
-from minnow.converter.tensorflow.frame import outer
+from minnow.converter.tensorflow.file.source import Entry, open_source
 from minnow.converter.tensorflow.message import type_name
-from minnow.converter.tensorflow.source import Entry, open_source
+from minnow.converter.tensorflow.symbolic.body import graph_body
+from minnow.converter.tensorflow.symbolic.frame import outer
 from minnow.converter.tensorflow.tensor import shape_of
 from minnow.schema.errors import ModelError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minnow.converter.message import load
+from minnow.converter.file.message import load
 from minnow.converter.tensorflow.graph_descriptor import FILES
 
 _class = load(FILES, "minnow.tensorflow")

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Unsupported
-from minnow.converter.extent import fix_inputs, shape_from_use
-from minnow.converter.given import Inputs
-from minnow.converter.tensorflow.body import Body, Port, graph_body, port_of
-from minnow.converter.tensorflow.flat import flatten
-from minnow.converter.tensorflow.frame import outer, structure
+from minnow.converter.inputs.extent import fix_inputs, shape_from_use
+from minnow.converter.inputs.given import Inputs
+from minnow.converter.tensorflow.file.source import Entry, Source, open_source
 from minnow.converter.tensorflow.frontend import frontend
-from minnow.converter.tensorflow.source import Entry, Source, open_source
-from minnow.converter.tensorflow.state import Memory
+from minnow.converter.tensorflow.symbolic.body import Body, Port, graph_body, port_of
+from minnow.converter.tensorflow.symbolic.flat import flatten
+from minnow.converter.tensorflow.symbolic.frame import outer, structure
+from minnow.converter.tensorflow.symbolic.state import Memory
+from minnow.converter.tensorflow.symbolic.translator import Library, Translator
 from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of, shape_of, type_of
-from minnow.converter.tensorflow.translator import Library, Translator
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge

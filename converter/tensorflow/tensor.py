@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.tensorflow.handle import Text
 from minnow.converter.tensorflow.message import type_code, type_name
+from minnow.converter.tensorflow.symbolic.handle import Text
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Value
 

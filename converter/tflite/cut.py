@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from minnow.converter.cut import unknown_tensor
+from minnow.converter.inputs.cut import unknown_tensor
 from minnow.converter.tflite.document import Operator, Subgraph
 
 

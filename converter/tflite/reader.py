@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.base import Mapping_, Refusal, Unsupported
-from minnow.converter.extent import fix_inputs
+from minnow.converter.inputs.extent import fix_inputs
 from minnow.converter.tflite.cut import cut
 from minnow.converter.tflite.document import Document, Operator, Subgraph, Tensor
 from minnow.converter.tflite.frontend import Operation, frontend
+from minnow.converter.tflite.ops.state import Variables
 from minnow.converter.tflite.quantization import Quantization, dequantize, quantize, requantize
-from minnow.converter.tflite.state import Variables
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge

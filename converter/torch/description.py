@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from minnow.converter.base import Description, Port
-from minnow.converter.torch.program import Input, Ref
+from minnow.converter.torch.program.program import Input, Ref
 from minnow.converter.torch.reader import open_program
 from minnow.schema.ir import TensorType
 

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minnow.converter.base import Unsupported
-from minnow.converter.extent import computed, fix_inputs, shape_from_use, symbols_in
 from minnow.converter.formats.torch import archive_kind
-from minnow.converter.given import Given, Inputs, text_of
-from minnow.converter.torch.extent import scalar
-from minnow.converter.torch.memory import PASSES, Memory
-from minnow.converter.torch.program import Input, Object, Program
-from minnow.converter.torch.structure import RaisedError
-from minnow.converter.torch.tensor import Number, Tensor
-from minnow.converter.torch.translator import Missing, Translator
+from minnow.converter.inputs.extent import computed, fix_inputs, shape_from_use, symbols_in
+from minnow.converter.inputs.given import Given, Inputs, text_of
+from minnow.converter.torch.program.program import Input, Object, Program
+from minnow.converter.torch.symbolic.extent import scalar
+from minnow.converter.torch.symbolic.memory import PASSES, Memory
+from minnow.converter.torch.symbolic.structure import RaisedError
+from minnow.converter.torch.symbolic.tensor import Number, Tensor
+from minnow.converter.torch.symbolic.translator import Missing, Translator
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
 
 if TYPE_CHECKING:
-    from minnow.converter.torch.script import Script
+    from minnow.converter.torch.program.script import Script
 
 _MOST_TRIES = 4
 """Inputs of unknown type that are looked at one by one where a program cannot be translated."""
@@ -40,11 +40,11 @@ def open_program(path: Path, inputs: Any = None, trust: bool = False) -> Program
     """
     kind = archive_kind(path)
     if kind == "torch_export":
-        from minnow.converter.torch.exported import read_program
+        from minnow.converter.torch.program.exported import read_program
 
         return read_program(path)
     if kind == "torchscript":
-        from minnow.converter.torch.script import open_script
+        from minnow.converter.torch.program.script import open_script
 
         return open_script(path, trust).program(inputs)
     raise FormatError(
@@ -70,7 +70,7 @@ def read(path: Path, inputs: Any = None, batch: int | None = None, trust: bool =
     """
     given = Inputs.of(inputs)
     if not given and archive_kind(path) == "torchscript":
-        from minnow.converter.torch.script import open_script
+        from minnow.converter.torch.program.script import open_script
 
         script = open_script(path, trust)
         return search(script, batch) or translate(script.program(given), str(path), given, batch)

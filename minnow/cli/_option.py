@@ -13,7 +13,7 @@ import click
 from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
-    from minnow.converter.given import Given
+    from minnow.converter.inputs.given import Given
 
 
 class _ModelFile(click.Path):
@@ -37,7 +37,7 @@ class InputOption(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Given]:
         if isinstance(value, tuple):
             return value
-        from minnow.converter.given import parsed
+        from minnow.converter.inputs.given import parsed
 
         name, _, text = str(value).rpartition("=")
         if not name:

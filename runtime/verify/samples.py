@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.extent import computed, symbols_in
-from minnow.converter.given import Inputs
+from minnow.converter.inputs.extent import computed, symbols_in
+from minnow.converter.inputs.given import Inputs
 from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType

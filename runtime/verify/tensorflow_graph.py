@@ -65,8 +65,8 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
         ImportError: tensorflow is not installed. LookupError: the entry point has other inputs or outputs.
     """
     from minnow.converter.formats.tensorflow import is_keras
-    from minnow.converter.tensorflow.keras import exported
-    from minnow.converter.tensorflow.saved_model import find, open_saved_model
+    from minnow.converter.tensorflow.file.keras import exported
+    from minnow.converter.tensorflow.file.saved_model import find, open_saved_model
 
     _tensorflow()
     inputs = [n for n, _ in model.user_inputs]
@@ -125,8 +125,8 @@ def _variables(entry: Any) -> list[tuple[Any, Any]]:
 
 
 def _frozen_graph(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> Loaded:
+    from minnow.converter.tensorflow.file.source import is_text, parse
     from minnow.converter.tensorflow.message import GraphDef
-    from minnow.converter.tensorflow.source import is_text, parse
 
     tf = _tensorflow()
     data = path.read_bytes()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.given import Inputs
+from minnow.converter.inputs.given import Inputs
 from minnow.schema.ir import DType, Model
 
 Array = np.ndarray[Any, Any]

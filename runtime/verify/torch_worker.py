@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter import sandbox
-from minnow.converter.torch.child import MEMORY, SECONDS, load
-from minnow.converter.torch.vetting import check_names, check_operators, check_texts
+from minnow.converter.file import sandbox
+from minnow.converter.torch.program.child import MEMORY, SECONDS, load
+from minnow.converter.torch.program.vetting import check_names, check_operators, check_texts
 
 
 class Script:

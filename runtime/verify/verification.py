@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from minnow.converter.given import Inputs
+from minnow.converter.inputs.given import Inputs
 from minnow.runtime.verify.burden import check_burden
 from minnow.runtime.verify.comparison import FLOOR, OutputComparison, compare, compare_random
 from minnow.runtime.verify.data import Sample, complete, samples, typed

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, save
 import minnow
 from minnow.cli._app import run
 from minnow.convert import bisect_command
-from minnow.converter.given import Inputs, parsed
+from minnow.converter.inputs.given import Inputs, parsed
 
 
 def call(capsys: pytest.CaptureFixture[str], *args: Any) -> tuple[int, str, str]:

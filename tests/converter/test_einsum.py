@@ -13,7 +13,7 @@ from onnx import helper
 from onnx_oracle import OnnxNode, reference_runs
 
 import minnow
-from minnow.converter.einsum import einsum
+from minnow.converter.decomposition.einsum import einsum
 from minnow.errors import ModelError
 from minnow.schema.ir import Graph
 from minnow.schema.ops import Builder

@@ -12,7 +12,7 @@ from tflite_one import Tensor, file_of
 
 import minnow
 from minnow.converter import read
-from minnow.converter.given import Given, Inputs, parsed, text_of
+from minnow.converter.inputs.given import Given, Inputs, parsed, text_of
 from minnow.converter.tensorflow.message import GraphDef
 from minnow.errors import UsageError
 from minnow.schema.ir import DType

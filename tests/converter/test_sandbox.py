@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from minnow.converter import sandbox
+from minnow.converter.file import sandbox
 
 CHILD = """
 import json, mmap, os, socket, subprocess, sys, threading
 from pathlib import Path
-from minnow.converter import sandbox
+from minnow.converter.file import sandbox
 
 folder = Path(sys.argv[1])
 kinds = set(sys.argv[2].split(","))
@@ -133,7 +133,7 @@ def test_features_are_what_the_kernel_says() -> None:
 
 
 ENDLESS = """
-from minnow.converter import sandbox
+from minnow.converter.file import sandbox
 sandbox.limit_resources(seconds=1, memory=1 << 32, file_bytes=0)
 while True:
     pass

@@ -22,14 +22,14 @@ import pytest
 from onnx import TensorProto, helper
 
 import minnow
-from minnow.converter import door
+from minnow.converter.file import door
 from minnow.converter.tensorflow.message import GraphDef
 from minnow.errors import FormatError, ModelError, UnsupportedError
 
 Damage = Callable[[bytes, random.Random], bytes]
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "converter")]
+    sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "converter" / "tflite")]
 
 from hostile.damage import graph_of, of_bytes, of_text, onnx_of  # noqa: E402
 from hostile.make import const, function, onnx_file  # noqa: E402

@@ -17,8 +17,9 @@ import h5py
 import pytest
 
 import minnow
-from minnow.converter import read, sandbox
-from minnow.converter.tensorflow import keras_child
+from minnow.converter import read
+from minnow.converter.file import sandbox
+from minnow.converter.tensorflow.file import keras_child
 from minnow.schema.errors import FormatError, UnsupportedError
 
 
@@ -119,7 +120,7 @@ def test_its_process_writes_into_its_folder_only(place: Path) -> None:
     program = f"""
 import sys
 from pathlib import Path
-from minnow.converter.tensorflow import keras_child
+from minnow.converter.tensorflow.file import keras_child
 
 def load(path, target):
     target.write_text("here")

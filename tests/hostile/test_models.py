@@ -15,7 +15,8 @@ import pytest
 from hostile.make import FILES, REFUSED, external
 
 import minnow
-from minnow.converter import door, read
+from minnow.converter import read
+from minnow.converter.file import door
 from minnow.schema.errors import MinnowError
 
 _SECONDS = 10.0

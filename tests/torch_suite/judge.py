@@ -11,7 +11,7 @@ import torch
 from tf_suite.judge import difference
 from torch_oracle import exported, flat, run, scripted
 
-from minnow.converter.torch.child import RefusedError
+from minnow.converter.torch.program.child import RefusedError
 from minnow.converter.torch.reader import translate
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from torch_suite.case import Sample, samples

@@ -101,7 +101,7 @@ TABLE: dict[str, Row] = {
 
 
 def is_onnx(sample: Sample) -> bool:
-    """ONNX does not bound the cells of an LSTM: tests/converter/test_tflite_recurrent.py has LiteRT judge that.
+    """ONNX does not bound the cells of an LSTM: tests/converter/tflite/test_recurrent.py has LiteRT judge that.
 
     Nor does it choose scales as PyTorch does, which judges that in tests/converter.
     """

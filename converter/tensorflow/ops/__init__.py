@@ -1,0 +1,1 @@
+"""TensorFlow's operators: each module registers the mappings of a family."""

@@ -1,0 +1,197 @@
+"""Sums and extrema of quanta: pooling, means, softmax."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minnow.converter.decomposition.channel_last import channels_last, pool
+from minnow.converter.operand import ints, is_known
+from minnow.converter.tflite.frontend import frontend as tflite
+from minnow.converter.tflite.ops.quantized.fixed_function import negative_exp
+from minnow.converter.tflite.ops.quantized.fixed_point import (
+    INT32,
+    limits_of,
+    lines,
+    look_up,
+    multiplier_of,
+    scale_of,
+    wide,
+    zero_of,
+)
+from minnow.converter.tflite.ops.quantized.layer import halves, planes, window_of
+from minnow.converter.tflite.ops.quantized.math import alike
+from minnow.converter.tflite.quantization import Quantization
+from minnow.schema.ir import DType, Value
+from minnow.schema.ops import Builder
+from minnow.schema.ops.fixed_point import divided, scaled
+
+Array = np.ndarray[Any, Any]
+
+
+def clipped(b: Builder, x: Value, limits: tuple[int, int], q: Quantization) -> Value:
+    """Whole numbers, clipped, as quanta."""
+    low, high = (np.asarray(v, x.type.dtype.numpy) for v in limits)
+    return b.Cast(b.Min(b.Max(x, low), high), to=q.dtype)
+
+
+@tflite.quantized("MAX_POOL_2D")
+def _(b, x, *, padding="SAME", stride_w=0, stride_h=0, filter_width=0, filter_height=0,
+      fused_activation_function="NONE", node):  # fmt: skip
+    old, q = node.quant(0), node.quant_out()
+    if not alike(old, q):
+        return NotImplemented
+    y = pool(b, "MaxPool", x, kernel=(filter_height, filter_width), padding=padding, strides=(stride_h, stride_w))
+    limits = limits_of(q, fused_activation_function)
+    if limits == (q.lowest, q.highest):
+        return y
+    low, high = (np.asarray(v, q.dtype.numpy) for v in limits)
+    return b.Min(b.Max(y, low), high)
+
+
+@tflite.quantized("AVERAGE_POOL_2D")
+def _(b, x, *, padding="SAME", stride_w=0, stride_h=0, filter_width=0, filter_height=0,
+      fused_activation_function="NONE", node):  # fmt: skip
+    old, q = node.quant(0), node.quant_out()
+    shape = x.type.shape
+    if not alike(old, q) or shape is None or not all(isinstance(d, int) for d in shape[1:]):
+        return NotImplemented
+    kernel, strides = (filter_height, filter_width), (stride_h, stride_w)
+    attrs = {**window_of(x, kernel, padding, strides, (1, 1)), "group": shape[3]}
+    ones = np.ones((shape[3], 1, *kernel), np.int8)
+    image = planes(b, x)
+    if q.dtype is DType.I16:
+        high, low = (b.ConvInteger(part, ones, **attrs) for part in halves(b, image))
+        sums = b.Add(b.Mul(high, 256), low)
+    else:
+        sums = b.ConvInteger(image, ones, **attrs)
+    counts = np.outer(*(_counts(shape[i + 1], kernel[i], strides[i], attrs["pads"][i], attrs["pads"][i + 2])
+                        for i in (0, 1))).astype(np.int32)  # fmt: skip
+    # Windows of one size, as most are, take one number.
+    counts = counts.reshape(-1)[0] if len(np.unique(counts)) == 1 else counts
+    half = counts // 2
+    towards = half if q.dtype is DType.U8 else b.Mul(b.Sign(sums), half)
+    mean = b.Div(b.Add(sums, towards), counts)
+    return channels_last(b, clipped(b, mean, limits_of(q, fused_activation_function), q), 2)
+
+
+def _counts(extent: int, kernel: int, stride: int, before: int, after: int) -> Array:
+    """Elements that windows have which lie inside."""
+    first = np.arange((extent + before + after - kernel) // stride + 1) * stride - before
+    return np.minimum(first + kernel, extent) - np.maximum(first, 0)
+
+
+def _reduced(name: str, mean: bool) -> None:
+    @tflite.quantized(name)
+    def _(b, x, axes, *, keep_dims=False, node):
+        old, q = node.quant(0), node.quant_out()
+        shape = x.type.shape
+        if not alike(old, q) or not is_known(axes) or not shape:
+            return NotImplemented
+        at = tuple(sorted({a % len(shape) for a in ints(axes)}))
+        if not at or not all(isinstance(shape[a], int) for a in at):
+            return NotImplemented
+        n = math.prod(int(shape[a]) for a in at)
+        multiplier, shift = (int(v) for v in multiplier_of(float(scale_of(old)) / float(scale_of(q))))
+        if mean and n:
+            more = min(n.bit_length() - 1, 32, 31 + shift)
+            multiplier, shift = (multiplier << more) // n, shift - more
+        total = b.ReduceSum(wide(b, x, old), axes=at, keepdims=keep_dims)
+        return b.Requantize(total, np.int32(multiplier), np.int32(shift), zero=zero_of(q), to=q.dtype,
+                            min=q.lowest, max=q.highest)  # fmt: skip
+
+
+_reduced("MEAN", mean=True)
+_reduced("SUM", mean=False)
+
+
+# --- Softmax
+
+
+def _bits(b: Builder, x: Value) -> Value:
+    """How many bits positive numbers of i32 [rows, 1] have (i32)."""
+    reached = b.GreaterOrEqual(x, (1 << np.arange(31)).astype(np.int32))
+    return b.ReduceSum(b.Cast(reached, to=DType.I32), axes=(-1,), keepdims=True)
+
+
+def _power(b: Builder, exponents: Value) -> Value:
+    return b.Gather((1 << np.arange(32, dtype=np.int64)).astype(np.int32), exponents)
+
+
+def _reciprocal(b: Builder, x: Value) -> Value:
+    """1 / (1 + x) of i32 numbers [rows] of 0 <= x < 1, all with no bits before the point."""
+
+    def product(u: Value, v: Value) -> Value:
+        none = b.Sub(v, v)
+        return b.Requantize(u, v, none, to=DType.I32, min=INT32.min, max=INT32.max)
+
+    half = b.Add(b.Div(x, 2), np.int32(1 << 30))
+    y = b.Add(b.Requantize(half, np.int32(-1010580540), np.int32(0), to=DType.I32, min=INT32.min, max=INT32.max),
+              np.int32(1515870810))  # fmt: skip
+    for _ in range(3):
+        rest = b.Sub(np.int32(1 << 29), product(half, y))
+        y = b.Add(y, b.Mul(product(y, rest), np.int32(4)))
+    most = np.int32((1 << 30) - 1)
+    return b.Where(b.Greater(y, most), np.int32(INT32.max), b.Mul(y, np.int32(2)))
+
+
+def _rows(b: Builder, x: Value) -> tuple[Value, int] | None:
+    """x as rows along its last axis, and how long these are."""
+    shape = x.type.shape
+    if not shape or not isinstance(shape[-1], int):
+        return None
+    return b.Reshape(x, np.array([-1, shape[-1]])), shape[-1]
+
+
+@tflite.quantized("SOFTMAX")
+def _(b, x, *, beta=1.0, node):
+    old, q = node.quant(0), node.quant_out()
+    rows = _rows(b, x)
+    if old is None or q is None or old.per_axis or rows is None or not rows[1]:
+        return NotImplemented
+    y = _softmax_words if old.dtype is DType.I16 else _softmax_bytes
+    return b.Reshape(y(b, rows[0], old, q, np.float32(beta)), b.Shape(x))
+
+
+def _softmax_bytes(b: Builder, x: Value, old: Quantization, q: Quantization, beta: np.float32) -> Value:
+    factor = min(float(beta) * float(scale_of(old)) * (1 << 26), 2.0**31 - 1)
+    multiplier, shift = (int(v) for v in multiplier_of(factor))
+    radius = math.floor(31.0 * (1 << 26) / 2.0**shift)
+    numbers = np.arange(256)
+    inside = numbers <= radius
+    steps = scaled(np.where(inside, -numbers, 0).astype(np.int64), np.int64(multiplier), np.int64(shift))
+    exps = negative_exp(steps, 5, 32)
+    exps = np.where(inside, exps, 0)
+    # How far each number is below the greatest of its row.
+    most = b.ReduceMax(x, axes=(-1,), keepdims=True)
+    below = b.Cast(b.Sub(b.Cast(most, to=DType.I32), b.Cast(x, to=DType.I32)), to=DType.U8)
+    total = b.ReduceSum(look_up(b, below, divided(exps, 12).astype(np.int32)), axes=(-1,), keepdims=True)
+    bits = _bits(b, total)
+    fraction = b.Add(b.Mul(total, _power(b, b.Sub(np.int32(32), bits))), np.int32(INT32.min))
+    inverse = b.Reshape(_reciprocal(b, b.Reshape(fraction, np.array([-1]))), np.array([-1, 1]))
+    over = b.Sub(bits, np.int32(32 - 12 - 31 + q.bits))  # how far the result's bits lie below
+    shifts = b.Neg(over)
+    return b.Requantize(look_up(b, below, exps.astype(np.int32)), inverse, shifts, zero=q.lowest, to=q.dtype,
+                        min=q.lowest, max=q.highest)  # fmt: skip
+
+
+def _softmax_words(b: Builder, x: Value, old: Quantization, q: Quantization, beta: np.float32) -> Value:
+    exps = lines(-10.0, 0.0, -1.0, 1.0, np.exp)
+    inverses = lines(0.0, 1.0, -1.0, 1.0, lambda v: 1 / (1 + v))
+    wide_x = b.Cast(x, to=DType.I32)
+    below = b.Sub(wide_x, b.ReduceMax(wide_x, axes=(-1,), keepdims=True))
+    factor = float(np.float32(scale_of(old) * beta)) / (10.0 / 65535.0)
+    multiplier, shift = multiplier_of(factor)
+    at = b.Requantize(below, multiplier, shift, zero=32767, to=DType.I16, min=-32768, max=32767)
+    each = b.Cast(look_up(b, at, exps), to=DType.I32)
+    total = b.ReduceSum(each, axes=(-1,), keepdims=True)
+    bits = _bits(b, total)
+    lifted = b.Mul(b.Cast(total, to=DType.I64), b.Cast(_power(b, b.Sub(np.int32(31), bits)), to=DType.I64))
+    near = b.Div(b.Add(lifted, 1 << 13), 1 << 14)
+    place = b.Cast(b.Min(b.Max(b.Sub(near, (1 << 15) + (1 << 16)), -32768), 32767), to=DType.I16)
+    inverse = b.Cast(look_up(b, place, inverses), to=DType.I32)
+    right = b.Sub(bits, np.int32(1))
+    whole = b.Add(b.Mul(each, inverse), _power(b, b.Sub(right, np.int32(1))))
+    return clipped(b, b.Div(whole, _power(b, right)), (0, 32767), q)

@@ -1,0 +1,1 @@
+"""Linear algebra of PyTorch: factors of matrices, inverses, singular values."""

@@ -1,0 +1,1 @@
+"""What depends on the order of elements, or on which are equal: sorting, quantiles, sets, histograms."""

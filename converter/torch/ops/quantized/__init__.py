@@ -1,0 +1,1 @@
+"""Quantized tensors of PyTorch, and the operators and layers on them."""

@@ -1,0 +1,1 @@
+"""Fourier transforms of PyTorch, spectra of windows of a signal, and those windows."""
