@@ -11,6 +11,7 @@ from minnow.schema.ir import DType, Node
 from minnow.schema.ops.special import erfc, keep
 from minnow.schema.registry.encoding import bound, computes, fields, unary, when
 from minnow.schema.registry.op import ELEMENTWISE, SPATIAL, Decoded, Encoding, Float, Numeric, WireOp, fill, op
+from minnow.schema.registry.symbolic import broadcast_first, elementwise
 
 
 def _slope(leaky: bool) -> Encoding:
@@ -37,6 +38,9 @@ def Relu(x: Numeric):
     return np.maximum(x, np.zeros((), x.dtype))
 
 
+Relu.contents(elementwise(lambda a: a if a.at_least(0) else None))
+
+
 @op(mnn=_slope(leaky=True), traits=ELEMENTWISE)
 def LeakyRelu(x: Float, *, alpha: float = 0.01):
     """y = x for x >= 0, alpha * x below."""
@@ -51,6 +55,9 @@ LeakyRelu.vary(alpha=-0.25)
 def PRelu(x: Float, slope: Float):
     """y = x for x >= 0, slope * x below; `slope` is broadcast to the shape of `x`."""
     return keep(lambda v, s: np.where(v < 0, s * v, v), x, slope)
+
+
+PRelu.dimension(broadcast_first)
 
 
 @PRelu.shape

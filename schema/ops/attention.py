@@ -11,6 +11,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Dim, Shape, broadcast
 from minnow.schema.ops.special import Array
+from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import agree, divided, scaled, total
 from minnow.schema.registry.op import Arg, fill, op
 
@@ -77,6 +78,21 @@ def Attention(
     if joined:
         y = y.transpose(0, 2, 1, 3).reshape(y.shape[0], y.shape[2], num_heads * y.shape[3])
     return tuple(x.astype(q.dtype) for x in (y, k4, v4))
+
+
+@Attention.dimension
+def _(node, axis, hops):
+    """Batch and queries are those of the operands, and of masks."""
+    q, *others = node.inputs
+    rank = node.output.type.rank or 0
+    masks = [(v, -4 if axis == 0 else -2) for v in others[4:] if v is not None]
+    if q is None or q.type.shape is None or axis not in (0, rank - 2):
+        return None
+    if axis == 0:
+        return symbolic.broadcast(
+            [*((v, -(v.type.rank or 0)) for v in (q, *others[:2]) if v is not None), *masks], hops
+        )
+    return symbolic.broadcast([(q, -2), *masks], hops)
 
 
 def _split(arg: Arg, heads: int, what: str) -> tuple[Dim, Dim, Dim]:

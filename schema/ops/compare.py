@@ -9,6 +9,8 @@ from minnow.schema.ops.special import Array
 from minnow.schema.registry.dimension import broadcast_to
 from minnow.schema.registry.encoding import BOOL, F32_I32, binary, simple, swapped, when
 from minnow.schema.registry.op import COMPARE, ELEMENTWISE, Bool, Encoding, Float, Numeric, T, Trait, WireOp, fill, op
+from minnow.schema.registry.sign import where_all
+from minnow.schema.registry.symbolic import Extent, different, elementwise, equal, inverted, less
 
 SYMMETRIC = COMPARE | {Trait.COMMUTATIVE}
 
@@ -39,10 +41,16 @@ def Equal(a: T, b: T):
     return np.equal(a, b)
 
 
+Equal.contents(elementwise(equal))
+
+
 @op(mnn=_equality("NOTEQUAL"), traits=SYMMETRIC)
 def NotEqual(a: T, b: T):
     """a != b; true where one is NaN."""
     return np.not_equal(a, b)
+
+
+NotEqual.contents(elementwise(different))
 
 
 def _ordered(code: str) -> Encoding:
@@ -65,11 +73,17 @@ def Greater(a: Numeric, b: Numeric):
     return np.greater(a, b)
 
 
+Greater.contents(elementwise(lambda a, b: less(b, a)))
+
+
 # LESS is wrong in other runtimes of the format where both floats are negative. It is read, never written.
 @op(mnn=swapped(_ordered("GREATER"), binary("LESS")), traits=COMPARE)
 def Less(a: Numeric, b: Numeric):
     """a < b. In a file it stands as Greater(b, a)."""
     return np.less(a, b)
+
+
+Less.contents(elementwise(less))
 
 
 @op(mnn=_ordered("GREATER_EQUAL"), traits=COMPARE)
@@ -78,10 +92,16 @@ def GreaterOrEqual(a: Numeric, b: Numeric):
     return np.greater_equal(a, b)
 
 
+GreaterOrEqual.contents(elementwise(lambda a, b: inverted(less(a, b))))
+
+
 @op(mnn=_ordered("LESS_EQUAL"), traits=COMPARE)
 def LessOrEqual(a: Numeric, b: Numeric):
     """a <= b"""
     return np.less_equal(a, b)
+
+
+LessOrEqual.contents(elementwise(lambda a, b: inverted(less(b, a))))
 
 
 # The format's runtime knows bool as int32 that is 0 or 1, where a product is the conjunction.
@@ -91,10 +111,25 @@ def And(a: Bool, b: Bool):
     return a & b
 
 
+def _both(a: Extent | None, b: Extent | None) -> Extent | None:
+    return Extent() if Extent() in (a, b) else None if a is None or b is None else a * b
+
+
+And.contents(elementwise(_both, strict=False))
+
+
 @op(mnn=binary("LOGICALOR", BOOL), traits=SYMMETRIC)
 def Or(a: Bool, b: Bool):
     """True where one or both are."""
     return a | b
+
+
+def _either(a: Extent | None, b: Extent | None) -> Extent | None:
+    one = Extent.of(1)
+    return one if one in (a, b) else None if a is None or b is None else a + b
+
+
+Or.contents(elementwise(_either, strict=False))
 
 
 @op(mnn=binary("LOGICALXOR", BOOL), traits=SYMMETRIC)
@@ -107,6 +142,9 @@ def Xor(a: Bool, b: Bool):
 def Not(x: Bool):
     """True where x is false."""
     return ~x
+
+
+Not.contents(elementwise(inverted))
 
 
 @op(traits=COMPARE)
@@ -132,6 +170,16 @@ _SELECT = simple("Select")
 def Where(cond: Bool, a: T, b: T):
     """a where `cond` holds, b elsewhere."""
     return np.where(cond, a, b)
+
+
+def _chosen(c: Extent | None, a: Extent | None, b: Extent | None) -> Extent | None:
+    if c is None or c.integer is None:
+        return a if a == b else None
+    return a if c.integer else b
+
+
+Where.contents(elementwise(_chosen, strict=False))
+Where.sign(where_all(1, 2))
 
 
 @Where.encode("Select")

@@ -8,10 +8,12 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
+from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import axis_of, contents, length, need_rank, scalar, unknown
 from minnow.schema.registry.encoding import WIRE_DTYPES, constant, simple, when
 from minnow.schema.registry.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
-from minnow.schema.registry.sign import is_nonnegative
+from minnow.schema.registry.sign import is_nonnegative, where_all
+from minnow.schema.registry.symbolic import Extent, element
 
 
 @op(mnn=simple("Range"))
@@ -20,6 +22,15 @@ def Range(start: Numeric, limit: Numeric, delta: Numeric):
     first, step = (np.asarray(v).reshape(()) for v in (start, delta))
     n = _count(start, limit, delta)
     return (first + np.arange(n).astype(first.dtype) * step).astype(first.dtype)
+
+
+Range.sign(where_all(0, 1))
+
+
+@Range.dimension
+def _(node, axis, hops):
+    start, limit, step = (element(node.input(i), 0) for i in range(3))
+    return limit if (start, step) == (Extent(0), Extent(1)) and limit is not None and limit.at_least(0) else None
 
 
 def _count(start: Any, limit: Any, delta: Any) -> int:
@@ -32,6 +43,12 @@ def _count(start: Any, limit: Any, delta: Any) -> int:
 def Fill(shape: Int, value: T):
     """A tensor of that shape, `value` (one element) everywhere."""
     return np.full(tuple(int(d) for d in shape), np.asarray(value).reshape(()), np.asarray(value).dtype)
+
+
+@Fill.contents
+def _(node, memo):
+    value = symbolic.contents(node.input(1), memo) if node.has_input(1) else [Extent()]
+    return None if value is None or not node.output.type.is_static else value * (node.output.type.count or 0)
 
 
 @op()

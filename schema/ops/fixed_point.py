@@ -11,6 +11,7 @@ from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops.cast import converted
 from minnow.schema.ops.special import Array
 from minnow.schema.registry.op import EXACT_TYPES, Arg, T, Trait, op
+from minnow.schema.registry.symbolic import broadcast_first
 
 RESULTS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16, DType.I32})
 Sum = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.I64})]
@@ -30,6 +31,9 @@ def Requantize(x: Sum, multiplier: Int32, shift: Int32, *, zero: int = 0, to: DT
     factor, shift = multiplier.astype(np.int64), shift.astype(np.int64)
     y = (_scaled_long if x.dtype == np.int64 else scaled)(x.astype(np.int64), factor, shift)
     return np.clip(wrapped(y + zero), min, max).astype(to.numpy)
+
+
+Requantize.dimension(broadcast_first)
 
 
 def _limits(dtype: DType) -> Any:

@@ -12,6 +12,7 @@ from minnow.schema.registry.dimension import agree, axis_of
 from minnow.schema.registry.encoding import bound, constant
 from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, fill, op
 from minnow.schema.registry.sign import is_nonnegative
+from minnow.schema.registry.symbolic import moved
 
 Array = np.ndarray[Any, Any]
 Reduction = Literal["none", "add", "mul", "max", "min"]
@@ -40,6 +41,9 @@ def _store(y: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> A
 def Gather(x: T, indices: Int, *, axis: int = 0):
     """The slices of x along an axis that the indices name; the shape of `indices` takes the place of the axis."""
     return np.take(x, _within(indices, x.shape[axis]), axis)
+
+
+Gather.contents(moved)
 
 
 @op(traits=MOVEMENT)

@@ -11,6 +11,8 @@ from minnow.schema.ir import DType, Node
 from minnow.schema.ops.special import Array, keep
 from minnow.schema.registry.encoding import F32, I32, binary, bound
 from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Int, Numeric, Trait, WireOp, fill, get, op
+from minnow.schema.registry.sign import where_all, where_any
+from minnow.schema.registry.symbolic import Extent, elementwise, greatest, least
 
 COMMUTATIVE = ELEMENTWISE | {Trait.COMMUTATIVE}
 
@@ -21,10 +23,17 @@ def Add(a: Numeric, b: Numeric):
     return a + b
 
 
+Add.contents(elementwise(Extent.__add__))
+Add.sign(where_all())
+
+
 @op(mnn=binary("SUB", eltwise="SUB"), traits=ELEMENTWISE)
 def Sub(a: Numeric, b: Numeric):
     """y = a - b"""
     return a - b
+
+
+Sub.contents(elementwise(Extent.__sub__))
 
 
 # Other runtimes of the format multiply int32 by way of float: exact up to 2^24, and there is no other form.
@@ -32,6 +41,10 @@ def Sub(a: Numeric, b: Numeric):
 def Mul(a: Numeric, b: Numeric):
     """y = a * b"""
     return a * b
+
+
+Mul.contents(elementwise(Extent.__mul__))
+Mul.sign(where_all())
 
 
 @op(mnn=binary("REALDIV", aliases=("DIV",)), traits=ELEMENTWISE)
@@ -43,6 +56,15 @@ def Div(a: Numeric, b: Numeric):
     return quotient + ((quotient < 0) & (quotient * b != a)).astype(a.dtype)
 
 
+def _quotient(a: Extent, b: Extent) -> Extent | None:
+    if a.integer is not None and b.integer:
+        return Extent.of(abs(a.integer) // abs(b.integer) * (1 if (a.integer < 0) == (b.integer < 0) else -1))
+    return a.divided(b) if b.terms else None
+
+
+Div.contents(elementwise(_quotient))
+
+
 @op(mnn=binary("FLOORDIV"), traits=ELEMENTWISE)
 def FloorDiv(a: Numeric, b: Numeric):
     """The largest integer not above a / b, the quotient being rounded to the type first.
@@ -50,6 +72,9 @@ def FloorDiv(a: Numeric, b: Numeric):
     Integers are divided exactly, wrap around, and give 0 where they are divided by 0.
     """
     return a // b if a.dtype.kind in "iu" else np.floor(a / b)
+
+
+FloorDiv.contents(elementwise(lambda a, b: _quotient(a, b) if a.at_least(0) and b.at_least(1) else a.divided(b)))
 
 
 @op(mnn=binary("POW", F32), traits=ELEMENTWISE)
@@ -68,10 +93,18 @@ def Max(a: Numeric, b: Numeric):
     return np.maximum(a, b)
 
 
+Max.contents(elementwise(greatest))
+Max.sign(where_any)
+
+
 @op(mnn=binary("MINIMUM", aliases=("MIN_TEMP",)), traits=COMMUTATIVE)
 def Min(a: Numeric, b: Numeric):
     """The smaller one; NaN where one of them is."""
     return np.minimum(a, b)
+
+
+Min.contents(elementwise(least))
+Min.sign(where_all())
 
 
 @op(mnn=binary("ATAN2", F32), traits=ELEMENTWISE)
@@ -95,6 +128,21 @@ def Mod(a: Numeric, b: Numeric, *, fmod: bool = False):
     if a.dtype.kind in "iu":
         return np.fmod(a, b) if fmod else np.mod(a, b)
     return keep(np.fmod if fmod else np.mod, a, b)
+
+
+def _remainder(a: Extent, b: Extent) -> Extent | None:
+    if a.integer is not None and b.integer is not None and b.integer > 0 <= a.integer:
+        return Extent.of(a.integer % b.integer)
+    exact = a.divided(b) if b.terms else None
+    return Extent() if exact is not None else None
+
+
+Mod.contents(elementwise(_remainder))
+
+
+@Mod.sign
+def _(known, *, fmod=False):
+    return known[1] and not fmod
 
 
 # The codes change places with the type: for floats MOD is C's fmod, for integers it has the sign of the divisor.

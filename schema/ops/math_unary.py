@@ -10,6 +10,7 @@ from minnow.schema.ir import Node
 from minnow.schema.ops.special import erf, erfc, keep
 from minnow.schema.registry.encoding import F32_I32, bound, unary
 from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, op
+from minnow.schema.registry.symbolic import Extent, elementwise
 
 
 @op(mnn=unary("ABS", F32_I32, legacy="AbsVal"), traits=ELEMENTWISE)
@@ -18,10 +19,16 @@ def Abs(x: Numeric):
     return np.abs(x)
 
 
+Abs.contents(elementwise(lambda a: a if a.at_least(0) else None))
+
+
 @op(mnn=unary("NEG", F32_I32), traits=ELEMENTWISE)
 def Neg(x: Numeric):
     """y = -x"""
     return np.negative(x)
+
+
+Neg.contents(elementwise(Extent.__neg__))
 
 
 @op(mnn=unary("FLOOR"), traits=ELEMENTWISE)

@@ -15,6 +15,7 @@ from minnow.schema.ops.special import Array, keep
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound, computes, simple
 from minnow.schema.registry.op import Arg, Decoded, Float, Numeric, WireOp, fill, op
+from minnow.schema.registry.symbolic import of_first
 
 Int8 = Annotated[np.ndarray[Any, Any], frozenset({DType.I8, DType.U8})]
 
@@ -57,6 +58,17 @@ def MatMul(a: Numeric, b: Numeric, *, transpose_a: bool = False, transpose_b: bo
     a = np.swapaxes(a, -1, -2) if transpose_a and a.ndim > 1 else a
     b = np.swapaxes(b, -1, -2) if transpose_b and b.ndim > 1 else b
     return _product(a, b)
+
+
+@MatMul.dimension
+def _(node, axis, hops):
+    plain = not node.attrs.get("transpose_a") and node.input(1).type.rank == 2
+    return _row(node, axis, hops) if plain else None
+
+
+def _row(node, axis, hops):
+    """All axes but the last one are those of the first operand."""
+    return of_first(node, axis, hops) if axis < (node.output.type.rank or 0) - 1 else None
 
 
 @MatMul.shape
@@ -139,6 +151,9 @@ def Linear(
     if bias is not None:
         y = y + bias.astype(np.float64)
     return finish(y, residual, activation, alpha, beta).astype(x.dtype)
+
+
+Linear.dimension(_row)
 
 
 @Linear.shape

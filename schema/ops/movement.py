@@ -19,6 +19,7 @@ from minnow.schema.registry.dimension import (
 )
 from minnow.schema.registry.encoding import constant, fields, simple, when
 from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
+from minnow.schema.registry.symbolic import moved
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +28,12 @@ Array = np.ndarray[Any, Any]
 def Transpose(x: T, *, perm: tuple[int, ...]):
     """The axes of x in another order: axis i of the result is axis perm[i] of x."""
     return np.ascontiguousarray(x.transpose(perm)).reshape([x.shape[p] for p in perm])
+
+
+@Transpose.dimension
+def _(node, axis, hops):
+    x = node.input(0)
+    return None if x.type.shape is None else (x, node.attrs["perm"][axis])
 
 
 @op(mnn=simple("Tile"), traits=MOVEMENT)
@@ -39,6 +46,9 @@ def Tile(x: T, repeats: Int):
 def Reverse(x: T, *, axes: tuple[int, ...]):
     """x in the opposite order along these axes."""
     return np.ascontiguousarray(np.flip(x, axes)).reshape(x.shape)
+
+
+Reverse.contents(moved)
 
 
 @op(traits=MOVEMENT)

@@ -14,6 +14,7 @@ from minnow.schema.ops.special import Array, keep
 from minnow.schema.registry.dimension import agree, axis_of
 from minnow.schema.registry.encoding import bound
 from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, WireOp, fill, op
+from minnow.schema.registry.symbolic import of_first
 
 
 def _channels(v: Array, x: Array) -> Array:
@@ -108,6 +109,9 @@ def LayerNorm(
     return keep(normalize, x)
 
 
+LayerNorm.dimension(of_first)
+
+
 @op()
 def RMSNorm(x: Float, scale: Float | None = None, *, axis: int = -1, epsilon: float = 1e-5):
     """y = x / sqrt(mean(x^2) + epsilon) * scale over the axes from `axis` to the last."""
@@ -117,6 +121,9 @@ def RMSNorm(x: Float, scale: Float | None = None, *, axis: int = -1, epsilon: fl
         return _affine(v / np.sqrt(np.mean(v * v, axis=axes, keepdims=True) + epsilon), scale)
 
     return keep(normalize, x)
+
+
+RMSNorm.dimension(of_first)
 
 
 def _affine(y: Array, scale: Array | None, bias: Array | None = None) -> Array:

@@ -11,6 +11,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
 from minnow.schema.ir.type import Shape
 from minnow.schema.ops.special import Array, keep
+from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import axes_of, axis_of, contents, length, scalar, unknown
 from minnow.schema.registry.encoding import BOOL, F32, F32_I32, WIRE_DTYPES, bound, computes, constant, dtype_of, fields
 from minnow.schema.registry.op import (
@@ -28,6 +29,8 @@ from minnow.schema.registry.op import (
     fill,
     op,
 )
+from minnow.schema.registry.sign import where_all
+from minnow.schema.registry.symbolic import Extent, greatest, least
 
 
 def reduced(shape: Shape | None, axes: Sequence[int] | None, keepdims: bool) -> Shape | None:
@@ -92,6 +95,9 @@ def ReduceSum(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None
     return keep(lambda v: np.sum(v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
+ReduceSum.contents(symbolic.reduced(Extent.__add__))
+
+
 @op(mnn=_reduction("MEAN", F32), traits=REDUCTION)
 def ReduceMean(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Mean over axes, NaN where there is nothing; of integers truncated toward zero."""
@@ -117,10 +123,16 @@ def ReduceMax(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | Non
     return np.max(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=False))
 
 
+ReduceMax.contents(symbolic.reduced(greatest))
+
+
 @op(mnn=_reduction("MINIMUM", F32_I32 | BOOL, "ALL"), traits=REDUCTION)
 def ReduceMin(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Minimum over axes, of bool "all"; the highest number there is where there is nothing."""
     return np.min(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=True))
+
+
+ReduceMin.contents(symbolic.reduced(least))
 
 
 @op(mnn=_reduction("PROD"), traits=REDUCTION)
@@ -129,6 +141,9 @@ def ReduceProd(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | Non
     if x.dtype.kind in "iu":
         return np.prod(x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
     return keep(lambda v: np.prod(v, axis=_over(x, axes, at), keepdims=keepdims), x)
+
+
+ReduceProd.contents(symbolic.reduced(Extent.__mul__))
 
 
 @op(traits=REDUCTION)
@@ -397,6 +412,9 @@ def CumSum(x: Numeric, axis: Int, *, exclusive: bool = False, reverse: bool = Fa
     return _running(x, axis, exclusive, reverse, np.cumsum, 0)
 
 
+CumSum.sign(where_all(0))
+
+
 @CumSum.encode("CumSum")
 def _(node: Node) -> WireOp | None:
     if node.input(0).type.dtype not in F32_I32:
@@ -465,6 +483,9 @@ def Softmax(x: Float, *, axis: int = -1):
         return e / np.sum(e, axis=axis, keepdims=True)
 
     return keep(softmax, x)
+
+
+Softmax.dimension(symbolic.of_first)
 
 
 @op()

@@ -15,6 +15,7 @@ from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import axes_of, broadcast_to, contents, length, product, split_factors, unknown
 from minnow.schema.registry.encoding import bound, constant, simple, when
 from minnow.schema.registry.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
+from minnow.schema.registry.symbolic import Extent, element
 
 SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY, Trait.NONNEGATIVE})
 
@@ -25,10 +26,27 @@ def Shape(x: T, *, start: int = 0, end: int | None = None):
     return np.array(x.shape[_span(x.ndim, start, end)], np.int64)
 
 
+@Shape.contents
+def _(node, memo):
+    x = node.input(0)
+    if x.type.shape is None:
+        return None
+    axes = range(len(x.type.shape))[slice(node.attrs.get("start", 0), node.attrs.get("end"))]
+    return [symbolic.extent(x, a) for a in axes]
+
+
 @op(mnn=simple("Size", "NCHW"), traits=SHAPE_ONLY)
 def Size(x: T):
     """Number of elements, an int64 scalar."""
     return np.int64(x.size)
+
+
+@Size.contents
+def _(node, memo):
+    x = node.input(0)
+    return (
+        None if x.type.shape is None else [symbolic.product([symbolic.extent(x, a) for a in range(len(x.type.shape))])]
+    )
 
 
 @op(traits=VIEW)
@@ -39,6 +57,18 @@ def Reshape(x: T, shape: Int, *, allowzero: bool = False):
     with `allowzero`.
     """
     return x.reshape(_resolved(x.shape, tuple(int(d) for d in shape), allowzero))
+
+
+@Reshape.dimension
+def _(node, axis, hops):
+    x = node.input(0)
+    if x.type.shape is None:
+        return None
+    target = element(node.input(1), axis)
+    if target is not None and target != Extent() and target.at_least(0):
+        return target
+    copies = not node.attrs.get("allowzero") and target == Extent()
+    return (x, axis) if copies and axis < len(x.type.shape) else None
 
 
 @op(traits=VIEW)
@@ -66,11 +96,35 @@ def Unsqueeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] = ()):
     return np.expand_dims(x, axes if at is None else tuple(int(a) for a in at))
 
 
+@Unsqueeze.dimension
+def _(node, axis, hops):
+    x, rank = node.input(0), node.output.type.rank or 0
+    if x.type.shape is None or node.has_input(1):
+        return None
+    new = {a % rank for a in node.attrs.get("axes", ())}
+    return x, axis - sum(a < axis for a in new)
+
+
 @op(traits=MOVEMENT)
 def Expand(x: T, shape: Int):
     """x repeated along axes of extent 1, by the broadcast rules of numpy for two sides: extents of x may win."""
     target = np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))
     return np.ascontiguousarray(np.broadcast_to(x, target)).reshape(target)
+
+
+Expand.contents(symbolic.moved)
+
+
+@Expand.dimension
+def _(node, axis, hops):
+    x = node.input(0)
+    if x.type.shape is None:
+        return None
+    back = axis - (node.output.type.rank or 0)
+    at, target = back + len(x.type.shape), element(node.input(1), back)
+    if target is not None and (at < 0 or x.type.shape[at] == 1):
+        return target
+    return target if target is not None and at >= 0 and target == symbolic.origin(x, at, hops) else None
 
 
 @op()

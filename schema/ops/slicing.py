@@ -9,6 +9,7 @@ import numpy as np
 
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, Node, TensorType
+from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import (
     agree,
     axes_of,
@@ -19,6 +20,8 @@ from minnow.schema.registry.dimension import (
 )
 from minnow.schema.registry.encoding import bound, constant, fields
 from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, Trait, WireOp, op
+from minnow.schema.registry.sign import where_all
+from minnow.schema.registry.symbolic import moved
 
 Array = np.ndarray[Any, Any]
 BLOCKS = MOVEMENT | {Trait.BLOCKABLE}
@@ -31,6 +34,18 @@ FAR = 2**30
 def Concat(*xs: T, axis: int):
     """The operands behind one another along an axis; the other extents are equal."""
     return np.concatenate(xs, axis)
+
+
+Concat.sign(where_all())
+
+
+@Concat.contents
+def _(node, memo):
+    parts = [v for v in node.inputs if v is not None]
+    if node.output.type.rank != 1 or not all(v.type.is_static for v in parts):
+        return None
+    # What is not known of one part leaves the others as they are.
+    return [e for v in parts for e in symbolic.contents(v, memo) or [None] * (v.type.count or 0)]
 
 
 @op(traits=BLOCKS, outputs=None)
@@ -54,6 +69,9 @@ def Slice(x: T, starts: Int, ends: Int, axes: Int | None = None, steps: Int | No
         start, end, step = slice(start, end, step).indices(x.shape[axis])
         at[axis] = slice(start, None if end < 0 else end, step)
     return x[tuple(at)]
+
+
+Slice.contents(moved)
 
 
 @op()

@@ -268,6 +268,9 @@ class Op:
         self.line = function.__code__.co_firstlineno
         self._shape: Callable[..., Any] | None = None
         self.count_macs: Callable[..., int] | None = None
+        self.sign_rule: Callable[..., bool] | None = None
+        self.contents_rule: Callable[..., Any] | None = None
+        self.dimension_rule: Callable[..., Any] | None = None
         self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
         self._variants: list[Mapping[str, Any]] = []
 
@@ -336,6 +339,24 @@ class Op:
         """Number of multiply-accumulates: called with the `Sizes` of a node, see `cost.py`."""
         self.count_macs = function
         self.traits |= {Trait.PRODUCT}
+        return function
+
+    def sign(self, function: Callable[..., bool]) -> Callable[..., bool]:
+        """Whether integers in the result are never negative: called with a bool per operand, whether no element of it
+        is, and the attributes by keyword. See `sign.py`."""
+        self.sign_rule = function
+        return function
+
+    def contents(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Elements of a small result of integers as formulas of extents: called with the node and what is known of
+        other values. See `symbolic.py`."""
+        self.contents_rule = function
+        return function
+
+    def dimension(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Where an unknown extent of the result is from: called with the node, the axis and how far the search may go.
+        See `symbolic.py`. Elementwise ops need none."""
+        self.dimension_rule = function
         return function
 
     def vary(self, **attrs: Any) -> None:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import DType, Node, Value
 from minnow.schema.registry.op import Trait, get
 
 _UNSIGNED = frozenset({DType.BOOL, DType.U2, DType.U4, DType.U8, DType.U16, DType.U32, DType.U64})
 
-# Ops whose result is not negative when so many of their operands are not. Mod has the sign of its divisor.
-_RULES: dict[str, Callable[[Sequence[bool]], bool]] = {
-    "Cast": all,
-    "Add": all,
-    "Mul": all,
-    "Min": all,
-    "Max": any,
-    "Mod": lambda known: known[1],
-    "Where": lambda known: known[1] and known[2],
-    "Range": lambda known: known[0] and known[1],
-    "CumSum": lambda known: known[0],
-}
+
+def where_all(*operands: int) -> Callable[..., bool]:
+    """`@Op.sign` of an op whose result is not negative where these operands are not; without any, where none is."""
+
+    def rule(known: list[bool], **attrs: Any) -> bool:
+        return all(known[i] for i in operands) if operands else all(known)
+
+    return rule
+
+
+def where_any(known: list[bool], **attrs: Any) -> bool:
+    """`@Op.sign` of an op whose result is not negative where one operand is not."""
+    return any(known)
 
 
 def is_nonnegative(value: Value, depth: int = 8) -> bool:
@@ -39,16 +41,16 @@ def is_nonnegative(value: Value, depth: int = 8) -> bool:
     node = value.producer
     if node is None or depth == 0 or not value.type.dtype.is_int:
         return False
-    traits = get(node.op).traits
-    if Trait.NONNEGATIVE in traits:
+    return _gives_nonnegative(node, depth)
+
+
+def _gives_nonnegative(node: Node, depth: int) -> bool:
+    op = get(node.op)
+    if Trait.NONNEGATIVE in op.traits:
         return True
-    rule = _RULES.get(node.op)
-    if rule is not None:
-        return not node.attrs.get("fmod") and rule(
-            [v is not None and is_nonnegative(v, depth - 1) for v in node.inputs]
-        )
-    if Trait.MOVEMENT not in traits:
-        return False
-    # Of other operands (shapes, indices, axes) nothing gets into the result; all data of Concat has one type.
-    data = node.inputs if node.op == "Concat" else node.inputs[:1]
-    return all(v is not None and is_nonnegative(v, depth - 1) for v in data)
+    if op.sign_rule is None:
+        # Of other operands (shapes, indices, axes) nothing gets into the result.
+        x = node.inputs[0] if node.inputs else None
+        return Trait.MOVEMENT in op.traits and x is not None and is_nonnegative(x, depth - 1)
+    known = [v is not None and is_nonnegative(v, depth - 1) for v in node.inputs]
+    return bool(op.sign_rule(known, **node.attrs))

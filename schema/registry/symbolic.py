@@ -3,6 +3,9 @@
 An element is a sum of products of a number and of extents, `6*N*H+2`; an extent is a symbol, or "?" told apart by the
 value and axis where it stands. This is what shapes are computed with: parts of shapes, taken out, added, multiplied and
 put together. Extents are not negative, which decides many comparisons.
+
+How an op computes elements is said beside it, as `@Op.contents`, and where the extents of its result are from as
+`@Op.dimension`; here stands what many of them say.
 """
 
 from __future__ import annotations
@@ -197,8 +200,12 @@ def of_dim(dim: Dim) -> Extent:
 _MAX_HOPS = 64
 _MOST_NESTED = 4
 _nested: ContextVar[int] = ContextVar("_nested", default=0)
-_SAME_SHAPE = ("LayerNorm", "RMSNorm", "Softmax")
-_OWN_AXES = ("PRelu", "Requantize")
+
+Hops = list[int]
+"""How many values a search may still look at, in a list of one."""
+
+Source = tuple[Value, int] | Extent | None
+"""Of an extent of a result: the operand and axis that it is from, or what it is; None where it is one of its own."""
 
 
 def extent(value: Value, axis: int) -> Extent | None:
@@ -206,11 +213,11 @@ def extent(value: Value, axis: int) -> Extent | None:
     shape = value.type.shape
     if shape is None:
         return None
-    return _origin(value, axis % len(shape), [_MAX_HOPS])
+    return origin(value, axis % len(shape), [_MAX_HOPS])
 
 
-def _origin(value: Value, axis: int, hops: list[int]) -> Extent | None:
-    """The extent, by the first value that it is one of, however often it is handed on."""
+def origin(value: Value, axis: int, hops: Hops) -> Extent | None:
+    """The extent, by the first value that it is one of, however often it is handed on. `axis` counts from the front."""
     while True:
         shape = value.type.shape
         if shape is None:
@@ -227,42 +234,17 @@ def _origin(value: Value, axis: int, hops: list[int]) -> Extent | None:
         value, axis = found
 
 
-def _before(node: Node, axis: int, hops: list[int]) -> tuple[Value, int] | Extent | None:
-    """The operand and axis that an extent of the result is from, or the extent; None where it is one of its own."""
-    rank, x = node.output.type.rank or 0, node.inputs[0] if node.inputs else None
-    if Trait.ELEMENTWISE in get(node.op).traits:
-        # Slopes and scales are along an axis of their own.
-        operands = node.inputs[:1] if node.op in _OWN_AXES else node.inputs
-        return _broadcast([(v, axis - rank) for v in operands if v is not None], hops)
-    if x is None or x.type.shape is None:
-        return None
-    if node.op == "Attention":
-        return _of_attention(node, axis, rank, hops)
-    if node.op == "Transpose":
-        return x, node.attrs["perm"][axis]
-    if node.op == "Unsqueeze" and not node.has_input(1):
-        new = {a % rank for a in node.attrs.get("axes", ())}
-        return x, axis - sum(a < axis for a in new)
-    if node.op in ("Reshape", "Expand"):
-        copies = node.op == "Reshape" and not node.attrs.get("allowzero")
-        target = _element(node.input(1), axis if node.op == "Reshape" else axis - rank)
-        at = axis if node.op == "Reshape" else axis - rank + len(x.type.shape)
-        if node.op == "Expand" and target is not None and (at < 0 or x.type.shape[at] == 1):
-            return target
-        if node.op == "Expand":
-            return target if target is not None and at >= 0 and target == _origin(x, at, hops) else None
-        if target is not None and target != Extent() and target.at_least(0):
-            return target
-        return (x, at) if copies and target == Extent(0) and at < len(x.type.shape) else None
-    if node.op == "Range" and [_element(v, 0) for v in (x, node.input(2))] == [Extent(0), Extent(1)]:
-        end = _element(node.input(1), 0)
-        return end if end is not None and end.at_least(0) else None
-    if node.op == "MatMul" and (node.attrs.get("transpose_a") or node.input(1).type.rank != 2):
-        return None
-    return (x, axis) if node.op in _SAME_SHAPE or (node.op in ("Linear", "MatMul") and axis < rank - 1) else None
+def _before(node: Node, axis: int, hops: Hops) -> Source:
+    op = get(node.op)
+    if op.dimension_rule is not None:
+        found: Source = op.dimension_rule(node, axis, hops)
+        return found
+    if Trait.ELEMENTWISE in op.traits:
+        return broadcast([(v, axis - (node.output.type.rank or 0)) for v in node.inputs if v is not None], hops)
+    return None
 
 
-def _broadcast(sources: list[tuple[Value, int]], hops: list[int]) -> tuple[Value, int] | Extent | None:
+def broadcast(sources: list[tuple[Value, int]], hops: Hops) -> Source:
     """The extent that axes, counted from the end, have together: those that may not be 1 are one and the same."""
     left = []
     for v, axis in sources:
@@ -273,23 +255,23 @@ def _broadcast(sources: list[tuple[Value, int]], hops: list[int]) -> tuple[Value
             left.append((v, axis + len(shape)))
     if len(left) == 1:
         return left[0]
-    found = {_origin(v, axis, hops) for v, axis in left}
+    found = {origin(v, axis, hops) for v, axis in left}
     return found.pop() if len(found) == 1 else None
 
 
-def _of_attention(node: Node, axis: int, rank: int, hops: list[int]) -> tuple[Value, int] | Extent | None:
-    """Batch and queries are those of the operands, and of masks."""
-    q, *others = node.inputs
-    masks = [(v, -4 if axis == 0 else -2) for v in others[4:] if v is not None]
-    if q is None or axis not in (0, rank - 2):
-        return None
-    if axis == 0:
-        return _broadcast([*((v, -(v.type.rank or 0)) for v in (q, *others[:2]) if v is not None), *masks], hops)
-    return _broadcast([(q, -2), *masks], hops)
+def of_first(node: Node, axis: int, hops: Hops) -> Source:
+    """`@Op.dimension` of ops whose result has the shape of the first operand, whatever the others are."""
+    x = node.input(0)
+    return None if x.type.shape is None else (x, axis)
 
 
-def _element(value: Value, i: int) -> Extent | None:
-    """An element of a shape, where shapes are not computed from each other too often."""
+def broadcast_first(node: Node, axis: int, hops: Hops) -> Source:
+    """`@Op.dimension` of elementwise ops whose other operands stand along an axis of their own."""
+    return broadcast([(node.input(0), axis - (node.output.type.rank or 0))], hops)
+
+
+def element(value: Value, i: int) -> Extent | None:
+    """An element of a shape; None where it is not known, or shapes are computed from each other too often."""
     depth = _nested.get()
     if depth >= _MOST_NESTED:
         return None
@@ -354,7 +336,8 @@ def _elements(value: Value, memo: Memo[Known]) -> Known | None:
     node = value.producer
     if node is None or len(node.outputs) != 1:
         return None
-    rule = _RULES.get(node.op, _same if Trait.VIEW in get(node.op).traits else None)
+    op = get(node.op)
+    rule = op.contents_rule or (_same if Trait.VIEW in op.traits else None)
     found = None if rule is None else rule(node, memo)
     if found is None or len(found) != value.type.count or all(e is None for e in found):
         return None
@@ -375,38 +358,14 @@ def _same(node: Node, memo: Memo[Known]) -> Known | None:
     return contents(node.input(0), memo)
 
 
-def _cast(node: Node, memo: Memo[Known]) -> Known | None:
-    x = contents(node.input(0), memo)
-    if x is None or node.attrs["to"] is not DType.BOOL:
-        return x
-    return [_not(e, lambda a: _equal(a, Extent())) for e in x]
-
-
-def _not(e: Extent | None, test: Callable[[Extent], Extent | None]) -> Extent | None:
-    found = None if e is None else test(e)
-    return None if found is None else Extent.of(1) - found
-
-
-def _shape(node: Node, memo: Memo[Known]) -> Known | None:
-    x = node.input(0)
-    if x.type.shape is None:
-        return None
-    return [extent(x, a) for a in range(len(x.type.shape))[slice(node.attrs.get("start", 0), node.attrs.get("end"))]]
-
-
-def _size(node: Node, memo: Memo[Known]) -> Known | None:
-    x = node.input(0)
-    return None if x.type.shape is None else [product([extent(x, a) for a in range(len(x.type.shape))])]
-
-
 def product(factors: Known) -> Extent | None:
     """The product; None when a factor is not known."""
     known = [f for f in factors if f is not None]
     return reduce(Extent.__mul__, known, Extent.of(1)) if len(known) == len(factors) else None
 
 
-def _moved(node: Node, memo: Memo[Known]) -> Known | None:
-    """For ops that only move elements: the op's own reference moves their indices."""
+def moved(node: Node, memo: Memo[Known]) -> Known | None:
+    """`@Op.contents` of ops that only move elements: the op's own reference moves their indices."""
     x = contents(node.input(0), memo)
     if x is None:
         return None
@@ -428,21 +387,8 @@ def _moved(node: Node, memo: Memo[Known]) -> Known | None:
     return [x[i] for i in moved.reshape(-1)]
 
 
-def _concat(node: Node, memo: Memo[Known]) -> Known | None:
-    parts = [v for v in node.inputs if v is not None]
-    if node.output.type.rank != 1 or not all(v.type.is_static for v in parts):
-        return None
-    # What is not known of one part leaves the others as they are.
-    return [e for v in parts for e in contents(v, memo) or [None] * (v.type.count or 0)]
-
-
-def _fill(node: Node, memo: Memo[Known]) -> Known | None:
-    value: Known | None = contents(node.input(1), memo) if node.has_input(1) else [Extent()]
-    return None if value is None or not node.output.type.is_static else value * (node.output.type.count or 0)
-
-
-def _elementwise(combine: Callable[..., Extent | None], strict: bool = True) -> Rule:
-    """Operands broadcast to the result; with `strict` nothing is known where an operand is not."""
+def elementwise(combine: Callable[..., Extent | None], strict: bool = True) -> Rule:
+    """`@Op.contents` of elementwise ops; with `strict` nothing is known where an operand is not."""
 
     def rule(node: Node, memo: Memo[Known]) -> Known | None:
         shape = node.output.type.static_shape
@@ -461,59 +407,45 @@ def _elementwise(combine: Callable[..., Extent | None], strict: bool = True) -> 
     return rule
 
 
-def _truth(yes: bool) -> Extent:
+def truth(yes: bool) -> Extent:
+    """A truth value as an element."""
     return Extent.of(int(yes))
 
 
-def _quotient(a: Extent, b: Extent) -> Extent | None:
-    if a.integer is not None and b.integer:
-        # Integers are divided towards zero.
-        return Extent.of(abs(a.integer) // abs(b.integer) * (1 if (a.integer < 0) == (b.integer < 0) else -1))
-    return a.divided(b) if b.terms else None
+def inverted(e: Extent | None) -> Extent | None:
+    """The other truth value, where it is known."""
+    return None if e is None else Extent.of(1) - e
 
 
-def _rest(a: Extent, b: Extent) -> Extent | None:
-    if a.integer is not None and b.integer is not None and b.integer > 0 <= a.integer:
-        return Extent.of(a.integer % b.integer)
-    exact = a.divided(b) if b.terms else None
-    return Extent() if exact is not None else None
-
-
-def _equal(a: Extent, b: Extent) -> Extent | None:
+def equal(a: Extent, b: Extent) -> Extent | None:
+    """Whether both are the same, where that is certain."""
     if a == b:
-        return _truth(True)
-    return _truth(False) if (a - b).at_least(1) or (b - a).at_least(1) else None
+        return truth(True)
+    return truth(False) if (a - b).at_least(1) or (b - a).at_least(1) else None
 
 
-def _less(a: Extent, b: Extent) -> Extent | None:
-    return _truth(True) if (b - a).at_least(1) else _truth(False) if (a - b).at_least(0) else None
+def different(a: Extent, b: Extent) -> Extent | None:
+    """Whether they are not the same, where that is certain."""
+    return inverted(equal(a, b))
 
 
-def _greatest(a: Extent, b: Extent) -> Extent | None:
+def less(a: Extent, b: Extent) -> Extent | None:
+    """Whether `a` is less, where that is certain."""
+    return truth(True) if (b - a).at_least(1) else truth(False) if (a - b).at_least(0) else None
+
+
+def greatest(a: Extent, b: Extent) -> Extent | None:
+    """The greater one, where it is certain which one that is."""
     return a if (a - b).at_least(0) else b if (b - a).at_least(0) else None
 
 
-def _least(a: Extent, b: Extent) -> Extent | None:
+def least(a: Extent, b: Extent) -> Extent | None:
+    """The lesser one, where it is certain which one that is."""
     return b if (a - b).at_least(0) else a if (b - a).at_least(0) else None
 
 
-def _chosen(c: Extent | None, a: Extent | None, b: Extent | None) -> Extent | None:
-    if c is None or c.integer is None:
-        return a if a == b else None
-    return a if c.integer else b
-
-
-def _and(a: Extent | None, b: Extent | None) -> Extent | None:
-    return Extent() if Extent() in (a, b) else None if a is None or b is None else a * b
-
-
-def _or(a: Extent | None, b: Extent | None) -> Extent | None:
-    one = Extent.of(1)
-    return one if one in (a, b) else None if a is None or b is None else a + b
-
-
-def _over_all(combine: Callable[[Extent, Extent], Extent | None]) -> Rule:
-    """Reductions to one element."""
+def reduced(combine: Callable[[Extent, Extent], Extent | None]) -> Rule:
+    """`@Op.contents` of reductions, known where they give one element."""
 
     def rule(node: Node, memo: Memo[Known]) -> Known | None:
         x = contents(node.input(0), memo)
@@ -525,42 +457,3 @@ def _over_all(combine: Callable[[Extent, Extent], Extent | None]) -> Rule:
         return [total]
 
     return rule
-
-
-_RULES: dict[str, Rule] = {
-    "Shape": _shape,
-    "Size": _size,
-    "Gather": _moved,
-    "Slice": _moved,
-    "Expand": _moved,
-    "Reverse": _moved,
-    "Cast": _cast,
-    "Concat": _concat,
-    "Fill": _fill,
-    "Add": _elementwise(Extent.__add__),
-    "Sub": _elementwise(Extent.__sub__),
-    "Neg": _elementwise(Extent.__neg__),
-    "Mul": _elementwise(Extent.__mul__),
-    "Div": _elementwise(_quotient),
-    "FloorDiv": _elementwise(lambda a, b: _quotient(a, b) if a.at_least(0) and b.at_least(1) else a.divided(b)),
-    "Mod": _elementwise(_rest),
-    "Max": _elementwise(_greatest),
-    "Min": _elementwise(_least),
-    "Abs": _elementwise(lambda a: a if a.at_least(0) else None),
-    "Relu": _elementwise(lambda a: a if a.at_least(0) else None),
-    "Equal": _elementwise(_equal),
-    "NotEqual": _elementwise(lambda a, b: _not(a, lambda x: _equal(x, b))),
-    "Less": _elementwise(_less),
-    "Greater": _elementwise(lambda a, b: _less(b, a)),
-    "LessOrEqual": _elementwise(lambda a, b: _not(a, lambda x: _less(b, x))),
-    "GreaterOrEqual": _elementwise(lambda a, b: _not(a, lambda x: _less(x, b))),
-    "Not": _elementwise(lambda a: Extent.of(1) - a),
-    "And": _elementwise(_and, strict=False),
-    "Or": _elementwise(_or, strict=False),
-    "Where": _elementwise(_chosen, strict=False),
-    "ReduceProd": _over_all(Extent.__mul__),
-    "ReduceSum": _over_all(Extent.__add__),
-    "ReduceMax": _over_all(_greatest),
-    "ReduceMin": _over_all(_least),
-}
-"""Which ops are seen through, and how. Views of any kind are."""
