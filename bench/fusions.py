@@ -2,7 +2,7 @@
 
     ./dev bench fusions MODEL.onnx ... [--rules fuse_conv_bn,norm:*] [--target mnn] [--threads 1] [--rounds 15]
 
-Numbers are processor time at one thread and wall time at more. Each name, a rule, a pass or all rules of a topic, is
+Numbers are processor time at one thread and wall time at more. Each name, a rule, a pass or all rules of a group, is
 left out by itself. The engine fuses at load what it still finds, so a ratio near 1 means that the file is smaller and
 the engine would have found the same.
 """
@@ -20,11 +20,11 @@ import click
 from inputs import inputs_of
 
 import minnow
-from minnow.optimizer.pipeline import topic
+from minnow.optimizer.phases import rules_of
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(rule.name for rule in topic(text[:-2])) if text.endswith(":*") else (text,)
+    return tuple(rule.name for rule in rules_of(text[:-2])) if text.endswith(":*") else (text,)
 
 
 def _seconds(session: Any, inputs: Any, clock: Callable[[], float]) -> float:

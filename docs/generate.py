@@ -75,17 +75,21 @@ def torch() -> str:
 
 def passes() -> str:
     """The optimizer's pipeline and rules."""
+    import minnow.optimizer.passes  # noqa: F401  (registers them)
     from minnow.cli.ops import pass_rows
-    from minnow.optimizer.pipeline import LEGALIZE, PIPELINE
+    from minnow.optimizer.phases import PHASES
 
-    steps = [[f"`{name}`", why] for name, why in PIPELINE]
-    legal = [[f"`{name}`", why] for name, why in LEGALIZE]
+    text = ""
+    for number, phase in enumerate(PHASES, 1):
+        target = any(step.target for step in phase.steps)
+        rows = [[f"`{s.name}`", *([s.target or ""] * target), s.why] for s in phase.steps]
+        text += f"\n## {number}. {phase.name.capitalize()}\n\nAfter it, {phase.aim}.\n\n"
+        text += _table(["step", *(["target"] * target), "why here"], rows)
     rules = [[f"`{name}`", *rest] for name, *rest in pass_rows()]
     return (
-        "# The optimizer\n\n## Pipeline\n\n"
-        + _table(["step", "why here"], steps)
-        + "\n## Making the graph fit every runtime of the format\n\nFor `--target mnn`, which is the default.\n\n"
-        + _table(["step", "why here"], legal)
+        "# The optimizer\n\nFour phases, one after the other. A step is a pass, or groups of rules (`:*`) that run "
+        "together until none of them applies any more. A step with a target runs for that one only, at every level.\n"
+        + text
         + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always. "
         + "One with a target runs for that one only.\n\n"
         + _table(["name", "level", "target", "what it does"], rules)

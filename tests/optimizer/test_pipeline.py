@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import pytest
 from rewriting import assert_same_numbers, normal_form, read
 
 from minnow.optimizer import optimize
-from minnow.optimizer.pipeline import LEGALIZE, PIPELINE, topic
+from minnow.optimizer.phases import GROUPS, PHASES, rules_of, steps
 from minnow.optimizer.rewrite import Rule, Trace, apply_rules, passes, rewrite, rules
 from minnow.schema.errors import InternalError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType
@@ -33,13 +35,62 @@ def _model(graph: Graph) -> Model:
     )
 
 
-def test_every_line_names_something_and_every_rule_has_a_line() -> None:
-    named = [name for name, _ in (*PIPELINE, *LEGALIZE)]
-    topics = {n[:-2] for n in named if n.endswith(":*")}
-    assert all(n in passes for n in named if not n.endswith(":*"))
-    assert all(topic(t) for t in topics)
-    assert {r.name for t in topics for r in topic(t)} == set(rules)
-    assert set(passes) == {n for n in named if not n.endswith(":*")}
+def test_every_step_names_something_and_every_rule_has_a_step() -> None:
+    assert [phase.name for phase in PHASES] == ["canonicalize", "recognize", "fuse", "finish"]
+    groups = {name[:-2] for step in steps() for name in step.name.split() if name.endswith(":*")}
+    assert groups == set(GROUPS)
+    in_groups = [r.name for group in GROUPS for r in rules_of(group)]
+    assert len(in_groups) == len(set(in_groups))
+    assert set(in_groups) == set(rules)
+    assert {step.name for step in steps() if not step.rules} == set(passes)
+
+
+def test_every_module_of_a_group_is_there_and_has_rules() -> None:
+    modules = [f"minnow.optimizer.passes.{module}" for group in GROUPS.values() for module in group]
+    assert len(modules) == len(set(modules))
+    assert set(modules) == {rule.module for rule in rules.values()}
+
+
+def _tried() -> dict[str, list[str]]:
+    """The rules of each step, in the order in which those of one root op are tried."""
+    return {step.name: [rule.name for rule in step.rules] for step in steps()}
+
+
+def test_the_order_of_rules_is_that_of_the_groups_and_of_their_definition() -> None:
+    for group, modules in GROUPS.items():
+        places = [(modules.index(r.module.removeprefix("minnow.optimizer.passes.")), r.line) for r in rules_of(group)]
+        assert places == sorted(places)
+    both = replace(PHASES[0].steps[0], name="shape:* logic:*")
+    assert both.rules == [*rules_of("shape"), *rules_of("logic")]
+    other = replace(both, name="logic:* shape:*")
+    assert other.rules == [*rules_of("logic"), *rules_of("shape")]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_in_which_modules_are_imported_does_not_matter(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _tried()
+    shuffled = list(rules.items())
+    Random(seed).shuffle(shuffled)
+    for name, rule in shuffled:
+        monkeypatch.delitem(rules, name)
+        monkeypatch.setitem(rules, name, rule)
+    assert list(rules) == [name for name, _ in shuffled]
+    assert _tried() == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_names_of_files_do_not_matter(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _tried()
+    modules = [module for group in GROUPS.values() for module in group]
+    names = [f"file_{i:03}" for i in range(len(modules))]
+    Random(seed).shuffle(names)
+    renamed = dict(zip(modules, names, strict=True))
+    for group, its in GROUPS.items():
+        monkeypatch.setitem(GROUPS, group, tuple(renamed[module] for module in its))
+    for rule in rules.values():
+        bare = rule.module.removeprefix("minnow.optimizer.passes.")
+        monkeypatch.setitem(rule.__dict__, "module", f"minnow.optimizer.passes.{renamed[bare]}")
+    assert _tried() == before
 
 
 @pytest.fixture

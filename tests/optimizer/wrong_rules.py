@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from minnow.optimizer import pipeline
+from minnow.optimizer import phases
+from minnow.optimizer.phases import Step
 from minnow.optimizer.rewrite import graph_pass, passes, rewrite, rules
 from minnow.schema.ir import Graph
 
@@ -136,15 +137,17 @@ WRONG = [
 @contextmanager
 def registered(wrong: Wrong) -> Iterator[None]:
     """While it lasts, the wrong rule is one of the pipeline's."""
-    line = pipeline.PIPELINE
+    right = phases.PHASES
     wrong.register()
     try:
         if wrong.name in rules:
             rules[wrong.name].module = _PLACE
         else:
-            pipeline.PIPELINE = (*line[:3], (wrong.name, "it is wrong"), *line[3:])
+            first, *rest = right
+            steps = (*first.steps[:3], Step(wrong.name, "it is wrong"), *first.steps[3:])
+            phases.PHASES = (replace(first, steps=steps), *rest)
         yield
     finally:
-        pipeline.PIPELINE = line
+        phases.PHASES = right
         rules.pop(wrong.name, None)
         passes.pop(wrong.name, None)

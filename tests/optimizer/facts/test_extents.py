@@ -13,7 +13,7 @@ from minnow.optimizer import optimize
 from minnow.optimizer.facts.affine import affine
 from minnow.optimizer.facts.derive import extents
 from minnow.optimizer.passes.cleanup.fold import fold_constants, name_extents
-from minnow.optimizer.pipeline import topic
+from minnow.optimizer.phases import rules_of
 from minnow.optimizer.rewrite import apply_rules, passes
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops import Builder
@@ -133,7 +133,7 @@ def test_folding_keeps_what_is_computed(seed: int) -> None:
     before, after = _computed(seed), _computed(seed)
     apply(fold_constants, after)
     apply(name_extents, after)
-    apply_rules(after, topic("shape"))
+    apply_rules(after, rules_of("shape"))
     for n, s in EXTENTS:
         x = np.zeros((n, s), np.float32)
         if 0 not in x.shape:

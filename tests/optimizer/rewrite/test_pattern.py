@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rewriting import apply, assert_same_numbers, read
 
-from minnow.optimizer.pipeline import topic
+from minnow.optimizer.phases import rules_of
 from minnow.optimizer.rewrite import apply_rules, passes, rules
 from minnow.optimizer.rewrite.pattern import Match, Matcher, trace
 from minnow.schema.errors import UnsupportedError
@@ -144,7 +144,7 @@ def test_spellings_become_one_node(op: str, spelling: int, flip: bool) -> None:
     before = graph.clone()
     passes["eliminate_common"].apply(graph)
     for name in ("activation", "norm"):
-        apply_rules(graph, topic(name))
+        apply_rules(graph, rules_of(name))
     assert [n.op for n in graph] == [op]
     assert_same_numbers(before, graph, tolerance=1e-4)
 
