@@ -1,4 +1,4 @@
-"""Writes bench/TABLE.md: time, start and memory over those of the peers, from the results of an outside harness.
+"""Writes bench/TABLE.md: time, start and memory divided by those of the peers, from the results of an external harness.
 
     python bench/table.py RESULTS.jsonl [--contestant minnow] [--precision fp32] [--output bench/TABLE.md]
 
@@ -86,9 +86,11 @@ def main(results: tuple[Path, ...], contestant: str, precision: str, output: Pat
         raise click.ClickException(f"there is no time of '{contestant}' in {precision}")
     versions = {p: r["version"] for row in rows.values() for p, r in sorted(row.items()) if r.get("version")}
     output.write_text(
-        f"# {contestant} over its peers, {precision}\n\nRatios, below 1 is better: of the median time of one "
-        "inference, of the time until the first result (`start`: load and first inference) and of the peak of memory. "
-        "`best` is the best of the peers in that row. Written by `./dev bench table RESULTS.jsonl`.\n\n"
+        f"# {contestant} relative to its peers, {precision}\n\nThe columns that begin with a slash are ratios, "
+        f"{contestant}'s value divided by that of a peer; below 1, {contestant} is better. `{contestant} ms` is the "
+        "median time of one inference, `start s` the time until the first result (loading and first inference), "
+        "`peak MB` the peak memory, and `best` the best of the peers in that row. "
+        "Written by `./dev bench table RESULTS.jsonl`.\n\n"
         f"Versions: {', '.join(f'{p} {v}' for p, v in versions.items())}.\n\n{table(rows, contestant)}\n"
     )
     click.echo(f"wrote {output}")
