@@ -1,1 +1,1 @@
-"""From `.mnn` to answers: the engine, its Python face, verification and benchmark."""
+"""Runs `.mnn` files: the C++ engine (`src`), its Python API (`session`), verification and benchmark."""

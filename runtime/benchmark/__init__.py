@@ -1,1 +1,1 @@
-"""Timing of a `.mnn` file, alone or against other runtimes, interleaved in one run."""
+"""Times a `.mnn` file, alone or interleaved with other runtimes: for `mnnconvert benchmark` and `bench/`."""

@@ -1,4 +1,4 @@
-"""Times a model in one or several runtimes, in turns, so that a slow moment of the machine hits all of them."""
+"""Times a model in one or several runtimes, interleaved, so that a slow phase of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ _ROUNDS = 5
 
 @dataclass
 class Timing:
-    """One runtime's numbers. Times are seconds of one warm inference, host arrays to host arrays.
+    """The measurements of one runtime. Times are seconds; of inferences after warm-up, from host arrays to host arrays.
 
     Attributes:
-        ratio: median over the rounds of this runtime's median to Minnow's in the same round.
-        profile: a row per node: name, op, scheme, ms, macs, bytes.
-        limits: operations and bytes per second that the processor can do, where the profile is compared with them.
-        memory: what the runtime itself tells of its memory, in bytes by name.
-        error: why there are no numbers.
+        load_s, first_s: time to load the model, and of the first inference after that.
+        median_s, p90_s, p99_s: median and percentiles of the time of one inference.
+        peak_bytes: peak memory of the process.
+        ratio: this runtime's time divided by Minnow's: the median over the rounds of the ratio of medians.
+        profile: one row per node: name, op, scheme, ms, macs, bytes.
+        limits: operations and bytes per second that the processor can reach, if the profile is compared with them.
+        memory: the memory that the runtime itself reports, in bytes by name.
+        error: why there are no measurements.
     """
 
     name: str
@@ -54,7 +57,7 @@ class _Worker:
     def __init__(self, name: str) -> None:
         self.timing = Timing(name)
         self.rounds: list[list[float]] = []
-        # A clean environment of python's own: the worker imports only what its runtime needs.
+        # A separate Python process: the worker imports only what its runtime needs.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "minnow.runtime.benchmark.worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -71,12 +74,12 @@ class _Worker:
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process has ended"}
         self.timing.error = answer.get("error", "")
         return answer
 
     def pause(self) -> None:
-        """Stops the process, whose idle threads may spin, while others are timed."""
+        """Stops the process while others are timed: its idle threads may spin."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGSTOP)
 
@@ -106,10 +109,14 @@ def benchmark(
 
     Args:
         model: the `.mnn` file.
-        inputs: arrays by name. outputs: names of the outputs.
-        against: names of other runtimes.
-        source: model for the runtimes that do not read `.mnn`; by default the file beside `model` with their ending.
+        inputs: arrays by name.
+        outputs: names of the outputs.
+        against: names of other runtimes, of `CONTESTANTS`.
+        source: model for the runtimes that do not read `.mnn`; by default the file beside `model` with their suffix.
+        threads: number of threads of each runtime.
+        precision: of the sessions, "high", "normal" or "low".
         runs: timed inferences per runtime, in rounds.
+        profile_runs: inferences to profile Minnow with; 0: no profile.
 
     Returns:
         The timings, Minnow's first.
@@ -122,16 +129,18 @@ def benchmark(
         if name not in CONTESTANTS:
             raise UsageError(f"unknown runtime '{name}'", hint=f"one of: {', '.join(CONTESTANTS)}")
         if not is_installed(name):
-            raise UsageError(f"{name} is not installed", hint="install it, or leave it out of --against")
+            raise UsageError(f"{name} is not installed", hint=f"install it, or omit {name} from --against")
         path = _file(CONTESTANTS[name].files, model, source)
         if path is None:
             ending = CONTESTANTS[name].files[0]
-            raise UsageError(f"{name} reads a {ending} file, and none is beside the model", hint="name it by --source")
+            raise UsageError(
+                f"{name} needs a {ending} file, and there is none beside the model", hint="name it with --source"
+            )
         plan.append((name, path))
     workers = [_Worker(name) for name, _ in plan]
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "inputs.npz")
-        # By number: a name may be anything, that of a parameter too.
+        # By position: a name might be that of a parameter of savez.
         np.savez(data, *map(_plain, inputs.values()))
         try:
             for worker, (name, path) in zip(workers, plan, strict=True):
@@ -163,12 +172,12 @@ def benchmark(
 
 
 def is_installed(name: str) -> bool:
-    """Whether one of the runtimes that can be timed is there."""
+    """Whether the package of a runtime is installed."""
     return importlib.util.find_spec(CONTESTANTS[name].module) is not None
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Bytes without a type, where numpy itself does not have it: some of them it writes, but does not read."""
+    """Raw bytes if the type is not one of numpy's own, which np.load does not always read."""
     return array.view(np.dtype((np.void, array.dtype.itemsize))) if array.dtype.isbuiltin == 2 else array
 
 

@@ -1,4 +1,4 @@
-"""Runtimes that can be timed. Each is a class with `load` and `step`; the process of `worker.py` holds one of them."""
+"""The runtimes that can be timed. Each is a class with `load` and `step`, and runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Contestant(ABC):
 
     Attributes:
         module: the package it needs.
-        files: endings of the file it runs, the first one present beside the model is taken.
+        files: suffixes of the files that it reads; the first that exists beside the model is used.
     """
 
     module: ClassVar[str]
@@ -25,10 +25,10 @@ class Contestant(ABC):
 
     @abstractmethod
     def load(self, path: str, threads: int, precision: str) -> str:
-        """Loads the model; gives the runtime's version."""
+        """Loads the model; returns the runtime's version."""
 
     def prepare(self, inputs: Mapping[str, Array]) -> None:
-        """Takes the inputs once, outside the clock."""
+        """Prepares the inputs once; this is not timed."""
         self.inputs = dict(inputs)
 
     @abstractmethod
@@ -36,11 +36,11 @@ class Contestant(ABC):
         """One inference from host arrays to host arrays: this is what is timed."""
 
     def profile(self, runs: int) -> list[dict[str, Any]]:
-        """A row per node, where the runtime can tell."""
+        """One row per node, if the runtime reports it."""
         return []
 
     def memory(self) -> dict[str, int]:
-        """Bytes by what they are for, where the runtime can tell."""
+        """Bytes by purpose, if the runtime reports it."""
         return {}
 
 
@@ -108,7 +108,7 @@ class LiteRT(Contestant):
         import ai_edge_litert
         from ai_edge_litert.interpreter import Interpreter
 
-        # As applications make it: by XNNPACK, where that takes the model.
+        # As in applications: with XNNPACK if it supports the model.
         self.interpreter = Interpreter(path, num_threads=threads)
         self.interpreter.allocate_tensors()
         return str(getattr(ai_edge_litert, "__version__", ""))
@@ -145,7 +145,7 @@ class MNN(Contestant):
         return str(MNN.version())
 
     def names(self) -> tuple[list[str], list[str]]:
-        """Names of inputs and outputs, handed over by the parent."""
+        """Names of inputs and outputs, set by the parent process."""
         return self._names
 
     _names: tuple[list[str], list[str]] = ([], [])

@@ -1,4 +1,4 @@
-"""How fast an op could be at most: by what the processor multiplies, and by what it reads from memory."""
+"""The roofline: how fast an op can be at most, given the arithmetic and memory throughput of the processor."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Roofline:
     bytes: float
 
     def rates(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """GFLOP/s, GB/s and the share of the roofline of a row of a profile, 0 where its time is none.
+        """GFLOP/s, GB/s and the fraction of the roofline for one row of a profile; all 0 if its time is 0.
 
-        Operations are those of the textbook, and bytes those of operands and results: a faster algorithm or data that
-        is still in a cache go beyond a share of 1.
+        Operations are counted as in the textbook algorithm, bytes as those of operands and results: a faster algorithm,
+        or data in a cache, can exceed a fraction of 1.
         """
         seconds = 1e-3 * row["ms"]
         if seconds <= 0:
@@ -37,7 +37,7 @@ class Roofline:
 
 
 def roofline(threads: int, version: str) -> Roofline:
-    """Measured once per processor, instruction set and version of Minnow, then kept in a file of the user's cache."""
+    """The limits, measured once per processor, instruction set and version, and kept in the user's cache folder."""
     from minnow.runtime import _engine
 
     path = _cache()
@@ -60,7 +60,7 @@ def roofline(threads: int, version: str) -> Roofline:
         part.write_text(json.dumps({**known, key: asdict(measured)}, indent=1))
         part.replace(path)
     except OSError:
-        pass  # no place to keep it: the next time it is measured again
+        pass  # it cannot be kept, and is measured again the next time
     return measured
 
 

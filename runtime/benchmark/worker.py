@@ -1,7 +1,7 @@
-"""A process that holds one runtime and times it on request: JSON lines in, JSON lines out.
+"""A process that runs one runtime and times it on request: JSON lines in, JSON lines out.
 
-Each runtime has its own process, so that its load time and memory are its own, and its threads can be stopped while
-another one works.
+Each runtime has its own process, so that load time and memory are measured separately, and so that its threads can be
+stopped while another runtime is timed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 
 def _peak_bytes() -> int:
-    """The most memory this program has had. What getrusage tells can be that of the process it was started from."""
+    """Peak memory of this process in bytes. getrusage may report that of the parent process."""
     try:
         with open("/proc/self/status") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))

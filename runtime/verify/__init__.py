@@ -1,4 +1,4 @@
-"""Does the converted file give the numbers of its source? `verify(source, target)` runs both and compares."""
+"""Verification: `verify(source, target)` runs the source model and the converted file, and compares the outputs."""
 
 from __future__ import annotations
 

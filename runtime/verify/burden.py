@@ -1,4 +1,4 @@
-"""What a run of a model takes, estimated before anybody runs it: the other runtimes have no limits of their own."""
+"""Estimates the memory and time of a run before the source runtime runs the model: it has no limits of its own."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from minnow.schema.limit import LIMITS
 from minnow.schema.registry.symbolic import of_dim
 
 _ENOUGH = 4 << 30
-"""Bytes that a tensor may have on a machine that does not say how much memory it has."""
+"""Bytes assumed as the memory of a machine whose memory size is unknown."""
 
 
 def check_burden(model: Model, symbols: Mapping[str, int], where: str) -> None:
-    """Refuses a run that takes more memory or time than a comparison is worth.
+    """Refuses a run that needs too much memory or time for a comparison.
 
     Args:
-        symbols: numbers for the open extents of the inputs. What hangs on others is not counted.
+        symbols: sizes of the dynamic dimensions of the inputs. Tensors that depend on others are not counted.
+        where: the source, for messages.
 
     Raises:
-        UnsupportedError: one tensor alone takes most of the memory of this machine, or loops run too many nodes.
+        UnsupportedError: a single tensor takes more than half of the memory of this machine, or loops run too many
+            nodes.
     """
     most = _memory() // 2
     for graph in model.graph.walk():
@@ -32,15 +34,15 @@ def check_burden(model: Model, symbols: Mapping[str, int], where: str) -> None:
                 raise UnsupportedError(
                     "the model cannot be compared with its source on this machine",
                     where=node.origin or where,
-                    why=f"a run takes {size + padding:,} bytes for one tensor"
+                    why=f"a run needs {size + padding:,} bytes for a single tensor"
                     + (", nearly all of it padding" if padding > size else ""),
                     hint="give smaller inputs by `--input` or `--batch`, or convert with `--no-verify`",
                 )
     if (rounds := sum(_nodes_run(model.graph, 1))) > LIMITS.run_nodes:
         raise UnsupportedError(
-            "the model cannot be compared with its source in any sensible time",
+            "comparing the model with its source would take too long",
             where=where,
-            why=f"its loops run {rounds:,} nodes",
+            why=f"its loops execute {rounds:,} nodes",
             hint="convert with `--no-verify`",
         )
 
@@ -60,7 +62,7 @@ def _count(value: Value, symbols: Mapping[str, int]) -> int | None:
 
 
 def _padding(node: Node, symbols: Mapping[str, int]) -> int:
-    """Bytes of the padding around a window's input, which some programs write down."""
+    """Bytes of the padding around a window's input, which some runtimes store explicitly."""
     pads = node.attrs.get("pads")
     if not isinstance(pads, tuple) or not node.has_input(0) or node.input(0).type.shape is None:
         return 0
@@ -75,7 +77,7 @@ def _padding(node: Node, symbols: Mapping[str, int]) -> int:
 
 
 def _nodes_run(graph: Graph, rounds: int) -> Iterator[int]:
-    """Nodes of a graph times the rounds of the loops around it, where these are numbers."""
+    """Nodes of a graph times the iterations of the loops around it, as far as these are constant."""
     yield rounds * len(graph)
     for node in graph:
         inner = rounds
@@ -87,7 +89,7 @@ def _nodes_run(graph: Graph, rounds: int) -> Iterator[int]:
 
 
 def _memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Memory of this machine in bytes."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

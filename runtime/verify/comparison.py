@@ -15,9 +15,9 @@ TOLERANCE = {"float16": 1e-2, "bfloat16": 2e-2}
 DEFAULT_TOLERANCE = 1e-4
 
 LOW_TOLERANCE = 5e-2
-"""The least that a session of precision "low" is granted: bfloat16 keeps 8 bits, and layers add up their errors."""
+"""The smallest default tolerance for precision "low": bfloat16 keeps 8 bits, and errors accumulate over layers."""
 
-# Two units in the last place of a float32 near 1: what any runtime's exp may be off by, however small the result.
+# Two units in the last place of a float32 near 1: the error that any runtime's exp may have, however small the result.
 FLOOR = 2.0**-22
 SMALL = 1e-5
 
@@ -28,17 +28,17 @@ class OutputComparison:
 
     Attributes:
         name, shape, dtype: of the reference.
-        max_abs, max_rel: largest absolute error; largest error relative to the element, where it is not near zero.
+        max_abs, max_rel: largest absolute error; largest error relative to the element, unless that is near zero.
         scale: largest magnitude in the reference.
         cosine: cosine of the angle between both, seen as vectors.
-        needed: the tolerance (fraction of the scale) that would pass.
-        tolerance: the one asked for.
+        needed: the minimum passing tolerance, as a fraction of the scale.
+        tolerance: the tolerance of this comparison.
         worst: index of the largest error, with both values.
         passed: needed <= tolerance, equal shapes, and NaN and infinities at the same places.
-        reason: why it did not pass, where the numbers do not say it.
-        random: it depends on random numbers, so that only its type and rank could be compared.
-        inconclusive: why passing says nothing: no run has made the model give numbers that could have been wrong.
-        floor: the absolute error that passed whatever the tolerance; 0 where a tolerance was asked for.
+        reason: why it did not pass, if the numbers do not show it.
+        random: it depends on random numbers, so that only its type and rank were compared.
+        inconclusive: why passing proves nothing: no run has made this output vary, so it could not have been wrong.
+        floor: the absolute error that passes with any tolerance; 0 if the user gave a tolerance.
     """
 
     name: str
@@ -59,23 +59,23 @@ class OutputComparison:
 
     @property
     def by_floor(self) -> bool:
-        """It passes only because its error is as small as the rounding of numbers near 1."""
+        """It passes only because its absolute error is below the rounding error of values near 1."""
         return self.passed and self.needed > self.tolerance and self.max_abs <= self.floor
 
     def __str__(self) -> str:
         verdict = "FAIL" if not self.passed else "INCONCLUSIVE" if self.inconclusive else "PASS"
         if self.random:
             reason = f"; {self.reason}" if self.reason else ""
-            return f"{verdict}  {self.name} {list(self.shape)}: of random numbers, only type and rank compared{reason}"
+            return f"{verdict}  {self.name} {list(self.shape)}: random, so only type and rank were compared{reason}"
         text = (
             f"{verdict}  {self.name} {list(self.shape)}: max abs error {self.max_abs:.3g}, max rel {self.max_rel:.3g}, "
-            f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g}, {self.needed:.3g} would pass"
+            f"cosine {self.cosine:.6f}, tolerance {self.tolerance:g} (minimum passing tolerance {self.needed:.3g})"
         )
         if self.by_floor:
-            text += f"; passes because the error is below {self.floor:.1e}, the rounding of float32 near 1"
+            text += f"; passes because the error is below {self.floor:.1e}, the rounding error of float32 near 1"
         text += "".join(f"; {why}" for why in (self.reason, self.inconclusive) if why)
         if not self.passed and self.worst is not None:
-            text += f"; worst at {list(self.worst[0])}: {self.worst[1]:.7g}, the source gives {self.worst[2]:.7g}"
+            text += f"; largest error at {list(self.worst[0])}: {self.worst[1]:.7g}, in the source {self.worst[2]:.7g}"
         return text
 
 
@@ -90,8 +90,8 @@ def compare(
 ) -> OutputComparison:
     """Compares an output with its reference. Integers and bool must be equal.
 
-    `tolerance` None chooses by dtype, and by the precision of the session: for "low" at least LOW_TOLERANCE. An
-    absolute error of up to `quanta`, and of up to `floor` where the output is of floats, passes whatever the tolerance.
+    `tolerance` None chooses by dtype and by the precision of the session: for "low" at least LOW_TOLERANCE. An
+    absolute error of up to `quanta`, or for floating-point outputs up to `floor`, passes with any tolerance.
     """
     exact = want.dtype.kind in "iub"
     floor = 0.0 if exact else floor
@@ -102,13 +102,15 @@ def compare(
     out = OutputComparison(name, tuple(want.shape), want.dtype.name, tolerance=tolerance, floor=floor)
     if got is None or got.shape != want.shape or got.dtype != want.dtype:
         have = "nothing" if got is None else f"{got.dtype}{list(got.shape)}"
-        return _failed(out, f"it is {have}, not {want.dtype}{list(want.shape)}")
+        return _failed(out, f"it is {have}, expected {want.dtype}{list(want.shape)}")
     if want.size == 0:
         return out
     a, b = got.astype(np.float64).reshape(-1), want.astype(np.float64).reshape(-1)
     finite = np.isfinite(b)
     if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(a[np.isinf(b)], b[np.isinf(b)]):
-        return _failed(out, f"NaN or infinity differ: {np.sum(~np.isfinite(a))} here, {np.sum(~finite)} in the source")
+        return _failed(
+            out, f"NaN or infinite elements differ: {np.sum(~np.isfinite(a))} here, {np.sum(~finite)} in the source"
+        )
     if not np.isfinite(a[finite]).all():
         return _failed(out, "it has infinities that the source does not have")
     a, b = np.where(finite, a, 0), np.where(finite, b, 0)
@@ -125,18 +127,18 @@ def compare(
     out.worst = (tuple(int(i) for i in np.unravel_index(at, want.shape)), float(a[at]), float(b[at]))
     out.passed = out.needed <= tolerance or out.max_abs <= max(quanta, floor)
     if exact and 0 < out.max_abs <= quanta:
-        out.reason = f"integers that stand for real numbers: {quanta:g} apart passes"
+        out.reason = f"integers that represent real numbers: a difference of {quanta:g} passes"
     if out.scale < SMALL and not exact:
-        out.reason = f"its scale is only {out.scale:.2g}: these inputs hardly excite it"
+        out.reason = f"its scale is only {out.scale:.2g}: these inputs hardly test it"
     return out
 
 
 def compare_random(name: str, got: Array | None, want: Array) -> OutputComparison:
-    """Compares the types of an output that depends on random numbers; its extents may, too."""
+    """Compares the type and rank of an output that depends on random numbers; its shape may depend on them, too."""
     out = OutputComparison(name, tuple(want.shape), want.dtype.name, random=True)
     if got is None or got.ndim != want.ndim or got.dtype != want.dtype:
         have = "nothing" if got is None else f"{got.dtype}{list(got.shape)}"
-        return _failed(out, f"it is {have}, not {want.dtype}{list(want.shape)}")
+        return _failed(out, f"it is {have}, expected {want.dtype}{list(want.shape)}")
     return out
 
 

@@ -20,11 +20,11 @@ from minnow.schema.mnn.container import gathered, opened
 
 @dataclass
 class Sample:
-    """What one run is given.
+    """The inputs of one run.
 
     Attributes:
-        inputs: by name, of the types that the model declares.
-        picture: name of the input that is a picture, whose numbers may also be scaled otherwise; "" for none.
+        inputs: arrays by name, with the element types that the model declares.
+        picture: name of the input that is a picture, whose values may also be scaled to other ranges; "" for none.
     """
 
     inputs: dict[str, Any]
@@ -32,15 +32,16 @@ class Sample:
 
 
 def samples(data: Any, model: Model, given: Mapping[str, Any]) -> list[Sample]:
-    """The runs that are asked for.
+    """The runs that the user asks for.
 
     Args:
-        data: arrays by name, the path of an .npz file with them, or of a picture, for the input that takes pictures;
-            or several of these.
-        given: arrays of inputs that `data` lacks.
+        data: arrays by name; the path of an .npz file with them, or of a picture for the image input; or a list of
+            these, one for each run.
+        given: arrays for the inputs that `data` lacks.
 
     Raises:
-        FormatError: a file cannot be read. UsageError: what it holds does not fit the inputs.
+        FormatError: a file cannot be read.
+        UsageError: its content does not fit the inputs.
     """
     if isinstance(data, (str, os.PathLike, Mapping)):
         data = [data]
@@ -57,23 +58,25 @@ def samples(data: Any, model: Model, given: Mapping[str, Any]) -> list[Sample]:
         else:
             arrays = read_npz(path)
         missing = (
-            "a picture is one input: give the others with `inputs`, or all of them in an .npz file" if picture else ""
+            "a picture is one input: give the other inputs with `inputs`, or all of them in an .npz file"
+            if picture
+            else ""
         )
         found.append(Sample(complete({**given, **arrays}, model, missing), picture))
     return found
 
 
 def complete(arrays: Mapping[str, Any], model: Model, hint: str = "") -> dict[str, Any]:
-    """Arrays for all inputs, of the types that the model declares. Raises UsageError where one is missing or unfit."""
+    """Arrays for all inputs, with the types that the model declares. Raises UsageError if one is missing or unfit."""
     if missing := [n for n, t in model.user_inputs if not t.holds_tensors and n not in arrays]:
         raise UsageError(
-            f"the data lacks the input '{missing[0]}'", hint=hint or "an .npz file has an array for each input"
+            f"the data lacks the input '{missing[0]}'", hint=hint or "an .npz file needs one array for each input"
         )
     return {n: typed(arrays, n, model) for n, _ in model.user_inputs}
 
 
 def typed(arrays: Mapping[str, Any], name: str, model: Model) -> Any:
-    """What is given for an input, of the type that the model declares. Raises UsageError where it does not fit."""
+    """The array for an input, with the type that the model declares. Raises UsageError if it does not fit."""
     container, type = opened(dict(model.user_inputs)[name], name)
     if container:
         return gathered(arrays, name, container)
@@ -93,7 +96,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as file:
             if not hasattr(file, "files"):
                 raise FormatError(
-                    "this is a single array", where=str(path), hint="save inputs by name with numpy.savez"
+                    "the file holds a single array", where=str(path), hint="save the inputs by name with numpy.savez"
                 )
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, zipfile.BadZipFile) as e:

@@ -1,8 +1,8 @@
-"""Do the inputs make a model give numbers that could be wrong? In random ones a detector, for one, finds nothing.
+"""Finds the outputs that the inputs of a verification do not test: a detector, for example, finds nothing in noise.
 
-An output that has no elements in any run, or is the same whatever goes in, passes without having been tested: that is
-inconclusive. Outputs that the contents of the inputs cannot change (constants, shapes) are right when they are equal,
-and so are integers, such as the place of a maximum, which may well be the same for all inputs.
+An output that has no elements in any run, or is the same for all inputs, passes without having been tested: the verdict
+is then "inconclusive". This does not concern outputs that do not depend on the values of the inputs (constants,
+shapes), nor integers, such as the index of a maximum, which may well be the same for all inputs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from minnow.schema.ir import DType, Model, Value
 from minnow.schema.ops import Trait, get
 
 _COARSE = 6
-"""Numbers along an axis of a smooth picture, of which the others are interpolated."""
+"""Random values along an axis of a smooth picture; the elements between them are interpolated."""
 _MEAN, _DEVIATION = 0.449, 0.226
-"""Of the pixels of ImageNet, all channels together: what many models take pictures less, and by."""
+"""Of the pixels of ImageNet, over all channels: many models expect normalized pictures."""
 
 
 class Judged:
-    """The outputs of a model that inputs have to excite, by what their graph says."""
+    """The outputs of a model that depend on the values of the inputs, and which of them a set of runs has tested."""
 
     def __init__(self, model: Model) -> None:
         self._driven = _driven(model)
@@ -33,20 +33,20 @@ class Judged:
         self._whole = frozenset(name for (name, _), value in pairs if _is_whole(value))
 
     def unexcited(self, runs: Sequence[Mapping[str, Array]]) -> dict[str, str]:
-        """The outputs that none of the runs has excited, and in what way; `runs` has the outputs of each by name."""
+        """The outputs that none of the runs has tested, with the reason; `runs` has the outputs of each run by name."""
         names = dict.fromkeys(name for run in runs for name in run)
         found = {name: self._why(name, [np.asarray(run[name]) for run in runs if name in run]) for name in names}
         return {name: why for name, why in found.items() if why}
 
     def faint(self, runs: Sequence[Mapping[str, Array]]) -> dict[str, str]:
-        """The outputs whose numbers are next to nothing in all runs, and what there is to say about that."""
+        """The outputs whose values are almost zero in all runs, with the text that says so."""
         names = dict.fromkeys(name for run in runs for name in run if self._port(name) in self._driven)
         small = (name for name in names if all(_is_faint(np.asarray(run[name])) for run in runs if name in run))
-        return dict.fromkeys(small, "in all runs its numbers are as small as rounding")
+        return dict.fromkeys(small, "its values are as small as rounding errors in all runs")
 
     @staticmethod
     def _port(name: str) -> str:
-        """The output that an array belongs to: one of a list, or that of a second run."""
+        """The output that an array belongs to, also if it is an element of a list or comes from the second run."""
         return name.removesuffix(TwoRuns.SECOND).partition("[")[0]
 
     def _why(self, name: str, arrays: Sequence[Array]) -> str:
@@ -69,9 +69,9 @@ class Judged:
 
 
 def mark(cases: Sequence[Sequence[OutputComparison]], unexcited: Mapping[str, str], faint: Mapping[str, str]) -> None:
-    """Writes into the comparisons which of the outputs have not been tested, and why.
+    """Writes into the comparisons which outputs have not been tested, and why.
 
-    Faint ones have been where their errors are small beside them.
+    Almost zero (`faint`) outputs count as tested if their errors are small relative to them.
     """
     by_name: dict[str, list[OutputComparison]] = {}
     for outputs in cases:
@@ -84,13 +84,13 @@ def mark(cases: Sequence[Sequence[OutputComparison]], unexcited: Mapping[str, st
 
 
 def livelier(candidate: Candidate, picture: str = "") -> Iterator[Candidate]:
-    """Other inputs in place of those that excite too little: of other ranges, and smooth as pictures are.
+    """Inputs to try if random ones test too little: in other ranges, and smooth like pictures.
 
-    Scalars and vectors stay as they are: they may be thresholds, or say how many rounds a loop makes.
+    Scalars and vectors stay as they are: they may be thresholds, or the number of iterations of a loop.
 
     Args:
         candidate: inputs with floats in [0, 1).
-        picture: the input that is a picture, which is real already: only its range may be another. "": none is.
+        picture: name of the input that is a picture: it is real already, so that only its range is changed. "": none.
     """
     data = [n for n, v in candidate.inputs.items() if n == picture or (not picture and _is_data(v))]
     if not data:
@@ -112,7 +112,7 @@ def livelier(candidate: Candidate, picture: str = "") -> Iterator[Candidate]:
 
 
 def _is_data(value: Any) -> bool:
-    """Whether an input, or all of a list, has more than one axis, and numbers of floats or bytes."""
+    """Whether an input, or each element of a list, has more than one axis and holds floats or bytes."""
     if isinstance(value, list):
         return all(map(_is_data, value))
     if value is None or value.ndim < 2:
@@ -121,7 +121,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _smooth(array: Array) -> Array:
-    """Random numbers from 0 to 1 that change slowly along all long axes."""
+    """Random values from 0 to 1 that change slowly along all long axes."""
     rng = np.random.default_rng(array.size)
     found = rng.random([min(n, _COARSE) for n in array.shape])
     for axis, n in enumerate(array.shape):
@@ -145,7 +145,7 @@ def _is_float(array: Array) -> bool:
 
 
 def _driven(model: Model) -> frozenset[str]:
-    """The outputs that depend on what is in the inputs, and not only on their shapes."""
+    """The outputs that depend on the values of the inputs, not only on their shapes."""
     reached: set[Value] = set(model.graph.params)
     for node in model.graph:
         if Trait.SHAPE_ONLY not in get(node.op).traits and any(v in reached for v in node.inputs):
@@ -154,7 +154,7 @@ def _driven(model: Model) -> frozenset[str]:
 
 
 def _is_whole(value: Value) -> bool:
-    """Its numbers are integers or truths, perhaps as floats: counts, classes, places."""
+    """Whether its values are integers or booleans, possibly stored as floats: counts, classes, indices."""
     while value.type.dtype.is_float:
         node = value.producer
         if node is None or not (node.op in ("Cast", "Identity") or Trait.VIEW in get(node.op).traits):

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def part_of(path: Path, signature: str, cut_inputs: Sequence[str], cut_outputs: Sequence[str]) -> bytes:
-    """A file of the operators between tensors of another one. Raises ValueError where LiteRT could not run it."""
+    """A TFLite file with only the operators between the given tensors. Raises ValueError if LiteRT could not run it."""
     from ai_edge_litert import schema_py_generated as schema
     from flatbuffers import Builder
 
@@ -25,7 +25,7 @@ def part_of(path: Path, signature: str, cut_inputs: Sequence[str], cut_outputs: 
     document = Document(path)
     index = entry(document, signature or None)
     if index:
-        raise ValueError("it begins with the first subgraph of a file only")
+        raise ValueError("it can only start at the first subgraph of a file")
     part = cut(document.subgraphs[index], cut_inputs, cut_outputs, str(path))
     model = schema.ModelT.InitFromPackedBuf(bytes(document.bytes))
     graph = model.subgraphs[index]
@@ -38,15 +38,15 @@ def part_of(path: Path, signature: str, cut_inputs: Sequence[str], cut_outputs: 
 
 
 class LiteRT:
-    """LiteRT with its own kernels, for integers those of its reference: the fast ones, and XNNPACK, round otherwise."""
+    """LiteRT with its own kernels, for integers its reference kernels: the fast ones and XNNPACK round differently."""
 
     def __init__(
         self, path: Path, model: Model, signature: str = "", exact: bool = False, content: bytes = b""
     ) -> None:
         """
         Args:
-            exact: with the reference kernels.
-            content: a model to run instead, a part of it.
+            exact: use the reference kernels.
+            content: the bytes of a model to run instead, a part of the one at `path`.
         """
         import ai_edge_litert
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -70,7 +70,7 @@ class LiteRT:
         self._interpreter = None
 
     def reset(self) -> None:
-        # Variables of resources live as long as the interpreter.
+        # Resource variables live as long as the interpreter.
         self._interpreter = self._make(self._own)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -16,11 +16,11 @@ from minnow.schema.ir import DType
 Array = np.ndarray[Any, Any]
 
 FOREIGN = frozenset({DType.BF16, DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2, DType.F8E5M2FNUZ})
-"""Types of a whole byte and more that onnxruntime computes with, and numpy does not know by itself."""
+"""Types of at least one byte that onnxruntime supports, but numpy only with ml_dtypes."""
 
 
 class OnnxRuntime:
-    """onnxruntime with all its optimizations off, so that it computes what the file says."""
+    """onnxruntime with all its optimizations off, so that it computes exactly what the file says."""
 
     def __init__(
         self, path: Path, outputs: Mapping[str, DType], foreign: bool = False, content: bytes | None = None
@@ -28,9 +28,10 @@ class OnnxRuntime:
         """
         Args:
             path: the model.
-            outputs: their types.
-            foreign: some input or output is of a type that numpy itself does not have.
-            content: a model to run instead, a part of it, whose weights may lie in files beside the path.
+            outputs: element types of the outputs by name.
+            foreign: an input or output has a type of `FOREIGN`.
+            content: the bytes of a model to run instead, a part of the one at `path`; its weights may be in files
+                beside it.
         """
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
@@ -78,7 +79,7 @@ class OnnxRuntime:
         return dict(zip(self._outputs, results, strict=True))
 
     def _run_foreign(self, session: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """By way of onnxruntime's own values: it takes and gives no arrays of types that numpy itself does not have."""
+        """Uses onnxruntime's own tensor objects: it has no numpy arrays of the types of `FOREIGN`."""
         from onnxruntime import OrtValue
 
         from minnow.converter.onnx.tensor import code_of

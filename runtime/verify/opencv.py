@@ -1,4 +1,4 @@
-"""Caffe nets as OpenCV runs them: nets of those layers, with those parameters, of which it computes what Caffe does."""
+"""Runs Caffe nets with OpenCV, if it computes all of their layers and parameters in the same way as Caffe."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ Array = np.ndarray[Any, Any]
 _WINDOW = {"kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w", "pad", "pad_h", "pad_w"}
 _CONVOLUTION = _WINDOW | {"num_output", "bias_term", "group"}
 
-# By type, the parameters that it reads as Caffe does; a net with any other is not compared with it. Measured: of other
-# layers and parameters it has none, or other ideas (k of LRN, eps of MVN, the axes of Scale, what is equal in ArgMax).
+# By layer type, the parameters that OpenCV treats as Caffe does; a net with any other is not compared with it.
+# Measured: it lacks other layers and parameters, or computes them differently (k of LRN, eps of MVN, axes of Scale,
+# ties in ArgMax).
 _ALIKE: dict[str, set[str]] = {
     **{type: set() for type in ("AbsVal", "BNLL", "Sigmoid", "TanH", "Split")},
     "Input": {"shape"},
@@ -49,7 +50,7 @@ class OpenCV:
     def __init__(self, path: Path, model: Model, weights: str = "") -> None:
         """
         Raises:
-            ValueError: the net holds what OpenCV does not compute as Caffe does.
+            ValueError: OpenCV computes a layer of the net differently from Caffe.
         """
         import cv2
 
@@ -58,20 +59,20 @@ class OpenCV:
 
         source = open_source(path, weights)
         if source.weights == Path(source.where):
-            raise ValueError("it wants a definition beside the weights")
+            raise ValueError("it needs a definition (.prototxt) beside the weights")
         for layer in source.layers:
             strange = sorted(set(attributes(layer)) - _ALIKE.get(layer.type, set()))
             if layer.type not in _ALIKE or strange:
-                raise ValueError(f"{layer.type} {' '.join(strange)}".rstrip() + " is not the same there")
+                raise ValueError(f"{layer.type} {' '.join(strange)}".rstrip() + " is computed differently there")
         self.name = f"OpenCV {cv2.__version__}"
         self._files = (source.where, "" if source.weights is None else str(source.weights))
-        # OpenCV knows results by the layers that give them, convolutions by their tops; the last of a name counts.
+        # OpenCV names a result by its layer, that of a convolution by its top; of equal names the last one counts.
         places = {}
         for layer in source.layers:
             for i, top in enumerate(layer.top):
                 places[top] = (top, 0) if layer.type == "Convolution" else (layer.name, i)
         if missing := [name for name, _ in model.user_outputs if name not in places]:
-            raise ValueError(f"'{missing[0]}' is of another name there")
+            raise ValueError(f"'{missing[0]}' has another name there")
         self._places = [places[name] for name, _ in model.user_outputs]
         self._outputs = [name for name, _ in model.user_outputs]
         self._net: Any = None
@@ -80,22 +81,22 @@ class OpenCV:
     def _open(self) -> Any:
         import cv2
 
-        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # what it refuses, Minnow tells
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # Minnow reports its errors
         self._net = self._net or cv2.dnn.readNetFromCaffe(*self._files)
         return self._net
 
     def _try(self, model: Model) -> None:
-        """Runs it once, where all extents are known. Raises ValueError when it refuses, or has other shapes."""
+        """Runs it once if all shapes are static. Raises ValueError if it fails or gives other shapes."""
         if not all(type.is_static for _, type in model.user_inputs):
             self._open()
             return
         try:
             found = self.run({name: np.zeros(type.static_shape, np.float32) for name, type in model.user_inputs})
         except RuntimeError as e:
-            raise ValueError(f"it does not run the net: {str(e).splitlines()[0]}") from None
+            raise ValueError(f"it cannot run the net: {str(e).splitlines()[0]}") from None
         for name, type in model.user_outputs:
             if type.is_static and type.static_shape != found[name].shape:
-                raise ValueError(f"'{name}' is {found[name].shape} there")
+                raise ValueError(f"'{name}' has the shape {found[name].shape} there")
 
     def close(self) -> None:
         self._net = None

@@ -1,8 +1,8 @@
-"""Pictures as inputs of models: which numbers they become. OpenCV decodes and resizes them.
+"""Pictures as inputs of models. OpenCV decodes and resizes them.
 
-The rule: RGB, for Caffe models BGR, in the order of axes that the shape of the input tells; stretched to the size of
-the input, or as large as the picture is where that is open; numbers from 0 to 1 for inputs of floats, the pixels
-themselves for inputs of integers, less 128 for those of signed bytes.
+A picture is RGB, for Caffe models BGR, with its axes in the order that the shape of the input shows. It is stretched to
+the size of the input, or keeps its own size if that of the input is dynamic. Float inputs get values from 0 to 1,
+unsigned integers the pixel values, signed 8-bit integers the pixel values minus 128.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Array = np.ndarray[Any, Any]
 
 _ARRAYS = (b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY")
 _LUMA = np.array([0.299, 0.587, 0.114])
-"""Shares of red, green and blue in what is seen as brightness (ITU-R BT.601)."""
+"""Weights of red, green and blue in the perceived brightness (ITU-R BT.601)."""
 
 
 def is_picture(path: Path) -> bool:
-    """Whether a file is none that numpy writes, by its first bytes. Raises FormatError when it cannot be read."""
+    """Whether a file is not one of numpy's, by its first bytes. Raises FormatError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return not file.read(6).startswith(_ARRAYS)
@@ -32,7 +32,7 @@ def is_picture(path: Path) -> bool:
 
 
 def fitted(path: Path, model: Model) -> tuple[str, Array]:
-    """The input of a model that takes pictures, and a picture as that input wants it.
+    """The name of a model's image input, and the picture as an array for it.
 
     Raises:
         UsageError: the model has no such input, or several; OpenCV is not installed.
@@ -50,12 +50,12 @@ def fitted(path: Path, model: Model) -> tuple[str, Array]:
     ((name, axes),) = kinds.items()
     type = dict(model.user_inputs)[name]
     pixels = _read(path)
-    height, width = (_extent(type, axes.index(axis), size) for axis, size in zip("HW", pixels.shape, strict=False))
+    height, width = (_size(type, axes.index(axis), size) for axis, size in zip("HW", pixels.shape, strict=False))
     return name, arranged(_resized(pixels, height, width), type, axes, model.source)
 
 
 def arranged(pixels: Array, type: TensorType, axes: str, source: str) -> Array:
-    """Pixels [height, width, 3] of RGB as an input of these axes ("NCHW") wants them."""
+    """RGB pixels [height, width, 3] as an array for an input with these axes ("NCHW")."""
     if source == "caffe":
         pixels = pixels[..., ::-1]
     if _channels(type, axes) == 1:
@@ -68,12 +68,12 @@ def arranged(pixels: Array, type: TensorType, axes: str, source: str) -> Array:
         numbers -= 128
     moved = numbers.transpose(["HWC".index(axis) for axis in axes if axis != "N"])
     if "N" in axes:
-        moved = np.repeat(moved[None], _extent(type, 0, 1), axis=0)
+        moved = np.repeat(moved[None], _size(type, 0, 1), axis=0)
     return np.ascontiguousarray(moved.astype(type.dtype.numpy))
 
 
 def _axes(type: TensorType, source: str) -> str | None:
-    """The axes of an input that takes pictures, "NCHW" or without N; None: it takes none."""
+    """The axes of an image input, "NCHW" or another order, perhaps without N; None if it is not an image input."""
     if type.holds_tensors or type.shape is None or type.dtype is DType.BOOL or type.rank not in (3, 4):
         return None
     usual = ("HWC", "CHW") if source in ("tensorflow", "tflite") else ("CHW", "HWC")
@@ -81,30 +81,31 @@ def _axes(type: TensorType, source: str) -> str | None:
         axes = "N" * (type.rank - 3) + form
         if _channels(type, axes) in (1, 3):
             return axes
-    # Nothing says how many channels there are: those of most pictures.
+    # The number of channels is not known: the usual order of axes.
     axes = "N" * (type.rank - 3) + usual[0]
     return axes if type.rank == 4 and _channels(type, axes) is None else None
 
 
 def _channels(type: TensorType, axes: str) -> int | None:
-    extent = (type.shape or ())[axes.index("C")]
-    return extent if isinstance(extent, int) else None
+    size = (type.shape or ())[axes.index("C")]
+    return size if isinstance(size, int) else None
 
 
-def _extent(type: TensorType, axis: int, otherwise: int) -> int:
-    extent = (type.shape or ())[axis]
-    return extent if isinstance(extent, int) else otherwise
+def _size(type: TensorType, axis: int, otherwise: int) -> int:
+    """The size of a dimension, or `otherwise` if it is dynamic."""
+    size = (type.shape or ())[axis]
+    return size if isinstance(size, int) else otherwise
 
 
 def _read(path: Path) -> Array:
-    """The pixels of a picture, [height, width, 3] of RGB, turned as its camera says."""
+    """The RGB pixels of a picture, [height, width, 3], rotated as its metadata says."""
     try:
         import cv2
     except ImportError:
         raise UsageError(
             "pictures are read by OpenCV, which is not installed",
             where=str(path),
-            hint="pip install 'minnow[verify]', or give the numbers: numpy.savez('data.npz', ...), --data data.npz",
+            hint="pip install 'minnow[verify]', or give an array: numpy.savez('data.npz', ...), --data data.npz",
         ) from None
     data, found, why = np.fromfile(path, np.uint8), None, ""
     try:

@@ -1,4 +1,4 @@
-"""Does each step of the optimizer keep the numbers? The numpy reference is run after each, on the same inputs."""
+"""Checks that no step of the optimizer changes the outputs: runs the numpy reference implementation after each step."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from minnow.schema.registry.verify import verify
 Array = np.ndarray[Any, Any]
 
 ROUNDING = 2e-5
-"""Share of an output's scale that sums in another order, or folded factors, may move it by without any question."""
+"""Fraction of an output's scale by which summation order and folded factors may change it."""
 _RUNS = 2
 _TRIES = 40
 _PATIENCE = 1.0
-"""Seconds that inputs get at least."""
+"""Minimum time for one set of inputs, in seconds."""
 _NUDGES = (1 + 1e-6, 1 - 1e-6, 1 + 4e-6)
 _AMPLIFIED = 8.0
-"""What outputs may move by, in units of what they move by for inputs that are nearly the same."""
+"""How many times their variation for nearly equal inputs outputs may change by."""
 _WORTHLESS = 0.3
-"""Noise beyond this share of the scale judges nobody."""
+"""Outputs that vary by more than this fraction of their scale for nearly equal inputs are not compared."""
 
 
 class Proof:
-    """A model's numbers on a few random inputs, by the reference, to hold later states of the model to.
+    """A model's outputs for a few random inputs, computed by the reference, to compare later states of the model with.
 
     Attributes:
-        candidates: the inputs, and what was chosen for open extents.
-        numbers: the outputs for each, by name.
+        candidates: the inputs, and the sizes chosen for dynamic dimensions.
+        numbers: for each of them the outputs by name.
 
     Args:
         model: the model; it may change afterwards.
-        data: inputs to run on instead of random ones.
-        seconds: no more inputs are tried after so many.
-        tolerance: what outputs of floats may be off by, as a share of their scale; None: what rounding may do.
+        data: inputs to use instead of random ones.
+        seconds: time after which no further inputs are tried.
+        tolerance: the error that passes for floating-point outputs, as a fraction of their scale; None: `ROUNDING`.
 
     Raises:
-        VerifyError: the reference runs on none of the inputs.
+        VerifyError: the reference can run the model with none of the inputs.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Proof:
             if candidate.symbols and candidate.symbols in sizes:
                 continue
             try:
-                numbers = _run(model, candidate, patience)  # random numbers may make a loop of rounds without end
+                numbers = _run(model, candidate, patience)  # random values may make a loop endless
             except RuntimeError as e:
                 refused = str(e).splitlines()[0]
                 if time.perf_counter() > end:
@@ -89,21 +89,21 @@ class Proof:
             self.numbers.append(numbers)
         if not self.candidates:
             raise VerifyError(
-                "nothing can be compared: the reference runs the model on no input tried",
+                "nothing can be compared: the reference implementation runs the model with none of the inputs tried",
                 why=refused,
                 hint="give the shapes of the inputs, `--input NAME=1x3x...`",
             )
 
     def differences(self, model: Model, update: bool = False) -> list[OutputComparison]:
-        """The outputs that are no longer what they were, with the input shapes in `reason`.
+        """The outputs that have changed, with the input shapes in `reason`.
 
         Args:
             model: a later state of the model.
-            update: later states are held to the numbers of this one.
+            update: compare later states with the outputs of this one.
 
         Raises:
-            RuntimeError: the reference cannot run it any more.
-            InternalError: the graph is not valid.
+            RuntimeError: the reference implementation cannot run it any more.
+            InternalError: the graph is invalid.
         """
         self.validate(model)
         now = [_run(model, candidate) for candidate in self.candidates]
@@ -113,12 +113,12 @@ class Proof:
         return found
 
     def validate(self, model: Model) -> None:
-        """Raises InternalError where a later state is not valid, and the model was."""
+        """Raises InternalError if a later state is invalid although the model was valid."""
         if self._was_valid:
             verify(model)
 
     def compared(self, now: Sequence[Mapping[str, Array]]) -> list[OutputComparison]:
-        """The outputs, one mapping for each of `candidates`, that are not what the reference says."""
+        """The outputs that differ from the reference; `now` has one mapping for each of `candidates`."""
         found = []
         for candidate, want, got in zip(self.candidates, self.numbers, now, strict=True):
             failed = [c for n in want if not (c := self._compare(n, got.get(n), want[n])).passed]
@@ -140,7 +140,7 @@ class Proof:
         return compare(name, got, want, tolerance)
 
     def _noise(self, candidate: Candidate, failed: Sequence[OutputComparison]) -> dict[str, float]:
-        """By how much the outputs move where the inputs hardly do: so much may be rounding."""
+        """How much the outputs vary for nearly equal inputs: so much may be rounding."""
         first = _run(self._first, candidate)
         noise: dict[str, float] = {}
         for factor in _NUDGES:
@@ -151,18 +151,18 @@ class Proof:
                 continue
             for o in failed:
                 needed = compare(o.name, other.get(o.name), first[o.name], 0.0).needed
-                # A shape that depends on the numbers, or a NaN that comes and goes, says nothing of how far off it is.
+                # If the shape or a NaN depends on the values, the error has no meaningful size.
                 noise[o.name] = max(noise.get(o.name, 0.0), 1.0 if needed == float("inf") else needed)
         return noise
 
 
 def copy_of(model: Model) -> Model:
-    """The model with a graph of its own."""
+    """A copy of the model with its own graph."""
     return replace(model, graph=model.graph.clone(), notices=list(model.notices))
 
 
 def _is_valid(model: Model) -> bool:
-    """What nobody reads may be wrong in a model as it is read: steps cannot be blamed for that."""
+    """Whether the model is valid as read: unused parts may be invalid in the source, which is no fault of a step."""
     try:
         verify(model)
     except MinnowError:
@@ -178,7 +178,7 @@ def _run(model: Model, candidate: Candidate, seconds: float = math.inf) -> dict[
 def _signed(
     model: Model, candidate: Candidate, numbers: dict[str, Array], seconds: float
 ) -> tuple[Candidate, dict[str, Array]]:
-    """The same with floats of both signs, unless the model has no numbers for them."""
+    """The same with floats of both signs, unless the model gives fewer finite values for these."""
     signed = Candidate({n: _both_signs(v) for n, v in candidate.inputs.items()}, candidate.symbols)
     try:
         got = _run(model, signed, seconds)
@@ -199,15 +199,16 @@ def _finite(numbers: Mapping[str, Array]) -> int:
 
 
 class StepCheck:
-    """To be called after every step of the optimizer: ends it at the first one that changes the numbers.
+    """Called after every step of the optimizer; stops it at the first step that changes the outputs.
 
     Attributes:
-        checked, skipped: steps that have changed the graph, and were compared or, for lack of time, not.
+        checked: number of steps that changed the graph and were compared.
+        skipped: names of the steps that were not compared one by one for lack of time.
 
     Args:
         model: the model, before the first step.
-        hits: how often each rule and pass has been applied until now.
-        seconds: steps after so many are compared together, by `finish`.
+        hits: returns how often each rule and pass has been applied so far.
+        seconds: time after which all further steps are compared together, by `finish`.
         where: the source, for messages.
         bisect: the command that finds the rule, for messages.
     """
@@ -232,7 +233,7 @@ class StepCheck:
         self.skipped: list[str] = []
 
     def __call__(self, step: str, model: Model) -> None:
-        """Raises VerifyError when the step has changed the numbers, or the reference cannot run the graph any more."""
+        """Raises VerifyError if the step has changed the outputs, or the reference cannot run the graph any more."""
         self._steps += 1
         hits = {name: n for name, n in self._hits().items() if n}
         look = _look(model.graph)
@@ -247,15 +248,15 @@ class StepCheck:
         self.checked += 1
 
     def finish(self, model: Model) -> str:
-        """Compares what there was no time for, all at once. Gives a notice where that was so, else ""."""
+        """Compares the skipped steps together. Returns a notice if there were any, else ""."""
         if not self.skipped:
             return ""
         steps = ", ".join(self.skipped)
         fired = {name: n - self._before.get(name, 0) for name, n in self._hits().items()}
         self._compare(f"one of the last steps ({steps})", {k: n for k, n in fired.items() if n}, model)
         return (
-            f"after {self._seconds:g} s only all further steps together were compared with the reference: {steps} "
-            "(--check-limit gives it more time)"
+            f"after {self._seconds:g} s the remaining steps were compared with the reference together: {steps} "
+            "(--check-limit sets the time)"
         )
 
     def _compare(self, what: str, fired: Mapping[str, int], model: Model) -> None:
@@ -263,19 +264,21 @@ class StepCheck:
         try:
             found = self.proof.differences(model, update=True)
         except (RuntimeError, MinnowError) as e:
-            raise self._error(f"{what} leaves a graph that cannot be run", f"{e}\n       applied in it: {names}") from e
+            raise self._error(
+                f"{what} produces a graph that cannot be run", f"{e}\n       rules applied: {names}"
+            ) from e
         if found:
             rows = [str(c) for c in found[:4]] + ([f"and {len(found) - 4} more"] if len(found) > 4 else [])
-            raise self._error(f"{what} changes the numbers", "\n       ".join([*rows, f"applied in it: {names}"]))
+            raise self._error(f"{what} changes the outputs", "\n       ".join([*rows, f"rules applied: {names}"]))
 
     def _error(self, message: str, why: str) -> VerifyError:
-        hint = "leave out what is wrong with `--passes -NAME`"
-        hint = f"`{self._bisect}` finds what does it; {hint}" if self._bisect else hint
+        hint = "`--passes -NAME` leaves out the faulty rule"
+        hint = f"`{self._bisect}` finds the faulty rule; {hint}" if self._bisect else hint
         return VerifyError(message, where=self._where, why=why, hint=hint)
 
 
 def _look(graph: Graph) -> int:
-    """Tells graphs apart whose numbers have to be compared again; two states of one graph, not any two graphs."""
+    """A hash that changes when the outputs of a graph may have changed; only for states of the same graph."""
     return hash(tuple((node.op, node.inputs, *(v.type for v in node.outputs)) for g in graph.walk() for node in g))
 
 

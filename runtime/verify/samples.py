@@ -1,4 +1,4 @@
-"""Inputs to compare on: seeded random numbers, several sizes for symbolic dims."""
+"""Inputs to compare on: seeded random values, with several sizes for dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from minnow.schema.mnn.container import opened
 
 Array = np.ndarray[Any, Any]
 
-# Extents tried for symbolic dims, most plausible first. Models often want multiples of 32, or a frame of sound.
+# Sizes tried for dynamic dimensions, most plausible first. Many models need multiples of 32, or an audio frame.
 _BATCH = (1, 2)
 _LENGTH = 8
-"""Of sequences: random integers, which may be positions, are below it."""
+"""Length of sequences; random integers are below it, since they may be positions."""
 _LARGEST = 2**25
-"""Elements of an input: more than this is none of a size that anybody would give."""
+"""The largest number of elements of an input that is tried."""
 PIXELS = 255.0
-"""The largest number of a pixel."""
-_EXTENTS = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 24, 16, 7, 1)
+"""The largest value of a pixel."""
+_SIZES = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 24, 16, 7, 1)
 
 
 _PRIMES = (5, 7, 3, 11, 13)
@@ -37,17 +37,17 @@ _PRIMES = (5, 7, 3, 11, 13)
 
 @dataclass
 class Candidate:
-    """Inputs for one run, and what was chosen for the symbols in their shapes."""
+    """Inputs for one run, and the sizes chosen for the symbols in their shapes."""
 
     inputs: dict[str, Any]
     symbols: dict[str, int]
 
     def scaled(self, factor: float) -> Candidate:
-        """The same with float inputs in [0, factor)."""
+        """The same inputs with the floats multiplied by a factor."""
         return self.changed(lambda a: a * np.asarray(factor, a.dtype))
 
     def changed(self, change: Callable[[Array], Array], bytes_too: bool = False) -> Candidate:
-        """The same with the numbers of floats as a function makes them, which gets those of bytes as shares of 255."""
+        """The same inputs with `change` applied to the floats and, with `bytes_too`, to 8-bit values divided by 255."""
 
         def of(array: Any) -> Any:
             if isinstance(array, list):
@@ -65,7 +65,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class _Input:
-    """What is known about the numbers that an input takes."""
+    """What is known about the values of an input."""
 
     container: str
     type: TensorType
@@ -83,7 +83,7 @@ class _Input:
         return found
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...], turn: int, given: Sequence[int] = ()) -> Any:
-        """A random array, or a list of a few where the container is, or holds, a sequence."""
+        """A random array, or a list of arrays if the container is, or holds, a sequence."""
         what = (self.type.dtype, shape, given or self.choices, turn, self.below)
         if "sequence" not in self.container:
             return random_array(rng, *what)
@@ -91,16 +91,16 @@ class _Input:
 
 
 def random_inputs(path: Path, given: Any = None, seed: int = 0) -> dict[str, Any]:
-    """Random inputs for a .mnn file, which its lookups and comparisons accept.
+    """Random inputs for a .mnn file, with integers in the range of the tables that they index.
 
     Args:
         path: the file.
-        given: what is said of the inputs, as `Inputs` takes it. An open extent is 1, unless the shape of an input gives
-            the number for its name.
+        given: shapes and element types of the inputs, as for `Inputs`. A dynamic dimension has the size 1, unless the
+            shape of an input sets its symbol.
         seed: of the random numbers.
 
     Raises:
-        UsageError: something is given for an input that the model does not have, or another type than it has.
+        UsageError: `given` names an input that the model does not have, or a type that differs from the model's.
     """
     inputs = _Input.of(read_file(path))
     said = Inputs.of(given).named(list(inputs))
@@ -127,31 +127,31 @@ def _known(given: Any, own: Any) -> Any:
 
 
 def small_candidates(model: Model) -> Iterator[Candidate]:
-    """As `candidates`, the least extents first, and at first no two alike: for what is slow, and to show mix-ups."""
+    """As `candidates`, but with small sizes first, at first all different: fast, and swapped dimensions show."""
     return candidates(model, (0, 1), _small_assignments)
 
 
 def candidates(
     model: Model, seeds: Sequence[int], assignments: Callable[[dict[str, bool]], Iterator[dict[str, int]]] | None = None
 ) -> Iterator[Candidate]:
-    """Inputs in the order in which to try them, without end in practice: the caller takes what the source accepts.
+    """Inputs in the order in which to try them, practically endless: the caller uses those that the source accepts.
 
     Args:
         model: the source model.
         seeds: one seed per comparison wanted.
-        assignments: extents for the symbols, of which it is said whether each looks like a batch.
+        assignments: gives sizes for the symbols, from a mapping that says for each whether it looks like a batch.
     """
     inputs = _Input.of(model)
     symbols = _symbols({name: info.type for name, info in inputs.items()})
     cached = _cache_symbols(symbols) is not None
     for k, chosen in enumerate((assignments or _assignments)(symbols)):
-        extents = _within(model.ranges, chosen)
+        sizes = _within(model.ranges, chosen)
         for seed in seeds:
             rng = np.random.default_rng([seed, k])
             arrays = {}
             for name, info in inputs.items():
                 shape = tuple(
-                    d if isinstance(d, int) else extents[_key(name, i, d)] for i, d in enumerate(info.type.shape or ())
+                    d if isinstance(d, int) else sizes[_key(name, i, d)] for i, d in enumerate(info.type.shape or ())
                 )
                 # The mask of a decoder with a cache counts its tokens: all of them.
                 given = (1,) if cached and "mask" in name.lower() else ()
@@ -159,11 +159,11 @@ def candidates(
                     break
                 arrays[name] = info.random(rng, shape, seed, given)
             else:
-                yield Candidate(arrays, dict(extents))
+                yield Candidate(arrays, dict(sizes))
 
 
 def _within(ranges: Mapping[str, tuple[int, int | None]], chosen: Mapping[str, int]) -> dict[str, int]:
-    """The extents as the source takes them: in its ranges, and computed where their names are formulas of others."""
+    """The sizes as the source accepts them: within its ranges, and computed where a symbol is a formula of others."""
     numbers = dict(chosen)
     for name in chosen:
         for symbol in symbols_in(name):
@@ -182,13 +182,13 @@ def random_array(
     turn: int = 0,
     below: int = _LENGTH,
 ) -> Array:
-    """Uniform floats in [0, 1), bytes, integers from 0 to `below` (or one of `choices` in turn), coin flips."""
+    """Uniform floats in [0, 1), any 8-bit values, integers below `below` (or one of `choices` in turn), booleans."""
     if dtype is DType.BOOL:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)
     if dtype.is_float:
         return np.asarray(rng.random(shape)).astype(dtype.numpy)
     if dtype in (DType.I8, DType.U8) and not choices:
-        # Pixels, or numbers that stand for others: no places.
+        # Pixels or quantized values, not indices.
         return np.asarray(rng.integers(0, 256, shape, np.uint8)).view(dtype.numpy)
     if choices:
         return np.full(shape, choices[turn % len(choices)], dtype.numpy)
@@ -196,12 +196,12 @@ def random_array(
 
 
 def _key(name: str, axis: int, dim: Any) -> str:
-    # Unknown dims have no name that could tie them together.
+    # Dimensions without a name are independent of each other.
     return f"{name}[{axis}]" if dim == UNKNOWN else str(dim)
 
 
 def _symbols(types: Mapping[str, TensorType]) -> dict[str, bool]:
-    """Symbol -> it looks like a batch: it stands first in some input of rank 2 and more."""
+    """For each symbol whether it looks like a batch: it is the first dimension of an input of rank 2 or more."""
     found: dict[str, bool] = {}
     for name, type in types.items():
         for axis, dim in enumerate(type.shape or ()):
@@ -214,7 +214,7 @@ def _symbols(types: Mapping[str, TensorType]) -> dict[str, bool]:
 
 
 def _cache_symbols(symbols: Mapping[str, bool]) -> tuple[str, str] | None:
-    """The symbols for the tokens that a decoder has seen, and for all of them, by what exporters call them."""
+    """The symbols for the past tokens of a decoder and for all of its tokens, by the names that exporters use."""
     past, total = ([s for s in symbols if word in s.lower()] for word in ("past", "total"))
     total += [s for s in past if "+" in s or "total" in s.lower()]
     past = [s for s in past if s not in total]
@@ -222,31 +222,31 @@ def _cache_symbols(symbols: Mapping[str, bool]) -> tuple[str, str] | None:
 
 
 def _assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
-    """Extents for all symbols: first all that are no batch vary together, then fewer and fewer of them."""
+    """Sizes for all symbols: first all that are not a batch vary together, then fewer and fewer of them."""
     if not symbols:
         yield {}
         return
     if names := _cache_symbols(symbols):
         past, total = names
         for old, new in ((3, 1), (0, 5)):  # a token after others, and all tokens of a text at once
-            extents = {s: 1 if is_batch else new for s, is_batch in symbols.items()}
-            yield extents | {past: old, total: old + new}
+            sizes = {s: 1 if is_batch else new for s, is_batch in symbols.items()}
+            yield sizes | {past: old, total: old + new}
     free = [s for s, is_batch in symbols.items() if not is_batch]
     for n in reversed(range(len(free) + 1)):
         for varying in combinations(free, n):
             for batch in _BATCH:
-                for extent in _EXTENTS if varying else (1,):
-                    yield {s: extent if s in varying else batch for s in symbols}
-    # Symbols that must not agree: each has an extent of its own.
-    yield {s: 1 if is_batch else _EXTENTS[i % 4] for i, (s, is_batch) in enumerate(symbols.items())}
+                for size in _SIZES if varying else (1,):
+                    yield {s: size if s in varying else batch for s in symbols}
+    # Symbols that must not be equal: each has a size of its own.
+    yield {s: 1 if is_batch else _SIZES[i % 4] for i, (s, is_batch) in enumerate(symbols.items())}
 
 
 def _small_assignments(symbols: Mapping[str, bool]) -> Iterator[dict[str, int]]:
-    """Extents for all symbols: primes, each of its own; all 1; and then one extent for all, as small as it may be."""
+    """Sizes for all symbols: different primes; all 1; and then the same size for all, in ascending order."""
     if symbols and _cache_symbols(symbols) is None:
         free = [s for s, is_batch in symbols.items() if not is_batch]
         yield {s: _PRIMES[free.index(s) % len(_PRIMES)] if s in free else 2 for s in symbols}
         yield dict.fromkeys(symbols, 1)
-        for extent in sorted(_EXTENTS):
-            yield {s: 1 if is_batch else extent for s, is_batch in symbols.items()}
+        for size in sorted(_SIZES):
+            yield {s: 1 if is_batch else size for s, is_batch in symbols.items()}
     yield from _assignments(symbols)

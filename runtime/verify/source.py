@@ -1,4 +1,4 @@
-"""The source model as a runnable reference: onnxruntime where it is installed, else the numpy reference."""
+"""Runs the source model: in its own runtime if that is installed, otherwise in the numpy reference implementation."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Array = np.ndarray[Any, Any]
 
 
 class Source(Protocol):
-    """Runs the source model. `run` raises RuntimeError when the source itself refuses the inputs."""
+    """Runs the source model. `run` raises RuntimeError if the source runtime rejects the inputs."""
 
     name: str
 
     def close(self) -> None:
-        """Gives back the memory; another run takes it again."""
+        """Frees the memory; the next run allocates it again."""
 
     def reset(self) -> None:
-        """Forgets what runs have left behind for the next one."""
+        """Restores the initial values of all states."""
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]: ...
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
-        """The same outputs computed in another order, to see the noise in them; None where there is only one way."""
+        """The same outputs computed in another order, to measure rounding noise; None if there is only one way."""
 
 
 class Reference:
-    """The numpy reference of the op registry, on the graph as the frontend reads it."""
+    """The numpy reference implementation of the ops, on the graph as the frontend has read it."""
 
     name = "numpy reference"
 
@@ -56,7 +56,7 @@ class Reference:
         given = {**inputs, **self._states}
         try:
             arrays = [_closed(given[n], n, t) for n, t in self._model.inputs]
-            # A pass may have chosen another type than the source declares: the same numbers go in and come out.
+            # A pass may have chosen another type than the source declares: values are converted at the boundary.
             arrays = [
                 a.astype(p.type.dtype.numpy, copy=False) for a, p in zip(arrays, self._model.graph.params, strict=True)
             ]
@@ -72,7 +72,7 @@ class Reference:
 
 
 def _closed(value: Any, name: str, type: TensorType) -> Array:
-    """An input of the graph: bytes where it is a list."""
+    """An input of the graph; a list becomes bytes."""
     container, inner = opened(type, name)
     if not container:
         return np.asarray(value)
@@ -85,7 +85,7 @@ def _opened(array: Array, name: str, type: TensorType) -> Any:
 
 
 class TwoRuns:
-    """A model that remembers, run twice from the beginning: what the first run leaves behind shows in the second."""
+    """A model with states, run twice from their initial values: the second run shows the states after the first."""
 
     SECOND = ", second run"
 
@@ -109,24 +109,27 @@ class TwoRuns:
 
 
 NOT_RUN = (
-    "the program itself was not run, its code runs only with --trust: compared with the numpy reference of the graph as"
-    " it was read"
+    "the program was not run, since its code runs only with --trust: compared with the numpy reference implementation"
+    " of the graph as it was read"
 )
 
 
 def open_source(path: Path, model: Model, framework: str | None = None, **options: Any) -> tuple[Source, str]:
-    """The best available reference, and a note when it is not the source's own runtime.
+    """The best available reference, and a note if it is not the source's own runtime.
 
     Args:
         path: the source.
         model: as the frontend reads it.
-        framework: name of the format, where the content does not decide it.
-        options: how it was read.
+        framework: name of the format; None detects it from the content.
+        options: the options with which the source was read.
     """
     if is_mnn(path, framework):
         return _of_engine(path, model)
     if options.get("dequantize"):
-        return Reference(model), "the source rounds where this computes in float: compared with the numpy reference"
+        return (
+            Reference(model),
+            "the source rounds to integers, this file does not: compared with the numpy reference implementation",
+        )
     if model.source == "torchscript" and not options.get("trust"):
         return Reference(model), NOT_RUN
     name, open_runtime = _RUNTIMES.get(model.source, ("", None))
@@ -135,15 +138,17 @@ def open_source(path: Path, model: Model, framework: str | None = None, **option
     try:
         return open_runtime(path, model, **options), ""
     except ImportError:
-        return Reference(model), f"{name} is not installed: compared with the numpy reference"
+        return Reference(model), f"{name} is not installed: compared with the numpy reference implementation"
     except Exception as e:  # noqa: BLE001  (each runtime has classes of its own, few of them public)
-        # It refuses operators and types of some valid files; the reference has all that were converted.
+        # Runtimes reject operators and types of some valid files; the reference has all that were converted.
         reason = (str(e).splitlines() or [type(e).__name__])[0][:200]
-        return Reference(model), f"{name} cannot load the source ({reason}): compared with the numpy reference"
+        return Reference(
+            model
+        ), f"{name} cannot load the source ({reason}): compared with the numpy reference implementation"
 
 
 class Engine:
-    """The engine itself, on a file that another one is made from."""
+    """Minnow's engine, for a source that is a `.mnn` file."""
 
     name = "the engine"
 
@@ -172,7 +177,9 @@ def _of_engine(path: Path, model: Model) -> tuple[Source, str]:
     try:
         return Engine(path), ""
     except UnsupportedError as e:
-        return Reference(model), f"the engine does not run the source ({e.message}): compared with the numpy reference"
+        return Reference(
+            model
+        ), f"the engine cannot run the source ({e.message}): compared with the numpy reference implementation"
 
 
 def _onnx_runtime(
@@ -220,7 +227,7 @@ def _opencv(path: Path, model: Model, weights: str = "", **options: Any) -> Sour
     from minnow.runtime.verify.opencv import OpenCV
 
     if options.get("cut_inputs") or options.get("cut_outputs"):
-        raise ValueError("it runs whole nets only")
+        raise ValueError("it can only run whole nets")
     return OpenCV(path, model, weights)
 
 
@@ -232,7 +239,7 @@ _RUNTIMES: dict[str, tuple[str, Callable[..., Source]]] = {
     "torchscript": ("PyTorch", _torch),
     "torch_export": ("PyTorch", _torch),
 }
-"""By the format of the source: what it is called, and how it is opened."""
+"""By the format of the source: the name of its runtime, and the function that opens it."""
 
 
 def compared_constants(graph: Graph, name: str) -> list[int]:
@@ -255,7 +262,7 @@ def _collect(value: Value, found: dict[int, None]) -> None:
 
 
 def looked_up(graph: Graph, name: str) -> int | None:
-    """The least number of rows of the tables that an input's integers are looked up in; None where there is none."""
+    """The smallest number of rows of the tables that an input's integers index (as in Gather); None without a table."""
     param = next((p for p in graph.params if p.name == name), None)
     return None if param is None else min(_rows(param), default=None)
 
@@ -268,24 +275,24 @@ def _rows(value: Value) -> Iterator[int]:
             if isinstance(rows, int) and rows > 0:
                 yield rows
         elif node.op in ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Max", "Mod", "Where"):
-            # The last three are what a file of ours says of indices that count from the end.
+            # Our files compute the last three of indices that count from the end.
             yield from _rows(node.outputs[0])
 
 
 def random_outputs(model: Model) -> frozenset[str]:
-    """The outputs that depend on random numbers, of which no two runs give the same."""
+    """The outputs that depend on random numbers, and differ from run to run."""
     from minnow.schema.ops import Trait, get
 
     return _behind(model, lambda node: Trait.RANDOM in get(node.op).traits)
 
 
 def rounded_outputs(model: Model) -> frozenset[str]:
-    """The outputs behind a rounding to few bits, which makes a whole step of the last bit of a float."""
+    """The outputs computed from values rounded to few bits: a tiny difference before becomes a whole step."""
     return _behind(model, lambda node: node.op in _ROUNDING)
 
 
 def coarse_outputs(model: Model) -> dict[str, float]:
-    """What outputs of more bits may be off by that are computed from 16 bits, of which each result may be rounded."""
+    """Tolerances of the float32 and float64 outputs that are computed from 16-bit values, whose results are rounded."""
     from minnow.schema.ops import Trait, get
 
     def makes(dtype: DType, node: Node) -> bool:
@@ -304,7 +311,7 @@ _ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear", "Requantize", "LookUp")
 
 
 def _behind(model: Model, is_source: Callable[[Node], bool]) -> frozenset[str]:
-    """The outputs that depend on nodes of a kind, in bodies of control flow, too."""
+    """The outputs that depend on nodes for which `is_source` holds, also in subgraphs of control flow."""
     tainted: set[Value] = set()
     for node in model.graph:
         inner = (n for body in node.subgraphs.values() for g in body.walk() for n in g)

@@ -1,6 +1,6 @@
-"""What TensorFlow would do besides computing, were it given a model: its operators can write files, and run programs.
+"""Refuses to run TensorFlow models with side effects: TensorFlow's operators can write files and run programs.
 
-A conversion passes over what a node only waits for, and over what loads a model; TensorFlow runs it.
+A conversion ignores control dependencies and the operators that load a model; TensorFlow would run them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _LOADING = frozenset({
     "PlaceholderWithDefault", "ReadVariableOp", "RestoreV2", "ShardedFilename", "StringJoin", "VarHandleOp",
     "VarIsInitializedOp", "Variable", "VariableV2",
 })  # fmt: skip
-"""What gives variables their numbers: it reads files of the model, and writes none."""
+"""Operators that initialize variables: they read files of the model, and write none."""
 _STREAMS = re.compile(rb"|stdout|stderr|log\((info|warning|error)\)")
 _INITIALIZERS = ("_create_resource", "_initializer", "_destroy_resource")
 _INITIALIZER_COLLECTIONS = ("saved_model_main_op", "legacy_init_op", "saved_model_initializers")
 
 
 def check_frozen(graph: Any, outputs: Iterable[str], where: str) -> None:
-    """Raises UnsupportedError unless all that a graph runs for these outputs only computes."""
+    """Raises UnsupportedError if the graph runs an operator with side effects for these outputs."""
     _check(graph, map(_node, outputs), (), where)
 
 
 def check_saved_model(meta: Any, where: str) -> None:
-    """Raises UnsupportedError unless all that a SavedModel runs, when it is loaded and called, only computes."""
+    """Raises UnsupportedError if loading or calling a SavedModel runs an operator with side effects."""
     roots = [info.name for s in meta.signature_def.values() for info in s.outputs.values()]
     roots.append(meta.saver_def.restore_op_name)
     for name in _INITIALIZER_COLLECTIONS:
@@ -39,7 +39,7 @@ def check_saved_model(meta: Any, where: str) -> None:
     functions = []
     for child in (c for node in graph.nodes for c in node.children if c.local_name in _INITIALIZERS):
         if not 0 <= child.node_id < len(graph.nodes):
-            raise _refused("a function that there is not", where)
+            raise _refused("a function that does not exist", where)
         called = graph.nodes[child.node_id]
         functions += called.function.concrete_functions
         functions.append(called.bare_concrete_function.concrete_function_name)
@@ -71,7 +71,7 @@ def _check(graph: Any, roots: Iterable[str], functions: Iterable[str], where: st
 
 
 def _look_at(node: Any, library: Any, where: str) -> Iterator[str]:
-    """The functions that a node calls. Raises UnsupportedError for one that does more than compute."""
+    """The functions that a node calls. Raises UnsupportedError if the node has side effects."""
     if node.op in library:
         yield node.op
     elif node.op not in _LOADING and frontend.find(node.op, 1) is None and node.op not in frontend.pairs:
@@ -86,8 +86,8 @@ def _look_at(node: Any, library: Any, where: str) -> Iterator[str]:
 
 def _refused(what: str, where: str) -> UnsupportedError:
     return UnsupportedError(
-        "TensorFlow is not given this model to compare with: running it may do more than compute",
+        "the model is not run in TensorFlow for comparison, because it may have side effects",
         where=where,
         why=f"it runs {what}",
-        hint="`--no-verify` converts it without running it; or export it without what only serves training and logging",
+        hint="`--no-verify` converts it without running it; or export it without operators for training and logging",
     )

@@ -1,4 +1,4 @@
-"""TensorFlow models as TensorFlow runs them: frozen graphs, SavedModels, and the SavedModels that Keras makes."""
+"""Runs TensorFlow models with TensorFlow: frozen graphs, SavedModels, and Keras models exported as SavedModels."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
 Loaded = tuple[Callable[[Mapping[str, Any]], Mapping[str, Any]], Callable[[], None] | None]
-"""A model as a function from inputs to outputs by name, and what sets its variables as they are in the file.
+"""A model as a function from inputs to outputs by name, and a function that restores the variables of the file.
 
-None instead of the latter where only loading it again does that.
+The second is None if only loading the model again restores them.
 """
-_REFERENCES = {"Variable", "VariableV2"}  # live in TensorFlow itself, and are not handed to functions
+_REFERENCES = {"Variable", "VariableV2"}  # live in TensorFlow itself and are not passed to functions
 
 
 class TensorFlow:
-    """TensorFlow on the processor, with its graph optimizer off."""
+    """TensorFlow on the CPU, with its graph optimizer off."""
 
     def __init__(self, load: Callable[[], Loaded]) -> None:
         """
         Args:
-            load: gives a fresh model.
+            load: returns a newly loaded model.
         """
         tf = _tensorflow()
         self.name = f"tensorflow {tf.__version__}"
@@ -74,7 +74,7 @@ def open_tensorflow(path: Path, model: Model, signature: str = "") -> TensorFlow
     if (saved := find(path)) is not None:
         declared = open_saved_model(saved, signature)
         known = {e.name for e in (*(declared.inputs or ()), *(declared.outputs or ()))}
-        # A model that is cut begins or ends at tensors which no entry point shows.
+        # A model that is cut starts or ends at tensors that no entry point has.
         if strange := sorted({*inputs, *outputs} - known):
             raise LookupError(f"'{strange[0]}' is not in its signature")
         check_saved_model(declared.meta, str(path))
@@ -94,7 +94,7 @@ def _saved_model(folder: Path, inputs: Sequence[str], outputs: Sequence[str], si
     names = list(loaded.signatures)
     entry = loaded.signatures[signature or ("serving_default" if "serving_default" in names else sorted(names)[0])]
     given = entry.structured_input_signature[1]
-    # Inputs that no output depends on are none of ours.
+    # Inputs that no output depends on are not inputs of our model.
     unused = {
         n: tf.zeros([1 if d is None else d for d in s.shape], s.dtype) for n, s in given.items() if n not in inputs
     }
@@ -153,7 +153,7 @@ def _port(name: str) -> str:
 
 
 def _tensorflow() -> Any:
-    """The package, told to be quiet and to leave graphs as they are, where it is not in use yet."""
+    """The package, set to be quiet and not to change graphs, unless it has been imported already."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     fresh = "tensorflow" not in sys.modules

@@ -1,4 +1,4 @@
-"""PyTorch models as PyTorch runs them, in a process of its own."""
+"""Runs PyTorch models with PyTorch, in a separate process."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class TorchProgram:
     def __init__(self, path: Path, model: Model, inputs: Any = None, trust: bool = False) -> None:
         """
         Args:
-            inputs: as the model was read with: a number for each argument that is none of its inputs.
-            trust: code of the file may run; a TorchScript program is nothing else.
+            inputs: what the model was read with: a number for each argument that is not an input of the graph.
+            trust: code of the file may run; a TorchScript program consists of code.
 
         Raises:
             ImportError: PyTorch is not installed. RuntimeError: it cannot load the file.
@@ -49,7 +49,7 @@ class TorchProgram:
     def _start(self) -> str:
         command = [sys.executable, "-m", "minnow.runtime.verify.torch_worker", str(self._path), self._kind]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        # The folder is empty: of the one that the user is in, nothing is imported.
+        # The working directory is an empty folder: nothing is imported from that of the user.
         self._process = subprocess.Popen([*command, *["trust"] * self._trust], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self._folder.name,
                                          env=environment)  # fmt: skip
@@ -62,7 +62,7 @@ class TorchProgram:
         if not line:
             code = self._process.wait()
             self._process = None
-            raise RuntimeError(f"PyTorch's process ended with {code}")
+            raise RuntimeError(f"the process that runs PyTorch ended with exit code {code}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"][:500])
@@ -78,7 +78,7 @@ class TorchProgram:
             self._process.stdin.flush()
         except BrokenPipeError as e:
             self._process = None
-            raise RuntimeError("PyTorch's process has ended") from e
+            raise RuntimeError("the process that runs PyTorch has ended") from e
         return self._answer()
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class TorchProgram:
         return self._run(inputs, False)
 
     def run_again(self, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
-        # A model that remembers would take it for the next run.
+        # For a model with states this would be the next run.
         return self._run(inputs, True)
 
     def _run(self, inputs: Mapping[str, Array], other: bool) -> dict[str, Array]:

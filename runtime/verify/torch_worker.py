@@ -1,12 +1,12 @@
-"""Runs as a process of its own: loads a TorchScript file or `.pt2` archive with PyTorch, and runs it when asked.
+"""A separate process: loads a TorchScript file or `.pt2` archive with PyTorch, and runs it on request.
 
-A file made to do harm meets here a process that has nothing but itself (see `sandbox`), and is loaded only when all
-that it names is allowed. That it runs at all has the user's consent, or it is a program of torch.export: those are
-lists of operators without code of their own, and what PyTorch makes code of is checked first (see `vetting`).
+The process is confined, in case the file is malicious (see `sandbox`), and loads the file only if all names in it are
+allowed. A TorchScript program runs only with the user's consent. A program of torch.export is a list of operators
+without code of its own; the parts of it that PyTorch evaluates as code are checked first (see `vetting`).
 
 Usage: python -m minnow.runtime.verify.torch_worker FILE KIND [trust]. It reads a JSON object per line: {"bytes": length
-of the .npz that follows, "numbers": {name: number}, "other": bool} for a run, {"reset": true} to begin anew; it answers
-each with one line, and that to a run is followed by the .npz whose length it says.
+of the .npz that follows, "numbers": {name: number}, "other": bool} for a run, {"reset": true} to load the model again.
+It answers each with one line; after the line for a run follows an .npz of the length given in that line.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from minnow.converter.torch.program.vetting import check_names, check_operators,
 class Script:
     """A TorchScript module.
 
-    Weights of quantized layers are packed for a set of kernels when they are loaded. QNNPACK's compute exactly what the
-    format says; the others saturate in between.
+    Weights of quantized layers are packed for a set of kernels when they are loaded. The kernels of QNNPACK compute
+    exactly what the format defines; others saturate intermediate results.
     """
 
     def __init__(self, path: str, other: bool = False, trust: bool = False) -> None:
@@ -57,7 +57,7 @@ class Script:
 
 
 def _argument(type: Any, name: str, given: dict[str, Any]) -> tuple[bool, Any]:
-    """An argument put together from the tensors and numbers in it: whether there is any, and what it is."""
+    """Whether values for an argument are given, and the argument composed of them."""
     kind = type.kind()
     if name in given:
         return True, _number(given[name]) if kind in ("IntType", "FloatType", "BoolType") else given[name]
@@ -78,7 +78,7 @@ def _number(x: Any) -> Any:
 
 
 def forbid_pickles() -> None:
-    """Makes PyTorch refuse what it would unpickle of an archive, tensors apart: pickles can run code."""
+    """Makes PyTorch refuse to unpickle anything but tensors from an archive: pickles can run code."""
     import pickle
 
     import torch
@@ -93,9 +93,9 @@ def forbid_pickles() -> None:
 
 
 def check_archive(path: str) -> None:
-    """Raises MinnowError for an archive of which PyTorch would make code that is none of torch.export.
+    """Raises MinnowError if PyTorch would evaluate code in an archive that torch.export has not written.
 
-    The converter has looked at it already, but with another reader of archives: what this one finds is what is run.
+    The converter has checked it already, but with another archive reader; PyTorch runs what this reader finds.
     """
     from torch.export.pt2_archive import PT2ArchiveReader
 
@@ -155,14 +155,14 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
         return np.asarray(x)
     x = x.detach()
     x = x.dequantize() if x.is_quantized else x
-    # numpy has no bfloat16; a float32 holds each of its numbers.
+    # numpy has no bfloat16; float32 represents each of its values.
     plain = (x.float() if x.dtype is torch.bfloat16 else x.resolve_conj().resolve_neg()).contiguous()
     return np.asarray(plain.numpy())
 
 
 def confine(path: str, kind: str) -> None:
-    """Gives up what loading and running a file does not need; the channels to the parent are open."""
-    # PyTorch asks for the names of folders that it could write to, and makes them where they are not there.
+    """Gives up all rights that loading and running the file do not need; the pipes to the parent are open already."""
+    # PyTorch asks for folders that it could write to, and creates them if they do not exist.
     tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.getcwd()
     sandbox.restrict_files([Path(path)])
     import torch
@@ -178,10 +178,10 @@ def confine(path: str, kind: str) -> None:
 
 
 def main() -> int:
-    """Answers until there is nothing more to read."""
+    """Answers requests until the input ends."""
     path, kind = sys.argv[1:3]
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a program prints is no answer
+    os.dup2(2, 1)  # what the program prints is not part of the answers
     make = Script if kind == "torchscript" else Exported
     confine(path, kind)
     import torch
@@ -199,7 +199,7 @@ def main() -> int:
 
     try:
         model(False)
-    except Exception as e:  # noqa: BLE001  (whatever PyTorch finds wrong with a file)
+    except Exception as e:  # noqa: BLE001  (whatever PyTorch raises for a file)
         answer({"error": f"{type(e).__name__}: {e}"})
         return 1
     answer({"ready": torch.__version__})

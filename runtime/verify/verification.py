@@ -1,4 +1,4 @@
-"""Runs source and converted file on the same inputs and compares every output."""
+"""Runs the source model and the converted file on the same inputs and compares every output."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ _MAX_TRIES = 500
 _NEARLY = (1 + 1e-6, 1 - 1e-6, 1 + 4e-6)
 """Factors that move inputs by about as much as sums in another order move results."""
 _MANY_STEPS, _MOST_NOISE = 4.0, 0.1
-"""What an output behind a rounding may differ by, in steps of the source; a source that moves by more judges nobody."""
+"""Limits for outputs behind a rounding step: how many times the source's own variation an output may differ by, and the
+largest variation (a fraction of the scale) at which the source is still used as a reference."""
 
 
-TRY_DATA = "real input, `--data FILE` (an .npz file, or a picture), data=... in Python: random input tests too little"
+TRY_DATA = (
+    "real input with `--data FILE` (an .npz file or a picture), data=... in Python, since random input tests too little"
+)
 
 
 @dataclass
@@ -40,8 +43,9 @@ class Case:
     """One run of both models.
 
     Attributes:
-        shapes: input shapes. outputs: one comparison each.
-        error: message of the converted model's error where it did not run.
+        shapes: input shapes by name.
+        outputs: one comparison for each output.
+        error: the error message if the converted model did not run.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -58,7 +62,14 @@ Verdict = Literal["pass", "inconclusive", "fail"]
 
 @dataclass
 class Verification:
-    """The outcome: all cases, and the verdict. Comparing nothing is a failure."""
+    """The result of a verification: all runs, and the verdict. Comparing nothing is a failure.
+
+    Attributes:
+        source, target: paths of the source model and of the converted file.
+        reference: what computed the expected outputs, such as "onnxruntime 1.32.0".
+        cases: one for each run.
+        note: what limits the comparison, for example a source runtime that is not installed.
+    """
 
     source: str
     target: str
@@ -68,7 +79,7 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """ "fail": an output is wrong, or nothing ran. "inconclusive": none is, but of some nothing has been tested."""
+        """ "fail": an output is wrong, or nothing ran; "inconclusive": none is wrong, but some were not tested."""
         if not self.cases or not all(c.passed for c in self.cases):
             return "fail"
         return "inconclusive" if any(o.inconclusive for c in self.cases for o in c.outputs) else "pass"
@@ -79,7 +90,7 @@ class Verification:
 
     @property
     def worst(self) -> dict[str, OutputComparison]:
-        """Per output the comparison that needs the largest tolerance."""
+        """For each output, the comparison that needs the largest tolerance."""
         table: dict[str, OutputComparison] = {}
         for case in self.cases:
             for o in case.outputs:
@@ -123,25 +134,27 @@ def verify(
 
     Args:
         source: the source model. target: the `.mnn` file.
-        framework: format of the source; None finds it by content.
-        inputs: what is said of the inputs, as in `minnow.convert`; arrays among them take the place of random numbers.
-        batch: takes the place of the first open extent of every input.
+        framework: format of the source; None detects it from the content.
+        inputs: shapes, element types and values of the inputs, as in `minnow.convert`; values replace random ones.
+        batch: the size for the first dynamic dimension of every input.
         data: what to compare on instead of random inputs: arrays by name; the path of an .npz file with them, or of a
-            picture (see `picture`) for the input that takes pictures; or a list of these, one for each run.
-        seeds: seeds of the random inputs; models with symbolic dims run at several sizes.
-        tolerance: largest error as a fraction of the output's scale, exactly: what needs more fails. None chooses by
-            dtype and precision (see compare), and bears with what no runtime computes alike: rounding near 0, and
-            steps of numbers that are rounded to few bits.
-        threads, precision: of the session. timeout: seconds that planning, and each of its runs, may take.
-        options: how the source was read besides, as in `minnow.convert`: signature, cut_inputs, cut_outputs, weights,
+            picture (see `picture`) for the image input; or a list of these, one for each run.
+        seeds: seeds of the random inputs; models with dynamic dimensions run with several sizes.
+        tolerance: the largest error that passes, as a fraction of the output's scale (its largest magnitude). None
+            chooses by dtype and precision (see `compare`), and also accepts differences between any two runtimes:
+            rounding errors near 0, and single steps of values that are rounded to few bits.
+        threads, precision: of the session.
+        timeout: seconds for planning and for each run of the converted file.
+        options: how else the source was read, as in `minnow.convert`: signature, cut_inputs, cut_outputs, weights,
             prototxt, dequantize, trust.
 
     Returns:
-        The verification; look at `verdict`: "inconclusive" where nothing is wrong, but no run has tested some output.
+        The verification; its `verdict` is "inconclusive" if no output is wrong, but some output was not tested.
 
     Raises:
-        FormatError, ModelError, UnsupportedError: a file cannot be read. UsageError: `data` does not fit the inputs.
-        DeadlineError: the time was over.
+        FormatError, ModelError, UnsupportedError: a file cannot be read.
+        UsageError: `data` does not fit the inputs.
+        DeadlineError: the timeout has passed.
     """
     from minnow.converter import other_file, read
     from minnow.runtime.session import load
@@ -180,7 +193,7 @@ def verify(
         case = run(candidate.inputs, want, steps=coarse, quanta=rounded)
         if not case.passed and not strict and (steps := _steps(reference, candidate.inputs, case, rounded)):
             case = run(candidate.inputs, want, steps={**coarse, **steps})
-            out.note = "the source rounds to few bits: held to the steps it makes itself when its inputs hardly move"
+            out.note = "the source rounds to few bits: the tolerance is its own variation for nearly equal inputs"
         if not case.passed and k >= len(runs) and _amplifies(reference, candidate.inputs, case):
             continue
         if not case.passed and not strict and not asked and (noise := _noise(reference, candidate.inputs, case)):
@@ -195,7 +208,7 @@ def verify(
 
 
 _Run = tuple[Candidate, dict[str, Array]]
-"""Inputs, and what the source gives for them."""
+"""Inputs, and the outputs of the source for them."""
 
 
 def _data_run(reference: Source, sample: Sample) -> _Run:
@@ -207,14 +220,14 @@ def _data_run(reference: Source, sample: Sample) -> _Run:
             "the source does not run on the data",
             where=shapes,
             why=str(e)[:500],
-            hint="`--input NAME=1x3x...` says how large a picture is to be" if sample.picture else "",
+            hint="`--input NAME=1x3x...` sets the size of the picture" if sample.picture else "",
         ) from None
 
 
 def _livelier_runs(
     judged: Judged, reference: Source, runs: Sequence[_Run], arrays: Mapping[str, Any], picture: str
 ) -> list[_Run]:
-    """A few more runs, of those that excite outputs which none of `runs` does."""
+    """A few more runs, with inputs that test outputs which none of `runs` tests."""
     wants = [flattened(want) for _, want in runs]
     left = {**judged.faint(wants), **judged.unexcited(wants)}
     found: list[_Run] = []
@@ -236,7 +249,7 @@ def _livelier_runs(
 
 
 def _amplifies(reference: Source, inputs: Mapping[str, Any], case: Case) -> bool:
-    """The source itself differs by as much for inputs that are nearly the same: these cannot judge anybody."""
+    """Whether the source itself differs by as much for nearly equal inputs, which makes them useless."""
     failed = {o.name: o for o in case.outputs if not o.passed}
     try:
         once = flattened(reference.run(dict(inputs)))
@@ -249,10 +262,10 @@ def _amplifies(reference: Source, inputs: Mapping[str, Any], case: Case) -> bool
 def _random_runs(
     out: Verification, model: Model, reference: Source, seeds: Sequence[int], arrays: Mapping[str, Any]
 ) -> list[_Run]:
-    """Candidates and what the source gives for them: one per seed, and for symbolic dims a second size.
+    """Candidates and the outputs of the source for them: one per seed, and for dynamic dimensions a second size.
 
     Args:
-        arrays: of inputs that are not random.
+        arrays: values of the inputs that are not random.
     """
     runs: list[_Run] = []
     refused = ""
@@ -281,14 +294,14 @@ def _random_runs(
         if len(sizes) > 1:
             break
     if not runs:
-        out.note = f"the source itself ran on no input tried ({refused}); give shapes or data"
+        out.note = f"the source model itself ran with none of the inputs tried ({refused}); give shapes or data"
         if model.source == "torchscript":
-            out.note += ", or element types, which TorchScript does not tell: `--input NAME=int64[1,128]`"
+            out.note += ", or element types, which TorchScript does not record: `--input NAME=int64[1,128]`"
     return runs
 
 
 def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
-    """Says so when the source disagrees with itself by more than the tolerance: such inputs cannot judge anybody."""
+    """A note if two runs of the source differ by more than the tolerance, which makes the inputs useless; else ""."""
     if case.error:
         return ""
     once, again = flattened(reference.run(inputs)), reference.run_again(inputs)
@@ -296,14 +309,14 @@ def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
     for o in case.outputs if twice is not None else ():
         noise = compare(o.name, np.asarray((twice or {})[o.name]), np.asarray(once[o.name]), o.tolerance)
         if not noise.passed and not o.passed:
-            return f"with its optimizations the source itself differs by {noise.needed:.2g} on inputs in [0, 1)"
+            return f"the source runtime differs by {noise.needed:.2g} without its optimizations on inputs in [0, 1)"
     return ""
 
 
 def _steps(reference: Source, inputs: dict[str, Array], case: Case, rounded: frozenset[str]) -> dict[str, float]:
-    """Tolerances for outputs behind a rounding: several times what the source differs by for nearly equal inputs.
+    """Tolerances for outputs behind a rounding step: several times the source's variation for nearly equal inputs.
 
-    Sums in another order differ in the last bit, and where that decides a rounding, by a step of the rounded numbers.
+    Sums in another order differ in the last bit; where that decides a rounding, the result differs by a whole step.
     """
     failed = {o.name: o for o in case.outputs if not o.passed and o.name.partition("[")[0] in rounded}
     if case.error or not failed:
@@ -329,7 +342,7 @@ def moved(value: Any, factor: float) -> Any:
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Array]:
-    """All arrays by name, those in lists too, and how many each list has: nothing is compared as nothing."""
+    """All arrays by name, including those in lists, and the length of each list; None counts as an empty list."""
     lengths = {
         f"len({name})": np.array(0 if value is None else len(value))
         for name, value in values.items()
@@ -339,7 +352,7 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def _quanta(array: Array, rounded: bool) -> float:
-    """How far apart numbers may be that stand for real ones: what is rounded to few bits may be rounded otherwise."""
+    """The absolute error that passes for integers that represent real numbers: one step, since rounding may differ."""
     return 1.0 if rounded and array.dtype.kind in "iu" and array.dtype.itemsize <= 2 else 0.0
 
 
@@ -353,7 +366,7 @@ def _run(
     steps: Mapping[str, float] | None = None,
     quanta: frozenset[str] = frozenset(),
 ) -> Case:
-    """Runs the file, and compares. A tolerance that is asked for is all that errors are held to."""
+    """Runs the converted file and compares. With a tolerance given by the user nothing else makes an error pass."""
     strict = tolerance is not None
     floor = 0.0 if strict else FLOOR
     case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})

@@ -50,7 +50,7 @@ def test_a_wrong_rule_exits_4_and_is_named(tmp_path, capsys):
     options = ["-o", str(tmp_path / "d.mnn"), "--input", "image=1x1x8x8", "-O3", "--check-each"]
     assert run(["convert", str(DIGITS), *options]) == 4
     error = capsys.readouterr().err
-    assert "identity:*, changes the numbers" in error
+    assert "identity:*, changes the outputs" in error
     assert "spoil_relu (4 times)" in error
     assert "FAIL  probability" in error
     assert f"mnnconvert debug bisect {DIGITS} -O3 --input=image=1x1x8x8" in error

@@ -154,7 +154,7 @@ def test_a_benchmark_against_what_is_not_there_fails(digits, capsys, monkeypatch
     assert "missing is not installed" in err
     assert out == ""
     assert run(["benchmark", str(digits), "--against", "onnxruntime", "--runs", "1"]) == 2
-    assert "onnxruntime reads a .onnx file, and none is beside the model" in capsys.readouterr().err
+    assert "onnxruntime needs a .onnx file, and there is none beside the model" in capsys.readouterr().err
     assert run(["benchmark", str(digits), "--against", "bogus", "--format", "json"]) == 2
     assert json.loads(capsys.readouterr().out)["message"] == "unknown runtime 'bogus'"
 

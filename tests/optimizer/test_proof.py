@@ -51,7 +51,7 @@ def test_without_it_every_step_is_right(wrong: Wrong) -> None:
 
 def test_all_tests_have_the_check() -> None:
     assert optimize is not _plain
-    with registered(WRONG[0]), pytest.raises(VerifyError, match="changes the numbers"):
+    with registered(WRONG[0]), pytest.raises(VerifyError, match="changes the outputs"):
         optimize(_model(WRONG[0].text))
 
 

@@ -279,7 +279,7 @@ def test_converting_takes_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[s
     nodes = [node("Exp", "x", "e"), node("Tanh", "e", "y")]
     path = save(tmp_path / "m.onnx", nodes, [("x", F, [3, 50])], [("y", F, [3, 50])])
     assert run(["convert", str(path), "--tolerance", "0"]) == 4
-    assert "tolerance 0," in capsys.readouterr().err
+    assert "tolerance 0 (" in capsys.readouterr().err
     assert not path.with_suffix(".mnn").exists()
     assert run(["convert", str(path), "--tolerance", "1e-5"]) == 0
 

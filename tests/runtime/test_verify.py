@@ -74,8 +74,8 @@ def test_rounding_near_one_passes_whatever_the_scale_and_says_so():
     tiny = np.full(3, 1e-6, np.float32)
     result = compare("y", tiny * np.float32(1.1), tiny)
     assert result.passed
-    assert "rounding of float32" in str(result)
-    assert "hardly excite" in str(result)
+    assert "rounding error of float32" in str(result)
+    assert "hardly test it" in str(result)
     assert not compare("y", tiny * 2, tiny).passed
 
 
