@@ -177,7 +177,7 @@ def test_random_graph(seed: int, arm: Arm) -> None:
 
 def cases_of(name: str) -> Any:
     """A module of the tests of the engine, for the cases it has."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"tests/runtime/test_{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"tests/kernels/test_{name}.py")
     assert spec
     assert spec.loader
     module = sys.modules.setdefault(spec.name, importlib.util.module_from_spec(spec))

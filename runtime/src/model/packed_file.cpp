@@ -15,7 +15,7 @@
 namespace minnow {
 namespace {
 
-// To be raised whenever any kernel packs in another way under the same name; tests/runtime/test_packed_weights.py
+// To be raised whenever any kernel packs in another way under the same name; tests/runtime/model/test_packed_weights.py
 // holds what they write against it.
 constexpr int kFormat = 2;
 constexpr uint64_t kPrime = 0x9E3779B97F4A7C15u;

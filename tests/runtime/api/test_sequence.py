@@ -23,7 +23,7 @@ from minnow.schema.errors import MinnowError, ModelError, UnsupportedError, Usag
 from minnow.schema.ir.sequence import pack
 from minnow.schema.mnn import decode, encode
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def parsed(text: str, opset: int = 18) -> onnx.ModelProto:

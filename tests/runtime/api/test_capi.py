@@ -20,7 +20,7 @@ from minnow.schema.ir import DType, Graph, Model, State, TensorType
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
-HEADER = Path(__file__).parents[2] / "runtime" / "include" / "minnow" / "minnow.h"
+HEADER = Path(__file__).parents[3] / "runtime" / "include" / "minnow" / "minnow.h"
 OK, USAGE, FORMAT = 0, 2, 6
 F32, I64 = 0, 10
 

@@ -20,7 +20,7 @@ from minnow.runtime.verify.samples import Candidate
 from minnow.runtime.verify.verification import Case, Verification
 from minnow.schema.errors import UsageError
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
 

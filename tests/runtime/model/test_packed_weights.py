@@ -291,7 +291,7 @@ def test_another_packing_is_another_format(isa, tmp_path):
     data = path.with_name(path.name + SUFFIX).read_bytes()
     payload = -(-(64 + int.from_bytes(data[40:48], "little")) // 64) * 64
     digest = hashlib.sha256(data[payload:]).hexdigest()[:16]
-    kernels = (Path(__file__).parents[2] / "runtime/src/model/packed_file.cpp").read_text()
+    kernels = (Path(__file__).parents[3] / "runtime/src/model/packed_file.cpp").read_text()
     number = int(re.search(r"kFormat = (\d+);", kernels)[1])
     assert DIGESTS.get((number, isa)) == digest, (
         f"kernels pack in another way than format {number}: raise kFormat, and record {digest} for it and {isa}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def samples() -> list[str]:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_samples_on_each_instruction_set(isa: str) -> None:
-    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), os.path.dirname(os.path.dirname(__file__))])
+    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])])
     env = {**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, __file__], env=env, capture_output=True, text=True, check=False)
     if "this machine has no such instruction set" in done.stderr:
