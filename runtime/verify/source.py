@@ -257,8 +257,15 @@ def _collect(value: Value, found: dict[int, None]) -> None:
             other = node.inputs[1 - i]
             if other is not None and other.data is not None and other.type.count == 1 and other.type.dtype.is_int:
                 found[int(other.data.numpy().reshape(-1)[0])] = None
-        elif node.op in ("Identity", "Cast", "Reshape", "Squeeze"):
+        elif _hands_on(node):
             _collect(node.outputs[0], found)
+
+
+def _hands_on(node: Node) -> bool:
+    """The result has the operand's numbers, under another shape or type."""
+    from minnow.schema.ops import Trait, get
+
+    return node.op == "Cast" or Trait.VIEW in get(node.op).traits
 
 
 def looked_up(graph: Graph, name: str) -> int | None:
@@ -274,8 +281,8 @@ def _rows(value: Value) -> Iterator[int]:
             rows = table[node.attrs.get("axis", 0)] if table else None
             if isinstance(rows, int) and rows > 0:
                 yield rows
-        elif node.op in ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Max", "Mod", "Where"):
-            # Our files compute the last three of indices that count from the end.
+        elif _hands_on(node) or node.op in ("Max", "Mod", "Where"):
+            # Our files compute these three of indices that count from the end.
             yield from _rows(node.outputs[0])
 
 
@@ -288,7 +295,9 @@ def random_outputs(model: Model) -> frozenset[str]:
 
 def rounded_outputs(model: Model) -> frozenset[str]:
     """The outputs computed from values rounded to few bits: a tiny difference before becomes a whole step."""
-    return _behind(model, lambda node: node.op in _ROUNDING)
+    from minnow.schema.ops import Trait, get
+
+    return _behind(model, lambda node: Trait.ROUNDING in get(node.op).traits)
 
 
 def coarse_outputs(model: Model) -> dict[str, float]:
@@ -305,9 +314,6 @@ def coarse_outputs(model: Model) -> dict[str, float]:
         names = _behind(model, partial(makes, dtype))
         found |= {n: TOLERANCE[dtype.numpy.name] for n in names if n.removesuffix(TwoRuns.SECOND) in floats}
     return found
-
-
-_ROUNDING = ("QuantizeLinear", "DynamicQuantizeLinear", "Requantize", "LookUp")
 
 
 def _behind(model: Model, is_source: Callable[[Node], bool]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops.cast import converted
 from minnow.schema.ops.special import Array
-from minnow.schema.registry.op import EXACT_TYPES, Arg, T, Trait, op
+from minnow.schema.registry.op import ROUNDING, Arg, T, Trait, op
 from minnow.schema.registry.symbolic import broadcast_first
 
 RESULTS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16, DType.I32})
@@ -19,7 +19,7 @@ Int32 = Annotated[np.ndarray[Any, Any], frozenset({DType.I32})]
 Narrow = Annotated[np.ndarray[Any, Any], frozenset({DType.I8, DType.U8, DType.I16, DType.U16})]
 
 
-@op(traits=EXACT_TYPES | {Trait.ELEMENTWISE})
+@op(traits=ROUNDING | {Trait.ELEMENTWISE})
 def Requantize(x: Sum, multiplier: Int32, shift: Int32, *, zero: int = 0, to: DType, min: int, max: int):
     """y = clip(round(x * multiplier * 2**(shift - 31)) + zero, min, max), in steps that make each bit certain.
 
@@ -89,7 +89,7 @@ def _(x: Arg, multiplier: Arg, shift: Arg, *, zero: int, to: DType, min: int, ma
     return x.type.with_dtype(to)
 
 
-@op(traits=EXACT_TYPES)
+@op(traits=ROUNDING)
 def LookUp(x: Narrow, table: T):
     """y = table[x - lowest], where `lowest` is the least number of x's type: any function of so few arguments.
 

@@ -12,7 +12,7 @@ from minnow.schema.ir import DType, TensorType
 from minnow.schema.ops.cast import converted
 from minnow.schema.ops.special import Array
 from minnow.schema.registry.dimension import agree, axis_of
-from minnow.schema.registry.op import EXACT_TYPES, FLOATS, Arg, fill, op
+from minnow.schema.registry.op import EXACT_TYPES, FLOATS, ROUNDING, Arg, fill, op
 
 QUANTIZED = frozenset({DType.I8, DType.U8, DType.I16, DType.U16}) | {
     t for t in DType if t.is_storage and t is not DType.F8E8M0
@@ -84,7 +84,7 @@ def _division(x: DType, scale: DType, precision: DType | None) -> DType:
     return types.pop() if len(types) == 1 else DType.F32
 
 
-@op(traits=EXACT_TYPES)
+@op(traits=ROUNDING)
 def QuantizeLinear(x: Number, scale: Step, zero: Quantized | None = None, *, axis: int = 1, to: DType = DType.U8,
                    block_size: int = 0, saturate: bool = True, precision: DType | None = None):  # fmt: skip
     """y = saturate(round(x / scale) + zero), halves to even; floats are rounded once, after the addition.
@@ -140,7 +140,7 @@ def _(x, scale, zero, *, axis, block_size, to):
     return x.type.with_dtype(to)
 
 
-@op(outputs=3, traits=EXACT_TYPES)
+@op(outputs=3, traits=ROUNDING)
 def DynamicQuantizeLinear(x: Float32, *, steps: int = 0):
     """x in u8, with the scale and zero point (u8) that fit its range, which is made to hold 0.
 

@@ -17,7 +17,7 @@ from minnow.schema.ops.matmul import Int8, MatMulInteger, product_macs
 from minnow.schema.ops.quantize import DynamicQuantizeLinear, Float32, QuantizeLinear
 from minnow.schema.ops.special import Array
 from minnow.schema.ops.window import AutoPad
-from minnow.schema.registry.op import EXACT_TYPES, Arg, fill, op
+from minnow.schema.registry.op import ROUNDING, Arg, fill, op
 
 Factor = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.F32})]
 Last = Annotated[np.ndarray[Any, Any], frozenset({DType.I32, DType.I8, DType.U8})]
@@ -34,7 +34,7 @@ def _ended(total: Array, bias: Array | None, factor: Array | None, last: Array |
     return QuantizeLinear.evaluate([product, np.float32(1), last], {"to": attrs["to"]})[0]
 
 
-@op(traits=EXACT_TYPES)
+@op(traits=ROUNDING)
 def QuantizedConv(
     x: Int8,
     w: Int8,
@@ -65,7 +65,7 @@ def QuantizedConv(
     return _ended(total, bias, factor, last, zero=zero, to=to, min=min, max=max)
 
 
-@op(traits=EXACT_TYPES)
+@op(traits=ROUNDING)
 def QuantizedMatMul(
     a: Int8,
     b: Int8,
@@ -88,7 +88,7 @@ def QuantizedMatMul(
     return _ended(total, bias, factor, last, zero=zero, to=to, min=min, max=max)
 
 
-@op(traits=EXACT_TYPES)
+@op(traits=ROUNDING)
 def DynamicLinear(
     x: Float32,
     w: Int8,
@@ -117,7 +117,7 @@ def DynamicLinear(
     return finish(y.astype(np.float64), residual, activation, alpha, beta).astype(np.float32)
 
 
-@op(traits=EXACT_TYPES)
+@op(traits=ROUNDING)
 def QuantizedSum(
     a: Narrow,
     factor: Int32,

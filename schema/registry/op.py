@@ -61,6 +61,7 @@ class Trait(Enum):
     NONNEGATIVE = "integers in the result are never negative"
     RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
     EXACT_TYPES = "the element types of operands and results mean something: none may stand for another"
+    ROUNDING = "rounds to few bits: the last bit of an operand may make a whole step of the result"
     PRODUCT = "multiplies matrices: `@Op.macs` says how many multiply-accumulates that takes"
     ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
 
@@ -70,6 +71,7 @@ COMPARE = ELEMENTWISE | {Trait.COMPARE}
 MOVEMENT = frozenset({Trait.MOVEMENT})
 VIEW = frozenset({Trait.MOVEMENT, Trait.VIEW})
 EXACT_TYPES = frozenset({Trait.EXACT_TYPES})
+ROUNDING = EXACT_TYPES | {Trait.ROUNDING}
 REDUCTION = frozenset({Trait.REDUCTION})
 SPATIAL = frozenset({Trait.SPATIAL})
 
