@@ -1,4 +1,4 @@
-// The Python module `_engine`: the engine on numpy arrays. `session.py` makes it comfortable.
+// The Python module `_engine`: runs the engine on numpy arrays. `session.py` is the public interface to it.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -49,13 +49,13 @@ static_assert(std::size(kNumpyNames) == kDTypes);
 
 const char* numpy_name(DType t) { return kNumpyNames[static_cast<size_t>(t)]; }
 
-// Names come from files, which may hold anything.
+// Names come from files, and may be invalid UTF-8.
 nb::object text_of(const std::string& s) {
   return nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
 }
 
-// Raises the error of schema.errors that stands for the code. What does not fit together in a model is a FormatError
-// while it is loaded, and a ModelError later.
+// Raises the error of schema.errors for the code. An invalid model is a FormatError while it is loaded, a ModelError
+// later.
 void raise_if(const Status& status, const char* invalid = "ModelError") {
   if (status.ok()) return;
   const char* name = "InternalError";
@@ -79,7 +79,7 @@ void raise_if(const Status& status, const char* invalid = "ModelError") {
       name = "DeadlineError";
       break;
     case Code::kCancelled:
-      if (PyErr_Occurred() != nullptr) throw nb::python_error();  // such as KeyboardInterrupt, which was the reason
+      if (PyErr_Occurred() != nullptr) throw nb::python_error();  // the reason, such as KeyboardInterrupt
       name = "CancelledError";
       break;
     default:
@@ -255,8 +255,8 @@ nb::list info_rows(const std::vector<TensorInfo>& infos) {
   return rows;
 }
 
-// Lets handlers of signals run, as the interpreter does between two lines of Python. Only its main thread runs them;
-// the others would wait for the interpreter lock for nothing.
+// Runs pending signal handlers, as the interpreter does between two lines of Python. Only the main thread runs them;
+// other threads would wait for the interpreter lock for nothing.
 bool run_handlers() {
   nb::gil_scoped_acquire lock;
   return PyErr_CheckSignals() != 0;
@@ -309,7 +309,7 @@ Attr to_attr(nb::handle value) {
   if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
   if (nb::isinstance<nb::int_>(value)) return nb::cast<int64_t>(value);
   if (nb::isinstance<nb::float_>(value)) return nb::cast<double>(value);
-  // A DType of the Python side is a str with a name of its own class.
+  // The Python class DType is a subclass of str.
   const auto type_name = nb::cast<std::string>(value.type().attr("__name__"));
   if (type_name == "DType") {
     const auto name = nb::cast<std::string>(value.attr("value"));
@@ -431,10 +431,10 @@ nb::tuple plan_arena(const std::vector<std::vector<int64_t>>& lifetimes) {
   return nb::make_tuple(offsets, size);
 }
 
-// The numbers that the session remembers, copied.
+// Copies of the states of the session.
 nb::list states_of(Session& session) {
   const std::vector<Tensor>* tensors = nullptr;
-  // Who waits for a run must not keep the lock, which the run may want.
+  // Waiting for a run must not hold the interpreter lock, which the run may need.
   raise_if(without_lock([&](Watch::Poll) { return session.states(&tensors); }));
   nb::list list;
   for (const Tensor& tensor : *tensors) {
@@ -472,13 +472,14 @@ NB_MODULE(_engine, m) {
             return info_rows(infos);
           },
           "List of (name, dtype, shape, container).")
-      .def("states", &states_of, "Arrays of what is remembered from run to run.")
-      .def("reset", &reset_session, nb::arg("arrays").none(), "Back to the numbers of the file, or to these, in order.")
+      .def("states", &states_of, "Arrays of the states.")
+      .def("reset", &reset_session, nb::arg("arrays").none(),
+           "Sets the states to their initial values, or to the given arrays, in order.")
       .def("run", &run_session, nb::arg("arrays"), nb::arg("seconds") = -1.0,
-           "Outputs for contiguous arrays, both in the model's order. `seconds`: it may take; 0: any time, below: as "
-           "the "
-           "session says.")
-      .def("cancel", &Session::cancel, "Ends the run under way.")
+           "Outputs for contiguous arrays, both in the model's order. `seconds`: the timeout; 0: none, below 0: that "
+           "of the "
+           "session.")
+      .def("cancel", &Session::cancel, "Ends the current run.")
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))
       .def_prop_ro("stats",
                    [](Session& s) {
@@ -506,16 +507,17 @@ NB_MODULE(_engine, m) {
             }
             raise_if(status);
           },
-          nb::arg("path"), "Writes the weights packed so far; an empty path is that of the file beside the model.");
+          nb::arg("path"), "Writes the weights packed so far; an empty path means the default one beside the model.");
   nb::class_<LoadedModel>(m, "Model")
       .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), nb::arg("seconds") = 0.0,
-           nb::arg("memory") = 0, nb::arg("rounds") = 0, "A session; all share the weights. 0: the default.");
+           nb::arg("memory") = 0, nb::arg("rounds") = 0,
+           "A new session; sessions share the weights. 0 means the default.");
   m.def("load_file", &load_file, nb::arg("path"));
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
         nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false, nb::arg("precision") = 0,
-        "Runs one kernel, all buffers between guard zones. `packed`: in the packed layout, where the op's rule allows "
-        "it. `constants`: all inputs but the first are told to be constant, as weights are.");
+        "Runs one kernel with guard zones around all buffers. `packed`: in the packed layout, if the op supports it. "
+        "`constants`: marks all inputs but the first as constant, like weights.");
   m.def("infer_op", &infer_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
         "List of (dtype, shape) of the outputs.");
   m.def("op_names", [] {
@@ -526,7 +528,7 @@ NB_MODULE(_engine, m) {
   m.def(
       "hash_bytes",
       [](const nb::bytes& bytes) { return hash_bytes(bytes.c_str(), static_cast<int64_t>(bytes.size())); },
-      nb::arg("bytes"), "What files of packed weights hold of their parts.");
+      nb::arg("bytes"), "The hash by which files of packed weights identify their parts.");
   m.def("plan_memory", &plan_arena, nb::arg("lifetimes"),
         "Offsets and size of the arena, for rows of (first step, last step, bytes).");
   m.def(
@@ -540,7 +542,7 @@ NB_MODULE(_engine, m) {
         }
         return nb::make_tuple(peak.flops, peak.bytes);
       },
-      nb::arg("threads"), "Floating-point operations, and bytes read from memory, per second at the most.");
+      nb::arg("threads"), "Peak floating-point operations, and peak bytes read from memory, per second.");
   m.def("isa", [] { return std::string(isa_name()); });
   m.def("pack_width", &pack_width);
 }

@@ -19,13 +19,14 @@ _PRECISIONS = ("high", "normal", "low")
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output as the source model declares it, or as `inputs` of a conversion says that it is.
+    """A graph input or output, as the source model declares it or as `inputs` of a conversion describes it.
 
     Attributes:
-        name: its name; in a mapping by name it can be left out.
-        dtype: name of the numpy dtype; those that numpy itself does not have, such as "bfloat16", are of ml_dtypes. "":
-            the one that the model declares.
-        shape: a size or a symbol per axis, "?" for a size without a name; None when not even the rank is known.
+        name: its name; may be left out in a mapping by name.
+        dtype: name of the numpy dtype, or of a dtype of ml_dtypes such as "bfloat16". "": the one that the model
+            declares.
+        shape: one entry per dimension: its size, or for a dynamic dimension its symbol, "?" if it has none; None if the
+            rank is unknown.
         container: "" for a tensor; "sequence" (a list of arrays of this dtype and shape), "optional" (such an array or
             None), or "optional(sequence)" (a list or None).
     """
@@ -44,13 +45,13 @@ class TensorInfo:
 
 
 class Model:
-    """A `.mnn` model, mapped and checked, of which any number of sessions can be made: all share its weights.
+    """A loaded and checked `.mnn` model. Any number of sessions can be created from it; they share its weights.
 
-    A file that is loaded again while it is in use, unchanged, is the same model.
+    Loading the same, unchanged file again while it is in use shares the weights, too.
 
     Args:
-        model: path of the file, or its bytes. By path the file is mapped, so it must not change while in use. Weights
-            that `mnnconvert convert --prepack` has packed for this kind of processor are mapped, too.
+        model: path of the file, or its bytes. A file is mapped into memory, so it must not change while in use. Weights
+            that `mnnconvert convert --prepack` has written for this kind of processor are mapped, too.
 
     Raises:
         FormatError: the file cannot be read, or is damaged.
@@ -71,18 +72,18 @@ class Model:
         max_memory: int | None = None,
         max_rounds: int | None = None,
     ) -> Session:
-        """A session of its own, which may run beside the others.
+        """A new session, which can run at the same time as other sessions of the model.
 
         Args:
-            threads: how many to compute with; None for as many as this process may use, and never more than these.
+            threads: number of threads; None for all that this process may use, which is also the maximum.
             precision: "high" computes in float32 throughout; "normal" and "low" allow faster, less exact arithmetic.
-            timeout: seconds that making the session may take, and each run; see `load`.
+            timeout: seconds for creating the session, and for each run; see `load`.
             max_memory: bytes; see `load`.
-            max_rounds: of loops; see `load`.
+            max_rounds: iterations of loops; see `load`.
 
         Raises:
             UsageError: an argument is wrong.
-            DeadlineError: the time was over before the session was made.
+            DeadlineError: the timeout has passed before the session was created.
         """
         _check_options(threads, precision)
         limits = [_limit("max_memory", max_memory), _limit("max_rounds", max_rounds)]
@@ -92,10 +93,13 @@ class Model:
 
 
 class Session:
-    """A model ready to run; made by `load`, or by a `Model`.
+    """A model ready to run; created by `load` or `Model.session`.
 
-    Plans are kept for the latest input shapes. Runs of one session wait for each other; the interpreter lock is
-    released while they compute.
+    The first run with new input shapes plans the computation; plans for the most recent input shapes are kept. Runs of
+    one session wait for each other. The interpreter lock is released while they compute.
+
+    Attributes:
+        inputs, outputs: `TensorInfo` of the graph inputs and outputs, in the order of the source model.
     """
 
     def __init__(self, engine: _engine.Session) -> None:
@@ -105,21 +109,24 @@ class Session:
         self._states = [TensorInfo(*row) for row in engine.state_infos]
 
     def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """The model's outputs by name.
+        """Runs the model.
 
         Args:
-            inputs: an array, or what numpy can make one of, for every input of the model. Layout and dtype are those of
-                the source model; an array of another dtype of the same kind is converted when no integer is lost.
-                A sequence is a list of these, and an optional may be None; so are they among the outputs.
-            timeout: seconds this run may take; None for what the session was made with.
+            inputs: for every graph input its name and an array, or what numpy converts to one. Layout and dtype are
+                those of the source model; an array of another dtype of the same kind is converted unless integers
+                would overflow. A sequence is a list of arrays, and an optional may be None.
+            timeout: seconds for this run; None for the timeout of the session.
 
-        An interrupt (Ctrl-C) ends a run in the main thread as soon as the node that is being computed is done.
+        Ctrl-C ends a run in the main thread after the current node.
+
+        Returns:
+            The graph outputs by name: new arrays with the dtypes and layout of the source model; a list for a sequence.
 
         Raises:
             UsageError: an input is missing or unknown, or has a wrong shape or type.
-            ModelError: the model turns out to be invalid for these inputs.
-            UnsupportedError: it would take more memory, or more rounds of loops, than is allowed.
-            DeadlineError: the time was over.
+            ModelError: the model is invalid for these inputs.
+            UnsupportedError: it needs more memory, or more iterations of loops, than allowed.
+            DeadlineError: the timeout has passed.
             CancelledError: another thread has called `cancel`.
         """
         seconds = -1.0 if timeout is None else _limit("timeout", timeout)
@@ -127,22 +134,22 @@ class Session:
         return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
 
     def cancel(self) -> None:
-        """Ends the run that is under way in another thread, as soon as the node that is being computed is done.
+        """Ends the current run in another thread after its current node.
 
-        That run raises `CancelledError`; without one nothing happens, and later runs are not concerned.
+        That run raises `CancelledError`. Without a current run nothing happens; later runs are not affected.
         """
         self._engine.cancel()
 
     @property
     def states(self) -> dict[str, Array]:
-        """What the model remembers from run to run, by name: copies of the numbers that the next run begins with."""
+        """The states of the model by name, as copies: the values that the next run starts with."""
         return {info.name: array for info, array in zip(self._states, self._engine.states(), strict=True)}
 
     def reset(self, states: Mapping[str, Any] | None = None) -> None:
-        """Forgets what the runs so far have changed, so that the next run is like the first one.
+        """Restores the initial values of all states, so that the next run is like the first one.
 
         Args:
-            states: instead of the numbers of the file those to go on with, as `states` gave them.
+            states: values by name to set instead, as `states` has returned them; states that are not named keep theirs.
 
         Raises:
             UsageError: a state is unknown, or has a wrong shape or type.
@@ -157,37 +164,45 @@ class Session:
         self._engine.reset([to_array(merged[info.name], info) for info in self._states])
 
     def profile(self, inputs: Mapping[str, Any], runs: int = 10) -> list[dict[str, Any]]:
-        """Mean times of the nodes over some runs, in order of execution.
+        """Mean times of the nodes over several runs, in order of execution.
+
+        Args:
+            inputs: as for `run`.
+            runs: number of runs to average over.
 
         Returns:
-            One row per node with `name`, `op`, `scheme` (how it is computed), `shape` (of its first output), `ms`,
-            `macs` (multiply-accumulates), `bytes` (of operands and results, as tensors), `group` and `chain`: the
-            chains of a group ran side by side, and their nodes have shares of its time; 0 for all others. What a node
-            of control flow calls follows with its name before it.
+            One row per node with `name`, `op`, `scheme` (the algorithm), `shape` (of its first output), `ms`
+            (milliseconds per run), `macs` (multiply-accumulates), `bytes` (of operands and results), `group` and
+            `chain`: the chains of a group run in parallel, and their nodes share its time; 0 for all other nodes. The
+            nodes of a subgraph follow the control flow node that runs them, whose name is prefixed to theirs.
+
+        Raises:
+            The errors of `run`.
         """
         rows: list[dict[str, Any]] = self._engine.profile(self._arrays(inputs), runs)
         return rows
 
     @property
     def stats(self) -> dict[str, int]:
-        """Memory in bytes, and `threads`.
+        """Memory in bytes, and the number of `threads`.
 
-        `arena_bytes` for intermediate tensors, of which `least_arena_bytes` are needed at one time, and `weight_bytes`
-        of the constants as tensors. Of all sessions of the model together: `packed_bytes` of weights in the form that
-        is computed with, and `mapped_bytes` of those that a file beside the model holds in that form.
+        `arena_bytes` is the memory for intermediate tensors, `least_arena_bytes` the lower bound for it: the most bytes
+        that are needed at the same time. `weight_bytes` are the constants of the file. `packed_bytes` are the weights
+        in the layout of the kernels, over all sessions of the model, and `mapped_bytes` those of them that are mapped
+        from a companion file.
         """
         stats: dict[str, int] = self._engine.stats
         return stats
 
     def write_packed(self, path: str | os.PathLike[str] = "") -> None:
-        """Writes the weights that the model's sessions have packed so far, for this kind of processor.
+        """Writes the weights that the model's sessions have packed so far to a file, for this kind of processor.
 
         Args:
-            path: the file; by default the model's path with ".packed" behind it, where `load` looks for it.
+            path: the file; by default the model's path with ".packed" appended, where `load` looks for it.
 
         Raises:
-            UsageError: its folder does not exist, or the model was not loaded from a file.
-            WriteError: it cannot be written.
+            UsageError: the folder does not exist, or the model was not loaded from a file.
+            WriteError: the file cannot be written.
         """
         self._engine.write_packed(os.fspath(path))
 
@@ -215,7 +230,7 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def _to_input(value: Any, info: TensorInfo) -> Array:
-    """What the engine gets: an array, or the bytes of several."""
+    """The value as the engine takes it: an array, or for a container the bytes of its arrays."""
     if not info.container:
         return to_array(value, info)
     from minnow.schema.mnn.container import to_bytes
@@ -229,7 +244,7 @@ def _to_input(value: Any, info: TensorInfo) -> Array:
 
 
 def check_shape(array: Array, info: TensorInfo, name: str) -> None:
-    """Raises UsageError where an array has another shape than `info` says."""
+    """Raises UsageError if the shape of an array differs from that of `info`."""
     if info.shape is None:
         return
     fits = array.ndim == len(info.shape)
@@ -238,7 +253,7 @@ def check_shape(array: Array, info: TensorInfo, name: str) -> None:
 
 
 def _from_array(array: Array, info: TensorInfo) -> Any:
-    """What the user gets. Numbers in a container are those that the engine computed with, and get their type here."""
+    """The value as the user gets it. Arrays in a container are converted from the engine's types here."""
     if not info.container:
         return array
     from minnow.schema.mnn.container import of_bytes
@@ -251,14 +266,14 @@ def _from_array(array: Array, info: TensorInfo) -> Any:
 
 
 def to_array(value: Any, info: TensorInfo) -> Array:
-    """The value as a contiguous array of the input's dtype; refuses what would change its numbers' meaning."""
+    """The value as a contiguous array of the input's dtype. Raises UsageError if information would be lost."""
     want = _numpy_dtype(info.dtype)
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise UsageError(f"input '{info.name}' is no array", why=str(error)) from None
+        raise UsageError(f"input '{info.name}' is not an array", why=str(error)) from None
     if array.dtype == np.dtype((np.void, want.itemsize)) and want.isbuiltin == 2:
-        array = array.view(want)  # what the files of numpy make of the types that it does not have itself
+        array = array.view(want)  # numpy stores the types of ml_dtypes as raw bytes
     if array.dtype != want:
         if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
             array = array.astype(want)  # an empty list has no type of its own
@@ -283,7 +298,7 @@ def _convert(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
 
 
 def _stored(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
-    """As a type of 8 bits or less: only numbers that it holds, since hardly any would survive rounding."""
+    """The array with a type of 8 bits or less, which must represent all of its values exactly."""
     narrow = np.zeros(0, want)
     if array.dtype.kind in ("iub" if "int" in want.name else "fiub"):
         with np.errstate(all="ignore"):
@@ -292,7 +307,7 @@ def _stored(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
                 return narrow
     raise UsageError(
         f"input '{info.name}' is {array.dtype}, the model wants {info.dtype}",
-        why="not all of its numbers are of that type" if narrow.size else "",
+        why="that type cannot represent all of its values" if narrow.size else "",
         hint=f"pass an array of {info.dtype} of the package ml_dtypes",
     )
 
@@ -308,43 +323,42 @@ def load(
     """Loads a `.mnn` model.
 
     Args:
-        model: path of the file, or its bytes. By path the file is mapped, so it must not change while in use.
-        threads: how many to compute with; None for as many as this process may use, and never more than these.
-        precision: of products with constant weights; all sums, and everything else, are float32.
+        model: path of the file, or its bytes. A file is mapped into memory, so it must not change while in use.
+        threads: number of threads; None for all that this process may use, which is also the maximum.
+        precision: of products with constant weights; sums, and everything else, are float32.
             "high": float32.
-            "normal": as "high", but where the processor has AMX, convolutions and matrix products split each number in
-            two of bfloat16, which keep 16 bits of its 24. An infinity among them gives NaN.
-            "low": weights of recurrent layers and of matrix products with up to 4 rows are rounded to bfloat16, half
-            the bytes to read. Where the processor has AMX, or is AMD's with AVX-512-BF16, convolutions and larger
-            products round both operands to bfloat16, on Arm with vectors of float16 to that; elsewhere they stay in
-            float32. The operands of attention are rounded as well, where there are AMX tiles.
-        timeout: seconds that planning may take, and each run; None for any time. It is looked at between nodes.
-        max_memory: bytes for intermediate tensors, states and results; weights in the form that is computed with come
-            on top. None for 512 MiB and 256 times the size of the model and its inputs, but never more than three
-            quarters of the machine's memory.
-        max_rounds: of all loops in one run, and branches taken; None for 5 million.
+            "normal": as "high", but on processors with AMX, convolutions and matrix products split each float32 value
+            into two bfloat16 values, which keep 16 of its 24 significant bits. An infinity in them gives NaN.
+            "low": weights of recurrent layers and of matrix products with up to 4 rows are rounded to bfloat16, which
+            halves the bytes to read. Convolutions and larger products round both operands: to bfloat16 on processors
+            with AMX and on AMD processors with AVX-512-BF16, to float16 on Arm processors with float16 vectors. On
+            other processors they stay in float32. With AMX the operands of attention are rounded, too.
+        timeout: seconds for planning, and for each run; None for no limit. It is checked between nodes.
+        max_memory: bytes for intermediate tensors, states and results, without packed weights. None for 512 MiB plus
+            256 times the size of the model and its inputs, but at most three quarters of the machine's memory.
+        max_rounds: iterations of all loops, and branches taken, in one run; None for 5 million.
 
     Raises:
         FormatError: the file cannot be read, or is damaged.
-        UnsupportedError: the engine cannot run some of its ops, and all of them are listed; or the model holds
-            subgraphs that come to more nodes than is in proportion to the file.
+        UnsupportedError: the engine cannot run some of its ops (all of them are listed), or nested subgraphs multiply
+            to too many nodes for the size of the file.
         UsageError: an argument is wrong.
-        DeadlineError: the time was over before the model was planned.
+        DeadlineError: the timeout has passed before the model was planned.
     """
     return Model(model).session(threads, precision, timeout, max_memory, max_rounds)
 
 
 def _limit(name: str, value: float | None) -> Any:
-    """As the engine has it: 0 for none."""
+    """The value for the engine, where 0 means the default."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**63:
-        raise UsageError(f"{name} is {value!r}", hint="a number above 0, or None for the default")
+        raise UsageError(f"{name} is {value!r}", hint="give a number above 0, or None for the default")
     return value if name == "timeout" else int(value)
 
 
 def _check_options(threads: int | None, precision: str) -> None:
     if precision not in _PRECISIONS:
-        raise UsageError(f"there is no precision '{precision}'", hint=f"one of {', '.join(_PRECISIONS)}")
+        raise UsageError(f"unknown precision '{precision}'", hint=f"use one of {', '.join(_PRECISIONS)}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise UsageError(f"threads is {threads!r}", hint="a number of at least 1, or None for all")
+        raise UsageError(f"threads is {threads!r}", hint="give a number of at least 1, or None for all")

@@ -11,7 +11,9 @@
  *   minnow_free_model(model);
  *
  * Every function may be called from any thread. Runs of one session wait for each other; sessions of one model share
- * its weights and run side by side. No function throws, aborts or prints, whatever the file holds.
+ * its weights and can run at the same time. No function throws, aborts or prints, whatever the file contains.
+ *
+ * Functions that can fail return a minnow_code; minnow_last_error() then has the message. Strings are UTF-8.
  */
 #ifndef MINNOW_MINNOW_H
 #define MINNOW_MINNOW_H
@@ -29,18 +31,18 @@
 extern "C" {
 #endif
 
-/* What a call came to; also the exit code of the command line. */
+/* The result of a call. The exit codes of the command line are the same. */
 typedef int32_t minnow_code;
 enum {
   MINNOW_OK = 0,
   MINNOW_INTERNAL = 1,    /* a defect of Minnow */
-  MINNOW_USAGE = 2,       /* a wrong argument: a name, a shape, a type */
-  MINNOW_UNSUPPORTED = 3, /* ops that this build cannot run, all of them in the message; or not enough memory, or more
-                             memory, rounds of loops or nodes than is allowed */
+  MINNOW_USAGE = 2,       /* an invalid argument: a name, a shape, a type */
+  MINNOW_UNSUPPORTED = 3, /* the model has ops that this build does not support (the message lists all of them), or
+                             needs more memory, loop iterations or nodes than allowed, or more memory than there is */
   MINNOW_FORMAT = 6,      /* the file cannot be read, or the model in it is invalid */
-  MINNOW_DEVICE = 7,      /* the processor has not what is needed */
-  MINNOW_WRITE = 8,       /* the output cannot be written: disk full, read-only, or no regular file */
-  MINNOW_STOPPED = 9      /* it was cancelled, or its time was over */
+  MINNOW_DEVICE = 7,      /* the processor lacks an instruction set that was requested */
+  MINNOW_WRITE = 8,       /* the output cannot be written: disk full, read-only, or not a regular file */
+  MINNOW_STOPPED = 9      /* the run was cancelled, or its timeout has passed */
 };
 
 typedef int32_t minnow_dtype;
@@ -72,10 +74,10 @@ enum {
   MINNOW_U2
 };
 
-/* Of products with constant weights; sums, and everything else, are float32. MINNOW_HIGH: float32. MINNOW_NORMAL: the
- * same, but 16 bits of each number where the processor has AMX. MINNOW_LOW: bfloat16 where the processor has
- * instructions for it, and where weights take longer to read than to multiply with: recurrent layers, products of few
- * rows. */
+/* The precision of products with constant weights; sums, and everything else, are float32. MINNOW_HIGH: float32.
+ * MINNOW_NORMAL: float32, but 16 significant bits of each value on processors with AMX. MINNOW_LOW: bfloat16 on
+ * processors with instructions for it, and on all processors for layers whose time goes into reading weights (recurrent
+ * layers, matrix products with few rows). */
 typedef int32_t minnow_precision;
 enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 
@@ -84,71 +86,75 @@ enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 typedef struct minnow_model minnow_model;
 typedef struct minnow_session minnow_session;
 
-/* Begin with MINNOW_OPTIONS: what is not set is 0, which stands for the default. Fields are only ever added at the end,
- * and struct_size tells which of them the caller knows. */
+/* Initialize with MINNOW_OPTIONS. A field that is 0 has its default. New fields are added at the end only; struct_size
+ * tells the library which fields the caller knows. */
 typedef struct minnow_options {
   size_t struct_size;         /* sizeof(minnow_options) */
-  int32_t threads;            /* 0: as many as this process may use; never more */
-  minnow_precision precision; /* MINNOW_HIGH: float32 throughout */
-  int64_t timeout_ms;         /* to create the session, and for each run; 0: any time. See minnow_set_timeout */
-  /* Bytes for intermediate tensors, states and results; weights in the form that is computed with come on top. 0: 512
-   * MiB and 256 times the size of the model and its inputs, but no more than three quarters of the machine's memory. */
+  int32_t threads;            /* 0: all that this process may use, which is also the maximum */
+  minnow_precision precision; /* 0: MINNOW_HIGH, float32 throughout */
+  int64_t timeout_ms; /* milliseconds to create the session, and for each run; 0: no limit. See minnow_set_timeout */
+  /* Bytes for intermediate tensors, states and results, without packed weights. 0: 512 MiB plus 256 times the size of
+   * the model and its inputs, but at most three quarters of the machine's memory. */
   int64_t max_memory;
-  int64_t max_rounds; /* of all loops in one run, and branches taken; 0: 5 million */
+  int64_t max_rounds; /* iterations of all loops, and branches taken, in one run; 0: 5 million */
 } minnow_options;
 #define MINNOW_OPTIONS \
   { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0 }
 
-/* Row-major, without gaps, native byte order. Types of less than 8 bits take a byte, its upper bits are 0. */
+/* A tensor: row-major, without gaps, native byte order. Elements of less than 8 bits take a byte whose upper bits are
+ * 0. */
 typedef struct minnow_tensor {
-  const char* name; /* of the model's input or output; NULL: the one at this place in the model's order */
+  const char* name; /* of the graph input or output; NULL: the one at this position in the model's order */
   minnow_dtype dtype;
   int32_t rank;
   int64_t shape[MINNOW_MAX_RANK];
   void* data;
 } minnow_tensor;
 
-/* An input or output as the source model declares it. Strings live as long as the session. A sequence or an optional
- * is a vector of bytes (MINNOW_U8) that holds its tensors; schema/ir/sequence.py says how. */
+/* A graph input or output as the source model declares it. The strings are valid as long as the session. A sequence or
+ * an optional is a vector of bytes (MINNOW_U8) with its tensors; schema/ir/sequence.py describes the encoding. */
 typedef struct minnow_tensor_info {
   const char* name;
   minnow_dtype dtype;
-  int32_t rank;                         /* -1: not known before a run */
-  int64_t shape[MINNOW_MAX_RANK];       /* -1: any size */
-  const char* symbols[MINNOW_MAX_RANK]; /* the name of such a size; NULL where it has none */
+  int32_t rank;                         /* -1: unknown before a run */
+  int64_t shape[MINNOW_MAX_RANK];       /* -1: a dynamic dimension */
+  const char* symbols[MINNOW_MAX_RANK]; /* the name of a dynamic dimension; NULL if it has none */
 } minnow_tensor_info;
 
 typedef struct minnow_profile_row {
   const char* name; /* of the node, as in the file */
   const char* op;
-  const char* scheme; /* how it is computed; "" where there is one way only */
+  const char* scheme; /* the algorithm; "" if there is only one */
   const char* shape;  /* of its first output: "[1,3,224,224]" */
-  double ms;          /* of one run, on average */
-  int64_t macs;       /* multiply-accumulates; 0 where they do not matter */
-  int64_t bytes;      /* of its operands and results, as tensors */
+  double ms;          /* milliseconds of one run, on average */
+  int64_t macs;       /* multiply-accumulates; 0 for ops without them */
+  int64_t bytes;      /* of its operands and results */
 } minnow_profile_row;
 
 typedef struct minnow_stats {
-  int64_t arena_bytes;  /* for intermediate tensors, after the runs so far */
-  int64_t weight_bytes; /* of the model's constants, as tensors */
+  int64_t arena_bytes;  /* allocated for intermediate tensors by the runs so far */
+  int64_t weight_bytes; /* of the model's constants */
   int32_t threads;
-  int64_t least_arena_bytes; /* that intermediate tensors need at one time, wherever they lie */
+  int64_t least_arena_bytes; /* lower bound of arena_bytes: the most bytes of tensors needed at the same time */
 } minnow_stats;
 
 MINNOW_API const char* minnow_version(void);
-/* The instruction set in use: "avx512", "avx2", "sse4", "neon", "scalar". MINNOW_ISA in the environment chooses. */
+/* The instruction set in use: "avx512", "avx2", "sse4", "neon", "scalar". The environment variable MINNOW_ISA
+ * selects one. */
 MINNOW_API const char* minnow_isa(void);
-/* Why the last call of this thread that failed did so: where, then what. Valid until the thread's next call. */
+/* The message of the last call that failed in this thread: where, then what. Valid until the thread's next call. */
 MINNOW_API const char* minnow_last_error(void);
 
-/* Maps the file into memory; it must not change while the model is in use. Weights may lie in a file beside it. */
+/* Loads a model. The file is mapped into memory, so it must not change while the model is in use. Its companion weights
+ * file, if it has one, is expected beside it. Errors: MINNOW_FORMAT, MINNOW_UNSUPPORTED. */
 MINNOW_API minnow_code minnow_load_file(const char* path, minnow_model** model);
-/* Copies the bytes. */
+/* Loads a model from memory; copies the bytes. */
 MINNOW_API minnow_code minnow_load_memory(const void* bytes, size_t size, minnow_model** model);
-/* Sessions keep what they need of the model: it may be freed before them. NULL is fine, here and below. */
+/* The model may be freed before its sessions. NULL is allowed, here and below. */
 MINNOW_API void minnow_free_model(minnow_model* model);
 
-/* `options` may be NULL. */
+/* Creates a session. `options` may be NULL. Errors: MINNOW_USAGE, MINNOW_FORMAT, MINNOW_UNSUPPORTED, MINNOW_DEVICE,
+ * MINNOW_STOPPED. */
 MINNOW_API minnow_code minnow_create_session(const minnow_model* model, const minnow_options* options,
                                              minnow_session** session);
 MINNOW_API void minnow_free_session(minnow_session* session);
@@ -158,30 +164,32 @@ MINNOW_API size_t minnow_num_outputs(const minnow_session* session);
 MINNOW_API minnow_code minnow_input_info(const minnow_session* session, size_t index, minnow_tensor_info* info);
 MINNOW_API minnow_code minnow_output_info(const minnow_session* session, size_t index, minnow_tensor_info* info);
 
-/* Runs the model. All inputs must be given. For each wanted output, name it (or leave the name NULL for the one at
- * that place); its dtype, rank, shape and data are filled in. The data belongs to the session, until its next run. */
+/* Runs the model. All inputs must be given. Each entry of `outputs` names a graph output (NULL: the one at that
+ * position); its dtype, rank, shape and data are filled in. The data belongs to the session and is valid until its next
+ * run. Errors: MINNOW_USAGE, MINNOW_UNSUPPORTED, MINNOW_FORMAT, MINNOW_STOPPED. */
 MINNOW_API minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                   minnow_tensor* outputs, size_t num_outputs);
 
-/* Ends the run of this session that is under way with MINNOW_STOPPED, as soon as the node that is being computed is
- * done; without one it does nothing. To be called from another thread, or from the handler of a signal. The session can
- * be used as before; a streaming model remembers what it did before that run. */
+/* Ends the current run of this session with MINNOW_STOPPED after its current node; does nothing without a current run.
+ * May be called from another thread or from a signal handler. The session can be used afterwards; its states are those
+ * before that run. */
 MINNOW_API void minnow_cancel(minnow_session* session);
-/* The time that each run may take from now on, in milliseconds, before it ends with MINNOW_STOPPED; 0: any time. It is
- * looked at between nodes. */
+/* Sets the timeout of later runs in milliseconds; 0: no limit. A run that takes longer ends with MINNOW_STOPPED. The
+ * time is checked between nodes. */
 MINNOW_API minnow_code minnow_set_timeout(minnow_session* session, int64_t timeout_ms);
 
-/* Forgets what a streaming model remembers from run to run: the next run is like the first one. */
+/* Restores the initial values of all states of a streaming model: the next run is like the first one. */
 MINNOW_API minnow_code minnow_reset(minnow_session* session);
 
-/* Times each node over some runs. The rows belong to the session, until the next call of this function for it. */
+/* Times each node over several runs. The rows belong to the session and are valid until the next such call. */
 MINNOW_API minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                       int32_t runs, const minnow_profile_row** rows, size_t* num_rows);
 MINNOW_API minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats);
 
-/* Writes the weights packed by this model's sessions so far, for this kind of processor, to a file beside the model:
- * the model's path with ".packed" behind it. Whoever loads the model later maps them instead of packing them; where the
- * file fits neither the model nor the processor, it is not used. Run once before, if sizes of the inputs are open. */
+/* Writes the weights that this model's sessions have packed so far, for this kind of processor, to a file beside the
+ * model: the model's path with ".packed" appended. Later loads map that file instead of packing the weights; it is
+ * ignored if it does not match the model or the processor. If the model has dynamic dimensions, run it once before.
+ * Errors: MINNOW_USAGE, MINNOW_WRITE. */
 MINNOW_API minnow_code minnow_write_packed(minnow_session* session);
 
 #ifdef __cplusplus

@@ -84,7 +84,7 @@ def test_takes_what_is_safe(session, value):
         ({"in0": np.zeros((2, 3), np.complex64)}, "complex64, the model wants float32"),
         ({"in0": [["a", "b", "c"]]}, "the model wants float32"),
         ({"in0": None}, "the model wants float32"),
-        ({"in0": [[1, 2], [3]]}, "no array"),
+        ({"in0": [[1, 2], [3]]}, "is not an array"),
         ([np.zeros((2, 3), np.float32)], "by name"),
     ],
 )
