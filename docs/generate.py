@@ -36,11 +36,11 @@ def ops() -> str:
         text = op.doc.partition("\n\n")[0].replace("\n", " ")
         rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", "yes" if op.mnn else "", text])
     text = (
-        "# Ops\n\n`?` marks optional operands, `*` any number. The column *format* says whether the `.mnn` format has "
-        "a form of its own for the op (for the usual types and attributes); the others are written in a generic form "
-        "that only Minnow's engine runs.\n\n"
+        "# Ops\n\nThe operations of Minnow's graphs. `?` marks optional operands, `*` any number of operands. The column "
+        "*MNN* says whether the `.mnn` format defines the op (for the usual types and attributes), so that MNN's own "
+        "runtime can run it; the others are stored in a generic form that only Minnow's engine can run.\n\n"
     )
-    return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "format", "meaning"], rows)
+    return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "MNN", "meaning"], rows)
 
 
 def operators(framework: str, title: str, about: str) -> str:
@@ -49,27 +49,32 @@ def operators(framework: str, title: str, about: str) -> str:
 
     rows = [[f"`{name}`", versions, note] for name, versions, note in operator_rows(framework)]
     read = sum(1 for _, versions, _ in rows if versions)
-    return f"# {title} operators\n\n{read} operators{about}\n\n" + _table(["operator", "versions", "note"], rows)
+    return (
+        f"# {title} operators\n\n{read} supported operators{about} An empty version means that the operator is "
+        "unsupported; the note has the reason.\n\n" + _table(["operator", "versions", "note"], rows)
+    )
 
 
 def onnx() -> str:
-    return operators("onnx", "ONNX", ", of every opset.")
+    return operators("onnx", "ONNX", " of all opsets; the versions are opsets.")
 
 
 def tflite() -> str:
-    return operators("tflite", "TFLite", ": the builtin ones, and custom ones by their code.")
+    return operators("tflite", "TFLite", ": builtin operators, and custom operators by their custom code.")
 
 
 def tensorflow() -> str:
-    return operators("tensorflow", "TensorFlow", ", in frozen graphs and SavedModels.")
+    return operators("tensorflow", "TensorFlow", " of frozen graphs, SavedModels and Keras files.")
 
 
 def caffe() -> str:
-    return operators("caffe", "Caffe", ", of Caffe itself and of its forks, by the types of layers.")
+    return operators("caffe", "Caffe", ": the layer types of Caffe and of its forks.")
 
 
 def torch() -> str:
-    about = ", by the schemas of TorchScript and of exported programs. Without an overload: all of them."
+    about = (
+        ", by the schema names of TorchScript and torch.export. A name without an overload stands for all overloads."
+    )
     return operators("torch", "PyTorch", about)
 
 
@@ -87,11 +92,11 @@ def passes() -> str:
         text += _table(["step", *(["target"] * target), "why here"], rows)
     rules = [[f"`{name}`", *rest] for name, *rest in pass_rows()]
     return (
-        "# The optimizer\n\nFour phases, one after the other. A step is a pass, or groups of rules (`:*`) that run "
-        "together until none of them applies any more. A step with a target runs for that one only, at every level.\n"
+        "# The optimizer\n\nThe optimizer has four phases. A step is a pass, or one or more groups of rules (`:*`) that run "
+        "together until none of them applies any more. A step with a target runs for that target only, at every level.\n"
         + text
-        + "\n## Passes and rules\n\nThe level is the lowest `-O` at which one runs; 0 always. "
-        + "One with a target runs for that one only.\n\n"
+        + "\n## Passes and rules\n\nThe level is the lowest `-O` level at which the pass or rule runs; 0 means always. "
+        + "A pass or rule with a target runs for that target only.\n\n"
         + _table(["name", "level", "target", "what it does"], rules)
     )
 
@@ -128,19 +133,22 @@ def support() -> str:
     schemas = {name.partition(".")[0] for name in frontends()["torch"].mappings}
     newest = onnx_package.defs.onnx_opset_version()
     rows = [
-        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {read['onnx']} operators, functions, external data"],
-        ["", f"TFLite: {read['tflite']} operators; float, float16, dynamic range, 8 and 16 bits; signatures, states"],
-        ["", f"TensorFlow: {read['tensorflow']} operators; graphs, SavedModels, Keras files; both control flows"],
-        ["", f"PyTorch: {len(schemas)} operators; torch.export, TorchScript, modules; quantized; states"],
-        ["", f"Caffe: {read['caffe']} types of layers; all versions of the format, SSD and other forks"],
-        ["control", "If, Loop and Scan, nested, with captures; sequences and optionals"],
-        ["ops", f"{len(ops_)}, of which {native} have a form that the MNN runtime knows too"],
+        ["sources", f"ONNX, opsets {OLDEST_OPSET} to {newest}: {read['onnx']} operators; functions; external data"],
+        ["", f"TFLite: {read['tflite']} operators; float, float16, dynamic range, 8 and 16 bits; signatures; states"],
+        [
+            "",
+            f"TensorFlow: {read['tensorflow']} operators; frozen graphs, SavedModels, Keras files; both kinds of control flow",
+        ],
+        ["", f"PyTorch: {len(schemas)} operators; torch.export, TorchScript, modules; quantized modules; states"],
+        ["", f"Caffe: {read['caffe']} layer types; all versions of the format, SSD and other forks"],
+        ["control flow", "If, Loop and Scan, also nested and with captured values; sequences and optionals"],
+        ["ops", f"{len(ops_)}, of which the `.mnn` format defines {native}, so that MNN can run them, too"],
         ["optimizer", f"{len(rules)} rewrite rules and {len(all_passes)} passes, levels -O0 to -O3"],
-        ["shapes", "fixed, symbolic, and known only at run time"],
+        ["shapes", "static; dynamic dimensions; shapes that depend on values"],
         ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
-        ["engine", "CPU: AVX-512, AVX2, SSE4, chosen at run time, or NEON; threads"],
+        ["engine", "CPU, multi-threaded: AVX-512, AVX2 or SSE4, chosen at run time; NEON on Arm"],
     ]
-    return _table(["what", "how much"], rows)
+    return _table(["what", "supported"], rows)
 
 
 def chart() -> str:
