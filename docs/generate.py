@@ -36,7 +36,7 @@ def ops() -> str:
         text = op.doc.partition("\n\n")[0].replace("\n", " ")
         rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", "yes" if op.mnn else "", text])
     text = (
-        "# Ops\n\nThe operations of Minnow's graphs. `?` marks optional operands, `*` any number of operands. The column "
+        "# Ops\n\nThe operations of Minnow's graphs. `?` marks optional operands, `*` any number. The column "
         "*MNN* says whether the `.mnn` format defines the op (for the usual types and attributes), so that MNN's own "
         "runtime can run it; the others are stored in a generic form that only Minnow's engine can run.\n\n"
     )
@@ -92,8 +92,9 @@ def passes() -> str:
         text += _table(["step", *(["target"] * target), "why here"], rows)
     rules = [[f"`{name}`", *rest] for name, *rest in pass_rows()]
     return (
-        "# The optimizer\n\nThe optimizer has four phases. A step is a pass, or one or more groups of rules (`:*`) that run "
-        "together until none of them applies any more. A step with a target runs for that target only, at every level.\n"
+        "# The optimizer\n\nThe optimizer has four phases. A step is a pass, or groups of rules (`:*`) that "
+        "run together until none of them applies any more. A step with a target runs for that target only, at every "
+        "level.\n"
         + text
         + "\n## Passes and rules\n\nThe level is the lowest `-O` level at which the pass or rule runs; 0 means always. "
         + "A pass or rule with a target runs for that target only.\n\n"
@@ -137,7 +138,7 @@ def support() -> str:
         ["", f"TFLite: {read['tflite']} operators; float, float16, dynamic range, 8 and 16 bits; signatures; states"],
         [
             "",
-            f"TensorFlow: {read['tensorflow']} operators; frozen graphs, SavedModels, Keras files; both kinds of control flow",
+            f"TensorFlow: {read['tensorflow']} operators; graphs, SavedModels, Keras files; both kinds of control flow",
         ],
         ["", f"PyTorch: {len(schemas)} operators; torch.export, TorchScript, modules; quantized modules; states"],
         ["", f"Caffe: {read['caffe']} layer types; all versions of the format, SSD and other forks"],
