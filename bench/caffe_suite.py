@@ -2,10 +2,10 @@
 
     PYTHON bench/caffe_suite.py BACKEND FOLDER [--json FILE] [--match REGEXP] [--list]
 
-BACKEND is minnow, opencv or mnn; PYTHON has to have it. FOLDER is what `python -m tests.caffe_suite.generate FOLDER`
-has made. Cases run in a process apart, which they may end. One passes as in tests/caffe_suite: every output within 1e-4
-of the largest number expected; of detections, in whatever order they are given. Integers count as floats, and extents
-of 1 do not count.
+BACKEND is minnow, opencv or mnn; PYTHON has to have it. `python -m tests.suites.caffe_suite.generate FOLDER` has made
+FOLDER. Cases run in a process apart, which they may end. One passes as in tests/suites/caffe_suite: every output within
+1e-4 of the largest number expected; of detections, in whatever order they are given. Integers count as floats, and
+dimensions of 1 do not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "suites"))
 from caffe_suite.judge import arranged
 from suite import Outcome, RefusedError, options, run
 from tf_suite.judge import difference

@@ -2,9 +2,9 @@
 
     PYTHON bench/tf_suite.py BACKEND [--folder FOLDER] [--json FILE] [--match REGEXP] [--list]
 
-BACKEND is minnow, litert, mnn or openvino; PYTHON has to have it. FOLDER is what `python -m tests.tf_suite.generate
-FOLDER` has made; without it a Python that has TensorFlow makes the files, or finds those made before. Cases run in a
-process apart, which they may end. One passes as in tests/tf_suite: floats within 1e-4 of the largest expected one,
+BACKEND is minnow, litert, mnn or openvino; PYTHON has it. `python -m tests.suites.tf_suite.generate FOLDER` makes
+FOLDER; without it a Python that has TensorFlow makes the files, or finds those made before. Cases run in a process
+apart, which they may end. One passes as in tests/suites/tf_suite: floats within 1e-4 of the largest expected one,
 quantized outputs within one step, integers exactly.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "suites"))
 from suite import Outcome, RefusedError, options, run
 from tf_suite.generate import MANIFEST, cached
 from tf_suite.judge import KIND_TOLERANCE, difference

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "suites"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "converter" / "torch"))
 from suite import Outcome, options, run
 

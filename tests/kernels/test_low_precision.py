@@ -18,7 +18,7 @@ import onnx.helper as oh
 import pytest
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 from onnx_spelling import Spelling
 
 import minnow

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "models"))
 from attention_spelling import FUSED, LEFT
 from onnx_spelling import Case, Spelling, check
 

@@ -1,4 +1,4 @@
-"""Makes all files of the suite: python -m tests.tf_suite.generate FOLDER [--match REGEXP] [--shards N]
+"""Makes all files of the suite: python -m tests.suites.tf_suite.generate FOLDER [--match REGEXP] [--shards N]
 
 The folder gets a `manifest.json` that says of every file what it is, or why TensorFlow could not make or run it. What
 ends the process of TensorFlow is recorded too, and the rest is made by another one.

@@ -1,4 +1,4 @@
-"""Makes all files of the suite: python -m tests.caffe_suite.generate FOLDER [--match REGEXP]
+"""Makes all files of the suite: python -m tests.suites.caffe_suite.generate FOLDER [--match REGEXP]
 
 Of each case a prototxt, a caffemodel, and what it is given and has to give in an .npz; `manifest.json` says of every
 case what it is. It takes seconds, and a Python with torch, onnxruntime and OpenCV, which judge.

@@ -19,7 +19,7 @@ from minnow.schema.mnn import save
 
 Array = np.ndarray[Any, Any]
 PYTHON = os.environ.get("MINNOW_MNN_PYTHON", "")
-WORKER = Path(__file__).parent / "e2e" / "mnn_worker.py"
+WORKER = Path(__file__).parents[1] / "e2e" / "mnn_worker.py"
 
 
 @dataclass

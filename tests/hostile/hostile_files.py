@@ -12,7 +12,7 @@ from wire_net import Net
 
 from minnow.schema.mnn import wire
 
-FOLDER = Path(__file__).with_name("hostile")
+FOLDER = Path(__file__).parent
 
 Table = dict[str, Any]
 
