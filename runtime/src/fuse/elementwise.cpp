@@ -3,18 +3,17 @@
 #include <numeric>
 
 #include "kernels/cpu/elementwise/fused.h"
-#include "runtime/src/plan/planner.h"
+#include "runtime/src/fuse/pipeline.h"
 
 namespace minnow {
+namespace {
 
 // One node of several, in their order. `number`: of each value in the program; -1 before and after.
-PlanNode Planner::join(const std::vector<int>& members, const std::vector<std::vector<int>>& readers,
-                       std::vector<int>* number) const {
-  const auto node = [&](int i) -> const PlanNode& { return nodes_[static_cast<size_t>(i)]; };
-  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
+PlanNode join(const PlanGraph& graph, const std::vector<int>& members, std::vector<int>* number) {
+  const auto node = [&](int i) -> const PlanNode& { return graph.node(i); };
   const auto number_of = [&](int v) -> int& { return (*number)[static_cast<size_t>(v)]; };
   const auto leaves = [&](int v) {  // whether others read it
-    for (int r : readers[static_cast<size_t>(v)])
+    for (int r : graph.readers(v))
       if (!std::binary_search(members.begin(), members.end(), r)) return true;
     return false;
   };
@@ -32,14 +31,15 @@ PlanNode Planner::join(const std::vector<int>& members, const std::vector<std::v
       }
   // The first operand may give its memory to the first result.
   for (int& v : fused.in) {
-    const TensorType& type = value(v).type;
-    if (type.shape != value(last).type.shape || type.bytes() != value(last).type.bytes() || leaves(v)) continue;
-    if (value(v).constant == nullptr) std::swap(v, fused.in[0]);
+    const TensorType& type = graph.value(v).type;
+    if (type.shape != graph.value(last).type.shape || type.bytes() != graph.value(last).type.bytes() || leaves(v))
+      continue;
+    if (graph.value(v).constant == nullptr) std::swap(v, fused.in[0]);
   }
   for (int v : fused.in) number_of(v) = program->operands++;
   for (int m : members) {
     const int made = node(m).out[0];
-    Program::Step step{node(m).op, node(m).attrs, {}, value(made).type.dtype};
+    Program::Step step{node(m).op, node(m).attrs, {}, graph.value(made).type.dtype};
     for (int v : node(m).in) step.in.push_back(number_of(v));
     number_of(made) = program->operands + static_cast<int>(program->steps.size());
     program->steps.push_back(std::move(step));
@@ -53,21 +53,22 @@ PlanNode Planner::join(const std::vector<int>& members, const std::vector<std::v
   return fused;
 }
 
+}  // namespace
+
 // A path between two nodes of a group must not lead over others: they could run neither before nor after it. So each
 // node has a level, which no edge leads down, and which only edges within a group lead to from the same level.
-void Planner::fuse_elementwise() {
-  const int n = static_cast<int>(nodes_.size());
-  const auto node = [&](int i) -> PlanNode& { return nodes_[static_cast<size_t>(i)]; };
-  const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
-  const std::vector<int> producer = producers();
-  const std::vector<std::vector<int>> readers = this->readers();
-  const auto maker = [&](int v) { return v < 0 ? -1 : producer[static_cast<size_t>(v)]; };
-  const auto fits = [&](const PlanNode& p) {
-    return p.op != nullptr && p.op->pieces != Pieces::kNone && p.out.size() == 1 && p.out[0] >= 0 && !is_view(p) &&
-           std::all_of(p.in.begin(), p.in.end(), [](int v) { return v >= 0; });
-  };
-  std::vector<bool> fit(nodes_.size());
-  std::transform(nodes_.begin(), nodes_.end(), fit.begin(), fits);
+void fuse_elementwise(PlanGraph& graph) {
+  const int n = graph.size();
+  const auto node = [&](int i) -> const PlanNode& { return graph.node(i); };
+  const auto value = [&](int v) -> const PlanValue& { return graph.value(v); };
+  const auto maker = [&](int v) { return graph.maker(v); };
+  std::vector<bool> fit(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) {
+    const PlanNode& p = node(i);
+    fit[static_cast<size_t>(i)] = p.op != nullptr && p.op->pieces != Pieces::kNone && p.out.size() == 1 &&
+                                  p.out[0] >= 0 && !graph.is_view(i) &&
+                                  std::all_of(p.in.begin(), p.in.end(), [](int v) { return v >= 0; });
+  }
   const auto joins = [&](int a, int b) {  // a makes what b reads
     return fit[static_cast<size_t>(a)] && fit[static_cast<size_t>(b)] &&
            value(node(a).out[0]).type.shape == value(node(b).out[0]).type.shape;
@@ -83,8 +84,7 @@ void Planner::fuse_elementwise() {
     if (!fit[static_cast<size_t>(i)]) continue;
     int latest = INT32_MAX, full = -1;
     bool many = false;
-    for (int b : readers[static_cast<size_t>(node(i).out[0])])
-      latest = std::min(latest, b < 0 ? -1 : level_of(b) - !joins(i, b));
+    for (int b : graph.readers(node(i).out[0])) latest = std::min(latest, b < 0 ? -1 : level_of(b) - !joins(i, b));
     for (int v : node(i).in) {
       if (value(v).constant != nullptr || value(v).type.bytes() * 8 < value(node(i).out[0]).type.bytes()) continue;
       many = many || (full >= 0 && full != v) || value(v).type.bytes() > value(node(i).out[0]).type.bytes();
@@ -111,7 +111,7 @@ void Planner::fuse_elementwise() {
 
   // In an order in which each follows what it reads, as near to the one before as can be.
   std::vector<PlanNode> ordered;
-  std::vector<int> number(stage_.values.size(), -1);
+  std::vector<int> number(static_cast<size_t>(graph.num_values()), -1);
   std::vector<bool> done(static_cast<size_t>(n));
   std::vector<int> stack;
   for (int i = 0; i < n; ++i) {
@@ -129,10 +129,10 @@ void Planner::fuse_elementwise() {
       stack.pop_back();
       if (done[static_cast<size_t>(name)]) continue;
       done[static_cast<size_t>(name)] = true;
-      ordered.push_back(all.size() == 1 ? std::move(node(name)) : join(all, readers, &number));
+      ordered.push_back(all.size() == 1 ? node(name) : join(graph, all, &number));
     }
   }
-  nodes_ = std::move(ordered);
+  graph.reset(std::move(ordered));
 }
 
 }  // namespace minnow

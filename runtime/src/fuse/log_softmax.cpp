@@ -1,41 +1,41 @@
 // LogSoftmax, which files spell out as x - max - log(sum(exp(x - max))), in one node again.
-#include "runtime/src/plan/planner.h"
+#include "runtime/src/fuse/pipeline.h"
 
 namespace minnow {
+namespace {
 
-void Planner::fuse_log_softmax() {
-  const std::vector<std::vector<int>> readers = this->readers();
-  const std::vector<int> producer = producers();
-  // The node that makes `v` for so many readers, if it is of this op.
-  const auto made_by = [&](int v, std::string_view op, size_t uses) -> const PlanNode* {
-    const int i = v < 0 ? -1 : producer[static_cast<size_t>(v)];
-    if (i < 0 || readers[static_cast<size_t>(v)].size() != uses) return nullptr;
-    const PlanNode& node = nodes_[static_cast<size_t>(i)];
-    return node.op != nullptr && node.op->name == op ? &node : nullptr;
+// Whether it reduces one axis, and keeps it as one of size 1.
+bool reduces_one_axis(const PlanGraph& graph, int reduce, int64_t* axis) {
+  const PlanNode& node = graph.node(reduce);
+  const int rank = graph.shape(node.in[0]).rank();
+  const std::vector<int64_t> axes = node.attrs->ints("axes");
+  if (axes.size() != 1 || (node.in.size() > 1 && node.in[1] >= 0)) return false;
+  *axis = axes[0] < 0 ? axes[0] + rank : axes[0];
+  return graph.shape(node.out[0]).rank() == rank;
+}
+
+}  // namespace
+
+void fuse_log_softmax(PlanGraph& graph) {
+  // Operand i of a node is made by this op, for so many readers: the node that makes it, or -1.
+  const auto made_by = [&](int of, size_t i, std::string_view op, size_t uses) {
+    const int v = of < 0 ? -1 : graph.node(of).in[i];
+    const int maker = graph.maker(v);
+    return graph.is(maker, op) && graph.readers(v).size() == uses ? maker : -1;
   };
-  const auto axis_of = [&](const PlanNode& reduce, int64_t* axis) {
-    const Shape& x = stage_.values[static_cast<size_t>(reduce.in[0])].type.shape;
-    const std::vector<int64_t> axes = reduce.attrs->ints("axes");
-    if (axes.size() != 1 || (reduce.in.size() > 1 && reduce.in[1] >= 0)) return false;
-    *axis = axes[0] < 0 ? axes[0] + x.rank() : axes[0];
-    return stage_.values[static_cast<size_t>(reduce.out[0])].type.shape.rank() == x.rank();  // its dim is kept
-  };
-  for (PlanNode& node : nodes_) {
-    if (node.op == nullptr || std::string_view(node.op->name) != "Sub") continue;
-    const PlanNode* log = made_by(node.in[1], "Log", 1);
-    const PlanNode* sum = log == nullptr ? nullptr : made_by(log->in[0], "ReduceSum", 1);
-    const PlanNode* exp = sum == nullptr ? nullptr : made_by(sum->in[0], "Exp", 1);
-    if (exp == nullptr || exp->in[0] != node.in[0]) continue;
-    const PlanNode* shift = made_by(node.in[0], "Sub", 2);
-    const PlanNode* max = shift == nullptr ? nullptr : made_by(shift->in[1], "ReduceMax", 1);
+  for (int i = 0; i < graph.size(); ++i) {
+    if (!graph.is(i, "Sub")) continue;
+    const int log = made_by(i, 1, "Log", 1), sum = made_by(log, 0, "ReduceSum", 1), exp = made_by(sum, 0, "Exp", 1);
+    if (exp < 0 || graph.node(exp).in[0] != graph.node(i).in[0]) continue;
+    const int shift = made_by(i, 0, "Sub", 2), max = made_by(shift, 1, "ReduceMax", 1);
+    if (max < 0) continue;
+    const int x = graph.node(shift).in[0];
     int64_t axis = 0, max_axis = 0;
-    if (max == nullptr || max->in[0] != shift->in[0] || !axis_of(*sum, &axis) || !axis_of(*max, &max_axis)) continue;
-    if (axis != max_axis) continue;
+    if (graph.node(max).in[0] != x || !reduces_one_axis(graph, sum, &axis)) continue;
+    if (!reduces_one_axis(graph, max, &max_axis) || axis != max_axis) continue;
     auto attrs = std::make_shared<Attrs>();
     attrs->set("axis", axis);
-    node.op = find_op("LogSoftmax");
-    node.attrs = std::move(attrs);
-    node.in = {shift->in[0]};
+    graph.become(i, "LogSoftmax", {x}, std::move(attrs));
   }
 }
 

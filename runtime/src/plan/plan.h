@@ -40,6 +40,9 @@ struct PlanValue {
   std::shared_ptr<Constant> constant;  // the contents, when they are known
 };
 
+// Whether the node's result is the same memory as its first input, under another shape. `values` are the stage's.
+bool is_view(const PlanNode& node, const std::vector<PlanValue>& values);
+
 struct Stage;
 
 struct Storage {

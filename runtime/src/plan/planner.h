@@ -34,29 +34,8 @@ class Planner {
   Status type_control(const PlanNode& node, bool* waits);
   Status set_types(const PlanNode& node, const std::vector<TensorType>& types);
 
-  // fuse/fuse.cpp: fewer nodes
-  std::vector<std::vector<int>> readers() const;  // of each value, as indices of nodes_; -1 for others
-  std::vector<int> producers() const;             // of each value; -1 where none of nodes_ makes it
-  void drop(const std::vector<bool>& gone);       // of nodes_
-  void fuse();
-  void pair_convolutions();
-  void fuse_gates();
-  void fuse_rectified();
-  void keep_stored_weights();
-  bool is_pointwise(const PlanNode& conv) const;
-  bool is_view(const PlanNode& node) const;
-  void fuse_requantization();  // fuse/requantization.cpp
-  void fuse_log_softmax();     // fuse/log_softmax.cpp
-  void fuse_spelled();         // fuse/spelled.cpp
-  void fuse_norms();           // fuse/norm.cpp
-  void fuse_attention();       // fuse/attention.cpp
-  void pool_means();           // fuse/mean.cpp
-  void fuse_elementwise();     // fuse/elementwise.cpp
-  PlanNode join(const std::vector<int>& members, const std::vector<std::vector<int>>& readers,
-                std::vector<int>* number) const;
-  void drop_dead();
-
   // steps.cpp: kernels and layouts
+  void fuse_nodes();
   Status emit(PlanNode node);
   Status widen_channels(PlanNode* node);
   Status emit_copy(int value, Layout layout, Slot** out);

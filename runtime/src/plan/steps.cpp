@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/core/region.h"
+#include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/run/control.h"
 #include "runtime/src/plan/layout.h"
 #include "runtime/src/plan/planner.h"
@@ -50,33 +51,29 @@ std::string signature_of(const Step& step) {
 
 }  // namespace
 
-// Whether the result is the same memory under another shape.
-bool Planner::is_view(const PlanNode& node) const {
+bool is_view(const PlanNode& node, const std::vector<PlanValue>& values) {
   static const std::array<std::string_view, 7> kViews = {"Reshape",    "Flatten",  "Squeeze",      "Unsqueeze",
                                                          "ExpandDims", "Identity", "ConvertLayout"};
   if (node.op == nullptr || node.in.empty() || node.in[0] < 0 || node.out.size() != 1) return false;
-  const TensorType& from = stage_.values[static_cast<size_t>(node.in[0])].type;
-  const TensorType& to = stage_.values[static_cast<size_t>(node.out[0])].type;
+  const TensorType& from = values[static_cast<size_t>(node.in[0])].type;
+  const TensorType& to = values[static_cast<size_t>(node.out[0])].type;
   if (from.dtype != to.dtype || from.count() != to.count()) return false;
   const std::string_view name = node.op->name;
   return name == "Cast" || std::find(kViews.begin(), kViews.end(), name) != kViews.end();
 }
 
+void Planner::fuse_nodes() {
+  std::vector<int> read_outside = x_.graph_.outputs;
+  for (const PlanNode& node : stage_.pending) read_outside.insert(read_outside.end(), node.in.begin(), node.in.end());
+  PlanGraph graph(std::move(nodes_), stage_.values, read_outside, x_.environment_.precision);
+  fuse(common_fusions(), graph);
+  fuse(cpu_fusions(), graph);
+  nodes_ = graph.take();
+}
+
 Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
-  fuse_attention();
-  fuse_norms();
-  pool_means();
-  fuse();
-  fuse_requantization();
-  fuse_log_softmax();
-  fuse_spelled();
-  drop_dead();
-  pair_convolutions();
-  fuse_gates();
-  fuse_rectified();
-  fuse_elementwise();
-  keep_stored_weights();
+  fuse_nodes();
   for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
   // What later stages ask about must be there in the plain layout.
   for (const Question& question : stage_.questions) {
@@ -227,7 +224,7 @@ Status Planner::widen_channels(PlanNode* node) {
 Status Planner::emit(PlanNode node) {
   MINNOW_RETURN_IF_ERROR(widen_channels(&node));
   const auto value = [&](int v) -> const PlanValue& { return stage_.values[static_cast<size_t>(v)]; };
-  if (is_view(node) && value(node.in[0]).constant == nullptr) return emit_view(node);
+  if (is_view(node, stage_.values) && value(node.in[0]).constant == nullptr) return emit_view(node);
 
   std::vector<const TensorType*> types;
   std::vector<bool> there;

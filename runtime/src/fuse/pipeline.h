@@ -1,0 +1,37 @@
+// The fusions: several nodes of a stage become one, which goes over memory once.
+#pragma once
+
+#include <vector>
+
+#include "runtime/src/fuse/plan_graph.h"
+
+namespace minnow {
+
+struct Fusion {
+  const char* name;
+  void (*apply)(PlanGraph&);
+  // The op that its nodes become; it is left out where there is none of that name. Null: it looks for itself.
+  const char* makes;
+  const char* reason;  // for its place, and who needs it
+};
+
+// In order: for every device, and what suits the kernels of the CPU alone.
+const std::vector<Fusion>& common_fusions();
+const std::vector<Fusion>& cpu_fusions();
+
+void fuse(const std::vector<Fusion>& fusions, PlanGraph& graph);
+
+void fuse_attention(PlanGraph& graph);
+void fuse_channel_norms(PlanGraph& graph);
+void fuse_elementwise(PlanGraph& graph);
+void fuse_epilogues(PlanGraph& graph);
+void fuse_gates(PlanGraph& graph);
+void fuse_log_softmax(PlanGraph& graph);
+void fuse_rectified(PlanGraph& graph);
+void fuse_requantization(PlanGraph& graph);
+void fuse_spelled(PlanGraph& graph);
+void keep_stored_weights(PlanGraph& graph);
+void pair_convolutions(PlanGraph& graph);
+void pool_spatial_means(PlanGraph& graph);
+
+}  // namespace minnow
