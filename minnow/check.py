@@ -118,7 +118,7 @@ def _symbols(shapes: Iterable[Sequence[int | str] | None]) -> list[str]:
 
 
 def _macs(model: Model) -> tuple[int | None, str]:
-    from minnow.schema.registry.cost import UnknownExtentError, macs
+    from minnow.schema.registry.cost import UnknownDimensionError, macs
 
     # What is only ever a first extent is a batch.
     first = {t.shape[0] for _, t in model.inputs if t.shape and isinstance(t.shape[0], str)}
@@ -126,7 +126,7 @@ def _macs(model: Model) -> tuple[int | None, str]:
     batch = sorted(s for s in first - other if isinstance(s, str) and s != "?")
     try:
         count = macs(model.graph, dict.fromkeys(batch, 1))
-    except UnknownExtentError as e:
+    except UnknownDimensionError as e:
         what = "extents that the file leaves open" if e.symbol == "?" else f"the extent {e.symbol}"
         return None, f"they depend on {what}"
     return count, f"for {', '.join(f'{s} = 1' for s in batch)}" if batch else ""

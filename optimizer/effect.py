@@ -14,7 +14,7 @@ from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.type import UNKNOWN
 from minnow.schema.ops import Trait, get
-from minnow.schema.registry.cost import UnknownExtentError, macs
+from minnow.schema.registry.cost import UnknownDimensionError, macs
 
 _MOVES = ("ConvertLayout", "Transpose")
 
@@ -81,7 +81,7 @@ def _macs(graph: Graph) -> int | None:
                     guesses.setdefault(d, EXTENT if axis else BATCH)
     try:
         return macs(graph, guesses, BATCH)
-    except UnknownExtentError:
+    except UnknownDimensionError:
         return None
 
 

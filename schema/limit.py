@@ -134,9 +134,9 @@ def add_bytes(count: int, where: str = "") -> None:
 
 
 def check_shape(shape: tuple[int, ...], where: str = "") -> None:
-    """Raises ModelError for extents that no tensor has, also beside an extent of 0, which multiplies them away."""
+    """Raises ModelError for dimensions that no tensor has, also beside a dimension of 0, which multiplies them away."""
     if any(d < 0 for d in shape):
-        raise ModelError(f"the shape {shape} has a negative extent", where=where)
+        raise ModelError(f"the shape {shape} has a negative dimension", where=where)
     if len(shape) > 64 or prod(d for d in shape if d) > LIMITS.elements:
         raise ModelError(f"no tensor has the shape {str(shape)[:200]}", where=where, why="it is too large")
 

@@ -14,22 +14,22 @@ import numpy as np
 from minnow.optimizer.facts.derive import bound, extents
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Trait, get
-from minnow.schema.registry.symbolic import Atom, Extent, Memo, contents
+from minnow.schema.registry.symbolic import Atom, Memo, Polynomial, contents
 
 _MAX_ELEMENTS = 4096
 
-ZERO, ONE = Extent(), Extent.of(1)
+ZERO, ONE = Polynomial(), Polynomial.of(1)
 
 
 @dataclass(frozen=True)
 class Affine:
     """`base` plus `steps[a]` times the place along each axis `a`."""
 
-    base: Extent
-    steps: tuple[Extent, ...]
+    base: Polynomial
+    steps: tuple[Polynomial, ...]
 
     @property
-    def uniform(self) -> Extent | None:
+    def uniform(self) -> Polynomial | None:
         """What all elements are."""
         return None if any(s.terms for s in self.steps) else self.base
 
@@ -37,13 +37,13 @@ class Affine:
         """Of equally many axes."""
         return Affine(self.base + other.base, tuple(a + b for a, b in zip(self.steps, other.steps, strict=True)))
 
-    def times(self, factor: Extent) -> Affine:
+    def times(self, factor: Polynomial) -> Affine:
         return Affine(self.base * factor, tuple(s * factor for s in self.steps))
 
-    def bounds(self, dims: Sequence[Extent | None]) -> tuple[Extent | None, Extent | None]:
+    def bounds(self, dims: Sequence[Polynomial | None]) -> tuple[Polynomial | None, Polynomial | None]:
         """The least and the largest element of a tensor of these extents that has some; None where nobody knows."""
-        low: Extent | None = self.base
-        high: Extent | None = self.base
+        low: Polynomial | None = self.base
+        high: Polynomial | None = self.base
         some = filled(dims)
         for step, dim in zip(self.steps, dims, strict=True):
             far = None if dim is None else step * (dim - ONE)
@@ -58,7 +58,7 @@ class Affine:
         return low, high
 
 
-def filled(dims: Sequence[Extent | None]) -> frozenset[Atom]:
+def filled(dims: Sequence[Polynomial | None]) -> frozenset[Atom]:
     """Extents that are not 0 where a tensor of these dims has elements."""
     return frozenset(a for d in dims if d is not None and len(d.terms) == 1 for a in d.terms[0][0])
 
@@ -124,7 +124,7 @@ def _of_numbers(value: Value) -> Affine | None:
     made = np.full(shape, base, np.int64)
     for a, (d, step) in enumerate(zip(shape, steps, strict=True)):
         made += (np.arange(d) * step).reshape(-1, *[1] * (len(shape) - 1 - a))
-    return Affine(Extent.of(base), tuple(Extent.of(s) for s in steps)) if np.array_equal(made, whole) else None
+    return Affine(Polynomial.of(base), tuple(Polynomial.of(s) for s in steps)) if np.array_equal(made, whole) else None
 
 
 def _aligned(node: Node, i: int, memo: Memo[Affine]) -> Affine | None:
@@ -185,7 +185,7 @@ def _sliced(node: Node, memo: Memo[Affine]) -> Affine | None:
         if at is None:
             return None
         base += at * steps[int(axis)]
-        steps[int(axis)] *= Extent.of(int(stride))
+        steps[int(axis)] *= Polynomial.of(int(stride))
     return Affine(base, tuple(steps))
 
 
@@ -194,12 +194,12 @@ def _cast(node: Node, memo: Memo[Affine]) -> Affine | None:
     if x is None or to is not DType.BOOL:
         return x if to.is_int else None
     number = None if x.uniform is None else x.uniform.integer
-    return None if number is None else Affine(Extent.of(int(number != 0)), x.steps)
+    return None if number is None else Affine(Polynomial.of(int(number != 0)), x.steps)
 
 
 def _sum(node: Node, memo: Memo[Affine]) -> Affine | None:
     a, b = _aligned(node, 0, memo), _aligned(node, 1, memo)
-    return None if a is None or b is None else a + b.times(Extent.of(-1 if node.op == "Sub" else 1))
+    return None if a is None or b is None else a + b.times(Polynomial.of(-1 if node.op == "Sub" else 1))
 
 
 def _product(node: Node, memo: Memo[Affine]) -> Affine | None:
@@ -211,7 +211,7 @@ def _product(node: Node, memo: Memo[Affine]) -> Affine | None:
 
 def _negated(node: Node, memo: Memo[Affine]) -> Affine | None:
     x = affine(node.input(0), memo)
-    return None if x is None else x.times(Extent.of(-1))
+    return None if x is None else x.times(Polynomial.of(-1))
 
 
 def _joined(node: Node, memo: Memo[Affine]) -> Affine | None:
@@ -330,11 +330,11 @@ def _compared(node: Node, memo: Memo[Affine]) -> Affine | None:
     a, b, dims = _aligned(node, 0, memo), _aligned(node, 1, memo), extents(node.output)
     if a is None or b is None or dims is None:
         return None
-    truth = compared(node.op, a + b.times(Extent.of(-1)), dims)
-    return None if truth is None else Affine(Extent.of(int(truth)), (ZERO,) * len(dims))
+    truth = compared(node.op, a + b.times(Polynomial.of(-1)), dims)
+    return None if truth is None else Affine(Polynomial.of(int(truth)), (ZERO,) * len(dims))
 
 
-def compared(op: str, difference: Affine, dims: Sequence[Extent | None]) -> bool | None:
+def compared(op: str, difference: Affine, dims: Sequence[Polynomial | None]) -> bool | None:
     """What a comparison says of all elements, given how much the first operand is above the second one."""
     low, high = difference.bounds(dims)
     some = filled(dims)
@@ -364,7 +364,7 @@ def _logical(node: Node, memo: Memo[Affine]) -> Affine | None:
         truth = 1 - decides
     else:
         return None
-    return Affine(Extent.of(truth), (ZERO,) * (node.output.type.rank or 0))
+    return Affine(Polynomial.of(truth), (ZERO,) * (node.output.type.rank or 0))
 
 
 def _opposite(node: Node, memo: Memo[Affine]) -> Affine | None:

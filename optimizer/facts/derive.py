@@ -8,7 +8,7 @@ from functools import reduce
 
 from minnow.schema.ir import UNKNOWN, Node, Value
 from minnow.schema.ops import Trait, get
-from minnow.schema.registry.symbolic import Extent, Known, Memo, contents, extent, of_dim, product
+from minnow.schema.registry.symbolic import Known, Memo, Polynomial, contents, dimension, of_dim, product
 
 Rule = Callable[[Node, Memo[Known]], "Known | None"]
 
@@ -17,7 +17,7 @@ def extents(x: Value) -> Known | None:
     """All extents of a value, None when its rank is not known."""
     if x.type.shape is None:
         return None
-    return [e for e in (extent(x, i) for i in range(len(x.type.shape))) if e is not None]
+    return [e for e in (dimension(x, i) for i in range(len(x.type.shape))) if e is not None]
 
 
 def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | None:
@@ -28,7 +28,7 @@ def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | N
             axes = node.attrs.get("axes")
             gone = None if axes is None else {a % rank for a in axes}
             # Only a squeeze refuses what is not 1 at run time.
-            if gone is None or any(own[i] != Extent(1) for i in gone):
+            if gone is None or any(own[i] != Polynomial(1) for i in gone):
                 return None
             return [e for i, e in enumerate(own) if i not in gone]
         case "Unsqueeze":
@@ -37,7 +37,7 @@ def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | N
             axes = node.attrs.get("axes", ())
             total = rank + len(axes)
             new, rest = {a % total for a in axes}, iter(own)
-            return [Extent.of(1) if i in new else next(rest) for i in range(total)]
+            return [Polynomial.of(1) if i in new else next(rest) for i in range(total)]
         case "Flatten":
             at = node.attrs.get("axis", 1)
             at = at + rank if at < 0 else at
@@ -48,10 +48,10 @@ def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | N
 
 
 def _reshaped(own: Known | None, target: Known | None, allowzero: bool) -> Known | None:
-    if target is None or (own is None and not allowzero and Extent() in target):
+    if target is None or (own is None and not allowzero and Polynomial() in target):
         return None
     out = [
-        own[i] if e == Extent() and not allowzero and own is not None and i < len(own) else e
+        own[i] if e == Polynomial() and not allowzero and own is not None and i < len(own) else e
         for i, e in enumerate(target)
     ]
     if out.count(_REST) == 1:
@@ -61,8 +61,8 @@ def _reshaped(own: Known | None, target: Known | None, allowzero: bool) -> Known
     return [e if e is not None and e.at_least(0) else None for e in out]
 
 
-ONE = Extent.of(1)
-_REST = Extent.of(-1)
+ONE = Polynomial.of(1)
+_REST = Polynomial.of(-1)
 _FAR = 2**30
 """Bounds from here on mean "to the end"."""
 
@@ -95,7 +95,7 @@ def _expanded(node: Node, memo: Memo[Known]) -> Known | None:
         if count is None or not isinstance(count[0], int):
             return None
         target = [None] * count[0]
-    one, lead = Extent.of(1), max(len(target) - len(own), 0)
+    one, lead = Polynomial.of(1), max(len(target) - len(own), 0)
     out = [*target[:lead], *own[: len(own) - len(target)]]
     for e, asked in zip(own[max(len(own) - len(target), 0) :], target[lead:], strict=True):
         if e == one:
@@ -114,13 +114,13 @@ def _concatenated(node: Node, memo: Memo[Known]) -> Known | None:
         return None
     axis = node.attrs["axis"] % len(known[0])
     along = [p[axis] for p in known if p[axis] is not None]
-    total = reduce(Extent.__add__, (e for e in along if e is not None)) if len(along) == len(parts) else None
+    total = reduce(Polynomial.__add__, (e for e in along if e is not None)) if len(along) == len(parts) else None
     out = list(known[0])
     out[axis] = total
     return out
 
 
-def bound(e: Extent | None, whole: Extent) -> Extent | None:
+def bound(e: Polynomial | None, whole: Polynomial) -> Polynomial | None:
     """Where a bound of a slice lies; None when it may lie beyond an end."""
     if e is None:
         return None
@@ -148,26 +148,26 @@ def _sliced(node: Node, memo: Memo[Known]) -> Known | None:
         whole = own[int(axis)]
         first, last = (None if whole is None else bound(e, whole) for e in (start, end))
         size = None if first is None or last is None or step != 1 else last - first
-        if size is None and start == Extent() and step == 1 and whole is not None and end is not None:
+        if size is None and start == Polynomial() and step == 1 and whole is not None and end is not None:
             size = _smaller(end, whole)
         out[int(axis)] = size if size is not None and size.at_least(0) else None
     return out
 
 
-def _smaller(end: Extent, whole: Extent) -> Extent | None:
+def _smaller(end: Polynomial, whole: Polynomial) -> Polynomial | None:
     """An extent cut off at another one, of which one is a number."""
     number = whole.integer if whole.integer is not None else end.integer
     other = end if whole.integer is not None else whole
     name = other.dim
     if number is None or number < 0 or not isinstance(name, str) or name == UNKNOWN or not other.at_least(0):
         return None
-    return Extent.of(1, (None, f"min({name},{number})"))
+    return Polynomial.of(1, (None, f"min({name},{number})"))
 
 
 _SMALLER = re.compile(r"min\((.*),(\d+)\)")
 
 
-def _cut(e: Extent) -> tuple[Extent, int] | None:
+def _cut(e: Polynomial) -> tuple[Polynomial, int] | None:
     """The extent and the number of which `e` is the smaller one."""
     dim = e.dim
     found = _SMALLER.fullmatch(dim) if isinstance(dim, str) else None
@@ -184,7 +184,7 @@ def _broadcast(node: Node, memo: Memo[Known]) -> Known | None:
     return [_common([e for e in row if e != ONE]) for row in zip(*wide, strict=True)]
 
 
-def _common(dims: Known) -> Extent | None:
+def _common(dims: Known) -> Polynomial | None:
     """What dims broadcast to, 1s left out; None where any of them may be 1."""
     if not dims:
         return ONE
@@ -205,7 +205,7 @@ def _common(dims: Known) -> Extent | None:
 
 def _counted(node: Node, memo: Memo[Known]) -> Known | None:
     start, limit, delta = (contents(node.input(i), memo) or [None] for i in range(3))
-    if start[0] is None or limit[0] is None or delta[0] != Extent.of(1):
+    if start[0] is None or limit[0] is None or delta[0] != Polynomial.of(1):
         return None
     size = limit[0] - start[0]
     return [size] if size.at_least(0) else None

@@ -10,7 +10,7 @@ import numpy as np
 from minnow.optimizer.facts.view import REPEATED, Piece, Pieces, View, views
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
-from minnow.schema.registry.symbolic import Extent, extent
+from minnow.schema.registry.symbolic import Polynomial, dimension
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Part:
     scale: float
     heads: int
     group: int
-    batch: Extent | None
-    length: Extent | None
-    size: Extent
+    batch: Polynomial | None
+    length: Polynomial | None
+    size: Polynomial
     start: int | None = None
     turned: tuple[int, ...] | None = None
 
@@ -74,7 +74,7 @@ def _in_base(view: View, transposed: bool) -> Iterator[Part]:
     if any(p.axis == REPEATED for axis in (*lead, rows, columns) for p in axis):
         return
     base, rank = view.base, view.base.type.rank
-    size = columns[0].size if len(columns) == 1 else Extent(1)
+    size = columns[0].size if len(columns) == 1 else Polynomial(1)
     joined = len(lead) == 1
     whole = [view.whole(a) for a in range(rank or 0)]
 
@@ -90,10 +90,11 @@ def _in_base(view: View, transposed: bool) -> Iterator[Part]:
                 turned: tuple[int, ...] | None = None if order == (0, 1, 2, 3) else order
                 if order == (0, 2, 1, 3) and not size.atoms:
                     turned = ()
-                yield Part(base, view.scale, heads, group, extent(base, 0), extent(base, order[2]), size, None, turned)
+                batch, length = dimension(base, 0), dimension(base, order[2])
+                yield Part(base, view.scale, heads, group, batch, length, size, None, turned)
     if rank == 3 and all(axis == 2 for axis, _ in view.starts) and (not columns or columns == (Piece(2, size),)):
         start = view.starts[0][1] if view.starts else 0
-        features = extent(base, 2)
+        features = dimension(base, 2)
         for first in (0, 1):  # the batch, or the length
             if rows != whole[1 - first] or size.atoms:
                 continue
@@ -101,8 +102,8 @@ def _in_base(view: View, transposed: bool) -> Iterator[Part]:
             heads = split[0].size.number if split else 1
             if not leads(whole[first], tuple(split)) or (split and (split[0].step != size.number or len(split) > 1)):
                 continue
-            all_of_it = features == Extent(heads * size.number)
-            ends = (extent(base, first), extent(base, 1 - first), size)
+            all_of_it = features == Polynomial(heads * size.number)
+            ends = (dimension(base, first), dimension(base, 1 - first), size)
             moved = None if first == 0 else (1, 0, 2)
             yield Part(base, view.scale, heads, group, *ends, None if all_of_it else start, moved)
             break
@@ -162,5 +163,5 @@ def _is_packed(q: Part, k: Part, v: Part) -> bool:
         and (v.heads, v.group) == (k.heads, k.group)
         and q.size == k.size == v.size
         and (q.start, k.start, v.start) == (0, q.heads * size, (q.heads + k.heads) * size)
-        and extent(q.value, 2) == Extent((q.heads + 2 * k.heads) * size)
+        and dimension(q.value, 2) == Polynomial((q.heads + 2 * k.heads) * size)
     )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from minnow.optimizer.facts.format import FLOATS
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Trait, get
-from minnow.schema.registry.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Polynomial, contents, dimension
 
 _MOST_STEPS = 12
-_ONE = Extent(1)
+_ONE = Polynomial(1)
 REPEATED = -1
 
 
@@ -24,7 +24,7 @@ class Piece:
     """`size` elements along `axis` of the ancestor, `step` apart; of no axis (REPEATED): the same ones again."""
 
     axis: int
-    size: Extent
+    size: Polynomial
     step: int = 1
 
 
@@ -48,7 +48,7 @@ class View:
 
     def whole(self, axis: int) -> Pieces:
         """All of an axis of `base`."""
-        size = extent(self.base, axis)
+        size = dimension(self.base, axis)
         return () if size is None or size == _ONE else (Piece(axis, size),)
 
     @property
@@ -145,7 +145,7 @@ def factor_of(node: Node) -> float | None:
 # ---- movements
 
 
-def dims_of(value: Value) -> list[Extent | None] | None:
+def dims_of(value: Value) -> list[Polynomial | None] | None:
     """The extents of what a view op makes; None for one that follows from the others, or that nothing is known of."""
     shape, node = value.type.shape, value.producer
     known = None
@@ -154,30 +154,30 @@ def dims_of(value: Value) -> list[Extent | None] | None:
     if known is None:
         if shape is None:
             return None
-        rows = [extent(value, a) if d != "?" else None for a, d in enumerate(shape)]
-        return rows if rows.count(None) <= 1 else [extent(value, a) for a in range(len(shape))]
+        rows = [dimension(value, a) if d != "?" else None for a, d in enumerate(shape)]
+        return rows if rows.count(None) <= 1 else [dimension(value, a) for a in range(len(shape))]
     assert node is not None
     x = node.input(0)
-    dims: list[Extent | None] = []
+    dims: list[Polynomial | None] = []
     for a, e in enumerate(known):
         if e is not None and not e.atoms and e.number == 0:
-            e = extent(x, a) if a < (x.type.rank or 0) else None
+            e = dimension(x, a) if a < (x.type.rank or 0) else None
         elif e is not None and e.number < 0:
             e = None
         if e is None and shape is not None and shape[a] != "?":
-            e = extent(value, a)
+            e = dimension(value, a)
         dims.append(e)
     return dims
 
 
-def _product(sizes: Sequence[Extent]) -> Extent:
+def _product(sizes: Sequence[Polynomial]) -> Polynomial:
     total = _ONE
     for s in sizes:
         total = total * s
     return total
 
 
-def _reshaped(view: View, dims: list[Extent | None] | None) -> View | None:
+def _reshaped(view: View, dims: list[Polynomial | None] | None) -> View | None:
     if dims is None or dims.count(None) > 1:
         return None
     pieces = list(view.pieces)
@@ -228,7 +228,7 @@ def _joined(pieces: Sequence[Piece]) -> Pieces:
     return tuple(out)
 
 
-def _without_stranger(dims: list[Extent | None], total: Extent) -> list[Extent | None]:
+def _without_stranger(dims: list[Polynomial | None], total: Polynomial) -> list[Polynomial | None]:
     for i, dim in enumerate(dims):
         if dim is not None and dim.number == 1 and len(dim.atoms) == 1 and dim.atoms[0] not in total.atoms:
             return [*dims[:i], None, *dims[i + 1 :]]
@@ -252,7 +252,7 @@ def _narrowed(view: View, axis: int, start: int, size: int) -> View | None:
         return None
     starts = dict(view.starts)
     starts[piece.axis] = starts.get(piece.axis, 0) + start // each.number * piece.step
-    kept = () if size == each.number else (replace(piece, size=Extent(size // each.number)),)
+    kept = () if size == each.number else (replace(piece, size=Polynomial(size // each.number)),)
     axes = (*view.axes[:axis], (*kept, *inner), *view.axes[axis + 1 :])
     return replace(view, axes=axes, starts=tuple(sorted((a, s) for a, s in starts.items() if s)))
 
@@ -301,7 +301,7 @@ def _gathered(view: View, node: Node, out: Value) -> View | None:
     times = len(places) // max(size.number, 1)
     if places != [i for i in range(size.number) for _ in range(times)]:
         return None
-    repeated = (*view.axes[axis], Piece(REPEATED, Extent(times))) if times > 1 else view.axes[axis]
+    repeated = (*view.axes[axis], Piece(REPEATED, Polynomial(times))) if times > 1 else view.axes[axis]
     return replace(view, axes=(*view.axes[:axis], repeated, *view.axes[axis + 1 :]))
 
 
@@ -311,7 +311,7 @@ def _expanded(view: View, node: Node, out: Value) -> View | None:
         return None
     axes = [*[()] * (rank - len(view.axes)), *view.axes]
     for a in range(rank):
-        size = extent(out, a)
+        size = dimension(out, a)
         if axes[a]:
             if size != _product([p.size for p in axes[a]]):
                 return None

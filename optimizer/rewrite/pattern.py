@@ -23,7 +23,7 @@ import numpy as np
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Trait, get
-from minnow.schema.registry.symbolic import extent
+from minnow.schema.registry.symbolic import dimension
 
 _REL_TOL = {DType.F64: 1e-15, DType.F16: 2.0**-11, DType.BF16: 2.0**-9}
 _REL_TOL_ELSE = 1e-4
@@ -327,7 +327,8 @@ def same_shape(a: Value, b: Value) -> bool:
     if x is None or y is None or len(x) != len(y):
         return False
     return all(
-        same_dim(p, q) or (p == q and extent(a, i) == extent(b, i)) for i, (p, q) in enumerate(zip(x, y, strict=True))
+        same_dim(p, q) or (p == q and dimension(a, i) == dimension(b, i))
+        for i, (p, q) in enumerate(zip(x, y, strict=True))
     )
 
 

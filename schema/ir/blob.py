@@ -118,7 +118,7 @@ class PackedBlob(_Described):
         bits: of a code: 1, 2, 4 or 8.
         scale: [rows, blocks] in a float type; a row's blocks are of one length.
         zero: the codes of the number 0, f32[rows, blocks]; None: 2^(bits - 1) everywhere.
-        shape: of the numbers, its first extent being the rows.
+        shape: of the numbers, its first dimension being the rows.
         dtype: of the numbers.
     """
 

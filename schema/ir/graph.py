@@ -471,7 +471,7 @@ class State:
     """What a model remembers: an output that is the input of the next run.
 
     Attributes:
-        input, output: names of the two, of one type, whose extents are numbers.
+        input, output: names of the two, of one type, whose dimensions are numbers.
         value: what the first run gets.
     """
 

@@ -403,7 +403,7 @@ class _Parser:
                 elif token.kind in ("word", "string") or token.text == UNKNOWN:
                     shape.append(self.string(token) if token.kind == "string" else token.text)
                 else:
-                    self.fail("an extent is a number, a symbol or ?", token)
+                    self.fail("a dimension is a number, a symbol or ?", token)
         layout = self.word("a layout") if self.skip("@") else "nchw"
         return TensorType(dtype, tuple(shape) if ranked else None, layout)
 

@@ -9,10 +9,10 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir.dtype import DType
 
 Dim = int | str
-"""An extent: a number, a symbol ("N"), or `UNKNOWN`. Equal symbols mean equal extents."""
+"""A dimension: a number, a symbol ("N"), or `UNKNOWN`. Equal symbols mean equal dimensions."""
 
 UNKNOWN = "?"
-"""An extent nothing is known about; two unknown extents may differ."""
+"""A dimension nothing is known about; two unknown dimensions may differ."""
 
 Shape = tuple[Dim, ...]
 
@@ -44,7 +44,7 @@ class TensorType:
 
     @property
     def is_static(self) -> bool:
-        """Every extent is a number."""
+        """Every dimension is a number."""
         return self.shape is not None and all(isinstance(d, int) for d in self.shape)
 
     @property
@@ -95,18 +95,18 @@ def optional(element: TensorType | None) -> TensorType:
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
-    """True when the two extents are known to be equal."""
+    """True when the two dimensions are known to be equal."""
     return a == b and a != UNKNOWN
 
 
 def broadcast_dim(a: Dim, b: Dim) -> Dim:
-    """Extent of the numpy broadcast of two extents; ModelError when they cannot be broadcast."""
+    """Dimension of the numpy broadcast of two dimensions; ModelError when they cannot be broadcast."""
     if a == 1:
         return b
     if b == 1 or same_dim(a, b):
         return a
     if isinstance(a, int) and isinstance(b, int):
-        raise ModelError(f"extents {a} and {b} cannot be broadcast")
+        raise ModelError(f"dimensions {a} and {b} cannot be broadcast")
     # A symbol may still turn out to be 1, so the number (never 1 here) decides; two symbols leave it open.
     return a if isinstance(a, int) else b if isinstance(b, int) else UNKNOWN
 

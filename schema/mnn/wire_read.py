@@ -138,7 +138,7 @@ class _Reader:
         start = self.follow(at)
         # One string may stand in many places: decoded once, so that a small file cannot fill the memory.
         if start not in self.strings:
-            first, count = self.extent(start, 1)
+            first, count = self.span(start, 1)
             self.check(first + count, 1, 1, "the end of a string")
             if self.view[first + count]:
                 raise Fault("a string does not end with a zero byte", first + count)
@@ -148,7 +148,7 @@ class _Reader:
     def child(self, field: Field, at: int, depth: int) -> dict[str, Any]:
         return self.table(self.known.tables[field.type], self.follow(at), depth + 1)
 
-    def extent(self, at: int, size: int) -> tuple[int, int]:
+    def span(self, at: int, size: int) -> tuple[int, int]:
         """Start and count of the elements, `size` bytes each, of the vector at `at`."""
         self.check(at, 4, 4, "the length of a vector")
         (count,) = _U32.unpack_from(self.view, at)
@@ -160,7 +160,7 @@ class _Reader:
 
     def vector(self, field: Field, at: int, depth: int) -> npt.NDArray[Any] | list[Any]:
         size = field.scalar.size
-        start, count = self.extent(self.follow(at), size)
+        start, count = self.span(self.follow(at), size)
         array: npt.NDArray[Any] = self.data[start : start + count * size]
         if field.kind == "scalar" and field.type != "bool":
             return array.view(field.scalar.dtype)

@@ -13,7 +13,7 @@ from minnow.schema.ops.special import Array
 from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES, bound, dtype_of
 from minnow.schema.registry.op import ELEMENTWISE, EXACT_TYPES, VIEW, Arg, Decoded, Float, T, Trait, WireOp, fill, op
 from minnow.schema.registry.sign import where_all
-from minnow.schema.registry.symbolic import Extent, contents, different
+from minnow.schema.registry.symbolic import Polynomial, contents, different
 
 # What the format's runtime converts between; it knows bool as int32 that is 0 or 1.
 _FROM = frozenset({DType.F32, DType.I32, DType.U8, DType.I8, DType.BOOL})
@@ -48,7 +48,7 @@ def _(node, memo):
     x = contents(node.input(0), memo)
     if x is None or node.attrs["to"] is not DType.BOOL:
         return x
-    return [None if e is None else different(e, Extent()) for e in x]
+    return [None if e is None else different(e, Polynomial()) for e in x]
 
 
 def converted(x: Array, to: DType, saturate: bool = True, round_mode: str = "up") -> Array:

@@ -26,12 +26,12 @@ def Col2Im(
 ):
     """Blocks x[N, C * block..., L] laid into an image [N, C, image...], and added where they overlap.
 
-    The L blocks are those that a window of the extents `block` slides over, with strides, dilations and padding as of a
+    The L blocks are those that a window of the shape `block` slides over, with strides, dilations and padding as of a
     convolution; what falls into the padding is lost.
     """
-    extents, kernel = tuple(int(d) for d in image), tuple(int(d) for d in block)
-    half = len(extents)
-    full = [d + b + e for d, b, e in zip(extents, pads[:half], pads[half:], strict=True)]
+    dims, kernel = tuple(int(d) for d in image), tuple(int(d) for d in block)
+    half = len(dims)
+    full = [d + b + e for d, b, e in zip(dims, pads[:half], pads[half:], strict=True)]
     counts = window.counts(full, window.spread(kernel, dilations), strides, ((0, 0),) * half)
     n, planes, _ = x.shape
     channels = planes // int(np.prod(kernel))
@@ -40,7 +40,7 @@ def Col2Im(
     for k, part in window.taps(y, counts, kernel, strides, dilations):
         index: Any = (slice(None), slice(None), *k)
         part += blocks[index]
-    inside: Any = (..., *(slice(b, b + d) for b, d in zip(pads[:half], extents, strict=True)))
+    inside: Any = (..., *(slice(b, b + d) for b, d in zip(pads[:half], dims, strict=True)))
     return y[inside].astype(x.dtype)
 
 
@@ -48,8 +48,8 @@ def Col2Im(
 def _(x: Arg, image: Arg, block: Arg, *, strides: Any, pads: Any, dilations: Any) -> TensorType:
     if x.rank not in (None, 3):
         raise ModelError(f"the input has rank {x.rank}, not 3", why="its axes are batch, elements of a block, blocks")
-    extents, kernel = contents(image), contents(block)
-    n = next((len(v) for v in (extents, kernel) if v is not None), None)
+    dims, kernel = contents(image), contents(block)
+    n = next((len(v) for v in (dims, kernel) if v is not None), None)
     for arg in (image, block):
         if arg.shape is not None and len(arg.shape) == 1 and isinstance(arg.shape[0], int):
             n = int(agree([n or arg.shape[0], arg.shape[0]], "axes of the image and of the blocks"))
@@ -63,11 +63,11 @@ def _(x: Arg, image: Arg, block: Arg, *, strides: Any, pads: Any, dilations: Any
         if planes % size:
             raise ModelError(f"{planes} elements are not a number of blocks of {kernel}")
         channels = planes // size
-    if extents is not None and kernel is not None:
+    if dims is not None and kernel is not None:
         ends = tuple(zip(pads[:n], pads[n:], strict=True))
-        counts = window.counts(extents, window.spread(kernel, dilations), strides, ends)
-        agree([length, int(np.prod(counts))], f"blocks in {extents}")
-    return x.type.with_shape((batch, channels, *(extents or (UNKNOWN,) * n)))
+        counts = window.counts(dims, window.spread(kernel, dilations), strides, ends)
+        agree([length, int(np.prod(counts))], f"blocks in {dims}")
+    return x.type.with_shape((batch, channels, *(dims or (UNKNOWN,) * n)))
 
 
 @Col2Im.encode("Col2Im")

@@ -10,7 +10,7 @@ from minnow.schema.registry.dimension import broadcast_to
 from minnow.schema.registry.encoding import BOOL, F32_I32, binary, simple, swapped, when
 from minnow.schema.registry.op import COMPARE, ELEMENTWISE, Bool, Encoding, Float, Numeric, T, Trait, WireOp, fill, op
 from minnow.schema.registry.sign import where_all
-from minnow.schema.registry.symbolic import Extent, different, elementwise, equal, inverted, less
+from minnow.schema.registry.symbolic import Polynomial, different, elementwise, equal, inverted, less
 
 SYMMETRIC = COMPARE | {Trait.COMMUTATIVE}
 
@@ -111,8 +111,8 @@ def And(a: Bool, b: Bool):
     return a & b
 
 
-def _both(a: Extent | None, b: Extent | None) -> Extent | None:
-    return Extent() if Extent() in (a, b) else None if a is None or b is None else a * b
+def _both(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
+    return Polynomial() if Polynomial() in (a, b) else None if a is None or b is None else a * b
 
 
 And.contents(elementwise(_both, strict=False))
@@ -124,8 +124,8 @@ def Or(a: Bool, b: Bool):
     return a | b
 
 
-def _either(a: Extent | None, b: Extent | None) -> Extent | None:
-    one = Extent.of(1)
+def _either(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
+    one = Polynomial.of(1)
     return one if one in (a, b) else None if a is None or b is None else a + b
 
 
@@ -172,7 +172,7 @@ def Where(cond: Bool, a: T, b: T):
     return np.where(cond, a, b)
 
 
-def _chosen(c: Extent | None, a: Extent | None, b: Extent | None) -> Extent | None:
+def _chosen(c: Polynomial | None, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
     if c is None or c.integer is None:
         return a if a == b else None
     return a if c.integer else b

@@ -57,7 +57,7 @@ def _of(param: Value, number: Any) -> Array:
 
 
 def _nothing(type: TensorType) -> Array:
-    """What a scanned output of that type is when the loop has not run once; extents nobody knows are 0."""
+    """What a scanned output of that type is when the loop has not run once; unknown dimensions are 0."""
     return np.zeros((0, *(d if isinstance(d, int) else 0 for d in type.shape or ())), type.dtype.numpy)
 
 

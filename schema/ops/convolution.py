@@ -81,7 +81,7 @@ def ConvTranspose(
 ):
     """The transpose (gradient) of `Conv`: each input element adds its multiple of the kernel to the output.
 
-    x is [N, C, spatial...], w [C, O / group, kernel...], bias [O]; weights may be f16 where x is f32. Output extent:
+    x is [N, C, spatial...], w [C, O / group, kernel...], bias [O]; weights may be f16 where x is f32. Output size:
     (size - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads. Residual and activation are as there.
     """
     n, c, *sizes = x.shape
@@ -101,7 +101,7 @@ def ConvTranspose(
 
 
 def _weights(x: Arg, w: Arg, bias: Arg | None, attrs: dict[str, Any]) -> list[Any]:
-    """Checks what both directions share; gives the spatial kernel extents."""
+    """Checks what both directions share; gives the spatial sizes of the kernel."""
     for what, arg in (("weights", w), ("bias", bias)):
         if arg is not None and arg.dtype not in (x.dtype, DType.F16):
             raise ModelError(f"the {what} are {arg.dtype}, the input is {x.dtype}")
@@ -145,9 +145,9 @@ def _(x: Arg, w: Arg, bias: Arg | None, residual: Arg | None, **attrs: Any) -> T
     for i, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
         if isinstance(k, int):
             span = (k - 1) * attrs["dilations"][i] + 1
-            out.append(window.out_extent(size, span, strides[i], pads[i], pads[n + i], same=same))
+            out.append(window.out_dim(size, span, strides[i], pads[i], pads[n + i], same=same))
         else:
-            out.append(window.out_extent(size, 1, strides[i], 0, 0, same=True) if same else UNKNOWN)
+            out.append(window.out_dim(size, 1, strides[i], 0, 0, same=True) if same else UNKNOWN)
     return _finished(TensorType(x.dtype, (_dim(x, 0), o, *out), x.type.layout), residual, attrs)
 
 

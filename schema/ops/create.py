@@ -13,7 +13,7 @@ from minnow.schema.registry.dimension import axis_of, contents, length, need_ran
 from minnow.schema.registry.encoding import WIRE_DTYPES, constant, simple, when
 from minnow.schema.registry.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
 from minnow.schema.registry.sign import is_nonnegative, where_all
-from minnow.schema.registry.symbolic import Extent, element
+from minnow.schema.registry.symbolic import Polynomial, element
 
 
 @op(mnn=simple("Range"))
@@ -30,7 +30,8 @@ Range.sign(where_all(0, 1))
 @Range.dimension
 def _(node, axis, hops):
     start, limit, step = (element(node.input(i), 0) for i in range(3))
-    return limit if (start, step) == (Extent(0), Extent(1)) and limit is not None and limit.at_least(0) else None
+    counts = (start, step) == (Polynomial(0), Polynomial(1))
+    return limit if counts and limit is not None and limit.at_least(0) else None
 
 
 def _count(start: Any, limit: Any, delta: Any) -> int:
@@ -47,13 +48,13 @@ def Fill(shape: Int, value: T):
 
 @Fill.contents
 def _(node, memo):
-    value = symbolic.contents(node.input(1), memo) if node.has_input(1) else [Extent()]
+    value = symbolic.contents(node.input(1), memo) if node.has_input(1) else [Polynomial()]
     return None if value is None or not node.output.type.is_static else value * (node.output.type.count or 0)
 
 
 @op()
 def OneHot(indices: Numeric, depth: Numeric, values: T, *, axis: int = -1):
-    """A new axis of extent `depth` with values[1] at the index and values[0] elsewhere.
+    """A new axis of size `depth` with values[1] at the index and values[0] elsewhere.
 
     A negative index counts from the end; one that is out of range gives values[0] everywhere.
     """
@@ -97,7 +98,7 @@ def _(shape: Arg, value: Arg) -> TensorType:
     n = length(shape)
     wanted = contents(shape)
     if wanted is not None and min(wanted, default=0) < 0:
-        raise ModelError(f"cannot fill the shape {wanted}", why="an extent is negative")
+        raise ModelError(f"cannot fill the shape {wanted}", why="a dimension is negative")
     if value.type.count not in (1, None):
         raise ModelError(f"the value is {value.type}, not one element")
     return TensorType(value.dtype, unknown(n) if wanted is None else wanted)

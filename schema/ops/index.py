@@ -20,13 +20,13 @@ Reduction = Literal["none", "add", "mul", "max", "min"]
 _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _within(indices: Array, extent: int) -> Array:
+def _within(indices: Array, dim: int) -> Array:
     """The indices counted from the front. Raises ModelError when one is out of range."""
-    bad = (indices < -extent) | (indices >= extent)
+    bad = (indices < -dim) | (indices >= dim)
     if np.any(bad):
-        raise ModelError(f"index {indices[bad].flat[0]} is out of range for an axis of {extent} elements")
+        raise ModelError(f"index {indices[bad].flat[0]} is out of range for an axis of {dim} elements")
     index = indices.astype(np.int64)
-    return np.where(index < 0, index + extent, index)
+    return np.where(index < 0, index + dim, index)
 
 
 def _store(y: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> Array:
@@ -95,9 +95,9 @@ def ScatterND(x: T, indices: Int, updates: T, *, reduction: Reduction = "none"):
 # ---- types -------------------------------------------------------------------------------------------------------
 
 
-def _check_constant(indices: Arg, extent: Any) -> None:
-    if indices.value is not None and isinstance(extent, int) and indices.value.size:
-        _within(indices.value, extent)
+def _check_constant(indices: Arg, dim: Any) -> None:
+    if indices.value is not None and isinstance(dim, int) and indices.value.size:
+        _within(indices.value, dim)
 
 
 @Gather.shape

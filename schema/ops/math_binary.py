@@ -12,7 +12,7 @@ from minnow.schema.ops.special import Array, keep
 from minnow.schema.registry.encoding import F32, I32, binary, bound
 from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Int, Numeric, Trait, WireOp, fill, get, op
 from minnow.schema.registry.sign import where_all, where_any
-from minnow.schema.registry.symbolic import Extent, elementwise, greatest, least
+from minnow.schema.registry.symbolic import Polynomial, elementwise, greatest, least
 
 COMMUTATIVE = ELEMENTWISE | {Trait.COMMUTATIVE}
 
@@ -23,7 +23,7 @@ def Add(a: Numeric, b: Numeric):
     return a + b
 
 
-Add.contents(elementwise(Extent.__add__))
+Add.contents(elementwise(Polynomial.__add__))
 Add.sign(where_all())
 
 
@@ -33,7 +33,7 @@ def Sub(a: Numeric, b: Numeric):
     return a - b
 
 
-Sub.contents(elementwise(Extent.__sub__))
+Sub.contents(elementwise(Polynomial.__sub__))
 
 
 # Other runtimes of the format multiply int32 by way of float: exact up to 2^24, and there is no other form.
@@ -43,7 +43,7 @@ def Mul(a: Numeric, b: Numeric):
     return a * b
 
 
-Mul.contents(elementwise(Extent.__mul__))
+Mul.contents(elementwise(Polynomial.__mul__))
 Mul.sign(where_all())
 
 
@@ -56,9 +56,9 @@ def Div(a: Numeric, b: Numeric):
     return quotient + ((quotient < 0) & (quotient * b != a)).astype(a.dtype)
 
 
-def _quotient(a: Extent, b: Extent) -> Extent | None:
+def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     if a.integer is not None and b.integer:
-        return Extent.of(abs(a.integer) // abs(b.integer) * (1 if (a.integer < 0) == (b.integer < 0) else -1))
+        return Polynomial.of(abs(a.integer) // abs(b.integer) * (1 if (a.integer < 0) == (b.integer < 0) else -1))
     return a.divided(b) if b.terms else None
 
 
@@ -130,11 +130,11 @@ def Mod(a: Numeric, b: Numeric, *, fmod: bool = False):
     return keep(np.fmod if fmod else np.mod, a, b)
 
 
-def _remainder(a: Extent, b: Extent) -> Extent | None:
+def _remainder(a: Polynomial, b: Polynomial) -> Polynomial | None:
     if a.integer is not None and b.integer is not None and b.integer > 0 <= a.integer:
-        return Extent.of(a.integer % b.integer)
+        return Polynomial.of(a.integer % b.integer)
     exact = a.divided(b) if b.terms else None
-    return Extent() if exact is not None else None
+    return Polynomial() if exact is not None else None
 
 
 Mod.contents(elementwise(_remainder))

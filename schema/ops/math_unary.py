@@ -10,7 +10,7 @@ from minnow.schema.ir import Node
 from minnow.schema.ops.special import erf, erfc, keep
 from minnow.schema.registry.encoding import F32_I32, bound, unary
 from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, op
-from minnow.schema.registry.symbolic import Extent, elementwise
+from minnow.schema.registry.symbolic import Polynomial, elementwise
 
 
 @op(mnn=unary("ABS", F32_I32, legacy="AbsVal"), traits=ELEMENTWISE)
@@ -28,7 +28,7 @@ def Neg(x: Numeric):
     return np.negative(x)
 
 
-Neg.contents(elementwise(Extent.__neg__))
+Neg.contents(elementwise(Polynomial.__neg__))
 
 
 @op(mnn=unary("FLOOR"), traits=ELEMENTWISE)

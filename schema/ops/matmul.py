@@ -34,7 +34,7 @@ def _product_shape(a: Shape | None, b: Shape | None, what: str) -> Shape | None:
         raise ModelError(f"{what} does not take scalars")
     left = a if len(a) > 1 else (1, *a)
     right = b if len(b) > 1 else (*b, 1)
-    agree([left[-1], right[-2]], f"{what}: inner extents of {a} and {b}")
+    agree([left[-1], right[-2]], f"{what}: inner dimensions of {a} and {b}")
     out = [*(broadcast(left[:-2], right[:-2]) or ()), left[-2], right[-1]]
     if len(b) == 1:
         del out[-1]

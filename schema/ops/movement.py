@@ -132,9 +132,9 @@ def _(x: Arg, lens: Arg, batch_axis: int, time_axis: int) -> TensorType:
         batch, time = axes_of((batch_axis, time_axis), len(x.shape))
         if lens.shape is not None:
             agree([lens.shape[0], x.shape[batch]], "lens and the batch axis")
-        numbers, extent = contents(lens), x.shape[time]
-        if numbers and isinstance(extent, int) and not 0 <= min(numbers) <= max(numbers) <= extent:
-            raise ModelError(f"lens {numbers} has a number that is not within 0..{extent}")
+        numbers, dim = contents(lens), x.shape[time]
+        if numbers and isinstance(dim, int) and not 0 <= min(numbers) <= max(numbers) <= dim:
+            raise ModelError(f"lens {numbers} has a number that is not within 0..{dim}")
     return x.type
 
 
@@ -155,7 +155,7 @@ def _(x: Arg, blocksize: int, mode: str) -> TensorType:
 @SpaceToDepth.shape
 def _(x: Arg, blocksize: int) -> TensorType:
     n, c, h, w = _blocks(x, blocksize)
-    h, w = (divided(d, blocksize, "the extent") for d in (h, w))
+    h, w = (divided(d, blocksize, "the size") for d in (h, w))
     return TensorType(x.dtype, (n, scaled(c, blocksize * blocksize), h, w))
 
 

@@ -140,7 +140,7 @@ def _normalized_type(x: Arg, *operands: Arg | None, axis: int, epsilon: float) -
             given = v.shape[len(v.shape) - len(tail) :] if len(v.shape) > len(tail) else v.shape
             for a, b in zip(reversed(given), reversed(tail), strict=False):
                 if isinstance(a, int) and isinstance(b, int) and a not in (1, b):
-                    raise ModelError(f"a scale or bias of shape {v.shape} does not fit the normalized extents {tail}")
+                    raise ModelError(f"a scale or bias of shape {v.shape} does not fit the normalized axes {tail}")
     return x.type
 
 

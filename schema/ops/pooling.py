@@ -51,7 +51,7 @@ def MaxPool(
 ):
     """Largest element under the window; padding never wins.
 
-    x is [N, C, spatial...]. `ceil_mode` rounds the output extent up, without windows that start behind the input; a
+    x is [N, C, spatial...]. `ceil_mode` rounds the output size up, without windows that start behind the input; a
     window may be larger than the input then.
     The second output, if asked for, holds the places of the largest elements (the first one of equals) as int64
     indices into the flattened x.
@@ -123,19 +123,19 @@ def _spatial(x: Array) -> tuple[int, ...]:
 
 @op(traits=SPATIAL)
 def GlobalAveragePool(x: Float):
-    """Mean over the spatial axes of x[N, C, spatial...], kept as extents of 1."""
+    """Mean over the spatial axes of x[N, C, spatial...], which are kept with size 1."""
     return np.mean(x, axis=_spatial(x), keepdims=True, dtype=np.float64).astype(x.dtype)
 
 
 @op(traits=SPATIAL)
 def GlobalMaxPool(x: Numeric):
-    """Largest element over the spatial axes of x[N, C, spatial...], kept as extents of 1."""
+    """Largest element over the spatial axes of x[N, C, spatial...], which are kept with size 1."""
     return np.max(x, axis=_spatial(x), keepdims=True)
 
 
 @op(traits=SPATIAL)
 def GlobalLpPool(x: Float, *, p: int = 2):
-    """(sum of |x|^p over the spatial axes)^(1/p), the axes kept as extents of 1."""
+    """(sum of |x|^p over the spatial axes)^(1/p), the axes kept with size 1."""
     total = np.sum(np.abs(x.astype(np.float64)) ** p, axis=_spatial(x), keepdims=True)
     return (total ** (1 / p)).astype(x.dtype)
 
@@ -153,7 +153,7 @@ def _pooled(x: Arg, attrs: dict[str, Any]) -> TensorType:
     same = bool(attrs["auto_pad"])
     span = window.spread(kernel, dilations)
     out = [
-        window.out_extent(d, k, s, b, e, ceil_mode=attrs["ceil_mode"], same=same)
+        window.out_dim(d, k, s, b, e, ceil_mode=attrs["ceil_mode"], same=same)
         for d, k, s, b, e in zip(x.shape[2:], span, strides, pads[:n], pads[n:], strict=True)
     ]
     return TensorType(x.dtype, (*x.shape[:2], *out), x.type.layout)
@@ -221,7 +221,7 @@ def _encode(node: Node, type: str) -> WireOp | None:
 
 
 def _all_windows_start_inside(x: TensorType, kernel: Any, strides: Any, pads: Any) -> bool:
-    """No window of the rounded-up extent is left out; the format's runtimes would keep it."""
+    """No window of the rounded-up size is left out; the format's runtimes would keep it."""
     if x.shape is None or not all(isinstance(d, int) for d in x.shape[2:]):
         return False
     rows = zip(x.shape[2:], kernel, strides, pads[:2], pads[2:], strict=True)

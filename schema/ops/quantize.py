@@ -49,7 +49,7 @@ def _check(x: Arg, axis: int, block_size: int, scale: Arg, zero: Arg | None) -> 
     if block_size < 0:
         raise ModelError(f"blocks of {block_size} elements")
     shapes = {v.shape for v in (scale, zero) if v is not None and v.shape is not None}
-    # One number is a scalar, or a vector of one, as an open extent may be.
+    # One number is a scalar, or a vector of one, as a dynamic dimension may be.
     if len({len(s) for s in shapes}) > 1 and any(
         len(s) > 1 or (s and isinstance(s[0], int) and s[0] > 1) for s in shapes
     ):
@@ -63,11 +63,11 @@ def _check(x: Arg, axis: int, block_size: int, scale: Arg, zero: Arg | None) -> 
         if block_size:
             if len(v.shape) != len(x.shape):
                 raise ModelError(f"blocks of shape {v.shape} for numbers of shape {x.shape}")
-            for i, (blocks, extent) in enumerate(zip(v.shape, x.shape, strict=True)):
-                if i == at and isinstance(extent, int):
-                    extent = -(-extent // block_size)
-                if i != at or isinstance(extent, int):
-                    agree([extent, blocks], f"blocks along axis {i}")
+            for i, (blocks, dim) in enumerate(zip(v.shape, x.shape, strict=True)):
+                if i == at and isinstance(dim, int):
+                    dim = -(-dim // block_size)
+                if i != at or isinstance(dim, int):
+                    agree([dim, blocks], f"blocks along axis {i}")
         elif len(v.shape) > 1:
             raise ModelError(f"scale and zero point of shape {v.shape}: one number, or one per place along an axis")
         else:

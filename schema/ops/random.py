@@ -94,7 +94,7 @@ def _made(shape: Arg, seed: int, to: DType, **attrs: Any) -> TensorType:
         raise ModelError(f"there are no random numbers of type {to}", why="only floats are made")
     n, wanted = length(shape), contents(shape)
     if wanted is not None and min(wanted, default=0) < 0:
-        raise ModelError(f"cannot fill the shape {wanted}", why="an extent is negative")
+        raise ModelError(f"cannot fill the shape {wanted}", why="a dimension is negative")
     return TensorType(to, unknown(n) if wanted is None else wanted)
 
 

@@ -30,11 +30,11 @@ from minnow.schema.registry.op import (
     op,
 )
 from minnow.schema.registry.sign import where_all
-from minnow.schema.registry.symbolic import Extent, greatest, least
+from minnow.schema.registry.symbolic import Polynomial, greatest, least
 
 
 def reduced(shape: Shape | None, axes: Sequence[int] | None, keepdims: bool) -> Shape | None:
-    """The shape after a reduction over `axes` (None: all); the reduced extents become 1 or go away."""
+    """The shape after a reduction over `axes` (None: all): the reduced dimensions become 1, or are dropped."""
     if shape is None:
         return () if axes is None and not keepdims else None
     gone = set(range(len(shape)) if axes is None else axes_of(axes, len(shape), "axes"))
@@ -95,7 +95,7 @@ def ReduceSum(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None
     return keep(lambda v: np.sum(v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
-ReduceSum.contents(symbolic.reduced(Extent.__add__))
+ReduceSum.contents(symbolic.reduced(Polynomial.__add__))
 
 
 @op(mnn=_reduction("MEAN", F32), traits=REDUCTION)
@@ -143,7 +143,7 @@ def ReduceProd(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | Non
     return keep(lambda v: np.prod(v, axis=_over(x, axes, at), keepdims=keepdims), x)
 
 
-ReduceProd.contents(symbolic.reduced(Extent.__mul__))
+ReduceProd.contents(symbolic.reduced(Polynomial.__mul__))
 
 
 @op(traits=REDUCTION)

@@ -45,7 +45,7 @@ def Resize(
 ):
     """x at another resolution: each of the `axes` (default: all) interpolated at new places, one axis after another.
 
-    Either `scales` or `sizes` gives the extents, one number per axis; with scales an extent is floor(size * scale),
+    Either `scales` or `sizes` gives the new sizes, one number per axis; with scales a new size is floor(size * scale),
     computed in float32. `coordinate_mode` says which place of x an output index stands for; places outside take the
     nearest element, except in "tf_crop_and_resize", where `roi` holds normalized starts, then ends, and the outside is
     `extrapolation_value`. `antialias` widens the filter where x shrinks, `exclude_outside` gives elements outside no
@@ -54,7 +54,7 @@ def Resize(
     chosen = tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
     wanted = None if sizes is None or not sizes.size else tuple(int(s) for s in sizes)
     factors = None if wanted is not None or scales is None else scales
-    rows = _extents([x.shape[a] for a in chosen], factors, wanted, keep_aspect)
+    rows = _dims([x.shape[a] for a in chosen], factors, wanted, keep_aspect)
     y = x if mode == "nearest" else x.astype(np.float64)
     outside = np.zeros((1,) * x.ndim, bool)
     for i, (axis, (size, scale)) in enumerate(zip(chosen, rows, strict=True)):
@@ -84,10 +84,10 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _extents(
+def _dims(
     dims: Sequence[int], scales: Array | None, sizes: Sequence[int] | None, keep_aspect: str
 ) -> list[tuple[int, np.float32]]:
-    """Output extent and scale of each resized axis. Float32, as everybody computes it: 10 * 0.7f is 7, not 6."""
+    """New size and scale of each resized axis. Float32, as everybody computes it: 10 * 0.7f is 7, not 6."""
     if sizes is None:
         return [(int(np.float32(d) * np.float32(s)), np.float32(s)) for d, s in zip(dims, scales, strict=True)]  # type: ignore[arg-type]
     ratios = [np.float32(s) / np.float32(d) for d, s in zip(dims, sizes, strict=True)]
@@ -103,7 +103,7 @@ def _places(mode: str, n: int, out: int, scale: np.float32, crop: tuple[Any, Any
     half = np.float32(0.5)
     if mode == "align_corners":
         # Of whole elements, as the definition says and as PyTorch computes what it exports with scales; the reference
-        # implementation takes the exact n * scale for the extent of the result.
+        # implementation takes the exact n * scale for the size of the result.
         return i * np.float32(n - 1) / np.float32(out - 1) if out > 1 else np.zeros_like(i)
     if mode == "asymmetric":
         return i / scale
@@ -118,7 +118,7 @@ def _places(mode: str, n: int, out: int, scale: np.float32, crop: tuple[Any, Any
         return np.zeros_like(i)
     places = (i + half) / scale
     if mode == "half_pixel_symmetric":
-        # The exact extent was rounded; half of what is missing goes to each end.
+        # The exact size was rounded; half of what is missing goes to each end.
         places = np.float32(n) * half * (1 - np.float32(out) / (scale * np.float32(n))) + places
     return places - half
 
@@ -178,12 +178,12 @@ def _(x: Arg, roi: Arg | None, scales: Arg | None, sizes: Arg | None, **attrs: A
         if wanted is not None and 0 in numbers:
             out = wanted
         else:
-            out = [size for size, _ in _extents(numbers, factors, wanted, attrs["keep_aspect"])]
+            out = [size for size, _ in _dims(numbers, factors, wanted, attrs["keep_aspect"])]
     elif wanted is not None:
         out = wanted if attrs["keep_aspect"] == "stretch" else [UNKNOWN] * len(inner)
     else:
         out = [
-            _extents([d], np.asarray([s]), None, "stretch")[0][0] if isinstance(d, int) else d if s == 1 else UNKNOWN
+            _dims([d], np.asarray([s]), None, "stretch")[0][0] if isinstance(d, int) else d if s == 1 else UNKNOWN
             for d, s in zip(inner, factors, strict=True)  # type: ignore[arg-type]
         ]
     for a, n in zip(axes, out, strict=True):

@@ -131,11 +131,11 @@ def RoiAlign(
     out = np.zeros((len(rois), x.shape[1], output_height, output_width), x.dtype)
     for r, (roi, b) in enumerate(zip(rois.astype(x.dtype), batch_indices, strict=True)):
         start = roi[[1, 0]] * f(spatial_scale) - shift
-        extent = roi[[3, 2]] * f(spatial_scale) - shift - start
+        length = roi[[3, 2]] * f(spatial_scale) - shift - start
         if coordinate_mode != "half_pixel":
-            extent = np.maximum(extent, f(1))
+            length = np.maximum(length, f(1))
         rows, columns = (
-            _taps(start[i], extent[i], n, x.shape[2 + i], sampling_ratio)
+            _taps(start[i], length[i], n, x.shape[2 + i], sampling_ratio)
             for i, n in enumerate((output_height, output_width))
         )
         image = x[int(b)].astype(np.float64)
@@ -150,10 +150,10 @@ def RoiAlign(
     return out
 
 
-def _taps(start: Any, extent: Any, n: int, size: int, ratio: int) -> list[tuple[Array, Array]]:
+def _taps(start: Any, length: Any, n: int, size: int, ratio: int) -> list[tuple[Array, Array]]:
     """The lower and the upper neighbor of each sample along one axis, [output, sample], and their weights."""
     f = type(start)
-    bin = extent / f(n)
+    bin = length / f(n)
     count = ratio if ratio > 0 else max(int(np.ceil(bin)), 0)
     at = start + np.arange(n, dtype=f)[:, None] * bin + (np.arange(count, dtype=f) + f(0.5)) * bin / f(max(count, 1))
     inside = (at >= -1) & (at <= size)

@@ -124,9 +124,9 @@ def _(x: Arg, cond: Arg, axis: int | None) -> TensorType:
     if x.shape is None:
         return TensorType(x.dtype)
     at = axis_of(axis, len(x.shape))
-    known, extent = (cond.shape or (UNKNOWN,))[0], x.shape[at]
-    if isinstance(known, int) and isinstance(extent, int) and known > extent:
-        raise ModelError(f"cond has {known} elements, axis {axis} of {x.type} has {extent}")
+    known, dim = (cond.shape or (UNKNOWN,))[0], x.shape[at]
+    if isinstance(known, int) and isinstance(dim, int) and known > dim:
+        raise ModelError(f"cond has {known} elements, axis {axis} of {x.type} has {dim}")
     return TensorType(x.dtype, (*x.shape[:at], kept, *x.shape[at + 1 :]))
 
 

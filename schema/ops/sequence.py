@@ -71,7 +71,7 @@ def SequenceErase(sequence: Bytes, position: Int | None = None):
 def SequenceAt(sequence: Bytes, position: Int, *, dtype: DType, shape: tuple[int, ...] | None = None):
     """The tensor at `position`, negative ones counting from the end, of a sequence or an optional.
 
-    It is given in `dtype`. `shape` is what is known of its extents, -1 standing for any; another one is an error.
+    It is given in `dtype`. `shape` is what is known of its dimensions, -1 standing for any; another one is an error.
     """
     arrays = unpack(sequence)
     return _as_declared(arrays[_place(position, len(arrays), len(arrays))], dtype, shape)
@@ -89,7 +89,7 @@ def ConcatFromSequence(
 ):
     """The tensors of a sequence one behind the other along an axis, or with `new_axis` stacked along a new one.
 
-    The result is given in `dtype`. `shape` is what is known of its extents, -1 standing for any; another one is an
+    The result is given in `dtype`. `shape` is what is known of its dimensions, -1 standing for any; another one is an
     error.
     """
     arrays = [a.astype(dtype.numpy) for a in unpack(sequence)]
@@ -102,16 +102,16 @@ def ConcatFromSequence(
 def SplitToSequence(x: T, split: Int | None = None, *, axis: int = 0, keepdims: bool = True):
     """x cut along an axis: into parts of `split` each (the last one may be smaller) or of these several sizes; without
     it into parts of 1, which lose that axis unless `keepdims`."""
-    extent = x.shape[axis]
+    dim = x.shape[axis]
     if split is not None and split.ndim:
         sizes = [int(n) for n in split]
-        if any(n < 0 for n in sizes) or sum(sizes) != extent:
-            raise ModelError(f"an axis of {extent} cannot be split into {sizes}")
+        if any(n < 0 for n in sizes) or sum(sizes) != dim:
+            raise ModelError(f"an axis of {dim} cannot be split into {sizes}")
     else:
         size = 1 if split is None else int(split)
         if size < 1:
             raise ModelError(f"an axis cannot be split into parts of {size}")
-        sizes = [min(size, extent - i) for i in range(0, extent, size)]
+        sizes = [min(size, dim - i) for i in range(0, dim, size)]
     ends = np.cumsum(sizes, dtype=np.int64)
     parts = [np.take(x, range(end - n, end), axis) for n, end in zip(sizes, ends.tolist(), strict=True)]
     return pack(np.squeeze(p, axis) if split is None and not keepdims else p for p in parts)
@@ -204,8 +204,8 @@ def _(x: Arg, split: Arg | None, axis: int, keepdims: bool) -> TensorType:
         dims[at : at + 1] = [1] if keepdims else []
         return sequence(TensorType(x.dtype, tuple(dims)))
     sizes = set() if split.value is None else {int(n) for n in split.value.reshape(-1)}
-    extent, size = dims[at], sizes.pop() if len(sizes) == 1 else 0
-    even = split.rank == 1 or (isinstance(extent, int) and size > 0 and extent % size == 0)
+    dim, size = dims[at], sizes.pop() if len(sizes) == 1 else 0
+    even = split.rank == 1 or (isinstance(dim, int) and size > 0 and dim % size == 0)
     dims[at] = size if size > 0 and even else UNKNOWN
     return sequence(TensorType(x.dtype, tuple(dims)))
 
@@ -302,8 +302,8 @@ def _(rng):
     for shape, axis in (((4, 3, 2), 1), ((7,), 0), ((4, 3), -1), ((0, 2), 0), ((2, 0, 3), 2)):
         yield (shape,), {"axis": axis}
         yield (shape,), {"axis": axis, "keepdims": False}
-        extent = shape[axis]
+        dim = shape[axis]
         for size in (1, 2, 3, 99):
             yield (shape, np.array(size, np.int64)), {"axis": axis, "keepdims": bool(size % 2)}
-        for sizes in ([extent], [0, extent], [extent // 2, extent - extent // 2]):
+        for sizes in ([dim], [0, dim], [dim // 2, dim - dim // 2]):
             yield (shape, np.array(sizes, np.int32)), {"axis": axis}

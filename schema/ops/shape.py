@@ -15,14 +15,14 @@ from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import axes_of, broadcast_to, contents, length, product, split_factors, unknown
 from minnow.schema.registry.encoding import bound, constant, simple, when
 from minnow.schema.registry.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
-from minnow.schema.registry.symbolic import Extent, element
+from minnow.schema.registry.symbolic import Polynomial, element
 
 SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY, Trait.NONNEGATIVE})
 
 
 @op(traits=SHAPE_ONLY)
 def Shape(x: T, *, start: int = 0, end: int | None = None):
-    """The extents of x[start:end] as int64[rank]; negative bounds count from the end, those beyond it are clamped."""
+    """The shape of x, [start:end] of it, as int64[rank]; negative bounds count from the end, others are clamped."""
     return np.array(x.shape[_span(x.ndim, start, end)], np.int64)
 
 
@@ -32,7 +32,7 @@ def _(node, memo):
     if x.type.shape is None:
         return None
     axes = range(len(x.type.shape))[slice(node.attrs.get("start", 0), node.attrs.get("end"))]
-    return [symbolic.extent(x, a) for a in axes]
+    return [symbolic.dimension(x, a) for a in axes]
 
 
 @op(mnn=simple("Size", "NCHW"), traits=SHAPE_ONLY)
@@ -44,17 +44,16 @@ def Size(x: T):
 @Size.contents
 def _(node, memo):
     x = node.input(0)
-    return (
-        None if x.type.shape is None else [symbolic.product([symbolic.extent(x, a) for a in range(len(x.type.shape))])]
-    )
+    rank = x.type.rank
+    return None if rank is None else [symbolic.product([symbolic.dimension(x, a) for a in range(rank)])]
 
 
 @op(traits=VIEW)
 def Reshape(x: T, shape: Int, *, allowzero: bool = False):
     """The elements in the same order under another shape.
 
-    One extent may be -1, it follows from the others. 0 copies the extent of x at that place, or is an extent of 0
-    with `allowzero`.
+    One dimension may be -1: it follows from the others. 0 copies the dimension of x at that place; with `allowzero` it
+    is 0.
     """
     return x.reshape(_resolved(x.shape, tuple(int(d) for d in shape), allowzero))
 
@@ -65,9 +64,9 @@ def _(node, axis, hops):
     if x.type.shape is None:
         return None
     target = element(node.input(1), axis)
-    if target is not None and target != Extent() and target.at_least(0):
+    if target is not None and target != Polynomial() and target.at_least(0):
         return target
-    copies = not node.attrs.get("allowzero") and target == Extent()
+    copies = not node.attrs.get("allowzero") and target == Polynomial()
     return (x, axis) if copies and axis < len(x.type.shape) else None
 
 
@@ -80,7 +79,7 @@ def Flatten(x: T, *, axis: int = 1):
 
 @op(traits=VIEW)
 def Squeeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None):
-    """x without the named axes, whose extents must be 1; without all of extent 1 when none are named.
+    """x without the named axes, whose size must be 1; without all axes of size 1 when none are named.
 
     `at` takes the place of `axes` where the axes are computed.
     """
@@ -89,7 +88,7 @@ def Squeeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None)
 
 @op(traits=VIEW)
 def Unsqueeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] = ()):
-    """x with new axes of extent 1, at these places of the output.
+    """x with new axes of size 1, at these places of the output.
 
     `at` takes the place of `axes` where the axes are computed.
     """
@@ -107,7 +106,7 @@ def _(node, axis, hops):
 
 @op(traits=MOVEMENT)
 def Expand(x: T, shape: Int):
-    """x repeated along axes of extent 1, by the broadcast rules of numpy for two sides: extents of x may win."""
+    """x repeated along axes of size 1, by numpy's rules of broadcasting x with `shape`: x may be the larger one."""
     target = np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))
     return np.ascontiguousarray(np.broadcast_to(x, target)).reshape(target)
 
@@ -156,12 +155,12 @@ def _(x: Arg) -> TensorType:
 
 
 def _resolved(dims: Dims, wanted: tuple[int, ...], allowzero: bool) -> tuple[Any, ...]:
-    """The shape that `wanted` asks for, given the extents of the input."""
+    """The shape that `wanted` asks for, given the dimensions of the input."""
     if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
         raise ModelError(f"cannot reshape to {wanted}", why="one -1 is allowed, and no other negative number")
     copied = [i for i, d in enumerate(wanted) if d == 0 and not allowzero]
     if any(i >= len(dims) for i in copied):
-        raise ModelError(f"cannot reshape {dims} to {wanted}", why=f"a 0 copies an extent, and there are {len(dims)}")
+        raise ModelError(f"cannot reshape {dims} to {wanted}", why=f"a 0 copies a dimension, and there are {len(dims)}")
     out: list[Dim] = [dims[i] if i in copied else d for i, d in enumerate(wanted)]
     # What is copied stands on both sides and needs no number; a known 0 among it decides nothing, though.
     rest, symbols = split_factors(d for i, d in enumerate(dims) if i not in copied)
@@ -174,10 +173,10 @@ def _resolved(dims: Dims, wanted: tuple[int, ...], allowzero: bool) -> tuple[Any
         return tuple(out)
     at = wanted.index(-1)
     if any(dims[i] == 0 for i in copied) and given:
-        # The extent is undetermined; by what is left of the input, as the copied zeros cancel.
+        # The dimension is not determined; by what is left of the input, as the copied zeros cancel.
         out[at] = rest // given if not symbols and rest % given == 0 else UNKNOWN
     elif given == 0:
-        raise ModelError(f"cannot reshape {dims} to {wanted}", why="-1 beside an extent of 0 can be any number")
+        raise ModelError(f"cannot reshape {dims} to {wanted}", why="-1 beside a dimension of 0 can be any number")
     elif not symbols:
         if rest % given:
             raise ModelError(f"cannot reshape {dims} to {wanted}", why="the numbers of elements differ")
@@ -229,7 +228,7 @@ def _(x: Arg, at: Arg | None, axes: tuple[int, ...] | None) -> TensorType:
     gone = axes_of(axes, len(x.shape))
     for i in gone:
         if isinstance(x.shape[i], int) and x.shape[i] != 1:
-            raise ModelError(f"cannot squeeze axis {i} of {x.type}", why="its extent is not 1")
+            raise ModelError(f"cannot squeeze axis {i} of {x.type}", why="its size is not 1")
     return TensorType(x.dtype, tuple(d for i, d in enumerate(x.shape) if i not in gone))
 
 
@@ -254,7 +253,7 @@ def _(x: Arg, shape: Arg) -> TensorType:
     if wanted is None:
         known = unknown(n)
     elif min(wanted, default=0) < 0:
-        raise ModelError(f"cannot expand to {wanted}", why="an extent is negative")
+        raise ModelError(f"cannot expand to {wanted}", why="a dimension is negative")
     else:
         known = wanted
     return TensorType(x.dtype, broadcast(x.shape, known))
@@ -377,7 +376,7 @@ def _one_sided(node: Node) -> bool:
     x = node.input(0).type.shape
     if array is not None:
         return broadcast_to(x, tuple(int(d) for d in array))
-    if _keeps_extents(shape, node.input(0)):
+    if _keeps_dims(shape, node.input(0)):
         return True
     n = shape.type.shape[0] if shape.type.shape else None
     if x is None or not isinstance(n, int) or len(x) > n:
@@ -386,13 +385,13 @@ def _one_sided(node: Node) -> bool:
         return True
     asked = symbolic.contents(shape) or [None] * n
     return all(
-        d == 1 or (e is not None and e == symbolic.extent(node.input(0), i))
+        d == 1 or (e is not None and e == symbolic.dimension(node.input(0), i))
         for i, (d, e) in enumerate(zip(x, asked[n - len(x) :], strict=True))
     )
 
 
-def _keeps_extents(shape: Value, x: Value) -> bool:
-    """The shape is Where(Equal(s, 1), Shape(x), s): what a pass writes to have extents of `x` where s has ones."""
+def _keeps_dims(shape: Value, x: Value) -> bool:
+    """The shape is Where(Equal(s, 1), Shape(x), s): a pass writes it to keep the dimensions of x where s has ones."""
     choice = shape.producer
     if choice is None or choice.op != "Where" or shape.type.shape != (x.type.rank,):
         return False
@@ -424,7 +423,7 @@ def _(node: Node) -> WireOp:
 @ConvertLayout.decode
 def _(wire: WireOp) -> Decoded:
     ends = {wire.field("source", "NCHW"), wire.field("dest", "NCHW")}
-    # From and to NHWC the extents change their places: that is a transpose.
+    # From and to NHWC the dimensions change their places: that is a transpose.
     return (wire.inputs, {"to": wire.field("dest", "NCHW")}) if ends <= {"NCHW", "NC4HW4"} else None
 
 

@@ -32,7 +32,7 @@ FAR = 2**30
 
 @op(mnn=fields("Concat", "Axis", axis=("axis", 0)), traits=BLOCKS)
 def Concat(*xs: T, axis: int):
-    """The operands behind one another along an axis; the other extents are equal."""
+    """The operands one after another along an axis; all other dimensions are equal."""
     return np.concatenate(xs, axis)
 
 
@@ -62,7 +62,7 @@ def Slice(x: T, starts: Int, ends: Int, axes: Int | None = None, steps: Int | No
     """x[start:end:step] along each of the axes (default: the first ones), by the rules of Python's slices.
 
     Negative bounds count from the end, bounds beyond it are clamped, a negative step walks backwards. With one, an end
-    of -1 is the last element, not "before the first"; for that the end must lie below -extent.
+    of -1 is the last element, not "before the first"; for that the end must lie below minus the size of the axis.
     """
     at = [slice(None)] * x.ndim
     for axis, start, end, step in zip(*_slices(x.ndim, starts, ends, axes, steps), strict=True):
@@ -129,9 +129,9 @@ def _(x: Arg, parts: Arg | None, axis: int, sizes: tuple[int, ...], n_outputs: i
     if x.shape is None:
         return (TensorType(x.dtype),) * len(sizes)
     at = axis_of(axis, len(x.shape))
-    extent = x.shape[at]
-    if isinstance(extent, int) and extent != sum(sizes):
-        raise ModelError(f"sizes {sizes} add up to {sum(sizes)}, axis {axis} of {x.type} has {extent}")
+    dim = x.shape[at]
+    if isinstance(dim, int) and dim != sum(sizes):
+        raise ModelError(f"sizes {sizes} add up to {sum(sizes)}, axis {axis} of {x.type} has {dim}")
     return tuple(TensorType(x.dtype, (*x.shape[:at], n, *x.shape[at + 1 :])) for n in sizes)
 
 
@@ -228,21 +228,21 @@ def _(wire: WireOp) -> Decoded:
     if source == "TORCH" and points is None and len(wire.inputs) > 1 and wire.inputs[1].type.shape == (n,):
         return wire.inputs, {"axis": axis}
     shape = wire.inputs[0].type.shape
-    extent = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else UNKNOWN
+    dim = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else UNKNOWN
     sizes: tuple[int, ...]
     if source == "TORCH" and len(numbers) == n:
         sizes = tuple(numbers)
-    elif not isinstance(extent, int) or (points is None and len(wire.inputs) > 1):
+    elif not isinstance(dim, int) or (points is None and len(wire.inputs) > 1):
         return None
     elif source == "CAFFE" and len(numbers) == n - 1 and numbers:
-        sizes = tuple(b - a for a, b in pairwise([0, *numbers, extent]))
+        sizes = tuple(b - a for a, b in pairwise([0, *numbers, dim]))
     elif source == "TORCH" and len(numbers) == 1:
-        sizes = tuple(min(numbers[0], extent - i * numbers[0]) for i in range(n))
+        sizes = tuple(min(numbers[0], dim - i * numbers[0]) for i in range(n))
     elif len(numbers) == n and source == "TENSORFLOW" and n > 1:
-        rest = extent - sum(p for p in numbers if p >= 0)
+        rest = dim - sum(p for p in numbers if p >= 0)
         sizes = tuple(rest if p < 0 else p for p in numbers)
-    elif extent % n == 0:
-        sizes = (extent // n,) * n
+    elif dim % n == 0:
+        sizes = (dim // n,) * n
     else:
         return None
     return wire.inputs[:1], {"axis": axis, "sizes": sizes}
@@ -280,7 +280,7 @@ _PAD_MODES = {"constant": "CONSTANT", "reflect": "REFLECT", "edge": "EDGE"}
 
 def _pads_fit(node: Node) -> bool:
     """The format's runtimes do not cut off, do not wrap, and mirror once at most, which is what a mirror is asked for
-    where the extent is not known."""
+    where the dimension is not known."""
     mode = bound(node)["mode"]
     pads = node.input(1).array
     shape = node.input(0).type.shape

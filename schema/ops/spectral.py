@@ -1,4 +1,4 @@
-"""Fourier transforms, and the matrix of the mel scale. Complex numbers are pairs along a last axis of extent 2."""
+"""Fourier transforms, and the matrix of the mel scale. Complex numbers are pairs along a last axis of size 2."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def DFT(
     """Discrete Fourier transform of x[..., 1 (real) or 2 (complex)] along an axis (a scalar, default -2).
 
     y[k] = sum of x[n] exp(-2 pi i k n / N); the inverse turns the other way and divides by N. The signal is cut or
-    padded with zeros to `length` = N, by default its extent. `onesided` gives the first N // 2 + 1 values only; the
-    inverse takes only these, N being 2 * (extent - 1) by default, and gives a real signal, [..., 1].
+    padded with zeros to `length` = N, by default its size. `onesided` gives the first N // 2 + 1 values only; the
+    inverse takes only these, N being 2 * (size - 1) by default, and gives a real signal, [..., 1].
     """
     at = axis_of(-2 if axis is None else int(np.reshape(axis, ())), x.ndim)
     signal = _complex(x)
@@ -89,14 +89,14 @@ def _pairs(y: Array) -> Array:
     return np.stack([y.real, y.imag], -1)
 
 
-def _default_length(extent: int, inverse: bool, onesided: bool) -> int:
-    return 2 * (extent - 1) if inverse and onesided else extent
+def _default_length(dim: int, inverse: bool, onesided: bool) -> int:
+    return 2 * (dim - 1) if inverse and onesided else dim
 
 
-def _frame(extent: int, window: Array | None, length: Array | None) -> int:
+def _frame(dim: int, window: Array | None, length: Array | None) -> int:
     if length is not None:
         return int(np.reshape(length, ()))
-    return extent if window is None else len(window)
+    return dim if window is None else len(window)
 
 
 # ---- types -------------------------------------------------------------------------------------------------------
@@ -136,12 +136,12 @@ def _(x: Arg, length: Arg | None, axis: Arg | None, inverse: bool, onesided: boo
     at = axis_of(at, len(x.shape))
     if at == len(x.shape) - 1:
         raise ModelError(f"axis {at} of {x.type} holds real and imaginary parts", why="no transform runs along it")
-    extent = x.shape[at]
-    n: Dim = UNKNOWN if length is not None else extent
+    dim = x.shape[at]
+    n: Dim = UNKNOWN if length is not None else dim
     if given is not None:
         n = given
     elif length is None and inverse and onesided:
-        n = 2 * (extent - 1) if isinstance(extent, int) else UNKNOWN
+        n = 2 * (dim - 1) if isinstance(dim, int) else UNKNOWN
     return x.type.with_shape((*x.shape[:at], _bins(n, onesided and not inverse), *x.shape[at + 1 : -1], last))
 
 
@@ -156,16 +156,16 @@ def _(signal: Arg, step: Arg, window: Arg | None, length: Arg | None, onesided: 
     hop, given = _known(step, "the step"), _known(length, "the length of a frame")
     if hop is not None and hop < 1:
         raise ModelError(f"the step is {hop}", why="it must be positive")
-    batch, extent = (UNKNOWN, UNKNOWN) if signal.shape is None else signal.shape[:2]
+    batch, dim = (UNKNOWN, UNKNOWN) if signal.shape is None else signal.shape[:2]
     n: Dim = UNKNOWN if given is None else given
     if window is not None:
         n = agree([n, (window.shape or (UNKNOWN,))[0]], "the window and the length of a frame")
     elif length is None:
-        n = extent
+        n = dim
     bins = _bins(n, onesided)
     frames: Dim = UNKNOWN
-    if isinstance(n, int) and isinstance(extent, int) and hop is not None:
-        frames = max((extent - n) // hop + 1, 0)
+    if isinstance(n, int) and isinstance(dim, int) and hop is not None:
+        frames = max((dim - n) // hop + 1, 0)
     return TensorType(signal.dtype, (batch, frames, bins, 2))
 
 

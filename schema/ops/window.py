@@ -1,4 +1,4 @@
-"""Geometry of sliding windows, for convolution and pooling: extents, padding, and the walk over the taps."""
+"""Geometry of sliding windows, for convolution and pooling: sizes, padding, and the walk over the taps."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def check(
 
 
 def spread(kernel: Sequence[int], dilations: Sequence[int]) -> tuple[int, ...]:
-    """Extents of the dilated kernel."""
+    """Sizes of the dilated kernel."""
     return tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
 
 
-def out_extent(
+def out_dim(
     size: Dim, span: int, stride: int, begin: int, end: int, *, ceil_mode: bool = False, same: bool = False
 ) -> Dim:
     """Number of windows of `span` elements over one axis. `same` means padding that makes it ceil(size / stride).
@@ -75,7 +75,7 @@ def counts(
 ) -> list[int]:
     """Number of windows over each of the spatial axes."""
     rows = zip(sizes, span, strides, ends, strict=True)
-    return [int(out_extent(d, k, s, *e, ceil_mode=ceil_mode)) for d, k, s, e in rows]
+    return [int(out_dim(d, k, s, *e, ceil_mode=ceil_mode)) for d, k, s, e in rows]
 
 
 def same_pads(size: int, span: int, stride: int, lower: bool) -> tuple[int, int]:

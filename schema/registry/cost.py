@@ -14,11 +14,11 @@ from minnow.schema.registry.encoding import bound
 from minnow.schema.registry.op import get
 from minnow.schema.registry.symbolic import of_dim
 
-Extents = Mapping[str, int]
+Dims = Mapping[str, int]
 
 
-class UnknownExtentError(Exception):
-    """An extent is not known; `symbol` names it, "?" when it has no name."""
+class UnknownDimensionError(Exception):
+    """A dimension is not known; `symbol` names it, "?" when it has no name."""
 
     def __init__(self, symbol: str) -> None:
         super().__init__(symbol)
@@ -28,7 +28,7 @@ class UnknownExtentError(Exception):
 class Sizes:
     """The shapes of one node's operands and results as numbers, and its attributes: what `@Op.macs` is called with."""
 
-    def __init__(self, node: Node, known: Extents, batch: int | None) -> None:
+    def __init__(self, node: Node, known: Dims, batch: int | None) -> None:
         self._node, self._known, self._batch = node, known, batch
         self.attrs = bound(node)
 
@@ -37,34 +37,34 @@ class Sizes:
         return i < len(self._node.inputs) and self._node.inputs[i] is not None
 
     def input(self, i: int) -> list[int]:
-        """The shape of operand `i`. Raises UnknownExtentError."""
+        """The shape of operand `i`. Raises UnknownDimensionError."""
         return self._of(self._node.inputs[i])
 
     def output(self) -> list[int]:
-        """The shape of the first result. Raises UnknownExtentError."""
+        """The shape of the first result. Raises UnknownDimensionError."""
         return self._of(self._node.outputs[0])
 
     def _of(self, value: Value | None) -> list[int]:
         if value is None or value.type.shape is None:
-            raise UnknownExtentError(UNKNOWN)
+            raise UnknownDimensionError(UNKNOWN)
         dims = value.type.shape
         if self._batch is not None and dims[:1] == (UNKNOWN,):
             dims = (self._batch, *dims[1:])
         return [_number(d, self._known) for d in dims]
 
 
-def macs(graph: Graph, extents: Extents | None = None, batch: int | None = None) -> int:
+def macs(graph: Graph, dims: Dims | None = None, batch: int | None = None) -> int:
     """Multiply-accumulates of one run.
 
     Args:
         graph: the graph. Of an If the more expensive branch counts, of a loop one round.
-        extents: numbers for symbolic extents.
-        batch: the number for a first extent that has no name; None takes that of any other.
+        dims: numbers for symbolic dimensions.
+        batch: the number for a first dimension that has no name; None takes that of any other.
 
     Raises:
-        UnknownExtentError: an extent that matters is neither a number nor in `extents`.
+        UnknownDimensionError: a dimension that matters is neither a number nor in `dims`.
     """
-    known = extents or {}
+    known = dims or {}
     total = 0
     for node in graph:
         if count := get(node.op, node.origin).count_macs:
@@ -74,10 +74,10 @@ def macs(graph: Graph, extents: Extents | None = None, batch: int | None = None)
     return total
 
 
-def _number(dim: Dim, known: Extents) -> int:
+def _number(dim: Dim, known: Dims) -> int:
     if isinstance(dim, int):
         return dim
     try:
         return known[dim] if dim in known else of_dim(dim).value(known)
     except KeyError:
-        raise UnknownExtentError(dim) from None
+        raise UnknownDimensionError(dim) from None

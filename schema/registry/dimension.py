@@ -1,4 +1,4 @@
-"""Arithmetic on extents that may be symbols, for the type rules: what can be said without knowing every number."""
+"""Arithmetic on dimensions that may be symbols, for the type rules: what can be said without knowing every number."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def length(arg: Arg) -> int | None:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """Product of extents: a number, a symbol times ones, or UNKNOWN."""
+    """Product of dimensions: a number, a symbol times ones, or UNKNOWN."""
     number, symbols = split_factors(dims)
     if number == 0 or not symbols:
         return number
@@ -63,7 +63,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def split_factors(dims: Iterable[Dim]) -> tuple[int, list[str]]:
-    """The product of the numbers among the extents, and the rest."""
+    """The product of the numbers among the dimensions, and the rest."""
     number = 1
     symbols: list[str] = []
     for d in dims:
@@ -75,7 +75,7 @@ def split_factors(dims: Iterable[Dim]) -> tuple[int, list[str]]:
 
 
 def total(dims: Iterable[Dim]) -> Dim:
-    """Sum of extents: a number, a symbol plus zeros, or UNKNOWN."""
+    """Sum of dimensions: a number, a symbol plus zeros, or UNKNOWN."""
     number = 0
     symbols: list[str] = []
     for d in dims:
@@ -89,12 +89,12 @@ def total(dims: Iterable[Dim]) -> Dim:
 
 
 def scaled(dim: Dim, factor: int) -> Dim:
-    """An extent times a number."""
+    """A dimension times a number."""
     return dim * factor if isinstance(dim, int) else 0 if factor == 0 else dim if factor == 1 else UNKNOWN
 
 
 def divided(dim: Dim, divisor: int, what: str) -> Dim:
-    """An extent divided by a number, which must go without a rest."""
+    """A dimension divided by a number. Raises ModelError when it is not a multiple."""
     if isinstance(dim, int):
         if dim % divisor:
             raise ModelError(f"{what} {dim} is not a multiple of {divisor}")
@@ -103,10 +103,10 @@ def divided(dim: Dim, divisor: int, what: str) -> Dim:
 
 
 def agree(dims: Sequence[Dim], what: str) -> Dim:
-    """The extent that all of these are. Raises ModelError when two numbers differ; numbers win over symbols."""
+    """The dimension that all of these are. Raises ModelError when two numbers differ; numbers win over symbols."""
     numbers = {d for d in dims if isinstance(d, int)}
     if len(numbers) > 1:
-        raise ModelError(f"{what}: extents {', '.join(map(str, sorted(numbers)))} differ")
+        raise ModelError(f"{what}: dimensions {', '.join(map(str, sorted(numbers)))} differ")
     if numbers:
         return numbers.pop()
     return next((d for d in dims if d != UNKNOWN), UNKNOWN)

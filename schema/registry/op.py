@@ -350,14 +350,14 @@ class Op:
         return function
 
     def contents(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Elements of a small result of integers as formulas of extents: called with the node and what is known of
+        """The elements of a small integer result as formulas of dimensions: called with the node and what is known of
         other values. See `symbolic.py`."""
         self.contents_rule = function
         return function
 
     def dimension(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Where an unknown extent of the result is from: called with the node, the axis and how far the search may go.
-        See `symbolic.py`. Elementwise ops need none."""
+        """Where an unknown dimension of the result comes from: called with the node, the axis and how many values may
+        still be looked at. See `symbolic.py`. Elementwise ops need none."""
         self.dimension_rule = function
         return function
 

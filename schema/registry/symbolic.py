@@ -1,11 +1,11 @@
-"""What is known of the contents of small integer tensors: numbers, and extents that only the input decides.
+"""What is known of the contents of small integer tensors: numbers, and dynamic dimensions.
 
-An element is a sum of products of a number and of extents, `6*N*H+2`; an extent is a symbol, or "?" told apart by the
-value and axis where it stands. This is what shapes are computed with: parts of shapes, taken out, added, multiplied and
-put together. Extents are not negative, which decides many comparisons.
+An element is a polynomial of dimensions, `6*N*H+2`; a dimension is a symbol, or one without a name ("?") that is told
+from others by the value and axis that it belongs to. Models compute shapes like this: they take parts of shapes, add
+and multiply them and put them together. Dimensions are not negative, which decides many comparisons.
 
-How an op computes elements is said beside it, as `@Op.contents`, and where the extents of its result are from as
-`@Op.dimension`; here stands what many of them say.
+Beside each op stands how it computes elements (`@Op.contents`) and where the dimensions of its result come from
+(`@Op.dimension`); this module has what many of these rules are written with.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MAX_TERMS = 8
 _MAX_FACTORS = 8
 
 Atom = tuple[Value | None, int | str]
-"""An extent: (None, symbol), or (value, axis) for an unknown one."""
+"""A dimension: (None, symbol), or (value, axis) for an unknown one."""
 
 Atoms = tuple[Atom, ...]
 
 
 @dataclass(frozen=True, init=False)
-class Extent:
+class Polynomial:
     """A sum of numbers times products of atoms.
 
     Attributes:
@@ -53,31 +53,31 @@ class Extent:
         object.__setattr__(self, "terms", terms)
 
     @staticmethod
-    def of(number: int, *atoms: Atom) -> Extent:
+    def of(number: int, *atoms: Atom) -> Polynomial:
         """One term."""
-        return Extent(number, atoms)
+        return Polynomial(number, atoms)
 
     @staticmethod
-    def _sum(terms: Iterable[tuple[Atoms, int]]) -> Extent:
+    def _sum(terms: Iterable[tuple[Atoms, int]]) -> Polynomial:
         total: dict[Atoms, int] = {}
         for atoms, number in terms:
             total[atoms] = total.get(atoms, 0) + number
         rows = sorted(((a, n) for a, n in total.items() if n), key=lambda t: (-len(t[0]), [_order(a) for a in t[0]]))
-        made = Extent()
+        made = Polynomial()
         made._set(tuple(rows))
         return made
 
-    def __add__(self, other: Extent) -> Extent:
-        return Extent._sum(t for e in (self, other) for t in e.terms)
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return Polynomial._sum(t for e in (self, other) for t in e.terms)
 
-    def __neg__(self) -> Extent:
-        return Extent._sum((a, -n) for a, n in self.terms)
+    def __neg__(self) -> Polynomial:
+        return Polynomial._sum((a, -n) for a, n in self.terms)
 
-    def __sub__(self, other: Extent) -> Extent:
+    def __sub__(self, other: Polynomial) -> Polynomial:
         return self + -other
 
-    def __mul__(self, other: Extent) -> Extent:
-        return Extent._sum((tuple(sorted(a + b, key=_order)), m * n) for a, m in self.terms for b, n in other.terms)
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        return Polynomial._sum((tuple(sorted(a + b, key=_order)), m * n) for a, m in self.terms for b, n in other.terms)
 
     @property
     def number(self) -> int:
@@ -101,11 +101,11 @@ class Extent:
         """Nothing that anybody computes shapes with."""
         return len(self.terms) > _MAX_TERMS or any(len(a) > _MAX_FACTORS for a, _ in self.terms)
 
-    def divided(self, other: Extent) -> Extent | None:
-        """The quotient where it goes without a rest whatever the extents are, none of them being 0."""
+    def divided(self, other: Polynomial) -> Polynomial | None:
+        """The quotient, None where it may leave a remainder for some dimensions above 0."""
         if len(other.terms) != 1:
-            extents = [a for atoms, _ in other.terms for a in atoms]
-            return Extent.of(1) if self == other and other.at_least(1, extents) else None
+            dims = [a for atoms, _ in other.terms for a in atoms]
+            return Polynomial.of(1) if self == other and other.at_least(1, dims) else None
         ((atoms, divisor),) = other.terms
         out = []
         for mine, number in self.terms:
@@ -115,14 +115,14 @@ class Extent:
             for a in atoms:
                 rest.remove(a)
             out.append((tuple(rest), number // divisor))
-        return Extent._sum(out)
+        return Polynomial._sum(out)
 
     def at_least(self, low: int, filled: Collection[Atom] = ()) -> bool:
-        """True when it is certain that it is no less than `low`; `filled` are extents known not to be 0."""
+        """True when it is certain that it is no less than `low`; `filled` are dimensions known not to be 0."""
         above = self
         if filled:
             # Each of them is 1 more than something that is not negative.
-            above = reduce(Extent.__add__, (_shifted(a, n, filled) for a, n in self.terms), Extent())
+            above = reduce(Polynomial.__add__, (_shifted(a, n, filled) for a, n in self.terms), Polynomial())
         return all(n >= 0 for a, n in above.terms if a) and above._constant >= low
 
     @property
@@ -131,7 +131,7 @@ class Extent:
 
     @property
     def dim(self) -> Dim:
-        """As an extent of a type: a number, a symbol, or a formula of symbols without blanks, `2*N+1`."""
+        """As a dimension of a type: a number, a symbol, or a formula of symbols without blanks, `2*N+1`."""
         if self.integer is not None:
             return self.integer
         if self.is_big or any(value is not None for atoms, _ in self.terms for value, _ in atoms):
@@ -147,7 +147,7 @@ class Extent:
             self.terms[0][0][0][1])  # fmt: skip
 
     def value(self, known: Mapping[str, int]) -> int:
-        """The number for given extents; KeyError for one that is not given."""
+        """The number for given dimensions; KeyError for one that is not given."""
         total = 0
         for atoms, number in self.terms:
             for _, name in atoms:
@@ -161,9 +161,9 @@ def _order(atom: Atom) -> tuple[int, str, int]:
     return (0, str(name), 0) if value is None else (1, str(name), id(value))
 
 
-def _shifted(atoms: Atoms, number: int, filled: Collection[Atom]) -> Extent:
-    factors = (Extent.of(1, a) + Extent.of(int(a in filled)) for a in atoms)
-    return reduce(Extent.__mul__, factors, Extent.of(number))
+def _shifted(atoms: Atoms, number: int, filled: Collection[Atom]) -> Polynomial:
+    factors = (Polynomial.of(1, a) + Polynomial.of(int(a in filled)) for a in atoms)
+    return reduce(Polynomial.__mul__, factors, Polynomial.of(number))
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
@@ -177,22 +177,22 @@ def _quoted(name: str) -> str:
 
 
 @lru_cache(4096)
-def of_dim(dim: Dim) -> Extent:
-    """A number, symbol or formula of a type as an extent.
+def of_dim(dim: Dim) -> Polynomial:
+    """A number, symbol or formula of a type as a dimension.
 
-    Only what is written as `Extent.dim` writes it is read as a formula: inputs of models have names like `past + 1`
+    Only what is written as `Polynomial.dim` writes it is read as a formula: inputs of models have names like `past + 1`
     that nobody holds to what they say.
     """
     if isinstance(dim, int):
-        return Extent.of(dim)
+        return Polynomial.of(dim)
     if not _FORMULA.fullmatch(dim) or _NAME.fullmatch(dim):
-        return Extent.of(1, (None, dim))
-    total = Extent()
+        return Polynomial.of(1, (None, dim))
+    total = Polynomial()
     for sign, text in re.findall(rf"(\+| - |^)({_TERM})", dim):
-        term = Extent.of(-1 if sign == " - " else 1)
+        term = Polynomial.of(-1 if sign == " - " else 1)
         for factor in re.findall(_FACTOR, text):
             bare = factor[1:-1] if factor.startswith("(") else factor
-            term *= Extent.of(int(bare)) if bare.isdigit() else Extent.of(1, (None, bare))
+            term *= Polynomial.of(int(bare)) if bare.isdigit() else Polynomial.of(1, (None, bare))
         total += term
     return total
 
@@ -204,20 +204,20 @@ _nested: ContextVar[int] = ContextVar("_nested", default=0)
 Hops = list[int]
 """How many values a search may still look at, in a list of one."""
 
-Source = tuple[Value, int] | Extent | None
-"""Of an extent of a result: the operand and axis that it is from, or what it is; None where it is one of its own."""
+Source = tuple[Value, int] | Polynomial | None
+"""Where a dimension of a result comes from: an operand and axis, or its value; None for one that starts here."""
 
 
-def extent(value: Value, axis: int) -> Extent | None:
-    """The extent of a value along an axis."""
+def dimension(value: Value, axis: int) -> Polynomial | None:
+    """The dimension of a value along an axis."""
     shape = value.type.shape
     if shape is None:
         return None
     return origin(value, axis % len(shape), [_MAX_HOPS])
 
 
-def origin(value: Value, axis: int, hops: Hops) -> Extent | None:
-    """The extent, by the first value that it is one of, however often it is handed on. `axis` counts from the front."""
+def origin(value: Value, axis: int, hops: Hops) -> Polynomial | None:
+    """The dimension, named by the first value that has it, however often it is passed on. `axis` counts from 0."""
     while True:
         shape = value.type.shape
         if shape is None:
@@ -227,10 +227,10 @@ def origin(value: Value, axis: int, hops: Hops) -> Extent | None:
             return of_dim(dim)
         node, hops[0] = value.producer, hops[0] - 1
         found = None if node is None or len(node.outputs) != 1 or hops[0] < 0 else _before(node, axis, hops)
-        if isinstance(found, Extent):
+        if isinstance(found, Polynomial):
             return found
         if found is None:
-            return Extent(1, ((value, axis),))
+            return Polynomial(1, ((value, axis),))
         value, axis = found
 
 
@@ -245,7 +245,7 @@ def _before(node: Node, axis: int, hops: Hops) -> Source:
 
 
 def broadcast(sources: list[tuple[Value, int]], hops: Hops) -> Source:
-    """The extent that axes, counted from the end, have together: those that may not be 1 are one and the same."""
+    """The dimension that axes, counted from the end, are broadcast to; known where all but those of 1 are the same."""
     left = []
     for v, axis in sources:
         shape = v.type.shape
@@ -270,7 +270,7 @@ def broadcast_first(node: Node, axis: int, hops: Hops) -> Source:
     return broadcast([(node.input(0), axis - (node.output.type.rank or 0))], hops)
 
 
-def element(value: Value, i: int) -> Extent | None:
+def element(value: Value, i: int) -> Polynomial | None:
     """An element of a shape; None where it is not known, or shapes are computed from each other too often."""
     depth = _nested.get()
     if depth >= _MOST_NESTED:
@@ -283,7 +283,7 @@ def element(value: Value, i: int) -> Extent | None:
     return known[i] if known is not None and -len(known) <= i < len(known) else None
 
 
-Known = list[Extent | None]
+Known = list[Polynomial | None]
 """Elements in row-major order; None where nothing is known. True is 1."""
 
 Found = TypeVar("Found")
@@ -332,7 +332,7 @@ def contents(value: Value, memo: Memo[Known] | None = None) -> Known | None:
 
 def _elements(value: Value, memo: Memo[Known]) -> Known | None:
     if value.data is not None:
-        return [Extent.of(int(v)) for v in value.data.numpy().reshape(-1)]
+        return [Polynomial.of(int(v)) for v in value.data.numpy().reshape(-1)]
     node = value.producer
     if node is None or len(node.outputs) != 1:
         return None
@@ -344,8 +344,8 @@ def _elements(value: Value, memo: Memo[Known]) -> Known | None:
     return [e if e is not None and _holds(value.type.dtype, e) else None for e in found]
 
 
-def _holds(dtype: DType, e: Extent) -> bool:
-    """The type has the number; what it has not wraps around, which is nothing that extents do."""
+def _holds(dtype: DType, e: Polynomial) -> bool:
+    """Whether the type can hold the number: one that wraps around is no dimension."""
     if e.integer is None:
         return dtype in (DType.I64, DType.I32) and not e.is_big
     if dtype is DType.BOOL:
@@ -358,10 +358,10 @@ def _same(node: Node, memo: Memo[Known]) -> Known | None:
     return contents(node.input(0), memo)
 
 
-def product(factors: Known) -> Extent | None:
+def product(factors: Known) -> Polynomial | None:
     """The product; None when a factor is not known."""
     known = [f for f in factors if f is not None]
-    return reduce(Extent.__mul__, known, Extent.of(1)) if len(known) == len(factors) else None
+    return reduce(Polynomial.__mul__, known, Polynomial.of(1)) if len(known) == len(factors) else None
 
 
 def moved(node: Node, memo: Memo[Known]) -> Known | None:
@@ -373,7 +373,7 @@ def moved(node: Node, memo: Memo[Known]) -> Known | None:
     for v in node.inputs[1:]:
         numbers = None if v is None else v.array
         if v is not None and numbers is None:
-            # Places that are computed of extents that have become numbers.
+            # Indices that are computed from dimensions, which have become numbers.
             found = contents(v, memo)
             if found is None or any(e is None or e.integer is None for e in found):
                 return None
@@ -387,7 +387,7 @@ def moved(node: Node, memo: Memo[Known]) -> Known | None:
     return [x[i] for i in moved.reshape(-1)]
 
 
-def elementwise(combine: Callable[..., Extent | None], strict: bool = True) -> Rule:
+def elementwise(combine: Callable[..., Polynomial | None], strict: bool = True) -> Rule:
     """`@Op.contents` of elementwise ops; with `strict` nothing is known where an operand is not."""
 
     def rule(node: Node, memo: Memo[Known]) -> Known | None:
@@ -407,44 +407,44 @@ def elementwise(combine: Callable[..., Extent | None], strict: bool = True) -> R
     return rule
 
 
-def truth(yes: bool) -> Extent:
+def truth(yes: bool) -> Polynomial:
     """A truth value as an element."""
-    return Extent.of(int(yes))
+    return Polynomial.of(int(yes))
 
 
-def inverted(e: Extent | None) -> Extent | None:
+def inverted(e: Polynomial | None) -> Polynomial | None:
     """The other truth value, where it is known."""
-    return None if e is None else Extent.of(1) - e
+    return None if e is None else Polynomial.of(1) - e
 
 
-def equal(a: Extent, b: Extent) -> Extent | None:
+def equal(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """Whether both are the same, where that is certain."""
     if a == b:
         return truth(True)
     return truth(False) if (a - b).at_least(1) or (b - a).at_least(1) else None
 
 
-def different(a: Extent, b: Extent) -> Extent | None:
+def different(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """Whether they are not the same, where that is certain."""
     return inverted(equal(a, b))
 
 
-def less(a: Extent, b: Extent) -> Extent | None:
+def less(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """Whether `a` is less, where that is certain."""
     return truth(True) if (b - a).at_least(1) else truth(False) if (a - b).at_least(0) else None
 
 
-def greatest(a: Extent, b: Extent) -> Extent | None:
+def greatest(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """The greater one, where it is certain which one that is."""
     return a if (a - b).at_least(0) else b if (b - a).at_least(0) else None
 
 
-def least(a: Extent, b: Extent) -> Extent | None:
+def least(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """The lesser one, where it is certain which one that is."""
     return b if (a - b).at_least(0) else a if (b - a).at_least(0) else None
 
 
-def reduced(combine: Callable[[Extent, Extent], Extent | None]) -> Rule:
+def reduced(combine: Callable[[Polynomial, Polynomial], Polynomial | None]) -> Rule:
     """`@Op.contents` of reductions, known where they give one element."""
 
     def rule(node: Node, memo: Memo[Known]) -> Known | None:

@@ -14,7 +14,7 @@ from minnow.optimizer.rewrite import Trace
 from minnow.runtime.verify.proof import StepCheck
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, Model
-from minnow.schema.registry.cost import UnknownExtentError, macs
+from minnow.schema.registry.cost import UnknownDimensionError, macs
 
 _MOST_NODES = 150
 _MOST_MACS = 2_000_000
@@ -75,5 +75,5 @@ def is_small(model: Model) -> bool:
     extents = {d: 4 for _, t in model.inputs for d in t.shape or () if isinstance(d, str)}
     try:
         return macs(model.graph, extents) < _MOST_MACS
-    except UnknownExtentError:
+    except UnknownDimensionError:
         return True

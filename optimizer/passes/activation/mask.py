@@ -11,7 +11,7 @@ from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.registry.symbolic import Extent, Known
+from minnow.schema.registry.symbolic import Known, Polynomial
 
 
 @rewrite(lambda p, s: p.Where(p.Equal(p.ReduceMax(s, as_="max"), p.const("low")), 0.0, p.Softmax(s, as_="soft")))
@@ -119,7 +119,7 @@ def _true_at(node: Node, dims: Known, end: bool) -> bool:
     if None in wide or dims[-1] is None:
         return False
     a, b = (w for w in wide if w is not None)
-    difference = a + b.times(Extent.of(-1))
+    difference = a + b.times(Polynomial.of(-1))
     last = difference.steps[-1] * (dims[-1] - ONE) if end else ZERO
     fixed = Affine(difference.base + last, (*difference.steps[:-1], ZERO))
     return compared(node.op, fixed, dims) is True

@@ -14,7 +14,7 @@ from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import same_dim
 from minnow.schema.ops import Builder
 from minnow.schema.registry.dimension import broadcast_to
-from minnow.schema.registry.symbolic import Extent
+from minnow.schema.registry.symbolic import Polynomial
 
 Part = tuple[Value, slice]
 """A value whose features, the elements along its last axis, are those of another one; and which these are."""
@@ -363,8 +363,8 @@ def _transposed(b: Builder, table: Value, perm: tuple[int, ...]) -> Value | None
     order = [i - more for i in perm if i >= more and shape[i - more] != 1]
     if order != sorted(order):
         return None
-    target = [known[i - more] if i >= more else Extent(1) for i in perm]
-    while len(target) > 1 and target[0] == Extent(1) and len(target) > len(order):
+    target = [known[i - more] if i >= more else Polynomial(1) for i in perm]
+    while len(target) > 1 and target[0] == Polynomial(1) and len(target) > len(order):
         target.pop(0)
     return view_as(b, table, target)
 

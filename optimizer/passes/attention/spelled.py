@@ -18,7 +18,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder
-from minnow.schema.registry.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Polynomial, contents, dimension
 
 _MOST_MASK = 1 << 24  # elements of a constant that are looked at
 
@@ -125,14 +125,14 @@ def _leads_to_product(x: Value) -> bool:
     return False
 
 
-def _is_causal(mask: Value, rows: Extent | None, keys: Extent | None) -> bool:
+def _is_causal(mask: Value, rows: Polynomial | None, keys: Polynomial | None) -> bool:
     """True where key j is at or before query i: a constant triangle, or places that are compared."""
     shape = mask.type.shape
     if shape is None or len(shape) < 2 or any(d != 1 for d in shape[:-2]):
         return False
     if mask.data is not None:
         r, k = int(shape[-2]), int(shape[-1])
-        if r * k > _MOST_MASK or (Extent(r), Extent(k)) != (rows, keys):
+        if r * k > _MOST_MASK or (Polynomial(r), Polynomial(k)) != (rows, keys):
             return False
         return bool(np.array_equal(mask.data.numpy().reshape(r, k), np.tri(r, k, dtype=bool)))
     node = mask.producer
@@ -142,7 +142,7 @@ def _is_causal(mask: Value, rows: Extent | None, keys: Extent | None) -> bool:
     return _counts(row, -2, rows) and _counts(column, -1, keys)
 
 
-def _counts(x: Value | None, axis: int, size: Extent | None) -> bool:
+def _counts(x: Value | None, axis: int, size: Polynomial | None) -> bool:
     """0, 1, 2, ... along one axis, as many as `size`."""
     if x is None or x.type.shape is None or size is None:
         return False
@@ -152,7 +152,7 @@ def _counts(x: Value | None, axis: int, size: Extent | None) -> bool:
         node = v.base.producer
         if v.in_order and node is not None and node.op == "Range":
             ends = [contents(o) for o in node.inputs if o is not None]
-            return [None if e is None else e[0] for e in ends] == [Extent(0), size, Extent(1)]
+            return [None if e is None else e[0] for e in ends] == [Polynomial(0), size, Polynomial(1)]
     return False
 
 
@@ -241,7 +241,7 @@ def fuse_attention(b: Builder, m: Match) -> Value | None:
 
 def _masks(b: Builder, scores: Scores, heads: int, joined: bool) -> tuple[list[Value] | None, bool]:
     """The masks as attention takes them, and whether one of them was the triangle."""
-    rows, keys = (extent(scores.product.output, a) for a in (-2, -1))
+    rows, keys = (dimension(scores.product.output, a) for a in (-2, -1))
     out: list[Value] = []
     causal = False
     for i, (mask, kind) in enumerate(scores.masks):

@@ -21,7 +21,7 @@ from minnow.schema.limit import LIMITS, meter
 from minnow.schema.ops import Trait, get, infer_node
 from minnow.schema.registry.folding import fold
 from minnow.schema.registry.op import NUMPY_REFUSALS
-from minnow.schema.registry.symbolic import Extent, Known, Memo, contents, extent, of_dim
+from minnow.schema.registry.symbolic import Known, Memo, Polynomial, contents, dimension, of_dim
 
 
 @graph_pass(level=1, whole=True)
@@ -145,7 +145,7 @@ def _is_made(dim: Dim) -> bool:
 
 def _name(graph: Graph, numbers: Iterator[int]) -> int:
     memo: Memo[Known] = Memo(most=len(graph) + 1)
-    names: dict[Extent, str] = {}
+    names: dict[Polynomial, str] = {}
     changes = 0
     for node in graph:
         if node.op == "If":
@@ -163,14 +163,14 @@ def _name(graph: Graph, numbers: Iterator[int]) -> int:
     return changes
 
 
-def _named(value: Value, memo: Memo[Known], names: dict[Extent, str], numbers: Iterator[int]) -> list[Dim]:
+def _named(value: Value, memo: Memo[Known], names: dict[Polynomial, str], numbers: Iterator[int]) -> list[Dim]:
     """The extents, with names in the place of what is not known: of one formula, as `names` has them, one name."""
     node, shape = value.producer, value.type.shape or ()
     formulas = derived(node, memo) if node is not None and len(node.outputs) == 1 else None
     named: list[Dim] = []
     for axis, dim in enumerate(shape):
         if dim == UNKNOWN:
-            own = extent(value, axis)
+            own = dimension(value, axis)
             formula = formulas[axis] if formulas and len(formulas) == len(shape) else None
             formula = own if formula is None or not formula.at_least(0) else formula
             name = names.get(formula) if formula is not None else None

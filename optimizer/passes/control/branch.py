@@ -9,7 +9,7 @@ from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ops import infer_node
-from minnow.schema.registry.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Polynomial, contents, dimension
 
 _MAX_NODES = 4096
 _MAX_TRIES = 16
@@ -68,7 +68,7 @@ def _squeezes(node: Node) -> bool:
     if test is None or test.op != "Equal":
         return False
     known = [contents(v) for v in test.inputs if v is not None]
-    one = [Extent(1)]
+    one = [Polynomial(1)]
     wanted = known[1] if known[0] == one else known[0] if known[1] == one else None
     branch: Graph = node.attrs["then_branch"]
     if wanted is None or len(wanted) != 1 or wanted[0] is None:
@@ -79,7 +79,7 @@ def _squeezes(node: Node) -> bool:
             continue
         operand = node.input(1 + branch.params.index(x))
         rank = operand.type.rank
-        if rank is not None and any(extent(operand, a % rank) == wanted[0] for a in inner.attrs.get("axes") or ()):
+        if rank is not None and any(dimension(operand, a % rank) == wanted[0] for a in inner.attrs.get("axes") or ()):
             return True
     return False
 

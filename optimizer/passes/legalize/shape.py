@@ -9,7 +9,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.registry.symbolic import Extent, contents, extent
+from minnow.schema.registry.symbolic import Polynomial, contents, dimension
 
 
 @rewrite(lambda p, x, shape: p.Expand(x, shape), level=0)
@@ -69,10 +69,10 @@ def _times(x: Value, asked: Value) -> list[int] | None:
 
 def _whole(b: Builder, x: Value, asked: Value) -> Value | None:
     """The extents of the result where it is known for each axis whether they are the input's or those asked for."""
-    target, own = contents(asked), [extent(x, i) for i in range(x.type.rank or 0)]
+    target, own = contents(asked), [dimension(x, i) for i in range(x.type.rank or 0)]
     if target is None:
         return None
-    one, dtype = Extent.of(1), asked.type.dtype
+    one, dtype = Polynomial.of(1), asked.type.dtype
     parts: list[Value] = []
     joined = asked.producer if asked.producer is not None and asked.producer.op == "Concat" else None
     single = joined is not None and all(v is not None and v.type.shape == (1,) for v in joined.inputs)

@@ -7,7 +7,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
-from minnow.schema.registry.symbolic import extent
+from minnow.schema.registry.symbolic import dimension
 
 
 @rewrite(
@@ -35,10 +35,10 @@ def unflatten_linear(b: Builder, m: Match) -> Value | None:
         return m.no("the layer does more, or its result is read elsewhere")
     if rank is None or rank < 2 or y.type.rank != rank:
         return m.no("the result has other axes than the input")
-    if extent(m.x, -1) != extent(layer.input(0), -1):
+    if dimension(m.x, -1) != dimension(layer.input(0), -1):
         return m.no("the features of the input are not those of the matrix")
     dims = dims_of(y) or [None] * rank
-    wanted = [*(extent(m.x, a) for a in range(rank - 1)), extent(layer.output, -1)]
+    wanted = [*(dimension(m.x, a) for a in range(rank - 1)), dimension(layer.output, -1)]
     # There are as many elements, so that one extent which nothing is known of is the one that is wanted.
     if sum(have is None or have != want for have, want in zip(dims, wanted, strict=True)) > 1:
         return m.no("the axes of the result are not known to be those of the input")

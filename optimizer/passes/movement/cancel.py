@@ -17,7 +17,7 @@ from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ir.type import broadcast, same_dim
 from minnow.schema.ops import Builder, Op, Trait, all_ops
-from minnow.schema.registry.symbolic import Extent, Known
+from minnow.schema.registry.symbolic import Known, Polynomial
 
 
 def view_as(b: Builder, x: Value, target: Known) -> Value | None:
@@ -41,7 +41,7 @@ def _ones(longer: Known, shorter: Known) -> tuple[int, ...] | None:
     for i, e in enumerate(longer):
         if rest and e is not None and e == rest[0]:
             rest.pop(0)
-        elif e == Extent.of(1):
+        elif e == Polynomial.of(1):
             out.append(i)
         else:
             return None

@@ -10,7 +10,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
-from minnow.schema.registry.symbolic import Extent
+from minnow.schema.registry.symbolic import Polynomial
 
 
 @rewrite(lambda p, x: p.Transpose(x, as_="transpose"), shared=True)
@@ -31,7 +31,7 @@ def eliminate_transpose_of_ones(b: Builder, m: Match) -> Value | None:
     own, perm = extents(m.x), m.transpose.attrs["perm"]
     if own is None:
         return m.no("the rank is not known")
-    moved = [p for p in perm if own[p] != Extent.of(1)]
+    moved = [p for p in perm if own[p] != Polynomial.of(1)]
     if moved != sorted(moved):
         return m.no("it moves axes that are not of extent 1")
     y = view_as(b, m.x, [own[p] for p in perm])
@@ -65,8 +65,8 @@ def view_before_transpose(b: Builder, m: Match) -> Value | None:
     target = None if moved is None else viewed(m.view, moved)
     if own is None or moved is None or target is None or None in target:
         return m.no("the shapes are not known well enough")
-    perm = [i for i in m.transpose.attrs["perm"] if own[i] != Extent(1)]
-    kept = [i for i, e in enumerate(target) if e != Extent(1)]
+    perm = [i for i in m.transpose.attrs["perm"] if own[i] != Polynomial(1)]
+    kept = [i for i, e in enumerate(target) if e != Polynomial(1)]
     if [own[i] for i in perm] != [target[i] for i in kept]:
         return m.no("other axes than those of extent 1 change")
     # An axis of extent 1 stays in front of the one that it stands in front of behind the transpose.

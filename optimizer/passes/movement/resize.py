@@ -15,7 +15,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match, same_shape
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder, get
-from minnow.schema.registry.symbolic import contents, extent
+from minnow.schema.registry.symbolic import contents, dimension
 
 _REPEATING = frozenset({
     ("asymmetric", "floor"), ("tf_half_pixel_for_nn", "floor"),
@@ -42,7 +42,7 @@ def _scales(node: Node) -> list[float] | None:
         return whole
     sizes = contents(given)
     for axis, size in zip(axes, [None] * len(axes) if sizes is None else sizes, strict=True):
-        before = extent(x, axis)
+        before = dimension(x, axis)
         times = size.divided(before) if size is not None and before is not None and before.number else None
         if times is None or times.integer is None:
             return None

@@ -12,7 +12,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder, Trait, all_ops, get
-from minnow.schema.registry.symbolic import Extent, Known
+from minnow.schema.registry.symbolic import Known, Polynomial
 
 _REDUCTIONS = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["ArgMax", "ArgMin"]
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -47,7 +47,7 @@ def reduce_as_viewed(b: Builder, m: Match) -> Value | None:
     listed = (attrs.get("axis", 0),) if "axis" in get(node.op).attrs else attrs.get("axes")
     gone = set(range(rank)) if listed is None else {a % rank for a in listed}
     keep = not attrs.get("keepdims", True)
-    toggled = [Extent(1) if i in gone else e for i, e in enumerate(own) if keep or i not in gone]
+    toggled = [Polynomial(1) if i in gone else e for i, e in enumerate(own) if keep or i not in gone]
     if target != toggled:
         return m.no("other axes come or go")
     return b.node(node.op, [m.x], {**attrs, "keepdims": keep}).output
@@ -80,7 +80,7 @@ def split_without_axis(b: Builder, m: Match) -> list[Value] | None:
         return m.no("the parts are not of one element, or the rank is not known")
     axis = m.split.attrs.get("axis", 0) % len(own)
     readers = [reader for v in m.split.outputs for reader, _ in v.uses]
-    part = [*own[:axis], Extent(1), *own[axis + 1 :]]
+    part = [*own[:axis], Polynomial(1), *own[axis + 1 :]]
     lost = own[:axis] + own[axis + 1 :]
     if len(readers) < 2 or not all(r.op in _VIEWS and viewed(r, part) == lost for r in readers):
         return m.no("not all readers take the axis away, or there is only one")
@@ -98,7 +98,7 @@ def _merged(b: Builder, x: Value, own: Known, axis: int, count: int) -> Value | 
     following = own[axis + 1] if axis + 1 < len(own) else None
     if following is None or following.atoms or following.number == 0:
         return None
-    return view_as(b, x, [*own[:axis], Extent(following.number * count), *own[axis + 2 :]])
+    return view_as(b, x, [*own[:axis], Polynomial(following.number * count), *own[axis + 2 :]])
 
 
 @rewrite(lambda p, x: p.Gather(x, p.const("place"), as_="gather"), shared=True)
@@ -245,7 +245,7 @@ def view_behind_concat(b: Builder, m: Match) -> Value | None:
     inner = [extents(v.input(0)) for v in views if v is not None]
     if at is None or len(set(views)) < 2:
         return m.no("there are fewer than two")
-    ones = [[e == Extent(1) for i, e in enumerate(known or ()) if i != at] for known in inner]
+    ones = [[e == Polynomial(1) for i, e in enumerate(known or ()) if i != at] for known in inner]
     if any(o != ones[0] for o in ones):
         return m.no("the axes of extent 1 stand elsewhere")
     target = extents(m.root.output)
@@ -257,8 +257,8 @@ def _same_axis(own: Known, seen: Known | None, axis: int) -> tuple[int] | None:
     """Where the axis of a view stands in front of it, if only other axes of extent 1 come or go."""
     if seen is None or None in own or None in seen:
         return None
-    mine = [i for i, e in enumerate(own) if e != Extent(1)]
-    theirs = [i for i, e in enumerate(seen) if e != Extent(1)]
+    mine = [i for i, e in enumerate(own) if e != Polynomial(1)]
+    theirs = [i for i, e in enumerate(seen) if e != Polynomial(1)]
     if axis not in theirs or [own[i] for i in mine] != [seen[i] for i in theirs]:
         return None
     return (mine[theirs.index(axis)],)

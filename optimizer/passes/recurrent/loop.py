@@ -10,7 +10,7 @@ import numpy as np
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, get
-from minnow.schema.registry.symbolic import contents, extent
+from minnow.schema.registry.symbolic import contents, dimension
 
 Array = np.ndarray[Any, Any]
 _MOST_ROUNDS = 4096
@@ -170,7 +170,7 @@ class Counted:
             NoMatchError: there is less.
         """
         first = np.zeros(1, np.int64)
-        length = extent(x, 0)
+        length = dimension(x, 0)
         known = None if length is None else length.integer
         if self.rounds is not None and known is not None:
             if known < self.rounds:

@@ -11,7 +11,7 @@ from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import UNKNOWN, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.registry.symbolic import Extent, Known, contents, extent
+from minnow.schema.registry.symbolic import Known, Polynomial, contents, dimension
 
 
 def shape_operand(x: Value, target: Known) -> list[int] | None:
@@ -27,8 +27,8 @@ def shape_operand(x: Value, target: Known) -> list[int] | None:
     return out if out.count(-1) <= 1 else None
 
 
-def _extent_at(x: Value, axis: int) -> Extent | None:
-    return extent(x, axis) if x.type.shape is not None and axis < len(x.type.shape) else None
+def _extent_at(x: Value, axis: int) -> Polynomial | None:
+    return dimension(x, axis) if x.type.shape is not None and axis < len(x.type.shape) else None
 
 
 @rewrite(lambda p, x, shape: p.Reshape(x, shape, as_="reshape"), shared=True, level=1)
@@ -65,7 +65,7 @@ def fold_reshape_shape(b: Builder, m: Match) -> Value | None:
     return refined(b.Reshape(x, np.array(numbers, m.shape.type.dtype.numpy)), target)
 
 
-def refined(value: Value, target: Sequence[Extent | None]) -> Value:
+def refined(value: Value, target: Sequence[Polynomial | None]) -> Value:
     """The value, its type completed by what is known of its extents."""
     dims = tuple(UNKNOWN if e is None or not e.at_least(0) else e.dim for e in target)
     value.type = value.type.with_shape(merge(value.type.shape, dims))
@@ -93,7 +93,7 @@ def eliminate_expand(b: Builder, m: Match) -> Value | None:
     rank = m.x.type.rank
     if target is None or rank is None or len(target) > rank:
         return m.no("nothing is known of the shape, or it has more axes than the input")
-    mine = [extent(m.x, rank - len(target) + i) for i in range(len(target))]
-    if any(e != Extent.of(1) and (e is None or e != own) for e, own in zip(target, mine, strict=True)):
+    mine = [dimension(m.x, rank - len(target) + i) for i in range(len(target))]
+    if any(e != Polynomial.of(1) and (e is None or e != own) for e, own in zip(target, mine, strict=True)):
         return m.no("some extent is neither 1 nor that of the input")
     return m.x

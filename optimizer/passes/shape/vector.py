@@ -12,7 +12,7 @@ from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.blob import Array
 from minnow.schema.ops import Builder, Trait, all_ops
-from minnow.schema.registry.symbolic import contents, extent
+from minnow.schema.registry.symbolic import contents, dimension
 
 
 @rewrite(
@@ -167,11 +167,11 @@ def move_shape_to_input(b: Builder, m: Match) -> Value | None:
     rank, graph = m.x.type.rank, m.root.graph
     if rank is None or graph is None or m.x in graph.params:
         return m.no("the rank is not known, or it is an input")
-    wanted = [extent(m.x, a) for a in range(rank)[_span(m.shape, rank)]]
+    wanted = [dimension(m.x, a) for a in range(rank)[_span(m.shape, rank)]]
     if not wanted or any(e is None or e.integer is not None for e in wanted):
         return m.no("an extent is a number")
     for param in graph.params:
-        own = [extent(param, a) for a in range(param.type.rank or 0)]
+        own = [dimension(param, a) for a in range(param.type.rank or 0)]
         for at in range(len(own) - len(wanted) + 1):
             if own[at : at + len(wanted)] == wanted:
                 return _part(b, param, at, at + len(wanted))

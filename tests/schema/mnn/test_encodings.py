@@ -71,7 +71,7 @@ def trimmed(operands: Any) -> list[Any]:
 
 # What comes back as another node that computes the same.
 EQUIVALENT = {
-    "Col2Im": "the extents of its blocks are written as attributes",
+    "Col2Im": "the sizes of its blocks are written as attributes",
     "Less": "it is written as Greater with the operands swapped",
     "LSTM": "both halves of the bias are written as their sum",
     "Slice": "steps without axes are written with all axes",

@@ -102,7 +102,7 @@ def test_dynamic_layer_is_onnx_runtimes(each: bool) -> None:
         ((2, 3), (3, 4), (1,), (), "bias"),
         ((), (3, 4), None, (), "weights"),
         ((2, 3), (1, 3, 4), None, (), "weights"),
-        ((2, 5), (3, 4), None, (), "inner extents"),
+        ((2, 5), (3, 4), None, (), "inner dimensions"),
     ],
 )
 def test_what_does_not_fit_a_dynamic_layer_is_refused(x: Any, w: Any, bias: Any, scale: Any, reason: str) -> None:

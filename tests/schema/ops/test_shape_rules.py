@@ -1,4 +1,4 @@
-"""Types where extents are symbols, unknown, or not even counted; and the errors for shapes that cannot be."""
+"""Types where dimensions are symbols, unknown, or not even counted; and the errors for shapes that cannot be."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ BAD: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("Range", [[0], 7.0, [1]], {}, "the operands are i64, f32, i64"),
     ("OneHot", ["i:3", [-1], "2"], {}, "depth is -1"),
     ("Transpose", ["2,3"], {"perm": (0, 0)}, "is not a permutation"),
-    ("Concat", ["2,3", "3,3"], {"axis": 1}, "axis 0: extents 2, 3 differ"),
+    ("Concat", ["2,3", "3,3"], {"axis": 1}, "axis 0: dimensions 2, 3 differ"),
     ("Concat", ["2,3", "2"], {"axis": 0}, "the ranks of f32[2,3], f32[2] differ"),
     ("Concat", [], {"axis": 0}, "Concat needs an operand"),
     ("Split", ["7"], {"sizes": (3, 3)}, "add up to 6"),

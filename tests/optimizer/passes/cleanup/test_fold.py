@@ -10,11 +10,12 @@ from minnow.optimizer.passes.cleanup.fold import fold_constants
 from minnow.optimizer.rewrite import passes
 from minnow.schema.ir import Graph, LazyBlob, Value
 from minnow.schema.ir.text import parse
-from minnow.schema.registry.symbolic import Extent, contents
+from minnow.schema.registry.symbolic import Polynomial, contents
 from minnow.schema.registry.verify import verify
 
-N = Extent.of(1, (None, "N"))
-S = Extent.of(1, (None, "S"))
+N = Polynomial.of(1, (None, "N"))
+ONE = Polynomial.of(1)
+S = Polynomial.of(1, (None, "S"))
 
 
 def _value(lines: str, params: str = "%x: f32[N,3,S]") -> Value:
@@ -26,31 +27,31 @@ def _value(lines: str, params: str = "%x: f32[N,3,S]") -> Value:
 @pytest.mark.parametrize(
     ("lines", "known"),
     [
-        ("%y: i64[3] = Shape(%x)", [N, Extent.of(3), S]),
-        ("%y: i64[2] = Shape(%x) {start=1}", [Extent.of(3), S]),
-        ("%y: i64[1] = Shape(%x) {start=-2, end=-1}", [Extent.of(3)]),
-        ("%y: i64[] = Size(%x)", [Extent.of(3) * N * S]),
+        ("%y: i64[3] = Shape(%x)", [N, Polynomial.of(3), S]),
+        ("%y: i64[2] = Shape(%x) {start=1}", [Polynomial.of(3), S]),
+        ("%y: i64[1] = Shape(%x) {start=-2, end=-1}", [Polynomial.of(3)]),
+        ("%y: i64[] = Size(%x)", [Polynomial.of(3) * N * S]),
         ("%a: i64[3] = Shape(%x) %y: i64[] = Gather(%a, i64[](-1))", [S]),
         ("%a: i64[3] = Shape(%x) %y: i64[2] = Slice(%a, i64[1](-1), i64[1](-9), i64[1](0), i64[1](-2))", [S, N]),
         ("%a: i64[3] = Shape(%x) %b: i64[1] = Slice(%a, i64[1](0), i64[1](1)) "
-         "%y: i64[3] = Concat(%b, i64[2](-1, 6)) {axis=0}", [N, Extent.of(-1), Extent.of(6)]),
+         "%y: i64[3] = Concat(%b, i64[2](-1, 6)) {axis=0}", [N, Polynomial.of(-1), Polynomial.of(6)]),
         ("%a: i64[3] = Shape(%x) %b: i64[3] = Mul(%a, i64[](4)) %y: i64[3] = Div(%b, i64[](2))",
-         [Extent.of(2) * N, Extent.of(6), Extent.of(2) * S]),
-        ("%a: i64[3] = Shape(%x) %y: i64[3] = Sub(%a, %a)", [Extent.of(0)] * 3),
-        ("%a: i64[3] = Shape(%x) %y: i64[3] = Add(%a, i64[](0))", [N, Extent.of(3), S]),
-        ("%a: i64[3] = Shape(%x) %y: i64[3] = Div(%a, i64[](2))", [None, Extent.of(1), None]),
-        ("%a: i64[3] = Shape(%x) %y: i64[3] = Sub(%a, i64[](1))", [N - Extent.of(1), Extent.of(2), S - Extent.of(1)]),
-        ("%a: i64[3] = Shape(%x) %y: bool[3] = Equal(%a, i64[](-1))", [Extent.of(0)] * 3),
-        ("%a: i64[3] = Shape(%x) %y: bool[3] = Equal(%a, i64[](3))", [None, Extent.of(1), None]),
+         [Polynomial.of(2) * N, Polynomial.of(6), Polynomial.of(2) * S]),
+        ("%a: i64[3] = Shape(%x) %y: i64[3] = Sub(%a, %a)", [Polynomial.of(0)] * 3),
+        ("%a: i64[3] = Shape(%x) %y: i64[3] = Add(%a, i64[](0))", [N, Polynomial.of(3), S]),
+        ("%a: i64[3] = Shape(%x) %y: i64[3] = Div(%a, i64[](2))", [None, Polynomial.of(1), None]),
+        ("%a: i64[3] = Shape(%x) %y: i64[3] = Sub(%a, i64[](1))", [N - ONE, Polynomial.of(2), S - ONE]),
+        ("%a: i64[3] = Shape(%x) %y: bool[3] = Equal(%a, i64[](-1))", [Polynomial.of(0)] * 3),
+        ("%a: i64[3] = Shape(%x) %y: bool[3] = Equal(%a, i64[](3))", [None, Polynomial.of(1), None]),
         ("%a: i64[3] = Shape(%x) %c: bool[3] = Equal(%a, i64[](-1)) %y: i64[3] = Where(%c, i64[](1), %a)",
-         [N, Extent.of(3), S]),
+         [N, Polynomial.of(3), S]),
         ("%a: i64[3] = Shape(%x) %b: i32[3] = Cast(%a) {to=i32} %y: i32[] = ReduceProd(%b) {keepdims=False}",
-         [Extent.of(3) * N * S]),
-        ("%a: i64[3] = Shape(%x) %y: i64[3] = Max(%a, i64[](1))", [None, Extent.of(3), None]),
-        ("%y: i64[2] = Div(i64[2](7, -7), i64[](2))", [Extent.of(3), Extent.of(-3)]),
+         [Polynomial.of(3) * N * S]),
+        ("%a: i64[3] = Shape(%x) %y: i64[3] = Max(%a, i64[](1))", [None, Polynomial.of(3), None]),
+        ("%y: i64[2] = Div(i64[2](7, -7), i64[](2))", [Polynomial.of(3), Polynomial.of(-3)]),
     ],
 )  # fmt: skip
-def test_contents_are_seen_through(lines: str, known: list[Extent | None]) -> None:
+def test_contents_are_seen_through(lines: str, known: list[Polynomial | None]) -> None:
     assert contents(_value(lines)) == known
 
 
@@ -78,7 +79,7 @@ def test_long_chains_of_sums_end() -> None:
     lines = ["%a0: i64[1] = Shape(%x)"]
     lines += [f"%a{i}: i64[1] = Add(%a{i - 1}, %a{i - 1})" for i in range(1, 40)]
     value = _value(" ".join(lines) + " %y: i64[1] = Add(%a39, i64[](0))", params="%x: f32[N]")
-    assert contents(value) == [Extent.of(2**39) * N]
+    assert contents(value) == [Polynomial.of(2**39) * N]
 
 
 @pytest.mark.parametrize(

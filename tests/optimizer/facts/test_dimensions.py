@@ -18,7 +18,7 @@ from minnow.optimizer.rewrite import apply_rules, passes
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops import Builder
 from minnow.schema.registry.interpreter import evaluate
-from minnow.schema.registry.symbolic import Extent, contents, of_dim
+from minnow.schema.registry.symbolic import Polynomial, contents, of_dim
 
 N, S = of_dim("N"), of_dim("S")
 EXTENTS = [(0, 3), (1, 1), (1, 5), (2, 1), (2, 7), (5, 2), (3, 3), (4, 0)]
@@ -27,20 +27,20 @@ EXTENTS = [(0, 3), (1, 1), (1, 5), (2, 1), (2, 7), (5, 2), (3, 3), (4, 0)]
 @pytest.mark.parametrize(
     ("dim", "extent"),
     [
-        (7, Extent.of(7)),
+        (7, Polynomial.of(7)),
         ("N", N),
-        ("2*N", Extent.of(2) * N),
+        ("2*N", Polynomial.of(2) * N),
         ("N*S", N * S),
-        ("S*N+2", N * S + Extent.of(2)),
-        ("N - 1", N - Extent.of(1)),
-        ("2*(a//2)", Extent.of(2) * of_dim("a//2")),
+        ("S*N+2", N * S + Polynomial.of(2)),
+        ("N - 1", N - Polynomial.of(1)),
+        ("2*(a//2)", Polynomial.of(2) * of_dim("a//2")),
         # Names that inputs have, which nobody holds to what they say.
-        ("past + 1", Extent.of(1, (None, "past + 1"))),
-        ("batch-size", Extent.of(1, (None, "batch-size"))),
-        ("a//2", Extent.of(1, (None, "a//2"))),
+        ("past + 1", Polynomial.of(1, (None, "past + 1"))),
+        ("batch-size", Polynomial.of(1, (None, "batch-size"))),
+        ("a//2", Polynomial.of(1, (None, "a//2"))),
     ],
 )
-def test_dims_are_read_as_formulas(dim: int | str, extent: Extent) -> None:
+def test_dims_are_read_as_formulas(dim: int | str, extent: Polynomial) -> None:
     assert of_dim(dim) == extent
     assert of_dim(extent.dim) == extent
 
@@ -63,21 +63,23 @@ def test_formulas_have_one_spelling() -> None:
         (N * S - N, 0, "S", True),
         (N * S - N, 0, "N", False),
         (N - S, 0, "NS", False),
-        (Extent.of(3) - N, 0, "N", False),
-        (N * S - Extent.of(1), 0, "NS", True),
+        (Polynomial.of(3) - N, 0, "N", False),
+        (N * S - Polynomial.of(1), 0, "NS", True),
     ],
 )
-def test_signs(extent: Extent, low: int, filled: str, known: bool) -> None:
+def test_signs(extent: Polynomial, low: int, filled: str, known: bool) -> None:
     assert extent.at_least(low, [(None, name) for name in filled]) is known
 
 
 def test_quotients() -> None:
-    assert (Extent.of(6) * N * S).divided(Extent.of(2) * N) == Extent.of(3) * S
-    assert (Extent.of(6) * N + Extent.of(4)).divided(Extent.of(2)) == Extent.of(3) * N + Extent.of(2)
-    assert (Extent.of(6) * N + Extent.of(3)).divided(Extent.of(2)) is None
+    assert (Polynomial.of(6) * N * S).divided(Polynomial.of(2) * N) == Polynomial.of(3) * S
+    assert (Polynomial.of(6) * N + Polynomial.of(4)).divided(Polynomial.of(2)) == Polynomial.of(3) * N + Polynomial.of(
+        2
+    )
+    assert (Polynomial.of(6) * N + Polynomial.of(3)).divided(Polynomial.of(2)) is None
     assert N.divided(S) is None
-    assert (N + S).divided(N + S) == Extent.of(1)
-    assert N.divided(Extent()) is None
+    assert (N + S).divided(N + S) == Polynomial.of(1)
+    assert N.divided(Polynomial()) is None
 
 
 # ---- random computations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rewriting import read
 
-from minnow.schema.registry.symbolic import extent
+from minnow.schema.registry.symbolic import dimension
 
 # The same unknown extent at both ends: (value, axis) of the first, lines, (value, axis) of the second.
 SAME = {
@@ -40,7 +40,7 @@ OTHER = {
 def _ends(first: tuple[str, int], lines: str, second: tuple[str, int]) -> list[object]:
     graph = read(f"graph g(%x: f32[2,?,2], %z: f32[2,?,2]) {{ {lines} return %{second[0]} }}")
     values = {v.name: v for v in graph.values()}
-    return [extent(values[name], axis) for name, axis in (first, second)]
+    return [dimension(values[name], axis) for name, axis in (first, second)]
 
 
 @pytest.mark.parametrize("case", SAME)
