@@ -23,6 +23,7 @@ import minnow
 @click.option("--against", help="By default those of onnxruntime and openvino that are installed.")
 @click.option("--runs", default=50, show_default=True)
 def main(models: tuple[Path, ...], threads: str, against: str | None, runs: int) -> None:
+    from minnow.options.run import RunOptions
     from minnow.runtime.benchmark.benchmark import benchmark, is_installed
 
     models = models or (Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx",)
@@ -43,7 +44,7 @@ def main(models: tuple[Path, ...], threads: str, against: str | None, runs: int)
                     [o.name for o in session.outputs],
                     against=peers,
                     source=source,
-                    threads=count,
+                    session=RunOptions(threads=count),
                     runs=runs,
                 )
                 own = timings[0]

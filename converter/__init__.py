@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from minnow.schema.errors import UsageError
 if TYPE_CHECKING:
     from minnow.schema.ir import Model
 
-__all__ = ["other_file", "read"]
+__all__ = ["read"]
 
 
 def read(path: str | Path, framework: str | None = None, **options: Any) -> Model:
@@ -39,16 +38,6 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
 
     with SeldomCollected():
         return format.frontend().read(path, **options)
-
-
-def other_file(weights: Any = "", prototxt: Any = "") -> str:
-    """The path of a source's other file, by either of its names. Raises UsageError where these are two files."""
-    if weights and prototxt and os.fspath(weights) != os.fspath(prototxt):
-        raise UsageError(
-            "weights and prototxt are two names of one option: the other file of a source that is two",
-            hint="the source is one of the two files; name the other one",
-        )
-    return os.fspath(weights or prototxt or "")
 
 
 def _read_mnn(path: Path, **options: Any) -> Model:

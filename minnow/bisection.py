@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ import numpy as np
 
 from minnow.optimizer import optimize
 from minnow.optimizer.rewrite import Application, Trace, passes, rules
+from minnow.options.convert import BisectOptions
+from minnow.options.optimize import OptimizeOptions
+from minnow.options.read import ReadOptions
+from minnow.options.signature import takes
+from minnow.options.text import words
 from minnow.output import target_of, write_text, written
 from minnow.reduction import Case, Small, reduced
 from minnow.runtime.verify.proof import Proof, copy_of
@@ -61,7 +67,7 @@ class Culprit:
         if self.nodes:
             rows += [f"before ({self.nodes} nodes):", self.before, "after:", self.after]
         rows += [f"written: {', '.join(self.files)}"] * bool(self.files)
-        rows += [f"again:   {self.reproduce}"] * bool(self.reproduce)
+        rows += [f"reproduce with: {self.reproduce}"] * bool(self.reproduce)
         return "\n".join(rows)
 
 
@@ -100,44 +106,28 @@ class Bisection:
         return f"{self.source}: none of {self.rewrites} rewrites changes the numbers, says {self.judge}"
 
 
-def bisect(
-    source: str | os.PathLike[str],
-    *,
-    optimize: int = 2,
-    target: str = "mnn",
-    passes: Sequence[str] = (),
-    int64: str = "auto",
-    engine: bool = False,
-    data: Sequence[Mapping[str, Array]] = (),
-    output: str | os.PathLike[str] | None = None,
-    framework: str | None = None,
-    progress: Callable[[str], None] | None = None,
-    **reading: Any,
-) -> Bisection:
+@takes(BisectOptions)
+def bisect(source: str | os.PathLike[str], options: BisectOptions) -> Bisection:
     """Finds the first rewrite of a conversion that changes the numbers.
 
     Args:
         source: a model of any format that can be converted, or a `.mnn` file.
-        optimize, target, passes, int64: as for `minnow.convert`.
-        engine: run the files as Minnow's engine does, and hold it to the reference of the model as it is read;
-            otherwise the reference runs both.
-        data: inputs to compare on, by name; random ones by default.
-        output: the `.mnn` file for a small model that shows it; a text and the inputs are written beside it. None
-            writes nothing.
-        framework, reading: how the source is read, as for `minnow.convert`.
-        progress: called with the name of each step when it begins.
+        options:
 
     Raises:
         VerifyError: nothing can be compared. UsageError: the call is wrong. Others: the source cannot be read.
     """
-    path, tell = Path(source), progress or (lambda name: None)
-    if output is not None:
-        target_of(output)
+    return bisect_file(Path(source), options)
+
+
+def bisect_file(source: Path, options: BisectOptions) -> Bisection:
+    """As `bisect`."""
+    tell = options.progress or (lambda name: None)
+    if options.output is not None:
+        target_of(options.output)
     tell("read")
-    model = _read(path, framework, reading)
-    options = {"optimize": optimize, "target": target, "passes": tuple(passes), "int64": int64}
-    hunt = _Hunt(model, options, engine, data, tell)
-    out = Bisection(str(source), "the engine" if engine else "the numpy reference")
+    hunt = _Hunt(_read(source, options.only(ReadOptions)), options, tell)
+    out = Bisection(str(source), "the engine" if options.engine else "the numpy reference")
     first, last, what = hunt.bracket()
     out.rewrites, out.runs = last, hunt.runs
     if first < 0:
@@ -154,24 +144,18 @@ def bisect(
     if small is None:
         out.culprit.note = "no part of the model shows it alone"
         return out
-    _fill(out.culprit, small, options, engine, Path(output) if output is not None else None)
+    _fill(out.culprit, small, options)
     return out
 
 
-def _read(path: Path, framework: str | None, reading: Mapping[str, Any]) -> Model:
+def _read(path: Path, options: ReadOptions) -> Model:
+    from minnow.converter import read
+
     if path.suffix.lower() != ".mnn":
-        from minnow.converter import read
-
-        return read(path, framework, **reading)
-    if wrong := [
-        name
-        for name, value in {"framework": framework, **reading}.items()
-        if value and name not in ("weights", "trust")
-    ]:
-        raise UsageError(f"'{wrong[0]}' says how a source is read, and this is a .mnn file", where=str(path))
-    from minnow.cli._model import open_model
-
-    return open_model(str(path))
+        return read(path, options.framework, **options.for_reader())
+    if wrong := options.changed().keys() - {"weights", "prototxt", "trust"}:
+        raise UsageError(f"'{min(wrong)}' says how a source is read, and this is a .mnn file", where=str(path))
+    return read(path)
 
 
 @dataclass
@@ -185,17 +169,10 @@ class _Snapshot:
 class _Hunt:
     """Runs the pipeline up to some rewrite, again and again."""
 
-    def __init__(
-        self,
-        model: Model,
-        options: Mapping[str, Any],
-        engine: bool,
-        data: Sequence[Mapping[str, Array]],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.model, self.options, self.engine, self.tell = model, dict(options), engine, tell
+    def __init__(self, model: Model, options: BisectOptions, tell: Callable[[str], None]) -> None:
+        self.model, self.options, self.engine, self.tell = model, options, options.engine, tell
         tell("run the source")
-        self.proof = Proof(model, data, tolerance=_ENGINE_ROUNDING if engine else None)
+        self.proof = Proof(model, options.data, tolerance=_ENGINE_ROUNDING if self.engine else None)
         self.runs = 0
         self.failed: Application | None = None
         self.step = ""
@@ -272,7 +249,7 @@ class _Hunt:
         arrays = [
             [np.asarray(c.inputs[n]) for n, _ in self.model.inputs if n in c.inputs] for c in self.proof.candidates
         ]
-        options = {"int64": self.options["int64"]} if applied.name == "narrow_types" else {}
+        options = {"int64": self.options.int64} if applied.name == "narrow_types" else {}
         case = Case(applied.name, graph, index, matched, arrays, self.engine, raised, options)
         return _Snapshot(applied.name, node, root.origin if root is not None else "", case)
 
@@ -298,9 +275,9 @@ class _Hunt:
 
     def _optimized(self, log: Trace, check: Any = None, model: Model | None = None) -> Model:
         model = model or copy_of(self.model)
-        options = dict(self.options)
+        choices = vars(self.options.only(OptimizeOptions)).copy()
         with np.errstate(all="ignore"):
-            optimize(model, options.pop("optimize"), **options, log=log, check=check)
+            optimize(model, choices.pop("optimize"), **choices, log=log, check=check)
         return model
 
 
@@ -327,18 +304,19 @@ def _place(name: str) -> str:
     return "" if item is None else f"{item.module.removeprefix('minnow.').replace('.', '/')}.py:{item.line}"
 
 
-def _fill(culprit: Culprit, small: Small, options: Mapping[str, Any], engine: bool, output: Path | None) -> None:
+def _fill(culprit: Culprit, small: Small, options: BisectOptions) -> None:
     from minnow.schema.ir.text import to_text
 
     culprit.nodes = len(small.graph)
     culprit.before = to_text(small.graph, {})
     culprit.after = small.after
     culprit.what = small.what or culprit.what
-    if output is None:
+    if options.output is None:
         return
     from minnow.cli._data import write_npz
     from minnow.schema.mnn import save
 
+    output = Path(options.output)
     model, arrays = small.model()
     text, inputs = (output.with_suffix(suffix) for suffix in (".txt", ".npz"))
     write_text(text, f"before:\n{culprit.before}\n\nafter {culprit.name}:\n{culprit.after}\n")
@@ -346,10 +324,10 @@ def _fill(culprit: Culprit, small: Small, options: Mapping[str, Any], engine: bo
         save(model, part)
     write_npz(str(inputs), arrays)
     culprit.files = [str(output), str(text), str(inputs)]
-    words = ["mnnconvert debug bisect", str(output), f"--data {inputs}", f"-O{options['optimize']}"]
-    words += [f"--passes {culprit.name}"] + [f"--target {options['target']}"] * (options["target"] != "mnn")
-    words += [f"--int64 {options['int64']}"] * (options["int64"] != "auto") + ["--engine"] * engine
-    culprit.reproduce = " ".join(words)
+    again = BisectOptions(
+        **{**vars(options.only(OptimizeOptions)), "passes": (culprit.name,)}, engine=options.engine, data=(str(inputs),)
+    )
+    culprit.reproduce = shlex.join(["mnnconvert", "debug", "bisect", str(output), *words(again)])
 
 
 __all__ = ["Bisection", "Culprit", "bisect"]

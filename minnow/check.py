@@ -8,15 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minnow.converter import other_file
 from minnow.converter.formats import find_format
+from minnow.options.read import ReadOptions
+from minnow.options.signature import takes
 from minnow.schema.errors import Refused, UnsupportedError
 
 if TYPE_CHECKING:
     from minnow.converter.base import Description, Port
     from minnow.schema.ir import Model, TensorType
-
-_CHOICES = ("signature", "cut_inputs", "cut_outputs")
 
 
 @dataclass
@@ -70,37 +69,34 @@ class Check:
         return "\n".join([*rows, *(f"  - {r}" for r in self.refused)])
 
 
-def check(
-    source: str | os.PathLike[str],
-    *,
-    framework: str | None = None,
-    inputs: Any = None,
-    batch: int | None = None,
-    **options: Any,
-) -> Check:
+@takes(ReadOptions)
+def check(source: str | os.PathLike[str], options: ReadOptions) -> Check:
     """Looks at a model file: whether it can be converted, and if not, everything that stands in the way.
 
     Args:
         source: the model file.
-        framework, inputs, batch, options: as in `minnow.convert`.
+        options:
 
     Raises:
         FormatError, ModelError: the file cannot be read or is invalid. UsageError: the call is wrong.
     """
-    path = Path(source)
-    frontend = find_format(path, framework).frontend()
-    options["weights"] = other_file(options.get("weights", ""), options.pop("prototxt", ""))
-    description = frontend.describe(path, options["weights"], bool(options.get("trust")))
+    return check_file(Path(source), options)
+
+
+def check_file(source: Path, options: ReadOptions) -> Check:
+    """As `check`."""
+    frontend = find_format(source, options.framework).frontend()
+    description = frontend.describe(source, options.companion, options.trust)
     refused: list[Refused] = []
     symbols = _symbols(port.shape for port in description.inputs)
     count, note = None, ""
     try:
-        model = frontend.read(path, inputs=inputs, batch=batch, **options)
+        model = frontend.read(source, **options.for_reader())
     except UnsupportedError as e:
         refused = list(e.refused) or [Refused(e.message + (f" ({e.why})" if e.why else ""), (e.where,), e.hint)]
     else:
         symbols = _symbols(type.shape for _, type in model.inputs)
-        if any(options.get(k) for k in _CHOICES):
+        if options.signature or options.cut_inputs or options.cut_outputs:
             # The file describes its usual entry point, whole.
             description.inputs, description.outputs = map(_ports, (model.user_inputs, model.user_outputs))
         count, note = _macs(model)

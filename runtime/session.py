@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import minnow.runtime._engine as _engine
+from minnow.options.run import LimitOptions, Precision, RunOptions
+from minnow.options.signature import takes
 from minnow.schema.errors import UsageError
 
 Array = np.ndarray[Any, Any]
-
-_PRECISIONS = ("high", "normal", "low")
 
 
 @dataclass(frozen=True)
@@ -64,32 +64,23 @@ class Model:
         else:
             self._engine = _engine.load_file(os.fspath(model))
 
-    def session(
-        self,
-        threads: int | None = None,
-        precision: str = "high",
-        timeout: float | None = None,
-        max_memory: int | None = None,
-        max_rounds: int | None = None,
-    ) -> Session:
+    @takes(RunOptions)
+    def session(self, options: RunOptions) -> Session:
         """A new session, which can run at the same time as other sessions of the model.
 
         Args:
-            threads: number of threads; None for all that this process may use, which is also the maximum.
-            precision: "high" computes in float32 throughout; "normal" and "low" allow faster, less exact arithmetic.
-            timeout: seconds for creating the session, and for each run; see `load`.
-            max_memory: bytes; see `load`.
-            max_rounds: iterations of loops; see `load`.
+            options:
 
         Raises:
             UsageError: an argument is wrong.
             DeadlineError: the timeout has passed before the session was created.
         """
-        _check_options(threads, precision)
-        limits = [_limit("max_memory", max_memory), _limit("max_rounds", max_rounds)]
-        return Session(
-            self._engine.session(threads or 0, _PRECISIONS.index(precision), _limit("timeout", timeout), *limits)
-        )
+        return self._open(options)
+
+    def _open(self, options: RunOptions) -> Session:
+        precision = get_args(Precision).index(options.precision)
+        limits = [options.timeout or 0, int(options.max_memory or 0), int(options.max_rounds or 0)]  # 0: the default
+        return Session(self._engine.session(int(options.threads or 0), precision, *limits))
 
 
 class Session:
@@ -129,7 +120,7 @@ class Session:
             DeadlineError: the timeout has passed.
             CancelledError: another thread has called `cancel`.
         """
-        seconds = -1.0 if timeout is None else _limit("timeout", timeout)
+        seconds = -1.0 if timeout is None else float(LimitOptions(timeout=timeout).timeout or 0)
         results = self._engine.run(self._arrays(inputs), seconds)
         return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
 
@@ -312,31 +303,13 @@ def _stored(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
     )
 
 
-def load(
-    model: str | os.PathLike[str] | bytes,
-    threads: int | None = None,
-    precision: str = "high",
-    timeout: float | None = None,
-    max_memory: int | None = None,
-    max_rounds: int | None = None,
-) -> Session:
+@takes(RunOptions)
+def load(model: str | os.PathLike[str] | bytes, options: RunOptions) -> Session:
     """Loads a `.mnn` model.
 
     Args:
         model: path of the file, or its bytes. A file is mapped into memory, so it must not change while in use.
-        threads: number of threads; None for all that this process may use, which is also the maximum.
-        precision: of products with constant weights; sums, and everything else, are float32.
-            "high": float32.
-            "normal": as "high", but on processors with AMX, convolutions and matrix products split each float32 value
-            into two bfloat16 values, which keep 16 of its 24 significant bits. An infinity in them gives NaN.
-            "low": weights of recurrent layers and of matrix products with up to 4 rows are rounded to bfloat16, which
-            halves the bytes to read. Convolutions and larger products round both operands: to bfloat16 on processors
-            with AMX and on AMD processors with AVX-512-BF16, to float16 on Arm processors with float16 vectors. On
-            other processors they stay in float32. With AMX the operands of attention are rounded, too.
-        timeout: seconds for planning, and for each run; None for no limit. It is checked between nodes.
-        max_memory: bytes for intermediate tensors, states and results, without packed weights. None for 512 MiB plus
-            256 times the size of the model and its inputs, but at most three quarters of the machine's memory.
-        max_rounds: iterations of all loops, and branches taken, in one run; None for 5 million.
+        options:
 
     Raises:
         FormatError: the file cannot be read, or is damaged.
@@ -345,20 +318,4 @@ def load(
         UsageError: an argument is wrong.
         DeadlineError: the timeout has passed before the model was planned.
     """
-    return Model(model).session(threads, precision, timeout, max_memory, max_rounds)
-
-
-def _limit(name: str, value: float | None) -> Any:
-    """The value for the engine, where 0 means the default."""
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**63:
-        raise UsageError(f"{name} is {value!r}", hint="give a number above 0, or None for the default")
-    return value if name == "timeout" else int(value)
-
-
-def _check_options(threads: int | None, precision: str) -> None:
-    if precision not in _PRECISIONS:
-        raise UsageError(f"unknown precision '{precision}'", hint=f"use one of {', '.join(_PRECISIONS)}")
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise UsageError(f"threads is {threads!r}", hint="give a number of at least 1, or None for all")
+    return Model(model)._open(options)

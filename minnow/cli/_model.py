@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from minnow.options.read import SourceOptions
 from minnow.schema.ir import Graph, Model
 from minnow.schema.ir.blob import nbytes
 
 
-def open_model(path: str, weights: str = "", trust: bool = False) -> Model:
-    """The model in a file; `weights` is the other file of a source that is two, `trust` lets code of the file run.
+def open_model(path: str, options: SourceOptions = SourceOptions()) -> Model:
+    """The model in a file.
 
     Raises:
-        FormatError: it is of no known format. UsageError: it is one file.
+        FormatError: it is of no known format. UsageError: it is one file, and the options name a companion file.
     """
     from minnow.converter import read
 
-    return read(path, weights=weights, trust=trust)
+    return read(path, weights=options.companion, trust=options.trust)
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -1,15 +1,19 @@
-"""Options and value types that several commands share."""
+"""Flags made of options, and the text and value types that several commands share."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from minnow.options.option import Options, choices, flags, is_names, plain_type, said, section
+from minnow.options.text import input_of, names_of
 from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,137 +33,147 @@ class _ModelFile(click.Path):
         return super().convert(value, param, ctx)
 
 
-class InputOption(click.ParamType):
-    """`NAME=1x3x224x224` or `NAME=int64[1,128]`, "?" for what the model says; gives (name, what is said of it)."""
+class _Input(click.ParamType):
+    """What is said of a graph input: (name, shape and element type)."""
 
-    name = "NAME=1x3x..."
+    name = "input"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Given]:
         if isinstance(value, tuple):
             return value
-        from minnow.converter.inputs.given import parsed
-
-        name, _, text = str(value).rpartition("=")
-        if not name:
-            self.fail(f"{value!r} is not of the form NAME=1x3x224x224 or NAME=int64[1,128]", param, ctx)
         try:
-            return name, parsed(text)
+            return input_of(str(value))
         except UsageError as e:
-            self.fail(f"{value!r}: {e.message} ({e.hint})", param, ctx)
+            self.fail(e.message, param, ctx)
 
 
-MODEL_FILE = _ModelFile()
+class _Names(click.ParamType):
+    """Names with commas between them."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return names_of(value) if isinstance(value, str) else tuple(value)
+
+
+class Flag(click.Option):
+    """The flag of an option.
+
+    Attributes:
+        field: the option. section: the heading that it stands under in the help.
+    """
+
+    def __init__(self, field: Field[Any], section: str, required: bool) -> None:
+        self.field, self.section = field, section
+        more, switch = said(field), plain_type(field) is bool
+        super().__init__(
+            [*flags(field), field.name],
+            type=None if switch else _type(field),
+            is_flag=switch,
+            default=field.default,
+            required=required,
+            show_default=not switch and field.default not in (None, "", ()),
+            multiple=more.repeated,
+            metavar=more.metavar or ("NAME,..." if is_names(field) else None),
+            help=f"{more.doc.partition(';')[0]}." if required else more.doc,  # without what stands for it
+        )
+
+
+class Command(click.Command):
+    """A command with the flags of options, which the help shows by section.
+
+    They are made when they are first asked for: the list of all commands needs none, and is not to wait for any.
+    """
+
+    _complete = False
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        make = getattr(self.callback, "flags", None)
+        if make is not None and not self._complete:
+            self._complete = True
+            first = sum(isinstance(p, click.Argument) for p in self._params)
+            self._params[first:first] = make()
+        return self._params
+
+    @params.setter
+    def params(self, params: list[click.Parameter]) -> None:
+        self._params, self._complete = params, False
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
+                sections.setdefault(getattr(param, "section", Options.SECTION), []).append(record)
+        last = {Options.SECTION: sections.pop(Options.SECTION, [])}
+        for title, records in {**sections, **last}.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def options(where: str, required: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a `Command` the flags of all options of a kind; it gets them together, as `options`.
+
+    Args:
+        where: the class, "read.ReadOptions" for that of `minnow.options.read`.
+        required: names of those that must be given.
+    """
+    module, _, name = where.partition(".")
+
+    @functools.cache
+    def kind() -> type[Options]:
+        found: type[Options] = getattr(importlib.import_module(f"minnow.options.{module}"), name)
+        return found
+
+    def made() -> list[Flag]:
+        return [Flag(f, section(kind(), f.name), f.name in required) for f in fields(kind()) if flags(f)]
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def gathered(*args: Any, **given: Any) -> Any:
+            return function(*args, options=taken(kind(), given), **given)
+
+        gathered.flags = made  # type: ignore[attr-defined]
+        return gathered
+
+    return decorate
+
+
+def taken(kind: type[Options], given: dict[str, Any]) -> Options:
+    """The options among the values of flags, which are taken out."""
+    return kind(**{f.name: _value(f, given.pop(f.name)) for f in fields(kind) if flags(f)})
+
+
+def _type(field: Field[Any]) -> click.ParamType:
+    """What reads the value of a flag."""
+    more, kind = said(field), plain_type(field)
+    if choices(field):
+        return click.Choice(choices(field))
+    if is_names(field):
+        return _Names()
+    if field.name == "inputs":
+        return _Input()
+    if kind is int:
+        least = None if more.least is None else -(-int(more.least) // more.unit)
+        return click.INT if more.least is None else click.IntRange(least, None if more.most is None else int(more.most))
+    if kind is float:
+        return click.FloatRange(more.least if more.above is None else more.above, min_open=more.above is not None)
+    return click.STRING if kind is str else click.Path()
+
+
+def _value(field: Field[Any], value: Any) -> Any:
+    """The option, from the value of its flag."""
+    if field.name == "inputs":
+        return dict(value) or None
+    return value * said(field).unit if said(field).unit > 1 and value is not None else value
+
+
 FORMAT = click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
 )
-INPUT = click.option(
-    "--input",
-    "inputs",
-    type=InputOption(),
-    multiple=True,
-    help="Shape of an input, where the model leaves it open; with its element type, where the model has none: "
-    "NAME=int64[1,128].",
-)
-
-TRUST = click.option(
-    "--trust", is_flag=True, help="Let code of the model file run: a TorchScript program, to compare with it."
-)
-
-_READING = (
-    click.option("-f", "--framework", help="Format of the source; found by content when left out."),
-    INPUT,
-    click.option(
-        "--batch", type=click.IntRange(0), help="Number for the first dynamic dimension of each input, such as N."
-    ),
-    click.option("--signature", default="", help="Entry point of a source that has several."),
-    click.option(
-        "--inputs", "cut_inputs", default="", metavar="NAME,...",
-        help="Tensors to begin at, instead of the source's inputs.",
-    ),
-    click.option(
-        "--outputs", "cut_outputs", default="", metavar="NAME,...",
-        help="Tensors to end at, instead of the source's outputs.",
-    ),
-    click.option(
-        "--weights", "--prototxt", "weights", default="", metavar="PATH",
-        help="The other file of a source that is two: Caffe's .caffemodel, or its .prototxt.",
-    ),
-    click.option("--dequantize", is_flag=True, help="Compute in float what the source computes with integers."),
-    TRUST,
-)  # fmt: skip
-
-
-def reading(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how a source is to be read; the command gets them together, as `reading`."""
-
-    @functools.wraps(command)
-    def gathered(
-        *args: Any, framework: str | None, inputs: Any, batch: int | None, signature: str, cut_inputs: str,
-        cut_outputs: str, weights: str, dequantize: bool, trust: bool, **others: Any,
-    ) -> Any:  # fmt: skip
-        cut = {"cut_inputs": cut_inputs, "cut_outputs": cut_outputs}
-        names = {key: [n for n in text.split(",") if n] for key, text in cut.items()}
-        options = {
-            "framework": framework,
-            "inputs": dict(inputs) or None,
-            "batch": batch,
-            "signature": signature,
-            **names,
-        }
-        options |= {"weights": weights, "dequantize": dequantize, "trust": trust}
-        return command(*args, reading=options, **others)
-
-    for option in reversed(_READING):
-        gathered = option(gathered)
-    return gathered
-
-
-STRICT_TARGET = click.option(
-    "--strict-target", is_flag=True,
-    help="Refuse a model of which MNN's own runtime could not run every node, with exit code 3 and the nodes.",
-)  # fmt: skip
-
-_OPTIMIZING = (
-    click.option(
-        "-O", "optimize", type=click.IntRange(0, 3), default=2, show_default=True,
-        help="Optimization: 0 none, 1 clean up and fold, 2 fuse, 3 also what may change the last bits.",
-    ),
-    click.option(
-        "--target", type=click.Choice(["mnn", "minnow"]), default="mnn", show_default=True,
-        help="Who is to run the file: MNN's own runtime too, or only Minnow's engine, with fewer nodes.",
-    ),
-    click.option("--passes", default="", help="Comma-separated passes to run; with a leading '-' to leave out."),
-    click.option(
-        "--int64", type=click.Choice(["auto", "narrow", "keep"]), default="auto", show_default=True,
-        help="Make int32 of int64: where it provably fits, everywhere, or nowhere.",
-    ),
-)  # fmt: skip
-
-
-def optimizing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of the optimizer; the command gets them together, as `optimizing`, by `minnow.convert`'s names."""
-
-    @functools.wraps(command)
-    def gathered(*args: Any, optimize: int, target: str, passes: str, int64: str, **others: Any) -> Any:
-        names = [p for p in passes.split(",") if p]
-        chosen = {"optimize": optimize, "target": target, "passes": names, "int64": int64}
-        return command(*args, optimizing=chosen, **others)
-
-    for option in reversed(_OPTIMIZING):
-        gathered = option(gathered)
-    return gathered
-
-
-THREADS = click.option("--threads", type=click.IntRange(1, 256), default=None, help="Threads of the session.")
-TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=None, metavar="SECONDS",
-    help="Time that planning, and each inference of the engine, may take; exit code 9 after that.",
-)  # fmt: skip
-PRECISION = click.option(
-    "--precision", type=click.Choice(["high", "normal", "low"]), default="high",
-    help="high: float32 everywhere; normal: 16 bits of each factor, where that is faster (AMX); low: 8 bits, bfloat16, "
-    "where that is faster.",
-)  # fmt: skip
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+STATS = click.option("--stats", is_flag=True, help="Show what each pass did.")
+MODEL_FILE = _ModelFile()
 
 
 def emit(value: Any, format_: str, text: Callable[[], str] | None = None) -> None:

@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._option import FORMAT, INPUT, MODEL_FILE, PRECISION, THREADS, TIMEOUT, emit, table
+from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options, table
+
+if TYPE_CHECKING:
+    from minnow.options.run import BenchmarkCommand
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model", type=MODEL_FILE)
-@INPUT
-@click.option("--data", type=click.Path(), help="An .npz file with one array per input; random inputs without it.")
-@click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Timed inferences per runtime.")
-@click.option("--against", default="", help="Others to time in the same run: onnxruntime,openvino,litert,mnn,ncnn.")
-@click.option(
-    "--source", type=click.Path(), help="Model file for those that do not read .mnn; by default beside MODEL."
-)
-@click.option("--profile/--no-profile", default=True, help="Show the time of each op.")
-@click.option(
-    "--roofline/--no-roofline",
-    default=True,
-    help="Compare ops with what this processor can do, measured once and kept.",
-)
-@TIMEOUT
-@THREADS
-@PRECISION
+@options("run.BenchmarkCommand")
 @FORMAT
-def command(
-    model: str, inputs: Any, data: str | None, runs: int, against: str, source: str | None, profile: bool,
-    roofline: bool, timeout: float | None, threads: int | None, precision: str, format_: str,
-) -> int:  # fmt: skip
+def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
     from pathlib import Path
 
     from minnow.cli.convert import progress_bar
+    from minnow.options.run import RunOptions
     from minnow.runtime.benchmark.benchmark import benchmark
     from minnow.runtime.session import load
     from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.errors import ModelError, UsageError
 
-    session = load(model, threads=1, timeout=timeout)
+    running = replace(options.only(RunOptions), threads=options.threads or 1)
+    session = load(model, **vars(replace(running, threads=1)))
     if held := next((info for info in session.inputs if info.container), None):
         raise UsageError(f"only models that take arrays are timed, input '{held.name}' is a {held.container}")
-    arrays = read_npz(data) if data else random_inputs(Path(model), dict(inputs))
-    if timeout is not None:
+    arrays = read_npz(options.data) if options.data else random_inputs(Path(model), options.inputs or {})
+    if options.timeout is not None:
         session.run(arrays)  # one that does not end is not to be timed
     names = [o.name for o in session.outputs]
     del session
@@ -54,14 +42,14 @@ def command(
         if progress is not None:
             progress("benchmark")
         timings = benchmark(
-            Path(model), arrays, names, against=[n for n in against.split(",") if n],
-            source=Path(source) if source else None, threads=threads or 1, precision=precision, runs=runs,
-            profile_runs=min(runs, 20) if profile else 0,
+            Path(model), arrays, names, against=options.against,
+            source=Path(options.source) if options.source else None,
+            session=running, runs=options.runs, profile_runs=min(options.runs, 20) if options.profile else 0,
         )  # fmt: skip
-    if roofline and timings[0].profile:
+    if options.roofline and timings[0].profile:
         from minnow.runtime.benchmark.roofline import roofline as limits
 
-        limit = limits(threads or 1, timings[0].version)
+        limit = limits(running.threads or 1, timings[0].version)
         timings[0].limits = vars(limit)
         for row in timings[0].profile:
             row |= limit.rates(row)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, emit, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options
+
+if TYPE_CHECKING:
+    from minnow.options.read import ReadOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", type=MODEL_FILE)
-@reading
+@options("read.ReadOptions")
 @FORMAT
-def command(source: str, reading: dict[str, Any], format_: str) -> int:
+def command(source: str, options: ReadOptions, format_: str) -> int:
     """Say whether a model can be converted, without converting it.
 
-    Lists everything that cannot be, with the nodes and what to try; exit code 3 if there is something.
+    Lists everything that is not supported, with the nodes and what to try; exit code 3 if there is something.
     """
-    from minnow.check import check
+    from pathlib import Path
+
+    from minnow.check import check_file
     from minnow.schema.errors import UnsupportedError
 
-    found = check(source, **reading)
+    found = check_file(Path(source), options)
     emit(found, format_)
     return 0 if found.convertible else UnsupportedError.exit_code

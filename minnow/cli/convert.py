@@ -4,83 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, STRICT_TARGET, emit, optimizing, reading
+from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, STATS, Command, emit, options
+
+if TYPE_CHECKING:
+    from minnow.options.convert import ConvertOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", type=MODEL_FILE)
-@click.option("-o", "--output", type=click.Path(), help="File to write; by default SOURCE with the suffix .mnn.")
-@reading
-@optimizing
-@STRICT_TARGET
-@click.option("--verify/--no-verify", default=True, help="Run the written file and compare it with the source.")
-@click.option(
-    "--data", type=click.Path(), multiple=True,
-    help="What to compare on instead of random inputs: an .npz file with one array per input, or a picture.",
-)  # fmt: skip
-@click.option(
-    "--tolerance", type=click.FloatRange(0), default=None,
-    help="Largest error as a fraction of the output's scale; by default 1e-4, for float16 sources 1e-2.",
-)  # fmt: skip
-@click.option(
-    "--explain", default="", metavar="RULE[@NODE]", help="Say where a rule or pass was applied, and why not elsewhere."
-)
-@click.option(
-    "--check-each", is_flag=True,
-    help="Compare the graph with the source after every step of the optimizer, by the slow reference; exit code 4 at "
-    "the first step that changes the numbers.",
-)  # fmt: skip
-@click.option(
-    "--check-limit", type=click.FloatRange(0), default=300.0, show_default=True, metavar="SECONDS",
-    help="Time for --check-each; what comes later is compared at once, at the end.",
-)  # fmt: skip
-@click.option("--stats", is_flag=True, help="Show what each pass did.")
-@click.option("--biz-code", default="", help="Free text kept in the file.")
-@click.option(
-    "--side-file/--no-side-file", default=None,
-    help="Put the big weights into a file of their own, OUTPUT.weight; by default only where one cannot hold them.",
-)  # fmt: skip
-@click.option(
-    "--prepack", is_flag=True,
-    help="Also write OUTPUT.packed: the weights as this kind of processor wants them, mapped at load, not packed.",
-)  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@options("convert.ConvertOptions")
+@STATS
+@QUIET
 @FORMAT
-def command(
-    source: str, output: str | None, reading: dict[str, Any], optimizing: dict[str, Any], strict_target: bool,
-    verify: bool, data: tuple[str, ...], tolerance: float | None, explain: str, check_each: bool, check_limit: float,
-    stats: bool, biz_code: str, side_file: bool | None, prepack: bool, quiet: bool, format_: str,
-) -> None:  # fmt: skip
+def command(source: str, options: ConvertOptions, stats: bool, quiet: bool, format_: str) -> None:
     """Convert a model file to .mnn, and verify the result.
 
     The file appears only when everything has succeeded.
     """
-    from minnow.convert import convert
+    from pathlib import Path
+
+    from minnow.convert import convert_file
 
     with progress_bar() as progress:
-        report = convert(
-            source,
-            output=output,
-            **reading,
-            **optimizing,
-            strict_target=strict_target,
-            verify=verify,
-            data=data,
-            tolerance=tolerance,
-            explain=explain,
-            check_each=check_each,
-            check_limit=check_limit,
-            biz_code=biz_code,
-            side_file=side_file,
-            prepack=prepack,
-            progress=progress,
-        )
+        report = convert_file(Path(source), replace(options, progress=progress))
     if not quiet:
-        emit(report, format_, lambda: _text(report, stats, explain))
+        emit(report, format_, lambda: _text(report, stats, options.explain))
 
 
 def _text(report: Any, stats: bool, explain: str) -> str:

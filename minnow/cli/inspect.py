@@ -6,40 +6,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, TRUST, emit, table
+from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options, table
 from minnow.output import write_text
 
 if TYPE_CHECKING:
     from minnow.optimizer.layout.movement import Layout
+    from minnow.options.read import SourceOptions
     from minnow.schema.ir import Model
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model", type=MODEL_FILE)
 @click.argument("other", type=MODEL_FILE, required=False)
+@options("read.SourceOptions")
 @click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
 @click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
-@click.option(
-    "--weights", "--prototxt", "weights", default="", metavar="PATH",
-    help="The other file of a source that is two, as for `convert`.",
-)  # fmt: skip
-@TRUST
 @click.option("--dot", type=click.Path(), metavar="FILE", help="Write the graph for Graphviz; '-' for stdout.")
 @click.option(
     "--svg", type=click.Path(), metavar="FILE", help="Draw the graph, to be seen in a browser; '-' for stdout."
 )
 @FORMAT
 def command(
-    model: str,
-    other: str | None,
-    graph: bool,
-    layout: bool,
-    weights: str,
-    trust: bool,
-    dot: str | None,
-    svg: str | None,
-    format_: str,
-) -> None:
+    model: str, other: str | None, options: SourceOptions, graph: bool, layout: bool, dot: str | None,
+    svg: str | None, format_: str,
+) -> None:  # fmt: skip
     """Show what is in a model: a .mnn file, or any format that can be converted.
 
     With OTHER, show what differs between the two.
@@ -47,20 +37,20 @@ def command(
     if other is not None:
         if graph or layout or dot or svg:
             raise click.UsageError("--graph, --layout, --dot and --svg are for one model")
-        _compare(model, other, weights, trust, format_)
+        _compare(model, other, options, format_)
     elif dot or svg:
-        _draw(model, weights, trust, dot, svg)
+        _draw(model, options, dot, svg)
     else:
-        _show(model, graph, layout, weights, trust, format_)
+        _show(model, graph, layout, options, format_)
 
 
-def _show(model: str, graph: bool, layout: bool, weights: str, trust: bool, format_: str) -> None:
+def _show(model: str, graph: bool, layout: bool, options: SourceOptions, format_: str) -> None:
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
     from minnow.schema.ir.text import to_text
     from minnow.schema.mnn.container import row
 
-    opened = open_model(model, weights, trust)
+    opened = open_model(model, options)
     moved = _layout(opened) if layout else None
     counts = count_nodes(opened.graph)
     info = {
@@ -95,19 +85,21 @@ def _show(model: str, graph: bool, layout: bool, weights: str, trust: bool, form
     emit(info, format_, text)
 
 
-def _compare(model: str, other: str, weights: str, trust: bool, format_: str) -> None:
+def _compare(model: str, other: str, options: SourceOptions, format_: str) -> None:
+    from dataclasses import replace
+
     from minnow.cli._difference import difference, difference_text
     from minnow.cli._model import open_model
 
-    found = difference(open_model(model, weights, trust), open_model(other, trust=trust))
+    found = difference(open_model(model, options), open_model(other, replace(options, weights="")))
     emit(found, format_, lambda: difference_text(found, (model, other)))
 
 
-def _draw(model: str, weights: str, trust: bool, dot: str | None, svg: str | None) -> None:
+def _draw(model: str, options: SourceOptions, dot: str | None, svg: str | None) -> None:
     from minnow.cli._drawing import to_dot, to_svg
     from minnow.cli._model import open_model
 
-    graph = open_model(model, weights, trust).graph
+    graph = open_model(model, options).graph
     for path, text_of in ((dot, to_dot), (svg, to_svg)):
         if path == "-":
             click.echo(text_of(graph), nl=False)

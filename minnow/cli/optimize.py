@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, STRICT_TARGET, emit, optimizing
+from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, STATS, Command, emit, options
+
+if TYPE_CHECKING:
+    from minnow.options.convert import WrittenOptions
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model", type=MODEL_FILE)
-@click.option("-o", "--output", type=click.Path(), required=True, help="File to write.")
-@optimizing
-@STRICT_TARGET
-@click.option("--verify/--no-verify", default=True, help="Run the new file and the old one and compare them.")
-@click.option("--stats", is_flag=True, help="Show what each pass did.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@options("convert.WrittenOptions", required=["output"])
+@STATS
+@QUIET
 @FORMAT
-def command(
-    model: str, output: str, optimizing: dict[str, Any], strict_target: bool, verify: bool, stats: bool, quiet: bool,
-    format_: str,
-) -> None:  # fmt: skip
+def command(model: str, options: WrittenOptions, stats: bool, quiet: bool, format_: str) -> None:
     """Optimize a .mnn file again, or a model of any other format.
 
     The file appears only when the engine has given the same numbers for it as for MODEL.
     """
+    from pathlib import Path
+
     from minnow.cli._report import effect_text, statistics_text
     from minnow.cli.convert import progress_bar
-    from minnow.convert import convert
+    from minnow.convert import convert_file
+    from minnow.options.convert import ConvertOptions
 
     with progress_bar() as progress:
-        report = convert(
-            model, output=output, **optimizing, strict_target=strict_target, verify=verify, progress=progress
-        )
+        report = convert_file(Path(model), ConvertOptions(**vars(options), progress=progress))
 
     def text() -> str:
         parts = [str(report), effect_text(report.before, report.after)]

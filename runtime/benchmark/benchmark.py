@@ -17,10 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from minnow.options.run import RunOptions
 from minnow.runtime.benchmark.contestant import CONTESTANTS
 from minnow.schema.errors import UsageError
 
 _ROUNDS = 5
+
+ONE_THREAD = RunOptions(threads=1)
+"""What is timed by default: numbers that do not depend on how many processors there are."""
 
 
 @dataclass
@@ -100,8 +104,7 @@ def benchmark(
     *,
     against: Sequence[str] = (),
     source: Path | None = None,
-    threads: int = 1,
-    precision: str = "high",
+    session: RunOptions = ONE_THREAD,
     runs: int = 50,
     profile_runs: int = 0,
 ) -> list[Timing]:
@@ -113,8 +116,7 @@ def benchmark(
         outputs: names of the outputs.
         against: names of other runtimes, of `CONTESTANTS`.
         source: model for the runtimes that do not read `.mnn`; by default the file beside `model` with their suffix.
-        threads: number of threads of each runtime.
-        precision: of the sessions, "high", "normal" or "low".
+        session: options of Minnow's session; number of threads and precision are those of the other runtimes, too.
         runs: timed inferences per runtime, in rounds.
         profile_runs: inferences to profile Minnow with; 0: no profile.
 
@@ -144,8 +146,8 @@ def benchmark(
         np.savez(data, *map(_plain, inputs.values()))
         try:
             for worker, (name, path) in zip(workers, plan, strict=True):
-                answer = worker.ask(do="load", name=name, path=str(path), threads=threads, precision=precision,
-                                    data=data, inputs=list(inputs), outputs=list(outputs))  # fmt: skip
+                answer = worker.ask(do="load", name=name, path=str(path), session=vars(session), data=data,
+                                    inputs=list(inputs), outputs=list(outputs))  # fmt: skip
                 worker.timing.version = answer.get("version", "")
                 worker.timing.load_s, worker.timing.first_s = answer.get("load_s", 0.0), answer.get("first_s", 0.0)
                 worker.pause()

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from minnow.options.run import RunOptions
+
 Array = np.ndarray[Any, Any]
 
 
@@ -24,8 +26,8 @@ class Contestant(ABC):
     files: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def load(self, path: str, threads: int, precision: str) -> str:
-        """Loads the model; returns the runtime's version."""
+    def load(self, path: str, options: RunOptions) -> str:
+        """Loads the model; returns the runtime's version. Others than Minnow only use threads and precision."""
 
     def prepare(self, inputs: Mapping[str, Array]) -> None:
         """Prepares the inputs once; this is not timed."""
@@ -48,10 +50,10 @@ class Minnow(Contestant):
     module = "minnow"
     files = (".mnn",)
 
-    def load(self, path: str, threads: int, precision: str) -> str:
+    def load(self, path: str, options: RunOptions) -> str:
         import minnow
 
-        self.session = minnow.load(path, threads=threads, precision=precision)
+        self.session = minnow.load(path, **vars(options))
         return minnow.__version__
 
     def step(self) -> object:
@@ -68,14 +70,14 @@ class OnnxRuntime(Contestant):
     module = "onnxruntime"
     files = (".onnx",)
 
-    def load(self, path: str, threads: int, precision: str) -> str:
+    def load(self, path: str, options: RunOptions) -> str:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import onnxruntime
 
         onnxruntime.disable_telemetry_events()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        own = onnxruntime.SessionOptions()
+        own.intra_op_num_threads, own.inter_op_num_threads = options.threads or 1, 1
+        self.session = onnxruntime.InferenceSession(path, own, providers=["CPUExecutionProvider"])
         return str(onnxruntime.__version__)
 
     def step(self) -> object:
@@ -86,12 +88,12 @@ class OpenVINO(Contestant):
     module = "openvino"
     files = (".onnx",)
 
-    def load(self, path: str, threads: int, precision: str) -> str:
+    def load(self, path: str, options: RunOptions) -> str:
         os.environ.setdefault("OPENVINO_TELEMETRY_ENABLED", "0")
         import openvino
 
-        hints: dict[str, int | str] = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
-        if precision == "high":
+        hints: dict[str, int | str] = {"INFERENCE_NUM_THREADS": options.threads or 1, "NUM_STREAMS": 1}
+        if options.precision == "high":
             hints["INFERENCE_PRECISION_HINT"] = "f32"
         self.request = openvino.Core().compile_model(path, "CPU", hints).create_infer_request()
         return str(openvino.__version__)
@@ -104,12 +106,12 @@ class LiteRT(Contestant):
     module = "ai_edge_litert"
     files = (".tflite",)
 
-    def load(self, path: str, threads: int, precision: str) -> str:
+    def load(self, path: str, options: RunOptions) -> str:
         import ai_edge_litert
         from ai_edge_litert.interpreter import Interpreter
 
         # As in applications: with XNNPACK if it supports the model.
-        self.interpreter = Interpreter(path, num_threads=threads)
+        self.interpreter = Interpreter(path, num_threads=options.threads or 1)
         self.interpreter.allocate_tensors()
         return str(getattr(ai_edge_litert, "__version__", ""))
 
@@ -132,13 +134,13 @@ class MNN(Contestant):
     module = "MNN"
     files = (".mnn",)
 
-    def load(self, path: str, threads: int, precision: str) -> str:
+    def load(self, path: str, options: RunOptions) -> str:
         # The package must never import its `tools`, which contact a log server.
         import MNN
         from MNN import nn
 
         names = {"high": "high", "normal": "normal", "low": "low"}
-        config = {"precision": names[precision], "backend": "CPU", "numThread": threads}
+        config = {"precision": names[options.precision], "backend": "CPU", "numThread": options.threads or 1}
         runtime = nn.create_runtime_manager((config,))
         self.module_ = nn.load_module_from_file(path, self.names()[0], self.names()[1], runtime_manager=runtime)
         self._expr = MNN.expr
@@ -170,12 +172,12 @@ class NCNN(Contestant):
     module = "ncnn"
     files = (".ncnn.param",)
 
-    def load(self, path: str, threads: int, precision: str) -> str:
+    def load(self, path: str, options: RunOptions) -> str:
         import ncnn
 
         self.net = ncnn.Net()
-        self.net.opt.num_threads = threads
-        if precision == "high":
+        self.net.opt.num_threads = options.threads or 1
+        if options.precision == "high":
             self.net.opt.use_fp16_packed = self.net.opt.use_fp16_storage = self.net.opt.use_fp16_arithmetic = False
             self.net.opt.use_bf16_storage = False
         self.net.load_param(path)

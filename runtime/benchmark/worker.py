@@ -29,6 +29,7 @@ def main() -> None:
     # Some runtimes print to stdout: the protocol gets a descriptor of its own.
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    from minnow.options.run import RunOptions
     from minnow.runtime.benchmark.contestant import CONTESTANTS
 
     contestant: Any = None
@@ -41,8 +42,9 @@ def main() -> None:
                 contestant._names = (request["inputs"], request["outputs"])
                 with np.load(request["data"]) as data:
                     arrays = dict(zip(request["inputs"], (data[k] for k in data.files), strict=True))
+                options = RunOptions(**request["session"])
                 begin = time.perf_counter()
-                answer["version"] = contestant.load(request["path"], request["threads"], request["precision"])
+                answer["version"] = contestant.load(request["path"], options)
                 answer["load_s"] = time.perf_counter() - begin
                 contestant.prepare(arrays)
                 begin = time.perf_counter()

@@ -12,6 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.converter.inputs.given import Inputs
+from minnow.options.run import RunOptions
+from minnow.options.signature import takes
+from minnow.options.verify import VerifyOptions
 from minnow.runtime.verify.burden import check_burden
 from minnow.runtime.verify.comparison import FLOOR, OutputComparison, compare, compare_random
 from minnow.runtime.verify.data import Sample, complete, samples, typed
@@ -115,38 +118,14 @@ class Verification:
         return "\n".join(rows)
 
 
-def verify(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    *,
-    framework: str | None = None,
-    inputs: Any = None,
-    batch: int | None = None,
-    data: Any = (),
-    seeds: Sequence[int] = (0, 1, 2),
-    tolerance: float | None = None,
-    threads: int | None = None,
-    precision: str = "high",
-    timeout: float | None = None,
-    **options: Any,
-) -> Verification:
+@takes(VerifyOptions, 2)
+def verify(source: str | os.PathLike[str], target: str | os.PathLike[str], options: VerifyOptions) -> Verification:
     """Compares a converted file with its source.
 
     Args:
-        source: the source model. target: the `.mnn` file.
-        framework: format of the source; None detects it from the content.
-        inputs: shapes, element types and values of the inputs, as in `minnow.convert`; values replace random ones.
-        batch: the size for the first dynamic dimension of every input.
-        data: what to compare on instead of random inputs: arrays by name; the path of an .npz file with them, or of a
-            picture (see `picture`) for the image input; or a list of these, one for each run.
-        seeds: seeds of the random inputs; models with dynamic dimensions run with several sizes.
-        tolerance: the largest error that passes, as a fraction of the output's scale (its largest magnitude). None
-            chooses by dtype and precision (see `compare`), and also accepts differences between any two runtimes:
-            rounding errors near 0, and single steps of values that are rounded to few bits.
-        threads, precision: of the session.
-        timeout: seconds for planning and for each run of the converted file.
-        options: how else the source was read, as in `minnow.convert`: signature, cut_inputs, cut_outputs, weights,
-            prototxt, dequantize, trust.
+        source: the source model.
+        target: the `.mnn` file.
+        options:
 
     Returns:
         The verification; its `verdict` is "inconclusive" if no output is wrong, but some output was not tested.
@@ -156,15 +135,22 @@ def verify(
         UsageError: `data` does not fit the inputs.
         DeadlineError: the timeout has passed.
     """
-    from minnow.converter import other_file, read
+    return compare_files(Path(source), Path(target), options)
+
+
+def compare_files(source: Path, target: Path, options: VerifyOptions) -> Verification:
+    """As `verify`."""
+    from minnow.converter import read
     from minnow.runtime.session import load
 
-    source, target = Path(source), Path(target)
-    options["weights"] = other_file(options.pop("weights", ""), options.pop("prototxt", ""))
-    given = Inputs.of(inputs)
-    model = read(source, framework, inputs=given, batch=batch, **options)
+    framework, data, tolerance, precision = options.framework, options.data, options.tolerance, options.precision
+    seeds = range(options.seed, options.seed + options.runs) if options.seeds is None else options.seeds
+    given = Inputs.of(options.inputs)
+    reading = {**options.for_reader(), "inputs": given}
+    batch = reading.pop("batch")
+    model = read(source, framework, batch=batch, **reading)
     check_burden(model, {}, str(source))
-    reference, note = open_source(source, model, framework, inputs=given, **options)
+    reference, note = open_source(source, model, framework, **reading)
     if model.states:
         reference = TwoRuns(reference)
     out = Verification(str(source), str(target), reference.name, note=note)
@@ -182,7 +168,7 @@ def verify(
         extra = _livelier_runs(judged, reference, runs, arrays, asked[0].picture if asked else "")
     # One after the other, so that the weights are never in memory twice.
     reference.close()
-    loaded = load(target, threads=threads, precision=precision, timeout=timeout)
+    loaded = load(target, **vars(options.only(RunOptions)))
     session = TwoRuns(loaded) if model.states else loaded
     drawn, rounded = random_outputs(model), rounded_outputs(model)
     strict = tolerance is not None

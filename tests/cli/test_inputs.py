@@ -13,6 +13,7 @@ import minnow
 from minnow.cli._app import run
 from minnow.convert import bisect_command
 from minnow.converter.inputs.given import Inputs, parsed
+from minnow.options.convert import ConvertOptions
 
 
 def call(capsys: pytest.CaptureFixture[str], *args: Any) -> tuple[int, str, str]:
@@ -60,10 +61,10 @@ def test_what_is_none_is_a_usage_error(lookup: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_command_that_bisects_says_what_was_said(lookup: Path) -> None:
-    reading: dict[str, Any] = {"inputs": Inputs([("int64", (1, "?"))]), "batch": None, "signature": "", "weights": ""}
-    reading |= {"cut_inputs": (), "cut_outputs": (), "dequantize": False, "trust": False}
-    minnow.check(lookup, inputs=reading["inputs"])  # which gives what has a position its name
-    words = shlex.split(bisect_command(lookup, None, reading, 2, target="mnn", passes=(), int64="auto"))
+    inputs = Inputs([("int64", (1, "?"))])
+    minnow.check(lookup, inputs=inputs)  # which gives what has a position its name
+    words = shlex.split(bisect_command(lookup, ConvertOptions(inputs=inputs, output="never/said.mnn", data="nor.this")))
+    assert not [w for w in words if w.startswith(("-o", "--output", "--data"))]
     (said,) = [w for w in words if w.startswith("--input=")]
     assert said == "--input=ids=int64[1,?]"
-    assert parsed(said.removeprefix("--input=ids=")) == reading["inputs"]["ids"]
+    assert parsed(said.removeprefix("--input=ids=")) == inputs["ids"]

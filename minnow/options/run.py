@@ -1,0 +1,112 @@
+"""How the engine runs a model. A new option of a session is one more field of `RunOptions`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from minnow.options.option import Options, option
+from minnow.options.read import InputOptions
+
+Precision = Literal["high", "normal", "low"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LimitOptions(Options):
+    """What a session may take."""
+
+    SECTION: ClassVar[str] = "Running the model"
+
+    timeout: float | None = option(
+        None,
+        "Seconds for planning, and for each run of the engine; exit code 9 after that.",
+        python="That is a DeadlineError. None for no limit. It is checked between nodes.",
+        above=0,
+        metavar="SECONDS",
+    )
+    max_memory: int | None = option(
+        None,
+        "Memory for intermediate tensors, states and results, without packed weights; by default 512 MiB plus 256 "
+        "times the size of the model and its inputs.",
+        python="In bytes. The default is at most three quarters of the machine's memory.",
+        least=1,
+        unit=1 << 20,
+        metavar="MIB",
+    )
+    max_rounds: int | None = option(
+        None, "Iterations of all loops, and branches taken, in one run; by default 5 million.", least=1
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComputeOptions(Options):
+    """What a session computes with; these may be given by position."""
+
+    SECTION: ClassVar[str] = "Running the model"
+
+    threads: int | None = option(
+        None,
+        "Number of threads; by default all that this process may use, which is also the maximum (benchmark: 1).",
+        least=1,
+        most=256,
+    )
+    precision: Precision = option(
+        "high",
+        "Precision of products with constant weights: high, float32; normal, 16 bits of each factor where that is "
+        "faster (AMX); low, bfloat16 with 8 bits where that is faster.",
+        python="Sums, and everything else, are float32. 'normal': on processors with AMX, convolutions and matrix "
+        "products split each float32 value into two bfloat16 values, which keep 16 of its 24 significant bits. An "
+        "infinity in them gives NaN. 'low': weights of recurrent layers and of matrix products with up to 4 rows are "
+        "rounded to bfloat16, which halves the bytes to read. Convolutions and larger products round both operands: "
+        "to bfloat16 on processors with AMX and on AMD processors with AVX-512-BF16, to float16 on Arm processors with "
+        "float16 vectors. On other processors they stay in float32. With AMX the operands of attention are rounded, "
+        "too.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunOptions(LimitOptions, ComputeOptions):
+    """How a session runs: the arguments of `minnow.load` and `Model.session`."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RandomOptions(Options):
+    """Random inputs, where no others are given."""
+
+    SECTION: ClassVar[str] = "Inputs"
+
+    seed: int = option(0, "Seed of random inputs; of the first run, where there are several.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FeedOptions(InputOptions):
+    """What a single model is run on."""
+
+    SECTION: ClassVar[str] = "Inputs"
+
+    data: str | None = option(None, "An .npz file with one array per graph input; by default random inputs.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunCommand(RunOptions, RandomOptions, FeedOptions):
+    """The flags of `mnnconvert run`."""
+
+    SECTION: ClassVar[str] = "Output"
+
+    output: str | None = option(None, "An .npz file for the graph outputs.", flags=("-o", "--output"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class BenchmarkCommand(RunOptions, FeedOptions):
+    """The flags of `mnnconvert benchmark`."""
+
+    SECTION: ClassVar[str] = "Measuring"
+
+    runs: int = option(50, "Timed runs of each runtime.", least=1)
+    against: Sequence[str] = option(
+        (), "Other runtimes to time beside Minnow: onnxruntime,openvino,litert,mnn,ncnn.", metavar="NAME,..."
+    )
+    source: str | None = option(
+        None, "Model file for the runtimes that do not read .mnn; by default what lies beside MODEL."
+    )
+    profile: bool = option(True, "Show the time of each op.")
+    roofline: bool = option(True, "Compare ops with the limits of this processor, which are measured once and kept.")

@@ -1,0 +1,82 @@
+"""`takes`: a function that is given its options as one object, and is called with all of them as keywords."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import wraps
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import TYPE_CHECKING, Any, overload
+
+from minnow.options.option import Options, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Concatenate, Literal, ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    A = TypeVar("A")
+    B = TypeVar("B")
+    C = TypeVar("C")
+    O = TypeVar("O")  # noqa: E741
+    R = TypeVar("R")
+
+
+@overload
+def takes(
+    kind: Callable[P, O], arguments: Literal[1] = 1
+) -> Callable[[Callable[[A, O], R]], Callable[Concatenate[A, P], R]]: ...
+@overload
+def takes(
+    kind: Callable[P, O], arguments: Literal[2]
+) -> Callable[[Callable[[A, B, O], R]], Callable[Concatenate[A, B, P], R]]: ...
+@overload
+def takes(
+    kind: Callable[P, O], arguments: Literal[3]
+) -> Callable[[Callable[[A, B, C, O], R]], Callable[Concatenate[A, B, C, P], R]]: ...
+def takes(kind: Any, arguments: int = 1) -> Any:
+    """Makes the fields of `kind` parameters of a function, whose last one is called `options` and gets them as one.
+
+    The signature and the documentation of the function show every option; type checkers see them, too. The function
+    as it was written is its `__wrapped__`.
+
+    Args:
+        kind: a dataclass of `Options`.
+        arguments: how many other parameters the function has, `self` included.
+    """
+    options = list(signature(kind).parameters.values())
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        written = signature(function)
+        own = [p for p in written.parameters.values() if p.name != "options"]
+        if len(own) != arguments or len(own) + 1 != len(written.parameters):
+            raise TypeError(f"{function.__qualname__} needs {arguments} parameters, and `options`")
+        first = [p for p in options if p.kind is not Parameter.KEYWORD_ONLY]
+        shown = Signature(
+            [*own, *first, *(p for p in options if p not in first)], return_annotation=written.return_annotation
+        )
+
+        @wraps(function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            try:
+                given = shown.bind(*args, **keywords).arguments
+            except TypeError as e:
+                raise TypeError(f"{function.__qualname__}(): {e}") from None
+            values = [given.pop(p.name) for p in own]
+            return function(*values, options=kind(**given))
+
+        call.__signature__ = shown  # type: ignore[attr-defined]
+        call.__doc__ = _documented(function.__doc__, kind)
+        return call
+
+    return decorate
+
+
+def _documented(text: str | None, kind: type[Options]) -> str | None:
+    """The documentation of a function, where the line `options` stands for all of them."""
+    if text is None:  # as Python has it under -OO
+        return None
+    rows = [f"    {f.name}: {' '.join(filter(None, (said(f).doc, said(f).python)))}" for f in fields(kind)]
+    return cleandoc(text).replace("    options:", "\n".join(rows), 1)
+
+
+__all__ = ["takes"]
