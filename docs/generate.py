@@ -10,7 +10,13 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dataclasses import Field
+
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -100,6 +106,47 @@ def passes() -> str:
         + "A pass or rule with a target runs for that target only.\n\n"
         + _table(["name", "level", "target", "what it does"], rules)
     )
+
+
+def options() -> str:
+    """Every option: its name in Python, its flag, and what it means."""
+    from minnow.options.convert import BisectOptions, ConvertOptions
+    from minnow.options.option import Options, choices, flags, plain_type, said, section
+    from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
+    from minnow.options.verify import VerifyCommand
+
+    def row(f: Field[Any]) -> list[str]:
+        shown, of_type = plain_type(f), choices(f)
+        type_ = ", ".join(of_type) if of_type else shown.__name__ if shown in (bool, int, float, str) else ""
+        text = " ".join(filter(None, (said(f).doc, said(f).python)))
+        default = "" if f.default in (None, "", ()) else f"`{f.default}`"
+        return [f"`{f.name}`", ", ".join(f"`{n}`" for n in flags(f)), type_, default, text]
+
+    header = ["in Python", "flag", "type", "default", "meaning"]
+    seen: set[tuple[str, str]] = set()
+    about = (
+        "The arguments of `minnow.convert`, `check`, `verify`, `load` and `Model.session`, and the flags of "
+        "`mnnconvert`; [the command line](cli.md) says which command has which. "
+        "Where no default is shown it is None, or nothing."
+    )
+    titles = {
+        ConvertOptions: "",
+        RunOptions: "",
+        VerifyCommand: " (`verify`)",
+        RunCommand: " (`run`)",
+        BenchmarkCommand: " (`benchmark`)",
+        BisectOptions: " (`debug bisect`)",
+    }
+    tables: dict[str, list[list[str]]] = {}
+    for kind, suffix in titles.items():
+        for f in fields(kind):
+            if (f.name, said(f).doc) not in seen:
+                seen.add((f.name, said(f).doc))
+                title = section(kind, f.name)
+                title = "Python only" if title == Options.SECTION else title + suffix * (title != "Inputs")
+                tables.setdefault(title, []).append(row(f))
+    parts = (f"## {title}\n\n{_table(header, rows)}" for title, rows in tables.items())
+    return "\n".join([f"# Options\n\n{about}\n", *parts])
 
 
 def cli() -> str:
@@ -246,6 +293,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "torch.md": torch,
     "passes.md": passes,
     "cli.md": cli,
+    "options.md": options,
 }
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, Signature, cleandoc, signature
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from minnow.options.option import Options, said
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     C = TypeVar("C")
     O = TypeVar("O")  # noqa: E741
     R = TypeVar("R")
+
+_WIDTH = 100
 
 
 @overload
@@ -75,7 +78,8 @@ def _documented(text: str | None, kind: type[Options]) -> str | None:
     """The documentation of a function, where the line `options` stands for all of them."""
     if text is None:  # as Python has it under -OO
         return None
-    rows = [f"    {f.name}: {' '.join(filter(None, (said(f).doc, said(f).python)))}" for f in fields(kind)]
+    form = TextWrapper(_WIDTH, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False)
+    rows = [form.fill(" ".join(filter(None, (f"{f.name}:", said(f).doc, said(f).python)))) for f in fields(kind)]
     return cleandoc(text).replace("    options:", "\n".join(rows), 1)
 
 

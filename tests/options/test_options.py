@@ -93,8 +93,9 @@ def test_a_signature_shows_the_options(function: Any) -> None:
     for name, parameter in of_kind.items():
         assert shown.parameters[name] == parameter
     assert shown.return_annotation == written.return_annotation
+    documented = " ".join(function.__doc__.split())
     for f in fields(kind):
-        assert f"    {f.name}: {said(f).doc}" in function.__doc__
+        assert f" {f.name}: {said(f).doc} {said(f).python}".rstrip() in documented
 
 
 def test_options_are_given_by_name_and_the_first_of_a_session_by_place(tmp_path: Path) -> None:
@@ -251,13 +252,22 @@ def test_a_tolerance_without_a_verification_is_refused() -> None:
             ConvertOptions(verify=False, **given_too)  # type: ignore[arg-type]
 
 
-def test_conversions_have_the_limits_of_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The engine of the verification has them, and that of --prepack."""
+def test_conversions_have_the_limits_of_a_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session of the verification has them, and that of --prepack."""
     output = str(tmp_path / "d.mnn")
-    for way in ([], ["--no-verify", "--prepack"]):
-        assert run(["convert", str(DIGITS), "-o", output, "--timeout", "1e-9", *way]) == 9, capsys.readouterr().err
+    large = ["convert", str(DIGITS), "-o", output, "--input", "image=8192x1x8x8"]
+    for way, code in (([], 4), (["--no-verify", "--prepack"], 3)):
+        assert run([*large, "--max-memory", "1", *way]) == code
+        assert "max_memory allows" in capsys.readouterr().err
         assert not list(tmp_path.iterdir())
-    assert run(["convert", str(DIGITS), "-o", output, "--timeout", "60", "--prepack"]) == 0
+    seen: list[dict[str, Any]] = []
+    load = minnow.load
+    monkeypatch.setattr("minnow.runtime.session.load", lambda path, **given: seen.append(given) or load(path, **given))
+    assert run(["convert", str(DIGITS), "-o", output, "--timeout", "60", "--max-rounds=9", "--prepack"]) == 0
+    assert len(seen) == 2
+    assert all(given["timeout"] == 60 and given["max_rounds"] == 9 for given in seen)
 
 
 def test_what_the_layers_below_know_of_options_is_the_same() -> None:
