@@ -1,4 +1,4 @@
-"""The whole way: an ONNX file becomes a verified .mnn file, gives the same answers, and is timed.
+"""From an ONNX file to a verified .mnn file: converts a model, runs it on test images, and times it.
 
 ./dev demo
 """
@@ -30,12 +30,12 @@ def main() -> int:
     images, labels = test["images"], test["labels"]
     compare = importlib.util.find_spec("onnxruntime") is not None
 
-    # Convert, and compare the answers of the new file with those of the source.
+    # Convert, and compare the outputs of the new file with those of the source model.
     report = minnow.convert(SOURCE, output=model, optimize=2, verify=True)
     print(report)
     print(f"size: {SOURCE.stat().st_size} -> {model.stat().st_size} bytes")
 
-    # How well does each recognize digits that neither has seen?
+    # The accuracy of both on digits that were not used for training.
     if compare:
         import onnxruntime
 
@@ -45,7 +45,7 @@ def main() -> int:
     session = minnow.load(model, threads=1)
     print(f"{model.name}:  {accuracy(session.run({'image': images})['probability'], labels)}")
 
-    # How fast is it? The command line does everything that the package does.
+    # The speed, measured by the command line, which does everything that the package does.
     command = [Path(sys.executable).with_name("mnnconvert"), "benchmark", model]
     against = ["--against", "onnxruntime", "--source", SOURCE] if compare else []
     return subprocess.run([*command, *against], check=False).returncode

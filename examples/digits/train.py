@@ -2,8 +2,8 @@
 
     python examples/digits/train.py      # writes digits.onnx and digits_test.npz beside this file; about a minute
 
-Numpy does the training, so that whoever has the development environment can run it. A layer is a class that knows its
-forward pass, its backward pass and its ONNX nodes. Everything is seeded: the same versions give the same file.
+The training uses numpy only, so that it runs in the development environment. A layer is a class with its forward pass,
+its backward pass and its ONNX nodes. Everything is seeded: the same versions give the same file.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def forward(layers: list[Layer], x: Array, training: bool = False) -> Array:
 
 
 def shifted(images: Array) -> Array:
-    """Moves each image by up to one pixel in each direction: more to learn from."""
+    """Data augmentation: moves each image by up to one pixel in each direction."""
     padded = np.pad(images, [(0, 0), (0, 0), (1, 1), (1, 1)])
     dy, dx = random.integers(0, 3, (2, len(images)))
     rows, columns = (offset[:, None] + np.arange(8) for offset in (dy, dx))
@@ -214,7 +214,7 @@ def shifted(images: Array) -> Array:
 
 
 def train(layers: list[Layer], images: Array, labels: Array, epochs: int = 40, batch: int = 64) -> None:
-    """Cross-entropy, Adam, with a step that falls along a cosine."""
+    """Trains with cross-entropy loss and Adam, with a cosine learning rate schedule."""
     rate, beta1, beta2 = 3e-3, 0.9, 0.99
     parameters = [p for layer in layers for p in layer.parameters]
     first, second = [np.zeros_like(p) for p in parameters], [np.zeros_like(p) for p in parameters]

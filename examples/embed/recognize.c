@@ -1,4 +1,4 @@
-/* The engine in a C program, without Python: reads a handwritten digit drawn below.
+/* The engine in a C program, without Python: recognizes the digit drawn below.
  *
  *   ./dev demo                                        # makes examples/digits/out/digits.mnn
  *   cmake --install build/cp* --component library --prefix ~/minnow
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   minnow_session* session;
   if (minnow_load_file(argv[1], &model) != MINNOW_OK) return fail("load");
   minnow_options options = MINNOW_OPTIONS;
-  options.timeout_ms = 10000; /* for each run: a model from a stranger may take for ever */
+  options.timeout_ms = 10000; /* of each run, for models that may be slow or malicious */
   if (minnow_create_session(model, &options, &session) != MINNOW_OK) return fail("session");
   minnow_free_model(model); /* the session keeps what it needs */
 
