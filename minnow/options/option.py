@@ -131,12 +131,12 @@ def _check(f: Field[Any], value: Any) -> None:
     if value is None and f.default is None:
         return
     if words and value not in words:
-        raise UsageError(f"{f.name} is {value!r}", hint=f"one of: {', '.join(words)}")
+        raise UsageError(f"unknown {f.name} {value!r}", hint=f"use one of {', '.join(words)}")
     if kind in (int, float):
         more = said(f)
         is_number = isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
         if not is_number or (kind is int and value != int(value)) or not _within(more, value):
-            raise UsageError(f"{f.name} is {value!r}", hint=f"{_range(more, kind)}{default}")
+            raise UsageError(f"{f.name} is {value!r}", hint=f"give {_range(more, kind)}{default}")
 
 
 def _within(more: Said, value: Any) -> bool:

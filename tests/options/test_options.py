@@ -208,29 +208,29 @@ def test_a_symbol_stays_as_it_is_in_a_command_line() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "value", "hint"),
     [
-        (ConvertOptions, "optimize", 4, "a whole number from 0 to 3"),
-        (ConvertOptions, "optimize", True, "a whole number from 0 to 3"),
-        (ConvertOptions, "target", "cpu", "one of: mnn, minnow"),
-        (ConvertOptions, "int64", "wide", "one of: auto, narrow, keep"),
-        (ConvertOptions, "batch", -1, "a whole number of at least 0 or None"),
-        (ConvertOptions, "tolerance", -0.5, "a number of at least 0"),
-        (ConvertOptions, "tolerance", float("nan"), "a number of at least 0"),
-        (ConvertOptions, "check_limit", None, "a number of at least 0"),
-        (RunOptions, "threads", 0, "a whole number from 1 to 256 or None"),
-        (RunOptions, "threads", 257, "a whole number from 1 to 256 or None"),
-        (RunOptions, "threads", 1.5, "a whole number"),
-        (RunOptions, "precision", "exact", "one of: high, normal, low"),
-        (RunOptions, "timeout", 0, "a number above 0"),
-        (RunOptions, "timeout", float("inf"), "a number above 0"),
-        (RunOptions, "max_memory", "1 GB", "a whole number of at least 1"),
-        (RunOptions, "max_rounds", 2**63, "a whole number of at least 1"),
-        (VerifyCommand, "runs", 0, "a whole number of at least 1"),
+        (ConvertOptions, "optimize", 4, "give a whole number from 0 to 3"),
+        (ConvertOptions, "optimize", True, "give a whole number from 0 to 3"),
+        (ConvertOptions, "target", "cpu", "use one of mnn, minnow"),
+        (ConvertOptions, "int64", "wide", "use one of auto, narrow, keep"),
+        (ConvertOptions, "batch", -1, "give a whole number of at least 0 or None"),
+        (ConvertOptions, "tolerance", -0.5, "give a number of at least 0"),
+        (ConvertOptions, "tolerance", float("nan"), "give a number of at least 0"),
+        (ConvertOptions, "check_limit", None, "give a number of at least 0"),
+        (RunOptions, "threads", 0, "give a whole number from 1 to 256 or None"),
+        (RunOptions, "threads", 257, "give a whole number from 1 to 256 or None"),
+        (RunOptions, "threads", 1.5, "give a whole number"),
+        (RunOptions, "precision", "exact", "use one of high, normal, low"),
+        (RunOptions, "timeout", 0, "give a number above 0"),
+        (RunOptions, "timeout", float("inf"), "give a number above 0"),
+        (RunOptions, "max_memory", "1 GB", "give a whole number of at least 1"),
+        (RunOptions, "max_rounds", 2**63, "give a whole number of at least 1"),
+        (VerifyCommand, "runs", 0, "give a whole number of at least 1"),
     ],
 )
 def test_what_is_out_of_range_is_refused(kind: type[Options], name: str, value: Any, hint: str) -> None:
     with pytest.raises(UsageError) as e:
         kind(**{name: value})
-    assert e.value.message == f"{name} is {value!r}"
+    assert e.value.message in (f"{name} is {value!r}", f"unknown {name} {value!r}")
     assert e.value.hint.startswith(hint)
 
 
