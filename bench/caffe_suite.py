@@ -1,10 +1,10 @@
-"""The small Caffe nets, for Minnow and for its peers: what passes, is wrong, refused, or crashes.
+"""Runs small Caffe nets in Minnow or another runtime: what passes, is wrong, is unsupported, or crashes.
 
     PYTHON bench/caffe_suite.py BACKEND FOLDER [--json FILE] [--match REGEXP] [--list]
 
 BACKEND is minnow, opencv or mnn; PYTHON has to have it. `python -m tests.suites.caffe_suite.generate FOLDER` has made
 FOLDER. Cases run in a process apart, which they may end. One passes as in tests/suites/caffe_suite: every output within
-1e-4 of the largest number expected; of detections, in whatever order they are given. Integers count as floats, and
+1e-4 of the largest number expected; detections may come in any order. Integers count as floats, and
 dimensions of 1 do not count.
 """
 
@@ -105,7 +105,7 @@ BACKENDS = {f.__name__: f for f in (minnow, opencv, mnn)}
 
 
 def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without its extents of 1, in which runtimes whose tensors have four axes differ."""
+    """A shape without its dimensions of 1, which runtimes with 4-D tensors add."""
     return tuple(d for d in shape if d != 1)
 
 

@@ -1,10 +1,10 @@
-"""What fusions are worth: models with and without them, run in turns in one process.
+"""The speedup of each fusion: times models with and without it, interleaved in one process.
 
     ./dev bench fusions MODEL.onnx ... [--rules fuse_conv_bn,norm:*] [--target mnn] [--threads 1] [--rounds 15]
 
 Numbers are processor time at one thread and wall time at more. Each name, a rule, a pass or all rules of a group, is
-left out by itself. The engine fuses at load what it still finds, so a ratio near 1 means that the file is smaller and
-the engine would have found the same.
+left out separately. The engine fuses at load what is left, so a ratio near 1 means that it finds the same fusion, and
+only the file is smaller.
 """
 
 from __future__ import annotations

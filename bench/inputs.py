@@ -1,4 +1,4 @@
-"""What the benchmarks run models on."""
+"""The inputs of the models in benchmarks."""
 
 from __future__ import annotations
 

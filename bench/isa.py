@@ -2,8 +2,8 @@
 
     ./dev bench isas MODEL.onnx ... [--isas avx512,avx2,sse4] [--runs 15]
 
-An instruction set is chosen once per process (MINNOW_ISA), so each has a process of its own; their runs take turns.
-Times are milliseconds of processor time of one run at one thread, medians; onnxruntime uses what it likes best.
+An instruction set is chosen once per process (MINNOW_ISA), so each has a separate process; their runs are interleaved.
+Times are milliseconds of processor time of one run with one thread, medians; onnxruntime chooses its own instructions.
 """
 
 from __future__ import annotations

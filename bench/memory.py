@@ -2,8 +2,8 @@
 
     python bench/memory.py MODEL.onnx ... [--against onnxruntime] [--room 1.05]
 
-`arena / least` is the size of the memory for intermediate tensors over the most of them that is needed at one time.
-Ends with 1 when a model's is above `--room`.
+`arena / least` is the memory for intermediate tensors divided by its lower bound, the most bytes needed at the same
+time. The exit code is 1 if that of a model is above `--room`.
 """
 
 from __future__ import annotations

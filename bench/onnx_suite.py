@@ -1,9 +1,10 @@
-"""ONNX's backend tests, for Minnow and for its peers: what passes, what is wrong, refused, or crashes.
+"""Runs ONNX's backend tests in Minnow or another runtime: counts what passes, is wrong, is unsupported, or crashes.
 
     PYTHON bench/onnx_suite.py BACKEND [--json FILE] [--match REGEXP] [--list]
 
-BACKEND is minnow, onnxruntime, mnn or openvino; PYTHON has to have it, and `onnx`. Every case runs in a process of its
-own, which it may end. A case passes with a relative error up to 1e-3, the suite's own tolerance, and the right types.
+BACKEND is minnow, onnxruntime, mnn or openvino; PYTHON has to have it, and `onnx`. Every case runs in a separate
+process, which may crash. A case passes with a relative error up to 1e-3, the suite's own tolerance, and the right
+types.
 """
 
 from __future__ import annotations

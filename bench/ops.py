@@ -1,4 +1,5 @@
-"""Times models of one operator in Minnow and in onnxruntime, in turns, and prints the ratio of each, the worst first.
+"""Times models of one operator in Minnow and in onnxruntime, interleaved, and prints the ratio of each, the worst
+first.
 
     ./dev bench ops [PATTERN] [--threads 1] [--rounds 7]
 

@@ -1,12 +1,12 @@
-"""Graph optimizers side by side: nodes before and after, seconds, and whether the result still gives the numbers.
+"""Compares graph optimizers: nodes before and after, seconds, and whether the result gives the same outputs.
 
     ./dev bench optimizers MODEL.onnx ... [--peers PYTHON] [--mnn PYTHON] [--json FILE]
 
 `--peers` names a Python that has onnx, onnxruntime, onnxsim, onnxslim and onnxscript, `--mnn` one that has MNN. Every
-tool gets a process of its own for every model. Nodes are those that compute: no constants, those of subgraphs included.
+tool has a separate process for each model. Nodes are those that compute: no constants, those of subgraphs included.
 Reading the file is outside the clock where a tool takes a model in memory; for MNN, onnxruntime and Minnow it counts.
 Results are compared with onnxruntime's, all of its optimizations off, on `model.inputs.npz` or random inputs; MNN runs
-what it has made itself.
+its own result.
 """
 
 from __future__ import annotations

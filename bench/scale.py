@@ -2,11 +2,11 @@
 
     ./dev bench scale [KIND ...] [--sizes 1000,10000,100000] [--steps 8] [--json FILE]
 
-Builds a model of each kind in each size, and takes each through a process of its own: read, every line of the
-optimizer's pipeline, write, load, first run. Prints seconds of the processor (what else the machine does makes them no
-more), the most memory held beyond what the process held before (MB), and the exponent e between sizes, where time grows
-as n^e; n log n shows as 1.08 to 1.1. Ends with 1 when a model takes longer than `--limit` from read to write, or more
-memory than `--room` beyond its weights.
+Builds a model of each kind in each size, and runs each in a separate process: read, every line of the
+optimizer's pipeline, write, load, first run. Prints processor time in seconds (independent of other load on the
+machine), the peak memory beyond that at the start (MB), and the exponent e between sizes, where time grows as n^e; n
+log n shows as 1.08 to 1.1. The exit code is 1 if a model takes longer than `--limit` from read to write, or more memory
+than `--room` beyond its weights.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def elementwise(net: Net, n: int) -> None:
 
 @kind
 def shape(net: Net, n: int) -> None:
-    """Reshapes to what is computed of shapes with an open extent, and of other results' shapes."""
+    """Reshapes to shapes computed from dynamic dimensions and from the shapes of other results."""
     (x,) = net.open(("N", 4, 6))
     zero, one, axes = net.weight(0, np.int64), net.weight(1, np.int64), net.weight([0], np.int64)
     rest = net.weight([-1], np.int64)

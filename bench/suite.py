@@ -1,4 +1,4 @@
-"""What suites of cases share: a process for cases, which may end it, and the table of outcomes."""
+"""Shared by the test suites: processes for cases, which may crash them, and the table of outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 60
-"""A case that takes longer has crashed."""
+"""Time limit for a case; one that takes longer counts as crashed."""
 
 Outcome = tuple[str, str]
 """pass, wrong, refused, error or crash; and what was said."""

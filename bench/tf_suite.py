@@ -1,4 +1,4 @@
-"""The generated TensorFlow and TFLite models, for Minnow and for its peers: what passes, is wrong, refused, or crashes.
+"""Runs generated TensorFlow and TFLite models in Minnow or another runtime: what passes, is wrong, or crashes.
 
     PYTHON bench/tf_suite.py BACKEND [--folder FOLDER] [--json FILE] [--match REGEXP] [--list]
 
@@ -134,7 +134,7 @@ def mnn(path: Path, given: Arrays, wanted: Arrays) -> Run:
         results = results if isinstance(results, list) else [results]
         plain = [expr.convert(r, expr.NHWC) if r.data_format == expr.NC4HW4 else r for r in results]
         arrays = [np.array(r.read()).reshape(r.shape) for r in plain]
-        if len(arrays) > len(wanted):  # it also gives what nobody reads
+        if len(arrays) > len(wanted):  # it also returns unused outputs
             shapes = [w.shape for w in wanted.values()]
             arrays = [a for a in arrays if a.shape in shapes][: len(wanted)]
         return {n: a.astype(wanted[n].dtype) for n, a in zip(wanted, arrays, strict=True)}

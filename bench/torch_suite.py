@@ -1,11 +1,11 @@
-"""PyTorch's samples of its operators, through torch.export and TorchScript: what passes, is wrong, refused, or crashes.
+"""PyTorch's samples of its operators, through torch.export and TorchScript: what passes, is wrong, or crashes.
 
     PYTHON bench/torch_suite.py BACKEND [--samples N] [--json FILE] [--match REGEXP] [--list]
 
 BACKEND is minnow or openvino; PYTHON has to have it, and torch. Cases run in a process apart, which they may end. One
-passes when all its samples (at most N of an operator, 6 by default) are within 1e-4 of the largest number that eager
-PyTorch gives. Operators whose results are random or complex, and those that PyTorch itself does not take by the road,
-are left out.
+passes if all its samples (at most N of an operator, 6 by default) are within 1e-4 of the largest value of eager
+PyTorch. Operators with random or complex results, and those that PyTorch itself cannot export in that way, are left
+out.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("minnow", "schema", "converter", "optimizer", "runtime", "kernels")
+FOLDERS = ("minnow", "schema", "converter", "optimizer", "runtime", "kernels", "bench")
 
 WORDS = {
     r"extents?": "dimension; size; shape",
