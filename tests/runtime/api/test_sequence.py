@@ -23,8 +23,6 @@ from minnow.schema.errors import MinnowError, ModelError, UnsupportedError, Usag
 from minnow.schema.ir.sequence import pack
 from minnow.schema.mnn import decode, encode
 
-TESTS = Path(__file__).parents[2]
-
 
 def parsed(text: str, opset: int = 18) -> onnx.ModelProto:
     """The model of a graph's text; "grow in a loop" reads two constants that text cannot hold."""
@@ -273,7 +271,7 @@ def test_other_containers_are_refused_by_name(kind: str, tmp_path: Path) -> None
 
 
 def test_damaged_bytes_are_errors_and_never_a_crash() -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, __file__, "4000"], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     ran, refused = map(int, done.stdout.split())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,8 +51,7 @@ def samples() -> list[str]:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_samples_on_each_instruction_set(isa: str) -> None:
-    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])])
-    env = {**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": path}
+    env = {**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, __file__], env=env, capture_output=True, text=True, check=False)
     if "this machine has no such instruction set" in done.stderr:
         pytest.skip(f"this processor has no {isa}")
