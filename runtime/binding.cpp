@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "kernels/core/activation.h"
 #include "kernels/cpu/machine/peak.h"
 #include "kernels/cpu/machine/simd.h"
 #include "runtime/src/run/evaluate.h"
@@ -525,6 +526,17 @@ NB_MODULE(_engine, m) {
     for (const Op* op : all_ops()) names.emplace_back(op->name);
     return names;
   });
+  m.def(
+      "activations",
+      [] {
+        nb::list rows;
+        for (const ActivationOp* row = begin_activations(); row != end_activations(); ++row)
+          rows.append(
+              nb::make_tuple(row->name, row->op, row->alpha, row->beta, row->fixed, row->alpha_value, row->beta_value));
+        return rows;
+      },
+      "What layers apply to their results: name, op, what the op calls alpha and beta, whether these are fixed, "
+      "values.");
   m.def(
       "hash_bytes",
       [](const nb::bytes& bytes) { return hash_bytes(bytes.c_str(), static_cast<int64_t>(bytes.size())); },

@@ -105,42 +105,39 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <cmath>
 
+#include "kernels/core/activation.h"
+
 namespace minnow {
 namespace {
 
-struct Name {
-  const char* name;
-  Activation::Kind kind;
-  double alpha, beta;  // defaults
+using Kind = Activation::Kind;
+
+struct Row {
+  char name[12];
+  Kind kind;
 };
 
-using Kind = Activation::Kind;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr Name kNames[] = {
-    {"", Kind::kClamp, -kInfinity, kInfinity},
-    {"relu", Kind::kClamp, 0, kInfinity},
-    {"relu6", Kind::kClamp, 0, 6},
-    {"clip", Kind::kClamp, -kInfinity, kInfinity},
-    {"leaky_relu", Kind::kLeakyRelu, 0.01, 0},
-    {"hardswish", Kind::kHardSwish, 0, 0},
-    {"silu", Kind::kSilu, 0, 0},
-    {"sigmoid", Kind::kSigmoid, 0, 0},
-    {"hardsigmoid", Kind::kHardSigmoid, 0.2, 0.5},
-    {"tanh", Kind::kTanh, 0, 0},
-    {"gelu", Kind::kGelu, 0, 0},
+constexpr Row kKinds[] = {
+    {"relu", Kind::kClamp},          {"relu6", Kind::kClamp},
+    {"clip", Kind::kClamp},          {"leaky_relu", Kind::kLeakyRelu},
+    {"hardswish", Kind::kHardSwish}, {"silu", Kind::kSilu},
+    {"sigmoid", Kind::kSigmoid},     {"hardsigmoid", Kind::kHardSigmoid},
+    {"tanh", Kind::kTanh},           {"gelu", Kind::kGelu},
 };
 
 }  // namespace
 
 Status read_activation(const Attrs& attrs, Activation* activation) {
+  *activation = Activation();
   const std::string name = attrs.s("activation");
-  for (const Name& row : kNames) {
-    if (name != row.name) continue;
-    *activation = Activation();
+  if (name.empty()) return ok();
+  const ActivationOp* found = find_activation(name);
+  for (const Row& row : kKinds) {
+    if (found == nullptr || name != row.name) continue;
+    const bool given = !found->fixed && *found->alpha != 0;
     activation->kind = row.kind;
-    const bool fixed = name.empty() || name == "relu" || name == "relu6";
-    activation->alpha = static_cast<float>(fixed ? row.alpha : attrs.f("alpha", row.alpha));
-    activation->beta = static_cast<float>(fixed ? row.beta : attrs.f("beta", row.beta));
+    activation->alpha = static_cast<float>(given ? attrs.f("alpha", found->alpha_value) : found->alpha_value);
+    activation->beta = static_cast<float>(given ? attrs.f("beta", found->beta_value) : found->beta_value);
     if (row.kind == Kind::kClamp) {
       activation->low = activation->alpha;
       activation->high = activation->beta;

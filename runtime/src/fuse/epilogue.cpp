@@ -1,9 +1,9 @@
 // Fewer nodes: what follows a convolution or a matrix product element by element is done while its result is written.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
+#include "kernels/core/activation.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/plan/layout.h"
 
@@ -15,46 +15,13 @@ struct Epilogue {
   double alpha = 0, beta = 0;
 };
 
-using MakeEpilogue = std::optional<Epilogue> (*)(const Attrs&);
-
-std::optional<Epilogue> clip(const Attrs& a) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  return Epilogue{"clip", a.f("min", -infinity), a.f("max", infinity)};
-}
-
-std::optional<Epilogue> gelu(const Attrs& a) {
-  if (a.s("approximate", "none") != "none") return std::nullopt;
-  return Epilogue{"gelu"};
-}
-
-struct Row {
-  std::string_view op;
-  MakeEpilogue make;
-};
-
-constexpr Row kActivations[] = {
-    {"Relu", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"relu"}; }},
-    {"Clip", clip},
-    {"LeakyRelu",
-     [](const Attrs& a) -> std::optional<Epilogue> {
-       return Epilogue{"leaky_relu", a.f("alpha", 0.01)};
-     }},
-    {"HardSwish", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"hardswish"}; }},
-    {"HardSigmoid",
-     [](const Attrs& a) -> std::optional<Epilogue> {
-       return Epilogue{"hardsigmoid", a.f("alpha", 0.2), a.f("beta", 0.5)};
-     }},
-    {"Sigmoid", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"sigmoid"}; }},
-    {"Silu", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"silu"}; }},
-    {"Tanh", [](const Attrs&) -> std::optional<Epilogue> { return Epilogue{"tanh"}; }},
-    {"Gelu", gelu},
-};
-
 std::optional<Epilogue> epilogue_of(const PlanNode& node) {
-  if (node.op == nullptr) return std::nullopt;
-  for (const Row& row : kActivations)
-    if (row.op == node.op->name) return row.make(*node.attrs);
-  return std::nullopt;
+  const ActivationOp* found = node.op == nullptr ? nullptr : as_activation(node.op->name, *node.attrs);
+  if (found == nullptr) return std::nullopt;
+  Epilogue made{found->name};
+  if (*found->alpha != 0) made.alpha = node.attrs->f(found->alpha, found->alpha_value);
+  if (*found->beta != 0) made.beta = node.attrs->f(found->beta, found->beta_value);
+  return made;
 }
 
 }  // namespace

@@ -1,37 +1,14 @@
 // Layers that are computed by way of other ops, which are joined with what stands beside them like all others.
-#include <cstring>
-
+#include "kernels/core/activation.h"
 #include "runtime/src/lower/lowering.h"
 
 namespace minnow {
 namespace {
 
-// Activations by the names they have as attributes of layers; what they call alpha and beta.
-constexpr struct {
-  char name[12], op[12], alpha[6], beta[6];
-} kActivations[] = {
-    {"relu", "Relu", "", ""},
-    {"clip", "Clip", "min", "max"},
-    {"leaky_relu", "LeakyRelu", "alpha", ""},
-    {"hardswish", "HardSwish", "", ""},
-    {"hardsigmoid", "HardSigmoid", "alpha", "beta"},
-    {"sigmoid", "Sigmoid", "", ""},
-    {"silu", "Silu", "", ""},
-    {"tanh", "Tanh", "", ""},
-    {"gelu", "Gelu", "", ""},
-};
-
 void finish_activated(Expansion& e, int y) {
-  const std::string name = e.attrs().s("activation");
-  Attrs attrs;
-  if (name == "relu6") return e.finish("Clip", {y}, {{"min", 0.0}, {"max", 6.0}});
-  for (const auto& row : kActivations) {
-    if (name != row.name) continue;
-    if (e.attrs().has("alpha")) attrs.set(row.alpha, e.attrs().f("alpha"));
-    if (e.attrs().has("beta")) attrs.set(row.beta, e.attrs().f("beta"));
-    return e.finish(row.op, {y}, std::move(attrs));
-  }
-  e.finish("Identity", {y});
+  const ActivationOp* activation = find_activation(e.attrs().s("activation"));
+  if (activation == nullptr) return e.finish("Identity", {y});
+  e.finish(activation->op, {y}, op_attrs(*activation, e.attrs()));
 }
 
 // x, weights, bias, residual, scale and zero points; see the op in the registry.
