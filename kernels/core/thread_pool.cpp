@@ -99,11 +99,11 @@ struct ThreadPool::State {
   std::atomic<ThreadPool::Body*> body{nullptr};
   std::atomic<int> core{-1};  // on which the caller was
   std::atomic<bool> closing{false};
-  std::atomic<int> seated{0};                // workers of the crew that wait for this pool's jobs
+  std::atomic<int> seated{0};                // shared workers that wait for this pool's jobs
   alignas(64) std::atomic<int64_t> done{0};  // blocks of the present job
   alignas(64) std::atomic<bool> busy{false};
   std::vector<Home> homes;
-  std::vector<bool> taken;  // by worker; guarded by the crew
+  std::vector<bool> taken;  // by worker; guarded by the lock of Workers
 
   bool has_blocks() const;
   void work(int worker);
@@ -173,15 +173,15 @@ void ThreadPool::State::serve(int worker) {
 // The threads that all pools of the process share. A worker takes a seat at a pool that has work, and leaves when it
 // has had none for a while. Callers never wait for a worker to come, nor take a lock: the locks are between workers,
 // and those who make and end pools.
-class ThreadPool::Crew {
+class ThreadPool::Workers {
  public:
-  static Crew& instance() {
-    static Crew* const crew = [] {
+  static Workers& instance() {
+    static Workers* const workers = [] {
       pthread_atfork([] { instance().before_fork(); }, [] { instance().after_fork(); },
                      [] { instance().after_fork_in_child(); });
-      return new Crew;  // never destroyed: it may be asked for by what ends later
+      return new Workers;  // never destroyed: it may be asked for by what ends later
     }();
-    return *crew;
+    return *workers;
   }
 
   void add(State* pool) {
@@ -256,7 +256,7 @@ class ThreadPool::Crew {
     }
   }
 
-  // False when the crew is to go home.
+  // False when the workers are to end.
   bool take_seat(int name, State** pool, int* seat) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (size_t i = 0; i < pools_.size() && *pool == nullptr; ++i) {
@@ -303,11 +303,11 @@ class ThreadPool::Crew {
 };
 
 ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>(threads_)) {
-  if (threads_ > 1) Crew::instance().add(state_.get());
+  if (threads_ > 1) Workers::instance().add(state_.get());
 }
 
 ThreadPool::~ThreadPool() {
-  if (threads_ > 1) Crew::instance().remove(state_.get());
+  if (threads_ > 1) Workers::instance().remove(state_.get());
 }
 
 void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body) noexcept {
@@ -330,7 +330,7 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body) noexcept {
                                                 std::memory_order_release);
   s.job.store(job, std::memory_order_seq_cst);
   const int missing = static_cast<int>(homes) - 1 - s.seated.load(std::memory_order_seq_cst);
-  if (missing > 0) Crew::instance().call(missing);
+  if (missing > 0) Workers::instance().call(missing);
   s.work(0);
   for (int waits = 0; s.done.load(std::memory_order_acquire) != blocks; ++waits) {
     if (waits < kCallerSpinsBeforeYield) {

@@ -48,7 +48,7 @@ class ThreadPool {
 
  private:
   struct State;
-  class Crew;
+  class Workers;
   int threads_;
   std::unique_ptr<State> state_;
 };

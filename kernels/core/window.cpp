@@ -51,7 +51,8 @@ Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int
     if (same_upper || same_lower) {
       const int64_t size = shape[static_cast<int>(i) + 2];
       const int64_t out = (size + strides[i] - 1) / strides[i];
-      const int64_t total = std::max<int64_t>(0, (out - 1) * strides[i] + window->extent(static_cast<int>(i)) - size);
+      const int64_t total =
+          std::max<int64_t>(0, (out - 1) * strides[i] + window->dilated_kernel(static_cast<int>(i)) - size);
       window->begin[i] = same_upper ? total / 2 : total - total / 2;
       window->end[i] = total - window->begin[i];
     }
@@ -64,7 +65,7 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
   for (int i = 0; i < window.rank; ++i) {
     const size_t k = Window::at(i);
     const int64_t size = shape[i + 2], stride = window.stride[k];
-    const int64_t room = size + window.begin[k] + window.end[k] - window.extent(i);
+    const int64_t room = size + window.begin[k] + window.end[k] - window.dilated_kernel(i);
     int64_t n = room >= 0 ? room / stride + 1 : 0;
     // ONNX: a window that would start in the padding after the input is left out.
     if (ceil && room > -stride && room % stride != 0 && n * stride < size + window.begin[k]) ++n;
@@ -72,7 +73,7 @@ Status slide_window(const Window& window, const Shape& shape, bool ceil, std::ar
       if (size != 0)
         return fail(Code::kFormat,
                     "a kernel that spans %lld does not fit into axis %d of %s with padding %lld and %lld",
-                    static_cast<LongLong>(window.extent(i)), i + 2, shape.str().c_str(),
+                    static_cast<LongLong>(window.dilated_kernel(i)), i + 2, shape.str().c_str(),
                     static_cast<LongLong>(window.begin[k]), static_cast<LongLong>(window.end[k]));
       (*out)[k] = 0;
       continue;

@@ -12,7 +12,7 @@ struct Window {
   std::array<int64_t, 3> kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0}, end{0, 0, 0};
 
   // Input elements from the first to the last one under the window.
-  int64_t extent(int i) const { return (kernel[at(i)] - 1) * dilation[at(i)] + 1; }
+  int64_t dilated_kernel(int i) const { return (kernel[at(i)] - 1) * dilation[at(i)] + 1; }
   static size_t at(int i) { return static_cast<size_t>(i); }
 };
 

@@ -4,7 +4,7 @@
 //
 // Inputs: q, k, v and the masks. Attributes, all counting elements:
 //   shape              of the output
-//   batch              extents of the dims over which the product is repeated
+//   batch              sizes of the dimensions over which the product is repeated
 //   rows, keys, depth, width    of Q [rows, depth], K [keys, depth], V [keys, width]
 //   q, k, v, out       {offset, stride of rows or keys, stride of depth or width, strides of batch...}
 //   mask0, mask1, ...  {offset, stride of rows, stride of keys, strides of batch...}

@@ -161,10 +161,10 @@ class ConvInteger final : public Kernel {
   void lay_out() {
     int64_t phases = 1;
     for (size_t i = 0; i < 3; ++i) {
-      const int64_t extent = (window_.kernel[i] - 1) * window_.dilation[i] + 1;
-      phase_[i] = (std::max<int64_t>(out_[i] - 1, 0) * window_.stride[i] + extent - 1) / window_.stride[i] + 1;
+      const int64_t kernel = (window_.kernel[i] - 1) * window_.dilation[i] + 1;
+      phase_[i] = (std::max<int64_t>(out_[i] - 1, 0) * window_.stride[i] + kernel - 1) / window_.stride[i] + 1;
       // Phases that no tap looks at are left out.
-      used_[i] = std::min(window_.stride[i], extent);
+      used_[i] = std::min(window_.stride[i], kernel);
       phases *= used_[i];
     }
     plane_ = phases * phase_[0] * phase_[1] * phase_[2];

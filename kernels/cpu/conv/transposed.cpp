@@ -30,7 +30,7 @@ Status read_deconv(const Attrs& attrs, const Shape& x, const Shape& w, Window* w
   for (int i = 0; i < window->rank; ++i) {
     const size_t k = Window::at(i);
     if (more[k] < 0) return fail(Code::kFormat, "output_padding %lld", static_cast<LongLong>(more[k]));
-    const int64_t size = x[i + 2], full = (size - 1) * window->stride[k] + window->extent(i) + more[k];
+    const int64_t size = x[i + 2], full = (size - 1) * window->stride[k] + window->dilated_kernel(i) + more[k];
     int64_t n = full - window->begin[k] - window->end[k];
     if (same_upper || same_lower) {
       n = size * window->stride[k];

@@ -291,7 +291,7 @@ RowKernel choose_prelu(const NodeContext& node) {
   return pick(node, {&HWY_DYNAMIC_DISPATCH(RowsPRelu), PReluF64, nullptr, nullptr, nullptr});
 }
 
-// A slope with one number per channel, all other extents being 1.
+// A slope with one number per channel, all other dimensions being 1.
 bool is_per_channel(const Shape& slope, const Shape& x) {
   return x.rank() >= 2 && slope.rank() >= x.rank() - 1 && slope.at(-(x.rank() - 1)) == x[1] && slope.count() == x[1];
 }

@@ -279,20 +279,20 @@ class ResizeKernel final : public Kernel {
     };
     const auto order = order_of(grid_.rank, [&](int64_t a, int64_t b) { return growth(a) < growth(b); });
     std::array<bool, kMaxRank + 1> done{};
-    const auto extent = [&](int begin, int end) {
+    const auto count = [&](int begin, int end) {
       int64_t n = 1;
       for (int k = begin; k < end; ++k) n *= done[static_cast<size_t>(k)] ? grid_.out(k, k + 1) : grid_.in(k, k + 1);
       return n;
     };
     // Planes of other types are converted, the first on its way in and the last on its way out.
-    buffer_ = x_.dtype == DType::kF32 ? 0 : extent(first_, grid_.rank);
+    buffer_ = x_.dtype == DType::kF32 ? 0 : count(first_, grid_.rank);
     for (int64_t i : order) {
       const int k = static_cast<int>(i);
       if (k < first_ || !grid_changes(k)) continue;
       Pass pass;
       pass.at = k;
-      pass.outer = extent(first_, k);
-      pass.inner = extent(k + 1, grid_.rank);
+      pass.outer = count(first_, k);
+      pass.inner = count(k + 1, grid_.rank);
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
       const size_t room = static_cast<size_t>(ResizeTable::most_taps(settings_, axis) * axis.out);
       pass.table.index.reserve(room);
@@ -300,7 +300,7 @@ class ResizeKernel final : public Kernel {
       if (constant_) pass.table.build(settings_, axis);
       done[static_cast<size_t>(k)] = true;
       const bool last = passes_.size() + 1 == order.size();
-      if (!last || x_.dtype != DType::kF32) buffer_ = std::max(buffer_, extent(first_, grid_.rank));
+      if (!last || x_.dtype != DType::kF32) buffer_ = std::max(buffer_, count(first_, grid_.rank));
       passes_.push_back(std::move(pass));
     }
     buffer_ = (buffer_ + 15) / 16 * 16;

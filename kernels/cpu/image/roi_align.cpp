@@ -60,8 +60,8 @@ struct AxisTable {
     return reinterpret_cast<char*>(least + bins * n);
   }
 
-  void build(const Settings& s, F start, F extent, int64_t bins) {
-    const F bin = extent / static_cast<F>(bins);
+  void build(const Settings& s, F start, F length, int64_t bins) {
+    const F bin = length / static_cast<F>(bins);
     samples = s.ratio > 0 ? static_cast<F>(s.ratio) : std::max(std::ceil(bin), F(0));
     if (!(samples < F(1e12))) samples = 0;  // a region that is not a number has no samples
     for (int64_t k = 0; k < bins; ++k) {

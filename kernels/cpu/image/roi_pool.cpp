@@ -34,7 +34,7 @@ struct Range {
 // The elements of bin `i` along an axis of `size` elements.
 template <typename F>
 Range bin(int64_t i, int64_t bins, F start, F last, int64_t size) {
-  const F extent = std::max(last - start + 1, F(1)), step = extent / static_cast<F>(bins);
+  const F length = std::max(last - start + 1, F(1)), step = length / static_cast<F>(bins);
   const auto inside = [&](F at) {
     at += start;
     return at > 0 ? static_cast<int64_t>(std::min(at, static_cast<F>(size))) : 0;

@@ -172,7 +172,7 @@ Status find_element(const Tensor* position, Reader* reader, Tensor* element) {
 
 // --- results: what the attributes say of them
 
-// The extents that the `shape` attribute gives, -1 standing for any. False when it does not say the rank.
+// The dimensions that the `shape` attribute gives, -1 standing for any. False when it does not say the rank.
 bool declared_shape(const Attrs& attrs, Shape* shape, bool* is_static) {
   *is_static = false;
   if (!attrs.has("shape")) return false;
@@ -447,13 +447,13 @@ struct Cut {
 
   Status make(const Attrs& attrs, const Shape& x, const Tensor* split) {
     MINNOW_RETURN_IF_ERROR(normalize_axis(attrs.i("axis"), x.rank(), &axis));
-    const int64_t extent = x[axis];
+    const int64_t length = x[axis];
     drops_axis = split == nullptr && !attrs.b("keepdims", true);
     if (split != nullptr && split->rank() == 1) {
       sizes = split;
       parts = split->count();
       const IntView given(*split);
-      int64_t left = extent;
+      int64_t left = length;
       for (int64_t i = 0; i < parts; ++i) {
         if (given[i] < 0 || given[i] > left) left = -1;
         if (left < 0) break;
@@ -461,20 +461,20 @@ struct Cut {
       }
       if (left == 0) return ok();
       return fail(Code::kFormat, "the sizes of the parts do not add up to the %lld of axis %d",
-                  static_cast<long long>(extent), axis);
+                  static_cast<long long>(length), axis);
     }
     if (split != nullptr) size = IntView(*split)[0];
     if (size < 1) return fail(Code::kFormat, "parts of %lld", static_cast<long long>(size));
-    parts = extent / size + (extent % size != 0 ? 1 : 0);
+    parts = length / size + (length % size != 0 ? 1 : 0);
     return ok();
   }
-  int64_t part(int64_t i, int64_t extent) const {
-    return sizes != nullptr ? IntView(*sizes)[i] : std::min(size, extent - i * size);
+  int64_t part(int64_t i, int64_t length) const {
+    return sizes != nullptr ? IntView(*sizes)[i] : std::min(size, length - i * size);
   }
-  TensorType type(const TensorType& x, int64_t extent) const {
+  TensorType type(const TensorType& x, int64_t length) const {
     TensorType part{x.dtype, Layout::kPlain, Shape()};
     for (int k = 0; k < x.shape.rank(); ++k)
-      if (k != axis || !drops_axis) part.shape.push_back(k == axis ? extent : x.shape[k]);
+      if (k != axis || !drops_axis) part.shape.push_back(k == axis ? length : x.shape[k]);
     return part;
   }
 };
@@ -490,10 +490,10 @@ Status infer_split(InferContext& c) {
   }
   Cut cut;
   MINNOW_RETURN_IF_ERROR(cut.make(c.attrs, c.shape(0), split));
-  const int64_t extent = c.shape(0)[cut.axis];
+  const int64_t length = c.shape(0)[cut.axis];
   int64_t bytes = kHeader;
   for (int64_t i = 0; i < cut.parts; ++i) {
-    if (__builtin_add_overflow(bytes, record_bytes(cut.type(c.in(0), cut.part(i, extent))), &bytes))
+    if (__builtin_add_overflow(bytes, record_bytes(cut.type(c.in(0), cut.part(i, length))), &bytes))
       return fail(Code::kFormat, "it is too large");
   }
   c.set(0, DType::kU8, {bytes});
@@ -505,17 +505,17 @@ void run_split(const Attrs& attrs, const RunContext& c) {
   Cut cut;
   const Status status = cut.make(attrs, x.shape(), c.in.size() > 1 ? c.in[1] : nullptr);
   if (!status.ok()) return c.report(status);
-  const int64_t extent = x.dim(cut.axis), size = static_cast<int64_t>(dtype_size(x.type.dtype));
+  const int64_t length = x.dim(cut.axis), size = static_cast<int64_t>(dtype_size(x.type.dtype));
   const int64_t rows = x.shape().count(0, cut.axis), inner = x.shape().count(cut.axis + 1, x.rank());
   char* to = write_header(c.out[0]->as<char>(), kSequence, cut.parts);
   int64_t first = 0;
   for (int64_t i = 0; i < cut.parts; ++i) {
-    const int64_t part = cut.part(i, extent);
+    const int64_t part = cut.part(i, length);
     const TensorType type = cut.type(x.type, part);
     char* data = write_record(to, type);
     const auto bytes = static_cast<size_t>(part * inner * size);
     for (int64_t r = 0; r < rows && bytes > 0; ++r)
-      std::memcpy(data + static_cast<size_t>(r) * bytes, x.as<char>() + (r * extent + first) * inner * size, bytes);
+      std::memcpy(data + static_cast<size_t>(r) * bytes, x.as<char>() + (r * length + first) * inner * size, bytes);
     first += part;
     to += record_bytes(type);
   }

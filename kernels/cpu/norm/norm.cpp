@@ -301,7 +301,7 @@ Status infer_layer(InferContext& c) {
       if (own.rank() > 0 || dim != 1) own.push_back(dim);
     Shape joined;
     if (own.rank() > tail.rank() || !broadcast_shapes(own, tail, &joined).ok() || joined != tail)
-      return fail(Code::kFormat, "input %d of shape %s does not broadcast to the normalized extents %s", i,
+      return fail(Code::kFormat, "input %d of shape %s does not broadcast to the normalized dimensions %s", i,
                   c.shape(i).str().c_str(), tail.str().c_str());
   }
   return ok();

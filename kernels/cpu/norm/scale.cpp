@@ -125,7 +125,7 @@ class Scale final : public Kernel {
     });
   }
 
-  // The spatial extent of one block of channels.
+  // The elements of one block of channels.
   template <typename T>
   void one(const void* in, void* out, const T* factor, const T* offset) const {
     const auto apply = [&](const void* x, void* y, int64_t n) {

@@ -174,17 +174,17 @@ class Linear : public Kernel {
       int axis = 0;
       MINNOW_RETURN_IF_ERROR(normalize_axis(attrs_.i("axis", 1), x.shape.rank(), &axis));
       const int64_t outer = x.shape.count(0, axis), inner = x.shape.count(axis + 1, x.shape.rank());
-      extent_ = x.shape[axis];
+      axis_size_ = x.shape[axis];
       block_ = attrs_.i("block_size", 0);
       if (block_ > 0) {
         blocks_ = node.in[1]->shape[axis];
         way_ = inner == 1 ? Way::kBlocksOfRow : Way::kBlocksOfRows;
-        rows_ = outer * (inner == 1 ? blocks_ : extent_);
-        length_ = inner == 1 ? std::min(block_, extent_) : inner;
+        rows_ = outer * (inner == 1 ? blocks_ : axis_size_);
+        length_ = inner == 1 ? std::min(block_, axis_size_) : inner;
       } else {
         way_ = inner == 1 ? Way::kEach : Way::kRows;
-        rows_ = inner == 1 ? outer : outer * extent_;
-        length_ = inner == 1 ? extent_ : inner;
+        rows_ = inner == 1 ? outer : outer * axis_size_;
+        length_ = inner == 1 ? axis_size_ : inner;
       }
     }
     *workspace = count_ * 2 * 8;
@@ -241,10 +241,10 @@ class Linear : public Kernel {
         return {i * length_, length_, 0, 1};
       case Way::kBlocksOfRow: {
         const int64_t first = i % blocks_ * block_;
-        return {i / blocks_ * extent_ + first, std::min(block_, extent_ - first), i, 0};
+        return {i / blocks_ * axis_size_ + first, std::min(block_, axis_size_ - first), i, 0};
       }
       case Way::kBlocksOfRows:
-        return {i * length_, length_, (i / extent_ * blocks_ + i % extent_ / block_) * length_, 1};
+        return {i * length_, length_, (i / axis_size_ * blocks_ + i % axis_size_ / block_) * length_, 1};
       default:
         return {0, length_, 0, 0};
     }
@@ -252,7 +252,7 @@ class Linear : public Kernel {
 
   Way way_ = Way::kSame;
   int64_t rows_ = 1, length_ = 1;
-  int64_t extent_ = 1, blocks_ = 1, block_ = 0;  // along the axis
+  int64_t axis_size_ = 1, blocks_ = 1, block_ = 0;  // along the axis
 };
 
 class Quantize final : public Linear {

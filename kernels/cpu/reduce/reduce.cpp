@@ -276,7 +276,7 @@ int64_t integer_limit(DType t, bool highest) {
 
 // ---- the kernel
 
-struct Extent {
+struct Dimension {
   int64_t size;
   int64_t stride;  // in elements
 };
@@ -340,11 +340,11 @@ class Reduce final : public Kernel {
       const bool is_reduced = (axes >> i & 1) != 0;
       if (is_reduced) count_ *= dim;
       if (dim == 1) continue;
-      std::vector<Extent>& extents = is_reduced ? reduced_ : kept_;
+      std::vector<Dimension>& dimensions = is_reduced ? reduced_ : kept_;
       if (any && is_reduced == last_reduced) {
-        extents.back().size *= dim;
+        dimensions.back().size *= dim;
       } else {
-        extents.push_back({dim, stride});
+        dimensions.push_back({dim, stride});
       }
       if (!any) inner_reduced_ = is_reduced;
       any = true;
@@ -352,7 +352,7 @@ class Reduce final : public Kernel {
       stride *= dim;
     }
     if (!any) inner_reduced_ = true;
-    // The inner row: reduced elements, or columns with the rows of the next extent below each other.
+    // The inner row: reduced elements, or columns with the rows of the next dimension below each other.
     row_ = {1, 1};
     columns_ = 1;
     if (inner_reduced_) {
@@ -385,19 +385,19 @@ class Reduce final : public Kernel {
     unsigned char bytes[kBlock * sizeof(LogSumExp)];
   };
 
-  static Extent take_first(std::vector<Extent>* extents) {
-    const Extent first = extents->front();
-    extents->erase(extents->begin());
+  static Dimension take_first(std::vector<Dimension>* dimensions) {
+    const Dimension first = dimensions->front();
+    dimensions->erase(dimensions->begin());
     return first;
   }
-  static int64_t count(const std::vector<Extent>& extents) {
+  static int64_t count(const std::vector<Dimension>& dimensions) {
     int64_t n = 1;
-    for (const Extent& e : extents) n *= e.size;
+    for (const Dimension& e : dimensions) n *= e.size;
     return n;
   }
-  static int64_t position(const std::vector<Extent>& extents, int64_t index) {
+  static int64_t position(const std::vector<Dimension>& dimensions, int64_t index) {
     int64_t at = 0;
-    for (const Extent& e : extents) {
+    for (const Dimension& e : dimensions) {
       at += index % e.size * e.stride;
       index /= e.size;
     }
@@ -507,8 +507,8 @@ class Reduce final : public Kernel {
   Compute compute_ = Compute::kF32;  // the type that function_ takes
   Compute acc_ = Compute::kF64;      // the type of the accumulators
   AccumulateFunction function_ = nullptr;
-  std::vector<Extent> kept_, reduced_;  // innermost first, without the inner row
-  Extent row_{1, 1};
+  std::vector<Dimension> kept_, reduced_;  // innermost first, without the inner row
+  Dimension row_{1, 1};
   int64_t columns_ = 1;
   int64_t count_ = 1;  // elements reduced into one
   bool inner_reduced_ = true;

@@ -178,7 +178,7 @@ Status Session::check(const std::vector<Tensor>& given) {
       const Dim& dim = info.dims[static_cast<size_t>(k)];
       const int64_t size = tensor.dim(k);
       if (dim.size >= 0 && size != dim.size) return complain("axis " + std::to_string(k) + " is fixed");
-      // "?" stands for an extent nothing is known about: two of them may differ.
+      // "?" stands for a dynamic dimension without a name: two of them may differ.
       if (dim.size >= 0 || dim.symbol.empty() || dim.symbol == "?") continue;
       const auto it =
           std::find_if(symbols_.begin(), symbols_.end(), [&](const auto& s) { return *s.first == dim.symbol; });

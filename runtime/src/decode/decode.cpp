@@ -151,7 +151,7 @@ Status Decoder::decode_op(const wire::Op& op) {
   MINNOW_RETURN_IF_ERROR(function(*this));
   for (size_t i = first; i < graph_.nodes.size(); ++i) {
     const std::string& name = graph_.nodes[i].op;
-    if (graph_.nodes[i].calls.empty() && find_op(name) == nullptr && find_late(name) == nullptr)
+    if (graph_.nodes[i].calls.empty() && find_op(name) == nullptr && find_lowering(name) == nullptr)
       return unsupported("this build has no kernel for " + name);
   }
   return ok();

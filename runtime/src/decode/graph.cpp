@@ -164,8 +164,8 @@ Status decode_extra(Decoder& d) {
   const std::string type = main->type()->str();
   if (type == "Fused") return decode_fused(d, *main);
   // Names with a point are those of the file's own forms, which are checked where they are decoded.
-  const bool late = type.find('.') == std::string::npos && find_late(type) != nullptr;
-  if (find_op(type) == nullptr && !late) return d.unsupported("this build has no kernel for it");
+  const bool lowered = type.find('.') == std::string::npos && find_lowering(type) != nullptr;
+  if (find_op(type) == nullptr && !lowered) return d.unsupported("this build has no kernel for it");
   Attrs attrs;
   if (main->attr() != nullptr) {
     for (const wire::Attribute* a : *main->attr()) {

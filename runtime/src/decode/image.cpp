@@ -89,7 +89,7 @@ Status decode_roi_pool(Decoder& d) {
 }
 MINNOW_DECODE(ROIPooling, decode_roi_pool);
 
-// The blocks of an image, of which only the image's extents are an operand.
+// The blocks of an image, of which only the image's size is an operand.
 Status decode_col2im(Decoder& d) {
   const auto* main = d.main<wire::Convolution2D>();
   if (main == nullptr || main->common() == nullptr) return d.missing_parameters();

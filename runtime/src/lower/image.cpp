@@ -1,4 +1,4 @@
-// Late ops on images: pooling, resizing, transposed convolution to a given size, boxes.
+// Lowering of ops on images: pooling, resizing, transposed convolution to a given size, boxes.
 #include <algorithm>
 
 #include "runtime/src/lower/lowering.h"
@@ -22,8 +22,8 @@ Status expand_pool(Expansion& e, const char* op) {
   e.finish(op, {e.in(0)}, std::move(attrs));
   return ok();
 }
-MINNOW_LATE("mnn.MaxPool", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
-MINNOW_LATE("mnn.AveragePool", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
+MINNOW_LOWERING("mnn.MaxPool", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
+MINNOW_LOWERING("mnn.AveragePool", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
 
 // The last input holds the size of the output as (1, height, width, 1); what is too much is cut off around it.
 Status expand_conv_transpose_to(Expansion& e) {
@@ -47,7 +47,7 @@ Status expand_conv_transpose_to(Expansion& e) {
   e.finish("ConvTranspose", {e.in(0), e.in(1), e.in(2)}, std::move(attrs));
   return ok();
 }
-MINNOW_LATE("mnn.ConvTransposeTo", expand_conv_transpose_to);
+MINNOW_LOWERING("mnn.ConvTransposeTo", expand_conv_transpose_to);
 
 // The size of the output is an operand: of all axes, as sizes or as factors, or of height and width only; or it is
 // among the parameters.
@@ -84,7 +84,7 @@ Status expand_interp(Expansion& e) {
   }
   return ok();
 }
-MINNOW_LATE("mnn.Interp", expand_interp);
+MINNOW_LOWERING("mnn.Interp", expand_interp);
 
 // Boxes[N, 4] and scores[N] of one image and class, or ONNX's form with both axes.
 Status expand_nms(Expansion& e) {
@@ -104,7 +104,7 @@ Status expand_nms(Expansion& e) {
   e.finish("Squeeze", {column}, {{"axes", Ints{1}}});
   return ok();
 }
-MINNOW_LATE("mnn.NonMaxSuppression", expand_nms);
+MINNOW_LOWERING("mnn.NonMaxSuppression", expand_nms);
 
 }  // namespace
 }  // namespace minnow

@@ -24,7 +24,7 @@ Status expand_dynamic_linear(Expansion& e) {
   finish_activated(e, y);
   return ok();
 }
-MINNOW_LATE("DynamicLinear", expand_dynamic_linear);
+MINNOW_LOWERING("DynamicLinear", expand_dynamic_linear);
 
 }  // namespace
 }  // namespace minnow

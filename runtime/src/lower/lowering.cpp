@@ -6,8 +6,8 @@
 namespace minnow {
 namespace {
 
-std::map<std::string, Late>& registry() {
-  static std::map<std::string, Late> rows;
+std::map<std::string, Lowering>& registry() {
+  static std::map<std::string, Lowering> rows;
   return rows;
 }
 
@@ -15,9 +15,9 @@ std::map<std::string, Late>& registry() {
 
 constexpr size_t kMostParts = (1 << 15) - 2;
 
-LateRegistrar::LateRegistrar(const Late& late) { registry().emplace(late.name, late); }
+LoweringRegistrar::LoweringRegistrar(const Lowering& lowering) { registry().emplace(lowering.name, lowering); }
 
-const Late* find_late(const std::string& name) {
+const Lowering* find_lowering(const std::string& name) {
   const auto it = registry().find(name);
   return it == registry().end() ? nullptr : &it->second;
 }
@@ -92,8 +92,8 @@ PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
     status = fail(Code::kUnsupported, "it comes to more than %zu nodes", kMostParts);
   PlanNode node;
   node.op = find_op(op);
-  node.late = node.op == nullptr ? find_late(op) : nullptr;
-  if (node.op == nullptr && node.late == nullptr && status.ok())
+  node.lowering = node.op == nullptr ? find_lowering(op) : nullptr;
+  if (node.op == nullptr && node.lowering == nullptr && status.ok())
     status = fail(Code::kUnsupported, "this build has no kernel for %s", op);
   node.attrs = std::make_shared<const Attrs>(std::move(attrs));
   node.source = node_.source;

@@ -1,5 +1,5 @@
-// Ops of the file that can only be put in the terms of our op table when the types of their inputs are known: because
-// the rank matters, or the layout, or because the file treats booleans as integers. The planner expands them.
+// Lowering: ops of the file that become ops of the op table only when the types of their inputs are known, because the
+// rank matters, or the layout, or because the file treats booleans as integers. The planner expands them.
 #pragma once
 
 #include <functional>
@@ -99,21 +99,21 @@ class Expansion {
   std::vector<int> asked_;
 };
 
-struct Late {
-  const char* name;
+struct Lowering {
+  const char* name;  // of the op that is lowered
   Status (*expand)(Expansion&);
 };
-struct LateRegistrar {
-  explicit LateRegistrar(const Late& late);
+struct LoweringRegistrar {
+  explicit LoweringRegistrar(const Lowering& lowering);
 };
-const Late* find_late(const std::string& name);
+const Lowering* find_lowering(const std::string& name);
 // What is faster, or only there, by way of other ops, when its types are known; null for others.
-const Late* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                          const Shape& out);
+const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                              const Shape& out);
 
-#define MINNOW_LATE(name, function)                                               \
-  static const ::minnow::LateRegistrar MINNOW_CONCAT(late_registrar_, __LINE__) { \
-    ::minnow::Late { name, function }                                             \
+#define MINNOW_LOWERING(name, function)                                                   \
+  static const ::minnow::LoweringRegistrar MINNOW_CONCAT(lowering_registrar_, __LINE__) { \
+    ::minnow::Lowering { name, function }                                                 \
   }
 
 }  // namespace minnow

@@ -19,7 +19,7 @@ Status expand_summed(Expansion& e) {
            {{"hidden", e.shape(2)[2]}, {"direction", std::string(direction_of(directions))}});
   return ok();
 }
-MINNOW_LATE("mnn.Recurrent", expand_summed);
+MINNOW_LOWERING("mnn.Recurrent", expand_summed);
 
 // Per direction: the gates' matrix [in + h, 2h] and bias, the candidate's [in + h, h] and bias, the bias of the state.
 Status expand_gru(Expansion& e) {
@@ -52,7 +52,7 @@ Status expand_gru(Expansion& e) {
             {"linear_before_reset", e.attrs().b("linear_before_reset")}});
   return ok();
 }
-MINNOW_LATE("mnn.GRU", expand_gru);
+MINNOW_LOWERING("mnn.GRU", expand_gru);
 
 }  // namespace
 }  // namespace minnow

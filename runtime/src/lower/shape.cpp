@@ -1,4 +1,4 @@
-// Late ops that depend on the shapes of their inputs.
+// Lowering that depends on the shapes of the inputs.
 #include <algorithm>
 #include <limits>
 
@@ -30,7 +30,7 @@ Status expand_transpose(Expansion& e) {
   e.finish("Transpose", {e.in(0)}, {{"perm", channels_perm(e.rank(0), e.attrs().s("to") == "channels_first")}});
   return ok();
 }
-MINNOW_LATE("mnn.Transpose", expand_transpose);
+MINNOW_LOWERING("mnn.Transpose", expand_transpose);
 
 // By the attribute or the second input; without either, the axes are reversed.
 Status expand_permute(Expansion& e) {
@@ -41,7 +41,7 @@ Status expand_permute(Expansion& e) {
   e.finish("Transpose", {e.in(0)}, {{"perm", perm}});
   return ok();
 }
-MINNOW_LATE("mnn.Permute", expand_permute);
+MINNOW_LOWERING("mnn.Permute", expand_permute);
 
 Status expand_flatten(Expansion& e) {
   int first = 0, last = 0;
@@ -55,7 +55,7 @@ Status expand_flatten(Expansion& e) {
   e.finish("Reshape", {e.in(0), e.ints(dims)}, {{"allowzero", true}});
   return ok();
 }
-MINNOW_LATE("mnn.Flatten", expand_flatten);
+MINNOW_LOWERING("mnn.Flatten", expand_flatten);
 
 // The operand speaks of [N, H, W, C], and so does the order of the elements.
 Status expand_reshape_nhwc(Expansion& e) {
@@ -70,7 +70,7 @@ Status expand_reshape_nhwc(Expansion& e) {
   }
   return ok();
 }
-MINNOW_LATE("mnn.ReshapeNHWC", expand_reshape_nhwc);
+MINNOW_LOWERING("mnn.ReshapeNHWC", expand_reshape_nhwc);
 
 Status expand_split(Expansion& e) {
   int axis = 0;
@@ -106,7 +106,7 @@ Status expand_split(Expansion& e) {
   e.finish("Split", {e.in(0)}, {{"axis", int64_t{axis}}, {"sizes", sizes}});
   return ok();
 }
-MINNOW_LATE("mnn.Split", expand_split);
+MINNOW_LOWERING("mnn.Split", expand_split);
 
 Status expand_unpack(Expansion& e) {
   int axis = 0;
@@ -123,7 +123,7 @@ Status expand_unpack(Expansion& e) {
   }
   return ok();
 }
-MINNOW_LATE("mnn.Unpack", expand_unpack);
+MINNOW_LOWERING("mnn.Unpack", expand_unpack);
 
 Status expand_slice_tf(Expansion& e) {
   Ints begin, size, end;
@@ -135,7 +135,7 @@ Status expand_slice_tf(Expansion& e) {
   e.finish("Slice", {e.in(0), e.ints(begin), e.ints(end)});
   return ok();
 }
-MINNOW_LATE("mnn.SliceTf", expand_slice_tf);
+MINNOW_LOWERING("mnn.SliceTf", expand_slice_tf);
 
 // TensorFlow's slice: bit i of a mask is about the i-th of the numbers.
 Status expand_strided_slice(Expansion& e) {
@@ -200,7 +200,7 @@ Status expand_strided_slice(Expansion& e) {
   e.finish("Reshape", {x, e.ints(dims)}, {{"allowzero", true}});
   return ok();
 }
-MINNOW_LATE("mnn.StridedSlice", expand_strided_slice);
+MINNOW_LOWERING("mnn.StridedSlice", expand_strided_slice);
 
 // The table of paddings may be [rank, 2].
 Status expand_pad(Expansion& e) {
@@ -208,7 +208,7 @@ Status expand_pad(Expansion& e) {
   e.finish("Pad", {e.in(0), pads, e.in(2)}, {{"mode", e.attrs().s("mode")}});
   return ok();
 }
-MINNOW_LATE("mnn.Pad", expand_pad);
+MINNOW_LOWERING("mnn.Pad", expand_pad);
 
 struct Blocks {
   Ints block, pads;
@@ -272,7 +272,7 @@ Status expand_space_to_batch(Expansion& e) {
   e.finish("Reshape", {turned, e.ints(result)}, {{"allowzero", true}});
   return ok();
 }
-MINNOW_LATE("mnn.SpaceToBatch", expand_space_to_batch);
+MINNOW_LOWERING("mnn.SpaceToBatch", expand_space_to_batch);
 
 // The inverse: [b, N, ..., S, ...] to [N, ..., S, b, ...], then cropped.
 Status expand_batch_to_space(Expansion& e) {
@@ -308,7 +308,7 @@ Status expand_batch_to_space(Expansion& e) {
   e.finish("Slice", {whole, e.ints(starts), e.ints(ends), e.ints(axes)});
   return ok();
 }
-MINNOW_LATE("mnn.BatchToSpace", expand_batch_to_space);
+MINNOW_LOWERING("mnn.BatchToSpace", expand_batch_to_space);
 
 }  // namespace
 }  // namespace minnow

@@ -1,4 +1,4 @@
-// Late ops that depend on the element types of their inputs, or on numbers that are given as an operand.
+// Lowering that depends on the element types of the inputs, or on numbers that are given as an operand.
 #include <algorithm>
 
 #include "runtime/src/lower/lowering.h"
@@ -15,55 +15,55 @@ Status expand_logic(Expansion& e, const char* op) {
   e.finish(op, {as_bool(e, 0), as_bool(e, 1)});
   return ok();
 }
-MINNOW_LATE("mnn.Or", [](Expansion& e) { return expand_logic(e, "Or"); });
-MINNOW_LATE("mnn.Xor", [](Expansion& e) { return expand_logic(e, "Xor"); });
+MINNOW_LOWERING("mnn.Or", [](Expansion& e) { return expand_logic(e, "Or"); });
+MINNOW_LOWERING("mnn.Xor", [](Expansion& e) { return expand_logic(e, "Xor"); });
 
 // Floats: the remainder of C. Integers: the sign of the divisor.
 Status expand_mod(Expansion& e) {
   e.finish("Mod", {e.in(0), e.in(1)}, {{"fmod", is_float(e.type(0).dtype)}});
   return ok();
 }
-MINNOW_LATE("mnn.Mod", expand_mod);
+MINNOW_LOWERING("mnn.Mod", expand_mod);
 
 // The other way round.
 Status expand_floor_mod(Expansion& e) {
   e.finish("Mod", {e.in(0), e.in(1)}, {{"fmod", !is_float(e.type(0).dtype)}});
   return ok();
 }
-MINNOW_LATE("mnn.FloorMod", expand_floor_mod);
+MINNOW_LOWERING("mnn.FloorMod", expand_floor_mod);
 
 Status expand_select(Expansion& e) {
   e.finish("Where", {as_bool(e, 0), e.in(1), e.in(2)});
   return ok();
 }
-MINNOW_LATE("mnn.Select", expand_select);
+MINNOW_LOWERING("mnn.Select", expand_select);
 
 Status expand_zeros_like(Expansion& e) {
   const int zero = e.zero(e.type(0).dtype);
   e.finish("Fill", {e.add("Shape", {e.in(0)}), zero});
   return ok();
 }
-MINNOW_LATE("mnn.ZerosLike", expand_zeros_like);
+MINNOW_LOWERING("mnn.ZerosLike", expand_zeros_like);
 
 // Zeros of a shape, of the type of the second input.
 Status expand_zeros(Expansion& e) {
   e.finish("Fill", {e.in(0), e.zero(e.type(1).dtype)});
   return ok();
 }
-MINNOW_LATE("mnn.Zeros", expand_zeros);
+MINNOW_LOWERING("mnn.Zeros", expand_zeros);
 
 Status expand_rank(Expansion& e) {
   const int shape = e.add("Shape", {e.in(0)});
   e.finish("Size", {shape});
   return ok();
 }
-MINNOW_LATE("mnn.Rank", expand_rank);
+MINNOW_LOWERING("mnn.Rank", expand_rank);
 
 Status expand_arg_where(Expansion& e) {
   e.finish("Transpose", {e.add("NonZero", {e.in(0)})}, {{"perm", std::vector<int64_t>{1, 0}}});
   return ok();
 }
-MINNOW_LATE("mnn.ArgWhere", expand_arg_where);
+MINNOW_LOWERING("mnn.ArgWhere", expand_arg_where);
 
 // What a graph gives: of the type the source model says; in foreign files, which know no wider integers, of 32 bits.
 Status expand_output(Expansion& e) {
@@ -77,7 +77,7 @@ Status expand_output(Expansion& e) {
   }
   return ok();
 }
-MINNOW_LATE("mnn.Output", expand_output);
+MINNOW_LOWERING("mnn.Output", expand_output);
 
 // The last input holds the numbers of an attribute.
 Status expand_with_ints(Expansion& e) {
@@ -99,7 +99,7 @@ Status expand_with_ints(Expansion& e) {
   e.finish(e.attrs().s("mnn.op").c_str(), inputs, std::move(attrs));
   return ok();
 }
-MINNOW_LATE("mnn.WithInts", expand_with_ints);
+MINNOW_LOWERING("mnn.WithInts", expand_with_ints);
 
 // A slope per channel: [C] becomes [C, 1, 1...].
 Status expand_prelu(Expansion& e) {
@@ -110,7 +110,7 @@ Status expand_prelu(Expansion& e) {
   e.finish("PRelu", {e.in(0), e.add("Reshape", {e.in(1), e.ints(dims)})});
   return ok();
 }
-MINNOW_LATE("mnn.PRelu", expand_prelu);
+MINNOW_LOWERING("mnn.PRelu", expand_prelu);
 
 // As many axes at the end as are listed; the vectors of scales and shifts get the shape of these axes.
 Status expand_layer_norm(Expansion& e) {
@@ -130,7 +130,7 @@ Status expand_layer_norm(Expansion& e) {
   }
   return ok();
 }
-MINNOW_LATE("mnn.LayerNorm", expand_layer_norm);
+MINNOW_LOWERING("mnn.LayerNorm", expand_layer_norm);
 
 }  // namespace
 }  // namespace minnow

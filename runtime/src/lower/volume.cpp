@@ -86,7 +86,7 @@ Status expand_conv(Expansion& e) {
   finish(e, "Conv", images, reshape(e, e.in(1), {w[0], w[1] * w[2], w[3], w[4]}), flat_attrs(e, pads));
   return ok();
 }
-MINNOW_LATE("mnn.ConvVolume", expand_conv);
+MINNOW_LOWERING("mnn.ConvVolume", expand_conv);
 
 // Between slices stand as many zeros as the stride leaves out; then a kernel the other way round slides over them.
 Status expand_conv_transpose(Expansion& e) {
@@ -109,9 +109,9 @@ Status expand_conv_transpose(Expansion& e) {
   finish(e, "ConvTranspose", images, reshape(e, turned, {w[0] * w[2], w[1], w[3], w[4]}), flat_attrs(e, pads));
   return ok();
 }
-MINNOW_LATE("mnn.ConvTransposeVolume", expand_conv_transpose);
+MINNOW_LOWERING("mnn.ConvTransposeVolume", expand_conv_transpose);
 
-// The attributes of a pooling over some of the axes, and over one of extent 1 where `one` says so.
+// The attributes of a pooling over some of the axes, and over one of size 1 where `one` says so.
 Attrs pool_attrs(const Expansion& e, size_t begin, size_t end, bool one) {
   const auto take = [&](const Ints& list, size_t from, int64_t last) {
     Ints part(list.begin() + static_cast<std::ptrdiff_t>(from + begin),
@@ -138,8 +138,8 @@ Status expand_pool(Expansion& e, const char* op) {
   e.finish("Reshape", {result, e.ints(y)}, {{"allowzero", true}});
   return ok();
 }
-MINNOW_LATE("mnn.MaxPoolVolume", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
-MINNOW_LATE("mnn.AveragePoolVolume", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
+MINNOW_LOWERING("mnn.MaxPoolVolume", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
+MINNOW_LOWERING("mnn.AveragePoolVolume", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
 
 Status expand_groups(Expansion& e) {
   const int64_t groups = e.attrs().i("group", 1);
@@ -156,7 +156,7 @@ Status expand_groups(Expansion& e) {
   e.finish("Concat", parts, {{"axis", int64_t{1}}});
   return ok();
 }
-MINNOW_LATE("mnn.ConvTransposeGroups", expand_groups);
+MINNOW_LOWERING("mnn.ConvTransposeGroups", expand_groups);
 
 // The sum of powers is their mean times their number.
 Status expand_norm_pool(Expansion& e) {
@@ -174,7 +174,7 @@ Status expand_norm_pool(Expansion& e) {
   }
   return ok();
 }
-MINNOW_LATE("mnn.LpPool", expand_norm_pool);
+MINNOW_LOWERING("mnn.LpPool", expand_norm_pool);
 
 Status expand_global_norm_pool(Expansion& e) {
   Ints axes;
@@ -182,7 +182,7 @@ Status expand_global_norm_pool(Expansion& e) {
   e.finish(e.attrs().i("p", 2) == 1 ? "ReduceL1" : "ReduceL2", {e.in(0)}, {{"axes", axes}, {"keepdims", true}});
   return ok();
 }
-MINNOW_LATE("mnn.GlobalLpPool", expand_global_norm_pool);
+MINNOW_LOWERING("mnn.GlobalLpPool", expand_global_norm_pool);
 
 // Nothing is left to a default.
 bool says_all(const Attrs& attrs, bool pool) {
@@ -193,30 +193,30 @@ bool says_all(const Attrs& attrs, bool pool) {
 
 }  // namespace
 
-const Late* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                          const Shape& out) {
+const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                              const Shape& out) {
   const std::string_view name = op.name;
   const bool pools = inputs.size() == 1;
-  const char* late = nullptr;
+  const char* form = nullptr;
   if (name == "LpPool" || name == "GlobalLpPool") {
     if (out.rank() > 2 && attrs.i("p", 2) < 3 && !attrs.b("ceil_mode"))
-      late = name == "LpPool" ? "mnn.LpPool" : "mnn.GlobalLpPool";
+      form = name == "LpPool" ? "mnn.LpPool" : "mnn.GlobalLpPool";
   } else if (out.rank() == 4 && name == "ConvTranspose") {
     const int64_t groups = attrs.i("group", 1), ins = inputs[1]->shape[0] / groups, outs = inputs[1]->shape[1];
     const bool fills = ins % pack_width() == 0 && outs % pack_width() == 0;
-    if (groups > 1 && !fills && ins + outs > 2) late = "mnn.ConvTransposeGroups";
+    if (groups > 1 && !fills && ins + outs > 2) form = "mnn.ConvTransposeGroups";
   } else if (out.rank() == 5 && says_all(attrs, pools)) {
     constexpr std::pair<std::string_view, const char*> kVolumes[] = {{"Conv", "mnn.ConvVolume"},
                                                                      {"ConvTranspose", "mnn.ConvTransposeVolume"},
                                                                      {"MaxPool", "mnn.MaxPoolVolume"},
                                                                      {"AveragePool", "mnn.AveragePoolVolume"}};
     for (const auto& [volume, own] : kVolumes)
-      if (name == volume) late = own;
+      if (name == volume) form = own;
   }
-  if (late == nullptr || out.count() == 0) return nullptr;
+  if (form == nullptr || out.count() == 0) return nullptr;
   for (const TensorType* type : inputs)
     if (type != nullptr && (type->count() == 0 || type->dtype != DType::kF32)) return nullptr;
-  return find_late(late);
+  return find_lowering(form);
 }
 
 }  // namespace minnow

@@ -24,7 +24,7 @@ struct Call {
 };
 
 struct Node {
-  std::string op;    // a name of the op table, of the table of late ops (lower/lowering.h), or "If" or "Loop"
+  std::string op;    // a name of the op table, of an op that is lowered (lower/lowering.h), or "If" or "Loop"
   std::string name;  // as in the file, for messages
   Attrs attrs;
   std::vector<int> in, out;  // values; -1 is a missing optional input or an output nobody wants
@@ -39,7 +39,7 @@ struct Graph {
   // As declared, with rank 0 or 1; for what a body of control flow captures neither need be true.
   std::vector<DType> input_types;
   std::vector<int> input_ranks;
-  // What a loop stacks, by value: the type of one round, with 0 for extents that only a round tells.
+  // What a loop stacks, by value: the type of one round, with 0 for dimensions that only a round tells.
   std::map<int, TensorType> scanned;
   int depth = 0;           // of calls: 0 when it calls no other
   bool is_closed = false;  // others count on the outputs it has: it gets no more
@@ -67,7 +67,7 @@ struct TensorInfo {
 
 // What the model remembers from run to run: the last inputs and outputs of the main graph, which the session connects.
 struct State {
-  TensorInfo info;      // of the input; all extents are numbers
+  TensorInfo info;      // of the input; all dimensions are numbers
   std::string initial;  // the bytes it begins with; "": zeros
 
   TensorType type() const;

@@ -100,7 +100,7 @@ class Grouping {
         return seconds(static_cast<size_t>(a)) > seconds(static_cast<size_t>(b));
       });
     };
-    const size_t crew = static_cast<size_t>(threads_), n = std::min(names.size(), kChains * crew);
+    const size_t threads = static_cast<size_t>(threads_), n = std::min(names.size(), kChains * threads);
     std::vector<double> length(n);
     std::vector<int64_t> chain_of(end - begin);
     // In this order, so that the last ones are short.
@@ -114,8 +114,8 @@ class Grouping {
     Group group{{begin}};
     size_t at = begin;
     // The pool lets each thread begin with neighbors: a long chain and a short one.
-    for (size_t k = 0; k < std::min(n, crew); ++k) {
-      for (size_t c : {k, 2 * crew - 1 - k}) {
+    for (size_t k = 0; k < std::min(n, threads); ++k) {
+      for (size_t c : {k, 2 * threads - 1 - k}) {
         if (c >= n) continue;
         for (size_t i = begin; i < end; ++i)
           if (chain_of[components_.find(i) - begin] == chains[c]) (*order)[at++] = i;

@@ -17,12 +17,12 @@
 
 namespace minnow {
 
-struct Late;  // lower/lowering.h
+struct Lowering;  // lower/lowering.h
 
-// A node on its way to a kernel. Made from a Node of the graph, by expanding a late op, or by fusing others.
+// A node on its way to a kernel. Made from a Node of the graph, by lowering it, or by fusing others.
 struct PlanNode {
-  const Op* op = nullptr;  // null for late ops and control flow
-  const Late* late = nullptr;
+  const Op* op = nullptr;  // null for ops to be lowered and control flow
+  const Lowering* lowering = nullptr;
   std::shared_ptr<const Attrs> attrs;
   const Node* source = nullptr;
   int64_t part = 0;               // distinguishes the nodes that one source is expanded to

@@ -93,7 +93,7 @@ Status Planner::place(PlanNode node) {
       return ok();
     }
   }
-  if (node.late != nullptr) return expand(node);
+  if (node.lowering != nullptr) return expand(node);
   bool waits = false;
   if (node.op == nullptr) {
     MINNOW_RETURN_IF_ERROR(type_control(node, &waits).at(node.place()));
@@ -115,8 +115,8 @@ Status Planner::place(PlanNode node) {
     for (int v : node.in) types.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
     const int out = node.out.size() == 1 ? node.out[0] : -1;
     if (out >= 0)
-      node.late = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
-    if (node.late != nullptr) return expand(node);
+      node.lowering = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
+    if (node.lowering != nullptr) return expand(node);
   } else {
     MINNOW_RETURN_IF_ERROR(set_types(node, node.types).at(node.place()));
   }
@@ -159,7 +159,7 @@ Status Planner::set_types(const PlanNode& node, const std::vector<TensorType>& t
 
 Status Planner::expand(const PlanNode& node) {
   Expansion expansion(node, stage_);
-  Status status = node.late->expand(expansion);
+  Status status = node.lowering->expand(expansion);
   if (status.code() == Code::kNeedsValue) {
     std::vector<int> asked;
     for (int v : expansion.asked()) {

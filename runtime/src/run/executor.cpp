@@ -47,7 +47,7 @@ Executor::Executor(const Model& model, const Graph& graph, const Environment& en
   for (const Node& node : graph.nodes) {
     PlanNode& planned = nodes_.emplace_back();
     planned.op = find_op(node.op);
-    planned.late = planned.op == nullptr ? find_late(node.op) : nullptr;
+    planned.lowering = planned.op == nullptr ? find_lowering(node.op) : nullptr;
     planned.attrs = std::shared_ptr<const Attrs>(std::shared_ptr<void>(), &node.attrs);  // the model outlives us
     planned.source = &node;
     planned.in = node.in;
