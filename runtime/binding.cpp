@@ -13,6 +13,7 @@
 #include "runtime/src/run/evaluate.h"
 #include "runtime/src/plan/layout.h"
 #include "runtime/src/plan/arena.h"
+#include "runtime/src/plan/unify.h"
 #include "runtime/src/api/session.h"
 
 namespace nb = nanobind;
@@ -537,6 +538,15 @@ NB_MODULE(_engine, m) {
       },
       "What layers apply to their results: name, op, what the op calls alpha and beta, whether these are fixed, "
       "values.");
+  m.def(
+      "common_types",
+      [] {
+        nb::list rows;
+        for (const CommonType* row = begin_common_types(); row != end_common_types(); ++row)
+          rows.append(nb::make_tuple(row->op, row->operands, row->numbers));
+        return rows;
+      },
+      "Op, which operands are of one type (a bit each), and whether bool is none of its types.");
   m.def(
       "hash_bytes",
       [](const nb::bytes& bytes) { return hash_bytes(bytes.c_str(), static_cast<int64_t>(bytes.size())); },

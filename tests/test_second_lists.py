@@ -79,7 +79,7 @@ def cpp_lists(source: str) -> Iterator[tuple[int, str]]:
         if len({m[1] for m in found}) >= MANY:
             first = source.count("\n", 0, start + found[0].start())
             begun = source.count("\n", 0, start + len(plain[start:end]) - len(plain[start:end].lstrip()))
-            if not reasons & {begun - 1, begun, first - 1, first}:
+            if reasons.isdisjoint(range(begun - 1, first + 1)):
                 yield first + 1, " ".join(m[1] for m in found)
         start = end + 1
 

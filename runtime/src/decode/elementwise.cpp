@@ -15,6 +15,7 @@ struct UnaryRow {
   const char* op;
 };
 
+// op list: codes of the file, read nowhere else
 constexpr UnaryRow kUnary[] = {
     {UnaryOpOperation::ABS, "Abs"},       {UnaryOpOperation::NEG, "Neg"},
     {UnaryOpOperation::FLOOR, "Floor"},   {UnaryOpOperation::CEIL, "Ceil"},
@@ -84,6 +85,7 @@ struct BinaryRow {
   const char* op;
 };
 
+// op list: codes of the file, read nowhere else
 constexpr BinaryRow kBinary[] = {
     {BinaryOpOperation::ADD, "Add"},
     {BinaryOpOperation::SUB, "Sub"},
@@ -151,6 +153,7 @@ Status decode_eltwise(Decoder& d) {
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(std::max(1, d.num_inputs())));
   MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  // op list: codes of the file, read nowhere else
   static constexpr const char* kNames[] = {"Mul", "Add", "Max", "Sub"};
   const auto kind = static_cast<size_t>(main->type());
   if (kind > 3) return d.unsupported("type " + std::to_string(kind));

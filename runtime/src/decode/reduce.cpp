@@ -28,6 +28,7 @@ Status decode_reduction(Decoder& d) {
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  // op list: codes of the file, read nowhere else
   static constexpr const char* kNames[] = {"ReduceSum", "ReduceL1",   "ReduceSumSquare", "ReduceMean", "ReduceMax",
                                            "ReduceMin", "ReduceProd", "ReduceMax",       "ReduceMin"};
   const auto kind = static_cast<size_t>(main->operation());

@@ -158,6 +158,7 @@ struct SameRow {
   const char* op;
   int inputs;
 };
+// op list: codes of the file, read nowhere else
 constexpr SameRow kSame[] = {
     {wire::OpType::Tile, "Tile", 2},   {wire::OpType::BroadcastTo, "Expand", 2}, {wire::OpType::Fill, "Fill", 2},
     {wire::OpType::Range, "Range", 3}, {wire::OpType::Size, "Size", 1},          {wire::OpType::Rank, "mnn.Rank", 1},

@@ -206,6 +206,7 @@ const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vecto
     const bool fills = ins % pack_width() == 0 && outs % pack_width() == 0;
     if (groups > 1 && !fills && ins + outs > 2) form = "mnn.ConvTransposeGroups";
   } else if (out.rank() == 5 && says_all(attrs, pools)) {
+    // op list: what is lowered in this file
     constexpr std::pair<std::string_view, const char*> kVolumes[] = {{"Conv", "mnn.ConvVolume"},
                                                                      {"ConvTranspose", "mnn.ConvTransposeVolume"},
                                                                      {"MaxPool", "mnn.MaxPoolVolume"},

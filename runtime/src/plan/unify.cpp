@@ -1,7 +1,9 @@
 // Operands of one type. The format's runtime knows no bool and no int64: there a comparison or a shape is int32, as are
 // the constants it meets. Here they are bool and i64, so where they meet integers the wider type wins. Likewise a
 // constant of 16-bit floats is computed with as f32, and so is what an op refuses to compute in 16 bits.
-#include <array>
+#include "runtime/src/plan/unify.h"
+
+#include <iterator>
 #include <string_view>
 
 #include "runtime/src/lower/lowering.h"
@@ -19,13 +21,8 @@ DType wider(DType a, DType b) {
   return is_float(a) ? DType::kF32 : DType::kI32;
 }
 
-struct Rule {
-  char op[20];  // here, not elsewhere: a pointer is 24 bytes more of the file, to be filled in when it is loaded
-  uint32_t operands = kAll;  // bit i: operand i is of the common type
-  bool numbers = true;       // bool is no type for it
-};
-
-constexpr Rule kRules[] = {
+// op list: the one place that says it, compared with the registry by tests/runtime/test_op_facts.py
+constexpr CommonType kCommonTypes[] = {
     {"Add"},
     {"Sub"},
     {"Mul"},
@@ -71,9 +68,12 @@ bool is_small_float(DType t) { return t == DType::kF16 || t == DType::kBF16 || t
 
 }  // namespace
 
+const CommonType* begin_common_types() { return std::begin(kCommonTypes); }
+const CommonType* end_common_types() { return std::end(kCommonTypes); }
+
 Status Planner::unify(PlanNode* node) {
-  const Rule* rule = nullptr;
-  for (const Rule& row : kRules)
+  const CommonType* rule = nullptr;
+  for (const CommonType& row : kCommonTypes)
     if (std::string_view(row.op) == node->op->name) rule = &row;
   if (rule == nullptr) return ok();
   bool same = true, all_bool = true, some_bool = false, seen = false, integers = true, floats = true;
