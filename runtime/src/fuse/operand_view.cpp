@@ -9,15 +9,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-bool reshapes(std::string_view op) {
-  return op == "Reshape" || op == "Squeeze" || op == "Unsqueeze" || op == "ExpandDims" || op == "Flatten" ||
-         op == "Identity";
-}
-
-// OperandViews::step() knows it.
-bool moves(std::string_view op) {
-  return reshapes(op) || op == "Transpose" || op == "Expand" || op == "Split" || op == "Gather" || op == "Slice";
-}
+// op list: what OperandViews::step() reads through, beside views
+constexpr std::string_view kMoves[] = {"Transpose", "Expand", "Split", "Gather", "Slice"};
 
 }  // namespace
 
@@ -67,10 +60,11 @@ View OperandViews::base(int v) const {
   return view;
 }
 
-// Value `v`, as `node` makes it from its first operand. `view` shows that operand.
-bool OperandViews::step(const PlanNode& node, int v, View* view) const {
+// Value `v`, as the node makes it from its first operand. `view` shows that operand.
+bool OperandViews::step(int id, int v, View* view) const {
+  const PlanNode& node = graph_.node(id);
   const std::string_view op = node.op->name;
-  if (reshapes(op)) return view->reshape(graph_.shape(v));
+  if (graph_.is_view(id)) return view->reshape(graph_.shape(v));
   if (op == "Transpose") return view->transpose(*node.attrs), true;
   if (op == "Expand") return view->expand(graph_.shape(v));
   const int64_t axis = node.attrs->i("axis");
@@ -119,12 +113,13 @@ View OperandViews::view(int v, bool scaled) const {
     return result;
   }
   // Whatever else there is before it is not looked at: that may be the whole model.
-  if (!moves(node.op->name) || node.in.empty() || node.in[0] < 0 ||
+  const bool moves = std::find(std::begin(kMoves), std::end(kMoves), node.op->name) != std::end(kMoves);
+  if (!(moves || graph_.is_view(maker)) || node.in.empty() || node.in[0] < 0 ||
       graph_.type(node.in[0]).dtype != graph_.type(v).dtype)
     return base(v);
   if (graph_.type(v).count() == 0 || graph_.type(node.in[0]).count() == 0) return base(v);
   View result = view(node.in[0], scaled);
-  return step(node, v, &result) ? result : base(v);
+  return step(maker, v, &result) ? result : base(v);
 }
 
 std::optional<View> OperandViews::matrix(int v, const Shape& batch, bool transposed, bool scaled) const {
@@ -149,7 +144,7 @@ Destination OperandViews::destination(int value, const std::function<bool(const 
     if (reader < 0 || graph_.node(reader).op == nullptr || graph_.node(reader).in[0] != v) break;
     const PlanNode* next = &graph_.node(reader);
     const bool transposes = std::string_view(next->op->name) == "Transpose";
-    if (!(transposes || reshapes(next->op->name)) || !step(*next, next->out[0], &moved)) break;
+    if (!(transposes || graph_.is_view(reader)) || !step(reader, next->out[0], &moved)) break;
     v = next->out[0];
     if (!transposes) continue;
     // The walk through the moved value, where strides are those of the first one, the other way around.

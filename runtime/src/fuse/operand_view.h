@@ -39,7 +39,7 @@ class OperandViews {
 
  private:
   std::optional<std::vector<int64_t>> ints(const PlanNode& node, size_t i) const;
-  bool step(const PlanNode& node, int v, View* view) const;
+  bool step(int id, int v, View* view) const;
 
   const PlanGraph& graph_;
 };
