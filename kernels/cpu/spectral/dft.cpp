@@ -204,8 +204,8 @@ Status read_dft(const Attrs& attrs, const Shape& x, const Tensor* length, const 
   MINNOW_RETURN_IF_ERROR(read_scalar(axis, "the axis", -2, &at));
   MINNOW_RETURN_IF_ERROR(normalize_axis(at, x.rank(), &out->axis));
   if (out->axis == x.rank() - 1) return fail(Code::kFormat, "axis %d holds real and imaginary parts", out->axis);
-  const int64_t length = x[out->axis];
-  const int64_t usual = out->inverse && out->onesided ? 2 * (length - 1) : length;
+  const int64_t size = x[out->axis];
+  const int64_t usual = out->inverse && out->onesided ? 2 * (size - 1) : size;
   MINNOW_RETURN_IF_ERROR(read_scalar(length, "the length", usual, &out->n));
   if (out->n < 1 || out->n > int64_t{1} << 40)
     return fail(Code::kFormat, "a transform of length %lld", static_cast<long long>(out->n));
