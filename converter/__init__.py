@@ -22,8 +22,8 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         path: the file.
         framework: name of the format, or "mnn"; None finds it by content, ".mnn" by the suffix.
         options: for the frontend: `inputs`, what is said of the inputs, in any form that `given.Inputs` takes; `batch`,
-            a number for the first open extent of every input; and those in `base.OPTIONS`, where the format has a use
-            for them.
+            a number for the first dynamic dimension of every input; and those in `base.OPTIONS`, where the format has a
+            use for them.
 
     Raises:
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
@@ -50,12 +50,12 @@ def _read_mnn(path: Path, **options: Any) -> Model:
         [name for name, value in options.items() if value and name != "trust"] + ["inputs"] * inputs.say_more
     ):
         raise UsageError(
-            f"a .mnn file is read as it is, without {', '.join(given)}",
+            f"a .mnn file is read as it is: it does not take {', '.join(given)}",
             where=str(path),
-            hint="these are for the model that it is made from",
+            hint="give these options where the source model is converted",
         )
 
-    from minnow.converter.inputs.extent import fix_inputs
+    from minnow.converter.inputs.dimension import fix_inputs
     from minnow.schema.collector import SeldomCollected
     from minnow.schema.limit import file_bytes
     from minnow.schema.mnn import read_file

@@ -327,7 +327,7 @@ class Unsupported:
             return
         refused = [Refused(reason, tuple(nodes), hint) for (reason, hint), nodes in sorted(self.reasons.items())]
         raise UnsupportedError(
-            "the model holds what cannot be converted",
+            "the model has operators or settings that cannot be converted",
             where=where,
             hint="`mnnconvert ops` lists what is supported",
             refused=refused,

@@ -1,4 +1,4 @@
-"""Operands that a mapping needs to know at conversion time."""
+"""Operands whose value, rank or size a mapping needs to know at conversion time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def constant(value: Value, what: str = "an operand") -> np.ndarray[Any, Any]:
     if value.data is None:
         raise UnsupportedError(
             f"{what} must be constant",
-            why=f"it is computed from the inputs, as '{value.name}'",
-            hint="fix the input shapes with `--input NAME=1x3x...` if it depends on them only",
+            why=f"it is computed from the inputs ('{value.name}')",
+            hint="if it depends on input shapes only, fix these with `--input NAME=1x3x...`",
         )
     return value.data.numpy()
 
@@ -51,15 +51,15 @@ def rank(value: Value, what: str) -> int:
 def bounded(count: int, what: str) -> int:
     """A number of elements that are made while a file is read, if it is none that only a damaged file asks for."""
     if not 0 <= count <= _MOST:
-        raise ModelError(f"{what} has {count} elements")
+        raise ModelError(f"{what} would have {count} elements, which is more than any model needs")
     return count
 
 
 def static_dim(type: TensorType, axis: int, what: str) -> int:
-    """An extent that must be a number."""
+    """A dimension that must be a number."""
     d = None if type.shape is None else type.shape[axis]
     if not isinstance(d, int):
-        raise UnsupportedError(f"{what} must have a fixed extent", why=f"its type is {type}")
+        raise UnsupportedError(f"{what} must have a known size", why=f"its type is {type}")
     return d
 
 
@@ -72,13 +72,13 @@ def turned(b: Builder, x: Value, perm: Sequence[int]) -> Value:
         return moved
     data = x.data
     if len(data.shape) != len(perm):
-        raise ModelError(f"'{x.name}' is {x.type}, its rank is not {len(perm)}")
+        raise ModelError(f"'{x.name}' is {x.type}, but must have rank {len(perm)}")
     shape = tuple(data.shape[p] for p in perm)
     return Value.constant(LazyBlob(lambda: np.transpose(data.numpy(), perm), data.dtype, shape), x.name)
 
 
 def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
-    """The operand in another shape without open extents; a constant stays one."""
+    """The operand in another shape without dynamic dimensions; a constant stays one."""
     if x.data is None:
         made: Value = b.Reshape(x, np.asarray(shape, np.int64))
         return made
@@ -88,8 +88,8 @@ def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
     return Value.constant(LazyBlob(lambda: data.numpy().reshape(shape), data.dtype, tuple(shape)), x.name)
 
 
-def extents(b: Builder, x: Value, what: str = "an operand") -> list[int | Value]:
-    """The extents of an operand: numbers where they are known, computed int64[1] where not."""
+def dimensions(b: Builder, x: Value, what: str = "an operand") -> list[int | Value]:
+    """The dimensions of an operand: numbers where they are known, computed int64[1] where not."""
     sizes: list[int | Value] = []
     for axis in range(rank(x, what)):
         d = (x.type.shape or ())[axis]
@@ -108,7 +108,7 @@ def vector(b: Builder, parts: Sequence[int | Value]) -> Value:
 
 
 def regroup(b: Builder, x: Value, parts: Sequence[int | Value]) -> Value:
-    """The elements of x in a shape with computed extents; where there is only one of these, it follows."""
+    """The elements of x in a shape with computed dimensions; where there is only one of these, it follows."""
     open_ = [i for i, p in enumerate(parts) if not isinstance(p, int)]
     if len(open_) < 2 and 0 not in parts:
         made: Value = b.Reshape(x, np.array([p if isinstance(p, int) else -1 for p in parts], np.int64))

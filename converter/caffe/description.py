@@ -1,4 +1,4 @@
-"""What a Caffe net says of itself, before anything of it is translated."""
+"""What a Caffe file declares, without converting it."""
 
 from __future__ import annotations
 

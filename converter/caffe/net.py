@@ -1,4 +1,4 @@
-"""What flows into a net and out of it, as its layers tell."""
+"""The inputs and outputs of a net, as its layers imply them."""
 
 from __future__ import annotations
 

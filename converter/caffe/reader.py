@@ -1,4 +1,4 @@
-"""Caffe net -> Model: finds the inputs, translates the layers in their order, gives what no layer reads."""
+"""Caffe net -> Model: finds the inputs, translates the layers in order; results that no layer reads are outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minnow.converter.caffe.upgrade import parameter_field
 from minnow.converter.caffe.weight import constant
 from minnow.converter.control_flow.variable import View, keep
 from minnow.converter.inputs.cut import unknown_tensor
-from minnow.converter.inputs.extent import shape_from_use
+from minnow.converter.inputs.dimension import shape_from_use
 from minnow.converter.inputs.given import Inputs
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
@@ -37,8 +37,8 @@ def read(
 
     Args:
         path: the definition (.prototxt) or the weights (.caffemodel); what is missing is looked for beside it.
-        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
-        batch: takes the place of the first open extent of every input.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves a dimension as it is.
+        batch: takes the place of the first dynamic dimension of every input.
         cut_inputs: names of tops that become inputs: what computes them is left out.
         cut_outputs: names of the tops that the model gives; by default those that no layer reads.
         weights: the other file of the pair, where it lies somewhere else.
@@ -60,7 +60,7 @@ class _Net:
         self.outputs = list(dict.fromkeys(cut_outputs)) or unread_tops(self.layers)
         self.cuts = list(dict.fromkeys(cut_inputs))
         if not self.outputs:
-            raise ModelError("the net has no outputs", where=source.where, why="every top is read by another layer")
+            raise ModelError("the net has no outputs", where=source.where, why="every result is read by another layer")
         names = {n for layer in self.layers for n in layer.top} | set(source.net.input)
         if unknown := [n for n in (*self.cuts, *cut_outputs) if n not in names]:
             raise unknown_tensor(unknown[0], sorted(names), source.where, "top")
@@ -108,13 +108,13 @@ class _Net:
         while free in taken:
             free += "_out"
         if free != name:
-            self.notices.append(f"the output '{name}' is called '{free}': an input has its name")
+            self.notices.append(f"the output '{name}' is renamed to '{free}': an input has its name")
         return free
 
     def state(self, key: str, shape: tuple[int, ...]) -> Value:
         """What the last run has left of a layer; it starts as 0."""
         if key in self.memory.params:
-            raise ModelError(f"two layers remember '{key}'", where=self.source.where)
+            raise ModelError(f"two layers keep a state named '{key}'", where=self.source.where)
         self.memory.params[key] = self.memory.values[key] = self.graph.add_param(TensorType(DType.F32, shape), key)
         return self.memory.params[key]
 
@@ -134,7 +134,7 @@ class _Net:
         types = {}
         for name, shape in found.items():
             if shape is not None and any(isinstance(d, int) and d < 0 for d in shape):
-                raise ModelError(f"the input '{name}' has the shape {shape}", where=self.source.where)
+                raise ModelError(f"the input '{name}' has the invalid shape {shape}", where=self.source.where)
             if name in given:
                 given[name].check(name, DType.F32)
                 shape = _replaced(shape, given[name].shape)
@@ -158,20 +158,22 @@ class _Net:
         if purpose := frontend.purpose(layer):
             self.notices.append(f"the layer '{layer.name}' is left out: {layer.type} {purpose}")
         elif frontend.is_source(layer) and (read := [n for n in layer.top if n in self.values]):
-            self.notices.append(f"what the layer '{layer.name}' ({layer.type}) gives is an input: {', '.join(read)}")
+            self.notices.append(
+                f"the results of the layer '{layer.name}' ({layer.type}) become inputs of the model: {', '.join(read)}"
+            )
 
     def _value(self, name: str, reader: str) -> Value:
         value = self.values.get(name)
         if value is None:
-            raise ModelError(f"there is no '{name}'", where=self.source.where,
-                             why=f"{reader} is asked for, and no layer before gives it")  # fmt: skip
+            raise ModelError(f"there is no blob '{name}'", where=self.source.where,
+                             why=f"it is needed as {reader}, and no layer before computes it")  # fmt: skip
         return value
 
     def _layer(self, layer: Any, name: str) -> None:
         mapping = frontend.find(layer.type, 1)
         for bottom in layer.bottom:
             if bottom not in self.values:
-                raise ModelError(f"'{bottom}' is read before any layer gives it", where=f"caffe:{name}")
+                raise ModelError(f"'{bottom}' is read before any layer computes it", where=f"caffe:{name}")
         operands = [self.values[bottom] for bottom in layer.bottom]
         results: Sequence[Value | None] = [None] * len(layer.top)
         if mapping is not None and all(v is not None for v in operands):
@@ -190,7 +192,9 @@ class _Net:
                      weights=numbers)  # fmt: skip
         results: list[Value | None] = list(frontend.translate(mapping, b, call, operands, self._attributes(layer)))
         if len(results) < len(layer.top):
-            raise ModelError(f"{layer.type} has {len(results)} tops, not {len(layer.top)}", where=origin)
+            raise ModelError(
+                f"{layer.type} has {len(results)} outputs, but the net names {len(layer.top)}", where=origin
+            )
         fresh = {v for node in b.made for v in node.outputs}
         folded = fold(self.graph, b.made, results)
         for top, old, value in zip(layer.top, results, folded, strict=False):
@@ -219,7 +223,7 @@ def attributes(layer: Any) -> dict[str, Any]:
 
 
 def _replaced(shape: Shape, given: Shape) -> Shape:
-    """The shape that is asked for, with the extents of the file where it asks for none."""
+    """The shape that is asked for, with the dimensions of the file where it asks for none."""
     if given is None or shape is None or len(given) != len(shape):
         return shape if given is None else given
     return tuple(old if new == UNKNOWN else new for old, new in zip(shape, given, strict=True))

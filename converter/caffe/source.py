@@ -1,4 +1,4 @@
-"""A net as it lies in its files: the definition (.prototxt) and the weights (.caffemodel), which may hold it, too."""
+"""The files of a net: the definition (.prototxt) and the weights (.caffemodel), which may hold the definition, too."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def open_source(path: Path, weights: str | Path | None = None) -> Source:
         kind = "definitions" if is_text(data) else "weights"
         where = f"{path}, {partner}"
         if weights:
-            raise UsageError(f"both files are {kind} of a net", where=where, hint=_HINT)
+            raise UsageError(f"both files hold {kind} of a net", where=where, hint=_HINT)
         raise FormatError("one of the files is damaged", where=where, why=f"both look like {kind} of a net", hint=_HINT)
     files = [path, *([partner] if partner is not None else [])]
     pair: list[tuple[Path | None, Any]] = [(path, data), (partner, other)]

@@ -1,4 +1,4 @@
-"""Definitions of nets as text."""
+"""Net definitions in text form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse_text(text: str, where: str) -> Any:
     except Exception as e:  # noqa: BLE001  (the parser raises errors of many classes on text that is none)
         why = (str(e).splitlines() or [type(e).__name__])[0][:200]
         if "has no value named" in why:
-            raise UnsupportedError("a choice that Caffe does not have", where=where, why=why) from None
+            raise UnsupportedError("a setting has a value that Caffe does not know", where=where, why=why) from None
         raise FormatError("not the definition of a net, or damaged", where=where, why=why) from None
 
 

@@ -1,4 +1,4 @@
-"""Nets in the older forms of Caffe's files, in the newest one."""
+"""Conversion of nets in older forms of Caffe's format to the newest one."""
 
 from __future__ import annotations
 

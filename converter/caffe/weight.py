@@ -84,7 +84,7 @@ def constant(blob: memoryview, name: str, where: str) -> Value:
 
 
 def _numbers(blob: memoryview, name: str, where: str) -> tuple[Array, tuple[int, ...]]:
-    """The numbers of a blob, in a row, and their shape; files that name no extents at all are of one axis."""
+    """The numbers of a blob, in a row, and their shape; files that name no dimensions at all are of one axis."""
     chunks: dict[int, list[memoryview]] = {}
     old: dict[int, int] = {}
     shape: list[int] | None = None
@@ -101,7 +101,9 @@ def _numbers(blob: memoryview, name: str, where: str) -> tuple[Array, tuple[int,
         elif number == _RAW_TYPE and kind == NUMBER:
             raw_type = value
     if _RAW in chunks and raw_type not in _RAW_TYPES:
-        raise UnsupportedError(f"the weights '{name}' are of the type {raw_type}", where=where)
+        raise UnsupportedError(
+            f"the weights '{name}' have the element type {raw_type}, which is not supported", where=where
+        )
     if loose:
         numbers = _one_by_one(blob)
     else:

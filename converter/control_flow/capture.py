@@ -1,4 +1,4 @@
-"""What the subgraphs of a branch capture: the same values, in the same order."""
+"""The captured values of all branches of an If, merged: the same values in the same order."""
 
 from __future__ import annotations
 

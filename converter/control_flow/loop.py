@@ -1,4 +1,4 @@
-"""Loops whose body is translated for types that hold in every round, not only in the first one."""
+"""Types of carried values that hold in every round of a loop, not only in the first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def settle(
         if widened == types:
             return made, types
         types = widened
-    raise UnsupportedError("the shapes carried by a loop do not settle")
+    raise UnsupportedError(
+        "the shapes of a loop's carried values change in every round, so that no fixed type holds them"
+    )
 
 
 def widen(a: TensorType, b: TensorType) -> TensorType:

@@ -1,4 +1,4 @@
-"""Variables of a source: what they are at each place of a graph, and what becomes of them at its end."""
+"""Variables of a source model: their value at each point of a graph, and the state that they become in the model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def keep(model: Model, view: View, key: str, start: np.ndarray[Any, Any]) -> Val
     """
     param, after = view.params[key], view.values[key]
     if after.type.dtype is not param.type.dtype:
-        raise ModelError(f"the variable '{key}' is {param.type}, and becomes {after.type}")
+        raise ModelError(f"the variable '{key}' has the type {param.type}, but is assigned {after.type}")
     taken = {name for name, _ in (*model.inputs, *model.outputs)}
     names = []
     for wanted in (key, f"{key}:next"):

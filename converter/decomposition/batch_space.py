@@ -1,4 +1,4 @@
-"""Blocks of space as further images of the batch, and back."""
+"""SpaceToBatch and BatchToSpace."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minnow.converter.operand import constant, extents, regroup
+from minnow.converter.operand import constant, dimensions, regroup
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -16,7 +16,7 @@ def _divided(b: Builder, size: int | Value, by: int) -> int | Value:
     if not isinstance(size, int):
         return size if by == 1 else b.Div(size, np.array([by]))
     if size % by:
-        raise ModelError(f"blocks of {by} do not divide the extent {size}")
+        raise ModelError(f"blocks of {by} do not divide the dimension {size}")
     return size // by
 
 
@@ -28,7 +28,7 @@ def _blocks(block: Value | Sequence[int]) -> list[int]:
     numbers = block if not isinstance(block, Value) else constant(block, "the shape of blocks").reshape(-1).tolist()
     sizes = [int(v) for v in numbers]
     if any(s < 1 for s in sizes):
-        raise ModelError(f"blocks of {sizes}")
+        raise ModelError(f"the block sizes {sizes} must be positive")
     return sizes
 
 
@@ -36,14 +36,14 @@ def space_to_batch(b: Builder, x: Value, block: Value | Sequence[int], paddings:
     """The elements at each place of blocks of the axes from 1 on, as images of the batch.
 
     Args:
-        block: constant extents of the blocks.
+        block: constant dimensions of the blocks.
         paddings: [axes, 2], added to the axes in front.
         fill: what is added; default 0.
     """
     sizes = _blocks(block)
     m = len(sizes)
     x = _padded(b, x, paddings, m, fill)
-    n, *rest = extents(b, x, "the input of SpaceToBatch")
+    n, *rest = dimensions(b, x, "the input of SpaceToBatch")
     grid = [_divided(b, d, s) for d, s in zip(rest[:m], sizes, strict=True)]
     split = [n, *(p for pair in zip(grid, sizes, strict=True) for p in pair), *rest[m:]]
     perm = (*range(2, 2 * m + 1, 2), 0, *range(1, 2 * m, 2), *range(2 * m + 1, len(split)))
@@ -56,7 +56,7 @@ def _padded(b: Builder, x: Value, paddings: Value, m: int, fill: object) -> Valu
     if paddings.data is not None:
         pads = constant(paddings).astype(np.int64).reshape(-1, 2)
         if len(pads) != m or after < 0:
-            raise ModelError(f"{len(pads)} paddings for {m} axes of {x.type}")
+            raise ModelError(f"{len(pads)} paddings do not fit {m} spatial axes of {x.type}")
         if not pads.any():
             return x
         ends: object = np.concatenate([[0, 0], pads.reshape(-1), [0, 0] * after]).astype(np.int64)
@@ -71,7 +71,7 @@ def batch_to_space(b: Builder, x: Value, block: Value | Sequence[int], crops: Va
     """Undoes `space_to_batch`: images of the batch become places in blocks; `crops`[axes, 2] is cut off."""
     sizes = _blocks(block)
     m, count = len(sizes), int(np.prod(sizes))
-    n, *rest = extents(b, x, "the input of BatchToSpace")
+    n, *rest = dimensions(b, x, "the input of BatchToSpace")
     inner = _divided(b, n, count)
     y = regroup(b, x, [*sizes, inner, *rest])
     perm = [m, *(a for i in range(m) for a in (m + 1 + i, i)), *range(2 * m + 1, m + 1 + len(rest))]
@@ -82,7 +82,7 @@ def batch_to_space(b: Builder, x: Value, block: Value | Sequence[int], crops: Va
     if crops.data is not None:
         cut = constant(crops).astype(np.int64).reshape(-1, 2)
         if len(cut) != m or np.any(cut < 0):
-            raise ModelError(f"the crops are {cut.tolist()} for {m} axes")
+            raise ModelError(f"the crops {cut.tolist()} do not fit {m} spatial axes")
         if not cut.any():
             return y
         big = np.iinfo(np.int32).max

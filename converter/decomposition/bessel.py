@@ -1,4 +1,4 @@
-"""Bessel's and Airy's functions, of f64 numbers, to about 1e-7: what float32 holds.
+"""Bessel and Airy functions of f64 numbers, to about 1e-7, the precision of float32.
 
 The coefficients are those of Abramowitz and Stegun, 9.4.1 to 9.4.6 and 9.8.1 to 9.8.8: in powers of x / 3, x / 3.75 or
 x / 2 near zero, and of their reciprocals far out.

@@ -1,4 +1,4 @@
-"""Convolution and pooling of images whose channels are the last axis, in terms of ops that want them second.
+"""Convolution and pooling of channels-last images, in terms of ops for channels-first ones.
 
 Each function turns its image, computes, and turns the result back; the optimizer cancels what meets between them.
 `padding` is "SAME" (ceil(size / stride) outputs, the odd element at the end), "VALID" (none), or the numbers
@@ -40,7 +40,7 @@ def _has_rank(x: Value, rank: int) -> None:
     if x.type.rank is None:
         x.type = x.type.with_shape((UNKNOWN,) * rank)
     elif x.type.rank != rank:
-        raise ModelError(f"the image is {x.type}, its rank is not {rank}")
+        raise ModelError(f"the image is {x.type}, but must have rank {rank}")
 
 
 def same_pads(
@@ -58,14 +58,14 @@ def same_pads(
 def window(
     sizes: Sequence[Dim], kernel: Sequence[Dim], padding: Padding, strides: Sequence[int], dilations: Sequence[int]
 ) -> dict[str, Any]:
-    """The attributes of a window over axes of these extents. "SAME" is resolved where these are known.
+    """The attributes of a window over axes of these dimensions. "SAME" is resolved where these are known.
 
     Raises:
         ModelError: there is no such padding, or it does not fit.
     """
     n = len(kernel)
     if len(strides) != n or len(dilations) != n or any(s < 1 for s in (*strides, *dilations)):
-        raise ModelError(f"strides {tuple(strides)} and dilations {tuple(dilations)} for {n} axes")
+        raise ModelError(f"the strides {tuple(strides)} and dilations {tuple(dilations)} do not fit {n} spatial axes")
     out: dict[str, Any] = {"strides": tuple(strides), "dilations": tuple(dilations), "pads": (0,) * 2 * n}
     if padding == "SAME":
         numbers = [d for d in (*sizes, *kernel) if isinstance(d, int)]
@@ -75,9 +75,9 @@ def window(
             out["auto_pad"] = "SAME_UPPER"
     elif isinstance(padding, str):
         if padding != "VALID":
-            raise ModelError(f"the padding is {padding}")
+            raise ModelError(f"the padding {padding} is unknown")
     elif len(padding) != 2 * n:
-        raise ModelError(f"{len(padding)} pads for {n} axes")
+        raise ModelError(f"{len(padding)} paddings do not fit {n} spatial axes")
     else:
         out["pads"] = tuple(int(p) for p in padding)
     return out
@@ -115,7 +115,7 @@ def groups(x: Value, w: Value, axis: int) -> int:
         static_dim(w.type, axis, "the channels of the weights"),
     )
     if not per_group or channels % per_group:
-        raise ModelError(f"{channels} channels for weights of {per_group}")
+        raise ModelError(f"{channels} channels do not fit weights for {per_group} channels")
     return channels // per_group
 
 
@@ -135,7 +135,7 @@ def transposed_conv(
     """The gradient of a convolution: x[N, spatial..., C], w[C, O / group, kernel...] and bias[O], to [N, out..., O].
 
     Args:
-        out: spatial extents of the result; None or open ones: those which the padding gives.
+        out: spatial dimensions of the result; None or dynamic ones: those which the padding gives.
     """
     n = len(strides)
     dilations = tuple(dilations or (1,) * n)
@@ -191,7 +191,7 @@ def pool(
     """
     n = len(kernel)
     if any(k < 1 for k in kernel):
-        raise ModelError(f"a window of {tuple(kernel)}")
+        raise ModelError(f"the window {tuple(kernel)} must not be empty")
     image = channels_second(b, x, n)
     assert image.type.shape is not None
     fitted = window(image.type.shape[2:], kernel, padding, strides, (1,) * n)
@@ -229,4 +229,4 @@ def local_response(b: Builder, x: Value, radius: int, bias: float, alpha: float,
 def require_one(what: str, values: Sequence[int]) -> None:
     """Raises UnsupportedError unless the numbers for the batch and the channels are 1."""
     if any(v != 1 for v in values):
-        raise UnsupportedError(f"{what} over the batch or the channels: {np.asarray(values).tolist()}")
+        raise UnsupportedError(f"{what} over the batch or the channels is not supported: {np.asarray(values).tolist()}")

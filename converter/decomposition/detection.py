@@ -1,4 +1,4 @@
-"""Choosing boxes: the step behind detectors that ends in non-maximum suppression, and suppression that is soft."""
+"""Detection postprocessing: decoding of boxes, non-maximum suppression, and its soft form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def nudged(value: Value | float, toward: float) -> Any:
 
 
 def padded(b: Builder, rows: Value, count: int | Value) -> tuple[Value, Value]:
-    """A vector of open length as one of `count`, 0 behind its end; and its length, i32."""
+    """A vector of dynamic length as one of `count`, 0 behind its end; and its length, i32."""
     zero = np.array(0, rows.type.dtype.numpy)
     more = b.Fill(np.array([count]) if isinstance(count, int) else b.Reshape(count, np.array([1])), zero)
     whole = b.Concat(rows, more, axis=0)
@@ -103,9 +103,9 @@ class Anchors:
         """Raises ModelError for numbers that mean nothing."""
         for name in ("max_detections", "max_classes_per_detection", "num_classes", "detections_per_class"):
             if not 0 < getattr(self, name) < 1 << 24:
-                raise ModelError(f"{name} is {getattr(self, name)}")
+                raise ModelError(f"{name} is {getattr(self, name)}, which is invalid")
         if not all(s > 0 for s in (self.y_scale, self.x_scale, self.h_scale, self.w_scale)):
-            raise ModelError("a scale of the boxes is not positive")
+            raise ModelError("the scales of the boxes must be positive")
 
 
 def detections(b: Builder, encodings: Value, scores: Value, anchors: Value, options: Anchors) -> tuple[Value, ...]:
@@ -117,13 +117,13 @@ def detections(b: Builder, encodings: Value, scores: Value, anchors: Value, opti
     """
     options.check()
     if encodings.type.shape is not None and encodings.type.shape[0] != 1:
-        raise UnsupportedError("TFLite_Detection_PostProcess of more than one image")
+        raise UnsupportedError("TFLite_Detection_PostProcess for more than one image is not supported")
     boxes = _boxes(b, b.Squeeze(encodings, axes=(0,)), anchors, options)
     scores = b.Squeeze(scores, axes=(0,))
     with_background = static_dim(scores.type, 1, "the classes")
     offset = with_background - options.num_classes
     if offset not in (0, 1):
-        raise ModelError(f"{with_background} scores for {options.num_classes} classes")
+        raise ModelError(f"{with_background} scores do not fit {options.num_classes} classes")
     if offset:
         scores = b.Slice(scores, np.array([1]), np.array([with_background]), np.array([1]))
     return (_by_class if options.use_regular_nms else _by_best_class)(b, boxes, scores, options)

@@ -1,4 +1,4 @@
-"""Einstein summation in terms of transposes, matrix products and sums; several source formats have it."""
+"""Einstein summation in terms of transposes, matrix products and sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def einsum(b: Builder, equation: str, operands: Sequence[Value]) -> Value:
 
     Raises:
         ModelError: the equation does not fit the operands.
-        UnsupportedError: the rank of an operand is open, and the equation has an ellipsis for it.
+        UnsupportedError: the rank of an operand is unknown, and the equation has an ellipsis for it.
     """
     operands = _ranked(b, equation, operands)
     terms, result = _parse(equation, operands)
@@ -43,7 +43,7 @@ def einsum(b: Builder, equation: str, operands: Sequence[Value]) -> Value:
 
 
 def _ranked(b: Builder, equation: str, operands: Sequence[Value]) -> list[Value]:
-    """The operands, those of open rank with the rank that their labels say."""
+    """The operands, those of unknown rank with the rank that their labels say."""
     out = list(operands)
     for i, (term, value) in enumerate(zip(equation.replace(" ", "").partition("->")[0].split(","), out, strict=False)):
         if value.type.rank is None and "..." not in term:
@@ -56,7 +56,7 @@ def _parse(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise ModelError(f"the equation '{equation}' has {len(terms)} terms for {len(operands)} operands")
+        raise ModelError(f"the equation '{equation}' has {len(terms)} terms, but there are {len(operands)} operands")
     # Axes under an ellipsis get labels of their own, aligned at the end as numpy broadcasts.
     hidden = 0
     for term, value in zip(terms, operands, strict=True):
@@ -76,7 +76,7 @@ def _parse(equation: str, operands: Sequence[Value]) -> tuple[list[str], str]:
     if arrow:
         right = right.replace("...", names)
         if len(set(right)) != len(right) or not set(right) <= set(everything):
-            raise ModelError(f"'{equation}' names a label of the result twice, or one that no operand has")
+            raise ModelError(f"the result of '{equation}' has a label twice, or one that no operand has")
         return out, right
     return out, names + "".join(sorted(c for c in set(everything) - set(names) if everything.count(c) == 1))
 
@@ -92,7 +92,9 @@ def _diagonal(b: Builder, x: Value, labels: str) -> tuple[Value, str]:
             assert x.type.shape is not None
             n, m = x.type.shape[i], x.type.shape[j]
             if isinstance(n, int) and isinstance(m, int) and n != m:
-                raise ModelError(f"Einsum takes the diagonal of axes {i} and {j} of {x.type}", why="they differ")
+                raise ModelError(
+                    f"Einsum cannot take the diagonal of axes {i} and {j} of {x.type}", why="their sizes differ"
+                )
             # In a row, the elements of the diagonal stand n + 1 apart.
             step = np.array([n + 1]) if isinstance(n, int) else b.Add(b.Shape(x, start=i, end=i + 1), np.array([1]))
             size = -1 if not isinstance(n, int) else n * n
@@ -125,7 +127,7 @@ def _product(b: Builder, x: Value, xs: str, y: Value, ys: str, needed: set[str])
     x, y = _alike(b, x, xs, y, ys, inner), _alike(b, y, ys, x, xs, inner)
     x, y = (_ordered(b, v, labels, order) for v, labels, order in
             ((x, xs, batch + rows + inner), (y, ys, batch + inner + columns)))  # fmt: skip
-    # Extents of 1 among the batch are left to the product, which broadcasts them.
+    # Dimensions of 1 among the batch are left to the product, which broadcasts them.
     n, r, k, c = len(batch), len(rows), len(inner), len(columns)
     z = b.MatMul(_grouped(b, x, n, r, k), _grouped(b, y, n, k, c))
     if (r, c) != (1, 1):
@@ -134,7 +136,7 @@ def _product(b: Builder, x: Value, xs: str, y: Value, ys: str, needed: set[str])
 
 
 def _alike(b: Builder, x: Value, xs: str, y: Value, ys: str, inner: Sequence[str]) -> Value:
-    """x with the extents of y where its own are 1, or may be, along the labels that the product sums over."""
+    """x with the dimensions of y where its own are 1, or may be, along the labels that the product sums over."""
     own, other = x.type.shape or (), y.type.shape or ()
     pairs = {c: (own[xs.index(c)], other[ys.index(c)]) for c in inner}
     if all(same_dim(d, e) for d, e in pairs.values()):
@@ -160,7 +162,7 @@ def _grouped(b: Builder, x: Value, batch: int, *groups: int) -> Value:
 
 
 def _dims(b: Builder, x: Value, start: int, end: int) -> Any:
-    """Some extents as an int64 vector: numbers where they are known."""
+    """Some dimensions as an int64 vector: numbers where they are known."""
     dims = (x.type.shape or ())[start:end]
     if all(isinstance(d, int) for d in dims):
         return np.array(dims, np.int64)

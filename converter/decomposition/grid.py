@@ -1,4 +1,4 @@
-"""Grids of places to sample images at."""
+"""Affine sampling grids."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from minnow.schema.ops import Builder
 
 
 def affine_grid(
-    b: Builder, theta: Value, batch: Value, extents: Sequence[Value], align_corners: bool, single: float = -1.0
+    b: Builder, theta: Value, batch: Value, dimensions: Sequence[Value], align_corners: bool, single: float = -1.0
 ) -> Any:
     """Where each output position lies in the input, as `GridSample` takes it: theta @ (x, y, ..., 1).
 
     Args:
         theta: [N, axes, axes + 1].
         batch: how many grids, int64[1].
-        extents: of the space, int64 scalars.
+        dimensions: of the space, int64 scalars.
         align_corners: the outermost positions lie at -1 and 1, and not half a step inside of them.
         single: where with `align_corners` the only position along an axis lies.
     """
-    n = len(extents)
-    along = [_coordinates(b, extent, theta, align_corners, single) for extent in extents]
-    space = b.Concat(*(b.Reshape(e, np.array([1])) for e in extents), axis=0)
+    n = len(dimensions)
+    along = [_coordinates(b, dimension, theta, align_corners, single) for dimension in dimensions]
+    space = b.Concat(*(b.Reshape(e, np.array([1])) for e in dimensions), axis=0)
     # The last axis of a grid holds x first, which is the last axis of space.
     columns = [_spread(b, c, axis, n, space) for axis, c in reversed(list(enumerate(along)))]
     ones = b.Fill(b.Concat(space, np.ones(1, np.int64), axis=0), np.ones((), theta.type.dtype.numpy))
@@ -34,14 +34,14 @@ def affine_grid(
     return b.Reshape(grid, b.Concat(batch, space, np.array([n]), axis=0))
 
 
-def _coordinates(b: Builder, extent: Value, like: Value, align_corners: bool, single: float) -> Any:
+def _coordinates(b: Builder, dimension: Value, like: Value, align_corners: bool, single: float) -> Any:
     """-1 to 1: the outermost ones are corners, or half a step inside of them."""
-    steps = b.Cast(b.Range(np.array(0, np.int64), extent, np.array(1, np.int64)), to=like.type.dtype)
-    count = b.Cast(extent, to=like.type.dtype)
+    steps = b.Cast(b.Range(np.array(0, np.int64), dimension, np.array(1, np.int64)), to=like.type.dtype)
+    count = b.Cast(dimension, to=like.type.dtype)
     if not align_corners:
         return b.Sub(b.Div(b.Add(b.Mul(steps, 2.0), 1.0), count), 1.0)
     places = b.Sub(b.Div(b.Mul(steps, 2.0), b.Max(b.Sub(count, 1.0), 1.0)), 1.0)
-    return places if single == -1.0 else b.Where(b.Equal(extent, 1), b.Add(places, single + 1.0), places)
+    return places if single == -1.0 else b.Where(b.Equal(dimension, 1), b.Add(places, single + 1.0), places)
 
 
 def _spread(b: Builder, along: Value, axis: int, n: int, space: Value) -> Any:

@@ -17,14 +17,14 @@ Array = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def _sizes(b: Builder, image: Value, size: Value | Sequence[int]) -> tuple[Value | Array, list[int] | None]:
-    """All extents of the result for [N, C, H, W], and the last two where they are constant."""
+    """All dimensions of the result for [N, C, H, W], and the last two where they are constant."""
     if isinstance(size, Value) and size.data is None:
         wide = b.Cast(size, to=DType.I64) if size.type.dtype is not DType.I64 else size
         return b.Concat(b.Shape(image, start=0, end=2), wide, axis=0), None
     numbers = constant(size).reshape(-1) if isinstance(size, Value) else size
     wanted = [int(v) for v in numbers]
     if len(wanted) != 2 or min(wanted) < 1:
-        raise ModelError(f"an image of the size {wanted}")
+        raise ModelError(f"the size {wanted} of the resized image is invalid")
     lead = (image.type.shape or ("?", "?"))[:2]
     if all(isinstance(d, int) for d in lead):
         return np.array([*lead, *wanted], np.int64), wanted
@@ -71,7 +71,7 @@ def resize_nearest(
         channels_second(b, x, 2)
     dims = x.type.shape or ()
     if len(dims) != 4:
-        raise ModelError(f"the image is {x.type}, its rank is not 4")
+        raise ModelError(f"the image is {x.type}, but must have rank 4")
     known = size if not isinstance(size, Value) else constant(size).reshape(-1).tolist() if size.is_const else None
     places = []
     for d, out in zip(dims[1:3], known or (), strict=False):
@@ -80,7 +80,7 @@ def resize_nearest(
     uneven = any(len(p) % d or not np.array_equal(p, np.arange(len(p)) // max(len(p) // d, 1))
                  for p, d in zip(places, dims[1:3], strict=False) if isinstance(d, int))  # fmt: skip
     if len(places) == 2 and uneven:
-        # Which element is the nearest hangs on the last bit of a quotient: the places are constants.
+        # Which element is the nearest depends on the last bit of a quotient: the places are constants.
         for axis, index in enumerate(places, 1):
             if not np.array_equal(index, np.arange(int(dims[axis]))):
                 x = b.Gather(x, index, axis=axis)

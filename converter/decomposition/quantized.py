@@ -1,4 +1,4 @@
-"""Layers of 8-bit numbers, as several formats have them: an exact product in i32, then a scale, and rounding."""
+"""Quantized layers: an exact integer product in i32, then a scale, and rounding."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def requantized(
     one: Any = np.float32(1)
     if zero is not None and zero.type.shape not in ((), (1,)):
         if zero.type.rank != 1:
-            raise UnsupportedError(f"a zero point of the type {zero.type} for a result is not supported")
+            raise UnsupportedError(f"a zero point of the type {zero.type} is not supported for a result")
         one = b.Fill(b.Shape(zero), np.ones(1, np.float32))
     made: Value = b.QuantizeLinear(product, one, zero, axis=axis, to=like if zero is None else zero.type.dtype)
     return made

@@ -1,4 +1,4 @@
-"""Special functions that the engine does not have: by polynomials and series of what it has."""
+"""Special functions that the engine does not have, in polynomials and series of ops that it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spectrograms of audio, and the coefficients that stand for how it is heard, as TensorFlow and TFLite have them."""
+"""Spectrograms of audio, and mel-frequency cepstral coefficients, as TensorFlow and TFLite have them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def spectrogram(b: Builder, signal: Value, window_size: int, stride: int, square
     Windows are padded with zeros to a power of two.
     """
     if not 1 < window_size <= _LONGEST or stride < 1:
-        raise ModelError(f"a window of {window_size} samples every {stride}")
+        raise ModelError(f"a window of {window_size} samples with stride {stride} is invalid")
     length = 1 << (window_size - 1).bit_length()
     hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window_size) / window_size)
     window = np.zeros(length, np.float32)
@@ -44,7 +44,7 @@ def mfcc(b: Builder, spectrum: Value, rate: int, band: tuple[float, float], chan
     bins = static_dim(spectrum.type, -1, "a spectrogram")
     if bins < 2 or rate < 1 or not 0 <= band[0] < band[1] or min(channels, coefficients) < 1:
         raise ModelError(
-            f"{channels} channels from {band[0]} to {band[1]} Hz for {bins} bins at {rate} samples a second"
+            f"MFCC of {channels} channels, {band[0]} to {band[1]} Hz, is invalid for {bins} bins at {rate} Hz"
         )
     bounded(max(bins, coefficients) * channels, "the filter bank")
     weights = _mel(bins, rate, band[0], band[1], channels)

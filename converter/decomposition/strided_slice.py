@@ -32,18 +32,18 @@ def strided_slice(
     Args:
         begin_mask, end_mask: bit i: the bound at position i does not count.
         ellipsis_mask: one bit: the position stands for all axes that no other one names.
-        new_axis_mask: bits: the position adds an axis of extent 1.
+        new_axis_mask: bits: the position adds an axis of size 1.
         shrink_axis_mask: bits: the position is an index, and its axis goes away.
         offset: `end` counts from `begin`.
 
     Raises:
-        UnsupportedError: the strides are computed, or the number of positions is open.
+        UnsupportedError: the strides are computed, or the number of positions is unknown.
     """
     steps = constant(strides, "the strides of a slice").astype(np.int64).reshape(-1)
     n = len(steps)
     for what, v in (("begin", begin), ("end", end)):
         if v.type.shape not in ((n,), None, ("?",)):
-            raise ModelError(f"{what} of a slice is {v.type}, the strides are {n} numbers")
+            raise ModelError(f"the {what} of a slice is {v.type}, but there are {n} strides")
     axes, kept, new, dropped = _positions(x, n, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     y = x
     if axes:
@@ -69,7 +69,7 @@ def _positions(
         if i in wide:
             skipped = rank(x, "the input of a slice with an ellipsis") - named
             if skipped < 0:
-                raise ModelError(f"a slice names {named} axes of {x.type}")
+                raise ModelError(f"a slice has indices for {named} axes, but the operand is {x.type}")
             axis, place = axis + skipped, place + skipped
         elif new_axis_mask >> i & 1:
             new.append(place)
@@ -83,7 +83,7 @@ def _positions(
                 place += 1
             axis += 1
     if x.type.rank is not None and axis > x.type.rank:
-        raise ModelError(f"a slice names {axis} axes of {x.type}")
+        raise ModelError(f"a slice has indices for {axis} axes, but the operand is {x.type}")
     return axes, kept, new, dropped
 
 
@@ -105,9 +105,9 @@ def _sliced(
     free_begin = np.array([bool(begin_mask >> i & 1) for i in kept]) & ~index
     free_end = np.array([bool(end_mask >> i & 1) for i in kept]) & ~index
     if np.any(step == 0):
-        raise ModelError("a slice with a stride of 0")
+        raise ModelError("a slice has a stride of 0")
     if np.any(index & (step < 0)):
-        raise UnsupportedError("an index in a slice with a negative stride")
+        raise UnsupportedError("an index beside a negative stride is not supported in a slice")
     step = np.where(index, 1, step)
     first, last = np.where(step > 0, 0, _BIG), np.where(step > 0, _BIG, _SMALL)
     if begin.data is not None and end.data is not None:

@@ -1,4 +1,4 @@
-"""The door of the readers: whatever bytes they are given, only errors of Minnow's own leave them.
+"""The boundary of the readers: whatever bytes they are given, only Minnow's own errors leave them.
 
 A reader is written for files that say what they mean. What a damaged or hostile file breaks in it, an index out of
 range or a number that is no number, is the file's fault, and is said so. The error underneath stays with it
@@ -40,12 +40,12 @@ def guarded(path: Path, *beside: Path) -> Iterator[None]:
         raise
     except MemoryError as e:
         raise ModelError(
-            "the model needs more memory than there is, or than a file of its size may take",
+            "the model needs more memory than is available, or than the limit for a file of its size",
             where=str(path),
             why=str(e)[:_LONGEST],
         ) from e
     except RecursionError as e:
-        raise ModelError("the parts of the model nest too deep", where=str(path), why=_place(e)) from e
+        raise ModelError("the model is nested too deeply", where=str(path), why=_place(e)) from e
     except ImportError:
         raise
     except Exception as e:

@@ -1,4 +1,4 @@
-"""Files that are no model, or of a format that is not read: what they are, by their content, and what to do."""
+"""Files that are not models, or of formats that are not read: identified by their content, with what to do instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of a format's files as classes, made of what the build wrote down about them.
+"""Protobuf message classes of a format, made from the descriptors that the build writes.
 
 They live in a pool of their own, so that they never clash with those of an imported package.
 """

@@ -1,4 +1,4 @@
-"""What a process that meets foreign bytes may still do: read what it needs, compute, and write into what it was handed.
+"""Confinement of a process that handles untrusted bytes: it may read what it needs, compute, and write its results.
 
 Readers of other projects are compiled code that nobody here has checked, and a program in a file may name whatever such
 a reader knows. A process that runs one gives up first what it does not need: other files, new files, the network,

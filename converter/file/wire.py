@@ -1,4 +1,4 @@
-"""The fields of a binary message where they lie: weights are mapped from the file, not copied into messages."""
+"""The fields of a protobuf message in place: weights are mapped from the file, not copied into messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def varint(data: Any, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & (1 << 64) - 1, at
         shift += 7
-    raise ValueError("a number does not end")
+    raise ValueError("a number is cut off")
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
@@ -37,9 +37,9 @@ def fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
         elif kind in (EIGHT, FOUR):
             size = 8 if kind == EIGHT else 4
         else:
-            raise ValueError(f"field {number} is written in the way {kind}")
+            raise ValueError(f"field {number} has the unknown wire type {kind}")
         if not number or at + size > end:
-            raise ValueError(f"field {number} of {size} bytes, there are {end - at}")
+            raise ValueError(f"field {number} has {size} bytes, but only {end - at} are left")
         yield number, kind, message[at : at + size]
         at += size
 

@@ -1,4 +1,4 @@
-"""The formats that Minnow reads, and which of them a file has: each module beside this one describes one, as `FORMAT`.
+"""The formats that Minnow reads, and detection of a file's format: each module beside this one is one, as `FORMAT`.
 
 Nothing here imports more than the standard library, so that a file is recognized, or refused, before the frontend that
 reads it is imported: one that reads ONNX files does not pay for the other formats.
@@ -85,7 +85,7 @@ def detect(path: Path) -> Format:
         return (by_suffix or candidates)[0]
     refuse_zip(path, head)
     raise FormatError(
-        f"the {'folder' if path.is_dir() else 'file'} is of no format that Minnow reads",
+        f"the {'folder' if path.is_dir() else 'file'} is not in a format that Minnow reads",
         where=str(path),
         why=f"its first bytes are {head[:8]!r}" if head else "",
         hint=f"known formats: {', '.join(sorted(formats()))}; `--framework` chooses one by name",
@@ -109,7 +109,9 @@ def check_readable(path: Path) -> bytes:
                 raise FormatError("the folder is empty", where=str(path))
             return b""
         if not stat.S_ISREG(path.stat().st_mode):
-            raise FormatError("this is not a regular file", where=str(path), hint="save what it gives to a file first")
+            raise FormatError(
+                "this is not a regular file", where=str(path), hint="save its content to a regular file first"
+            )
         with path.open("rb") as file:
             head = file.read(_SNIFF_BYTES)
     except OSError as e:

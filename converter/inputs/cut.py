@@ -1,4 +1,4 @@
-"""Models that begin and end at tensors within: what the formats share whose tensors have names of their own."""
+"""Models that are cut at inner tensors (`--inputs`, `--outputs`): what the formats with named tensors share."""
 
 from __future__ import annotations
 

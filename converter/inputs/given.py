@@ -1,4 +1,4 @@
-"""What a user says of the inputs of a model: shapes, element types or whole arrays, by name or by position."""
+"""What the user gives for the inputs of a model: shapes, element types or whole arrays, by name or by position."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Given:
                 return cls(_shape(value, name))
             raise UsageError(
                 f"the input '{name}' is given as a list of arrays",
-                hint=f"in PyTorch programs, what is in a list has names of its own: '{name}.0', '{name}.1'",
+                hint=f"in PyTorch programs the tensors of a list have names of their own: '{name}.0', '{name}.1'",
             )
         raise UsageError(f"the input '{name}' is given as {type(value).__name__}", hint=f"give {_FORMS}")
 
@@ -94,7 +94,9 @@ class Inputs(Mapping[str, Given]):
             return
         if isinstance(given, Mapping):
             if wrong := [name for name in given if not isinstance(name, str)]:
-                raise UsageError(f"an input is called {wrong[0]!r}", hint="names are text; a list is by position")
+                raise UsageError(
+                    f"the name of an input is {wrong[0]!r}", hint="names must be text; a list gives inputs by position"
+                )
             self._named = {name: Given.of(value, name) for name, value in given.items()}
             return
         if hasattr(given, "__array__") or (hasattr(given, "dtype") and hasattr(given, "shape")):
@@ -102,7 +104,9 @@ class Inputs(Mapping[str, Given]):
         if not isinstance(given, (list, tuple)):
             raise UsageError(f"inputs are given as {type(given).__name__}", hint=f"by name {{'x': ...}}: {_FORMS}")
         if given and all(isinstance(v, (int, np.integer)) for v in given):
-            raise UsageError("inputs are given as numbers", hint=f"a shape of the first input is [{tuple(given)}]")
+            raise UsageError(
+                "inputs are given as numbers", hint=f"to give the shape of the first input, write [{tuple(given)}]"
+            )
         if given and all(getattr(v, "name", None) and not hasattr(v, "__array__") for v in given):
             self._named = {v.name: Given.of(v, v.name) for v in given}
         else:
@@ -121,7 +125,7 @@ class Inputs(Mapping[str, Given]):
         """
         if len(self._unnamed) > len(names):
             raise UsageError(
-                f"{len(self._unnamed)} inputs are given by position, the model has {len(names)}",
+                f"{len(self._unnamed)} inputs are given by position, but the model has {len(names)}",
                 hint=f"its inputs: {', '.join(names)}",
             )
         self._named |= {name: g for name, g in zip(names, self._unnamed, strict=False) if g is not None}
@@ -183,7 +187,7 @@ def text_of(given: Given) -> str:
 def _dimensions(text: str, whole: str) -> tuple[Dim, ...]:
     parts = [d.strip() for d in text.replace(",", "x").split("x")] if text.strip() else []
     if not all(d == UNKNOWN or (d.isascii() and d.isdigit()) for d in parts):
-        raise UsageError(f"{whole!r} is no shape", hint="1x3x224x224, or with an element type float32[1,3,224,224]")
+        raise UsageError(f"{whole!r} is not a shape", hint="1x3x224x224, or with an element type float32[1,3,224,224]")
     return tuple(d if d == UNKNOWN else int(d) for d in parts)
 
 
@@ -195,7 +199,9 @@ def _shape(dims: Sequence[Any], name: str) -> tuple[Dim, ...]:
         except TypeError:
             raise UsageError(f"the input '{name}' is given as {dims!r}"[:300], hint=f"give {_FORMS}") from None
     if any(isinstance(d, int) and d < 0 for d in found):
-        raise UsageError(f"the input '{name}' is given the shape {found}", hint="'?' leaves a dimension as it is")
+        raise UsageError(
+            f"the input '{name}' is given the shape {found}", hint="use '?' for a dimension that stays as it is"
+        )
     return tuple(found)
 
 
@@ -226,7 +232,9 @@ def _of_array(value: Any, name: str) -> Given:
         return Given(tuple(array.shape), DType.of(array.dtype), array)
     except (KeyError, TypeError, ValueError, RuntimeError) as e:
         why = f"{getattr(value, 'dtype', type(value).__name__)}: {e}"
-        raise UsageError(f"the input '{name}' is no array of numbers", why=why[:300], hint=f"give {_FORMS}") from None
+        raise UsageError(
+            f"the input '{name}' is not an array of numbers", why=why[:300], hint=f"give {_FORMS}"
+        ) from None
 
 
 def _kind(dtype: DType | None) -> int:

@@ -1,4 +1,4 @@
-"""The part of an ONNX model between tensors within."""
+"""The part of an ONNX model between inner tensors."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _input(
         dims = None if shape is None else [None if d == UNKNOWN else d for d in shape]
         return helper.make_tensor_value_info(name, code_of(types[name].dtype), dims)
     raise UsageError(
-        f"the type of the tensor '{name}' is not known, which becomes an input",
+        f"the tensor '{name}' becomes an input, but its type is not known",
         where=where,
         why="the file does not declare it, and it does not follow from the operators in front of it",
         hint=f"give its type and shape: `--input {name}=float32[1,3,224,224]`",

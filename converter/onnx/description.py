@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, before anything of it is translated."""
+"""What an ONNX file declares, without converting it."""
 
 from __future__ import annotations
 

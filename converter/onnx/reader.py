@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
-from minnow.converter.inputs.extent import fix_inputs
+from minnow.converter.inputs.dimension import fix_inputs
 from minnow.converter.inputs.given import Inputs
 from minnow.converter.onnx.cut import cut
 from minnow.converter.onnx.frontend import frontend
@@ -42,8 +42,8 @@ def read(
 
     Args:
         path: the file; external data is looked up beside it and mapped, not copied.
-        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
-        batch: takes the place of the first open extent of every input.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves a dimension as it is.
+        batch: takes the place of the first dynamic dimension of every input.
         cut_inputs: names of tensors that become inputs: what computes them is left out.
         cut_outputs: names of the tensors that the model gives, instead of its outputs.
 
@@ -84,7 +84,9 @@ def parse(path: Path) -> onnx.ModelProto:
         for function in proto.functions:
             _check_text(function.node)
     except UnicodeError as e:
-        raise FormatError("the ONNX file is damaged: a name in it is no text", where=str(path), why=str(e)) from None
+        raise FormatError(
+            "the ONNX file is damaged: a name in it is not valid text", where=str(path), why=str(e)
+        ) from None
     return proto
 
 
@@ -112,7 +114,7 @@ def _opsets(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
         raise UnsupportedError(
             f"opset {version} is not supported",
             where=str(path),
-            why=f"opsets {OLDEST_OPSET} to {newest} are",
+            why=f"supported are {OLDEST_OPSET} to {newest}",
             hint="`onnx.version_converter.convert_version` can change the opset of a model",
         )
     return opsets
@@ -166,7 +168,7 @@ def _check(
             raise ModelError(f"the function {op} calls itself", where=f"onnx:{'/'.join(n for _, n in calls)}")
         elif len(calls) == _MAX_DEPTH:
             raise ModelError(
-                "the functions of the file nest too deep",
+                "the functions of the file are nested too deeply",
                 where=f"onnx:{calls[0][1]}",
                 why=f"more than {_MAX_DEPTH} calls",
             )
@@ -239,7 +241,7 @@ class Translator:
         if value.type.holds_tensors:
             declared = self._type(info) if info.type.WhichOneof("value") else value.type
             if declared.layout != value.type.layout:
-                raise ModelError(f"the output '{info.name}' is declared as {declared}, and computed as {value.type}")
+                raise ModelError(f"the output '{info.name}' is declared as {declared}, but computed as {value.type}")
             return declared
         if not info.type.tensor_type.HasField("shape"):
             return value.type
@@ -338,7 +340,7 @@ class Translator:
         call = Call(qualified(node), name, origin, version, used, list(node.output), self)
         results, fresh = self._translated(node, call, scope, inputs)
         if len(results) < used:
-            raise ModelError(f"{node.op_type} has {len(results)} outputs, not {used}", where=origin)
+            raise ModelError(f"{node.op_type} has {len(results)} outputs, but {used} are used", where=origin)
         for out, value in zip(node.output, results, strict=False):
             if not out:
                 continue
@@ -379,7 +381,9 @@ class Translator:
     def _given(self, name: str, scope: Scope) -> Value:
         value = self._lookup(name, scope)
         if value is None:
-            raise ModelError(f"'{name}' is not given to the function, but it is an output", where=str(self.path))
+            raise ModelError(
+                f"'{name}' is an output of the function, but an input that the call leaves out", where=str(self.path)
+            )
         return value
 
     def _lookup(self, name: str, scope: Scope, origin: str = "") -> Value | None:
@@ -391,7 +395,7 @@ class Translator:
             raise ModelError(
                 f"'{name}' is read before it is computed",
                 where=origin or str(self.path),
-                why="nodes of an ONNX graph stand in topological order: this one has a cycle, or the value is missing",
+                why="nodes must be in topological order: this graph has a cycle, or the value is missing",
             )
         outside = self._lookup(name, scope.outer, origin)
         if scope.inlined or outside is None:
@@ -438,7 +442,9 @@ class Translator:
         if kind in ("sequence_type", "optional_type"):
             element = self.type_of(getattr(type, kind).elem_type, where)
             if element.holds_tensors and (kind, element.layout) != ("optional_type", "sequence"):
-                raise UnsupportedError(f"a {kind.removesuffix('_type')} of {element.layout}s", where=where)
+                raise UnsupportedError(
+                    f"a {kind.removesuffix('_type')} of {element.layout}s is not supported", where=where
+                )
             if element.shape == ():
                 # Scalars, it says; in ONNX's own examples it means tensors of any shape.
                 element = element.with_shape(None)

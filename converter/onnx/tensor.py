@@ -121,7 +121,7 @@ def _numbers(tensor: onnx.TensorProto, dtype: DType, shape: tuple[int, ...], whe
         needed, unit = _packed_size(count, dtype) if packed else count, "numbers"
     if data.size != needed:
         why = f"{data.size} {unit} for the shape {shape} of {dtype}, which needs {needed}"
-        raise FormatError("the numbers of a tensor do not fit its shape", where=where, why=why)
+        raise FormatError("the data of a tensor does not fit its shape", where=where, why=why)
     if unit == "bytes" or dtype.bits in (2, 4):
         return _unpacked(data.astype(np.uint8, copy=False), dtype, shape)
     if dtype.is_storage or dtype in (DType.F16, DType.BF16):
@@ -166,7 +166,7 @@ def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: t
         raise FormatError(
             "the external data is too short",
             where=where,
-            why=f"{size} bytes at {offset} are needed, the entry says {length}, {path.name} has {path.stat().st_size}",
+            why=f"{size} bytes are needed at {offset}; the entry gives {length}, {path.name} has {path.stat().st_size}",
         )
     if dtype.bits >= 8:
         return MappedBlob(path, offset, dtype, shape)
@@ -186,7 +186,9 @@ def contained(location: str | bytes, model_path: Path, where: str) -> Path:
         FormatError: it is not.
     """
     if not isinstance(location, str) or "\0" in location or len(location) > _LONGEST_PATH:
-        raise FormatError("the name of an external file is no path", where=where, why=f"it is {location[:60]!r}...")
+        raise FormatError(
+            "the name of an external data file is not a path", where=where, why=f"it is {location[:60]!r}..."
+        )
     folder = model_path.resolve().parent
     path = Path(os.path.normpath(folder / location))
     hint = "put the data file beside the model"
@@ -200,7 +202,7 @@ def contained(location: str | bytes, model_path: Path, where: str) -> Path:
 
 def _plain_file(path: Path, folder: Path, location: str, where: str, hint: str) -> Path:
     if not path.is_relative_to(folder) or Path(location).is_absolute():
-        raise FormatError(f"external data '{location}' lies outside the model's folder", where=where, hint=hint)
+        raise FormatError(f"external data '{location}' lies outside of the model's folder", where=where, hint=hint)
     for part in [path, *path.parents]:
         if part == folder:
             break

@@ -1,4 +1,4 @@
-"""What a TensorFlow graph says of itself, before anything of it is translated."""
+"""What a TensorFlow graph declares, without converting it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from minnow.converter.base import Unsupported
-from minnow.converter.inputs.extent import fix_inputs, shape_from_use
+from minnow.converter.inputs.dimension import fix_inputs, shape_from_use
 from minnow.converter.inputs.given import Inputs
 from minnow.converter.tensorflow.file.source import Entry, Source, open_source
 from minnow.converter.tensorflow.frontend import frontend
@@ -45,8 +45,8 @@ def read(
 
     Args:
         path: the file or folder.
-        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
-        batch: takes the place of the first open extent of every input.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves a dimension as it is.
+        batch: takes the place of the first dynamic dimension of every input.
         cut_inputs: names of tensors ("node" or "node:1") that become inputs: what computes them is left out.
         cut_outputs: names of the tensors that the model gives; by default what no node reads.
         signature: the entry point of a SavedModel.
@@ -88,7 +88,9 @@ def _read(
     translator = Translator(source.where, Library(source.graph.library.function), unsupported, source.version, memory)
     names = {_port(e, body, source): e.name for e in source.inputs or ()}
     if len(names) < len(source.inputs or ()):
-        raise UnsupportedError("two inputs of an entry point are one tensor", where=source.where)
+        raise UnsupportedError(
+            "two inputs of the signature are the same tensor, which is not supported", where=source.where
+        )
     declared = {e.name: _port(e, body, source) for e in source.outputs or ()}
     known = {*declared, *names.values()}
     if source.signatures and any(
@@ -139,7 +141,7 @@ def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], where: str) -> Mode
 
 
 def _completed(type: TensorType, info: Any) -> TensorType:
-    """The type of an output, with the extents that the file declares where nothing else is known."""
+    """The type of an output, with the dimensions that the file declares where nothing else is known."""
     declared = shape_of(info.tensor_shape)
     if declared is None or (type.shape is not None and len(type.shape) != len(declared)):
         return type
@@ -150,7 +152,7 @@ def _completed(type: TensorType, info: Any) -> TensorType:
 def _port(entry: Entry, body: Body, source: Source) -> Port:
     port = port_of(entry.tensor)
     if port.node not in body.operations:
-        raise ModelError(f"'{entry.name}' is '{entry.tensor}', which there is not", where=source.where)
+        raise ModelError(f"'{entry.name}' is the tensor '{entry.tensor}', which does not exist", where=source.where)
     return port
 
 
@@ -160,7 +162,7 @@ def _asked(name: str, body: Body, aliases: Mapping[str, Port]) -> Port:
     port = port_of(name.removeprefix("^"))
     if port.node not in body.operations:
         near = [n for n in body.operations if n.rpartition("/")[2] == port.node.rpartition("/")[2]]
-        raise UsageError(f"the model has no tensor '{name}'", hint=f"is it {near[0]}?" if near else "")
+        raise UsageError(f"the model has no tensor '{name}'", hint=f"did you mean {near[0]}?" if near else "")
     return port
 
 
@@ -186,7 +188,7 @@ def _unread(body: Body, where: str) -> list[Port]:
             todo += operation.controls
     found = [Port(n) for n in outer([p.node for p in found if p.node not in awaited], operations)]
     if not found:
-        raise ModelError("the graph has no outputs", where=where, hint="name them by `--outputs`")
+        raise ModelError("the graph has no outputs", where=where, hint="name them with `--outputs`")
     return found
 
 
@@ -239,9 +241,9 @@ def _type_of_entry(entry: Entry, translator: Translator) -> TensorType:
 
 def _no_numbers(name: str, dtype: Any, translator: Translator) -> UnsupportedError:
     return UnsupportedError(
-        f"the input '{name}' is of {dtype}",
+        f"the input '{name}' has the element type {dtype}, which is not supported",
         where=translator.where,
-        hint="cut the model where its input has become numbers: `--inputs NAME`",
+        hint="begin the model where its input has become numbers: `--inputs NAME`",
     )
 
 
@@ -249,7 +251,7 @@ def _declared(name: str, body: Body, translator: Translator) -> TensorType:
     attrs = translator.attributes(body.operations[name], body)
     dtype, shape = attrs.get("dtype"), attrs.get("shape")
     if shape is not None and not (isinstance(shape, tuple) and all(isinstance(d, (int, str)) for d in shape)):
-        raise ModelError(f"the shape of the input '{name}' is none", where=translator.where)
+        raise ModelError(f"the shape of the input '{name}' is invalid", where=translator.where)
     if isinstance(dtype, str) and dtype in COMPLEX:
         return TensorType(COMPLEX[dtype], None if shape is None else (*shape, 2))
     if not isinstance(dtype, DType):
@@ -276,7 +278,10 @@ def _type_of_cut(port: Port, body: Body, translator: Translator) -> TensorType:
                 return TensorType(dtype, shape)
     if dtype := next((attrs[k] for k in _GIVES if isinstance(attrs.get(k), DType)), None):
         return TensorType(dtype, shape)
-    raise UsageError(f"the type of '{port}' is not known", why=f"{operation.op} is not supported, and none reads it")
+    raise UsageError(
+        f"the type of '{port}' is not known",
+        why=f"{operation.op} is not supported, and no operator that reads it tells the type",
+    )
 
 
 def _computed_type(port: Port, body: Body, translator: Translator) -> TensorType | None:

@@ -74,7 +74,7 @@ def shape_of(shape: Any) -> tuple[Dim, ...] | None:
     if shape.unknown_rank:
         return None
     if len(shape.dim) > _MAX_RANK:
-        raise ModelError(f"a shape has {len(shape.dim)} axes", why=f"TensorFlow knows at most {_MAX_RANK}")
+        raise ModelError(f"a shape has {len(shape.dim)} axes", why=f"TensorFlow has at most {_MAX_RANK}")
     return tuple(int(d.size) if d.size >= 0 else UNKNOWN for d in shape.dim)
 
 
@@ -87,7 +87,7 @@ def constant_of(tensor: Any, name: str) -> Value | Text:
     where = f"tensor '{name}'"
     shape = tuple(d.size for d in tensor.tensor_shape.dim)
     if tensor.tensor_shape.unknown_rank or any(d < 0 for d in shape) or len(shape) > _MAX_RANK:
-        raise FormatError("a constant needs a shape of numbers", where=where, why=f"it is {list(shape)[:8]}")
+        raise FormatError("the shape of a constant must be known", where=where, why=f"it is {list(shape)[:8]}")
     kind = type_name(tensor.dtype)
     if kind == "DT_STRING":
         return Text(shape)
@@ -108,7 +108,7 @@ def _numbers(tensor: Any, dtype: DType, shape: tuple[int, ...], field: str, wher
     if content:
         if len(content) != count * group * dtype.size:
             why = f"{len(content)} bytes for the shape {list(shape)} of {dtype}"
-            raise FormatError("the numbers of a tensor do not fit its shape", where=where, why=why)
+            raise FormatError("the data of a tensor does not fit its shape", where=where, why=why)
         return np.frombuffer(content, dtype.numpy).reshape(full)
     if field == "int_val" and dtype.is_storage:
         given = np.frombuffer(tensor.float8_val, dtype.numpy) if tensor.float8_val else np.zeros(0, dtype.numpy)
@@ -119,7 +119,7 @@ def _numbers(tensor: Any, dtype: DType, shape: tuple[int, ...], field: str, wher
         given = given.astype(dtype.numpy)
     if given.size % group or given.size // group > max(count, 1):
         why = f"{given.size} numbers for the shape {list(shape)}"
-        raise FormatError("the numbers of a tensor do not fit its shape", where=where, why=why)
+        raise FormatError("the data of a tensor does not fit its shape", where=where, why=why)
     rows = given.reshape(-1, group)
     if not len(rows):
         rows = np.zeros((1, group), dtype.numpy)
@@ -133,8 +133,8 @@ def _numbers(tensor: Any, dtype: DType, shape: tuple[int, ...], field: str, wher
 def attribute_of(value: Any, bound: Mapping[str, Any], where: str) -> Any:
     """An attribute as a plain Python value; None when the call of a function does not bind it.
 
-    Types are a DType, or their name where they are none of numbers; shapes tuples, or None for an open rank; functions
-    stay messages. `bound` holds what takes the place of references, in this form.
+    Types are a DType, or their name where they are none of numbers; shapes tuples, or None for an unknown rank;
+    functions stay messages. `bound` holds what takes the place of references, in this form.
     """
     kind = value.WhichOneof("value")
     if kind is None:

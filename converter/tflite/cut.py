@@ -1,4 +1,4 @@
-"""The part of a TFLite subgraph between tensors within."""
+"""The part of a TFLite subgraph between inner tensors."""
 
 from __future__ import annotations
 

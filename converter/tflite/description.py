@@ -1,4 +1,4 @@
-"""What a TFLite file says of itself, before anything of it is translated."""
+"""What a TFLite file declares, without converting it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TFLite file as plain objects. Accessors of FlatBuffers check nothing: here every offset and length is.
+"""A TFLite file as plain objects. FlatBuffers' accessors check nothing: here every offset and length is checked.
 
 What is read is paid for from a budget that grows with the file, so that vectors which lie about their length, or
 share their items, end with an error and not with endless work.
@@ -34,7 +34,7 @@ class Tensor:
 
     Attributes:
         code: of the element type.
-        shape: with "?" for open extents.
+        shape: with "?" for dynamic dimensions.
         buffer: index into the buffers.
         variable: it keeps its numbers between runs.
         details: kind of what else its quantization says.
@@ -144,7 +144,9 @@ class Document:
     def bytes_of(self, buffer: int, where: str) -> memoryview | None:
         """Contents of a buffer inside of the file; None where it has none."""
         if not 0 <= buffer < len(self._places):
-            raise ModelError(f"buffer {buffer} does not exist", where=where, why=f"there are {len(self._places)}")
+            raise ModelError(
+                f"buffer {buffer} does not exist", where=where, why=f"there are {len(self._places)} buffers"
+            )
         place = self._places[buffer]
         return None if place is None else self.bytes[place[0] : place[0] + place[1]]
 
@@ -156,7 +158,11 @@ class Document:
     def _read(self, model: Any) -> None:
         self.version = int(model.Version())
         if self.version != _VERSION:
-            raise UnsupportedError(f"version {self.version} of the format", where=str(self.path), why="only 3 is known")
+            raise UnsupportedError(
+                f"version {self.version} of the TFLite format is not supported",
+                where=str(self.path),
+                why="supported is version 3",
+            )
         self.producer = self._text(model.Description())
         self._places = [self._place(b) for b in self._tables(model, "Buffers", "buffers")]
         self._codes = [self._code(c) for c in self._tables(model, "OperatorCodes", "operator codes")]
@@ -282,7 +288,7 @@ class Document:
         return Sparsity(tuple(self._ints(s, "TraversalOrder")), tuple(self._ints(s, "BlockMap")), levels)
 
     def _level(self, meta: Any) -> int | tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """A dense extent, or the segments and indices of compressed rows."""
+        """A dense dimension, or the segments and indices of compressed rows."""
         if meta.Format() == tflite.DimensionType.DENSE:
             return int(meta.DenseSize())
         pair = []

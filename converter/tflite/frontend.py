@@ -52,7 +52,7 @@ class TFLiteFrontend(Frontend):
 
     Attributes:
         quantized_mappings: translations for operands that are quantized; NotImplemented leaves the call to the others.
-        moving: operators that only move numbers, so that quanta pass as they are.
+        moving: operators that only move numbers, so that quantized values pass as they are.
         raw: operators that read and write the numbers as they are stored, whatever these stand for.
         flow: operators that hand tensors on, in the form that the translation has them.
         complex_mappings: translations where an operand or result is complex: pairs of numbers along a new last axis.
@@ -71,10 +71,10 @@ class TFLiteFrontend(Frontend):
         """Registers the translation of operators in float, or of what only moves numbers.
 
         Args:
-            moves: the results hold numbers of the operands only: the function is called with quanta, too, all of one
-                quantization, which is that of the results.
+            moves: the results hold numbers of the operands only: the function is called with quantized values, too, all
+                of one quantization, which is that of the results.
             raw: the function gets and gives the numbers as they are stored.
-            flow: the function gets and gives the values as the translation has them, quanta or real numbers.
+            flow: the function gets and gives the values as the translation has them, quantized or real.
         """
         for which, table in ((moves, self.moving), (raw, self.raw), (flow, self.flow)):
             if which:
@@ -84,7 +84,7 @@ class TFLiteFrontend(Frontend):
     def quantized(self, *names: str) -> Callable[[Function], Function]:
         """Registers the translation of operators for quantized operands.
 
-        It is asked first where any operand or result is quantized, and gets the quanta; `node.quant(i)` and
+        It is asked first where any operand or result is quantized, and gets the quantized values; `node.quant(i)` and
         `node.quant_out(i)` say what they mean. NotImplemented leaves the call to the float mapping.
         """
 

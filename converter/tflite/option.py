@@ -1,4 +1,4 @@
-"""Tables of options: every field under its name in snake_case, enumerations by the names of their values.
+"""Operator options as plain values: every field by its name in snake_case, enumerations by the names of their values.
 
 The classes of the package `tflite` are generated from the schema, so that their methods are the list of fields.
 """

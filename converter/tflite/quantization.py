@@ -1,4 +1,4 @@
-"""How quanta stand for real numbers, and the ways between the two."""
+"""Quantization: which real number a quantized value stands for, and conversion between the two."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ INT4 = 17
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
-    """real = (quantum - zero) * scale.
+    """real = (quantized - zero) * scale.
 
     Attributes:
-        dtype: of the quanta; 4-bit ones are kept as i8.
+        dtype: of the quantized values; 4-bit ones are kept as i8.
         scale: f32[1], or one for each place along `axis`.
         zero: i32, of the same shape.
-        bits: of a quantum.
+        bits: of a quantized value.
     """
 
     dtype: DType
@@ -39,7 +39,7 @@ class Quantization:
 
     @staticmethod
     def read(code: int, scale: Array, zero: Array, axis: int, rank: int, where: str) -> Quantization | None:
-        """What a file says. None where it says nothing, or the numbers are no quanta. Raises ModelError."""
+        """What a file says. None where it says nothing, or the tensor is not quantized. Raises ModelError."""
         dtype = DTYPES.get(code)
         if not len(scale) or dtype is None or dtype not in QUANTA | _SUMS:
             return None
@@ -48,9 +48,13 @@ class Quantization:
             zero = np.repeat(zero, len(scale))
         axis = 0 if rank == 1 else axis  # biases are known to repeat the axis of the weights
         if len(zero) != len(scale) or (len(scale) > 1 and not 0 <= axis < rank):
-            raise ModelError("invalid quantization", where=where, why=f"{len(scale)} scales, {len(zero)} zero points")
+            raise ModelError(
+                "invalid quantization", where=where, why=f"there are {len(scale)} scales and {len(zero)} zero points"
+            )
         if not np.all(np.isfinite(scale)) or np.any(scale < 0) or np.any(np.abs(zero) > np.iinfo(np.int32).max):
-            raise ModelError("invalid quantization", where=where, why="scales must be finite, zero points 32-bit")
+            raise ModelError(
+                "invalid quantization", where=where, why="scales must be finite, and zero points must fit 32 bits"
+            )
         bits = 4 if code == INT4 else 8 * dtype.size
         return Quantization(dtype, scale.astype(np.float32), zero.astype(np.int32), axis, bits)
 
@@ -66,23 +70,25 @@ class Quantization:
 
     @property
     def lowest(self) -> int:
-        """The lowest quantum of the type."""
+        """The lowest value of the quantized type."""
         return int(np.iinfo(self.dtype.numpy).min)  # type: ignore[type-var]
 
     @property
     def highest(self) -> int:
-        """The highest quantum of the type."""
+        """The highest value of the quantized type."""
         return int(np.iinfo(self.dtype.numpy).max)  # type: ignore[type-var]
 
-    def real(self, quanta: Array) -> Array:
-        """The real numbers that quanta stand for, f32 as TFLite computes them."""
+    def real(self, quantized: Array) -> Array:
+        """The real numbers that quantized values stand for, f32 as TFLite computes them."""
         scale, zero = (
-            v if not self.per_axis else v.reshape(self._column(quanta.ndim)) for v in (self.scale, self.zero)
+            v if not self.per_axis else v.reshape(self._column(quantized.ndim)) for v in (self.scale, self.zero)
         )
-        return ((quanta.astype(np.int32) - zero).astype(np.float32) * scale).astype(np.float32).reshape(quanta.shape)
+        return (
+            ((quantized.astype(np.int32) - zero).astype(np.float32) * scale).astype(np.float32).reshape(quantized.shape)
+        )
 
-    def quanta(self, real: Array) -> Array:
-        """The nearest quanta of real numbers, halves away from zero."""
+    def quantized(self, real: Array) -> Array:
+        """The nearest quantized values of real numbers, halves away from zero."""
         scale, zero = (v if not self.per_axis else v.reshape(self._column(real.ndim)) for v in (self.scale, self.zero))
         x = (real.astype(np.float32) / scale).astype(np.float32)
         rounded = np.trunc(x + np.copysign(np.float32(0.5), x)).astype(np.float64)
@@ -101,7 +107,7 @@ class Quantization:
 
 
 def dequantize(b: Builder, x: Value, q: Quantization) -> Value:
-    """The real numbers (f32) of quanta; of constants once and for all."""
+    """The real numbers (f32) of quantized values; of constants once and for all."""
     if x.data is not None:
         data = x.data
         return Value.constant(LazyBlob(lambda: q.real(data.numpy()), DType.F32, tuple(data.shape)), x.name)
@@ -112,10 +118,10 @@ def dequantize(b: Builder, x: Value, q: Quantization) -> Value:
 
 
 def quantize(b: Builder, x: Value, q: Quantization) -> Value:
-    """The nearest quanta of real numbers, halves away from zero as in TFLite's reference kernels."""
+    """The nearest quantized values of real numbers, halves away from zero as in TFLite's reference kernels."""
     if x.data is not None:
         data = x.data
-        return Value.constant(LazyBlob(lambda: q.quanta(data.numpy()), q.dtype, tuple(data.shape)), x.name)
+        return Value.constant(LazyBlob(lambda: q.quantized(data.numpy()), q.dtype, tuple(data.shape)), x.name)
     scale, zero = q.scale, q.zero.astype(np.float32)
     if q.per_axis:
         n = x.type.rank or 0

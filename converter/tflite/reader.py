@@ -1,4 +1,4 @@
-"""TFLite file -> Model: checks that everything is known, translates the operators in order."""
+"""TFLite file -> Model: checks that all operators are supported, translates them in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.base import Mapping_, Refusal, Unsupported
-from minnow.converter.inputs.extent import fix_inputs
+from minnow.converter.inputs.dimension import fix_inputs
 from minnow.converter.tflite.cut import cut
 from minnow.converter.tflite.document import Document, Operator, Subgraph, Tensor
 from minnow.converter.tflite.frontend import Operation, frontend
@@ -38,10 +38,10 @@ def read(
 
     Args:
         path: the file; big weights are mapped, not copied.
-        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is.
-        batch: takes the place of the first open extent of every input.
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves a dimension as it is.
+        batch: takes the place of the first dynamic dimension of every input.
         signature: name of the entry point; None takes the first one.
-        dequantize: compute in float what the file computes with quanta; inputs and outputs keep their types.
+        dequantize: compute in float what the file computes on quantized values; inputs and outputs keep their types.
         cut_inputs: names of tensors that become inputs: what computes them is left out.
         cut_outputs: names of the tensors that the model gives, instead of its outputs.
 
@@ -93,7 +93,8 @@ def _check(document: Document, index: int, unsupported: Unsupported) -> None:
                 unsupported.add(reason, _name(graph, operator), refusal.hint if refusal else "")
             for inner in called(operator):
                 if inner >= len(document.subgraphs):
-                    raise ModelError(f"{operator.op} runs subgraph {inner}", why=f"of {len(document.subgraphs)}",
+                    raise ModelError(f"{operator.op} runs subgraph {inner}, which does not exist",
+                                     why=f"there are {len(document.subgraphs)}",
                                      where=f"tflite:{_name(graph, operator)}")  # fmt: skip
                 if inner not in reached:
                     reached.add(inner)
@@ -163,7 +164,7 @@ class Translator:
         b = Builder(scope.graph, origin="tflite:inputs")
         for name, i in zip(names, source.inputs, strict=True):
             if i in scope.values:
-                raise ModelError(f"tensor {i} is an input twice", where=str(self.document.path))
+                raise ModelError(f"tensor {i} is listed twice among the inputs", where=str(self.document.path))
             param = scope.graph.add_param(fixed[name], name)
             q = source.tensors[i].quant
             scope.values[i] = dequantize(b, param, q) if q and q.is_activation and self.float_only else param
@@ -180,7 +181,9 @@ class Translator:
             for k, i in enumerate(indices):
                 if source.tensors[i].is_complex:
                     name = port_name(source.tensors[i], k)
-                    model.notices.append(f"the {what} '{name}' is complex: it is pairs of numbers along a last axis")
+                    model.notices.append(
+                        f"the {what} '{name}' is complex: its real and imaginary parts are pairs along a last axis"
+                    )
         self.variables.finish(model, self.variables.closed[scope.graph])
         return model
 
@@ -188,7 +191,7 @@ class Translator:
         if tensor.is_complex:
             return tensor.type
         if tensor.kind == "resource":
-            raise UnsupportedError(f"a {tensor.kind} is {what}", where=tensor.where)
+            raise UnsupportedError(f"a {tensor.kind} as {what} is not supported", where=tensor.where)
         return tensor.type
 
     def _output(self, scope: Scope, i: int) -> Value | None:
@@ -199,7 +202,7 @@ class Translator:
             return None
         assert value is not None
         if value.type.layout == "resource":
-            raise UnsupportedError("a resource is an output", where=tensor.where)
+            raise UnsupportedError("a resource as an output is not supported", where=tensor.where)
         if self.float_only and tensor.quant and tensor.quant.is_activation:
             value = quantize(Builder(scope.graph, origin="tflite:outputs"), value, tensor.quant)
         return value
@@ -210,13 +213,13 @@ class Translator:
         try:
             return value.type.with_shape(merge(value.type.shape, tensor.type.shape))
         except ModelError:
-            return value.type  # what is computed counts: files declare shapes of other extents of the inputs
+            return value.type  # what is computed counts: files declare shapes of other dimensions of the inputs
 
     def inline(self, index: int, operands: Sequence[Value | None], graph: Graph) -> list[Value]:
         """Translates a subgraph into the graph of its caller; gives its outputs."""
         source = self.document.subgraphs[index]
         if len(operands) != len(source.inputs):
-            raise ModelError(f"subgraph {index} has {len(source.inputs)} inputs, not {len(operands)}")
+            raise ModelError(f"subgraph {index} has {len(source.inputs)} inputs, but gets {len(operands)}")
         scope = Scope(source, graph, {i: v for i, v in zip(source.inputs, operands, strict=True) if v is not None})
         self._operators(index, scope)
         return self._given(scope, source.outputs)
@@ -229,7 +232,7 @@ class Translator:
         """
         source = self.document.subgraphs[index]
         if len(params) != len(source.inputs):
-            raise ModelError(f"subgraph {index} has {len(source.inputs)} inputs, not {len(params)}")
+            raise ModelError(f"subgraph {index} has {len(source.inputs)} inputs, but gets {len(params)}")
         scope = Scope(source, Graph(name), {})
         for i, type in zip(source.inputs, params, strict=True):
             tensor_name = source.tensors[i].name
@@ -282,7 +285,9 @@ class Translator:
         made = fold(scope.graph, b.made, self._translated(b, call, mapping, inputs))
         fresh = {v for n in b.made for v in n.outputs}
         if len(made) < len(operator.outputs):
-            raise ModelError(f"{operator.op} has {len(made)} outputs, not {len(operator.outputs)}", where=origin)
+            raise ModelError(
+                f"{operator.op} has {len(made)} outputs, but the file names {len(operator.outputs)}", where=origin
+            )
         for i, value in zip(operator.outputs, made, strict=False):
             if i < 0:
                 continue
@@ -302,18 +307,18 @@ class Translator:
         wanted = DType.F32 if self.float_only and tensor.quant and tensor.quant.is_activation else declared.dtype
         if value.type.dtype is not wanted:
             if not (value.type.dtype.is_int and wanted.is_int):
-                raise ModelError(f"{call.op} gives {value.type.dtype}, and {wanted} is declared", where=call.origin)
+                raise ModelError(f"{call.op} gives {value.type.dtype}, but {wanted} is declared", where=call.origin)
             (value,) = (v for v in fold(b.graph, b.made, [b.Cast(value, to=wanted)]) if v is not None)
             value.name = tensor.name
         if value.type.shape is None and value.data is None and declared.shape:
-            # Open extents are written as 1 by some tools, but the rank is right.
+            # Dynamic dimensions are written as 1 by some tools, but the rank is right.
             value.type = value.type.with_shape(("?",) * len(declared.shape))
         return value
 
     def _translated(
         self, b: Builder, call: Operation, mapping: Mapping_ | None, inputs: list[Value | None]
     ) -> Sequence[Value | None]:
-        """The results of an operator: with quanta where a mapping knows them, in float otherwise."""
+        """The results of an operator: quantized where a mapping supports that, in float otherwise."""
         quants = [call.quant(i) if v is not None else None for i, v in enumerate(inputs)]
         outs = [t.quant for t in call.tensors_out]
         if call.op in frontend.flow:
@@ -346,7 +351,7 @@ class Translator:
         quants: Sequence[Quantization | None],
         outs: Sequence[Quantization | None],
     ) -> Sequence[Value | None]:
-        """Moves quanta: operands are brought to the quantization of the first result, further results from it."""
+        """Moves quantized values: operands get the quantization of the first result, others follow from it."""
         target = outs[0] if outs else None
         if target is None or target.per_axis or any(q is not None and q.per_axis for q in quants):
             return ()
@@ -396,7 +401,7 @@ class Translator:
         self, mapping: Mapping_ | None, b: Builder, call: Operation, inputs: Sequence[Value | None]
     ) -> tuple[Value | None, ...]:
         if mapping is None:
-            raise UnsupportedError(f"{call.op} is known for quantized operands only", where=call.origin)
+            raise UnsupportedError(f"{call.op} is supported for quantized operands only", where=call.origin)
         operator = call.operator
         # What a mapping does not know counts only where the file gives another value than the default.
         attrs = {k: v for k, v in operator.attrs.items() if k in mapping.attrs or v != operator.defaults.get(k)}
@@ -415,7 +420,7 @@ class Translator:
             raise ModelError(
                 f"tensor {i} ('{tensor.name}') is read before it is computed",
                 where=origin,
-                why="operators stand in the order in which they run: this file has a cycle, or the numbers are missing",
+                why="operators must be in execution order: this file has a cycle, or the data is missing",
             )
         scope.values[i] = value
         return value
@@ -439,14 +444,14 @@ class Translator:
 
 
 def _is_bias(mapping: Mapping_ | None, i: int, value: Value) -> bool:
-    """Sums of quanta, which have a scale too: by the name of the operand, and where there are only numbers constant."""
+    """Quantized sums, which have a scale too: by the name of the operand, and where there are only numbers constant."""
     if mapping is None or mapping.variadic:
         return value.data is not None
     return i < len(mapping.parameters) and "bias" in mapping.parameters[i]
 
 
 def _fitted(b: Builder, value: Value | None, q: Quantization | None) -> Value | None:
-    """A result computed in float, as quanta where these are declared."""
+    """A result computed in float, quantized where that is declared."""
     if value is None or q is None or not q.is_activation or not value.type.dtype.is_float:
         return value
     return quantize(b, value, q)

@@ -1,4 +1,4 @@
-"""Tensors of a TFLite file: element types, and numbers that stand in the file, sparse and packed ones too."""
+"""Tensors of a TFLite file: element types, and constant data, sparse and packed data included."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sparsity:
     Attributes:
         order: of the axes, outermost first; those behind the tensor's own are the blocks'.
         blocks: the axis that each block axis is a part of.
-        levels: for each axis of `order` its extent, or the segments and indices of compressed rows.
+        levels: for each axis of `order` its dimension, or the segments and indices of compressed rows.
     """
 
     order: tuple[int, ...]
@@ -70,8 +70,8 @@ def dtype_of(code: int, where: str) -> DType:
         raise UnsupportedError(
             "string tensors are not supported",
             where=where,
-            why="the engine computes with numbers only",
-            hint="convert from the tensor on where text has become numbers",
+            why="the engine has no tensors of strings",
+            hint="begin the model at the tensor where text has become numbers: `--inputs NAME`",
         )
     if code not in DTYPES:
         raise UnsupportedError(f"the element type {name_of(code)} is not supported", where=where)
@@ -88,7 +88,7 @@ def blob_of(tensor: Tensor, data: memoryview | None) -> Blob | None:
     if data is None:
         return None
     if shape is None or any(not isinstance(d, int) for d in shape):
-        raise ModelError(f"a constant of the open shape {shape}", where=tensor.where)
+        raise ModelError(f"the shape {shape} of a constant must be known", where=tensor.where)
     dims = tuple(int(d) for d in shape)
     dtype = dtype_of(tensor.code, tensor.where)
     if tensor.sparsity is not None:
@@ -98,7 +98,7 @@ def blob_of(tensor: Tensor, data: memoryview | None) -> Blob | None:
     size = (count + 1) // 2 if packed else count * dtype.size
     if len(data) != size:
         why = f"{len(data)} bytes for {tensor.kind}{list(dims)}, which needs {size}"
-        raise FormatError("the numbers of a tensor do not fit its shape", where=tensor.where, why=why)
+        raise FormatError("the data of a tensor does not fit its shape", where=tensor.where, why=why)
     if packed:
         return LazyBlob(lambda: _halves(data, count), dtype, dims)
     if size >= _MAPPED and not tensor.document.offset_of(tensor.buffer) % dtype.size:
@@ -135,42 +135,42 @@ def _sparse(tensor: Tensor, data: memoryview, shape: tuple[int, ...], dtype: DTy
     if sorted(s.order) != list(range(rank + blocks)) or len(s.levels) != rank + blocks:
         raise bad(f"traversal order {s.order} with {len(s.levels)} levels for rank {rank} and {blocks} block axes")
     if any(not 0 <= axis < rank for axis in s.blocks) or len(set(s.blocks)) != blocks:
-        raise bad(f"the block map is {s.blocks}")
-    # Extents of the tiles inside of blocks, and of the grid of blocks along each axis.
+        raise bad(f"the block map {s.blocks} is invalid")
+    # Dimensions of the tiles inside of blocks, and of the grid of blocks along each axis.
     inner = dict.fromkeys(range(rank), 1)
     for axis, level in zip(s.order, s.levels, strict=True):
         if axis >= rank:
             if not isinstance(level, int) or level <= 0:
                 raise bad("a block axis is not dense")
             inner[s.blocks[axis - rank]] = level
-    extents = [-(-shape[a] // inner[a]) if a < rank else inner[s.blocks[a - rank]] for a in range(rank + blocks)]
+    dimensions = [-(-shape[a] // inner[a]) if a < rank else inner[s.blocks[a - rank]] for a in range(rank + blocks)]
     if any(shape[a] % inner[a] for a in range(rank)):
         raise bad(f"blocks {inner} do not divide {shape}")
     if dtype.bits < 8 or tensor.code == tflite.TensorType.INT4:
         raise UnsupportedError("sparse tensors of 4 bits are not supported", where=tensor.where)
     stored = len(data) // dtype.size
     if math.prod(shape) > max(_SPARSE_LIMIT, stored * _SPARSE_RATIO):
-        raise bad(f"{stored} numbers stand for {shape}")
+        raise bad(f"{stored} stored numbers are too few for the shape {shape}")
     places = np.zeros((1, rank + blocks), np.int64)  # one row for each prefix of the order that is stored
     for axis, level in zip(s.order, s.levels, strict=True):
-        extent = extents[axis]
+        dimension = dimensions[axis]
         if isinstance(level, int):
-            if level != extent:
-                raise bad(f"axis {axis} has the extent {level}, not {extent}")
-            if len(places) * extent > len(tensor.document.bytes):  # each place has a number or a segment
-                raise bad("more places than the file has bytes")
-            index, rows = np.tile(np.arange(extent), len(places)), np.repeat(np.arange(len(places)), extent)
+            if level != dimension:
+                raise bad(f"axis {axis} has the dimension {level}, not {dimension}")
+            if len(places) * dimension > len(tensor.document.bytes):  # each place has a number or a segment
+                raise bad("it has more elements than the file has bytes")
+            index, rows = np.tile(np.arange(dimension), len(places)), np.repeat(np.arange(len(places)), dimension)
         else:
             segments, index = level
             if len(segments) != len(places) + 1 or segments[0] != 0 or segments[-1] != len(index):
                 raise bad(f"{len(segments)} segments for {len(places)} rows of {len(index)} numbers")
-            if np.any(np.diff(segments) < 0) or np.any((index < 0) | (index >= extent)):
-                raise bad("segments fall, or an index is outside")
+            if np.any(np.diff(segments) < 0) or np.any((index < 0) | (index >= dimension)):
+                raise bad("segments decrease, or an index is out of range")
             rows = np.repeat(np.arange(len(places)), np.diff(segments))
         places = places[rows]
         places[:, axis] = index
     if len(places) != stored or len(data) % dtype.size:
-        raise bad(f"{len(data)} bytes for {len(places)} numbers")
+        raise bad(f"{len(data)} bytes do not fit {len(places)} numbers")
     full = places[:, :rank].copy()
     for i, axis in enumerate(s.blocks):
         full[:, axis] = full[:, axis] * inner[axis] + places[:, rank + i]

@@ -1,4 +1,4 @@
-"""What a PyTorch file says of itself, without translating it."""
+"""What a PyTorch file declares, without converting it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch file -> Model: reads the program, makes its inputs, translates it, and names what it gives."""
+"""PyTorch file -> Model: reads the program, makes its inputs, translates it, and names its outputs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from minnow.converter.base import Unsupported
 from minnow.converter.formats.torch import archive_kind
-from minnow.converter.inputs.extent import computed, fix_inputs, shape_from_use, symbols_in
+from minnow.converter.inputs.dimension import computed, fix_inputs, shape_from_use, symbols_in
 from minnow.converter.inputs.given import Given, Inputs, text_of
 from minnow.converter.torch.program.program import Input, Object, Program
-from minnow.converter.torch.symbolic.extent import scalar
+from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.memory import PASSES, Memory
 from minnow.converter.torch.symbolic.structure import RaisedError
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
@@ -50,7 +50,7 @@ def open_program(path: Path, inputs: Any = None, trust: bool = False) -> Program
     raise FormatError(
         "the file holds no PyTorch program",
         where=str(path),
-        hint="save one with `torch.export.save`; a file of weights alone (`torch.save`) has no program",
+        hint="save one with `torch.export.save`; a file of weights alone (`torch.save`) holds no program",
     )
 
 
@@ -59,14 +59,14 @@ def read(path: Path, inputs: Any = None, batch: int | None = None, trust: bool =
 
     Args:
         path: the file.
-        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves an extent as it is. For an
+        inputs: what `Inputs` takes: shapes that replace those in the file; "?" leaves a dimension as it is. For an
             argument that is a number, one of one dimension: that number.
-        batch: takes the place of the first open extent of every input.
+        batch: takes the place of the first dynamic dimension of every input.
         trust: code of the file may run: methods that restore the objects of a TorchScript file when it is loaded.
 
     Raises:
         FormatError: damaged. ModelError: invalid. UnsupportedError: with all unknown operators.
-        UsageError: names of inputs that there are not, or extents out of the range that the program allows.
+        UsageError: names of inputs that there are not, or dimensions out of the range that the program allows.
     """
     given = Inputs.of(inputs)
     if not given and archive_kind(path) == "torchscript":
@@ -116,9 +116,9 @@ def _settled(program: Program, where: str, types: Mapping[str, TensorType], numb
         model = _run(program, where, memory, types, numbers)
         if model is not None:
             return model
-    raise UnsupportedError("what the program remembers from run to run does not settle", where=where,
-                           why="a state that grows with every run, such as a cache, has no type",
-                           hint="write into a buffer of the largest extent")  # fmt: skip
+    raise UnsupportedError("a state that the program keeps from run to run has no fixed type", where=where,
+                           why="its shape or element type changes in every run, as that of a growing cache",
+                           hint="write into a buffer of the largest size")  # fmt: skip
 
 
 # ---- shapes that nobody has given
@@ -149,8 +149,8 @@ def search(script: Script, batch: int | None = None) -> Model | None:
             except MinnowError:
                 continue
             if all(not t.shape or not isinstance(t.shape[0], int) or t.shape[0] == 1 for _, t in model.user_outputs):
-                model.notices.append(f"the shape {'x'.join(map(str, shape))} of '{name}' is one that the module takes;"
-                                     f" `--input {name}=...` says otherwise")  # fmt: skip
+                model.notices.append(f"the file does not tell the shape of '{name}'; {'x'.join(map(str, shape))} was"
+                                     f" found by trying, and `--input {name}=...` sets another")  # fmt: skip
                 return model  # a picture of another size is several of the right one
     return None
 
@@ -243,7 +243,7 @@ def _number(i: Input, given: Given | None) -> Any:
         given.check(i.name, _NUMBERS[i.number or int])
         return None
     if len(given.shape) != 1 or not isinstance(given.shape[0], int):
-        raise UsageError(f"the input '{i.name}' is a number, it has no shape", hint=f"`--input {i.name}=1` fixes it")
+        raise UsageError(f"the input '{i.name}' is a number, which has no shape", hint=f"`--input {i.name}=1` sets it")
     return (i.number or int)(given.shape[0])
 
 
@@ -257,7 +257,7 @@ def _check_ranges(program: Program, declared: Mapping[str, TensorType], types: M
             allowed = _allowed(symbol, *program.ranges.get(of[0] if of else symbol, (0, None))) if len(of) < 2 else None
             if allowed is not None and d not in allowed:
                 raise UsageError(
-                    f"the extent {d} of input '{name}' is out of range",
+                    f"the dimension {d} of input '{name}' is out of range",
                     why=f"the program was exported for {allowed.start} to "
                     + ("any size" if allowed.stop >= _ANY else f"{allowed[-1]}")
                     + (f" in steps of {allowed.step}" if allowed.step > 1 else ""),
@@ -268,7 +268,7 @@ _ANY = 1 << 62
 
 
 def _allowed(symbol: str, low: int, high: int | None) -> range:
-    """The extents that a symbol, or a formula of one symbol, can be."""
+    """The dimensions that a symbol, or a formula of one symbol, can be."""
     ends = [low, _ANY if high is None else high]
     if not (of := symbols_in(symbol)):
         return range(ends[0], ends[1] + 1)
@@ -297,7 +297,7 @@ def _outputs(translator: Translator, results: Sequence[Any], names: Any, where: 
             raise UnsupportedError(f"the output '{label}' is a {type(x).__name__}, not a tensor", where=where)
         found.append((label, value))
     if not found:
-        raise ModelError("the program gives nothing", where=where)
+        raise ModelError("the program has no results", where=where)
     return found
 
 
@@ -310,6 +310,6 @@ def _leaves(x: Any, path: str) -> Any:
         for key, part in x.items():
             yield from _leaves(part, f"{path}.{key}" if path else str(key))
     elif isinstance(x, Object):
-        raise UnsupportedError(f"the output is an object of the class {x.kind}")
+        raise UnsupportedError(f"an output that is an object of the class {x.kind} is not supported")
     else:
         yield path, x

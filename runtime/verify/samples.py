@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.inputs.extent import computed, symbols_in
+from minnow.converter.inputs.dimension import computed, symbols_in
 from minnow.converter.inputs.given import Inputs
 from minnow.runtime.verify.source import compared_constants, looked_up
 from minnow.schema.errors import UsageError

@@ -96,7 +96,7 @@ def test_another_type_than_the_declared_one_is_refused(model):
 
 
 def test_more_by_position_than_there_are(model):
-    with pytest.raises(UsageError, match="2 inputs are given by position, the model has 1"):
+    with pytest.raises(UsageError, match="2 inputs are given by position, but the model has 1"):
         read(model[0], inputs=[(2, 3), (2, 3)])
 
 
@@ -122,8 +122,8 @@ def test_an_array_for_a_mnn_file_is_compared_on(tmp_path):
     ("inputs", "message"),
     [
         ({"x": 3}, "is given as int"),
-        ({"x": np.array(["a"])}, "no array of numbers"),
-        ({"x": np.array([None])}, "no array of numbers"),
+        ({"x": np.array(["a"])}, "not an array of numbers"),
+        ({"x": np.array([None])}, "not an array of numbers"),
         ({"x": [np.zeros(2), np.zeros(2)]}, "a list of arrays"),
         ({"x": (2, -1)}, r"\[2, -1\]"),
         ({"x": (2, 1.5)}, "is given as"),
@@ -131,7 +131,7 @@ def test_an_array_for_a_mnn_file_is_compared_on(tmp_path):
         ({"x": (2, 4)}, "does not fit"),
         ({"x": np.zeros((2, 4))}, "does not fit"),
         ({"y": np.zeros((2, 4))}, "no input 'y'"),
-        ({0: (2, 3)}, "called 0"),
+        ({0: (2, 3)}, "name of an input is 0"),
         ((2, 3), "given as numbers"),
         (7, "given as int"),
     ],

@@ -118,8 +118,8 @@ def test_a_symbol_that_becomes_a_number_does_so_everywhere(network, tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "batch", "says"),
     [
-        ({"x": (2, 3, 4, 4), "state": (3, 8)}, None, "extent N is to be 2 and 3"),
-        ({"x": (2, 3, 4, 4)}, 5, "extent N is to be 2 and 5"),
+        ({"x": (2, 3, 4, 4), "state": (3, 8)}, None, "dimension N is given as 2 and as 3"),
+        ({"x": (2, 3, 4, 4)}, 5, "dimension N is given as 2 and as 5"),
         ({"x": (2, 4, 4, 4)}, None, "input 'x' does not fit"),
         ({"z": (2,)}, None, "no input 'z'"),
     ],

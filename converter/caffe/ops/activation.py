@@ -42,7 +42,7 @@ def _(b, x, *, node: Layer, channel_shared=False):
     slope = node.weight(0)
     size = slope.type.count or 0
     if channel_shared and size != 1:
-        raise ModelError(f"one slope is shared by all channels, there are {size}")
+        raise ModelError(f"channel_shared needs one slope, but the weights hold {size}")
     trailing = max((x.type.rank or 4) - 2, 0)
     return b.PRelu(x, reshaped(b, slope, (size, *(1,) * trailing) if size > 1 else (1,)))
 
@@ -71,7 +71,7 @@ def _log(base: float) -> float:
     if base == -1:
         return 1.0
     if base <= 0 or base == 1:
-        raise ModelError(f"the base is {base}")
+        raise ModelError(f"the base {base} is invalid: it must be -1 (for e), or positive and not 1")
     return math.log(base)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.shape import axis_of, merged, product
-from minnow.converter.operand import bounded, extents, regroup, reshaped, turned
+from minnow.converter.operand import bounded, dimensions, regroup, reshaped, turned
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -26,11 +26,14 @@ def spatial(what: str, each: Sequence[int], n: int, default: int | None, h: int 
     if h is not None or w is not None:
         pair = [default if v is None else v for v in (h, w)]
         if each or n != 2 or None in pair:
-            raise ModelError(f"{what}_h and {what}_w are {h} and {w}", why=f"{what} is {tuple(each)}, for {n} axes")
+            raise ModelError(
+                f"{what}_h and {what}_w ({h}, {w}) do not fit: both are needed, for two spatial axes",
+                why=f"there are {n} spatial axes, and {what} is {tuple(each)}",
+            )
         return [v for v in pair if v is not None]
     found = list(each) or ([] if default is None else [default])
     if len(found) not in (1, n) or not found:
-        raise ModelError(f"{what} has {len(found)} numbers for {n} axes")
+        raise ModelError(f"{what} has {len(found)} values, but there are {n} spatial axes")
     return found * n if len(found) == 1 else found
 
 
@@ -46,7 +49,9 @@ def window(node: Layer, n: int) -> dict[str, list[int]]:
         found[name] = spatial(name, getattr(p, name), n, default, one(f"{name}_h"), one(f"{name}_w"))
     found["dilation"] = spatial("dilation", p.dilation, n, 1, None, None)
     if 0 in (*found["kernel"], *found["stride"], *found["dilation"]):
-        raise ModelError(f"kernel {found['kernel']}, stride {found['stride']}, dilation {found['dilation']}")
+        raise ModelError(
+            f"kernel {found['kernel']}, stride {found['stride']} and dilation {found['dilation']} must not be 0"
+        )
     return found
 
 
@@ -54,10 +59,10 @@ def _over_images(b: Builder, x: Value, axis: int, n: int, compute: Callable[[Val
     """A function of [N, C, spatial...] where the channels are another axis than the second: all before it is N."""
     if axis == 1:
         return compute(x)
-    before = extents(b, x, "the input")[:axis]
+    before = dimensions(b, x, "the input")[:axis]
     image = merged(b, x, 0, axis)
     y = compute(image)
-    return regroup(b, y, [*before, *extents(b, y, "the result")[1:]])
+    return regroup(b, y, [*before, *dimensions(b, y, "the result")[1:]])
 
 
 def _convolve(b: Builder, x: Value, node: Layer, transposed: bool, attrs: dict[str, Any]) -> Value:
@@ -65,13 +70,15 @@ def _convolve(b: Builder, x: Value, node: Layer, transposed: bool, attrs: dict[s
     stored = node.weight(0)
     n = (len(stored.type.shape or ()) - 2) if x.type.rank is None else x.type.rank - axis - 1
     if not 1 <= n <= 3:
-        raise UnsupportedError(f"{node.op} over {n} axes")
+        raise UnsupportedError(f"{node.op} over {n} spatial axes is not supported")
     w = window(node, n)
     group, outputs = attrs["group"], attrs["num_output"]
     count = stored.type.count or 0
     per_group, rest = divmod(count, int(np.prod(w["kernel"])) * outputs)
     if not group or outputs % group or rest or not per_group:
-        raise ModelError(f"{count} weights for {outputs} outputs in {group} groups", why=f"the kernel is {w['kernel']}")
+        raise ModelError(
+            f"{count} weights do not fit {outputs} outputs in {group} groups", why=f"the kernel is {w['kernel']}"
+        )
     # Of the gradient, the channels of its input come first: C of them, and O / group outputs of each.
     first = (per_group * group, outputs // group) if transposed else (outputs, per_group)
     weights = reshaped(b, stored, (*first, *w["kernel"]))
@@ -112,20 +119,22 @@ def _(b, x, *, node: Layer, num_output=0, bias_term=True, group=1, axis=1, kerne
       stride=(), stride_h=1, stride_w=1, pad=(), pad_h=0, pad_w=0, dilation=()):  # fmt: skip
     """Every element under the window becomes a channel: c * taps + tap."""
     if axis_of(x, axis) != 1 or x.type.rank != 4:
-        raise UnsupportedError(f"Im2col of {x.type} along axis {axis}")
+        raise UnsupportedError(f"Im2col of {x.type} along axis {axis} is not supported")
     w = window(node, 2)
-    n, c = extents(b, x, "the image")[:2]
+    n, c = dimensions(b, x, "the image")[:2]
     ph, pw = w["pad"]
     padded = b.Pad(x, np.array([0, 0, 0, 0, ph, ph, pw, pw])) if ph or pw else x
     sizes = padded.type.shape[2:]
     if not all(isinstance(d, int) for d in sizes):
-        raise UnsupportedError("Im2col of an image of open size", hint="give the input shapes with `--input`")
+        raise UnsupportedError(
+            "Im2col of an image of unknown size is not supported", hint="give the input shapes with `--input`"
+        )
     out = [
         (d - (k - 1) * s - 1) // t + 1
         for d, k, s, t in zip(sizes, w["kernel"], w["dilation"], w["stride"], strict=True)
     ]
     if min(out) < 1 or np.prod(w["kernel"]) > _MOST_TAPS:
-        raise ModelError(f"a window of {w['kernel']} over {tuple(sizes)}")
+        raise ModelError(f"a window of {w['kernel']} does not fit an image of {tuple(sizes)}")
     taps = []
     for at in np.ndindex(*w["kernel"]):
         starts = np.array([i * s for i, s in zip(at, w["dilation"], strict=True)])
@@ -143,7 +152,7 @@ def _(b, x, *, node: Layer, num_output, bias_term=True, axis=1, transpose=False)
     stored = node.weight(0)
     inputs, rest = divmod(stored.type.count or 0, num_output or 1)
     if rest or not inputs:
-        raise ModelError(f"{stored.type.count} weights for {num_output} outputs")
+        raise ModelError(f"{stored.type.count} weights do not fit {num_output} outputs")
     matrix = reshaped(b, stored, (inputs, num_output) if transpose else (num_output, inputs))
     matrix = turned(b, matrix, (1, 0)) if transpose else matrix
     bias = reshaped(b, node.weight(1), (num_output,)) if bias_term else None

@@ -1,4 +1,4 @@
-"""What DetectionOutput computes: boxes from their codes, suppression per class, and the best ones of each image."""
+"""What DetectionOutput computes: decoded boxes, non-maximum suppression per class, and the best boxes of each image."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Detections:
 
 
 def columns(b: Builder, x: Value, first: int, last: int) -> Any:
-    """Elements from `first` up to `last` of the last axis, whose extent is known."""
+    """Elements from `first` up to `last` of the last axis, whose dimension is known."""
     return b.Slice(x, np.array([first]), np.array([last]), np.array([-1]))
 
 
@@ -77,7 +77,9 @@ def detections(
     n = static_dim(prior.type, 2, "the prior boxes") // 4
     labels = [label for label in range(o.classes) if label != o.background]
     if not labels or not n or o.overlap < 0 or o.top_k == 0 or o.keep == 0:
-        raise ModelError(f"DetectionOutput of {o.classes} classes and {n} prior boxes", why=str(o))
+        raise ModelError(
+            f"the settings of DetectionOutput are invalid, with {o.classes} classes and {n} prior boxes", why=str(o)
+        )
     both = reshaped(b, prior, (2, n, 4))
     boxes, variance = (
         b.Squeeze(b.Slice(both, np.array([i]), np.array([i + 1]), np.array([0])), axes=(0,)) for i in (0, 1)

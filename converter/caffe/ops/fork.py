@@ -14,7 +14,7 @@ from minnow.converter.caffe.ops.norm import moments
 from minnow.converter.caffe.ops.pooling import pooled
 from minnow.converter.caffe.shape import axis_of
 from minnow.converter.caffe.upgrade import parameter_field
-from minnow.converter.operand import bounded, constant, extents, regroup, reshaped, static_dim
+from minnow.converter.operand import bounded, constant, dimensions, regroup, reshaped, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
 
@@ -73,7 +73,7 @@ def _(b, x, *, node: Layer, momentum=0.9, eps=1e-5, frozen=False, bn_mode="LEARN
     if len(stored) == 2:
         return b.BatchNorm(x, scale, bias, *stored, epsilon=eps)
     if stored:
-        raise ModelError(f"BN with {len(node.weights)} blobs", why="there are forms of 2 and of 4")
+        raise ModelError(f"BN has {len(node.weights)} weight blobs", why="it must have 2 or 4")
     if bn_mode == "LEARN":
         centered, variance = moments(b, x, tuple(i for i in range(axis_of(x, -1) + 1) if i != 1))
         x = b.Div(centered, b.Sqrt(b.Add(variance, np.float32(var_eps))))
@@ -84,9 +84,12 @@ def _(b, x, *, node: Layer, momentum=0.9, eps=1e-5, frozen=False, bn_mode="LEARN
 def _(b, x, like=None, *, height=0, width=0, zoom_factor=None, shrink_factor=None, pad_beg=0, pad_end=0):
     """Bilinear, corner on corner. The size is stated, or of the second bottom, or follows from whole factors."""
     if pad_beg > 0 or pad_end > 0:
-        raise ModelError(f"the padding {pad_beg}, {pad_end}", why="Interp only crops")
+        raise ModelError(
+            f"the padding {pad_beg}, {pad_end} of Interp must not be positive",
+            why="Interp only crops, by negative padding",
+        )
     if min(1 if zoom_factor is None else zoom_factor, 1 if shrink_factor is None else shrink_factor) < 1:
-        raise ModelError(f"the factors {zoom_factor} and {shrink_factor}")
+        raise ModelError(f"zoom_factor ({zoom_factor}) and shrink_factor ({shrink_factor}) must be at least 1")
     if pad_beg or pad_end:
         sizes = [static_dim(x.type, axis, "a cropped image") for axis in (2, 3)]
         ends = np.array([d + pad_end for d in sizes])
@@ -101,7 +104,7 @@ def _(b, x, like=None, *, height=0, width=0, zoom_factor=None, shrink_factor=Non
         short = [(d - 1) // (shrink_factor or 1) + 1 for d in sizes]
         wanted = np.array([d + (d - 1) * ((zoom_factor or 1) - 1) for d in short])
     if isinstance(wanted, np.ndarray) and wanted.min() < 1:
-        raise ModelError(f"an image of the size {wanted.tolist()}")
+        raise ModelError(f"Interp would give an image of the size {wanted.tolist()}")
     return b.Resize(x, None, None, wanted, mode="linear", coordinate_mode="align_corners", axes=(2, 3))
 
 
@@ -111,12 +114,12 @@ def _(b, x, places=None, *, scale=None, scale_h=None, scale_w=None, pad_out_h=Fa
     """With places, elements go back to where pooling found them; without, each of them is repeated."""
     factor = (scale_h, scale_w) if scale_h is not None else (2 if scale is None else scale,) * 2
     if None in factor or any(f != int(f) or f < 1 for f in factor):
-        raise UnsupportedError(f"Upsample by {factor}")
+        raise UnsupportedError(f"Upsample by the factors {factor} is not supported: they must be whole numbers")
     down, right = map(int, factor)
-    sizes = extents(b, x, "what is upsampled")
+    sizes = dimensions(b, x, "what is upsampled")
     if places is None:
         if pad_out_h or pad_out_w or upsample_h is not None or upsample_w is not None:
-            raise ModelError("Upsample to a stated size, without places")
+            raise ModelError("Upsample to a given size needs the indices of a pooling layer as its second input")
         return b.Resize(x, None, np.array([down, right], np.float32), None, mode="nearest", axes=(2, 3),
                         coordinate_mode="asymmetric", nearest_mode="floor")  # fmt: skip
     n, c, h, w = (static_dim(x.type, axis, "what is upsampled") for axis in range(4))
@@ -132,10 +135,10 @@ def _(b, x, places=None, *, scale=None, scale_h=None, scale_w=None, pad_out_h=Fa
 
 @frontend.op("ShuffleChannel", param="shuffle_channel_param")
 def _(b, x, *, group=1):
-    sizes = extents(b, x, "the input")
+    sizes = dimensions(b, x, "the input")
     channels = static_dim(x.type, 1, "the channels")
     if group < 1 or channels % group:
-        raise ModelError(f"{channels} channels in {group} groups")
+        raise ModelError(f"{channels} channels cannot be divided into {group} groups")
     parts = regroup(b, x, [sizes[0], group, channels // group, *sizes[2:]])
     turned = b.Transpose(parts, perm=(0, 2, 1, *range(3, len(sizes) + 1)))
     return regroup(b, turned, sizes)
@@ -144,7 +147,7 @@ def _(b, x, *, group=1):
 @frontend.op("Axpy")
 def _(b, scale, x, y):
     """scale * x + y, the scale being one number per image and channel."""
-    sizes = extents(b, scale, "the factors")
+    sizes = dimensions(b, scale, "the factors")
     return b.Add(b.Mul(regroup(b, scale, [*sizes[:2], 1, 1]), x), y)
 
 
@@ -152,7 +155,7 @@ def _(b, scale, x, y):
 def _(b, x, factor):
     """Every channel times the one of the second bottom."""
     if static_dim(factor.type, 1, "the factors") != 1:
-        raise ModelError(f"the factors are {factor.type}", why="they have one channel")
+        raise ModelError("the factors of SpatialProduct must have one channel", why=f"they are {factor.type}")
     return b.Mul(x, factor)
 
 
@@ -160,7 +163,7 @@ def _(b, x, factor):
 def _(b, x, *, dim=()):
     """Of a fork for text in images; Permute by another name."""
     if sorted(dim) != [*range(axis_of(x, -1) + 1)]:
-        raise ModelError(f"the order {dim} of {x.type}")
+        raise ModelError(f"{dim} is not an order of the axes of {x.type}")
     return b.Transpose(x, perm=dim)
 
 
@@ -176,7 +179,7 @@ def _(b, x, *, node: Layer, num_output, kernel_size, kernel_depth, bias_term=Tru
     kernel = (kernel_depth, kernel_size, kernel_size)
     channels, rest = divmod(node.weight(0).type.count or 0, num_output * int(np.prod(kernel)))
     if rest or not channels:
-        raise ModelError(f"{node.weight(0).type} for {num_output} outputs of the kernel {kernel}")
+        raise ModelError(f"the weights {node.weight(0).type} do not fit {num_output} outputs and the kernel {kernel}")
     weights = reshaped(b, node.weight(0), (num_output, channels, *kernel))
     bias = reshaped(b, node.weight(1), (num_output,)) if bias_term else None
     return b.Conv(x, weights, bias, strides=(temporal_stride, stride, stride), pads=(temporal_pad, pad, pad) * 2,
@@ -187,7 +190,7 @@ def _(b, x, *, node: Layer, num_output, kernel_size, kernel_depth, bias_term=Tru
 def _(b, x, *, pool="MAX", kernel_size, kernel_depth, stride=1, temporal_stride=1, pad=0, temporal_pad=0):
     """C3D's pooling of [N, C, time, H, W], which rounds up as Caffe's does."""
     if pool == "STOCHASTIC" or min(kernel_size, kernel_depth, stride, temporal_stride) < 1:
-        raise UnsupportedError(f"Pooling3D: {pool}, kernel {kernel_size}, stride {stride}")
+        raise UnsupportedError(f"Pooling3D with pool {pool}, kernel {kernel_size} and stride {stride} is not supported")
     kernel, strides = (
         (kernel_depth, *spatial("kernel", (kernel_size,), 2, None, None, None)),
         (temporal_stride, stride, stride),
@@ -202,7 +205,7 @@ def _(b, x, *, node: Layer, num_output, clipping_threshold=0.0, batch_size=1):
     Blobs: weights [4 * H, inputs] and [4 * H, H], and offsets, of the input, forget and output gates and the candidate.
     """
     h = num_output
-    sizes = extents(b, x, "the input")
+    sizes = dimensions(b, x, "the input")
     features = static_dim(x.type, 1, "the features") * int(
         np.prod([static_dim(x.type, a, "the features") for a in range(2, len(sizes))])
     )

@@ -7,7 +7,7 @@ import numpy as np
 from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.ops.pooling import pooled
 from minnow.converter.caffe.shape import axis_of, merged
-from minnow.converter.operand import constant, extents, regroup, reshaped
+from minnow.converter.operand import constant, dimensions, regroup, reshaped
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
@@ -27,7 +27,7 @@ def _(b, x, *, node: Layer, use_global_stats=True, moving_average_fraction=0.999
         return b.Div(centered, b.Sqrt(b.Add(variance, np.float32(eps))))
     means, variances, count = (constant(node.weight(i)).reshape(-1) for i in range(3))
     if means.size != variances.size or count.size != 1:
-        raise ModelError(f"{means.size} means, {variances.size} variances and {count.size} factors")
+        raise ModelError(f"BatchNorm has {means.size} means, {variances.size} variances and {count.size} scale factors")
     # The sums of a training, and how much has been summed up.
     factor = np.float32(0 if count[0] == 0 else 1 / count[0])
     ones = np.ones_like(means)
@@ -39,12 +39,12 @@ def aligned(b: Builder, x: Value, y: Value, axis: int) -> Value:
     at = axis_of(x, axis) if axis < 0 else axis
     behind = (x.type.rank or 0) - at - (y.type.rank or 0)
     if x.type.rank is None or y.type.rank is None or (behind < 0 and y.type.rank):
-        raise ModelError(f"{y.type} does not fit {x.type} from axis {at}")
+        raise ModelError(f"{y.type} does not fit {x.type} from axis {at} on")
     if behind <= 0 or not y.type.rank:
         return y
     if y.data is not None:
         return reshaped(b, y, (*y.type.static_shape, *(1,) * behind))
-    return regroup(b, y, [*extents(b, y, "a factor"), *(1,) * behind])
+    return regroup(b, y, [*dimensions(b, y, "a factor"), *(1,) * behind])
 
 
 def _own(b: Builder, x: Value, blob: Value, axis: int, num_axes: int) -> Value:
@@ -76,7 +76,7 @@ def _(b, x, offset=None, *, node: Layer, axis=1, num_axes=1):
 @frontend.op("LRN")
 def _(b, x, *, local_size=5, alpha=1.0, beta=0.75, norm_region="ACROSS_CHANNELS", k=1.0):
     if local_size % 2 == 0:
-        raise ModelError(f"LRN over {local_size} neighbors", why="Caffe takes odd numbers only")
+        raise ModelError(f"LRN over {local_size} elements is invalid", why="local_size must be odd")
     if norm_region == "ACROSS_CHANNELS":
         return b.LRN(x, size=local_size, alpha=alpha, beta=beta, bias=k)
     half = local_size // 2
@@ -90,8 +90,8 @@ def _(b, x, *, local_size=5, alpha=1.0, beta=0.75, norm_region="ACROSS_CHANNELS"
 def _(b, x, *, normalize_variance=True, across_channels=False, eps=1e-9):
     n = axis_of(x, -1) + 1
     if n < 2:
-        raise ModelError(f"MVN of {x.type}")
-    sizes = extents(b, x, "the input")
+        raise ModelError(f"MVN does not take {x.type}: it needs images")
+    sizes = dimensions(b, x, "the input")
     first = 1 if across_channels else 2
     flat = merged(b, x, first, n)
     centered, variance = moments(b, flat, (first,))

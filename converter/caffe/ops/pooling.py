@@ -35,14 +35,14 @@ def pooled(b: Builder, x: Value, pool: str, ceil_mode: bool = True, **window: An
     if pool == "AVE":
         return b.AveragePool(x, count_include_pad=any(window["pads"]), **attrs)
     if any(window["pads"]):
-        raise ModelError("stochastic pooling with padding")
+        raise ModelError("stochastic pooling cannot have padding")
     # In a net that is not trained, the mean of the elements, each weighted by itself.
     squares, sums = (b.AveragePool(v, **attrs) for v in (b.Square(x), x))
     return b.Div(squares, b.Add(sums, _TINY))
 
 
 def _rounded(x: Value, kernel: Any, strides: Any, pads: Any) -> list[bool]:
-    """Along which axes there are more windows when their number is rounded up; where that is open, it is taken so."""
+    """Along which axes there are more windows when their number is rounded up; where that is unknown, it is assumed."""
     sizes = (x.type.shape or (UNKNOWN,) * (2 + len(kernel)))[2:]
     found = []
     for size, k, s, p in zip(sizes, kernel, strides, pads, strict=False):
@@ -67,9 +67,12 @@ def _check_windows(x: Value, kernel: list[int], stride: list[int], pad: list[int
         if ceil_mode and size > 0 and size + 2 * p < k < size + 2 * p + s:
             kernel[i] = size + 2 * p
         elif size + 2 * p < k:
-            raise ModelError(f"a window of {k} over {size} elements", why=f"the padding is {p}")
+            raise ModelError(f"a window of {k} does not fit {size} elements", why=f"the padding is {p}")
         if ceil_mode and not any(pad) and -(-(size - k) // s) * s >= size:
-            raise UnsupportedError(f"the last window starts behind the image: {k} of {size}, every {s}")
+            raise UnsupportedError(
+                "pooling whose last window starts behind the image is not supported",
+                why=f"kernel {k}, size {size}, stride {s}",
+            )
 
 
 @frontend.op("SPP")
@@ -77,13 +80,13 @@ def _(b, x, *, pyramid_height, pool="MAX"):
     """A pyramid: level i cuts the image into 2^i by 2^i windows; all levels stand behind one another."""
     sizes = [static_dim(x.type, axis, "an image that is pooled as a pyramid") for axis in (2, 3)]
     if not 1 <= pyramid_height <= 16:
-        raise ModelError(f"a pyramid of {pyramid_height} levels")
+        raise ModelError(f"pyramid_height is {pyramid_height}, which is invalid")
     levels = []
     for bins in (1 << level for level in range(pyramid_height)):
         kernel = [-(-size // bins) for size in sizes]
         pads = [(k * bins - size + 1) // 2 for k, size in zip(kernel, sizes, strict=True)]
         if any(p >= k for p, k in zip(pads, kernel, strict=True)):
-            raise ModelError(f"{bins} windows over {sizes}")
+            raise ModelError(f"{bins} windows do not fit an image of {sizes}")
         _check_windows(x, kernel, [*kernel], pads, True)
         y = pooled(b, x, pool, kernel=tuple(kernel), strides=tuple(kernel), pads=(*pads, *pads))
         levels.append(merged(b, y, 1, 4) if pyramid_height > 1 else y)
@@ -96,26 +99,26 @@ def _(b, x, *, node: Layer, pool="MAX", kernel_size=(), kernel_h=None, kernel_w=
       ceil_mode=True):  # fmt: skip
     """Two tops of a maximum are the elements and their places in the image."""
     if x.type.rank not in (None, 4):
-        raise ModelError(f"Pooling of {x.type}", why="it needs images")
+        raise ModelError(f"Pooling does not take {x.type}", why="it needs images of rank 4")
     pads = spatial("pad", pad, 2, 0, pad_h, pad_w)
     strides = spatial("stride", stride, 2, 1, stride_h, stride_w)
     if global_pooling:
         if any(pads) or strides != [1, 1]:
-            raise ModelError("global pooling with padding or a stride")
+            raise ModelError("global pooling cannot have padding or a stride")
         if node.n_outputs == 1 and pool in ("MAX", "AVE"):
             return b.GlobalMaxPool(x) if pool == "MAX" else b.GlobalAveragePool(x)
         kernel = [static_dim(x.type, axis, "an image that is pooled as a whole") for axis in (2, 3)]
     else:
         kernel = spatial("kernel", kernel_size, 2, None, kernel_h, kernel_w)
     if 0 in (*kernel, *strides) or any(p >= k for p, k in zip(pads, kernel, strict=True)):
-        raise ModelError(f"kernel {kernel}, stride {strides}, pad {pads}")
+        raise ModelError(f"kernel {kernel}, stride {strides} and pad {pads} are invalid")
     up = round_mode == "CEIL" and ceil_mode
     _check_windows(x, kernel, strides, pads, up)
     window = {"kernel": tuple(kernel), "strides": tuple(strides), "pads": (*pads, *pads)}
     if node.n_outputs < 2:
         return pooled(b, x, pool, up, **window)
     if pool != "MAX":
-        raise ModelError(f"pooling by {pool} has no second top")
+        raise ModelError(f"{pool} pooling has no second output")
     y, at = b.MaxPool(x, dilations=(1, 1), ceil_mode=up, n_outputs=2, **window)
     plane = static_dim(x.type, 2, "an image whose places are asked for") * static_dim(x.type, 3, "such an image")
     return y, b.Cast(b.Mod(at, np.array(plane)), to=DType.F32)

@@ -1,4 +1,4 @@
-"""Recurrent layers. Time comes first; a second bottom says where a sequence goes on: 0 forgets all before the step."""
+"""Recurrent layers. Time is the first axis; a second input has 0 where a sequence begins and the state is reset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from minnow.converter.caffe.frontend import Layer, frontend
 from minnow.converter.caffe.shape import axis_of, merged
-from minnow.converter.operand import constant, extents, reshaped, static_dim
+from minnow.converter.operand import constant, dimensions, reshaped, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
@@ -40,7 +40,7 @@ def _own(node: Layer, bottoms: Sequence[Value], n_states: int, expose: bool) -> 
     """The bottom that is the same for all steps, and the first states, where these are given."""
     given = n_states if expose else 0
     if len(bottoms) - given not in (0, 1):
-        raise ModelError(f"{node.op} has {len(bottoms) + 2} bottoms")
+        raise ModelError(f"{node.op} has {len(bottoms) + 2} inputs, which is too many")
     split = len(bottoms) - given
     return (bottoms[0] if split else None), list(bottoms[split:])
 
@@ -65,7 +65,7 @@ def _layer(b: Builder, node: Layer, gates: Value, goes_on: Value, first: Sequenc
     kept = ib.Unsqueeze(ib.Gather(on, number), np.array([1]))
     after, result = step(ib, ib.Gather(rows, number), [ib.Mul(v, kept) for v in before])
     body.outputs = [go, *after, result]
-    trips = extents(b, gates, "the input")[0]
+    trips = dimensions(b, gates, "the input")[0]
     steps = b.const(np.array(trips)) if isinstance(trips, int) else b.Squeeze(trips)
     *last, y = b.Loop(steps, None, *states, gates, goes_on, body=body, num_carried=n_states, n_outputs=n_states + 1)
     if not first:

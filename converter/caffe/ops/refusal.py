@@ -1,4 +1,4 @@
-"""Layers that are left out, and those that are not converted, with what can be done about them."""
+"""Layers without effect, which are left out, and layers that are not supported, with what to do instead."""
 
 from __future__ import annotations
 

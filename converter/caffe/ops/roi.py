@@ -18,7 +18,7 @@ from minnow.schema.ops import Builder
 
 
 def _regions(b: Builder, rois: Value) -> Any:
-    """Rows (image, x1, y1, x2, y2), which may have further axes of extent 1."""
+    """Rows (image, x1, y1, x2, y2), which may have further axes of size 1."""
     return rois if rois.type.rank == 2 else b.Reshape(rois, np.array([-1, 5]))
 
 
@@ -31,9 +31,9 @@ def _(b, x, rois, *, pooled_h=0, pooled_w=0, spatial_scale=1.0):
 def _(b, x, rois, *, pooled_h=0, pooled_w=0, spatial_scale=1.0, sampling_ratio=None):
     if sampling_ratio is None:
         raise UnsupportedError(
-            "ROIAlign without a sampling_ratio",
+            "ROIAlign without a sampling_ratio is not supported",
             why="forks of Caffe compute different things under this name",
-            hint="with a sampling_ratio it is Detectron's rule",
+            hint="set sampling_ratio: the rule is Detectron's then",
         )
     regions = _regions(b, rois)
     image = b.Cast(b.Squeeze(columns(b, regions, 0, 1), axes=(1,)), to=DType.I64)
@@ -69,7 +69,7 @@ def _(b, x, rois, *, spatial_scale, output_dim, group_size):
     g = group_size
     images, channels, height, width = (static_dim(x.type, axis, "the input of PSROIPooling") for axis in range(4))
     if g < 1 or output_dim < 1 or channels != output_dim * g * g:
-        raise ModelError(f"{channels} channels for {output_dim} outputs in {g} x {g} bins")
+        raise ModelError(f"{channels} channels do not fit {output_dim} outputs in {g} x {g} bins")
     regions = _regions(b, rois)
     image, x1, y1, x2, y2 = (columns(b, regions, i, i + 1) for i in range(5))
     rows, high = _bins(b, y1, y2, g, height, spatial_scale)
@@ -92,7 +92,7 @@ def _(b, x, rois, *, spatial_scale, output_dim, group_size):
 def anchors(base: float, ratios: Sequence[float], scales: Sequence[float]) -> np.ndarray[Any, Any]:
     """Boxes (x1, y1, x2, y2) around the middle of a square, of each ratio at each scale: [ratios * scales, 4]."""
     if base <= 0 or min(*ratios, *scales, 1) <= 0:
-        raise ModelError(f"anchors of {base} at the ratios {tuple(ratios)} and scales {tuple(scales)}")
+        raise ModelError(f"the anchors are invalid: base size {base}, ratios {tuple(ratios)}, scales {tuple(scales)}")
     found = []
     middle = (base - 1) / 2
     for ratio in ratios:
@@ -119,9 +119,9 @@ def proposals(
     images, _, height, width = (static_dim(scores.type, axis, "the scores of proposals") for axis in range(4))
     n = len(boxes)
     if images != 1:
-        raise UnsupportedError("proposals of more than one image")
+        raise UnsupportedError("proposals for more than one image are not supported")
     if scores.type.shape is not None and scores.type.shape[1] != 2 * n:
-        raise ModelError(f"{scores.type} are no scores of {n} anchors")
+        raise ModelError(f"the scores {scores.type} do not fit {n} anchors")
     total = bounded(height * width * n, "the anchors")
     y, x = np.meshgrid(np.arange(height) * stride, np.arange(width) * stride, indexing="ij")
     every = (np.stack([x, y, x, y], -1)[:, :, None, :] + boxes).reshape(total, 4).astype(np.float32)
@@ -138,8 +138,8 @@ def proposals(
     center = b.Add(b.Mul(columns(b, delta, 0, 2), b.const(size)), b.const(middle))
     half = b.Mul(b.Mul(b.Exp(columns(b, delta, 2, 4)), b.const(size)), np.float32(0.5))
     numbers = b.Reshape(info, np.array([-1]))
-    extent = b.Gather(numbers, np.array([1, 0]))
-    end = b.Sub(extent, np.float32(1))
+    sizes = b.Gather(numbers, np.array([1, 0]))
+    end = b.Sub(sizes, np.float32(1))
     low, high = (b.Max(b.Min(v, end), np.float32(0)) for v in (b.Sub(center, half), b.Add(center, half)))
     beyond = b.Add(high, np.float32(1))
     shortest = b.ReduceMin(b.Sub(beyond, low), axes=(1,), keepdims=False)
@@ -180,7 +180,7 @@ def _(b, *xs, node: Layer, module="", layer="", param_str=""):
         )
     settings = dict(re.findall(r"['\"](\w+)['\"]\s*:\s*(\[[^\]]*\]|\([^)]*\)|[\d.]+)", param_str))
     if unknown := set(settings) - {"feat_stride", "scales", "ratios"}:
-        raise UnsupportedError(f"the setting '{sorted(unknown)[0]}' of {layer}")
+        raise UnsupportedError(f"the setting '{sorted(unknown)[0]}' of {layer} is not supported")
     chosen = {k: ast.literal_eval(v) for k, v in settings.items()}
     boxes = anchors(16, chosen.get("ratios", (0.5, 1, 2)), chosen.get("scales", (8, 16, 32)))
     found = proposals(b, *xs, stride=chosen.get("feat_stride", 16), boxes=boxes, least=16, before=6000, after=300,

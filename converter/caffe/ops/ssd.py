@@ -22,19 +22,19 @@ def _(b, x, *, node: Layer, across_spatial=True, channel_shared=True, eps=1e-10)
     scale = node.weight(0)
     count = scale.type.count or 0
     if count != 1 and channel_shared:
-        raise ModelError(f"{count} scales for all channels")
+        raise ModelError(f"channel_shared needs one scale, but the weights hold {count}")
     return b.Mul(unit, reshaped(b, scale, () if channel_shared else (count, *(1,) * (n - 2))))
 
 
 def _pair(both: float | None, h: float | None, w: float | None, what: str) -> tuple[float, float] | None:
     """Height and width, given together or apart; None where they are not given."""
     if both is not None and (h is not None or w is not None):
-        raise ModelError(f"{what} is given for both axes and for one")
+        raise ModelError(f"{what} is given both for all axes and for a single one")
     high, wide = (both, both) if both is not None else (h, w)
     if high is None and wide is None:
         return None
     if high is None or wide is None or min(high, wide) <= 0:
-        raise ModelError(f"{what} is {high} by {wide}")
+        raise ModelError(f"{what} is {high} by {wide}, which is invalid")
     return high, wide
 
 
@@ -55,9 +55,9 @@ def _(b, feature, image, *, min_size=(), max_size=(), aspect_ratio=(), flip=True
       img_size=None, img_h=None, img_w=None, step=None, step_h=None, step_w=None, offset=0.5):  # fmt: skip
     """Boxes around every element of the feature map, in parts of the image, and their variances: [1, 2, boxes * 4]."""
     if not min_size or min(min_size) < 1 or (max_size and len(max_size) != len(min_size)):
-        raise ModelError(f"prior boxes of the sizes {min_size} up to {max_size}")
+        raise ModelError(f"the sizes of the prior boxes are invalid: min_size {min_size}, max_size {max_size}")
     if len(variance) not in (0, 1, 4) or any(v <= 0 for v in (*variance, *aspect_ratio)):
-        raise ModelError(f"prior boxes of the variances {variance} and ratios {aspect_ratio}")
+        raise ModelError(f"the variances {variance} or the aspect ratios {aspect_ratio} of the prior boxes are invalid")
     rows, columns = (static_dim(feature.type, axis, "the feature map of prior boxes") for axis in (2, 3))
     size = _pair(img_size, img_h, img_w, "the size of the image")
     high, wide = size or tuple(static_dim(image.type, axis, "the image of prior boxes") for axis in (2, 3))
@@ -87,9 +87,11 @@ def _(b, loc, conf, prior, arm_conf=None, arm_loc=None, *, num_classes, share_lo
         overlap = nms_param.nms_threshold if nms_param.HasField("nms_threshold") else overlap
         top_k = nms_param.top_k if nms_param.HasField("top_k") else top_k
         if nms_param.HasField("eta") and nms_param.eta != 1:
-            raise UnsupportedError("suppression whose threshold shrinks", why=f"eta is {nms_param.eta}")
+            raise UnsupportedError(
+                "non-maximum suppression with a threshold that shrinks is not supported", why=f"eta is {nms_param.eta}"
+            )
     if (arm_conf is None) != (arm_loc is None):
-        raise ModelError("DetectionOutput has 4 bottoms", why="it takes 3 or 5")
+        raise ModelError("DetectionOutput has 4 inputs", why="it takes 3 or 5")
     options = Detections(
         classes=num_classes, shared=share_location, background=background_label_id, code=code_type, keep=keep_top_k,
         scaled=not variance_encoded_in_target, overlap=overlap, top_k=top_k, least=confidence_threshold,

@@ -18,12 +18,14 @@ from minnow.schema.ops import Builder
 
 @frontend.op("Reorg", param="reorg_param")
 def _(b, x, *, stride=2, reverse=False):
-    """Darknet's order of elements, which is not that of space to depth: it takes its extents for the result's."""
+    """Darknet's order of elements, which is not that of space to depth: it takes its dimensions for the result's."""
     c, h, w = (static_dim(x.type, axis, "the input of Reorg") for axis in (1, 2, 3))
     if reverse:
-        raise UnsupportedError("Reorg in reverse", why="forks compute different things under this name")
+        raise UnsupportedError(
+            "Reorg with reverse is not supported", why="forks compute different things under this name"
+        )
     if stride < 1 or h % stride or w % stride or c % stride**2:
-        raise ModelError(f"Reorg of {x.type} by {stride}")
+        raise ModelError(f"Reorg with stride {stride} does not fit {x.type}")
     parts = b.Reshape(x, np.array([-1, c * h // stride**2, stride, w, stride]))
     turned = b.Transpose(parts, perm=(0, 2, 4, 1, 3))
     return b.Reshape(turned, np.array([-1, c * stride**2, h // stride, w // stride]))
@@ -38,17 +40,20 @@ def _predicted(b: Builder, x: Value, classes: int, sizes: Sequence[tuple[float, 
     images, channels, height, width = (static_dim(x.type, axis, "what YOLO predicts") for axis in range(4))
     n = len(sizes)
     if images != 1:
-        raise UnsupportedError("detections of more than one image", why="the fork gives them all as one image's")
+        raise UnsupportedError(
+            "detections for more than one image are not supported",
+            why="the fork reports all of them as those of one image",
+        )
     if height != width or channels != n * (5 + classes) or classes < 1:
-        raise ModelError(f"{x.type} for {n} boxes of {classes} classes per cell")
+        raise ModelError(f"the input {x.type} does not fit {n} boxes and {classes} classes per cell")
     every = b.Reshape(x, np.array([n, 5 + classes, height * width]))
     rows = b.Reshape(b.Transpose(every, perm=(0, 2, 1)), np.array([-1, 5 + classes]))
     y, x_ = np.divmod(np.arange(height * width), width)
     cells = np.tile(np.stack([x_, y], 1), (n, 1)).astype(np.float32)
     half = np.repeat(np.array(sizes, np.float32) / 2, height * width, axis=0)
     center = b.Mul(b.Add(b.Sigmoid(columns(b, rows, 0, 2)), cells), np.float32(1 / width))
-    extent = b.Mul(b.Exp(columns(b, rows, 2, 4)), half)
-    boxes = b.Concat(b.Sub(center, extent), b.Add(center, extent), axis=1)
+    reach = b.Mul(b.Exp(columns(b, rows, 2, 4)), half)
+    boxes = b.Concat(b.Sub(center, reach), b.Add(center, reach), axis=1)
     return boxes, b.Sigmoid(columns(b, rows, 4, 5)), columns(b, rows, 5, 5 + classes)
 
 
@@ -69,7 +74,7 @@ def _kept(b: Builder, boxes: Value, labels: Value, scores: Value, overlap: float
 
 def _pairs(biases: Sequence[float]) -> list[tuple[float, float]]:
     if not biases or len(biases) % 2:
-        raise ModelError(f"{len(biases)} biases")
+        raise ModelError(f"there are {len(biases)} biases: they must be pairs of width and height")
     return list(zip(biases[::2], biases[1::2], strict=True))
 
 
@@ -79,7 +84,7 @@ def _(b, *xs, num_classes, num_box=5, coords=4, confidence_threshold=0.01, nms_t
     """YOLO 2: the likeliest class of each box; sizes are in cells."""
     sizes = _pairs(biases)[:num_box]
     if coords != 4 or len(sizes) != num_box:
-        raise ModelError(f"{len(biases)} biases for {num_box} boxes of {coords} numbers")
+        raise ModelError(f"{len(biases)} biases do not fit {num_box} boxes of {coords} coordinates")
     found = []
     for x in xs:
         cells = static_dim(x.type, 3, "what YOLO predicts")
@@ -100,10 +105,13 @@ def _(b, *xs, num_classes, num_box=3, confidence_threshold=0.01, nms_threshold=0
     """YOLO 3: each box once per class; sizes are in elements of the image, each bottom has some of them."""
     every = _pairs(biases)
     if not xs or len(xs) != mask_group_num or len(anchors_scale) < len(xs) or any(m >= len(every) for m in mask):
-        raise ModelError(f"{len(xs)} bottoms for {mask_group_num} groups of {mask}", why=f"{len(every)} sizes")
+        raise ModelError(
+            f"the number of inputs ({len(xs)}) does not fit {mask_group_num} groups of the mask {mask}",
+            why=f"there are {len(every)} sizes",
+        )
     group = len(mask) // len(xs)
     if group < num_box:
-        raise ModelError(f"{num_box} boxes per cell, of {group} sizes")
+        raise ModelError(f"{num_box} boxes per cell are asked for, but the mask has {group} sizes for each input")
     found = []
     for i, x in enumerate(xs):
         whole = static_dim(x.type, 3, "what YOLO predicts") * anchors_scale[i]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.onnx.contrib.domain import contrib, extent, listed, positions
+from minnow.converter.onnx.contrib.domain import contrib, dimension, listed, positions
 from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -25,7 +25,7 @@ def split_heads(b: Builder, x: Value, count: int, per_head: int = -1) -> Value:
     """[B, S, N * D] as [B, N, S, D]; D may be given where the type of x does not say."""
     size = x.type.shape[-1] if x.type.shape else -1
     if isinstance(size, int) and size % count:
-        raise ModelError(f"{size} features do not go into {count} heads")
+        raise ModelError(f"{size} features cannot be divided into {count} heads")
     per_head = size // count if isinstance(size, int) else per_head
     return b.Transpose(b.Reshape(x, np.array([0, 0, count, per_head])), perm=(0, 2, 1, 3))
 
@@ -41,7 +41,7 @@ def scaled(b: Builder, q: Value, scale: float | None) -> Value:
     """The queries times the scale, by default 1 / sqrt(features of a head)."""
     if scale:
         return b.Mul(q, scale)
-    size = extent(b, q, -1)
+    size = dimension(b, q, -1)
     if not isinstance(size, Value):
         return b.Mul(q, float(1 / np.sqrt(float(size))))
     return b.Div(q, b.Sqrt(b.Cast(size, to=q.type.dtype)))
@@ -54,7 +54,7 @@ def lowest(x: Value) -> np.ndarray[Any, Any]:
 
 def causal(b: Builder, q: Value, k: Value) -> Value:
     """bool[S, T]: a query sees the keys up to its own place, the last query being at the place of the last key."""
-    s, t = extent(b, q, 2), extent(b, k, 2)
+    s, t = dimension(b, q, 2), dimension(b, k, 2)
     rows = b.Add(positions(b, s), b.Sub(t, s))
     return b.LessOrEqual(b.Unsqueeze(positions(b, t), axes=(0,)), b.Unsqueeze(rows, axes=(1,)))
 
@@ -87,7 +87,7 @@ def softmax(b: Builder, scores: Value, sink: Value | None) -> Value:
     """Softmax over the keys, with one more score per head where there is a sink."""
     if sink is None:
         return b.Softmax(scores, axis=-1)
-    ones = [extent(b, scores, 0), 1, extent(b, scores, 2), 1]
+    ones = [dimension(b, scores, 0), 1, dimension(b, scores, 2), 1]
     column = b.Expand(b.Reshape(sink, np.array([1, -1, 1, 1])), listed(b, *ones))
     wide = b.Softmax(b.Concat(scores, column, axis=-1), axis=-1)
     return b.Slice(wide, np.array([0]), np.array([-1]), np.array([-1]))
@@ -105,9 +105,9 @@ def padding(b: Builder, mask: Value | None, like: Value, keys: Value, filler: fl
         return None
     n = rank(mask, "the mask")
     if n == 1:
-        batch, size, length = extent(b, keys, 0), extent(b, mask, 0), extent(b, keys, 2)
+        batch, size, length = dimension(b, keys, 0), dimension(b, mask, 0), dimension(b, keys, 2)
         if not isinstance(batch, Value) and not isinstance(size, Value) and size not in (batch, 2 * batch):
-            raise UnsupportedError(f"a mask of {size} numbers for a batch of {batch} is not supported")
+            raise UnsupportedError(f"a mask of {size} numbers is not supported for a batch of {batch}")
         places = b.Unsqueeze(b.Cast(positions(b, length), to=DType.I32), axes=(0,))
         # Behind the ends stand the beginnings, or nothing: zeros then serve.
         both = b.Concat(mask, b.Expand(np.zeros(1, np.int32), listed(b, batch)), axis=0)
@@ -121,7 +121,7 @@ def padding(b: Builder, mask: Value | None, like: Value, keys: Value, filler: fl
     elif n in (2, 3):
         counts = b.Unsqueeze(b.Greater(mask, 0), axes=(1, 2) if n == 2 else (1,))
     else:
-        raise UnsupportedError(f"an attention mask of rank {n} is not supported", why="it may have 1 to 3 axes")
+        raise UnsupportedError(f"an attention mask of rank {n} is not supported", why="it must have rank 1 to 3")
     dtype = like.type.dtype.numpy
     return b.Where(counts, np.zeros((), dtype), np.array(filler, dtype))
 
@@ -129,7 +129,7 @@ def padding(b: Builder, mask: Value | None, like: Value, keys: Value, filler: fl
 def _refuse(**given: Any) -> None:
     for name, value in given.items():
         if value:
-            raise UnsupportedError(f"{name} is not supported", why="onnxruntime has it on accelerators only")
+            raise UnsupportedError(f"{name} is not supported", why="onnxruntime supports it on accelerators only")
 
 
 @contrib("Attention")
@@ -150,7 +150,9 @@ def _packed(b: Builder, projected: Value, sizes: tuple[int, ...], count: int, ma
             node: Any) -> Any:  # fmt: skip
     """Attention from [B, S, queries + keys + values]; present keys and values are stacked in front."""
     if len(sizes) != 3 or sum(sizes) != static_dim(projected.type, -1, "the projection"):
-        raise ModelError(f"the sizes {sizes} do not add up to those of the projection, which is {projected.type}")
+        raise ModelError(
+            f"the sizes {sizes} of queries, keys and values do not fit the projection, which is {projected.type}"
+        )
     q, k, v = (split_heads(b, p, count) for p in b.Split(projected, axis=-1, sizes=sizes, n_outputs=3))
     if past is not None:
         halves = b.Split(past, axis=0, sizes=(1, 1), n_outputs=2)
@@ -160,7 +162,7 @@ def _packed(b: Builder, projected: Value, sizes: tuple[int, ...], count: int, ma
     if node.n_outputs == 1:
         return merge_heads(b, out)
     if sizes[1] != sizes[2]:
-        raise ModelError("Attention stacks keys and values of different sizes")
+        raise ModelError("Attention with a cache needs keys and values of the same size")
     return merge_heads(b, out), b.Concat(b.Unsqueeze(k, axes=(0,)), b.Unsqueeze(v, axes=(0,)), axis=0)
 
 
@@ -215,7 +217,7 @@ def _multi_head(b: Builder, query: Value, key: Value | None, value: Value | None
     elif key is not None and rank(key, "the key") == 5:
         key, value = _unpacked(b, key, 2)
     if key is None or value is None:
-        raise ModelError("attention needs keys and values beside the queries, or packed with them")
+        raise ModelError("attention needs keys and values, as inputs or packed with the queries")
     cached = rank(key, "the key") == 4
     if bias is not None:
         size = static_dim(query.type, 2, "the features of the query, where there is a bias,")

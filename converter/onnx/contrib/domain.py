@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft, which exporters and onnxruntime's offline optimizers write: what all share.
+"""Operators of the domain com.microsoft, which exporters and onnxruntime's offline optimizers write: shared parts.
 
 The families are in the modules beside this one. Where an operator is one of ONNX's own under another domain, `standard`
 hands it to that mapping.
@@ -20,7 +20,7 @@ from minnow.schema.ops import Builder
 
 DOMAIN = "com.microsoft"
 NEWEST = 22
-"""The opset whose semantics a contrib operator has where it is the twin of one of ONNX's own."""
+"""The opset whose semantics a contrib operator has where it is the counterpart of one of ONNX's own."""
 
 
 def contrib(*names: str, plain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -34,7 +34,7 @@ def standard(
     """What the mapping of an operator of ONNX's own makes of operands and attributes."""
     mapping = onnx.find(op, version)
     if mapping is None:
-        raise InternalError(f"there is no mapping of {op}, which {node.op} needs")
+        raise InternalError(f"the operator {op}, which {node.op} is made of, has no mapping")
     operands = list(inputs)
     while operands and operands[-1] is None:
         operands.pop()
@@ -46,12 +46,12 @@ def alias(*names: str) -> None:
     for name in names:
         mapping = onnx.find(name, NEWEST)
         if mapping is None:
-            raise InternalError(f"there is no mapping of {name}")
+            raise InternalError(f"the operator {name} has no mapping")
         onnx.mappings[f"{DOMAIN}::{name}"] = [replace(mapping, since=1, until=None)]
 
 
-def extent(b: Builder, x: Value, axis: int) -> Any:
-    """An extent as an int64 scalar: a number where it is fixed, else a value computed from the shape."""
+def dimension(b: Builder, x: Value, axis: int) -> Any:
+    """A dimension as an int64 scalar: a number where it is fixed, else a value computed from the shape."""
     shape = x.type.shape
     if shape is not None and isinstance(d := shape[axis], int):
         return np.int64(d)
@@ -60,20 +60,20 @@ def extent(b: Builder, x: Value, axis: int) -> Any:
 
 
 def positions(b: Builder, count: Any) -> Value:
-    """0, 1, ... as int64[count]; `count` as `extent` gives it."""
+    """0, 1, ... as int64[count]; `count` as `dimension` gives it."""
     return b.Range(np.int64(0), count, np.int64(1))
 
 
-def listed(b: Builder, *extents: Any) -> Any:
-    """Extents side by side as a shape: numbers, and scalars as `extent` gives them."""
-    if not any(isinstance(e, Value) for e in extents):
-        return np.array(extents, np.int64)
-    parts = [b.Reshape(e, np.array([1])) if isinstance(e, Value) else np.array([e], np.int64) for e in extents]
+def listed(b: Builder, *dimensions: Any) -> Any:
+    """Dimensions side by side as a shape: numbers, and scalars as `dimension` gives them."""
+    if not any(isinstance(e, Value) for e in dimensions):
+        return np.array(dimensions, np.int64)
+    parts = [b.Reshape(e, np.array([1])) if isinstance(e, Value) else np.array([e], np.int64) for e in dimensions]
     return b.Concat(*parts, axis=0)
 
 
 def reshaped(b: Builder, x: Value, like: Value, *tail: int, end: int | None = None) -> Value:
-    """x under the shape of `like`, of which the extents from `end` on are replaced by those of `tail`."""
+    """x under the shape of `like`, of which the dimensions from `end` on are replaced by those of `tail`."""
     if like.type.is_static:
         shape = (*like.type.static_shape[:end], *tail)
         return b.Reshape(x, np.array(shape, np.int64), allowzero=0 in shape)
@@ -99,7 +99,9 @@ def activated(b: Builder, x: Value, activation: str, parameters: Mapping[str, fl
         return x
     allowed = _ACTIVATIONS.get(activation)
     if allowed is None:
-        raise UnsupportedError(f"the activation '{activation}' is not supported", why=f"{', '.join(_ACTIVATIONS)} are")
+        raise UnsupportedError(
+            f"the activation '{activation}' is not supported", why=f"supported are {', '.join(_ACTIVATIONS)}"
+        )
     return getattr(b, activation)(x, **{k: parameters[k] for k in allowed if k in parameters})
 
 

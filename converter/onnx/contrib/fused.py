@@ -125,7 +125,7 @@ def _conv(b: Builder, node: Any, x: Value, w: Value, bias: Value | None, z: Valu
     (y,) = standard(b, node, "Conv", x, w, bias, **window)
     names = {"Clip": ("min", "max"), "HardSigmoid": ("alpha", "beta")}.get(activation, ("alpha",))
     if len(parameters) > len(names):
-        raise ModelError(f"{activation} has {len(parameters)} parameters")
+        raise ModelError(f"the activation {activation} has {len(parameters)} parameters, which do not fit")
     return activated(b, y if z is None else b.Add(y, z), activation, dict(zip(names, parameters, strict=False)))
 
 

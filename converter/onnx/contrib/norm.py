@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.onnx.contrib.domain import cast, contrib, extent, positions
+from minnow.converter.onnx.contrib.domain import cast, contrib, dimension, positions
 from minnow.converter.onnx.contrib.fused import channels_first, channels_last
 from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError
@@ -73,8 +73,10 @@ def _embedded(b: Builder, ids: Value, segments: Value | None, words: Value, plac
               gamma: Value | None, beta: Value | None, mask: Value | None, place_ids: Value | None,
               epsilon: float) -> tuple[Value, ...]:  # fmt: skip
     if gamma is None or beta is None or (segments is None) != (segment_words is None):
-        raise ModelError("EmbedLayerNormalization needs gamma and beta, and segments with their embedding or neither")
-    length = extent(b, ids, 1)
+        raise ModelError(
+            "EmbedLayerNormalization needs gamma and beta, and either both segment_ids and their embedding or neither"
+        )
+    length = dimension(b, ids, 1)
     # Without positions of their own the words stand at 0, 1, ...
     places = b.Gather(places, positions(b, length) if place_ids is None else place_ids)
     by_segment = segments and segment_words and b.Gather(segment_words, segments)
@@ -113,7 +115,7 @@ def _(b, x, gamma, beta, *, activation, channels_last=1, epsilon=1e-5, groups):
 def _group_norm(b: Builder, x: Value, gamma: Value, beta: Value, activation: int, last: int, epsilon: float,
                 groups: int) -> Value:  # fmt: skip
     if activation not in (0, 1):
-        raise ModelError(f"activation is {activation}, not 0 (none) or 1 (SiLU)")
+        raise ModelError(f"activation is {activation}, but must be 0 (none) or 1 (SiLU)")
     n = rank(x, "the input of GroupNorm")
     y = cast(b, channels_first(b, x, n) if last else x, gamma.type.dtype)
     y = b.GroupNorm(y, gamma, beta, num_groups=groups, epsilon=epsilon)
@@ -139,7 +141,7 @@ def _(b, x, gamma, beta, skip, bias=None, *, activation, channels_last=1, epsilo
 @contrib("GatedRMSNorm")
 def _(b, x, scale, gate, *, activation="silu", epsilon=1e-5):
     if activation not in ("silu", "swish", "sigmoid"):
-        raise ModelError(f"GatedRMSNorm has the activation '{activation}'")
+        raise ModelError(f"GatedRMSNorm has the unknown activation '{activation}'")
     size = static_dim(scale.type, 0, "the weights of GatedRMSNorm")
     # The last axis holds several vectors side by side.
     rows = b.Reshape(cast(b, x, DType.F32), np.array([-1, size]))

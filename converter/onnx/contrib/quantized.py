@@ -1,4 +1,4 @@
-"""Layers of 8-bit numbers in com.microsoft: exact sums of integers or floats in between, and one rounding."""
+"""Quantized layers of com.microsoft: exact integer or float sums inside, rounded once at the end."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _(b, x, x_scale, x_zero, y_scale, y_zero, *, channels_last=0):
 @contrib("QLinearConcat")
 def _(b, y_scale, y_zero, *parts, axis):
     if not parts or len(parts) % 3:
-        raise ModelError(f"QLinearConcat has {len(parts)} operands, not three for each part")
+        raise ModelError(f"QLinearConcat has {len(parts)} operands, but needs three for each tensor")
     wide = [b.DequantizeLinear(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
     return _small(b, b.Concat(*wide, axis=axis) if len(wide) > 1 else wide[0], y_scale, y_zero, parts[0])
 

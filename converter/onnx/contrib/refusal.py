@@ -1,4 +1,4 @@
-"""Contrib operators that are not converted on purpose."""
+"""Contrib operators that are deliberately unsupported."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def _refuse(*names: str, why: str, hint: str = "") -> None:
 
 _refuse(
     *("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"),
-    why="the search for a text is a program around the decoder, with the decoder as a graph inside of one operator",
-    hint="export the decoder by itself, and choose the tokens outside of it",
+    why="it searches for the best text, with the whole decoder as a graph inside of one operator",
+    hint="export the decoder by itself, and run the search outside of the model",
 )
 _refuse(
     "Tokenizer",
@@ -24,12 +24,12 @@ _refuse("MurmurHash3", why="hashes of text are not computed", hint="hash the fea
 _refuse("SparseToDenseMatMul", why="the engine has no sparse tensors", hint="store the matrix as a dense one")
 _refuse(
     *("BifurcationDetector", "MaxpoolWithMask", "UnfoldTensor", "DynamicTimeWarping"),
-    why="it is a helper of single models inside of onnxruntime",
+    why="onnxruntime has it for the needs of a single model",
 )
 _refuse(
     *("MoE", "QMoE"),
     why="mixtures of experts are not converted",
-    hint="export the experts as separate products, which the exporter's own graph has before it is optimized",
+    hint="export the experts as separate matrix products: the model has them before onnxruntime optimizes it",
 )
 _refuse(
     *("RemovePadding", "RestorePadding", "PackedAttention", "PackedMultiHeadAttention", "PagedAttention"),
@@ -40,7 +40,7 @@ _refuse(
 )
 _refuse(
     *("EPContext", "Snpe"),
-    why="it holds a program of another engine",
+    why="it holds a program compiled for another engine",
     hint="convert the model it was compiled from",
 )
 _refuse(

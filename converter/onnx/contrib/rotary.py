@@ -1,4 +1,4 @@
-"""Rotary positions, and attention where groups of query heads share keys and values (com.microsoft).
+"""Rotary position embeddings and grouped-query attention (com.microsoft).
 
 A group's queries are laid out as rows of one matrix, so that no key or value is ever repeated.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from minnow.converter.onnx.contrib.attention import lowest, merge_heads, scaled, softmax, split_heads
-from minnow.converter.onnx.contrib.domain import cast, contrib, extent, listed, positions
+from minnow.converter.onnx.contrib.domain import cast, contrib, dimension, listed, positions
 from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -35,7 +35,7 @@ def _places(b: Builder, x: Value, places: Value, axis: int) -> Value:
     """The places of the rows: as they are given, or counted from where they begin."""
     if rank(places, "position_ids") == 2:
         return places
-    return b.Unsqueeze(b.Add(positions(b, extent(b, x, axis)), places), axes=(0,))
+    return b.Unsqueeze(b.Add(positions(b, dimension(b, x, axis)), places), axes=(0,))
 
 
 def rotated(b: Builder, x: Value, places: Value, cos: Value, sin: Value, interleaved: int) -> Value:
@@ -55,7 +55,7 @@ def _turned(b: Builder, x: Value, cos: Value, sin: Value, pairs: int, interleave
     c, s = (cast(b, b.Unsqueeze(v, axes=(1,)), x.type.dtype) for v in (cos, sin))
     size = static_dim(x.type, 3, "the heads that are rotated")
     if 2 * pairs > size:
-        raise ModelError(f"the tables rotate {2 * pairs} features, a head has {size}")
+        raise ModelError(f"the tables rotate {2 * pairs} features, but a head has {size}")
     rest = None
     if 2 * pairs < size:
         x, rest = b.Split(x, axis=3, sizes=(2 * pairs, size - 2 * pairs), n_outputs=2)
@@ -80,7 +80,9 @@ def _(b, x, places, cos, sin, *, interleaved=0, is_packed_batching=0, mrope_layo
         raise UnsupportedError("MRotaryEmbedding of packed batches is not supported")
     pairs = static_dim(cos.type, 1, "the cosines")
     if len(mrope_section) != 3 or sum(mrope_section) != pairs or mrope_layout not in (0, 1):
-        raise ModelError(f"MRotaryEmbedding has the sections {mrope_section} of {pairs} pairs in layout {mrope_layout}")
+        raise ModelError(
+            f"the sections {mrope_section} of MRotaryEmbedding do not fit {pairs} pairs in layout {mrope_layout}"
+        )
     # Which of the three streams of places a pair of features takes.
     stream = np.repeat(np.arange(3), mrope_section)
     if mrope_layout:
@@ -117,11 +119,13 @@ def _(b, query, key, value, past_key, past_value, last, total, cos=None, sin=Non
         raise UnsupportedError("GroupQueryAttention with sliding_window_cache is not supported")
     q, k, v = _grouped(b, query, key, value, num_heads, kv_num_heads)
     if (q_norm is None) != (k_norm is None):
-        raise ModelError("GroupQueryAttention has the weights of one norm: both queries and keys are normed, or none")
+        raise ModelError(
+            "GroupQueryAttention has only one of the norm weights of queries and keys: it needs both or none"
+        )
     if q_norm is not None:
         q = b.RMSNorm(q, q_norm, axis=-1, epsilon=qk_norm_epsilon if q_norm_epsilon is None else q_norm_epsilon)
         k = b.RMSNorm(k, k_norm, axis=-1, epsilon=qk_norm_epsilon if k_norm_epsilon is None else k_norm_epsilon)
-    length = extent(b, q, 2)
+    length = dimension(b, q, 2)
     # Where the new keys begin, for each of the batch: at 0 for a prompt, which may be padded at its end. A later chunk
     # may be padded, too, where it is said how many of its tokens are none; what the padding gives is unspecified.
     counts = b.Add(b.Cast(b.Reshape(last, np.array([-1, 1])), to=DType.I64), np.int64(1))
@@ -138,7 +142,7 @@ def _(b, query, key, value, past_key, past_value, last, total, cos=None, sin=Non
         at = rows if places is None else places
         q, k = (rotated(b, x, at, cos, sin, rotary_interleaved) for x in (q, k))
     k, v = _cached(b, k, v, past_key, past_value, begins, total)
-    columns = b.Unsqueeze(positions(b, extent(b, k, 2)), axes=(0, 1))
+    columns = b.Unsqueeze(positions(b, dimension(b, k, 2)), axes=(0, 1))
     # Rows of padding see what the last of the others sees.
     final = b.Sub(counts, np.int64(1))
     own = b.Unsqueeze(b.Min(rows, final), axes=(2,))
@@ -152,14 +156,14 @@ def _(b, query, key, value, past_key, past_value, last, total, cos=None, sin=Non
         sink = b.const(np.zeros(num_heads, query.type.dtype.numpy))
     out, scores, weights = _attend(b, scaled(b, q, scale), k, v, keep, added, softcap, sink, kv_num_heads)
     if qk_output not in (0, 1, 2):
-        raise ModelError(f"qk_output is {qk_output}, not 0, 1 or 2")
+        raise ModelError(f"qk_output is {qk_output}, but must be 0, 1 or 2")
     return merge_heads(b, out), k, v, (None, scores, weights)[qk_output]
 
 
 def _grouped(b: Builder, query: Value, key: Value | None, value: Value | None, n: int, groups: int) -> list[Value]:
     """Heads of queries, keys and values, which may stand side by side in one operand."""
     if groups < 1 or n % groups:
-        raise ModelError(f"{n} heads of queries do not go into {groups} groups")
+        raise ModelError(f"{n} query heads cannot be divided into {groups} groups")
     if key is None or value is None:
         size = static_dim(query.type, 2, "the packed queries, keys and values") // (n + 2 * groups)
         sizes = (n * size, groups * size, groups * size)
@@ -175,7 +179,7 @@ def _cached(b: Builder, k: Value, v: Value, past_k: Value | None, past_v: Value 
     """
     if past_k is None or past_v is None:
         return [k, v]
-    size, length = extent(b, past_k, 2), extent(b, k, 2)
+    size, length = dimension(b, past_k, 2), dimension(b, k, 2)
     whole = b.Max(size, b.Reshape(b.Cast(total, to=DType.I64), np.zeros(0, np.int64)))
     place = b.Unsqueeze(positions(b, whole), axes=(0,))
     stop = b.Add(begins, length)
@@ -184,8 +188,8 @@ def _cached(b: Builder, k: Value, v: Value, past_k: Value | None, past_v: Value 
     fresh = b.Add(b.Sub(place, begins), size)
     index = b.Where(b.Less(place, begins), place, b.Where(b.Less(place, stop), fresh, zero))
     # As rows of one table, so that each place is copied as a whole and no axis has to move.
-    count, group, features = b.Add(zero, np.int64(1)), static_dim(k.type, 1, "the groups"), extent(b, k, 3)
-    batch = extent(b, k, 0)
+    count, group, features = b.Add(zero, np.int64(1)), static_dim(k.type, 1, "the groups"), dimension(b, k, 3)
+    batch = dimension(b, k, 0)
     tables = b.Reshape(positions(b, b.Mul(batch, np.int64(group))), np.array([-1, group, 1]))
     index = b.Add(b.Mul(tables, count), b.Unsqueeze(index, axes=(1,)))
     blank = b.Fill(listed(b, batch, group, 1, features), np.zeros((), k.type.dtype.numpy))

@@ -1,4 +1,4 @@
-"""Contrib operators that move, pick or make tensors: older twins of ONNX's own, and what image and text models need."""
+"""Contrib operators that move, pick or make tensors: older forms of ONNX's own, and those of image and text models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.contrib.attention import split_heads
-from minnow.converter.onnx.contrib.domain import alias, contrib, extent, listed, positions, standard
+from minnow.converter.onnx.contrib.domain import alias, contrib, dimension, listed, positions, standard
 from minnow.converter.operand import ints, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -61,7 +61,7 @@ def _(b, x, y, *, metric="sqeuclidean"):
     if metric not in ("euclidean", "sqeuclidean"):
         raise UnsupportedError(
             f"CDist with the metric '{metric}' is not supported",
-            hint="euclidean and sqeuclidean are, here and elsewhere",
+            hint="use euclidean or sqeuclidean",
         )
     rows, columns = (b.ReduceSumSquare(v, axes=(1,)) for v in (x, y))
     cross = b.Mul(b.MatMul(x, y, transpose_b=True), -2.0)
@@ -73,7 +73,7 @@ def _(b, x, y, *, metric="sqeuclidean"):
 @contrib("IsAllFinite")
 def _(b, *xs, isinf_only=0, isnan_only=0):
     if isinf_only and isnan_only:
-        raise ModelError("IsAllFinite looks for infinities only, and for NaN only")
+        raise ModelError("IsAllFinite has both isinf_only and isnan_only, of which at most one may be set")
 
     def bad(x: Value) -> Value:
         """How many elements are not what they should be, capped to 0 or 1, as a scalar."""
@@ -100,7 +100,7 @@ contrib("ComplexMulConj")(_complex(True))
 def _check_transform(normalized: int, onesided: int, signal_ndim: int) -> None:
     if normalized or not onesided or signal_ndim != 1:
         raise UnsupportedError(
-            "only one-sided transforms of one axis that are not normalized are supported",
+            "Rfft and Irfft are supported only as one-sided transforms of one axis that are not normalized",
             why=f"normalized is {normalized}, onesided {onesided}, signal_ndim {signal_ndim}",
         )
 
@@ -120,8 +120,8 @@ def _(b, x, *, normalized=0, onesided=1, signal_ndim):
 @contrib("NGramRepeatBlock")
 def _(b, ids, scores, *, ngram_size):
     if ngram_size < 1:
-        raise ModelError(f"ngram_size is {ngram_size}")
-    length, axis = extent(b, ids, 1), np.array([1])
+        raise ModelError(f"ngram_size is {ngram_size}, but must be at least 1")
+    length, axis = dimension(b, ids, 1), np.array([1])
     starts = b.Max(b.Sub(length, np.int64(ngram_size - 1)), np.int64(0))  # how many n-grams there are
     banned: Any = None
     for k in range(ngram_size - 1):
@@ -140,14 +140,14 @@ def _(b, ids, scores, *, ngram_size):
 @contrib("CropAndResize")
 def _(b, x, boxes, batch_indices, crop_size, *, extrapolation_value=0.0, mode="bilinear"):
     if mode not in ("bilinear", "nearest"):
-        raise ModelError(f"CropAndResize has the mode '{mode}'")
+        raise ModelError(f"CropAndResize has the unknown mode '{mode}'")
     image = b.Transpose(x, perm=(0, 2, 3, 1))
     corners = b.Split(boxes, axis=1, sizes=(1, 1, 1, 1), n_outputs=4)
     sizes = b.Split(b.Cast(crop_size, to=DType.I64), axis=0, sizes=(1, 1), n_outputs=2)
     grid, inside = [], []
     for i in (0, 1):
         first, last, count = corners[i], corners[i + 2], b.Reshape(sizes[i], _SCALAR)
-        top = b.Sub(b.Cast(_value(b, extent(b, x, 2 + i)), to=x.type.dtype), 1.0)
+        top = b.Sub(b.Cast(_value(b, dimension(b, x, 2 + i)), to=x.type.dtype), 1.0)
         steps = b.Cast(b.Sub(count, np.int64(1)), to=x.type.dtype)
         stride = b.Div(b.Mul(b.Sub(last, first), top), b.Max(steps, 1.0))
         place = b.Cast(b.Unsqueeze(positions(b, count), axes=(0,)), to=x.type.dtype)

@@ -1,4 +1,4 @@
-"""Products with weights of 2, 4 or 8 bits (com.microsoft), which stay packed in the file where its format has them."""
+"""Matrix products with weights of 2, 4 or 8 bits (com.microsoft), which stay packed in the file where possible."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ def _(b, x, w, scales, zeros=None, group_index=None, bias=None, *, K, N, accurac
         raise UnsupportedError("weights packed for one kind of accelerator are not supported",
                                hint="export with weight_prepacked=0")  # fmt: skip
     if bits not in (2, 4, 8):
-        raise UnsupportedError(f"weights of {bits} bits are not supported", why="those of 2, 4 and 8 bits are")
+        raise UnsupportedError(f"weights of {bits} bits are not supported", why="supported are 2, 4 and 8 bits")
     if block_size < 16 or block_size & (block_size - 1):
-        raise ModelError(f"block_size is {block_size}, not a power of 2 from 16 on")
+        raise ModelError(f"block_size is {block_size}, but must be a power of 2 from 16 on")
     blocks = -(-K // block_size)
     constant(w, "the weights of MatMulNBits")
     assert w.data is not None
     if w.type.count != N * blocks * block_size * bits // 8:
-        raise ModelError(f"the weights have the shape {w.type.shape}", why=f"N is {N}, K {K}, block_size {block_size}")
+        raise ModelError(
+            f"the weights have the shape {w.type.shape}, which does not fit",
+            why=f"N is {N}, K {K}, block_size {block_size}",
+        )
     scale = constant(scales, "the scales of MatMulNBits").reshape(N, blocks)
     zero = None if zeros is None else _zeros(zeros, N, blocks, bits)
     if group_index is not None:
         if zero is not None:
-            raise UnsupportedError("g_idx beside zero points is not supported",
-                                   why="onnxruntime passes over the zero points then")  # fmt: skip
+            raise UnsupportedError("g_idx together with zero points is not supported",
+                                   why="onnxruntime ignores the zero points then")  # fmt: skip
         groups = constant(group_index, "g_idx of MatMulNBits").reshape(-1)[:K].astype(np.int64)
         return _product(b, x, _dense(w.data, bits, scale, zero, groups, N, K), N, bias)
     if K % block_size:
@@ -74,7 +77,7 @@ def _convolved(b: Builder, x: Value, w: PackedBlob, bias: Value | None) -> Value
     flat = None if bias is None else b.const(constant(bias, "the bias").reshape(-1).astype(np.float32))
     wide = cast(b, x, DType.F32)
     axes = rank(x, "the input of MatMulNBits")
-    # The axes stay as they are where they can: extents that are known at run time only need no shape computed.
+    # The axes stay as they are where they can: dimensions that are known at run time only need no shape computed.
     if axes == 3:
         rows = wide
     else:
@@ -101,7 +104,7 @@ _NF4 = np.array(
 @contrib("MatMulBnb4")
 def _(b, x, w, largest, *, K, N, block_size, quant_type, training_mode=0, transB=1):
     if quant_type not in (0, 1):
-        raise ModelError(f"quant_type is {quant_type}, not 0 (FP4) or 1 (NF4)")
+        raise ModelError(f"quant_type is {quant_type}, but must be 0 (FP4) or 1 (NF4)")
     if not transB:
         raise UnsupportedError("MatMulBnb4 with transB=0 is not supported", why="it is for training")
     table = _NF4 if quant_type else np.concatenate([_FP4, -_FP4])
@@ -120,9 +123,9 @@ def _(b, x, w, largest, *, K, N, block_size, quant_type, training_mode=0, transB
 def _(b, table, indices, scales, zeros=None, *, bits=4, block_size=128, gather_axis=0, quantize_axis=1):
     n = rank(table, "the table of GatherBlockQuantized")
     if table.type.dtype is not DType.U8:
-        raise UnsupportedError(f"a table of {table.type.dtype} is not supported", why="one of packed u8 is")
+        raise UnsupportedError(f"a table of {table.type.dtype} is not supported", why="it must be packed in u8")
     if n != 2 or gather_axis % n != 0 or quantize_axis % n != 1 or bits not in (2, 4, 8):
-        raise UnsupportedError("only rows of a matrix are gathered, in blocks along them, of 2, 4 or 8 bits",
+        raise UnsupportedError("GatherBlockQuantized is supported only for rows quantized in 2, 4 or 8 bits",
                                why=f"rank {n}, gather_axis {gather_axis}, quantize_axis {quantize_axis}")  # fmt: skip
     width = static_dim(table.type, 1, "the table") * (8 // bits)
     blocks = static_dim(scales.type, 1, "the scales")
@@ -136,7 +139,7 @@ def _(b, table, indices, scales, zeros=None, *, bits=4, block_size=128, gather_a
         codes = _gathered_codes(b, zeros, indices, bits, packed)
         base = b.Gather(codes, step[0], axis=-1)
     if blocks != step[0][-1] + 1:
-        raise ModelError(f"{blocks} scales for rows of {width} in blocks of {block_size}")
+        raise ModelError(f"{blocks} scales do not fit rows of {width} in blocks of {block_size}")
     numbers = b.Sub(numbers, base)
     return cast(b, b.Mul(numbers, cast(b, scale, DType.F32)), scales.type.dtype)
 

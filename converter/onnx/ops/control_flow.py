@@ -27,7 +27,7 @@ def _(b, cond, *, then_branch, else_branch, node):
     then_graph.name, else_graph.name = f"{node.name}/then", f"{node.name}/else"
     for mine, other in zip(then_graph.outputs, else_graph.outputs, strict=True):
         if mine.type.dtype is not other.type.dtype:
-            raise ModelError(f"the branches give {mine.type.dtype} and {other.type.dtype}")
+            raise ModelError(f"the branches give different element types, {mine.type.dtype} and {other.type.dtype}")
     return b.If(cond, *captured, then_branch=then_graph, else_branch=else_graph, n_outputs=node.n_outputs)
 
 
@@ -61,7 +61,7 @@ def _(b, trip, cond=None, *carried, body, node):
     graph, captured = stable_body(node, body, types, [v.type for v in carried], (), 1)
     wrapped = wrap_optionals(graph, carried)
     if any(v.type.holds_tensors for v in graph.outputs[1 + len(carried) :]):
-        raise ModelError("a loop stacks tensors; a sequence can only be carried")
+        raise ModelError("a scan output of a loop must be a tensor; a sequence can only be carried from round to round")
     graph.name = f"{node.name}/body"
     n_outputs = max(node.n_outputs, len(graph.outputs) - 1)
     trip = b.Reshape(trip, np.zeros(0, np.int64)) if trip is not None and trip.type.shape != () else trip

@@ -1,4 +1,4 @@
-"""Convolution, pooling and what undoes them: everything with a sliding window."""
+"""Convolution, pooling and their inverses: everything with a sliding window."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from minnow.schema.ops import Builder
 def window_of(
     x: Value, kernel: Sequence[Dim], strides: Any, pads: Any, dilations: Any, auto_pad: str
 ) -> dict[str, Any]:
-    """The window attributes in full length. "SAME_*" is resolved where the extents are known, else kept."""
+    """The window attributes in full length. "SAME_*" is resolved where the dimensions are known, else kept."""
     n = len(kernel)
     strides, dilations = tuple(strides or (1,) * n), tuple(dilations or (1,) * n)
     pads = tuple(pads or (0,) * 2 * n)
     if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
-        raise ModelError(f"strides {strides}, dilations {dilations} and pads {pads} do not fit a {n}-D kernel")
+        raise ModelError(f"the strides {strides}, dilations {dilations} and pads {pads} do not fit a {n}-D kernel")
     out = {"strides": strides, "pads": pads, "dilations": dilations}
     if auto_pad == "VALID":
         out["pads"] = (0,) * 2 * n
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        extents = x.type.shape[2:] if x.type.shape else ()
-        if len(extents) == n and all(isinstance(d, int) for d in (*extents, *kernel)):
-            out["pads"] = same_pads(extents, kernel, strides, dilations, lower=auto_pad == "SAME_LOWER")
+        dimensions = x.type.shape[2:] if x.type.shape else ()
+        if len(dimensions) == n and all(isinstance(d, int) for d in (*dimensions, *kernel)):
+            out["pads"] = same_pads(dimensions, kernel, strides, dilations, lower=auto_pad == "SAME_LOWER")
         else:
             out |= {"auto_pad": auto_pad, "pads": (0,) * 2 * n}
     elif auto_pad != "NOTSET":
-        raise ModelError(f"auto_pad is '{auto_pad}'")
+        raise ModelError(f"auto_pad is '{auto_pad}', which is unknown")
     return out
 
 
 def same_pads(
-    extents: Sequence[Any], kernel: Sequence[Any], strides: Sequence[int], dilations: Sequence[int], lower: bool
+    dimensions: Sequence[Any], kernel: Sequence[Any], strides: Sequence[int], dilations: Sequence[int], lower: bool
 ) -> tuple[int, ...]:
-    """Pads (begins, then ends) with which the output extent is ceil(extent / stride)."""
+    """Pads (begins, then ends) with which the output dimension is ceil(dimension / stride)."""
     begins, ends = [], []
-    for d, k, s, r in zip(extents, kernel, strides, dilations, strict=True):
+    for d, k, s, r in zip(dimensions, kernel, strides, dilations, strict=True):
         total = max((-(-d // s) - 1) * s + (k - 1) * r + 1 - d, 0)
         small, big = total // 2, total - total // 2
         begins.append(big if lower else small)
@@ -53,11 +53,11 @@ def same_pads(
 
 
 def kernel_of(w: Value, given: Any) -> tuple[Dim, ...]:
-    """The kernel's extents: those of the weights, which `kernel_shape` only repeats; open ones where neither says."""
+    """The kernel's dimensions: those of the weights, which `kernel_shape` repeats; dynamic where neither says."""
     try:
         kernel = merge(tuple(given) or None, None if w.type.shape is None else w.type.shape[2:])
     except ModelError:
-        raise ModelError(f"kernel_shape {tuple(given)} is not the shape of the weights {w.type}") from None
+        raise ModelError(f"kernel_shape {tuple(given)} does not fit the weights {w.type}") from None
     return (UNKNOWN,) * (rank(w, "the weights") - 2) if kernel is None else kernel
 
 
@@ -69,7 +69,7 @@ def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_sh
 
 def _conv(b: Builder, x: Value, w: Value, bias: Value | None, group: int, window: dict[str, Any]) -> Value:
     """A convolution over any number of axes: beyond three, what lies along the first one under a kernel is channels."""
-    n = len(window["strides"])  # the rank of the input may be open
+    n = len(window["strides"])  # the rank of the input may be unknown
     if n <= 3:
         return b.Conv(x, w, bias, group=group, **window)
     channels, depth, *rest = (
@@ -111,12 +111,12 @@ def _(b, x, w, bias=None, *, auto_pad="NOTSET", dilations=(), group=1, kernel_sh
         for i, (k, s, d) in enumerate(zip(kernel, window["strides"], window["dilations"], strict=True)):
             # How much more than stride * size the whole output is, and how much more than asked for.
             if not isinstance(k, int):
-                raise UnsupportedError("ConvTranspose of a computed padding needs a kernel of fixed extents")
+                raise UnsupportedError("ConvTranspose of a computed padding needs a kernel whose size is known")
             over = extra[i] + (k - 1) * d + 1 - s
             if output_shape:
-                extent = static_dim(x.type, 2 + i, "the input of ConvTranspose with output_shape")
-                over += s * extent - output_shape[i - n]
-            # What is asked for beyond the full extent lies behind the end, where no input element reaches.
+                dimension = static_dim(x.type, 2 + i, "the input of ConvTranspose with output_shape")
+                over += s * dimension - output_shape[i - n]
+            # What is asked for beyond the full dimension lies behind the end, where no input element reaches.
             beyond.append(extra[i] + max(-over, 0))
             total = max(over, 0)
             small, big = total // 2, total - total // 2

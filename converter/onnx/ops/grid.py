@@ -16,5 +16,5 @@ def _(b, theta, size, *, align_corners=0):
         n = theta.type.shape[1]
     else:
         n = static_dim(size.type, 0, "the size of AffineGrid") - 2
-    extents = [b.Gather(size, np.array(2 + i, np.int64)) for i in range(n)]
-    return affine_grid(b, theta, b.Slice(size, np.array([0]), np.array([1])), extents, bool(align_corners))
+    dimensions = [b.Gather(size, np.array(2 + i, np.int64)) for i in range(n)]
+    return affine_grid(b, theta, b.Slice(size, np.array([0]), np.array([1])), dimensions, bool(align_corners))

@@ -1,4 +1,4 @@
-"""What operators of opset 1 to 6 mean where it is not what newer opsets say: mostly broadcasting by attribute."""
+"""Operators of opset 1 to 6 whose meaning differs from newer opsets: mostly broadcasting by attribute."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from minnow.schema.ops import Builder
 
 
 def _aligned(b: Builder, x: Value, y: Value, broadcast: int, axis: int | None) -> Value:
-    """The second operand such that the extents of both line up from the back.
+    """The second operand such that the dimensions of both line up from the back.
 
-    Before opset 7 its extents are those of the first one from `axis` on.
+    Before opset 7 its dimensions are those of the first one from `axis` on.
     """
     if not broadcast or axis is None:
         return y
@@ -105,7 +105,7 @@ def _(b, x, *, to):
     try:
         return b.Cast(x, to=dtype_of(package.TensorProto.DataType.Value(to.upper()), "Cast"))
     except ValueError:
-        raise ModelError(f"Cast knows no element type '{to}'") from None
+        raise ModelError(f"Cast has the unknown element type '{to}'") from None
 
 
 @onnx.op("Selu", until=5)
@@ -160,7 +160,7 @@ def _(b, x, *, p=2.0):
 
 def _whole(p: float) -> int:
     if p != int(p):
-        raise UnsupportedError(f"pooling by the {p}-norm is not supported", why="from opset 2 on p is an integer")
+        raise UnsupportedError(f"pooling by the {p}-norm is not supported", why="p must be an integer")
     return int(p)
 
 

@@ -102,17 +102,17 @@ def _(b, x, split=None, *, axis=0, num_outputs=None, node):
 
 
 def _equally(b: Builder, x: Value, axis: int, node: Any, num_outputs: int | None = None) -> Any:
-    """Where the number of parts does not divide the extent, those at the end are smaller."""
+    """Where the number of parts does not divide the dimension, those at the end are smaller."""
     n = num_outputs or len(node.outputs)
     if n != len(node.outputs):
-        raise ModelError(f"Split has {len(node.outputs)} outputs, and num_outputs is {n}")
+        raise ModelError(f"Split has {len(node.outputs)} outputs, but num_outputs is {n}")
     dims = x.type.shape
-    extent = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else UNKNOWN
-    if isinstance(extent, int):
-        if extent % n and num_outputs is None:
-            raise ModelError(f"Split cannot cut the extent {extent} into {n} equal parts")
-        chunk = -(-extent // n)
-        sizes = tuple(max(min(chunk, extent - i * chunk), 0) for i in range(n))
+    dimension = dims[axis] if dims is not None and -len(dims) <= axis < len(dims) else UNKNOWN
+    if isinstance(dimension, int):
+        if dimension % n and num_outputs is None:
+            raise ModelError(f"Split cannot cut the dimension {dimension} into {n} equal parts")
+        chunk = -(-dimension // n)
+        sizes = tuple(max(min(chunk, dimension - i * chunk), 0) for i in range(n))
         return b.Split(x, axis=axis, sizes=sizes, n_outputs=n)
     whole = b.Shape(x, start=axis, end=None if axis == -1 else axis + 1)
     part = b.Div(b.Add(whole, n - 1), n)
@@ -192,7 +192,7 @@ def _(b, past, update, write=None, *, axis=-2, mode="linear"):
     n = rank(past, "the cache of TensorScatter")
     at = axis % n
     if at == 0:
-        raise ModelError("TensorScatter writes along axis 0", why="that is the batch")
+        raise ModelError("TensorScatter cannot write along axis 0", why="that axis is the batch")
     place = b.Range(np.array(0), b.Squeeze(b.Shape(update, start=at, end=at + 1), axes=(0,)), np.array(1))
     place = b.Reshape(place, np.array([-1, *[1] * (n - 1 - at)]))
     if write is not None:
@@ -200,7 +200,7 @@ def _(b, past, update, write=None, *, axis=-2, mode="linear"):
     if mode == "circular":
         place = b.Mod(place, b.Shape(past, start=at, end=at + 1))
     elif mode != "linear":
-        raise ModelError(f"the mode of TensorScatter is '{mode}'")
+        raise ModelError(f"TensorScatter has the unknown mode '{mode}'")
     return b.ScatterElements(past, b.Expand(place, b.Shape(update)), update, axis=at)
 
 
@@ -253,7 +253,7 @@ def _(b, x, *, axis=None, sorted=1, node):
 @onnx.op("Crop")
 def _(b, x, *, border, scale=None):
     if len(border) != 4:
-        raise ModelError(f"Crop has the border {border}, not left, top, right, bottom")
+        raise ModelError(f"Crop has the border {border}, but needs left, top, right and bottom")
     left, top, right, bottom = border
     if scale:
         ends = [top + scale[0], left + scale[1]]

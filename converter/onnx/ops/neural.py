@@ -1,4 +1,4 @@
-"""Normalization, recurrent layers, resize, and what else samples images."""
+"""Normalization, recurrent layers, resize, and other sampling of images."""
 
 from __future__ import annotations
 

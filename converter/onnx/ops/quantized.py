@@ -1,4 +1,4 @@
-"""Layers of 8-bit numbers: an exact product in i32, then a scale, and rounding to 8 bits."""
+"""Quantized layers: an exact product in i32, then a scale, and rounding to 8 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers, and dropout as it is while training."""
+"""Random numbers, and dropout in training mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that are not converted on purpose. What can be converted has a mapping, or a body in the ONNX standard."""
+"""Operators that are deliberately unsupported. All others have a mapping, or a body in the ONNX standard."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ onnx.refuse(
 _ML = "ai.onnx.ml::"
 onnx.refuse(
     *(f"{_ML}{n}" for n in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")),
-    why="the engine runs networks of tensor operations, not decision trees",
-    hint="express the trees by comparisons and Gather, or run them beside the network",
+    why="decision trees are not converted",
+    hint="write the trees with comparisons and Gather, or run them outside of the model",
 )
 onnx.refuse(
     *(f"{_ML}{n}" for n in ("LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor")),
-    why="classical estimators are not converted",
-    hint="express them by MatMul, Add and an activation",
+    why="classical machine learning (linear models, SVMs and the like) is not converted",
+    hint="write them with MatMul, Add and an activation",
 )
 onnx.refuse(
     *(f"{_ML}{n}" for n in ("CastMap", "CategoryMapper", "DictVectorizer", "LabelEncoder", "ZipMap")),
-    why="maps, strings and look-ups by key are not converted",
-    hint="do the look-up outside of the model; exporters that add a ZipMap can be told not to",
+    why="maps, strings and lookups by key are not converted",
+    hint="do the lookup outside of the model; exporters that add a ZipMap have an option against it",
 )
 onnx.refuse(
     *(f"{_ML}{n}" for n in ("ArrayFeatureExtractor", "Binarizer", "FeatureVectorizer", "Imputer", "Normalizer")),
     *(f"{_ML}{n}" for n in ("OneHotEncoder", "Scaler")),
-    why="the preparation of tables is not converted",
+    why="the preprocessing of tables is not converted",
     hint="prepare the features before the model",
 )
 onnx.refuse(f"{_ML}*", why="the operators of classical machine learning are not converted")

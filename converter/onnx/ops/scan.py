@@ -1,4 +1,4 @@
-"""Scan is a Loop whose body takes a slice of each scan input; from opset 9 on without, before with a batch axis."""
+"""Scan as a Loop whose body takes a slice of each scan input; before opset 9 with a batch axis."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_inp
     graph, captured = stable_body(node, body, (), [v.type for v in states], slices, 0)
     lengths = [v.type.shape[a] for v, a in zip(scans, axes, strict=True) if v.type.shape is not None]
     inner = _Body(node.name, graph, captured, axes, _directions(scan_input_directions, scans))
-    trip = _extent(b, scans[0], axes[0], agree(lengths, "the scan inputs"))
+    trip = _dimension(b, scans[0], axes[0], agree(lengths, "the scan inputs"))
     made = _loop(b, inner, states, scans, captured, trip)
     outs = list(made[: len(states)])
     for i, v in enumerate(made[len(states) :]):
@@ -78,13 +78,13 @@ def _(b: Builder, lens, *operands, body, directions=(), num_scan_inputs, node):
     inside = [outer.add_param(v.type, v.name) for v in given]
     ob = Builder(outer, origin=b.origin)
     one = [ob.Gather(v, at, axis=0) for v in inside[: len(operands)]]
-    whole = _extent(ob, one[n_states], 0, longest)
+    whole = _dimension(ob, one[n_states], 0, longest)
     trip = whole if lens is None else ob.Cast(ob.Gather(inside[len(operands)], at, axis=0), to=DType.I64)
     made = _loop(ob, inner, one[:n_states], one[n_states:], inside[len(given) - len(captured) :], trip)
     if lens is not None:
         made[n_states:] = [_filled(ob, v, ob.Sub(whole, trip)) for v in made[n_states:]]
     outer.outputs = [ob.const(np.array(True)), *made]
-    batch = _extent(b, first, 0, agree([v.type.shape[0] for v in operands if v.type.rank], "the batch of Scan"))
+    batch = _dimension(b, first, 0, agree([v.type.shape[0] for v in operands if v.type.rank], "the batch of Scan"))
     return tuple(b.Loop(batch, None, *given, body=outer, num_carried=0, n_outputs=len(made)))
 
 
@@ -123,8 +123,8 @@ def _filled(b: Builder, v: Value, missing: Value) -> Value:
     return b.Pad(v, b.Concat(*pads, axis=0))
 
 
-def _extent(b: Builder, v: Value, axis: int, known: Any) -> Any:
-    """An extent as an int64 scalar."""
+def _dimension(b: Builder, v: Value, axis: int, known: Any) -> Any:
+    """A dimension as an int64 scalar."""
     return np.array(known, np.int64) if isinstance(known, int) else b.Gather(b.Shape(v), np.array(axis), axis=0)
 
 
@@ -137,7 +137,7 @@ def _without(type: TensorType, axis: int) -> TensorType:
     if type.shape is None:
         return type
     if not type.shape:
-        raise ModelError(f"{type} has no axis to scan along")
+        raise ModelError(f"an input of the type {type} has no axis to scan along")
     return type.with_shape(d for i, d in enumerate(type.shape) if i != axis)
 
 

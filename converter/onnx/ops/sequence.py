@@ -1,4 +1,4 @@
-"""Sequences and optionals. Where nothing decides it at run time, the optimizer makes plain tensors of them again."""
+"""Sequences and optionals. Where their lengths are known, the optimizer turns them into plain tensors."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def element_of(value: Value, what: str) -> TensorType:
     return value.type.element
 
 
-def extents(type: TensorType) -> tuple[int, ...] | None:
-    """The shape as an attribute: -1 stands for any extent."""
+def dimensions(type: TensorType) -> tuple[int, ...] | None:
+    """The shape as an attribute: -1 stands for any dimension."""
     return None if type.shape is None else tuple(d if isinstance(d, int) else -1 for d in type.shape)
 
 
 def at(b: Builder, holder: Value, position: Any, what: str) -> Value:
     """The element of a sequence or an optional at a position."""
     type = element_of(holder, what)
-    shape = None if type.holds_tensors else extents(type)
+    shape = None if type.holds_tensors else dimensions(type)
     taken: Value = b.SequenceAt(holder, position, dtype=type.dtype, shape=shape)
     return taken
 
@@ -59,7 +59,9 @@ def _one_dtype(types: Sequence[TensorType]) -> None:
     if any(t.holds_tensors for t in types):
         raise UnsupportedError("sequences of sequences are not supported")
     if len({t.dtype for t in types}) > 1:
-        raise ModelError(f"the tensors of a sequence have one element type, not {' and '.join(str(t) for t in types)}")
+        raise ModelError(
+            f"the tensors of a sequence must have one element type, but there are {' and '.join(str(t) for t in types)}"
+        )
 
 
 @onnx.op("SequenceErase")
@@ -83,7 +85,7 @@ def _(b, holder):
 def _(b, holder, *, axis, new_axis=0):
     type = element_of(holder, "the sequence")
     made = b.ConcatFromSequence(holder, axis=axis, new_axis=bool(new_axis), dtype=type.dtype)
-    if shape := extents(made.type):
+    if shape := dimensions(made.type):
         made.producer.set_attrs(shape=shape)
     return made
 
@@ -95,7 +97,8 @@ def _(b, x, split=None, *, axis=0, keepdims=1):
         # of PyTorch), and onnxruntime gives them.
         if split.data is None:
             raise UnsupportedError(
-                "a computed split that does not keep the axis", hint="set keepdims, or drop the split"
+                "SplitToSequence with a computed split and keepdims=0 is not supported",
+                hint="set keepdims, or leave out the split",
             )
         if split.data.numpy() == 1:
             split = None
@@ -114,8 +117,8 @@ def _count(holder: Value) -> int | None:
     if node.op == "SequenceConstruct":
         return len(node.inputs)
     shape, attrs = node.input(0).type.shape, bound(node)
-    extent = None if shape is None else shape[attrs["axis"]]
-    return extent if isinstance(extent, int) and not node.has_input(1) else None
+    dimension = None if shape is None else shape[attrs["axis"]]
+    return dimension if isinstance(dimension, int) and not node.has_input(1) else None
 
 
 def _round(b: Builder, body: Graph, operands: Sequence[Value], captured: Sequence[Value], i: int) -> list[Value]:
@@ -176,7 +179,7 @@ def _(b, x=None, *, type=None, node):
     if x is not None:
         return b.SequenceConstruct(x, is_optional=True)
     if type is None:
-        raise ModelError("an Optional of nothing needs the attribute 'type'")
+        raise ModelError("an Optional without an operand needs the attribute 'type'")
     element = node.context.type_of(type, "the attribute 'type'")
     empty = b.SequenceConstruct(is_optional=True, dtype=element.dtype)
     # A tensor of bytes and a sequence are alike to the op; here it is known which of them is missing.

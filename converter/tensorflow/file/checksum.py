@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), as the files of variables keep it of every block and tensor."""
+"""CRC-32C (Castagnoli), which guards every block and tensor in checkpoint files."""
 
 from __future__ import annotations
 

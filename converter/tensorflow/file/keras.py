@@ -81,9 +81,9 @@ def _check_version(where: str) -> None:
         )
     if found < keras_child.OLDEST:
         raise UnsupportedError(
-            f"Keras {'.'.join(map(str, found))} is too old to be given files that others have made",
+            f"Keras {'.'.join(map(str, found))} is too old to be trusted with files from others",
             where=where,
-            why="older releases can be made to run code that is in a file, safe mode or not",
+            why="older releases can be tricked into running code of a file, even in safe mode",
             hint=f"pip install 'keras>={needed}'; or save the model as a SavedModel, which needs nothing",
         )
 
@@ -93,22 +93,22 @@ def _error(code: int, why: str, where: str) -> FormatError | UnsupportedError:
         return UnsupportedError(
             f"the Keras file holds {why}",
             where=where,
-            why="building such a model runs code that the file brings or names",
-            hint="load it with the program that knows it, and export it as a SavedModel",
+            why="building such a model runs code that is in the file, or that it names",
+            hint="load it with the program that defines it, and export it as a SavedModel",
         )
     if code == keras_child.DAMAGED:
         return FormatError(
             "the Keras file is damaged, or holds no model",
             where=where,
             why=why[:300],
-            hint="a file of weights alone is no model: save the whole model",
+            hint="a file of weights alone is not a model: save the whole model",
         )
     reason = why.splitlines()[-1][:300] if why else f"its process ended with the code {code}"
     return UnsupportedError(
         "Keras cannot load the file",
         where=where,
         why=reason,
-        hint="one with layers of its own has to be exported as a SavedModel by the program that knows them",
+        hint="a model with custom layers must be exported as a SavedModel by the program that defines them",
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs as a process of its own: has Keras make a SavedModel of a file, once nothing in the file names foreign code.
+"""Runs as a process of its own: has Keras make a SavedModel of a file, after checking that it names no foreign code.
 
 A Keras file says by name which classes and functions build its model, and may hold functions as code. Keras' own safe
 mode has let through more than once what it should not; so what a file names is looked at before Keras is imported,
@@ -51,7 +51,7 @@ def check_config(config: Any) -> None:
         if "lambda" in name.lower():
             raise ForeignError(f"a {name}, which is code in the file")
         if module is not None and not (isinstance(module, str) and _MODULES.fullmatch(module)):
-            raise ForeignError(f"'{name}' of {module!r}, which is no part of Keras")
+            raise ForeignError(f"'{name}' of {module!r}, which is not part of Keras")
         if name == "function" and not (isinstance(module, str) and _ACTIVATIONS.fullmatch(module)):
             raise ForeignError(f"the function {table.get('config')!r} of {module!r}")
         if name in _LOADING:
@@ -78,7 +78,7 @@ def config_of(path: Path) -> Any:
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():
                 if info.file_size > 64 * max(info.compress_size, 1 << 16):
-                    raise ValueError(f"'{info.filename}' has {info.file_size} bytes in {info.compress_size}")
+                    raise ValueError(f"'{info.filename}' unpacks {info.compress_size} bytes to {info.file_size}")
             if archive.getinfo("config.json").file_size > _MOST_TEXT:
                 raise ValueError("its configuration is too long")
             return json.loads(archive.read("config.json"))
@@ -87,7 +87,7 @@ def config_of(path: Path) -> Any:
     with h5py.File(path, "r") as file:
         text = file.attrs.get("model_config")
     if text is None:
-        raise ValueError("it has weights, and no model")
+        raise ValueError("it has weights, but no model")
     if len(text) > _MOST_TEXT:
         raise ValueError("its configuration is too long")
     return json.loads(text)

@@ -1,4 +1,4 @@
-"""Which variable gets which tensor of the file of variables.
+"""Which variable is restored from which tensor of the checkpoint.
 
 The graph's own operator for restoring variables says it. For those that it leaves out, objects do: functions list the
 objects that they have captured, and objects the tensors that they are saved in.

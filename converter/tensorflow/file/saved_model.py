@@ -70,7 +70,7 @@ def _serving(model: Any, path: Path) -> Any:
 def _entries(infos: Any, where: str) -> list[Entry]:
     for name, info in infos.items():
         if not info.name:
-            raise UnsupportedError(f"'{name}' is no single tensor", where=where, why="it is sparse, or composed")
+            raise UnsupportedError(f"'{name}' is not a single tensor", where=where, why="it is sparse or a composite")
     return [Entry(name, info.name, info) for name, info in sorted(infos.items())]
 
 

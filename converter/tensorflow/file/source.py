@@ -1,4 +1,4 @@
-"""What a file gives to translate: nodes, functions, and what is asked of them, whatever the file's form."""
+"""What a file holds to translate, whatever its form: nodes, functions, inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of variables: a table of what there is (`variables.index`), and files that hold one after the other.
+"""The values of variables in a checkpoint: an index (`variables.index`), and data files.
 
 The table is sorted by key, in blocks whose keys leave out what they share with the one before. Numbers stay in their
 files, and are mapped when they are used.
@@ -52,7 +52,7 @@ class Variables:
         self._entries = dict(self._table())
         header = self._message(BundleHeaderProto, self._entries.pop(b"", b""))
         if header.endianness != BundleHeaderProto.LITTLE:
-            raise UnsupportedError("variables of a big-endian machine are not supported", where=str(self.path))
+            raise UnsupportedError("variables in big-endian byte order are not supported", where=str(self.path))
         self.shards = header.num_shards
 
     def __contains__(self, key: str) -> bool:
@@ -78,24 +78,24 @@ class Variables:
             return dtype, blob.shape, blob
         wanted = _parse(part, shape, f"{self.path}: {key}")
         exact = _slice_key(key, tuple((0, _WHOLE) if p == (0, n) else p for p, n in zip(wanted, shape, strict=True)))
-        extent = tuple(length for _, length in wanted)
+        wanted_shape = tuple(length for _, length in wanted)
         if exact in self._entries:
-            dtype, blob = self._blob(self._entry(exact, key), extent, key)
+            dtype, blob = self._blob(self._entry(exact, key), wanted_shape, key)
             return dtype, blob.shape, blob
         dtype, whole = self._whole(entry, shape, key)
         cut = tuple(slice(start, start + length) for start, length in wanted)
-        full = extent + whole.shape[len(shape) :]
+        full = wanted_shape + whole.shape[len(shape) :]
         return dtype, full, LazyBlob(lambda: whole.numpy()[cut], dtype, full)
 
     def text(self, key: str) -> bytes:
         """A tensor that is one text. Raises FormatError when it is damaged, or something else."""
         entry = self._entry(key.encode(), key)
         if type_name(entry.dtype) != "DT_STRING" or self._shape(entry, key):
-            raise self._error("a text is expected", key)
+            raise self._error("the entry should be a string", key)
         data = bytes(MappedBlob(*self._place(entry, entry.size, key), DType.U8, (entry.size,)).numpy())
         length, at = self._varint(data, 0)
         if at + 4 + length != len(data):  # between length and text is a checksum
-            raise self._error("a text is of another length than the table says", key)
+            raise self._error("the length of a string does not agree with the table", key)
         return data[at + 4 :]
 
     def _whole(self, entry: Any, shape: tuple[int, ...], key: str) -> tuple[DType, Blob]:
@@ -104,7 +104,7 @@ class Variables:
         parts: list[tuple[Slice, Blob]] = []
         for proto in entry.slices:
             if len(proto.extent) != len(shape):
-                raise self._error("a slice of a variable has another rank than the variable", key)
+                raise self._error("the rank of a slice is not that of its variable", key)
             stored = tuple((e.start, e.length if e.HasField("has_length") else _WHOLE) for e in proto.extent)
             place = tuple(
                 (0, n) if length == _WHOLE else (s, length) for (s, length), n in zip(stored, shape, strict=True)
@@ -114,7 +114,7 @@ class Variables:
             dtype, blob = self._blob(inner, tuple(length for _, length in place), key)
             parts.append((place, blob))
         if sum(math.prod(length for _, length in place) for place, _ in parts) != math.prod(shape):
-            raise self._error("the slices of a variable do not make up the whole", key)
+            raise self._error("the slices of a variable do not cover it", key)
         full = shape + parts[0][1].shape[len(shape) :]
 
         def join() -> np.ndarray[Any, Any]:
@@ -133,18 +133,22 @@ class Variables:
         size = math.prod(full) * dtype.size
         if entry.size != size:
             raise self._error(
-                "a variable is of another size than its shape says", key, f"{entry.size}, not {size} bytes"
+                "the size of a variable does not agree with its shape", key, f"{entry.size}, not {size} bytes"
             )
         path, _ = self._place(entry, size, key)
         blob = MappedBlob(path, entry.offset, dtype, full)
         if size and mask(crc32c(np.asarray(MappedBlob(path, entry.offset, DType.U8, (size,)).numpy()))) != entry.crc32c:
-            raise FormatError("the numbers of a variable are damaged", where=str(path), why=f"checksum of '{key}'")
+            raise FormatError(
+                "the numbers of a variable are damaged", where=str(path), why=f"the checksum of '{key}' does not agree"
+            )
         return dtype, blob
 
     def _place(self, entry: Any, size: int, key: str) -> tuple[Path, int]:
         """The file with the bytes of an entry, and where they begin in it."""
         if not 0 <= entry.shard_id < self.shards:
-            raise self._error("a variable is in a file that there is not", key, f"{entry.shard_id} of {self.shards}")
+            raise self._error(
+                "the file that holds a variable does not exist", key, f"{entry.shard_id} of {self.shards}"
+            )
         path = self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self.shards:05d}")
         try:
             there = path.stat().st_size
@@ -185,7 +189,7 @@ class Variables:
         """Keys and values of all blocks, in order."""
         data = self._bytes
         if len(data) < _FOOTER or struct.unpack_from("<Q", data, len(data) - 8)[0] != _MAGIC:
-            raise self._error("this is no table of variables, or it is cut off")
+            raise self._error("this is not a table of variables, or it is cut off")
         footer = data[-_FOOTER:-8]
         _, _, at = self._handle(footer, 0)
         start, size, _ = self._handle(footer, at)
@@ -205,7 +209,9 @@ class Variables:
         block = self._bytes[start:end]
         compressed = self._bytes[end]
         if mask(crc32c(self._bytes[start : end + 1])) != struct.unpack_from("<I", self._bytes, end + 1)[0]:
-            raise self._error("the table of variables is damaged", "", f"checksum of the block at byte {start}")
+            raise self._error(
+                "the table of variables is damaged", "", f"the checksum of the block at byte {start} does not agree"
+            )
         if compressed:
             raise UnsupportedError(
                 "compressed tables of variables are not supported",
@@ -242,13 +248,13 @@ class Variables:
 
 def _parse(part: str, shape: tuple[int, ...], where: str) -> Slice:
     """A slice from its text, "10 4 0,5:-" (a dash is a whole axis)."""
-    *extents, text = part.split()
+    *sizes, text = part.split()
     try:
         pairs = [(0, n) if axis == "-" else tuple(map(int, axis.split(","))) for axis, n in
                  zip(text.split(":"), shape, strict=True)]  # fmt: skip
         found = tuple((int(start), int(length)) for start, length in pairs)
         inside = all(s >= 0 and length >= 0 and s + length <= n for (s, length), n in zip(found, shape, strict=True))
-        if tuple(map(int, extents)) != shape or not inside:
+        if tuple(map(int, sizes)) != shape or not inside:
             raise ValueError
     except ValueError:
         raise FormatError("a slice does not fit its variable", where=where, why=f"'{part}' of {shape}") from None

@@ -44,7 +44,7 @@ class Layout:
     def inner(self, values: Sequence[int], what: str) -> tuple[int, ...]:
         """The numbers of the spatial axes; those of batch and channels must be 1."""
         if len(values) != self.spatial + 2:
-            raise ModelError(f"{what} is {tuple(values)}, not {self.spatial + 2} numbers")
+            raise ModelError(f"{what} is {tuple(values)}, but must have {self.spatial + 2} numbers")
         at = 2 if self.first else 1
         require_one(what, [v for i, v in enumerate(values) if not at <= i < at + self.spatial])
         return tuple(values[at : at + self.spatial])
@@ -54,7 +54,7 @@ class Layout:
         if padding != "EXPLICIT":
             return padding
         if len(explicit) != 2 * self.spatial + 4:
-            raise ModelError(f"the padding is {tuple(explicit)}")
+            raise ModelError(f"the explicit padding {tuple(explicit)} has the wrong length")
         at = 2 if self.first else 1
         pairs = [explicit[2 * i : 2 * i + 2] for i in range(at, at + self.spatial)]
         return (*(p[0] for p in pairs), *(p[1] for p in pairs))
@@ -113,7 +113,7 @@ def _(b, x, w, *, strides, padding, explicit_paddings=(), data_format="CHANNELS_
       groups=1):  # fmt: skip
     n = len(strides) - 2
     if batch_dims != 1 or not 1 <= n <= 3:
-        raise UnsupportedError("a convolution of more than one axis of images")
+        raise UnsupportedError("a convolution with several batch axes is not supported")
     layout = Layout("NHWC" if data_format == "CHANNELS_LAST" else "NCHW", n)
     return _conv(b, x, w, None, layout, strides=strides, padding=padding, explicit_paddings=explicit_paddings,
                  dilations=dilations, then=_same)  # fmt: skip
@@ -166,7 +166,7 @@ def _backprop(b: Builder, size: Value, w: Value, y: Value, layout: Layout, *, st
     if len(asked) == n + 2:
         asked = asked[2:] if layout.first else asked[1:-1]
     if len(asked) != n:
-        raise UnsupportedError("the size that a transposed convolution gives must be known")
+        raise UnsupportedError("the output size of a transposed convolution must be known")
     out: list[Dim] = [UNKNOWN if v is None else v for v in asked]
     attrs: dict[str, Any] = {
         "padding": layout.padding(padding, explicit_paddings),
@@ -218,7 +218,9 @@ def _pool_channels(b: Builder, x: Value, layout: Layout, ksize: Any, strides: An
     """The largest of so many channels at a time: the only such window that TensorFlow knows."""
     k = max(ksize)
     if sorted(ksize) != [1, 1, 1, k] or list(ksize) != list(strides):
-        raise UnsupportedError(f"a window of {tuple(ksize)} with strides {tuple(strides)}")
+        raise UnsupportedError(
+            f"a pooling window {tuple(ksize)} over channels with strides {tuple(strides)} is not supported"
+        )
     shape = [0, 0, 0, 0, k]
     shape[3] = -1
     image = channels_last(b, x, 2) if layout.first else x
@@ -259,7 +261,7 @@ def _(b, x, w, *, strides, rates, padding):
     sizes = [static_dim(x.type, i, "the image of Dilation2D") for i in (1, 2)]
     kernel = [static_dim(w.type, i, "the filter of Dilation2D") for i in (0, 1)]
     if not 0 < kernel[0] * kernel[1] <= _MAX_TAPS:
-        raise UnsupportedError(f"a Dilation2D of {kernel}")
+        raise UnsupportedError(f"a Dilation2D with the filter {kernel} is not supported")
     fitted = window(sizes, kernel, padding, steps, gaps)
     pads = fitted["pads"]
     low = np.array(np.finfo(x.type.dtype.numpy).min if x.type.dtype.is_float else np.iinfo(x.type.dtype.numpy).min)
@@ -369,7 +371,7 @@ def _fused(
 def _(b, x, w, *args, num_args, strides, padding, explicit_paddings=(), data_format="NHWC", dilations=(1, 1, 1, 1),
       fused_ops=(), epsilon=0.0001, leakyrelu_alpha=0.2, num_host_args=0, filter_format="HWIO", node):  # fmt: skip
     if filter_format != "HWIO":
-        raise UnsupportedError(f"weights of the layout {filter_format}")
+        raise UnsupportedError(f"weights in the layout {filter_format} are not supported")
     made = _conv if node.op == "_FusedConv2D" else _depthwise
     y = made(b, x, w, None, Layout(data_format, 2), strides=strides, padding=padding,
              explicit_paddings=explicit_paddings, dilations=dilations, then=_same)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Derivatives and losses, for models that hold their own gradients: attributions, energies, a step of an optimizer."""
+"""Gradients and losses, for models that compute their own gradients: attributions, energies, optimizer steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes that hold a graph together: inputs, constants, copies, calls, and what only watches it run."""
+"""Structural nodes: inputs, constants, identities, calls, and nodes that only observe a run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PLACE = "nothing stands for it: it is an input of the graph"
 @tf.op("Const", "HostConst", handles=True, complex=True)
 def _(b, *, value):
     if not isinstance(value, (Value, Text)):
-        raise ModelError("the value of a constant is no tensor")
+        raise ModelError("the value of a constant is not a tensor")
     return value
 
 
 @tf.op("Placeholder", "PlaceholderV2")
 def _(b, *, shape=None, node):
     # Inputs are parameters of the graph before its nodes are translated.
-    raise ModelError(f"'{node.name}' is an input that nothing is given for", why="a function holds it")
+    raise ModelError(f"the input '{node.name}' gets no value", why="it is inside of a function")
 
 
 @tf.op("Identity", "Snapshot", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "EnsureShape", "DeepCopy",

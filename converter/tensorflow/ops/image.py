@@ -1,4 +1,4 @@
-"""Images: resampling, crops, patches, colors, and the choice among boxes."""
+"""Images: resampling, crops, patches, colors, and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def _(b, x, size, *, align_corners=False, half_pixel_centers=False):
 
 
 def _wanted(size: Value, sizes: Sequence[Any]) -> list[tuple[int, int]]:
-    """Old and new extents of rows and columns. Raises ModelError for none, and for more than there can be."""
+    """Old and new dimensions of rows and columns. Raises ModelError for none, and for more than there can be."""
     wanted = ints(size, "the size")
     if len(wanted) != 2 or min(wanted) < 1 or any(not isinstance(d, int) or d < 1 for d in sizes):
-        raise ModelError(f"an image of {list(sizes)} elements at the size {list(wanted)}")
+        raise ModelError(f"an image of the size {list(sizes)} cannot be resized to {list(wanted)}")
     for old, new in zip(sizes, wanted, strict=True):
         bounded(4 * int(old) * new, "the matrix of a resampling")
     return [(int(old), new) for old, new in zip(sizes, wanted, strict=True)]
@@ -141,9 +141,9 @@ def _scaled(size: int, out: int, scale: float, shift: float, kernel_type: str, a
 
 @tf.op("ScaleAndTranslate")
 def _(b, x, size, scale, translation, *, kernel_type="lanczos3", antialias=True):
-    extents = _wanted(size, [static_dim(x.type, i, "an image that is scaled") for i in (1, 2)])
+    dimensions = _wanted(size, [static_dim(x.type, i, "an image that is scaled") for i in (1, 2)])
     moves = zip(constant(scale, "the scale").tolist(), constant(translation, "the translation").tolist(), strict=True)
-    parts = [(*sizes, *move) for sizes, move in zip(extents, moves, strict=True)]
+    parts = [(*sizes, *move) for sizes, move in zip(dimensions, moves, strict=True)]
     return weighted(b, x, *(_scaled(*part, kernel_type, antialias) for part in parts))
 
 
@@ -158,8 +158,8 @@ def _(b, image, boxes, owners, size, *, method="bilinear", extrapolation_value=0
     height, width = (b.Shape(image, start=i, end=i + 1) for i in (1, 2))
     corners = b.Split(boxes, axis=1, sizes=(1, 1, 1, 1), n_outputs=4)
     places, inside = [], []
-    for i, extent in enumerate((height, width)):
-        last = b.Cast(b.Sub(extent, 1), to=DType.F32)
+    for i, dimension in enumerate((height, width)):
+        last = b.Cast(b.Sub(dimension, 1), to=DType.F32)
         first, second = corners[i], corners[i + 2]
         if out[i] > 1:
             step = b.Div(b.Mul(b.Sub(second, first), last), float(out[i] - 1))
@@ -193,7 +193,7 @@ def _(b, image, boxes, owners, size, *, method="bilinear", extrapolation_value=0
 @tf.op("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def _(b, image, transforms, size, fill=None, *, interpolation, fill_mode="CONSTANT"):
     if fill_mode not in ("CONSTANT", "NEAREST"):
-        raise UnsupportedError(f"a projection that is filled by {fill_mode}")
+        raise UnsupportedError(f"ImageProjectiveTransform with fill_mode {fill_mode} is not supported")
     out = ints(size, "the size of a projection")
     bounded(out[0] * out[1], "a projection")
     height, width = (b.Shape(image, start=i, end=i + 1) for i in (1, 2))
@@ -240,7 +240,7 @@ def _(b, image, transforms, size, fill=None, *, interpolation, fill_mode="CONSTA
 def _few(count: int, what: str) -> int:
     """A number of nodes that are made one by one."""
     if not 0 < count <= _MAX_NODES:
-        raise UnsupportedError(f"{what} of {count} elements")
+        raise UnsupportedError(f"{what} of {count} elements is not supported")
     return count
 
 

@@ -186,7 +186,7 @@ def _(b, *operands):
 def _(b, x, partitions, *, num_partitions):
     n = rank(partitions, "the partitions")
     if not 0 < num_partitions <= 1 << 12:
-        raise UnsupportedError(f"a tensor in {num_partitions} partitions")
+        raise UnsupportedError(f"DynamicPartition into {num_partitions} partitions is not supported")
     rows = x if n == 1 else b.Reshape(x, b.Concat(np.array([-1]), b.Shape(x, start=n), axis=0))
     flat = b.Reshape(partitions, np.array([-1]))
     return tuple(b.Compress(rows, b.Equal(flat, i), axis=0) for i in range(num_partitions))
@@ -208,7 +208,7 @@ def _(b, indices, shape, values, default, *, validate_indices=True):
 def _diagonals(k: Value | None) -> tuple[int, int]:
     numbers = [0] if k is None else [int(v) for v in constant(k, "the diagonals").reshape(-1)]
     if not 0 <= numbers[-1] - numbers[0] <= 1 << 16:
-        raise ModelError(f"the diagonals from {numbers[0]} to {numbers[-1]}")
+        raise ModelError(f"the range of diagonals from {numbers[0]} to {numbers[-1]} is invalid")
     return numbers[0], numbers[-1]
 
 
@@ -233,10 +233,10 @@ def _length(rows: int, columns: int, d: int) -> int:
 
 def _static(x: Value, axis: int, what: str) -> int:
     shape = x.type.shape
-    extent = shape[axis] if shape is not None and len(shape) >= -axis else None
-    if not isinstance(extent, int):
-        raise UnsupportedError(f"{what} must have fixed extents", why=f"it is {x.type}")
-    return extent
+    dimension = shape[axis] if shape is not None and len(shape) >= -axis else None
+    if not isinstance(dimension, int):
+        raise UnsupportedError(f"{what} must have known dimensions", why=f"it is {x.type}")
+    return dimension
 
 
 def _picked(b: Builder, parts: list[Value], table: Any, lead: Any, tail: tuple[int, ...]) -> Any:
@@ -247,7 +247,7 @@ def _picked(b: Builder, parts: list[Value], table: Any, lead: Any, tail: tuple[i
 
 
 def _flat(b: Builder, x: Value, drop: int) -> tuple[Value, Any]:
-    """x with its last `drop` axes as one, and the extents in front of these."""
+    """x with its last `drop` axes as one, and the dimensions in front of these."""
     n = rank(x, "a matrix")
     lead = b.Shape(x, start=0, end=n - drop) if n > drop else None
     tail = bounded(math.prod(_static(x, -1 - i, "a matrix") for i in range(drop)), "a matrix")
@@ -280,7 +280,7 @@ def _(b, x, k=None, rows=None, columns=None, padding=None, *, align="RIGHT_LEFT"
     align = "LEFT_LEFT" if node.op == "MatrixDiagV2" else align
     low, high = _diagonals(k)
     longest = _static(x, -1, "the diagonals")
-    asked = [-1 if v is None else axis_operand(v, "the extents of a matrix") for v in (rows, columns)]
+    asked = [-1 if v is None else axis_operand(v, "the dimensions of a matrix") for v in (rows, columns)]
     least = longest - min(high, 0), longest + max(low, 0)
     n, m = (max(a, 0) if a != -1 else -1 for a in asked)
     if n == -1 and m == -1:

@@ -1,4 +1,4 @@
-"""Element by element: arithmetic, functions, comparisons, logic, bits."""
+"""Elementwise arithmetic, functions, comparisons, logic and bits."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def axis_operand(value: Value, what: str = "the axis") -> int:
     """An axis, which must be constant."""
     numbers = ints(value, what)
     if len(numbers) != 1:
-        raise ModelError(f"{what} is {len(numbers)} numbers")
+        raise ModelError(f"{what} must be one number, but has {len(numbers)}")
     return numbers[0]
 
 
@@ -142,13 +142,13 @@ def _(b, x, *, num, axis=0):
 def split_evenly(b: Builder, x: Value, axis: int, n: int) -> Sequence[Value]:
     """x in n equal parts along an axis."""
     if not 0 < n <= _MAX_PARTS:
-        raise ModelError(f"a tensor in {n} parts")
+        raise ModelError(f"a tensor cannot be cut into {n} parts")
     dims = x.type.shape
-    extent = dims[axis_of(axis, len(dims))] if dims is not None else None
-    if isinstance(extent, int):
-        if extent % n:
-            raise ModelError(f"the extent {extent} cannot be cut into {n} equal parts")
-        return b.Split(x, axis=axis, sizes=(extent // n,) * n, n_outputs=n)
+    dimension = dims[axis_of(axis, len(dims))] if dims is not None else None
+    if isinstance(dimension, int):
+        if dimension % n:
+            raise ModelError(f"the dimension {dimension} cannot be cut into {n} equal parts")
+        return b.Split(x, axis=axis, sizes=(dimension // n,) * n, n_outputs=n)
     part = b.Div(b.Shape(x, start=axis, end=axis + 1 or None), np.array([n]))
     return b.Split(x, b.Expand(part, np.array([n])), axis=axis, n_outputs=n)
 
@@ -162,15 +162,15 @@ def _(b, axis, x, *, num_split):
 def _(b, x, sizes, axis, *, num_split):
     at = axis_operand(axis)
     if not 0 < num_split <= _MAX_PARTS:
-        raise ModelError(f"a tensor in {num_split} parts")
+        raise ModelError(f"a tensor cannot be cut into {num_split} parts")
     if not sizes.is_const:
         return b.Split(x, sizes, axis=at, n_outputs=num_split)
     known = list(ints(sizes))
     if known.count(-1) == 1:
-        extent = (x.type.shape or ())[at] if x.type.shape is not None else None
+        dimension = (x.type.shape or ())[at] if x.type.shape is not None else None
         rest = sum(known) + 1
-        if isinstance(extent, int):
-            known[known.index(-1)] = extent - rest
+        if isinstance(dimension, int):
+            known[known.index(-1)] = dimension - rest
         else:
             open_ = b.Sub(b.Shape(x, start=at, end=at + 1 or None), np.array([rest]))
             parts = b.Where(b.const(np.array(known) == -1), open_, b.const(np.array(known, np.int64)))
@@ -181,8 +181,8 @@ def _(b, x, sizes, axis, *, num_split):
 @tf.op("Slice")
 def _(b, x, begin, size):
     if begin.is_const and size.is_const:
-        start, extent = constant(begin).astype(np.int64), constant(size).astype(np.int64)
-        return b.Slice(x, start, np.where(extent == -1, BIG, start + extent))
+        start, dimension = constant(begin).astype(np.int64), constant(size).astype(np.int64)
+        return b.Slice(x, start, np.where(dimension == -1, BIG, start + dimension))
     begin, size = wide(b, begin), wide(b, size)
     y = b.Slice(x, begin, b.Where(b.Less(size, 0), b.const(np.array(BIG)), b.Add(begin, size)))
     if size.is_const and np.all(constant(size) >= 0):
@@ -211,7 +211,7 @@ def _(b, x, shape):
 def _(b, x, y):
     n = max(len(b.Shape(v).type.shape) and (v.type.shape or (0,))[0] for v in (x, y))
     if not isinstance(n, int):
-        raise UnsupportedError("shapes of unknown length are not broadcast")
+        raise UnsupportedError("broadcasting shapes of unknown rank is not supported")
     longer = [b.Concat(np.ones(n - len_, v.type.dtype.numpy), v, axis=0) if (len_ := v.type.shape[0]) < n else v
               for v in (x, y)]  # fmt: skip
     ones = [b.Equal(v, 1) for v in longer]
@@ -302,9 +302,9 @@ def _(b, x, shift, axis):
     n = rank(x, "the input of Roll")
     for by, at in zip(ints(shift, "the shift of Roll"), ints(axis, "the axes of Roll"), strict=True):
         at = axis_of(at, n)
-        extent = x.type.shape[at]
-        if isinstance(extent, int):
-            cut: Any = np.array([-by % extent if extent else 0])
+        dimension = x.type.shape[at]
+        if isinstance(dimension, int):
+            cut: Any = np.array([-by % dimension if dimension else 0])
             if not cut[0]:
                 continue
         else:
@@ -319,7 +319,7 @@ def _by_block(b: Builder, x: Value, block: int, data_format: str, op: str) -> Va
     if data_format == "NCHW":
         return getattr(b, op)(x, blocksize=block)
     if data_format != "NHWC":
-        raise UnsupportedError(f"{op} of the layout {data_format}")
+        raise UnsupportedError(f"{op} in the layout {data_format} is not supported")
     return b.Transpose(getattr(b, op)(b.Transpose(x, perm=(0, 3, 1, 2)), blocksize=block), perm=(0, 2, 3, 1))
 
 

@@ -1,4 +1,4 @@
-"""Fake quantization, and quanta that are turned into numbers."""
+"""Fake quantization, quantization and dequantization."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_BITS = 16
 def _fake(b: Builder, x: Value, low: Array, high: Array, bits: int, narrow: bool) -> Any:
     """x rounded to one of 2^bits numbers from low to high, moved a little so that 0 is one of them."""
     if not 1 < bits <= _MAX_BITS:
-        raise ModelError(f"quanta of {bits} bits")
+        raise ModelError(f"fake quantization to {bits} bits is invalid")
     least, most = F32(1 if narrow else 0), F32(2**bits - 1)
     low, high = low.astype(F32), high.astype(F32)
     nothing = (low == 0) & (high == 0)
@@ -54,7 +54,7 @@ def _(b, x, low=None, high=None, bits=None, *, signed_input=True, num_bits=8, ra
     if bits is not None:
         num_bits = int(constant(bits, "the number of bits").reshape(()))
     if not 1 < num_bits <= 62:
-        raise ModelError(f"quanta of {num_bits} bits")
+        raise ModelError(f"fake quantization to {num_bits} bits is invalid")
     dtype = x.type.dtype
     least = -(1 << (num_bits - 1)) + narrow_range if signed_input else 0
     most = (1 << (num_bits - signed_input)) - 1
@@ -70,28 +70,31 @@ def _(b, x, low=None, high=None, bits=None, *, signed_input=True, num_bits=8, ra
     huge = b.const(np.array(np.finfo(dtype.numpy).max, dtype.numpy))
     # The side that needs the smaller scale decides.
     sides = []
-    for quantum, end in ((least, low), (most, high)):
-        positive = b.Greater(b.Mul(end, float(quantum)), 0.0)
-        sides.append(b.Where(positive, b.Div(np.array(quantum, dtype.numpy), end), huge))
+    for value, end in ((least, low), (most, high)):
+        positive = b.Greater(b.Mul(end, float(value)), 0.0)
+        sides.append(b.Where(positive, b.Div(np.array(value, dtype.numpy), end), huge))
     by_low = b.Less(sides[0], sides[1])
     scale = b.Where(by_low, sides[0], sides[1])
     inverse = b.Where(by_low, b.Div(low, float(least or 1)), b.Div(high, float(most)))
     if range_given:
         x = b.Min(b.Max(x, b.Where(by_low, low, b.Mul(inverse, float(least)))),
                   b.Where(by_low, b.Mul(inverse, float(most)), high))  # fmt: skip
-    quanta = b.Mul(x, scale)
-    rounded = b.Round(quanta) if round_mode == "HALF_TO_EVEN" else b.Floor(b.Add(quanta, 0.5))
+    quantized = b.Mul(x, scale)
+    rounded = b.Round(quantized) if round_mode == "HALF_TO_EVEN" else b.Floor(b.Add(quantized, 0.5))
     return b.Mul(rounded, inverse)
 
 
 def _ends(low: Value, high: Value, x: Value, axis: int, mode: str) -> tuple[Array, Array]:
-    """The range of the quanta: two numbers, or as many as x is long along the axis, shaped to go with it."""
-    first, last = (constant(v, "the range of quanta").astype(F32) for v in (low, high))
+    """The quantization range: two numbers, or as many as x is long along the axis, shaped to go with it."""
+    first, last = (constant(v, "the quantization range").astype(F32) for v in (low, high))
     if axis < 0:
         return first.reshape(()), last.reshape(())
     if mode == "MIN_FIRST":
-        raise ModelError("quanta of the mode MIN_FIRST have one range", why="this one is along an axis")
-    after = [1] * (rank(x, "the quanta") - 1 - axis)
+        raise ModelError(
+            "the quantization mode MIN_FIRST takes one range for the whole tensor",
+            why="here there is one for each index of an axis",
+        )
+    after = [1] * (rank(x, "the quantized tensor") - 1 - axis)
     return first.reshape(-1, *after), last.reshape(-1, *after)
 
 
@@ -111,11 +114,11 @@ def _(b, x, low, high, *, mode="MIN_COMBINED", narrow_range=False, axis=-1, dtyp
         half = F32(0) if least == 0 else (most - least + 1) / 2
         return cast(b, b.Add(b.Mul(b.Add(numbers, half), scale.astype(F32)), first), dtype)
     if mode == "MIN_FIRST":
-        # The least quantum is the multiple of the step that is nearest to the beginning of the range.
+        # The lowest quantized value is the multiple of the step that is nearest to the beginning of the range.
         scale = F32(np.float64(last - first) / (2.0**info.bits - 1))
         begin = F32(_away(first / scale) * scale) if scale else first
         return cast(b, b.Add(b.Mul(numbers, scale), F32(begin - F32(least * scale))), dtype)
-    raise UnsupportedError(f"quanta of the mode {mode} are not supported")
+    raise UnsupportedError(f"the quantization mode {mode} is not supported")
 
 
 def _away(x: Any) -> Any:
@@ -128,7 +131,7 @@ def _(b, x, low, high, *, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZER
       ensure_minimum_range=0.01):  # fmt: skip
     first, last = _ends(low, high, x, axis, mode)
     if np.any(first > last):
-        raise ModelError("the range of quanta ends before it begins")
+        raise ModelError("the quantization range ends before it begins")
     first = np.minimum(F32(0), first)
     span = np.maximum(F32(1), np.maximum(abs(first), abs(last))) * F32(ensure_minimum_range)
     last = np.maximum(F32(0), np.maximum(last, first + span))
@@ -136,7 +139,7 @@ def _(b, x, low, high, *, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZER
     least, most = F32(info.min), F32(info.max)
     if mode == "MIN_FIRST":
         scale = ((2.0**info.bits - 1) / (last - first).astype(np.float64)).astype(F32)
-        quanta = b.Sub(b.Round(b.Mul(x, scale), halves="away"), _away(first * scale) - least)
+        quantized = b.Sub(b.Round(b.Mul(x, scale), halves="away"), _away(first * scale) - least)
     elif mode == "SCALED":
         begin = F32(least + narrow_range)
         with np.errstate(all="ignore"):
@@ -145,15 +148,15 @@ def _(b, x, low, high, *, T, mode="MIN_COMBINED", round_mode="HALF_AWAY_FROM_ZER
         scale = np.minimum(*sides).astype(F32)
         first, last = begin / scale, most / scale
         halves = "even" if round_mode == "HALF_TO_EVEN" else "away"
-        quanta = b.Round(b.Mul(b.Min(b.Max(x, first), last), scale), halves=halves)
+        quantized = b.Round(b.Mul(b.Min(b.Max(x, first), last), scale), halves=halves)
     elif mode == "MIN_COMBINED":
         moved = b.Mul(b.Sub(b.Min(b.Max(x, first), last), first), (most - least) / (last - first))
         if info.min < 0:
             moved = b.Sub(moved, (most - least + 1) / 2)
-        quanta = b.Round(moved, halves="away")
+        quantized = b.Round(moved, halves="away")
     else:
-        raise UnsupportedError(f"quanta of the mode {mode} are not supported")
+        raise UnsupportedError(f"the quantization mode {mode} is not supported")
     # As a float, the greatest number of 32 bits would be one beyond.
     top = np.nextafter(most, F32(0)) if info.bits == 32 else most
-    y = b.Cast(b.Min(b.Max(quanta, least), top), to=T)
+    y = b.Cast(b.Min(b.Max(quantized, least), top), to=T)
     return y, *(b.const(v.reshape(-1 if axis >= 0 else ()).astype(F32)) for v in (first, last))

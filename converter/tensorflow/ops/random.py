@@ -1,4 +1,4 @@
-"""Random numbers: of the right distribution, other ones in every run, whatever the seeds were."""
+"""Random numbers of the right distribution; they differ in every run, whatever the seeds are."""
 
 from __future__ import annotations
 

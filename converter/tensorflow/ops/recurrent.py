@@ -1,4 +1,4 @@
-"""Cells of recurrent networks that TensorFlow has as one operator."""
+"""Cells of recurrent networks that are single operators in TensorFlow."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def _(b, length, x, c, h, w, wci, wcf, wco, bias, *, forget_bias=1.0, cell_clip=
     newer = node.op == "BlockLSTMV2"
     steps = static_dim(x.type, 0, "the time of BlockLSTM")
     if steps > _MAX_STEPS or steps < 1:
-        raise UnsupportedError(f"BlockLSTM of {steps} steps", hint="use a loop over a cell")
+        raise UnsupportedError(f"BlockLSTM of {steps} steps is not supported", hint="use a loop over a cell")
     last = steps if not length.is_const else min(int(constant(length).reshape(())), steps)
     if last < 1:
-        raise UnsupportedError("BlockLSTM of no step")
+        raise UnsupportedError("BlockLSTM without a step is not supported")
     clip = cell_clip if cell_clip is not None else 0.0 if newer else 3.0
     parts: list[tuple[Any, ...]] = []
     for t in range(last):

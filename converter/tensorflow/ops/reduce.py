@@ -1,4 +1,4 @@
-"""Reductions, running sums, searching and sorting."""
+"""Reductions, cumulative sums, searching and sorting."""
 
 from __future__ import annotations
 
@@ -159,8 +159,8 @@ def _counted(b: Builder, x: Value, size: Value, weights: Value, binary: bool, dt
     if weights.type.count != 0 and not binary:
         each = b.Reshape(weights, b.Shape(x))
     lead = [b.Shape(x, start=0, end=axis)] if axis else []
-    extents = b.Concat(*lead, b.Add(n, 1), axis=0) if lead else b.Add(n, 1)
-    empty = b.Fill(extents, np.zeros((), dtype.numpy))
+    dimensions = b.Concat(*lead, b.Add(n, 1), axis=0) if lead else b.Add(n, 1)
+    empty = b.Fill(dimensions, np.zeros((), dtype.numpy))
     total = b.ScatterElements(empty, place, each, axis=axis, reduction="none" if binary else "add")
     return b.Slice(total, np.array([0]), n, np.array([axis]))
 
@@ -184,13 +184,13 @@ def _(b, condition, x, y):
 
 @tf.op("UnravelIndex")
 def _(b, indices, dims):
-    extents = constant(dims, "the extents of UnravelIndex").astype(np.int64)
-    steps = np.append(np.cumprod(extents[::-1])[::-1][1:], 1)
+    dimensions = constant(dims, "the dimensions of UnravelIndex").astype(np.int64)
+    steps = np.append(np.cumprod(dimensions[::-1])[::-1][1:], 1)
     dtype = indices.type.dtype
     column = [-1, *[1] * rank(indices, "the indices")]
     flat = b.Unsqueeze(indices, axes=(0,))
     whole = b.Div(flat, steps.astype(dtype.numpy).reshape(column))
-    return b.Mod(whole, extents.astype(dtype.numpy).reshape(column))
+    return b.Mod(whole, dimensions.astype(dtype.numpy).reshape(column))
 
 
 @tf.op("CTCGreedyDecoder",

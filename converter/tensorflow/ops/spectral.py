@@ -1,4 +1,4 @@
-"""Fourier transforms, complex numbers (pairs along a last axis), spectrograms and what is heard in them."""
+"""Fourier transforms, complex numbers (pairs along a last axis), spectrograms and MFCC."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _(b, axis, x, *, num_split):
 @tf.complex("GatherV2")
 def _(b, x, indices, axis, *, batch_dims=0):
     if batch_dims:
-        raise UnsupportedError("a batched Gather of complex numbers")
+        raise UnsupportedError("a Gather of complex numbers with batch_dims is not supported")
     return b.Gather(x, indices, axis=_front(axis_operand(axis)))
 
 
@@ -231,8 +231,8 @@ def _(b, x, pads):
 
 @tf.complex("Slice")
 def _(b, x, begin, size):
-    start, extent = (constant(v, "a slice of complex numbers").astype(np.int64) for v in (begin, size))
-    return b.Slice(x, start, np.where(extent == -1, np.iinfo(np.int64).max, start + extent))
+    start, dimension = (constant(v, "a slice of complex numbers").astype(np.int64) for v in (begin, size))
+    return b.Slice(x, start, np.where(dimension == -1, np.iinfo(np.int64).max, start + dimension))
 
 
 @tf.complex("StridedSlice")
@@ -257,7 +257,7 @@ def _(b, x, axes, *, keep_dims=False, node):
 @tf.complex("MatMul", "BatchMatMulV2")
 def _(b, x, y, *, transpose_a=False, transpose_b=False, adj_x=False, adj_y=False):
     if adj_x or adj_y:
-        raise UnsupportedError("an adjoint product of complex numbers")
+        raise UnsupportedError("a product with the adjoint of complex matrices is not supported")
     (a, c), (d, e) = ([_part(b, v, i) for i in (0, 1)] for v in (x, y))
 
     def product(p: Value, q: Value) -> Any:

@@ -86,7 +86,7 @@ class Body:
             if name not in self.operations:
                 if waits:
                     continue
-                raise ModelError(f"there is no node '{name}'", where=reader or self.name, why="it is read")
+                raise ModelError(f"the node '{name}' is read, but does not exist", where=reader or self.name)
             operation = self.operations[name]
             waits = waits and operation.op not in frontend.effects
             (awaited if waits else needed).add(name)
@@ -156,7 +156,7 @@ def function_body(function: Any, bound: Mapping[str, Any]) -> Body:
         operation.controls = [t[1:] for t in node.input if t.startswith("^")]
     missing = [a.name for a in function.signature.output_arg if a.name not in function.ret]
     if missing:
-        raise ModelError(f"the function gives no '{missing[0]}'", where=name)
+        raise ModelError(f"the function does not compute its result '{missing[0]}'", where=name)
     results = [_inner_port(function.ret[a.name], operations) for a in function.signature.output_arg]
     effects = [n for n in function.control_ret.values() if n in operations and operations[n].op in frontend.effects]
     return Body(name, arguments, operations, results, effects, bound)
@@ -169,6 +169,6 @@ def _inner_port(text: str, operations: Mapping[str, Operation]) -> Port:
         return Port(node)
     output, index = (rest[0], rest[1]) if len(rest) == 2 else ("", rest[0])
     if not index.isdigit() or len(index) > 9:
-        raise ModelError(f"'{text}' names no output of a node")
+        raise ModelError(f"'{text}' is not the name of a node's output")
     names: Sequence[str] = frontend.results.get(operations[node].op, ())
     return Port(node, (names.index(output) if output in names else 0) + int(index))

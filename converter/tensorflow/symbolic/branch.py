@@ -1,4 +1,4 @@
-"""Branches of TensorFlow 1, which switches open and merges close, as If and Case with bodies of their own.
+"""Conditionals of TensorFlow 1 (Switch and Merge) as If and Case with bodies of their own.
 
 A node that depends on an output of a Switch runs only where the switch sends its value that way: this is its guard. A
 Merge joins values with different guards; what bears one of them, and the merge needs, becomes a body.
@@ -100,7 +100,7 @@ class _Branches:
         if len(merge.inputs) == 1:
             self.choices[merge.name] = (Port(""), {0: 0})
             return guards[0]
-        raise ModelError("no Switch decides which value a Merge takes", where=merge.name)
+        raise ModelError("a Merge does not belong to any Switch", where=merge.name)
 
     # ---- bodies
 
@@ -109,7 +109,7 @@ class _Branches:
         while port not in self.given:
             if self._is_switch(port.node):
                 if assumed.get(self._predicate(port.node), port.output) != port.output:
-                    raise ModelError("a branch reads what only another branch computes", where=port.node)
+                    raise ModelError("a branch reads a value that only the other branch computes", where=port.node)
                 port = self.operations[port.node].inputs[0]
             elif self._is_merge(port.node) and port.output == 0:
                 predicate, at = self.choices[port.node]
@@ -152,7 +152,7 @@ class _Branches:
     ) -> dict[str, Operation]:
         """The nodes of one body: those that its results need and that no inner branch holds."""
         if depth > _MAX_DEPTH:
-            raise ModelError("branches nest too deep", where=self.body.name, why=f"over {_MAX_DEPTH}")
+            raise ModelError("branches are nested too deeply", where=self.body.name, why=f"the limit is {_MAX_DEPTH}")
         needs: dict[str, list[Port]] = {}
         todo = [*results, *map(Port, effects)]
         while todo:

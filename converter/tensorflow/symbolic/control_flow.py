@@ -35,7 +35,7 @@ def _is_computed(x: Any) -> bool:
     return isinstance(x, Value) and x.data is None
 
 
-def _truth(b: Builder, x: Value) -> Value:
+def _as_bool(b: Builder, x: Value) -> Value:
     """Whether TensorFlow takes a tensor for true: a number that is not 0, or several of any kind."""
     if x.type.shape not in ((), None):
         return b.Greater(b.Size(x), np.array(0, np.int64))
@@ -43,7 +43,7 @@ def _truth(b: Builder, x: Value) -> Value:
     return x if x.type.shape == () else b.Reshape(x, np.zeros(0, np.int64))
 
 
-def _known_truth(x: Value) -> bool | None:
+def _known_condition(x: Value) -> bool | None:
     if x.data is None:
         return None
     numbers = x.data.numpy()
@@ -56,14 +56,16 @@ def _known_truth(x: Value) -> bool | None:
 @tf.op("If", "StatelessIf", handles=True, complex=True, effect=True)
 def _(b, cond, *xs, then_branch, else_branch, output_shapes=(), node):
     context = node.context
-    known = _known_truth(cond)
+    known = _known_condition(cond)
     if known is not None:
         # A constant condition leaves one branch, which moves into the graph around it.
         return context.inline(then_branch if known else else_branch, xs, {}, node.name)
     parts = _parts(node, (then_branch, else_branch), xs)
     graphs = [p.graph for p in parts]
     if len(parts[0].results) != len(parts[1].results):
-        raise ModelError(f"the branches give {len(parts[0].results)} and {len(parts[1].results)} results")
+        raise ModelError(
+            f"the branches have different numbers of results: {len(parts[0].results)} and {len(parts[1].results)}"
+        )
     passed: dict[int, Any] = {}
     outputs: list[list[Value]] = [[], []]
     for i, pair in enumerate(zip(*(p.results for p in parts), strict=True)):
@@ -73,7 +75,9 @@ def _(b, cond, *xs, then_branch, else_branch, output_shapes=(), node):
         values = [v if isinstance(v, Value) else _filled(g, v, other)
                   for g, v, other in zip(graphs, pair, reversed(pair), strict=True)]  # fmt: skip
         if values[0].type.dtype is not values[1].type.dtype:
-            raise ModelError(f"the branches give {values[0].type.dtype} and {values[1].type.dtype}")
+            raise ModelError(
+                f"the branches give different element types: {values[0].type.dtype} and {values[1].type.dtype}"
+            )
         for mine, value in zip(outputs, values, strict=True):
             mine.append(value)
     # Variables come in behind everything else, and those that either branch changes go out.
@@ -94,7 +98,7 @@ def _(b, cond, *xs, then_branch, else_branch, output_shapes=(), node):
     n = len(graphs[0].outputs)
     if n:
         operands = [*filter(_is_computed, xs), *captured, *before.values()]
-        made = b.If(_truth(b, cond), *operands, then_branch=graphs[0], else_branch=graphs[1], n_outputs=n)
+        made = b.If(_as_bool(b, cond), *operands, then_branch=graphs[0], else_branch=graphs[1], n_outputs=n)
     for key, value in zip(assigned, made[n - len(assigned) :], strict=True):
         context.memory.assign(key, value)
     results = iter(made)
@@ -131,16 +135,16 @@ def _failing(error: ModelError, outputs: Sequence[Any], xs: Sequence[Any]) -> Pa
 def _filled(graph: Graph, reserved: Any, other: Any) -> Value:
     """A list that one branch has stored nothing in, as the other branch gives it."""
     if not isinstance(reserved, Reserved) or not isinstance(other, Value):
-        raise UnsupportedError("the branches give a tensor and a handle")
+        raise UnsupportedError("a branch that gives a tensor where the other gives a resource is not supported")
     if reserved.size.data is None:
-        raise UnsupportedError("a list of a computed size leaves a branch empty")
+        raise UnsupportedError("a tensor list of computed size that a branch leaves empty is not supported")
     return lists.filled(Builder(graph), reserved, lists.element_type(other))
 
 
 def _one_handle(a: Handle, b: Handle) -> Handle:
     if a is b or a == b:
         return a
-    raise UnsupportedError(f"a branch chooses between two of {a.kind}")
+    raise UnsupportedError(f"a branch that chooses between two resources ({a.kind}) is not supported")
 
 
 @tf.op("Case", "StatelessCase", handles=True, complex=True, effect=True)
@@ -182,7 +186,7 @@ def _(b, *xs, cond, body, output_shapes=(), parallel_iterations=10, node):
 
 
 class _Loop:
-    """A loop while it is made. What its body hands on unchanged does not go around, so that it stays known inside."""
+    """A loop while it is made. What its body passes on unchanged is not carried, so that it stays known inside."""
 
     def __init__(self, b: Builder, node: Any, xs: Sequence[Any], cond: Any, body: Any) -> None:
         self.b = b
@@ -192,7 +196,7 @@ class _Loop:
         self.body = self.context.library.body(body, {})
         n = len(xs)
         if not n == len(self.body.arguments) == len(self.body.results) == len(self.cond.arguments):
-            raise ModelError(f"While has {n} operands, its body {len(self.body.arguments)} of them")
+            raise ModelError(f"While has {n} operands, but its body takes {len(self.body.arguments)}")
         self.xs = list(xs)
         self.first: dict[int, Reserved] = {}
         self.fixed = [
@@ -229,7 +233,7 @@ class _Loop:
         counters = Counters(b, graph, operands, rest)
         trips = counters.trips()
         stacked = accumulate(graph, counters, self.context.writes)
-        flag: Value | None = _truth(b, first)
+        flag: Value | None = _as_bool(b, first)
         if trips is not None:
             graph.outputs = [b.const(np.array(True)), *graph.outputs[1:]]
             flag = None
@@ -246,13 +250,13 @@ class _Loop:
         return tuple(out)
 
     def _round(self, types: Sequence[Any]) -> Part:
-        """One round, whose graph gives whether to go on, and the values that go around, unless some are handles."""
+        """One round, whose graph gives whether to go on, and the carried values, unless some are handles."""
         self.context.rounds += 1
         if self.context.rounds > _MOST_ROUNDS:
-            raise UnsupportedError("there are too many loops within loops", where=self.b.origin)
+            raise UnsupportedError("the loops are nested too deeply", where=self.b.origin)
         around = iter(types)
         given = [_inside(x) if fixed else next(around) for x, fixed in zip(self.xs, self.fixed, strict=True)]
-        # Parameters in the order of a Loop: what goes around first.
+        # Parameters in the order of a Loop: the carried values first.
         order = [*(i for i, f in enumerate(self.fixed) if not f), *(i for i, f in enumerate(self.fixed) if f)]
         names = [f"value {i}" for i in range(len(given))]
         moved = {i: Port("body", i) for i in range(len(given))}
@@ -268,9 +272,9 @@ class _Loop:
         part: Part = self.context.subgraph(whole, [*head, *(given[i] for i in order)])
         values = [v for v in part.results if isinstance(v, Value)]
         if len(values) == len(part.results):
-            part.graph.outputs = [_truth(Builder(part.graph, origin=self.b.origin), values[0]), *values[1:]]
+            part.graph.outputs = [_as_bool(Builder(part.graph, origin=self.b.origin), values[0]), *values[1:]]
         elif not any(isinstance(t, Handle) for t in types):
-            raise UnsupportedError("what goes around a loop becomes a handle")
+            raise UnsupportedError("a loop whose carried tensor becomes a resource is not supported")
         return part
 
     def _fill(self, reserved: dict[int, Reserved]) -> None:
@@ -306,7 +310,7 @@ class _Loop:
         done = b.Shape(rows, start=0, end=1)
         if reserved is None:
             return b.Concat(rows, b.Slice(before, done, b.Shape(before, start=0, end=1), [0]), axis=0)
-        # Where elements are of open shapes, only the rows have them.
+        # Where elements have dynamic shapes, only the rows have them.
         longer = b.Max(b.Sub(b.Shape(before, start=0, end=1), done), np.zeros(1, np.int64))
         pads = np.zeros(2 * (rows.type.rank or 1), np.int64)
         return b.Pad(rows, b.Concat(pads[:1], longer, pads[2:], axis=0))
@@ -345,4 +349,4 @@ def _source(body: Body, port: Port) -> Port:
        handles=True, complex=True)  # fmt: skip
 def _(b, *xs, frame_name="", is_constant=False, parallel_iterations=10, num_outs=0, node):
     # `structure` puts If, Case and While in the place of them, before anything is translated.
-    raise ModelError(f"{node.op} is part of no branch and of no loop")
+    raise ModelError(f"{node.op} is not part of a branch or a loop")

@@ -1,4 +1,4 @@
-"""Loops that count: how often they run, and what they store at the places that they count."""
+"""Counted loops: their trip count, and the array elements that they store by the counter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls as their nodes: what is inside of functions gets names in the graph, at which a model can be cut."""
+"""Inlining of calls: tensors inside of functions get names in the graph, at which a model can be cut."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def flatten(body: Body, translator: Translator) -> Body:
         if not calls:
             return body
         body = _flatten(body, calls, translator)
-    raise ModelError("the functions of the file nest too deep", where=body.name, why=f"over {_MAX_DEPTH} calls")
+    raise ModelError(
+        "the functions of the file are nested too deeply", where=body.name, why=f"the limit is {_MAX_DEPTH} calls"
+    )
 
 
 def _flatten(body: Body, calls: dict[str, Operation], translator: Translator) -> Body:
@@ -40,7 +42,7 @@ def _flatten(body: Body, calls: dict[str, Operation], translator: Translator) ->
             continue
         inner = translator.library.body(translator.attributes(operation, body)["f"], {})
         if len(inner.arguments) != len(operation.inputs):
-            raise ModelError(f"'{inner.name}' takes {len(inner.arguments)} arguments, not {len(operation.inputs)}")
+            raise ModelError(f"'{inner.name}' takes {len(inner.arguments)} arguments, but gets {len(operation.inputs)}")
         given = dict(zip(inner.arguments, operation.inputs, strict=True))
 
         def outer(port: Port, given: dict[str, Port] = given, name: str = name) -> Port:

@@ -1,4 +1,4 @@
-"""Loops of TensorFlow 1, whose rounds are frames of one dataflow graph, as While with bodies of their own."""
+"""Loops of TensorFlow 1 (Enter, Merge, NextIteration, Exit) as While with bodies of their own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,11 @@ def structure(body: Body, given: Iterable[Port] = ()) -> Body:
     paths = _paths(operations)
     for port in body.results:
         if port.node in operations and _home(port.node, operations, paths):
-            raise UsageError(f"'{port}' is computed in a loop", why="it has a value per round", hint="name its result")
+            raise UsageError(
+                f"'{port}' is computed inside of a loop",
+                why="it has one value for each round",
+                hint="name a result of the loop",
+            )
     for path in sorted(set(paths.values()), key=lambda p: (-len(p), p)):
         if path:
             _Frame(operations, paths, path).replace()
@@ -87,7 +91,9 @@ def _check_inputs(operations: Mapping[str, Operation]) -> None:
     for operation in operations.values():
         needed = _INPUTS.get(kind(operation), 0)
         if len(operation.inputs) < needed:
-            raise ModelError(f"{operation.op} needs {needed} inputs, not {len(operation.inputs)}", where=operation.name)
+            raise ModelError(
+                f"{operation.op} needs {needed} inputs, but has {len(operation.inputs)}", where=operation.name
+            )
 
 
 def _needed(body: Body, given: set[Port]) -> dict[str, Operation]:
@@ -99,7 +105,7 @@ def _needed(body: Body, given: set[Port]) -> dict[str, Operation]:
         if port in given or port.node in seen or port.node in body.arguments:
             continue
         if port.node not in body.operations:
-            raise ModelError(f"there is no node '{port.node}'", where=reader or body.name, why="it is read")
+            raise ModelError(f"the node '{port.node}' is read, but does not exist", where=reader or body.name)
         seen.add(port.node)
         operation = body.operations[port.node]
         todo += [(p, operation.name) for p in operation.inputs]
@@ -121,7 +127,7 @@ def _paths(operations: Mapping[str, Operation]) -> dict[str, Path]:
     while todo:
         name, path = todo.pop()
         if len(path) > _MAX_DEPTH:
-            raise ModelError("loops nest too deep", where=name, why=f"over {_MAX_DEPTH} frames")
+            raise ModelError("loops are nested too deeply", where=name, why=f"the limit is {_MAX_DEPTH} frames")
         known = paths.get(name)
         if known is not None and len(path) <= len(known):
             if len(path) == len(known) and path != known:
@@ -162,7 +168,9 @@ class _Frame:
                 back = [p for p in operation.inputs if self._kind(p) == "NextIteration"]
                 first = [p for p in operation.inputs if p not in back]
                 if back and (len(back) != 1 or len(first) != 1):
-                    raise ModelError("a Merge does not join a first and a next value", where=name)
+                    raise ModelError(
+                        "a Merge of a loop must join the Enter and the NextIteration of a value", where=name
+                    )
                 if back:
                     self.merges[name] = (self._outside(first[0]), operations[back[0].node].inputs[0])
         self.entered = {n: operations[n].inputs[0] for n in self.members if self._kind(Port(n)) == "Enter"}
@@ -184,14 +192,16 @@ class _Frame:
         return _copied(port.node, self.operations).name == self.condition if port.node in self.inside else False
 
     def _local(self, port: Port) -> Port:
-        """A tensor as the bodies know it: what goes around or comes in is an argument."""
+        """A tensor as the bodies know it: a carried or captured value is an argument."""
         for _ in range(len(self.inside)):
             if self._kind(port) != "Switch" or not self._is_condition(self.operations[port.node].inputs[1]):
                 break
             port = self.operations[port.node].inputs[0]
         if port.node in self.merges:
             if port.output:
-                raise ModelError("where the value of a loop comes from is read", where=port.node)
+                raise ModelError(
+                    "the second output of a loop's Merge is read, which has no meaning here", where=port.node
+                )
             return port
         if port.node in self.inside:
             return port
@@ -238,7 +248,7 @@ class _Frame:
     def _left(self, exit: str) -> Port:
         port = self.operations[exit].inputs[0]
         if self._kind(port) != "Switch" or not self._is_condition(self.operations[port.node].inputs[1]):
-            raise ModelError("an Exit does not read what the condition of its loop lets out", where=exit)
+            raise ModelError("an Exit does not read a Switch on the condition of its loop", where=exit)
         return self._local(port)
 
     def _unused(self, name: str) -> str:

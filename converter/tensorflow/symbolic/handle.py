@@ -1,4 +1,4 @@
-"""What edges of TensorFlow's graphs carry that is no tensor of numbers."""
+"""Values of TensorFlow's graphs that are not tensors of numbers: resources, lists, text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables: read-only ones are constants, those that the graph changes become states that runs hand on.
+"""Variables: read-only ones are constants, those that the graph assigns become states kept from run to run.
 
 What a variable is at a place follows from the order of the nodes: reads and changes happen as they are translated.
 """
@@ -82,9 +82,9 @@ class Memory:
             dtype, shape, _ = known
             wanted = TensorType(dtype, shape)
             if value.type.dtype is not dtype:
-                raise ModelError(f"the variable '{key}' is {wanted}, and becomes {value.type}")
+                raise ModelError(f"the variable '{key}' has the type {wanted}, but is assigned {value.type}")
             if value.type.shape != shape and value.type.is_static:
-                raise UnsupportedError(f"the variable '{key}' is {wanted}, and becomes {value.type}")
+                raise UnsupportedError(f"the variable '{key}' has the type {wanted}, but is assigned {value.type}")
         view = self._views[-1]
         view.values[key] = value
         view.assigned[key] = None
@@ -103,7 +103,7 @@ class Memory:
             known = self.numbers(key)
             if known is None:
                 raise UnsupportedError(
-                    f"the file has no numbers for the variable '{key}'",
+                    f"the file has no value for the variable '{key}'",
                     hint="freeze the graph with `convert_variables_to_constants_v2`, or convert the SavedModel",
                 )
             dtype, shape, blob = known
@@ -137,7 +137,7 @@ def read(variable: Any, node: Any) -> Value:
 
 def _memory(variable: Any, node: Any) -> Memory:
     if not isinstance(variable, Variable):
-        raise UnsupportedError("the variable is chosen at run time, or of a kind that is not supported")
+        raise UnsupportedError("a variable that is chosen at run time, or of this kind, is not supported")
     memory: Memory = node.context.memory
     return memory
 

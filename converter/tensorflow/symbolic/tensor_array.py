@@ -100,7 +100,7 @@ def _(b, tensors, size, *, node):
     if isinstance(tensors, Reserved):
         return Reserved(scalar(b, size), tensors.dtype, tensors.shape, tensors.varying)
     if tensors.type.holds_tensors:
-        raise UnsupportedError("a list of tensors of several shapes cannot be resized")
+        raise UnsupportedError("resizing a list of tensors of different shapes is not supported")
     wanted = lists.single(b, size)
     longer = b.Max(b.Sub(wanted, b.Shape(tensors, start=0, end=1)), np.zeros(1, np.int64))
     rest = np.zeros(2 * (tensors.type.rank or 1) - 2, np.int64)
@@ -156,7 +156,7 @@ def _(b, x, shape, lengths, *, element_dtype=None, shape_type=None):
 def _(b, first, second, *, element_dtype=None):
     first, second = (lists.content(b, v) for v in (first, second))
     if first.type.holds_tensors or second.type.holds_tensors:
-        raise UnsupportedError("lists of tensors of several shapes are joined")
+        raise UnsupportedError("joining lists of tensors of different shapes is not supported")
     return b.Concat(first, second, axis=0)
 
 
@@ -174,7 +174,7 @@ class Array(Handle):
 
 def _array(handle: Any) -> Array:
     if not isinstance(handle, Array):
-        raise ModelError("the handle is that of no TensorArray")
+        raise ModelError("the handle does not belong to a TensorArray")
     return handle
 
 

@@ -57,7 +57,7 @@ class Write:
 
 
 def dims(shape: Any) -> Shape | None:
-    """The element shape that an operand gives: a vector with -1 for open extents, or -1 for an open rank."""
+    """The element shape that an operand gives: a vector with -1 for dynamic dimensions, or -1 for an unknown rank."""
     if not isinstance(shape, Value) or shape.data is None or shape.data.numpy().ndim == 0:
         return None
     return tuple(int(d) if d >= 0 else UNKNOWN for d in shape.data.numpy())
@@ -87,7 +87,7 @@ def filled(b: Builder, tensors: Reserved, element: TensorType | None = None) -> 
     """The list as a tensor of zeros, or as a sequence of empty tensors.
 
     Args:
-        element: the type of the elements; extents that are not known are 0 until something is stored.
+        element: the type of the elements; dimensions that are not known are 0 until something is stored.
     """
     if tensors.varying:
         if tensors.size.data is not None and not int(tensors.size.data.numpy()):
@@ -97,11 +97,11 @@ def filled(b: Builder, tensors: Reserved, element: TensorType | None = None) -> 
     shape = tensors.shape if element is None or element.shape is None else element.shape
     if shape is None:
         raise UnsupportedError("the shape of the tensors in a list is not known", why="nothing has been stored in it")
-    extents = [d if isinstance(d, int) else 0 for d in shape]
-    zero = np.zeros((1,) * (len(extents) + 1), tensors.dtype.numpy)
-    if tensors.size.data is not None and (n := int(tensors.size.data.numpy())) * int(np.prod(extents)) <= 1 << 16:
-        return b.const(np.zeros((n, *extents), tensors.dtype.numpy))
-    return b.Expand(zero, vector(b, [single(b, tensors.size), *extents]))
+    dimensions = [d if isinstance(d, int) else 0 for d in shape]
+    zero = np.zeros((1,) * (len(dimensions) + 1), tensors.dtype.numpy)
+    if tensors.size.data is not None and (n := int(tensors.size.data.numpy())) * int(np.prod(dimensions)) <= 1 << 16:
+        return b.const(np.zeros((n, *dimensions), tensors.dtype.numpy))
+    return b.Expand(zero, vector(b, [single(b, tensors.size), *dimensions]))
 
 
 def content(b: Builder, tensors: Tensors, element: TensorType | None = None) -> Value:
@@ -179,17 +179,19 @@ def _fitting(b: Builder, rows: Value, x: Value, at: Value | None) -> Value:
     """The stacked tensors, with room for a tensor of the shape of x, and for one behind the last if `at` says so."""
     have, want = rows.type.shape, x.type.shape
     if have is None or want is None or len(have) != len(want) + 1:
-        raise UnsupportedError("the rank of the tensors in a list must be known", why=f"{rows.type}, and {x.type}")
+        raise UnsupportedError(
+            "the rank of the tensors in a list must be known", why=f"they are {rows.type} and {x.type}"
+        )
     fits = is_static(want) and have[1:] == tuple(want)
     if fits and at is None:
         return rows
-    extents = b.Shape(rows)
+    dimensions = b.Shape(rows)
     if at is None:
         first = b.Shape(rows, start=0, end=1)
     else:
         first = b.Max(b.Shape(rows, start=0, end=1), b.Add(at, np.array([1], np.int64)))
     target = b.Concat(first, b.Shape(x), axis=0)
-    behind = b.Max(b.Sub(target, extents), np.zeros(1, np.int64))
+    behind = b.Max(b.Sub(target, dimensions), np.zeros(1, np.int64))
     pads = b.Reshape(b.Concat(*(b.Unsqueeze(v, axes=(1,)) for v in (b.Sub(behind, behind), behind)), axis=1),
                      np.array([-1], np.int64))  # fmt: skip
     made: Value = b.Pad(rows, pads)
@@ -245,7 +247,7 @@ def concatenated(b: Builder, tensors: Tensors) -> Any:
 
 
 def lengths(b: Builder, tensors: Tensors) -> Any:
-    """The first extent of each element, an i64 vector."""
+    """The first dimension of each element, an i64 vector."""
     tensors = content(b, tensors)
     if not tensors.type.holds_tensors:
         ends = b.Shape(tensors)
@@ -295,7 +297,7 @@ def scattered(b: Builder, tensors: Tensors, indices: Value, x: Value) -> Any:
 
 
 def _refuse_scatter() -> Any:
-    raise UnsupportedError("tensors of several shapes are scattered into a list")
+    raise UnsupportedError("scattering tensors of different shapes into a list is not supported")
 
 
 def _counts_up(indices: Value) -> bool:

@@ -208,7 +208,7 @@ class Translator:
         """Translates a function into the current graph; gives its results."""
         body = self.library.body(function, attrs)
         if len(arguments) != len(body.arguments):
-            raise ModelError(f"'{body.name}' takes {len(body.arguments)} arguments, not {len(arguments)}")
+            raise ModelError(f"'{body.name}' takes {len(body.arguments)} arguments, but gets {len(arguments)}")
         given = {Port(a): v for a, v in zip(body.arguments, arguments, strict=True)}
         scope = self._enter(body, given, f"{name}/")
         try:
@@ -230,7 +230,11 @@ class Translator:
 
     def _enter(self, body: Body, given: Mapping[Port, Value | Handle], prefix: str) -> Scope:
         if len(self._scopes) == _MAX_DEPTH:
-            raise ModelError("the functions of the file nest too deep", where=body.name, why=f"over {_MAX_DEPTH} calls")
+            raise ModelError(
+                "the functions of the file are nested too deeply",
+                where=body.name,
+                why=f"the limit is {_MAX_DEPTH} calls",
+            )
         scope = Scope(body, dict(given), prefix)
         self._scopes.append(scope)
         return scope
@@ -247,7 +251,7 @@ class Translator:
 
     def _value(self, port: Port, scope: Scope, origin: str = "") -> Value | Handle:
         if port not in scope.values:
-            raise ModelError(f"there is no output {port.output} of '{port.node}'", where=origin or self.where)
+            raise ModelError(f"'{port.node}' has no output {port.output}", where=origin or self.where)
         value = scope.values[port]
         if value is None:
             raise MissingError
@@ -284,7 +288,7 @@ class Translator:
         asked = {k: v for k, v in attrs.items() if k in mapping.attrs or not _is_harmless(k, v)}
         made = frontend.translate(mapping, b, call, inputs, asked)
         if len(made) < used:
-            raise ModelError(f"{operation.op} has {len(made)} outputs, not {used}", where=origin)
+            raise ModelError(f"{operation.op} has {len(made)} outputs, but {used} are used", where=origin)
         results: list[Any] = list(made)
         values = [i for i, v in enumerate(results) if isinstance(v, Value)]
         fresh = {v for node in b.made for v in node.outputs}
@@ -383,7 +387,7 @@ def _is_harmless(key: str, value: Any) -> bool:
 
 
 def _complete(results: Sequence[Any], attrs: Mapping[str, Any]) -> None:
-    """Gives results of open rank the shape that TensorFlow has inferred and left in the file."""
+    """Gives results of unknown rank the shape that TensorFlow has inferred and left in the file."""
     shapes = attrs.get("_output_shapes")
     if not isinstance(shapes, tuple) or _is_complex(attrs):
         return

@@ -1,4 +1,4 @@
-"""Activation functions: those that stand alone, and those fused with the operator in front of them."""
+"""Activation functions: stand-alone ones, and those fused with the operator before them."""
 
 from __future__ import annotations
 

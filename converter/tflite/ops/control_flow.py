@@ -1,4 +1,4 @@
-"""IF, WHILE and calls. Subgraphs are closed in the file; variables that they read or assign are carried besides."""
+"""IF, WHILE and calls. Subgraphs capture no tensors; variables that they read or assign are extra operands."""
 
 from __future__ import annotations
 
@@ -76,8 +76,10 @@ def _(b, *xs, cond_subgraph_index, body_subgraph_index, node):
     context = node.context
     source = context.document.subgraphs[body_subgraph_index]
     if not len(xs) == len(source.inputs) == len(source.outputs):
-        raise ModelError(f"WHILE has {len(xs)} operands, its body {len(source.inputs)} and {len(source.outputs)}")
-    # What the body hands on unchanged does not go around, so that it stays known inside.
+        raise ModelError(
+            f"WHILE has {len(xs)} operands, but its body {len(source.inputs)} inputs and {len(source.outputs)} outputs"
+        )
+    # What the body passes on unchanged is not carried, so that it stays known inside.
     fixed = [x.type.layout == "resource" or i == o for x, i, o in zip(xs, source.inputs, source.outputs, strict=True)]
     carried = [x for x, f in zip(xs, fixed, strict=True) if not f]
     captured = _computed([x for x, f in zip(xs, fixed, strict=True) if f])
@@ -109,7 +111,7 @@ def _(b, *xs, cond_subgraph_index, body_subgraph_index, node):
     states = [frame.params.get(k) or Value(before[k].type, k) for k in assigned]
     for k in assigned:
         if frame.values[k].type.dtype is not before[k].type.dtype:
-            raise UnsupportedError(f"the variable '{k}' changes its type in a loop")
+            raise UnsupportedError(f"a variable ('{k}') whose type changes in a loop is not supported")
     graph.params = [*own[:split], *states, *own[split:], *(frame.params[k] for k in read)]
     graph.outputs = [*graph.outputs, *(frame.values[k] for k in assigned)]
     (first,) = context.inline(cond_subgraph_index, xs, b.graph)
@@ -125,5 +127,5 @@ def _(b, *xs, cond_subgraph_index, body_subgraph_index, node):
 
 def _flag(b: Builder, cond: Value) -> Value:
     if cond.type.dtype is not DType.BOOL:
-        raise ModelError(f"the condition is {cond.type}")
+        raise ModelError(f"the condition must be one bool, but is {cond.type}")
     return cond if cond.type.shape == () else b.Reshape(cond, np.zeros(0, np.int64))

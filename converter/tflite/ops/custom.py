@@ -1,4 +1,4 @@
-"""Custom operators that files in use hold: MediaPipe's, by the code that stands for them in the file."""
+"""Custom operators in use, mostly MediaPipe's, identified by their custom code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from flatbuffers import flexbuffers
 
 from minnow.converter.decomposition import channel_last
-from minnow.converter.operand import bounded, extents, static_dim, turned
+from minnow.converter.operand import bounded, dimensions, static_dim, turned
 from minnow.converter.tflite.frontend import Operation
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.ops.neural import then
@@ -25,15 +25,15 @@ def options_of(node: Operation) -> dict[str, Any]:
     """The options of a custom operator, which are a map in the format FlexBuffers. Raises ModelError for others."""
     data = node.operator.custom
     if not 3 <= len(data) <= _MAX_OPTIONS:
-        raise ModelError(f"the options of {node.op} have {len(data)} bytes")
+        raise ModelError(f"the options of {node.op} are invalid: they have {len(data)} bytes")
     try:
         root = flexbuffers.GetRoot(data)
         if not root.IsMap:
-            raise ValueError("no map")
+            raise ValueError("they are not a map")
         table = root.AsMap
         keys = [k.AsKey for k in table.Keys]
         if len(keys) > len(data):
-            raise ValueError("more keys than bytes")
+            raise ValueError("there are more keys than bytes")
         found: dict[str, Any] = {}
         for key, value in zip(keys, table.Values, strict=True):
             if value.IsBool:
@@ -45,7 +45,7 @@ def options_of(node: Operation) -> dict[str, Any]:
             elif value.IsTypedVector or value.IsFixedTypedVector or value.IsVector:
                 vector = value.AsVector if value.IsVector else value.AsTypedVector
                 if len(vector) > len(data):
-                    raise ValueError("more numbers than bytes")
+                    raise ValueError("there are more numbers than bytes")
                 found[key] = tuple(v.AsInt for v in vector if v.IsInt)
         return found
     except (ValueError, TypeError, IndexError, KeyError, struct.error, UnicodeError, OverflowError) as e:
@@ -56,13 +56,13 @@ def numbers_of(node: Operation, count: int) -> tuple[int, ...]:
     """The first 32-bit integers of options that are a C struct. Raises ModelError where there are fewer."""
     data = node.operator.custom
     if len(data) < 4 * count:
-        raise ModelError(f"the options of {node.op} have {len(data)} bytes, not {4 * count}")
+        raise ModelError(f"the options of {node.op} have {len(data)} bytes, but {4 * count} are needed")
     return struct.unpack_from(f"<{count}i", data)
 
 
 def _padding(node: Operation, code: int) -> str:
     if code not in _PADDINGS:
-        raise ModelError(f"the padding of {node.op} is {code}")
+        raise ModelError(f"the padding {code} of {node.op} is unknown")
     return _PADDINGS[code]
 
 
@@ -94,9 +94,9 @@ def _(b, x, *, node):
 @tflite.op("MaxUnpooling2D")
 def _(b, x, places, *, node):
     padding, strides, kernel, _ = _window(node)
-    n, height, width, channels = extents(b, x, "the input of MaxUnpooling2D")
+    n, height, width, channels = dimensions(b, x, "the input of MaxUnpooling2D")
     if not (isinstance(height, int) and isinstance(width, int) and isinstance(channels, int) and isinstance(n, int)):
-        raise ModelError("the extents of MaxUnpooling2D are open")
+        raise ModelError("MaxUnpooling2D of an image of unknown size is not supported")
     if padding == "SAME":
         size = (height * strides[0], width * strides[1])
     else:

@@ -1,4 +1,4 @@
-"""Choosing boxes: TFLite's operators."""
+"""Non-maximum suppression and detection postprocessing."""
 
 from __future__ import annotations
 

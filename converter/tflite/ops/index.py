@@ -1,4 +1,4 @@
-"""Picking and placing elements by index, and tensors made of nothing but numbers."""
+"""Gathering and scattering of elements by index, and tensors that are created."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import bounded, constant, extents, rank, regroup, static_dim, vector
+from minnow.converter.operand import bounded, constant, dimensions, rank, regroup, static_dim, vector
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.ops.movement import wide
 from minnow.schema.errors import ModelError
@@ -25,9 +25,9 @@ def _(b, x, indices, *, axis=0, batch_dims=0):
 
 def gather_of_batch(b: Builder, x: Value, indices: Value, axis: int, batch: int) -> Value:
     """Slices of x along an axis that the indices name, the first `batch` axes being common to both."""
-    dims, tail = extents(b, x), extents(b, indices)[batch:]
+    dims, tail = dimensions(b, x), dimensions(b, indices)[batch:]
     if axis < batch:
-        raise ModelError(f"GATHER along axis {axis} of which {batch} are the batch")
+        raise ModelError(f"GATHER along axis {axis}, which is one of {batch} batch axes")
     # The axis goes behind the batch axes, and what stood between them is moved behind it.
     n = len(dims)
     between = list(range(batch, axis))
@@ -205,7 +205,7 @@ def _(b, x, segments):
 def _segments(b: Builder, x: Value, ids: Value, n: int | Value, reduction: str, start: Any) -> Value:
     """Rows of x combined by segment; those of a negative segment are left out."""
     r = rank(ids, "the segments")
-    dims = extents(b, x)
+    dims = dimensions(b, x)
     y = regroup(b, x, [_product(b, dims[:r]), *dims[r:]]) if r != 1 else x
     flat = b.Reshape(ids, np.array([-1]))
     # One row more than asked for takes what is left out.

@@ -1,4 +1,4 @@
-"""MediaPipe's operators around regions that landmarks give: the matrix of a region, its image, and points back."""
+"""MediaPipe's operators on regions given by landmarks: the region's matrix, its image, and transformed points."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ F32 = np.float32
 def _number(options: dict[str, Any], name: str, node: Operation) -> float:
     value = options.get(name)
     if not isinstance(value, (int, float)) or not np.isfinite(value):
-        raise ModelError(f"the option '{name}' of {node.op} is {value}")
+        raise ModelError(f"the option '{name}' of {node.op} has the invalid value {value}")
     return float(value)
 
 
 def _size(options: dict[str, Any], node: Operation) -> tuple[int, int]:
     height, width = (int(_number(options, f"output_{side}", node)) for side in ("height", "width"))
     if height < 1 or width < 1:
-        raise ModelError(f"{node.op} makes an image of {height} x {width}")
+        raise ModelError(f"{node.op} has the invalid output size {height} x {width}")
     bounded(height * width, f"the result of {node.op}")
     return height, width
 
@@ -45,7 +45,7 @@ def _(b, points, matrix):
     turn, move = _plane(b, matrix)
     depth = static_dim(points.type, -1, "a landmark")
     if depth not in (2, 3):
-        raise ModelError(f"landmarks of {depth} numbers")
+        raise ModelError(f"landmarks must have 2 or 3 coordinates, but have {depth}")
     flat = b.Slice(points, np.array([0]), np.array([2]), np.array([-1])) if depth == 3 else points
     moved = b.Add(b.MatMul(flat, turn, transpose_b=True), move)
     return (
@@ -78,7 +78,7 @@ def _(b, points, *, node):
     ends = [int(_number(o, f"{side}_rotation_idx", node)) for side in ("left", "right")]
     subset = o.get("subset_idxs") or ()
     if not subset or any(not 0 <= i < count for i in (*ends, *subset)):
-        raise ModelError(f"{node.op} asks for the landmarks {ends} and {subset} of {count}")
+        raise ModelError(f"{node.op} uses the landmarks {ends} and {subset}, but there are {count}")
     flat = b.Reshape(points, np.array([count, -1]))
 
     def axis(of: Value, i: int) -> Value:

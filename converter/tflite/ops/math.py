@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and logic, element by element; conversions between types."""
+"""Elementwise arithmetic, comparison and logic; conversions between types."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _(b, x, *, in_data_type=None, out_data_type=None, node):
 def _(b, x, *, node):
     to, old = node.type_out().dtype, x.type.dtype
     if old.bits != to.bits:
-        raise UnsupportedError(f"BITCAST from {old} to {to}", why="the widths differ")
+        raise UnsupportedError(f"BITCAST from {old} to {to} is not supported", why="their widths differ")
     return x if old is to else b.BitCast(x, to=to)
 
 
@@ -100,7 +100,7 @@ def _(b, x, *, node):
 def _(b, x, *, node):
     old, new = node.quant(0), node.quant_out()
     if new is None:
-        raise UnsupportedError("QUANTIZE without a scale")
+        raise UnsupportedError("QUANTIZE without a scale is not supported")
     return quantize(b, x, new) if x.type.dtype.is_float else requantize(b, x, old or new, new)
 
 

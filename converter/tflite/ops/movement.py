@@ -1,4 +1,4 @@
-"""Shapes and data movement: the results hold numbers of the operands, and at most one other number."""
+"""Shapes and data movement: the results hold elements of the operands, and at most one padding value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minnow.schema.ops import Builder
 
 
 def wide(b: Builder, x: Value) -> Value:
-    """Numbers for places and extents, as int64."""
+    """Numbers for places and dimensions, as int64."""
     return x if x.type.dtype is DType.I64 else b.Cast(x, to=DType.I64)
 
 
@@ -96,21 +96,21 @@ def _(b, x, *, num=0, axis=0, node):
 def _(b, axis, x, *, num_splits=0, node):
     at = int(constant(axis, "the axis of SPLIT").reshape(-1)[0])
     n = _parts(num_splits, node)
-    extent = (x.type.shape or ())[at] if x.type.shape else "?"
+    dimension = (x.type.shape or ())[at] if x.type.shape else "?"
     if n == 1:
         return (x,)
-    if not isinstance(extent, int):
+    if not isinstance(dimension, int):
         part = b.Div(b.Shape(x, start=at, end=None if at == -1 else at + 1), n)
         return b.Split(x, b.Concat(*[part] * n, axis=0), axis=at, n_outputs=n)
-    if extent % n:
-        raise ModelError(f"SPLIT cuts the extent {extent} into {n} parts")
-    return b.Split(x, axis=at, sizes=(extent // n,) * n, n_outputs=n)
+    if dimension % n:
+        raise ModelError(f"SPLIT cannot cut the dimension {dimension} into {n} equal parts")
+    return b.Split(x, axis=at, sizes=(dimension // n,) * n, n_outputs=n)
 
 
 def _parts(asked: int, node: Any) -> int:
     """The number of parts, each of which is a result."""
     if asked not in (0, len(node.tensors_out)):
-        raise ModelError(f"{asked} parts, and {len(node.tensors_out)} results")
+        raise ModelError(f"{asked} parts are asked for, but there are {len(node.tensors_out)} outputs")
     return len(node.tensors_out)
 
 
@@ -137,19 +137,19 @@ def _(b, x, begin, size):
     if begin.data is not None and size.data is not None:
         starts, sizes = (constant(v).astype(np.int64).reshape(-1) for v in (begin, size))
         if np.any(sizes < -1) or np.any(starts < 0):
-            raise ModelError(f"SLICE from {starts.tolist()} of the size {sizes.tolist()}")
+            raise ModelError(f"SLICE has an invalid begin {starts.tolist()} or size {sizes.tolist()}")
         return b.Slice(x, starts, np.where(sizes < 0, big, starts + sizes))
-    first, extent = wide(b, begin), wide(b, size)
+    first, length = wide(b, begin), wide(b, size)
     if size.data is not None:
         sizes_known = constant(size).astype(np.int64).reshape(-1)
         ends = b.Add(first, np.maximum(sizes_known, 0))
         if np.any(sizes_known < 0):
             ends = b.Where(b.const(sizes_known < 0), b.const(np.full(sizes_known.shape, big)), ends)
     else:
-        ends = b.Where(b.Less(extent, 0), b.const(np.array(big)), b.Add(first, extent))
+        ends = b.Where(b.Less(length, 0), b.const(np.array(big)), b.Add(first, length))
     y = b.Slice(x, first, ends)
     if size.data is not None and x.type.shape is not None and len(sizes_known) == len(x.type.shape):
-        # The sizes say what the computed starts leave open.
+        # The sizes tell what the computed starts leave unknown.
         dims = [int(s) if s >= 0 else d for s, d in zip(sizes_known, y.type.shape or x.type.shape, strict=True)]
         y.type = y.type.with_shape(dims)
     return y
@@ -215,7 +215,7 @@ def _(b, x, shape):
 
 @tflite.op("BROADCAST_ARGS")
 def _(b, first, second, *, node):
-    # The longer one decides; missing leading extents are 1, and 1 gives way.
+    # The longer one decides; missing leading dimensions are 1, and 1 gives way.
     n, m = (static_count(v) for v in (first, second))
     lead = np.ones(abs(n - m), np.int64)
     a, c = wide(b, first), wide(b, second)
@@ -230,7 +230,7 @@ def static_count(x: Value) -> int:
     """The number of elements, which must be known."""
     n = x.type.count
     if n is None:
-        raise UnsupportedError("the number of extents is open", why=f"its type is {x.type}")
+        raise UnsupportedError("the number of dimensions must be known", why=f"its type is {x.type}")
     return n
 
 

@@ -36,7 +36,7 @@ def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, depth_multi
       dilation_h_factor=1, fused_activation_function="NONE"):  # fmt: skip
     channels, outs = static_dim(x.type, -1, "the channels"), static_dim(w.type, 3, "the channels of the weights")
     if not channels or outs % channels:
-        raise ModelError(f"weights {w.type} for {channels} channels")
+        raise ModelError(f"the weights {w.type} do not fit {channels} channels")
     return channel_last.conv(
         b, x, turned(b, w, (3, 0, 1, 2)), bias,
         padding=padding, strides=(stride_h, stride_w), dilations=(dilation_h_factor, dilation_w_factor),
@@ -74,7 +74,7 @@ def _(b, shape, w, x, bias=None, *, padding="SAME", stride_d=1, stride_w=1, stri
 
 
 def spatial_of(shape: Value, node: Any, n: int) -> list[Dim]:
-    """The spatial extents that a transposed convolution is asked for, or that the file declares."""
+    """The spatial dimensions that a transposed convolution is asked for, or that the file declares."""
     if shape.data is not None:
         numbers = [int(v) for v in constant(shape).reshape(-1)]
         return list(numbers[1:-1]) if len(numbers) == n + 2 else list(numbers)
@@ -85,7 +85,7 @@ def spatial_of(shape: Value, node: Any, n: int) -> list[Dim]:
 def _(b, x, w, bias=None, *, fused_activation_function="NONE", weights_format="DEFAULT", keep_num_dims=False,
       asymmetric_quantize_inputs=False, quantized_bias_type=None):  # fmt: skip
     if weights_format != "DEFAULT":
-        raise UnsupportedError(f"weights in the format {weights_format}")
+        raise UnsupportedError(f"weights in the format {weights_format} are not supported")
     depth = static_dim(w.type, 1, "the weights of FULLY_CONNECTED")
     if keep_num_dims:
         if rank(x, "the input of FULLY_CONNECTED") == 0:

@@ -1,4 +1,4 @@
-"""Random numbers: other ones than TFLite's, of the same distributions."""
+"""Random numbers: not TFLite's, but of the same distributions."""
 
 from __future__ import annotations
 

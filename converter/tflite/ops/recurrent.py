@@ -1,4 +1,4 @@
-"""Recurrent layers. Their states are variable tensors, which stay from run to run."""
+"""Recurrent layers. Their states are variable tensors, kept from run to run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def stacked(b: Builder, parts: Sequence[Value]) -> Value:
     blobs = [p.data for p in parts if p.data is not None]
     shape = (sum(x.shape[0] for x in blobs), *blobs[0].shape[1:])
     if any(x.shape[1:] != shape[1:] for x in blobs):
-        raise ModelError("matrices of different shapes in a recurrent layer", why=", ".join(str(p.type) for p in parts))
+        raise ModelError(
+            "the matrices of a recurrent layer have different shapes", why=", ".join(str(p.type) for p in parts)
+        )
     return Value.constant(LazyBlob(lambda: np.concatenate([x.numpy() for x in blobs]), blobs[0].dtype, shape))
 
 
@@ -200,7 +202,7 @@ def time_first(b: Builder, x: Value, time_major: bool) -> Value:
 def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, time_major=False,
       asymmetric_quantize_inputs=False, diagonal_recurrent_tensors=False, node):  # fmt: skip
     if diagonal_recurrent_tensors:
-        raise UnsupportedError("an LSTM with diagonal recurrent matrices")
+        raise UnsupportedError("an LSTM with diagonal recurrent matrices is not supported")
     cell = cell_of(xs, fused_activation_function, cell_clip, proj_clip)
     x = time_first(b, needed(xs, 0, "the input"), time_major)
     y, h, c = run_cell(b, cell, x, needed(xs, 18, "the output state"), needed(xs, 19, "the cell state"))
@@ -274,9 +276,9 @@ def run_plain(
     units = static_dim(w.type, 0, "the weights of an RNN")
     zero = Value.constant(np.zeros(units, np.float32))
     if function == "RELU6":
-        raise UnsupportedError("an RNN whose activation is RELU6")
+        raise UnsupportedError("an RNN with the activation RELU6 is not supported")
     if function not in _FUNCTIONS:
-        raise UnsupportedError(f"an RNN whose activation is {function}")
+        raise UnsupportedError(f"an RNN with the activation {function} is not supported")
     y, last = b.RNN(
         x, b.Unsqueeze(w, axes=(0,)), b.Unsqueeze(r, axes=(0,)),
         b.Unsqueeze(stacked(b, [bias or zero, zero]), axes=(0,)), None, b.Unsqueeze(h, axes=(0,)), hidden=units,
@@ -324,7 +326,7 @@ def _(b, x, features, time, bias, state, *, rank=0, fused_activation_function="N
       asymmetric_quantize_inputs=False, node):  # fmt: skip
     filters, memory = (static_dim(time.type, i, "the weights of SVDF") for i in (0, 1))
     if rank < 1 or filters % rank:
-        raise ModelError(f"SVDF of rank {rank} with {filters} filters")
+        raise ModelError(f"SVDF has {filters} filters, which do not fit the rank {rank}")
     past = b.Reshape(state, np.array([-1, filters, memory]))
     now = b.Unsqueeze(b.Linear(x, features), axes=(2,))
     kept = b.Concat(b.Slice(past, np.array([1]), np.array([memory]), np.array([2])), now, axis=2)

@@ -1,4 +1,4 @@
-"""Sums, extrema and places of extrema along axes."""
+"""Sums, extrema and their indices along axes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _place(name: str, op: str) -> None:
 
 
 def _bad_axis(axis: Value) -> int:
-    raise ModelError(f"the axis is {axis.type}, not one number")
+    raise ModelError(f"the axis must be one number, but is {axis.type}")
 
 
 _place("ARG_MAX", "ArgMax")

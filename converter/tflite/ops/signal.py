@@ -50,7 +50,7 @@ def _low_32(b: Builder, x: Value) -> Value:
 def _option(node: Operation, name: str, low: int, high: int) -> int:
     value = options_of(node).get(name)
     if not isinstance(value, int) or not low <= value <= high:
-        raise ModelError(f"the option '{name}' of {node.op} is {value}")
+        raise ModelError(f"the option '{name}' of {node.op} has the invalid value {value}")
     return value
 
 
@@ -150,9 +150,9 @@ def _(b, x, *, node):
     n = _option(node, "fft_length", 4, _LONGEST)
     size = static_dim(x.type, -1, "the input of SignalRfft")
     if n & (n - 1):
-        raise UnsupportedError(f"SignalRfft of the length {n}", why="only powers of two are known")
+        raise UnsupportedError(f"SignalRfft of the length {n} is not supported", why="it must be a power of two")
     if x.type.dtype is not DType.I16:
-        raise UnsupportedError(f"SignalRfft of {x.type.dtype}")
+        raise UnsupportedError(f"SignalRfft of {x.type.dtype} is not supported")
     lead = list((x.type.shape or ())[:-1])
     flat = b.Reshape(_wide(b, x), np.array([-1, size]))
     flat = b.Slice(flat, np.array([0]), np.array([n]), np.array([1])) if size > n else flat
@@ -258,7 +258,7 @@ def _(b, x, noise, table, *, node):
     shift = _option(node, "snr_shift", 0, 63)
     lut = constant(table, "the table of SignalPCAN").astype(np.int64).reshape(-1)
     if len(lut) < 125:
-        raise ModelError(f"the table of SignalPCAN has {len(lut)} numbers, not 125")
+        raise ModelError(f"the table of SignalPCAN has {len(lut)} numbers, but must have 125")
     at = _wide(b, noise)
     bits = b.Max(_bits(b, at), 2)  # the first three numbers have entries of their own
     low = b.LessOrEqual(bits, 11)

@@ -1,4 +1,4 @@
-"""StableHLO operators as files hold them: those whose meaning needs no region of code."""
+"""StableHLO operators in TFLite files: those without regions of code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import bounded, extents, ints, rank, regroup
+from minnow.converter.operand import bounded, dimensions, ints, rank, regroup
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.ops.movement import wide
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -111,7 +111,7 @@ def _(b, x, *, broadcast_dimensions=(), node):
     shape = node.type_out().static_shape
     sizes = x.type.static_shape
     if len(broadcast_dimensions) != len(sizes):
-        raise ModelError(f"{len(broadcast_dimensions)} places for the axes of {x.type}")
+        raise ModelError(f"{len(broadcast_dimensions)} broadcast_dimensions do not fit {x.type}")
     spread = [1] * len(shape)
     for size, axis in zip(sizes, broadcast_dimensions, strict=True):
         spread[axis] = size
@@ -138,14 +138,14 @@ def spread_out(b: Any, x: Any, steps: list[int], value: Any) -> Any:
     """x with its elements `steps` apart along each axis, and a value between them."""
     for axis, step in enumerate(steps):
         if step < 1:
-            raise ModelError(f"elements {step} apart")
+            raise ModelError(f"the dilation {step} is invalid")
         if step == 1:
             continue
         n = rank(x, "an operand")
         ends = np.zeros((n + 1, 2), np.int64)
         ends[axis + 1, 1] = step - 1
         y = b.Pad(b.Unsqueeze(x, axes=(axis + 1,)), ends.reshape(-1), value)
-        sizes = extents(b, x, "an operand")
+        sizes = dimensions(b, x, "an operand")
         size = sizes[axis]
         sizes[axis] = size * step if isinstance(size, int) else b.Mul(size, np.array([step]))
         x = b.Slice(regroup(b, y, sizes), np.array([0]), np.array([1 - step]), np.array([axis]))
@@ -173,11 +173,11 @@ def _(b, x, start, window, strides, dilations, *, reduce_function="UNSUPPORTED")
     sizes, steps, gaps = (ints(v, "a window") for v in (window, strides, dilations))
     functions = {"ADD": "Add", "MUL": "Mul", "MINIMUM": "Min", "MAXIMUM": "Max", "ALL": "And", "ANY": "Or"}
     if reduce_function not in functions:
-        raise UnsupportedError(f"windows reduced by {reduce_function}")
+        raise UnsupportedError(f"windows reduced by {reduce_function} are not supported")
     y = x
     for axis, (size, step, gap) in enumerate(zip(sizes, steps, gaps, strict=True)):
         if size < 1 or step < 1 or gap < 1 or size > 1 << 12:
-            raise ModelError(f"a window of {size} elements, {gap} apart, every {step}")
+            raise ModelError(f"the window is invalid: size {size}, dilation {gap}, stride {step}")
         parts = [
             b.Slice(y, np.array([k * gap]), np.array([(k + 1 - size) * gap or np.iinfo(np.int32).max]),
                     np.array([axis]), np.array([step]))

@@ -44,7 +44,7 @@ class Variables:
         key = self.key(tensor)
         zero = 0 if tensor.quant is None else tensor.quant.zero[0]
         if not tensor.type.is_static:
-            raise UnsupportedError("a variable of open shape", where=tensor.where)
+            raise UnsupportedError("a variable of unknown shape is not supported", where=tensor.where)
         bounded(tensor.type.count or 0, "a variable")
         self.initial.setdefault(key, np.full(tensor.type.static_shape, zero, tensor.type.dtype.numpy))
         return self.read(key, tensor.type)
@@ -84,7 +84,7 @@ class Variables:
         outputs = model.graph.outputs
         for key, param in view.params.items():
             if not param.type.is_static:
-                raise UnsupportedError("a variable of open shape", where=f"tflite:{key}")
+                raise UnsupportedError("a variable of unknown shape is not supported", where=f"tflite:{key}")
             bounded(param.type.count or 0, "a variable")
             start = self.initial.get(key)
             if start is None:
@@ -101,7 +101,7 @@ class Variables:
 def handle(value: Value) -> str:
     """The variable that a resource names. Raises UnsupportedError where only the run can tell."""
     if value.type.layout != "resource":
-        raise UnsupportedError("the variable is chosen at run time")
+        raise UnsupportedError("a variable that is chosen at run time is not supported")
     return value.name
 
 
@@ -130,7 +130,7 @@ def _(b, *, init_subgraph_index, node):
     graph = node.context.subgraph(init_subgraph_index, (), "once")
     view = variables.closed[graph]
     if view.params:
-        raise UnsupportedError("CALL_ONCE reads variables")
+        raise UnsupportedError("CALL_ONCE that reads variables is not supported")
     graph.outputs = [view.values[key] for key in view.assigned]
     for value in graph.values():
         bounded(value.type.count or 0, "what CALL_ONCE computes")

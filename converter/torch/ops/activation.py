@@ -8,8 +8,8 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in, known
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of
-from minnow.converter.torch.symbolic.extent import axis_in, known
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
@@ -65,7 +65,9 @@ def _(b, self, noise, lower=0.125, upper=1 / 3, training=False, generator=None):
 
 def _rrelu(b: Builder, x: Value, lower: Any, upper: Any, training: bool) -> Any:
     if training:
-        raise UnsupportedError("rrelu with random slopes", hint="export the model after `model.eval()`")
+        raise UnsupportedError(
+            "rrelu with random slopes (training mode) is not supported", hint="export the model after `model.eval()`"
+        )
     return b.LeakyRelu(x, alpha=(known(lower, "the slope") + known(upper, "the slope")) / 2)
 
 
@@ -138,7 +140,7 @@ def _(b, self, dim=-1):
     axis = axis_in(dim, rank(self, "the input"))
     size = static_dim(self.type, axis, "what is halved")
     if size % 2:
-        raise ModelError(f"glu of {size} elements, which cannot be halved")
+        raise ModelError(f"glu needs an even number of elements, but has {size}")
     value, gate = b.Split(self, axis=axis, sizes=(size // 2, size // 2), n_outputs=2)
     return b.Mul(value, b.Sigmoid(gate))
 

@@ -11,7 +11,7 @@ from minnow.converter.operand import rank, regroup, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.activation import without_masked
 from minnow.converter.torch.ops.convolution import linear
-from minnow.converter.torch.symbolic.extent import extents, scalar, size_of, sizes_of
+from minnow.converter.torch.symbolic.dimension import dimensions, scalar, size_of, sizes_of
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -30,7 +30,7 @@ def attend(b: Builder, q: Value, k: Value, v: Value, mask: Value | None, dropout
         The result, the weights, and the scores.
     """
     if dropout:
-        raise UnsupportedError("attention with dropout", hint="export the model after `model.eval()`")
+        raise UnsupportedError("attention with dropout is not supported", hint="export the model after `model.eval()`")
     if gqa:
         k, v = (_repeated(b, x, q) for x in (k, v))
     factor = float(scale if scale is not None else 1 / np.sqrt(static_dim(q.type, -1, "the features of a head")))
@@ -56,7 +56,7 @@ def _repeated(b: Builder, x: Value, like: Value) -> Any:
     if have == want:
         return x
     if want % have:
-        raise UnsupportedError(f"{want} heads of queries do not share {have} heads of keys")
+        raise UnsupportedError(f"{want} query heads cannot share {have} key heads")
     return b.Gather(x, np.repeat(np.arange(have), want // have), axis=rank(x, "the keys") - 3)
 
 
@@ -146,7 +146,7 @@ def _shown(b: Builder, mask: Value | None, kind: int | None, heads: int) -> Valu
         return b.Unsqueeze(mask, axes=(1, 2))
     if n == 3:  # a mask for each head of each image
         *_, queries, keys = sizes_of(b, mask)
-        return regroup(b, mask, extents(b, [-1, heads, queries, keys]))
+        return regroup(b, mask, dimensions(b, [-1, heads, queries, keys]))
     return mask
 
 

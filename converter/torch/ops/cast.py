@@ -1,4 +1,4 @@
-"""Other element types, copies, and what leaves a tensor as it is."""
+"""Casts, copies, and operators that leave a tensor as it is."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def _(t, self):
 
 def _dropped(x: Any, p: Any, train: Any) -> Any:
     if train and p != 0:
-        raise UnsupportedError("dropout while training", hint="call `model.eval()` before the model is saved")
+        raise UnsupportedError(
+            "dropout in training mode is not supported", hint="call `model.eval()` before the model is saved"
+        )
     return x
 
 

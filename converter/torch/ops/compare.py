@@ -1,4 +1,4 @@
-"""Comparisons, logic, bits, and the choice that goes with them."""
+"""Comparisons, logic, bits, and selection (`where`)."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _(b, self, other):
     if self.type.is_static and other.type.is_static and self.type.shape != other.type.shape:
         return False
     if not self.type.is_static or not other.type.is_static:
-        raise UnsupportedError("torch.equal of tensors whose shapes only the run knows")
+        raise UnsupportedError("torch.equal of tensors of dynamic shape is not supported")
     return Number(b.ReduceMin(b.Equal(*operands(b, self, other)), keepdims=False))
 
 

@@ -1,4 +1,4 @@
-"""Convolutions, and products with weights."""
+"""Convolutions and linear layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pads(padding: Any, w: Value, dilations: tuple[int, ...]) -> tuple[int, ...]
     if padding == "valid":
         return (0,) * 2 * n
     if padding != "same":
-        raise ModelError(f"the padding '{padding}'")
+        raise ModelError(f"the padding '{padding}' is unknown")
     total = [d * (static_dim(w.type, 2 + i, "the kernel") - 1) for i, d in enumerate(dilations)]
     return (*(t // 2 for t in total), *(t - t // 2 for t in total))
 
@@ -154,7 +154,7 @@ def _(b, v, g, dim=0):
 @torch.op("aten::norm_except_dim")
 def _(b, v, pow=2, dim=0):
     if pow != 2:
-        raise UnsupportedError(f"norm_except_dim of the power {pow}")
+        raise UnsupportedError(f"norm_except_dim with pow={pow} is not supported")
     return _norm_except(b, v, dim)
 
 

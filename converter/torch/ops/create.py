@@ -1,4 +1,4 @@
-"""Tensors made from numbers, and of another type or content in the shape of one."""
+"""Tensor creation, from numbers or in the shape of another tensor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from minnow.converter.operand import bounded
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import known, scalar, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of, result_type
-from minnow.converter.torch.symbolic.extent import known, scalar, vector_of
 from minnow.converter.torch.symbolic.tensor import Number
 from minnow.converter.torch.symbolic.translator import fitted
 from minnow.schema.errors import UnsupportedError
@@ -20,7 +20,7 @@ from minnow.schema.ops import Builder
 
 
 def filled(b: Builder, sizes: Any, value: Any, dtype: DType) -> Value:
-    """One number everywhere, in a shape whose extents may be computed."""
+    """One number everywhere, in a shape whose dimensions may be computed."""
     made: Value = b.Fill(vector_of(b, sizes), as_value(b, value, dtype))
     return made
 
@@ -153,7 +153,9 @@ def _range(b: Builder, start: Any, end: Any, step: Any, dtype: Any, closed: bool
     made: Value
     if any(isinstance(v, (Number, Value)) for v in numbers):
         if closed:
-            raise UnsupportedError("torch.range of numbers that only the run knows", hint="use torch.arange")
+            raise UnsupportedError(
+                "torch.range with bounds that are known only at run time is not supported", hint="use torch.arange"
+            )
         wide = DType.F64 if any(_is_float(v) for v in numbers) else DType.I64
         made = b.Range(*(as_value(b, scalar(b, v), wide) for v in numbers))
         return as_value(b, made, kind)

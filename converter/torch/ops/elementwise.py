@@ -1,4 +1,4 @@
-"""Arithmetic and other functions of single elements."""
+"""Elementwise arithmetic and functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value, float_type, floats, number, operands, result_type
-from minnow.converter.torch.symbolic.extent import known
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -53,7 +53,7 @@ def _(b, self, other, rounding_mode=None):
     if rounding_mode is None:
         return b.Div(*floats(b, self, other))
     if rounding_mode not in ("floor", "trunc"):
-        raise UnsupportedError(f"rounding_mode '{rounding_mode}'")
+        raise UnsupportedError(f"the rounding_mode '{rounding_mode}' is not supported")
     x, y = operands(b, self, other)
     if rounding_mode == "floor":
         return floor_divided(b, x, y)
@@ -106,7 +106,9 @@ def _(b, self, exponent):
     x, y = operands(b, self, exponent)
     if isinstance(exponent, (int, float)):
         if x.type.dtype.is_int and exponent < 0:
-            raise UnsupportedError("integers to a negative power", hint="cast them to a float type first")
+            raise UnsupportedError(
+                "integers to a negative power are not supported", hint="cast them to a float type first"
+            )
         if exponent in _SHORT and (x.type.dtype.is_float or exponent >= 1):
             return _SHORT[exponent](b, x)
     return b.Pow(x, y)

@@ -1,4 +1,4 @@
-"""Tables of vectors, and rows picked of them."""
+"""Embeddings, embedding bags and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from minnow.converter.operand import count, rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.script import Unusable
-from minnow.converter.torch.symbolic.extent import known, scalar, size_of, vector_of
+from minnow.converter.torch.symbolic.dimension import known, scalar, size_of, vector_of
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -23,7 +23,7 @@ def _(b, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False
 @torch.op("aten::embedding_renorm_")
 def _(b, self, indices, max_norm, norm_type):
     if norm_type not in (1.0, 2.0):
-        raise UnsupportedError(f"embedding_renorm of the norm {norm_type}")
+        raise UnsupportedError(f"embedding_renorm with the norm {norm_type} is not supported")
     flat = b.Reshape(indices, np.array([-1]))
     rows = b.Gather(self, flat)
     norms = (b.ReduceL1 if norm_type == 1 else b.ReduceL2)(rows, axes=(1,))
@@ -38,7 +38,9 @@ def _(b, self, num_classes=-1):
     if known(num_classes, "the number of classes") >= 0:
         return b.OneHot(self, np.array(num_classes, np.int64), values)
     if count(self) == 0:
-        raise UnsupportedError("one_hot of no elements", why="they do not tell how many classes there are")
+        raise UnsupportedError(
+            "one_hot of an empty tensor is not supported", why="the number of classes is not known then"
+        )
     return b.OneHot(self, b.Add(b.ReduceMax(self, keepdims=False), 1), values)
 
 
@@ -46,7 +48,7 @@ def _bag(b: Builder, weight: Value, indices: Value, offsets: Value, mode: int, f
          include_last: bool, padding_idx: int | None) -> tuple[Any, ...]:  # fmt: skip
     """Sums (mode 0), means (1) or largest elements (2) of the rows that each bag names, by where the bags start."""
     if rank(indices, "the indices") != 1:
-        raise UnsupportedError("embedding_bag of indices that are no vector")
+        raise UnsupportedError("embedding_bag is supported for vectors of indices only")
     indices, offsets = (v if v.type.dtype is DType.I64 else b.Cast(v, to=DType.I64) for v in (indices, offsets))
     if include_last:
         offsets = b.Slice(offsets, np.array([0]), np.array([-1]))
@@ -70,8 +72,11 @@ def _bag(b: Builder, weight: Value, indices: Value, offsets: Value, mode: int, f
         y = b.Div(y, b.Cast(b.Max(column, 1), to=weight.type.dtype))
     if mode == 2:
         y = b.Where(b.Equal(column, 0), b.const(np.zeros((), dtype)), y)
-    # The rest is for gradients, and of extents that hang on how PyTorch computes the sums.
-    return y, *(Unusable(f"{what} of embedding_bag") for what in ("the bags", "the sizes", "the places"))
+    # The rest is for gradients, and has dimensions that depend on how PyTorch computes the sums.
+    return y, *(
+        Unusable(f"the result '{what}' of embedding_bag is not supported")
+        for what in ("offset2bag", "bag_size", "max_indices")
+    )
 
 
 @torch.op("aten::_embedding_bag", "aten::_embedding_bag_forward_only")

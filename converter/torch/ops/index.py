@@ -1,4 +1,4 @@
-"""Reading elements by index: numbers, masks, and whole tensors of places."""
+"""Indexing: reading elements by numbers, masks and index tensors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim, turned
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in, known
 from minnow.converter.torch.symbolic.dtype import as_value, operands
-from minnow.converter.torch.symbolic.extent import axis_in, known
 from minnow.converter.torch.symbolic.part import sliced
 from minnow.converter.torch.symbolic.view import at_least, flattened, reshape, together
 from minnow.schema.errors import ModelError
@@ -71,7 +71,7 @@ def parsed(b: Builder, x: Value, indices: Sequence[Value | None]) -> Index:
         places += found
         axis += len(found)
     if axis > rank(x, "what is indexed"):
-        raise ModelError(f"{axis} indices for {x.type}")
+        raise ModelError(f"there are {axis} indices for a tensor of the type {x.type}")
     return Index(axes, places, all(j == i + 1 for i, j in pairwise(axes)))
 
 
@@ -205,7 +205,7 @@ def _(b, self, indices, dim=None):
     n = rank(self, "what is gathered from")
     at = axis_in(dim, n)
     if rank(indices, "the indices") != n:
-        raise ModelError(f"indices {indices.type} for {self.type}")
+        raise ModelError(f"the indices {indices.type} do not fit {self.type}")
     return b.GatherElements(_spread(b, self, indices, at), _spread(b, indices, self, at), axis=at)
 
 

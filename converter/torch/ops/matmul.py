@@ -12,8 +12,8 @@ import numpy as np
 from minnow.converter.decomposition.einsum import einsum
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in
 from minnow.converter.torch.symbolic.dtype import as_value, operands
-from minnow.converter.torch.symbolic.extent import axis_in
 from minnow.converter.torch.symbolic.part import diagonal
 from minnow.converter.torch.symbolic.tensor import Number
 from minnow.converter.torch.symbolic.view import reshape

@@ -1,4 +1,4 @@
-"""Tensors put together, repeated, turned and cut by a diagonal."""
+"""Concatenation, repetition, flips, rolls, triangles and diagonals."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim, turned
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in, dimension, scalar, size_of, vector_of
 from minnow.converter.torch.symbolic.dtype import operands, promote
-from minnow.converter.torch.symbolic.extent import axis_in, extent, scalar, size_of, vector_of
 from minnow.converter.torch.symbolic.part import diagonal as diagonal_of
 from minnow.converter.torch.symbolic.part import sliced
 from minnow.converter.torch.symbolic.tensor import Number
@@ -44,7 +44,7 @@ def alike(b: Builder, xs: Sequence[Value]) -> tuple[Value, ...]:
 def joined(b: Builder, xs: Sequence[Value], dim: int) -> Value:
     """Operands one behind the other along an axis."""
     if not xs:
-        raise ModelError("nothing is put together")
+        raise ModelError("there is no tensor to concatenate")
     xs = alike(b, xs)
     # A vector without elements goes with everything, for what it once was.
     full = [x for x in xs if x.type.shape != (0,)] or [xs[0]]
@@ -133,7 +133,7 @@ def repeated(b: Builder, x: Value, counts: Sequence[Any]) -> Value:
     """x so many times along each axis; axes that it lacks come in front."""
     missing = len(counts) - rank(x, "what is repeated")
     if missing < 0:
-        raise ModelError(f"{len(counts)} repeats for {x.type}")
+        raise ModelError(f"{len(counts)} repeats do not fit {x.type}")
     if missing:
         x = b.Unsqueeze(x, axes=tuple(range(missing)))
     if all(isinstance(c, int) and c == 1 for c in counts):
@@ -165,7 +165,7 @@ def _(b, self, repeats, dim=None, output_size=None):
     d = (x.type.shape or ())[at]
     one = d * repeats if isinstance(d, int) and isinstance(repeats, int) else -1
     if one == -1 and 0 in (x.type.shape or ()):
-        raise UnsupportedError("elements of nothing are repeated")
+        raise UnsupportedError("repeat_interleave of an empty tensor is not supported")
     # Behind the two axes that become one, every axis of x is one further on.
     sizes = [*map(Axis, range(at)), one, *(Axis(i + 1) for i in range(at + 1, n))]
     return reshape(b, wide, sizes)
@@ -262,7 +262,7 @@ def rolled(b: Builder, x: Value, shift: Any, at: int) -> Value:
             return x
     else:
         # The place of the new first element: -shift mod n, of nothing any.
-        vector = b.Neg(extent(b, shift)) if isinstance(shift, Number) else b.const(np.array([-shift]))
+        vector = b.Neg(dimension(b, shift)) if isinstance(shift, Number) else b.const(np.array([-shift]))
         cut = b.Mod(vector, b.Max(b.Shape(x, start=at, end=at + 1), np.array([1])))
         cut = Number(cut, cut)
     made: Value = b.Concat(sliced(b, x, at, cut), sliced(b, x, at, 0, cut), axis=at)
@@ -292,7 +292,7 @@ def embedded(b: Builder, x: Value, offset: int = 0, dim1: int = -2, dim2: int = 
     n = rank(x, "a diagonal") + 1
     i, j = axis_in(dim1, n), axis_in(dim2, n)
     if i == j:
-        raise ModelError(f"a diagonal of axis {i} alone")
+        raise ModelError(f"a diagonal needs two different axes, but both are {i}")
     if i > j:
         offset, i, j = -offset, j, i
     d = (x.type.shape or ())[-1]

@@ -11,8 +11,8 @@ import numpy as np
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.window import channels_of, filled
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value
-from minnow.converter.torch.symbolic.extent import known
 from minnow.converter.torch.symbolic.tensor import Tensor
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

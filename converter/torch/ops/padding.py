@@ -1,4 +1,4 @@
-"""Padding, and other movement of the elements of images."""
+"""Padding, pixel shuffles, and patches of images."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from minnow.converter.operand import rank, regroup, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.window import batched, per_axis
+from minnow.converter.torch.symbolic.dimension import dimensions, known, sizes_of, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value
-from minnow.converter.torch.symbolic.extent import extents, known, sizes_of, vector_of
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
@@ -23,9 +23,9 @@ def _padded(b: Builder, x: Value, pad: Sequence[Any], mode: str, value: Any = No
     """Padding is given from the last axis on, before and after it."""
     n = rank(x, "what is padded")
     if mode not in _MODES:
-        raise UnsupportedError(f"the padding mode '{mode}'")
+        raise UnsupportedError(f"the padding mode '{mode}' is not supported")
     if len(pad) % 2 or len(pad) > 2 * n:
-        raise ModelError(f"{len(pad)} numbers of padding for {n} axes")
+        raise ModelError(f"{len(pad)} paddings do not fit {n} axes")
     pairs = [tuple(pad[i : i + 2]) for i in range(0, len(pad), 2)][::-1]
     if not pairs:
         return b.Identity(x)
@@ -86,12 +86,12 @@ def _(b, self, upscale_factor):
     if len(lead) == 1:
         return b.DepthToSpace(self, blocksize=upscale_factor, mode="CRD")
     channels = known(c, "the channels") // upscale_factor**2
-    image = regroup(b, self, [-1, *extents(b, [c, h, w])]) if 0 not in (*lead, c, h, w) else None
+    image = regroup(b, self, [-1, *dimensions(b, [c, h, w])]) if 0 not in (*lead, c, h, w) else None
     if image is None:
-        raise UnsupportedError("pixel_shuffle of no elements")
+        raise UnsupportedError("pixel_shuffle of an empty tensor is not supported")
     y = b.DepthToSpace(image, blocksize=upscale_factor, mode="CRD")
     ends = [known(v, "the image") * upscale_factor for v in (h, w)]
-    return regroup(b, y, extents(b, [*lead, channels, *ends]))
+    return regroup(b, y, dimensions(b, [*lead, channels, *ends]))
 
 
 @torch.op("aten::pixel_unshuffle")
@@ -107,8 +107,8 @@ def _(b, self, downscale_factor):
     split = [*lead, channels, rows // r, r, columns // r, r]
     k = n - 3
     perm = (*range(k), k, k + 2, k + 4, k + 1, k + 3)
-    y = b.Transpose(regroup(b, self, extents(b, split)), perm=perm)
-    return regroup(b, y, extents(b, [*lead, channels * r * r, rows // r, columns // r]))
+    y = b.Transpose(regroup(b, self, dimensions(b, split)), perm=perm)
+    return regroup(b, y, dimensions(b, [*lead, channels * r * r, rows // r, columns // r]))
 
 
 @torch.op("aten::channel_shuffle", "aten::native_channel_shuffle")
@@ -116,8 +116,8 @@ def _(b, self, groups):
     sizes = sizes_of(b, self)
     channels = static_dim(self.type, 1, "the channels")
     n = len(sizes)
-    y = regroup(b, self, extents(b, [sizes[0], groups, channels // groups, *sizes[2:]]))
-    return regroup(b, b.Transpose(y, perm=(0, 2, 1, *range(3, n + 1))), extents(b, sizes))
+    y = regroup(b, self, dimensions(b, [sizes[0], groups, channels // groups, *sizes[2:]]))
+    return regroup(b, b.Transpose(y, perm=(0, 2, 1, *range(3, n + 1))), dimensions(b, sizes))
 
 
 @torch.op("aten::im2col")
@@ -133,7 +133,7 @@ def _(b, self, kernel_size, dilation, padding, stride):
             size = static_dim(x.type, axis, "the image of im2col")
             count = (size - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
             if count < 1:
-                raise ModelError(f"no window of {kernel[i]} fits into {size} elements")
+                raise ModelError(f"a window of {kernel[i]} does not fit {size} elements")
             x = b.Gather(x, np.arange(kernel[i])[:, None] * dilations[i] + np.arange(count) * strides[i], axis=axis)
         channels = static_dim(x.type, 1, "the channels") * kernel[0] * kernel[1]
         places = static_dim(x.type, 3, "the image") * static_dim(x.type, 5, "the image")

@@ -1,4 +1,4 @@
-"""Pooling: by windows, to a given size, and back."""
+"""Pooling: windows, adaptive pooling, and unpooling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from minnow.converter.operand import regroup, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.window import batched, in_float, per_axis
-from minnow.converter.torch.symbolic.extent import extents, known, size_of, sizes_of, vector_of
+from minnow.converter.torch.symbolic.dimension import dimensions, known, size_of, sizes_of, vector_of
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder, window
@@ -190,9 +190,9 @@ def _unpooled(b: Builder, x: Value, indices: Value, sizes: list[Any]) -> Any:
     plane = 1
     for s in sizes:
         plane *= known(s, "the output size")
-    flat, at = (regroup(b, v, [*extents(b, lead), -1]) for v in (x, indices))
+    flat, at = (regroup(b, v, [*dimensions(b, lead), -1]) for v in (x, indices))
     zeros = b.Fill(vector_of(b, [*lead, plane]), b.const(np.zeros((), x.type.dtype.numpy)))
-    return regroup(b, b.ScatterElements(zeros, at, flat, axis=2), extents(b, [*lead, *sizes]))
+    return regroup(b, b.ScatterElements(zeros, at, flat, axis=2), dimensions(b, [*lead, *sizes]))
 
 
 @torch.op("aten::max_unpool2d")
@@ -212,7 +212,9 @@ def _unpool(b: Builder, x: Value, indices: Value, sizes: list[Any], n: int) -> A
 
 
 def _refused(b: Builder, self: Value, kernel_size: Any, output_size: Any, random_samples: Any) -> Any:
-    raise UnsupportedError("fractional pooling takes windows at random", hint="use adaptive pooling")
+    raise UnsupportedError(
+        "fractional pooling, which takes random windows, is not supported", hint="use adaptive pooling"
+    )
 
 
 torch.op("aten::fractional_max_pool2d", "aten::fractional_max_pool3d")(_refused)

@@ -1,4 +1,4 @@
-"""Random numbers: of the right distribution, other ones in every run."""
+"""Random numbers of the right distribution; they differ in every run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import known, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of
-from minnow.converter.torch.symbolic.extent import known, vector_of
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: a node of ours for each layer."""
+"""Recurrent layers and cells: one node for each layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from minnow.converter.operand import static_dim
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.symbolic.extent import vector_of
+from minnow.converter.torch.symbolic.dimension import vector_of
 from minnow.converter.torch.symbolic.tensor import Tensor
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, LazyBlob, TensorType, Value
@@ -83,7 +83,7 @@ def _layers(b: Builder, kind: _Kind, x: Value, states: Sequence[Value], params: 
     if len(params) == layers * directions * (each + 1):
         each += 1  # the hidden state is projected to fewer features
     if len(params) != layers * directions * each:
-        raise ModelError(f"{len(params)} weights for {layers} layers in {directions} directions")
+        raise ModelError(f"{len(params)} weights do not fit {layers} layers in {directions} directions")
     last: list[list[Value]] = []
     for layer in range(layers):
         first = layer * directions
@@ -123,7 +123,7 @@ def _projected(b: Builder, x: Value, initial: Sequence[Value], params: Sequence[
                lens: Value | None) -> tuple[Value, ...]:  # fmt: skip
     """An LSTM whose hidden state is projected, which no op of ours has: a loop over time."""
     if lens is not None:
-        raise UnsupportedError("packed sequences through an LSTM with projections")
+        raise UnsupportedError("packed sequences are not supported in an LSTM with projections")
     results = []
     for d, p in enumerate(params):
         states = [b.Gather(s, np.array(d)) for s in initial]
@@ -171,7 +171,10 @@ def _register(name: str, kind: _Kind) -> None:
     def _(t, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
         _check(train, dropout, num_layers)
         if not isinstance(data, Packed):
-            raise UnsupportedError("a packed sequence that is computed with", hint="pack it with pack_padded_sequence")
+            raise UnsupportedError(
+                "computing with a packed sequence outside of recurrent layers is not supported",
+                hint="make it with pack_padded_sequence, and give it to a recurrent layer",
+            )
         states, weights = ([t.value(v) for v in vs] for vs in (hx if isinstance(hx, list) else [hx], params))
         y, *last = t.folded(lambda: _layers(t.builder, kind, t.value(data.x), states, weights, has_biases, num_layers,
                                             bidirectional, t.value(data.lens)))  # fmt: skip
@@ -180,7 +183,9 @@ def _register(name: str, kind: _Kind) -> None:
 
 def _check(train: bool, dropout: float, layers: int) -> None:
     if train and dropout and layers > 1:
-        raise UnsupportedError("recurrent layers with dropout", hint="export the model after `model.eval()`")
+        raise UnsupportedError(
+            "recurrent layers with dropout are not supported", hint="export the model after `model.eval()`"
+        )
 
 
 for _name, _kind in _KINDS.items():
@@ -220,7 +225,10 @@ def _(t, input, lengths, batch_first):
 @torch.op("aten::_pad_packed_sequence", plain=True)
 def _(t, data, batch_sizes, batch_first, padding_value, total_length):
     if not isinstance(data, Packed):
-        raise UnsupportedError("a packed sequence that is computed with", hint="pack it with pack_padded_sequence")
+        raise UnsupportedError(
+            "computing with a packed sequence outside of recurrent layers is not supported",
+            hint="make it with pack_padded_sequence, and give it to a recurrent layer",
+        )
     b, y, lens = t.builder, t.value(data.x), t.value(data.lens)
     most = b.ReduceMax(lens, axes=(0,))
     if padding_value:
@@ -256,7 +264,7 @@ for _name, _kind in _KINDS.items():
 def _(b, input, weight0, weight1, weight2, weight3, hx_, cx_, reverse, batch_sizes, mode, hidden_size, num_layers,
       has_biases, bidirectional, batch_first, train):  # fmt: skip
     if mode != 2 or batch_sizes:
-        raise UnsupportedError("mkldnn_rnn_layer of what is no LSTM of whole sequences")
+        raise UnsupportedError("mkldnn_rnn_layer is supported only for an LSTM over whole sequences")
     x = b.Transpose(input, perm=(1, 0, 2)) if batch_first else input
     x = b.Reverse(x, axes=(0,)) if reverse else x
     states = [v if v.type.rank == 3 else b.Unsqueeze(v, axes=(0,)) for v in (hx_, cx_)]

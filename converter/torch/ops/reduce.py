@@ -1,4 +1,4 @@
-"""Reductions: sums, means, extremes and their places, deviations, norms."""
+"""Reductions: sums, means, extrema and their indices, deviations, norms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from minnow.converter.operand import rank
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in, known, size_of
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of, floats, number, operands
-from minnow.converter.torch.symbolic.extent import axis_in, known, size_of
 from minnow.converter.torch.symbolic.tensor import Number
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -59,7 +59,7 @@ def averaged(x: Value, dtype: Any) -> DType:
     """The type of a mean, which must be a float."""
     asked = dtype_of(dtype, x.type.dtype)
     if not asked.is_float:
-        raise UnsupportedError(f"the mean of {asked}", hint="cast to a float type, or give `dtype`")
+        raise UnsupportedError(f"the mean of {asked} is not supported", hint="cast to a float type, or give `dtype`")
     return asked
 
 
@@ -235,7 +235,7 @@ def norm(b: Builder, x: Value, p: Any = 2, dim: Any = None, keepdim: Any = False
     p = 2.0 if p is None or p == "fro" else float(known(p, "the order of a norm"))
     x = as_value(b, x, DType.F32 if to in HALVES else to)
     if not to.is_float:
-        raise UnsupportedError(f"the norm of {to}", hint="cast to a float type first")
+        raise UnsupportedError(f"the norm of {to} is not supported", hint="cast to a float type first")
     if p in (1.0, 2.0):
         made = over(b, f"ReduceL{int(p)}", x, dim, keepdim)
     elif math.isinf(p):

@@ -1,4 +1,4 @@
-"""Images at another resolution, and at places that are data."""
+"""Interpolation of images, and sampling at computed positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minnow.converter.base import Call
 from minnow.converter.decomposition.grid import affine_grid
 from minnow.converter.operand import rank, regroup
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.symbolic.extent import Size, extents, known, scalar, size_of, sizes_of, vector_of
+from minnow.converter.torch.symbolic.dimension import Size, dimensions, known, scalar, size_of, sizes_of, vector_of
 from minnow.converter.torch.symbolic.tensor import Number
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -106,16 +106,16 @@ def _along(b: Builder, x: Value, axis: int, matrix: Array) -> Any:
     weights = b.const(matrix.astype(x.type.dtype.numpy))
     if axis == n - 1:
         return b.MatMul(x, weights, transpose_b=True)
-    flat = x if axis == n - 2 else regroup(b, x, extents(b, [*sizes[: axis + 1], -1]))
+    flat = x if axis == n - 2 else regroup(b, x, dimensions(b, [*sizes[: axis + 1], -1]))
     y = b.MatMul(weights, flat)
-    return y if axis == n - 2 else regroup(b, y, extents(b, [*sizes[:axis], len(matrix), *sizes[axis + 1 :]]))
+    return y if axis == n - 2 else regroup(b, y, dimensions(b, [*sizes[:axis], len(matrix), *sizes[axis + 1 :]]))
 
 
 def _interpolated(b: Builder, x: Value, f: _Filter, out: list[Size], align_corners: bool,
                   factors: Sequence[float | None]) -> Any:  # fmt: skip
     if not x.type.dtype.is_float:
-        raise UnsupportedError(f"interpolation of {x.type.dtype}, whose results PyTorch rounds in a way of its own",
-                               hint="cast the image to a float type before")  # fmt: skip
+        raise UnsupportedError(f"interpolation of {x.type.dtype} is not supported: PyTorch rounds it in its own way",
+                               hint="cast the image to a float type first")  # fmt: skip
     sizes = sizes_of(b, x)
     given = [v for v in factors if v]
     exact = not given or align_corners or _agrees(sizes[2:], out, factors)
@@ -155,7 +155,8 @@ def _nearest(b: Builder, x: Value, out: list[Size], factors: Sequence[float | No
         if any(factors):
             if not _agrees(sizes[2:], out, factors):
                 raise UnsupportedError(
-                    f"a scale of {factors} for an image of open extents", why="it is no number of f32",
+                    f"the scale {factors} is not supported for an image of dynamic size",
+                    why="it is not exact in float32",
                     hint="fix the input shapes with `--input NAME=1x3x...`",
                 )  # fmt: skip
             scales = np.array([1, 1, *factors], np.float32)
@@ -167,7 +168,7 @@ def _nearest(b: Builder, x: Value, out: list[Size], factors: Sequence[float | No
     if all(len(at) == s * r and np.array_equal(at, np.arange(o) // r) for at, (s, o, _), r in rows if r) and all(whole):
         return b.Resize(x, None, None, vector_of(b, [*sizes[:2], *out]), coordinate_mode="asymmetric",
                         nearest_mode="floor")  # fmt: skip
-    # Which element it is hangs on the last bit of a quotient: the places are constants.
+    # Which element it is depends on the last bit of a quotient: the places are constants.
     for axis, (at, (size, _, _)) in enumerate(zip(places, pairs, strict=True), 2):
         if not np.array_equal(at, np.arange(size)):
             x = b.Gather(x, at, axis=axis)
@@ -177,7 +178,7 @@ def _nearest(b: Builder, x: Value, out: list[Size], factors: Sequence[float | No
 def _places(size: int, out: int, factor: float | None, exact: bool) -> Array:
     """For each output index the one of the input, in the f32 arithmetic of PyTorch."""
     if not 0 < out <= _LONGEST:
-        raise ModelError(f"an image of the extent {out}")
+        raise ModelError(f"the size {out} of the resized image is invalid")
     i = np.arange(out)
     if not exact and out in (size, 2 * size):
         return i if out == size else i // 2
@@ -188,7 +189,7 @@ def _places(size: int, out: int, factor: float | None, exact: bool) -> Array:
 
 def _resized(b: Builder, op: str, x: Value, out: list[Size], align_corners: bool, factors: Sequence[Any]) -> Any:
     if rank(x, "the image") != len(out) + 2:
-        raise ModelError(f"the image is {x.type}, not of rank {len(out) + 2}")
+        raise ModelError(f"the image is {x.type}, but must have rank {len(out) + 2}")
     factors = [None if v is None or known(v, "a scale") <= 0 else float(v) for v in factors]
     if op in _FILTERS:
         return _interpolated(b, x, _FILTERS[op], out, bool(align_corners), factors)

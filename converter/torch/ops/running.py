@@ -1,4 +1,4 @@
-"""Sums and others up to each element along an axis, differences of neighbors, and integrals."""
+"""Cumulative sums and the like along an axis, differences of neighbors, and integrals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.elementwise import log_sum
 from minnow.converter.torch.ops.reduce import summed
+from minnow.converter.torch.symbolic.dimension import axis_in, known
 from minnow.converter.torch.symbolic.dtype import as_value, floats, number, operands
-from minnow.converter.torch.symbolic.extent import axis_in, known
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -66,9 +66,9 @@ def scan(b: Builder, xs: Sequence[Value], axis: int, combine: Combine) -> list[V
 
 
 def _prefixes(b: Builder, x: Value, axis: int, beyond: float) -> Value:
-    """Along axis + 1, all up to each element of the axis, and `beyond` after it: where the run knows the extent."""
-    extent = b.Shape(x, start=axis, end=axis + 1)
-    places = b.Range(np.array(0), b.Squeeze(extent, axes=(0,)), np.array(1))
+    """Along axis + 1, all up to each element of the axis, and `beyond` after it: where the run knows the dimension."""
+    dimension = b.Shape(x, start=axis, end=axis + 1)
+    places = b.Range(np.array(0), b.Squeeze(dimension, axes=(0,)), np.array(1))
     later = b.Less(b.Unsqueeze(places, axes=(1,)), b.Unsqueeze(places, axes=(0,)))
     after = (x.type.rank or 0) - axis - 1
     later = b.Unsqueeze(later, axes=tuple(range(2, 2 + after))) if after else later
@@ -93,14 +93,14 @@ def _extreme(op: str, name: str) -> None:
             return self, b.const(np.array(0))
         axis = axis_in(dim, n)
         x = b.Cast(self, to=DType.U8) if self.type.dtype is DType.BOOL else self
-        extent = (x.type.shape or ())[axis]
-        if not isinstance(extent, int):
+        dimension = (x.type.shape or ())[axis]
+        if not isinstance(dimension, int):
             prefixes = _prefixes(b, x, axis, lowest(x.type.dtype, op == "LessOrEqual"))
             which = "Max" if op == "GreaterOrEqual" else "Min"
             values = getattr(b, f"Reduce{which}")(prefixes, axes=(axis + 1,), keepdims=False)
             places = getattr(b, f"Arg{which}")(prefixes, axis=axis + 1, keepdims=False, select_last_index=True)
             return as_value(b, values, self.type.dtype), places
-        column = np.arange(extent).reshape([-1 if a == axis else 1 for a in range(n)])
+        column = np.arange(dimension).reshape([-1 if a == axis else 1 for a in range(n)])
         values, places = scan(b, [x, b.Expand(column, b.Shape(x))], axis, combine)
         return as_value(b, values, self.type.dtype), places
 

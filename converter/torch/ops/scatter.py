@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import extents, rank, turned, vector
+from minnow.converter.operand import dimensions, rank, turned, vector
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.index import (
     as_mask,
@@ -20,8 +20,8 @@ from minnow.converter.torch.ops.index import (
     parsed,
     vectors,
 )
+from minnow.converter.torch.symbolic.dimension import axis_in
 from minnow.converter.torch.symbolic.dtype import as_value
-from minnow.converter.torch.symbolic.extent import axis_in
 from minnow.converter.torch.symbolic.part import along, dim_of, sliced
 from minnow.converter.torch.symbolic.tensor import Number
 from minnow.converter.torch.symbolic.view import expand_like, flattened, reshape_like, together
@@ -34,7 +34,7 @@ REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "ama
 
 
 def spread(b: Builder, x: Value, parts: Sequence[int | Value]) -> Value:
-    """x broadcast to a shape, of which some extents may be computed."""
+    """x broadcast to a shape, of which some dimensions may be computed."""
     own = x.type.shape or ()
     if all(isinstance(p, int) for p in parts) and own == tuple(parts):
         return x
@@ -75,8 +75,8 @@ def put(b: Builder, x: Value, indices: Sequence[Value | None], values: Value, ac
     places = vectors(b, index.places)
     wide = rank(places, "an index") - 1
     turned_x = turned(b, x, order)
-    rest = extents(b, turned_x)[len(index.axes) :]
-    shape = [*extents(b, places)[:-1], *rest]
+    rest = dimensions(b, turned_x)[len(index.axes) :]
+    shape = [*dimensions(b, places)[:-1], *rest]
     if index.together and index.axes[0]:
         back = in_place(index, wide, len(shape))
         values = spread(b, values, [shape[i] for i in back])
@@ -131,7 +131,7 @@ def _scattered(
                 source = sliced(b, source, i, 0, end if isinstance(end, int) else Number(end, end))
     else:
         source = as_value(b, source, x.type.dtype)
-        source = spread(b, source, extents(b, index))
+        source = spread(b, source, dimensions(b, index))
     made = combined(b, own, at, index, as_value(b, source, x.type.dtype), reduce, include_self)
     return b.Reshape(made, np.zeros(0, np.int64)) if x.type.rank == 0 else made
 
@@ -140,7 +140,7 @@ def combined(b: Builder, x: Value, at: int, index: Value, source: Value, reduce:
     """x, `index` and `source` are of one rank; what is not named stays."""
     made: Value
     if reduce and reduce not in REDUCTIONS:
-        raise UnsupportedError(f"the reduction '{reduce}'")
+        raise UnsupportedError(f"the reduction '{reduce}' is not supported")
     if not reduce:
         made = b.ScatterElements(x, index, source, axis=at)
         return made
@@ -161,7 +161,7 @@ def combined(b: Builder, x: Value, at: int, index: Value, source: Value, reduce:
 
 
 def _filled(b: Builder, like: Value, value: Any) -> Value:
-    return spread(b, b.const(value), extents(b, like))
+    return spread(b, b.const(value), dimensions(b, like))
 
 
 def _neutral(kind: str, dtype: DType) -> Any:
@@ -203,7 +203,7 @@ def _rows(b: Builder, x: Value, at: int, index: Value, source: Value, reduction:
     if at == 0:
         made = b.ScatterND(own, b.Unsqueeze(index, axes=(1,)), source, reduction=reduction)
     else:
-        wide = spread(b, b.Reshape(index, np.array(along(own, at))), extents(b, source))
+        wide = spread(b, b.Reshape(index, np.array(along(own, at))), dimensions(b, source))
         made = b.ScatterElements(own, wide, source, axis=at, reduction=reduction)
     return b.Reshape(made, np.zeros(0, np.int64)) if x.type.rank == 0 else made
 
@@ -226,7 +226,7 @@ def _(b, self, dim, index, source):
 def _(b, self, dim, index, source, reduce, include_self=True):
     at = axis_in(dim, rank(self, "what is changed"))
     own, source = lifted(b, self), lifted(b, as_value(b, source, self.type.dtype))
-    wide = spread(b, b.Reshape(lifted(b, index), np.array(along(own, at))), extents(b, source))
+    wide = spread(b, b.Reshape(lifted(b, index), np.array(along(own, at))), dimensions(b, source))
     made = combined(b, own, at, wide, source, reduce, include_self)
     return b.Reshape(made, np.zeros(0, np.int64)) if self.type.rank == 0 else made
 

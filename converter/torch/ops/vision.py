@@ -9,7 +9,7 @@ import numpy as np
 from minnow.converter.operand import regroup, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.script import Unusable
-from minnow.converter.torch.symbolic.extent import extents, known, size_of
+from minnow.converter.torch.symbolic.dimension import dimensions, known, size_of
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -48,21 +48,21 @@ def _(b, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio
     y = _aligned(b, input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
     channels = static_dim(input.type, 1, "the channels") // bins
     regions = size_of(b, rois, 0)
-    own = b.Gather(regroup(b, y, extents(b, [regions, channels, bins * bins])), np.arange(bins) * (bins + 1), axis=2)
-    return regroup(b, own, extents(b, [regions, channels, pooled_height, pooled_width])), Unusable("channel_mapping")
+    own = b.Gather(regroup(b, y, dimensions(b, [regions, channels, bins * bins])), np.arange(bins) * (bins + 1), axis=2)
+    return regroup(b, own, dimensions(b, [regions, channels, pooled_height, pooled_width])), Unusable(
+        "the result 'channel_mapping' is not supported"
+    )
 
 
 @torch.op("torchvision::roi_pool")
 def _(b, input, rois, spatial_scale, pooled_height, pooled_width):
     y = b.MaxRoiPool(input, rois, height=pooled_height, width=pooled_width, scale=float(spatial_scale))
-    return y, Unusable("the places of the largest elements of roi_pool")
+    return y, Unusable("the second result of roi_pool (the indices of the largest elements) is not supported")
 
 
 @torch.op("torchvision::ps_roi_pool")
 def _(b, input, rois, spatial_scale, pooled_height, pooled_width):
-    raise UnsupportedError(
-        "ps_roi_pool averages bins of whole elements, which no operator does", hint="use ps_roi_align"
-    )
+    raise UnsupportedError("ps_roi_pool is not supported", hint="use ps_roi_align")
 
 
 @torch.op("torchvision::deform_conv2d")

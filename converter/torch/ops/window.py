@@ -1,4 +1,4 @@
-"""What convolution, pooling and padding have in common: numbers per axis, and operands without a batch."""
+"""What convolution, pooling and padding share: one number per axis, and inputs without a batch axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim
-from minnow.converter.torch.symbolic.extent import known
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -21,7 +21,7 @@ def per_axis(x: Any, n: int, what: str, default: tuple[int, ...] | None = None) 
     if not numbers and default is not None:
         return default
     if len(numbers) not in (1, n):
-        raise ModelError(f"{what} has {len(numbers)} numbers for {n} axes")
+        raise ModelError(f"{what} has {len(numbers)} numbers, but there are {n} spatial axes")
     return tuple(int(v) for v in numbers) * (n // len(numbers))
 
 
@@ -31,7 +31,7 @@ def batched(b: Builder, x: Value, n: int, make: Callable[[Value], Any]) -> Any:
     if axes == n + 2:
         return make(x)
     if axes != n + 1:
-        raise ModelError(f"the input has rank {axes}, not {n + 1} or {n + 2}")
+        raise ModelError(f"the input has rank {axes}, but must have rank {n + 1} or {n + 2}")
     made = make(b.Unsqueeze(x, axes=(0,)))
     return tuple(b.Squeeze(v, axes=(0,)) for v in made) if isinstance(made, tuple) else b.Squeeze(made, axes=(0,))
 

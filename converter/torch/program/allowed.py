@@ -1,4 +1,4 @@
-"""The operators that a program may name where PyTorch is to load it: those that are converted, and a few beside them.
+"""The operators that a program may name if PyTorch is to load it: those that are converted, and some harmless ones.
 
 A program may name any operator of any library that is loaded, and some write files. So nothing is loaded that names
 another: what has a mapping computes with tensors and numbers, and nothing else.

@@ -41,12 +41,12 @@ class Archive:
         if any(folder == _OLD for folder, _, _ in names) or any(n in self._infos for n in _PICKLED):
             raise UnsupportedError("the archive is of an old version, which holds its weights as a pickle",
                                    where=str(path), why="pickles run code",
-                                   hint="load it with the PyTorch that wrote it; save it with 2.9")  # fmt: skip
+                                   hint="load it in the old PyTorch, and save it in 2.9 or newer")  # fmt: skip
         if len({folder for folder, _, _ in names}) > 1:
             raise FormatError("the archive's files are not in one folder", where=str(path))
         check_names((name for _, _, name in names), str(path))
         if "byteorder" in self._infos and self.read("byteorder", 16).strip() != b"little":
-            raise UnsupportedError("the archive's numbers are not little-endian", where=str(path))
+            raise UnsupportedError("the archive's byte order is not little-endian", where=str(path))
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
@@ -61,7 +61,7 @@ class Archive:
         """The bytes of a file. Raises FormatError when there is none, it is damaged, or larger than `most` bytes."""
         size, info = self.size(name), self._infos[name]
         if size > most or size > max(_SMALL, _MOST_PACKED * info.compress_size):
-            raise FormatError(f"'{name}' has {size} bytes", where=str(self.path))
+            raise FormatError(f"'{name}' is too large: {size} bytes", where=str(self.path))
         try:
             with zipfile.ZipFile(self.path) as archive:
                 return archive.read(info)
@@ -81,11 +81,11 @@ class Archive:
     def json(self, name: str) -> dict[str, Any]:
         """A file of JSON."""
         if self.size(name) > max(_SMALL, _MOST_PACKED_TEXT * self._infos[name].compress_size):
-            raise FormatError(f"'{name}' has {self.size(name)} bytes", where=str(self.path))
+            raise FormatError(f"'{name}' is too large: {self.size(name)} bytes", where=str(self.path))
         try:
             loaded = json.loads(self.read(name, _MAX_JSON))
         except (ValueError, RecursionError) as e:
-            raise FormatError(f"'{name}' is no JSON", where=str(self.path), why=str(e)[:200]) from e
+            raise FormatError(f"'{name}' is not valid JSON", where=str(self.path), why=str(e)[:200]) from e
         if not isinstance(loaded, dict):
-            raise FormatError(f"'{name}' is no JSON object", where=str(self.path))
+            raise FormatError(f"'{name}' is not a JSON object", where=str(self.path))
         return loaded

@@ -1,4 +1,4 @@
-"""Runs as a process of its own: loads a TorchScript file with PyTorch, and writes down what is in it.
+"""Runs as a process of its own: loads a TorchScript file with PyTorch, and writes down its program.
 
 `torch.jit.load` is PyTorch's own reader: it runs compiled code on what the file says, so a file that is made to do harm
 meets it here, in a process that can do little else (see `sandbox`), and only when all that it names is allowed (see
@@ -94,7 +94,7 @@ class Dump:
             return str(x)
         if isinstance(x, torch.nn.Module) or hasattr(x, "_type"):
             return self.object(x)
-        return {"refused": f"a constant of the type {type(x).__name__}"}
+        return {"refused": f"a constant of the type {type(x).__name__} is not supported"}
 
     def object(self, x: Any) -> Any:
         """A module or another object, with those attributes that the program reads."""
@@ -256,7 +256,7 @@ def load(path: str, trust: bool = False) -> Any:
         try:
             importlib.import_module("torchvision")
         except (ImportError, RuntimeError, OSError) as broken:
-            raise RuntimeError(f"the file has operators of torchvision, which is not there: {broken}") from broken
+            raise RuntimeError(f"the file has operators of torchvision, which cannot be imported: {broken}") from broken
     return torch.jit.load(path, map_location="cpu")
 
 

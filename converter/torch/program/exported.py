@@ -1,4 +1,4 @@
-"""`.pt2` archives -> Program. They are JSON and raw numbers: nothing is unpickled, and torch is not needed.
+"""`.pt2` archives -> Program. They are JSON and raw data: nothing is unpickled, and torch is not needed.
 
 The names of fields are facts of the schema that PyTorch writes with its archives.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.torch.program.archive import Archive
-from minnow.converter.torch.program.formula import extent_of
+from minnow.converter.torch.program.formula import dimension_of
 from minnow.converter.torch.program.program import Block, Input, Node, Program, Ref, Stored
 from minnow.converter.torch.program.vetting import check_texts
 from minnow.converter.torch.symbolic.dtype import CODES
@@ -27,7 +27,7 @@ _SCALAR_TYPES = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11
 _COMPLEX = (8, 9, 10)
 _MAJOR = 8
 _LARGEST = 1 << 40
-"""No extent is larger."""
+"""No dimension is larger."""
 _SPREAD, _MOST_SPREAD = 1 << 26, 64
 """A tensor may repeat its numbers: up to this many bytes, or this many times."""
 _NUMBERS = {"as_sym_int": int, "as_sym_float": float, "as_sym_bool": bool}
@@ -54,7 +54,9 @@ class _Reader:
         self.document = document
         version = document["schema_version"]["major"]
         if version != _MAJOR:
-            raise UnsupportedError(f"the archive is of version {version}, not {_MAJOR}", where=str(archive.path))
+            raise UnsupportedError(
+                f"version {version} of the archive is not supported, only {_MAJOR}", where=str(archive.path)
+            )
         check_texts(document, str(archive.path))
         self.module = document["graph_module"]
         self.payloads = {
@@ -84,7 +86,7 @@ class _Reader:
                 bound[name] = self._stored(target)
                 names[target] = name
             else:
-                raise UnsupportedError(f"the program has an input of the kind '{kind}'", where=str(self.archive.path))
+                raise UnsupportedError(f"an input of the kind '{kind}' is not supported", where=str(self.archive.path))
         results: list[Any] = []
         mutated: dict[str, str] = {}
         for spec in signature["output_specs"]:
@@ -96,7 +98,7 @@ class _Reader:
             elif kind == "user_input_mutation":
                 continue  # the caller's own tensor changes, which is no result of the model
             else:
-                raise UnsupportedError(f"the program has an output of the kind '{kind}'", where=str(self.archive.path))
+                raise UnsupportedError(f"an output of the kind '{kind}' is not supported", where=str(self.archive.path))
         block = self._block(graph, [i.param for i in inputs] + list(bound), results)
         ranges = {
             name: (max(int(r["min_val"] or 0), 0), None if r["max_val"] is None else int(r["max_val"]))
@@ -114,23 +116,23 @@ class _Reader:
             return Input(given["as_name"], given["as_name"], number=_NUMBERS[kind])
         if kind == "as_none":
             return None
-        raise UnsupportedError(f"the program has an argument of the kind '{kind}'", where=str(self.archive.path))
+        raise UnsupportedError(f"an argument of the kind '{kind}' is not supported", where=str(self.archive.path))
 
     def _type(self, meta: Mapping[str, Any]) -> TensorType:
         code = _SCALAR_TYPES.get(meta["dtype"], -1)
         if code not in CODES:
-            raise UnsupportedError(f"a tensor of the element type {meta['dtype']}", where=str(self.archive.path))
+            raise UnsupportedError(f"the element type {meta['dtype']} is not supported", where=str(self.archive.path))
         return TensorType(CODES[code], tuple(_dim(d) for d in meta["sizes"]))
 
     def _stored(self, target: str) -> Stored:
         for kind, payloads in self.payloads.items():
             if target in payloads:
                 return self._payload(target, kind, payloads[target])
-        raise ModelError(f"the archive has no numbers for '{target}'", where=str(self.archive.path))
+        raise ModelError(f"the archive has no data for '{target}'", where=str(self.archive.path))
 
     def _payload(self, target: str, kind: str, payload: Mapping[str, Any]) -> Stored:
         if payload.get("use_pickle"):
-            raise UnsupportedError(f"'{target}' is a pickle", where=str(self.archive.path),
+            raise UnsupportedError(f"'{target}' is stored as a pickle", where=str(self.archive.path),
                                    why="pickles can run code", hint="save the program with plain tensors")  # fmt: skip
         meta = payload["tensor_meta"]
         type = self._type(meta)
@@ -143,9 +145,9 @@ class _Reader:
         item, held = type.dtype.numpy.itemsize, self.archive.size(file)
         reach = item * (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1)
         if 0 not in shape and held < reach:
-            raise FormatError(f"'{file}' has {held} bytes, not {reach}", where=str(self.archive.path))
+            raise FormatError(f"'{file}' has {held} bytes, but {reach} are needed", where=str(self.archive.path))
         if (type.count or 0) * item > max(_SPREAD, _MOST_SPREAD * held):
-            raise FormatError(f"'{target}' has the shape {shape}, its numbers {held} bytes",
+            raise FormatError(f"'{target}' has the shape {shape}, but {held} bytes of data",
                               where=str(self.archive.path))  # fmt: skip
 
         def load() -> np.ndarray[Any, Any]:
@@ -213,7 +215,7 @@ def _argument(arg: Mapping[str, Any]) -> Any:
 
 
 def _refuse(kind: str) -> Any:
-    raise UnsupportedError(f"the program has an argument of the kind '{kind}'")
+    raise UnsupportedError(f"an argument of the kind '{kind}' is not supported")
 
 
 def _text(x: Any) -> str:
@@ -309,13 +311,13 @@ def _first(outputs: Sequence[Any]) -> str:
 
 
 def _dim(d: Mapping[str, Any]) -> Dim:
-    """An extent: a number, a symbol, or a formula of symbols."""
+    """A dimension: a number, a symbol, or a formula of symbols."""
     if "as_int" in d:
-        extent = int(d["as_int"])
-        if not 0 <= extent <= _LARGEST:
-            raise ValueError(f"an extent of {extent}")
-        return extent
-    return extent_of(str(d["as_expr"]["expr_str"]))
+        dimension = int(d["as_int"])
+        if not 0 <= dimension <= _LARGEST:
+            raise ValueError(f"a dimension of {dimension}")
+        return dimension
+    return dimension_of(str(d["as_expr"]["expr_str"]))
 
 
 def _output_names(module: Mapping[str, Any]) -> list[str | None] | None:

@@ -1,4 +1,4 @@
-"""Formulas of extents in exported programs, as sympy prints them: "Mul(Integer(2), Symbol('s9', integer=True))"."""
+"""Formulas of dynamic dimensions in exported programs, as sympy prints them: "Mul(Integer(2), Symbol('s9'))"."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FUNCTIONS = _POWERS | {
     "Not", "Or", "Piecewise", "PythonMod", "RShift", "Rational", "RoundDecimal", "RoundToInt", "StrictGreaterThan",
     "StrictLessThan", "Symbol", "ToFloat", "TruncToFloat", "TruncToInt", "Unequality", "Where", "ceiling", "floor",
 }  # fmt: skip
-"""Classes of sympy and of PyTorch's, of which formulas of extents consist."""
+"""Classes of sympy and of PyTorch's, of which formulas of dimensions consist."""
 _VARIABLE = re.compile(r"[a-z]{1,4}\d+|true|false|oo|int_oo|OpaqueUnaryFn_\w+", re.ASCII)
 _QUOTED = {"Symbol": re.compile(r"[A-Za-z_]\w*", re.ASCII), "Float": re.compile(r"-?[\d.]+(?:e[+-]?\d+)?", re.ASCII)}
 _ASSUMED = frozenset({"positive", "integer", "nonnegative", "nonzero", "real", "finite", "negative", "precision"})
@@ -26,8 +26,8 @@ _LARGEST, _STEEPEST = 1 << 64, 64
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 
-def extent_of(text: str) -> Dim:
-    """The name of an extent: a symbol ("s9"), or a sum of products ("2*s9+1"); UNKNOWN for another formula."""
+def dimension_of(text: str) -> Dim:
+    """The name of a dimension: a symbol ("s9"), or a sum of products ("2*s9+1"); UNKNOWN for another formula."""
     if len(text) > _LONGEST:
         return UNKNOWN
     try:
@@ -38,7 +38,7 @@ def extent_of(text: str) -> Dim:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a text is a formula of extents, and nothing but that: PyTorch evaluates it as Python code.
+    """Whether a text is a formula of dimensions, and nothing but that: PyTorch evaluates it as Python code.
 
     Numbers and powers have bounds: what is evaluated is computed, too.
     """

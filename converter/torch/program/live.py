@@ -1,4 +1,4 @@
-"""Modules and exported programs of this process, as archives that the reader takes."""
+"""Modules and exported programs of this process, saved as archives that the reader takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def archived(
     Args:
         source: an `ExportedProgram`, a module of TorchScript, or any other `nn.Module`, which is exported first.
         example_inputs: of a module: its positional arguments, or its keyword arguments by name.
-        dynamic_shapes: of a module: which extents stay open, as `torch.export.export` takes it.
+        dynamic_shapes: of a module: which dimensions stay dynamic, as `torch.export.export` takes it.
 
     Raises:
         UsageError: a module without example inputs. UnsupportedError: torch.export cannot export it.
@@ -36,11 +36,11 @@ def archived(
             return
         if isinstance(source, torch.nn.Module):
             if example_inputs is None:
-                raise UsageError("a module is exported with example inputs", where=name,
+                raise UsageError("exporting a module needs example inputs", where=name,
                                  hint="minnow.convert(module, example_inputs=(x,), output=...)")  # fmt: skip
             source = _exported(torch, source, example_inputs, dynamic_shapes)
         if not isinstance(source, torch.export.ExportedProgram):
-            raise UsageError(f"a {name} is no model", hint="give a path, a module, or an ExportedProgram")
+            raise UsageError(f"a {name} is not a model", hint="give a path, a module, or an ExportedProgram")
         path = Path(folder) / f"{name}.pt2"
         try:
             torch.export.save(source, path)

@@ -1,4 +1,4 @@
-"""A PyTorch program as both of its file formats give it: nodes in order, that call operators and hold blocks.
+"""A PyTorch program, the same for both file formats: nodes in order, which call operators and hold blocks.
 
 What is translated knows neither TorchScript nor `.pt2` archives; their readers make this of them.
 """
@@ -128,7 +128,7 @@ class Program:
         bound: what other parameters are: `Stored`, `Object` or a constant.
         outputs: names of the results where the source has any: per result a name, or None.
         mutated: parameters whose tensor the program changes, and the name of what it is afterwards: a state.
-        ranges: least and largest value of symbolic extents.
+        ranges: least and largest value of symbolic dimensions.
         source: "torchscript" or "torch_export".
         notices: what the user should know.
         operators: how many nodes there are of each operator.

@@ -1,4 +1,4 @@
-"""TorchScript files -> Program, as a child process reads them with PyTorch (see `child`)."""
+"""TorchScript files -> Program, from what the process `child` writes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _load(path: Path, folder: Path, trust: bool) -> Path:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, check=False,
                                   timeout=_SECONDS, env=environment, cwd=folder)  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise FormatError("PyTorch does not get done with loading the file", where=str(path)) from None
+        raise FormatError("PyTorch took too long to load the file", where=str(path)) from None
     if done.returncode:
         _refuse(done.returncode, done.stderr.decode(errors="replace").strip(), str(path))
     return written
@@ -107,20 +107,20 @@ def _refuse(code: int, said: str, where: str) -> NoReturn:
     if code == REFUSED:
         raise UnsupportedError("the program names operators that are not allowed", where=where,
                                items=said.splitlines(),
-                               why="a program may name operators that write files, so it is not loaded, nor run, with"
-                               " any but those that are converted",
+                               why="operators can write files, so a program is loaded only if all that it names"
+                               " are known to be harmless",
                                hint=_BOUND if re.search("mkldnn|onednn|prepacked", said, re.IGNORECASE)
                                else "leave them out of it; `mnnconvert ops` lists what is supported")  # fmt: skip
     if code == NOT_TRUSTED:
-        raise UnsupportedError("code of the file would run while it is loaded", where=where,
-                               why=f"a method `__setstate__` restores its objects, of the class {said}",
-                               hint="`--trust`, or `trust=True`, lets it run, if you know who made it")  # fmt: skip
+        raise UnsupportedError("loading the file would run code that is in it", where=where,
+                               why=f"the class {said} restores its objects by a method `__setstate__`",
+                               hint="if you trust who made the file: `--trust`, in Python `trust=True`")  # fmt: skip
     if code == UNREADABLE:
         raise FormatError("the code in the file is not as PyTorch writes it", where=where, why=said[:500],
                           hint="save the module again with `torch.jit.save`")  # fmt: skip
     lines = [line for line in said.splitlines() if line.strip()]
     raise FormatError("PyTorch cannot load the file", where=where,
-                      why=lines[-1][:500] if lines else f"its process ended with {code}",
+                      why=lines[-1][:500] if lines else f"its process ended with exit code {code}",
                       hint=_BOUND)  # fmt: skip
 
 
@@ -162,7 +162,7 @@ class _Reader:
             found += leaves
             if not leaves:
                 if argument["type"] == "string" and not argument["given"]:
-                    raise UsageError(f"the argument '{argument['name']}' is text, which no input can be",
+                    raise UsageError(f"the argument '{argument['name']}' is text, which a model's input cannot be",
                                      where=str(self.path), hint="give it a default, or wrap the module")  # fmt: skip
                 bound[param] = default
         return Program(block, found, bound, "torchscript", version=self.document["torch"], notices=self.notices)
@@ -185,8 +185,8 @@ class _Reader:
         elif isinstance(type, dict) and "list" in type:
             keys = sorted({int(k) for k in self.keys(name) if k.isdigit()})
             if keys != list(range(len(keys))):
-                raise UsageError(f"the argument '{name}' is a list with holes", where=str(self.path),
-                                 why=f"there are {', '.join(f'{name}.{i}' for i in keys)}")  # fmt: skip
+                raise UsageError(f"the argument '{name}' is a list of which elements are missing", where=str(self.path),
+                                 why=f"given are {', '.join(f'{name}.{i}' for i in keys)}")  # fmt: skip
             for i in keys:
                 yield from self.leaves(f"{name}.{i}", type["list"], param, (*path, i), None)
             if not keys:
@@ -200,7 +200,9 @@ class _Reader:
                 raise UsageError(f"the argument '{name}' is a dict with unknown keys", where=str(self.path),
                                  hint=f"say what is in it with `--input {name}.KEY=1x3x...` and so on")  # fmt: skip
         elif type not in ("none", "string", "device", "generator"):
-            raise UnsupportedError(f"the argument '{name}' is of the type {type}", where=str(self.path))
+            raise UnsupportedError(
+                f"the argument '{name}' has the type {type}, which is not supported", where=str(self.path)
+            )
 
     def said(self, name: str, dtype: DType) -> tuple[tuple[Dim, ...] | None, DType]:
         """Shape and element type of a tensor, as far as the caller says; `dtype` is what its use tells."""
@@ -253,7 +255,7 @@ class _Reader:
     def stored(self, x: Mapping[str, Any]) -> Any:
         name = x["tensor"]
         if name not in _NAMES:
-            return Unusable(f"a tensor of the element type {name}")
+            return Unusable(f"the element type {name} is not supported")
         type = TensorType(_NAMES[name], tuple(x["shape"]))
         size = int(np.prod(x["shape"], dtype=np.int64)) * type.dtype.size
         offset = x["offset"]

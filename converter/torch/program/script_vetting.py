@@ -1,4 +1,4 @@
-"""What the code in a TorchScript file names: known before PyTorch is given the file.
+"""Checks of the code in a TorchScript file, before PyTorch is given the file.
 
 The file holds the program as text, in a language that looks like Python. Here it is read as Python, and only as far as
 both languages read the same; nothing is run. Each operator that it names must be allowed (see `allowed`), in whichever
@@ -106,7 +106,9 @@ class _Text:
         try:
             text = data.decode("ascii")
             if not _splits_alike(text):
-                raise TextError(f"'{name}' is not as PyTorch writes it: it has text that only one of two readers takes")
+                raise TextError(
+                    f"'{name}' is not as PyTorch writes it: parts of it are read differently by PyTorch and by Python"
+                )
             module = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
             raise TextError(f"'{name}' is not as PyTorch writes it: {str(e)[:200]}") from e
@@ -121,7 +123,7 @@ class _Text:
             elif isinstance(node, ast.FunctionDef):
                 self._calls(node, None)
             elif any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
-                raise TextError(f"'{name}' calls something outside of functions")
+                raise TextError(f"'{name}' has a call outside of functions")
 
     def _class(self, kind: ast.ClassDef) -> None:
         methods = {f.name: f for f in kind.body if isinstance(f, ast.FunctionDef)}
@@ -129,7 +131,7 @@ class _Text:
             if isinstance(part, ast.FunctionDef):
                 self._calls(part, kind)
             elif any(isinstance(inner, ast.Call) for inner in ast.walk(part)):
-                raise TextError(f"the class '{kind.name}' calls something outside of functions")
+                raise TextError(f"the class '{kind.name}' has a call outside of functions")
         if "__setstate__" in methods and not _only_packs("__setstate__", methods):
             self.found.restoring.add(kind.name)
 
@@ -142,7 +144,7 @@ class _Text:
             ):
                 raise TextError(f"'{node.name}' has a decorator")
             if (stored := _stored(node)) in _ROOTS:
-                raise TextError(f"'{stored}' gets another meaning")
+                raise TextError(f"'{stored}' is redefined")
             if id(node) not in inner and (path := _path(node)) is not None and path[0] in _ROOTS:
                 self._named(path)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -163,19 +165,19 @@ class _Text:
             elif isinstance(node.func, ast.Name):
                 self._called(node, node.func.id, held)
             else:
-                raise TextError("what is called has no name")
+                raise TextError("a call has no plain name")
 
     def _named(self, path: list[str]) -> None:
         """A name that begins with what is reserved: an operator, a class or function of the file, or a constant."""
         if path[0] == "ops":
             if len(path) != 3 or path[2] == "autograd":
-                raise TextError(f"'{'.'.join(path)}' is no operator")
+                raise TextError(f"'{'.'.join(path)}' is not an operator")
             self.found.libraries.add(path[1])
             self._operator(f"{path[1]}::{path[2]}")
         elif path[0] == "torch":
             inner = path[2:] if path[1:2] == ["autograd"] else path[1:]
             if len(inner) != 1 or inner[0] == "autograd":
-                raise TextError(f"'{'.'.join(path)}' is no operator")
+                raise TextError(f"'{'.'.join(path)}' is not an operator")
             self._operator(f"aten::{inner[0]}")
         elif path[0] == "__torch__":
             self.found.refused.update(_foreign([".".join(path)]))
@@ -197,7 +199,7 @@ class _Text:
             elif isinstance(value, ast.Call) and _path(value.func) == ["getattr"]:
                 self._method(_attribute(value))
             else:
-                raise TextError(f"the variable '{name}' is called, and may be anything")
+                raise TextError(f"the variable '{name}' is called: that could be anything")
 
     def _method(self, name: str) -> None:
         """What is called as a method is an operator of PyTorch, if there is one of that name."""
@@ -213,7 +215,7 @@ def _attribute(call: ast.Call) -> str:
     """The name of the attribute that `getattr` asks for."""
     given = call.args[1] if len(call.args) == 2 else None
     if not isinstance(given, ast.Constant) or not isinstance(given.value, str):
-        raise TextError("an attribute has no name")
+        raise TextError("an attribute has no plain name")
     return given.value
 
 
@@ -247,7 +249,7 @@ def _path(node: ast.AST | None) -> list[str] | None:
 
 
 def _is_own(callee: ast.Attribute, function: ast.FunctionDef, kind: ast.ClassDef | None) -> bool:
-    """The method is called of `self`, whose class is this one and has it: then it is no operator."""
+    """The method is called of `self`, whose class is this one and has it: then it is not an operator."""
     first = function.args.args[0] if function.args.args else None
     if kind is None or first is None or not isinstance(callee.value, ast.Name) or callee.value.id != first.arg:
         return False

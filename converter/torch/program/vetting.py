@@ -1,6 +1,6 @@
-"""What the description of an exported program may hold, where PyTorch is to load it.
+"""Checks of an exported program's description, before PyTorch is given the archive.
 
-PyTorch makes Python code of it and runs that: formulas of extents are evaluated, the names of nodes, arguments and
+PyTorch makes Python code of it and runs that: formulas of dimensions are evaluated, the names of nodes, arguments and
 parameters stand in the source of a function, targets are looked up from the module `torch` on. A file that is made to
 do harm needs no pickle for that. So each text must look like what it says it is.
 """
@@ -88,13 +88,13 @@ def check_operators(document: Any, where: str) -> None:
         elif isinstance(x, list):
             todo += x
     if refused:
-        raise UnsupportedError("the program names operators that are not converted", where=where, items=sorted(refused))
+        raise UnsupportedError("the program uses operators that are not supported", where=where, items=sorted(refused))
 
 
 def _check(key: str, text: str, rule: re.Pattern[str] | None, where: str) -> None:
     if not (is_formula(text) if rule is None else rule.fullmatch(text)):
-        what = "a formula of extents" if key == "expr_str" else f"'{key}'"
-        raise FormatError(f"the archive has a text for {what} that is none", where=where, why=text[:200])
+        what = "a formula of dimensions" if key == "expr_str" else f"'{key}'"
+        raise FormatError(f"the archive has an invalid text for {what}", where=where, why=text[:200])
 
 
 def _check_spec(text: str, key: str, where: str) -> None:
@@ -112,7 +112,7 @@ def _check_spec(text: str, key: str, where: str) -> None:
         x = todo.pop()
         if isinstance(x, Mapping):
             if "__enum__" in x or "default_factory_module" in x:
-                raise UnsupportedError("an argument is nested in a type of Python that the archive names", where=where,
+                raise UnsupportedError("an argument is nested in a type other than tuple, list and dict", where=where,
                                        hint="use tuples, lists and plain dicts")  # fmt: skip
             todo += x.values()
         elif isinstance(x, list):

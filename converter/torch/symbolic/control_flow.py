@@ -1,4 +1,4 @@
-"""Branches and loops. What is known when the model is converted leaves no trace; the rest becomes If and Loop."""
+"""Branches and loops. Those decided at conversion time are unrolled; the rest becomes If and Loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minnow.converter.control_flow.capture import merge_captures
 from minnow.converter.control_flow.loop import settle
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.program import Block
-from minnow.converter.torch.symbolic.extent import scalar
+from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.result import Pair, Tree, carried, is_same, merged, outputs, tree_of
 from minnow.converter.torch.symbolic.structure import RaisedError, Tuple
 from minnow.converter.torch.symbolic.tensor import Cell, Number, Tensor
@@ -27,7 +27,7 @@ _MOST_WRITTEN_OUT = 20_000
 Rounds = Callable[[Any, list[Any]], list[Any]]
 
 
-def known_truth(x: Any) -> bool | None:
+def known_condition(x: Any) -> bool | None:
     """What a condition is, None where only the run can tell."""
     if isinstance(x, Number):
         return None
@@ -40,7 +40,7 @@ def known_truth(x: Any) -> bool | None:
 @torch.op("prim::If", plain=True)
 def _(t, cond, node):
     blocks = node.node.blocks
-    known = known_truth(cond)
+    known = known_condition(cond)
     if known is not None:
         return Tuple(t.run(blocks[0 if known else 1], {}))
     return choose(t, cond, [(b, {}) for b in blocks], node.name)
@@ -84,16 +84,14 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
         if all(br.raised for br in branches):
             raise RaisedError(message)
         # The other branch is what every run without an exception does.
-        t.notices.append(
-            f"the model does not raise '{message}', which the program does in some runs ({t.builder.origin})"
-        )
+        t.notices.append(f"the program may raise '{message}'; the converted model never does ({t.builder.origin})")
         return Tuple(t.run(*next(b for b, br in zip(blocks, branches, strict=True) if not br.raised)))
     cells = list(dict.fromkeys(c for br in branches for c in br.cells))
     if any(len(br.cells) < len(cells) for br in branches):
         branches = [_Branch(t, block, given, cells) for block, given in blocks]
     first, second = branches
     if len(first.results) != len(second.results):
-        raise ModelError("the branches give different numbers of results")
+        raise ModelError("the branches have different numbers of results")
     pairs: list[Pair] = []
     trees = [merged(a, b, pairs, "the branches of an If") for a, b in zip(first.results, second.results, strict=True)]
     contents = [merged(first.cells[c], second.cells[c], pairs, f"in {c.name}, the branches of an If") for c in cells]
@@ -104,7 +102,9 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
     for mine, theirs in pairs:
         if mine is not None and theirs is not None and mine.type.dtype is not theirs.type.dtype:
             types = f"{mine.type.dtype}, the other {theirs.type.dtype}"
-            t.notices.append(f"a branch gives {types}, which the model makes one type ({t.builder.origin})")
+            t.notices.append(
+                f"one branch gives {types}; the converted model gives one type for both ({t.builder.origin})"
+            )
     captured = []
     for br, out in zip(branches, outputs(pairs, [br.builder for br in branches]), strict=True):
         br.graph.outputs = out
@@ -114,7 +114,7 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
     n = len(pairs)
     made: Sequence[Value] = ()
     if n:
-        made = t.builder.If(truth(t, cond), *union, then_branch=first.graph, else_branch=second.graph, n_outputs=n)
+        made = t.builder.If(as_bool(t, cond), *union, then_branch=first.graph, else_branch=second.graph, n_outputs=n)
     values = iter(made)
     results = [tree.built(values) for tree in trees]
     for cell, tree in zip(cells, contents, strict=True):
@@ -127,7 +127,7 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
     return Tuple(results)
 
 
-def truth(t: Translator, cond: Any) -> Value:
+def as_bool(t: Translator, cond: Any) -> Value:
     """A condition as a bool scalar."""
     value = scalar(t.builder, t.value(cond) if isinstance(cond, Tensor) else cond)
     if value.type.dtype is DType.BOOL:
@@ -160,13 +160,13 @@ def _(t, trip, cond, *first, node):
     done = 0
     state = list(first)
     counted = not isinstance(trip, Number)
-    while counted and cond is not MISSING and known_truth(cond) is not None:
-        if done >= trip or not known_truth(cond):
+    while counted and cond is not MISSING and known_condition(cond) is not None:
+        if done >= trip or not known_condition(cond):
             return Tuple(state)
         if done == 0 and trip * size > _MOST_WRITTEN_OUT and trip < 1 << 31:
             break
         if done * size > _MOST_WRITTEN_OUT:
-            raise UnsupportedError("a loop of more rounds than can be written out")
+            raise UnsupportedError("unrolling the loop would give too many nodes")
         cond, *state = rounds(done, state)
         done += 1
     if cond is MISSING:
@@ -179,10 +179,10 @@ class _Body:
     """A round as a graph.
 
     Attributes:
-        after: what it hands on.
+        after: what it passes on.
         contents: what the carried cells are then.
         changed, cells: places outside that it changes, and that are not carried yet.
-        kept: which of the carried things it hands on as they are.
+        kept: which of the carried things it passes on as they are.
     """
 
     graph: Graph
@@ -194,7 +194,7 @@ class _Body:
 
 
 def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any], done: int, name: str) -> Any:
-    """A Loop whose rounds the run decides. What the body changes of things outside goes around with it.
+    """A Loop whose rounds the run decides. What the body changes of things outside is carried, too.
 
     Args:
         rounds: what translates a round: from its number and the carried things to whether there is another one, and
@@ -224,7 +224,7 @@ def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any],
             count = t.folded(lambda: Number(t.builder.Add(i, np.array(done)) if done else i))
             again, *after = rounds(count, list(given))
             if again is MISSING:
-                raise UnsupportedError("the condition of a loop cannot be converted")
+                raise UnsupportedError("the condition of the loop is not supported")
             same = [tree.kind is not Number and is_same(x, y) for tree, x, y in zip(trees, given, after, strict=True)]
             _check_places([x for x, k, s in zip(given, kept, same, strict=True) if not k and not s])
             body = _Body(graph, [tree_of(t, x) for x in after], [tree_of(t, c.read()) for c in cells],
@@ -238,7 +238,7 @@ def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any],
                         for v, p in zip(ends, params, strict=True)]  # fmt: skip
             else:
                 ends = params  # not the last translation: see below
-            go = truth(t, again)
+            go = as_bool(t, again)
         journal.undo()
         graph.outputs = [go, *ends]
         return body, [v.type for v in ends]
@@ -265,7 +265,7 @@ def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any],
     elif trip < (1 << 62):
         most = b.const(np.array(trip - done, np.int64))
     made = b.Loop(
-        most, truth(t, cond), *start, *captured, body=body.graph, num_carried=len(start), n_outputs=len(start)
+        most, as_bool(t, cond), *start, *captured, body=body.graph, num_carried=len(start), n_outputs=len(start)
     )
     values = iter(made)
     results = [x if k else tree.built(values) for x, tree, k in zip(state, trees, kept, strict=True)]
@@ -281,17 +281,17 @@ def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any],
 
 
 def _check_places(things: Sequence[Any]) -> None:
-    """What a round gets and does not hand on must be as it was: it may be a tensor that is read outside."""
+    """What a round gets and does not pass on must be as it was: it may be a tensor that is read outside."""
     if any(x.is_changed for x in tensors_in(things)):
-        raise UnsupportedError("a loop changes a tensor in place, and then hands on another one",
+        raise UnsupportedError("a loop that changes a tensor in place, and then replaces it, is not supported",
                                hint="change a copy: `x = x + 1` in place of `x += 1`")  # fmt: skip
 
 
 def _check_apart(things: Sequence[Any], changed: Sequence[Tensor]) -> None:
-    """What rounds hand on must not share memory with what they change."""
+    """What rounds pass on must not share memory with what they change."""
     if any(x.root in changed for x in tensors_in(things)):
-        raise UnsupportedError("a loop hands on a view of a tensor that it changes",
-                               hint="hand on a copy (`x.clone()`)")  # fmt: skip
+        raise UnsupportedError("a loop that carries a view of a tensor that it changes is not supported",
+                               hint="carry a copy (`x.clone()`)")  # fmt: skip
 
 
 # ---- the same in exported programs, whose blocks are closed: what they read of outside is handed to them
@@ -300,7 +300,7 @@ def _check_apart(things: Sequence[Any], changed: Sequence[Tensor]) -> None:
 @torch.op("higher_order::cond", plain=True)
 def _(t, pred, operands=(), *, node):
     given = [dict(zip(block.params, operands, strict=True)) for block in node.node.blocks]
-    known = known_truth(pred)
+    known = known_condition(pred)
     if known is not None:
         i = 0 if known else 1
         return Tuple(t.call(node.node.blocks[i], given[i]))

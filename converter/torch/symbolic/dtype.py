@@ -1,4 +1,4 @@
-"""PyTorch's element types, and the type that its operators compute in."""
+"""PyTorch's element types, and its type promotion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program remembers from run to run: buffers changed in place, and attributes that it sets.
+"""States: what a program keeps from run to run, in buffers changed in place and in attributes that it sets.
 
 A program is run symbolically as it is in the file; what it has changed then is what a second run finds. So it is run
 again, with states in place of the changed tensors, until what it finds and what it leaves behind are of one kind. An
@@ -17,7 +17,7 @@ import numpy as np
 
 from minnow.converter.control_flow.variable import View, keep
 from minnow.converter.torch.program.program import Object, Program, Ref, Stored
-from minnow.converter.torch.symbolic.extent import scalar
+from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.structure import Tuple
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
 from minnow.converter.torch.symbolic.translator import Translator
@@ -193,9 +193,9 @@ class Installed:
         """A number that is a state."""
         initial = self._initial(place)
         if dtype is None or _DTYPES.get(type(initial)) is not dtype:
-            raise UnsupportedError(f"what '{a.name}' is after each run cannot be told",
-                                   why="what a model remembers must keep its kind, its length, and its extents",
-                                   hint="write into a buffer of the largest extent")  # fmt: skip
+            raise UnsupportedError(f"the value that '{a.name}' has after each run cannot be determined",
+                                   why="a state must keep its type, its length and its dimensions",
+                                   hint="write into a buffer of the largest size")  # fmt: skip
         return replace(a, start=np.asarray(initial, dtype.numpy), constant=None, number=True, replaced=False)
 
     def _initial(self, place: str) -> Any:
@@ -208,7 +208,7 @@ class Installed:
         self._ends: dict[str, Any] = {}
         ends = {self._program.bound[param].key: t.resolve(Ref(after)) for param, after in self._program.mutated.items()}
         if not all(isinstance(x, Tensor) for x in ends.values()):
-            raise ModelError("what the program remembers is no tensor", where=t.where)
+            raise ModelError("a state of the program is not a tensor", where=t.where)
         for key, tensor in {**t.changed(), **ends}.items():
             stored = self._stored[key]
             found[key] = Assumed(stored.name or key, start=stored.load())
@@ -249,7 +249,7 @@ class Installed:
             return Assumed(place, constant=last, replaced=self._initial(place) != last)
         becomes = last.type
         if not becomes.is_static:
-            raise UnsupportedError(f"the extents of '{place}', which the model remembers, must be known",
+            raise UnsupportedError(f"the dimensions of the state '{place}' must be known",
                                    hint="fix the input shapes with `--input NAME=1x3x...`")  # fmt: skip
         initial = self._initial(place)
         if isinstance(initial, Stored) and initial.type == becomes:
@@ -306,7 +306,7 @@ class Installed:
         first = self._memory.first
         rng = np.random.default_rng(0)
         if first is None or not all(v.type.is_static for v in inputs):
-            raise UnsupportedError("the program begins in another way than it goes on",
+            raise UnsupportedError("the first run of the program differs from later ones, which is not supported",
                                    hint="fix the input shapes with `--input NAME=1x3x...`")  # fmt: skip
         given = {v.name: rng.random(v.type.static_shape).astype(v.type.dtype.numpy) for v in inputs}
         starts = {param: np.asarray(self._memory.assumed[place].start) for place, param in self._states.items()}
@@ -314,9 +314,13 @@ class Installed:
             got = evaluate(graph, [given[v.name] if v not in starts else starts[v] for v in graph.params])
             want = evaluate(first, [given[v.name] for v in first.params])
         except (MinnowError, ValueError, IndexError) as e:
-            raise UnsupportedError("the program begins in another way than it goes on", why=str(e)[:200]) from e
+            raise UnsupportedError(
+                "the first run of the program differs from later ones, which is not supported", why=str(e)[:200]
+            ) from e
         if not all(np.allclose(a, b, 1e-4, 1e-5, equal_nan=True) for a, b in zip(got, want, strict=False)):
-            raise UnsupportedError("the first run of the program gives other results than its start values would")
+            raise UnsupportedError(
+                "the first run of the program gives other results than later runs would from the same state"
+            )
 
 
 def _stored(things: Any) -> list[Stored]:

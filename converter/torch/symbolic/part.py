@@ -1,4 +1,4 @@
-"""Views of a part of the elements: indices, slices, pieces, diagonals. Their changes are put in place of the part."""
+"""Views of a part of the elements: selects, slices, splits, diagonals. Writing to a view updates its base."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim, turned
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.symbolic.extent import axis_in, known, scalar, vector_of
+from minnow.converter.torch.symbolic.dimension import axis_in, known, scalar, vector_of
 from minnow.converter.torch.symbolic.tensor import Number, Tensor, scatter_view
 from minnow.converter.torch.symbolic.view import Axis, Function, reshape, view
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -22,7 +22,7 @@ FAR = (1 << 63) - 1
 
 
 def dim_of(x: Value, axis: int) -> Any:
-    """The extent along an axis: a number, or a symbol."""
+    """The dimension along an axis: a number, or a symbol."""
     return (x.type.shape or ())[axis]
 
 
@@ -152,7 +152,7 @@ def _narrow_bounds(b: Builder, x: Value, at: int, start: Any, length: Any) -> tu
     if isinstance(start, int) and isinstance(length, int):
         end = start + length
         if isinstance(n, int) and not (0 <= start <= end <= n):
-            raise ModelError(f"{length} elements from {start} along axis {at} of {x.type}")
+            raise ModelError(f"{length} elements from {start} on do not exist along axis {at} of {x.type}")
         return start, FAR if start < 0 and end == 0 else end
     if not (isinstance(start, int) and start >= 0):
         # Counted from the end, the part may reach up to it.
@@ -358,7 +358,7 @@ def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
     n = rank(x, "what the diagonal is taken of")
     i, j = axis_in(dim1, n), axis_in(dim2, n)
     if i == j:
-        raise ModelError(f"a diagonal of axis {i} alone")
+        raise ModelError(f"a diagonal needs two different axes, but both are {i}")
     rows, columns = (static_dim(x.type, a, "an axis of a diagonal") for a in (i, j))
     rest = [k for k in range(n) if k not in (i, j)]
     first = offset if offset >= 0 else -offset * columns
@@ -399,7 +399,7 @@ def strided(b: Builder, x: Value, size: Any, stride: Any, offset: Any) -> Value:
 def _(t, self, size, stride, storage_offset=None):
     root = self.root
     if not root.ordered or (storage_offset is None and not self.ordered):
-        raise UnsupportedError("`as_strided` of a tensor whose elements do not stand in memory in order")
+        raise UnsupportedError("`as_strided` is supported only for contiguous tensors")
     value = t.folded(lambda: strided(t.builder, t.value(root), size, stride, storage_offset))
     return Tensor(value, root, lambda b, x: strided(b, x, size, stride, storage_offset))
 

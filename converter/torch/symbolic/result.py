@@ -1,4 +1,4 @@
-"""What branches and rounds give, as far as a run decides it: the parts of things, and what two have in common."""
+"""Results of branches and loop rounds that are decided at run time: their parts, and the types of both sides."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.dtype import promote
-from minnow.converter.torch.symbolic.extent import scalar
 from minnow.converter.torch.symbolic.structure import Tuple
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
 from minnow.converter.torch.symbolic.translator import MISSING, UNSET, Translator
@@ -54,7 +54,9 @@ def tree_of(t: Translator, x: Any) -> Tree:
     """A thing as the program has it now. A number is a value: another branch or round may give another one."""
     if isinstance(x, Tensor):
         if x.quant is not None:
-            raise UnsupportedError("a branch or loop gives a quantized tensor", hint="dequantize it before")
+            raise UnsupportedError(
+                "a quantized tensor as the result of a branch or loop is not supported", hint="dequantize it first"
+            )
         return Tree(Tensor, x, t.value(x))
     if isinstance(x, (Number, bool, int, float)):
         return Tree(Number, x, scalar(t.builder, x))
@@ -95,8 +97,8 @@ def merged(a: Tree, b: Tree, pairs: list[Pair], where: str) -> Tree:
     if MISSING in (a.thing, b.thing):
         return Tree(None, MISSING)
     if a.kind is not b.kind or a.kind is None or len(a.parts) != len(b.parts) or a.keys != b.keys:
-        raise UnsupportedError(f"{where} give {_named(a)}, and {_named(b)}",
-                               why="one result cannot be now the one, now the other")  # fmt: skip
+        raise UnsupportedError(f"{where} give different kinds of results: {_named(a)} and {_named(b)}",
+                               why="a result must be of the same kind in both branches")  # fmt: skip
     if a.value is not None:
         pairs.append((a.value, b.value))
         return a
@@ -118,9 +120,9 @@ def carried(before: Tree, after: Tree, b: Builder, where: str) -> Tree:
         return before
     alike = before.kind is after.kind and len(before.parts) == len(after.parts) and before.keys == after.keys
     if not alike or (before.kind is None and not is_same(before.thing, after.thing)):
-        raise UnsupportedError(f"{where} carries {_named(before)}, and then {_named(after)}",
-                               why="what rounds hand on must be of one kind",
-                               hint="write the loop with a number of rounds that is known")  # fmt: skip
+        raise UnsupportedError(f"{where} carries different kinds of values: {_named(before)}, then {_named(after)}",
+                               why="a carried value must be of the same kind in every round",
+                               hint="use a loop whose number of rounds is constant")  # fmt: skip
     if before.value is not None and after.value is not None:
         dtype = promote(before.value.type.dtype, after.value.type.dtype)
         if dtype is not before.value.type.dtype:  # it begins as what it becomes
@@ -143,7 +145,7 @@ def outputs(pairs: Sequence[Pair], builders: Sequence[Builder]) -> list[list[Val
 
 
 def zeros(b: Builder, type: TensorType) -> Value:
-    """Zeros of a type; extents that are not known are 0."""
+    """Zeros of a type; dimensions that are not known are 0."""
     shape = np.array([d if isinstance(d, int) else 0 for d in type.shape or ()], np.int64)
     made: Value = b.Expand(np.zeros((), type.dtype.numpy), shape)
     return made

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers of a program: computed here where they are known, else by scalars of the graph."""
+"""Arithmetic on Python numbers: computed at conversion time where they are known, else by scalar nodes of the graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.symbolic.extent import known, scalar
+from minnow.converter.torch.symbolic.dimension import known, scalar
 from minnow.converter.torch.symbolic.structure import Tuple
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
 from minnow.converter.torch.symbolic.translator import Translator
@@ -61,7 +61,7 @@ def arithmetic(known: Function, op: str, *names: str, floats: bool = False, numb
         if not any(isinstance(x, Number) for x in xs):
             return known(*xs)
         if not op or not all(map(is_number, xs)):
-            raise UnsupportedError(f"{names[0]} of what only the run knows")
+            raise UnsupportedError(f"{names[0]} of a value that is known only at run time is not supported")
         return number(t, lambda b: getattr(b, op)(*_alike(b, [scalar(b, x) for x in xs], floats, numbers)))
 
     torch.op(*(full for name in names for full in _overloads(name)), plain=True)(translate)
@@ -186,7 +186,7 @@ def _(t, x, y):
 
 @torch.op("aten::size", "aten::sym_size", plain=True)
 def _(t, self, dim=None):
-    from minnow.converter.torch.symbolic.extent import size_of, sizes_of
+    from minnow.converter.torch.symbolic.dimension import size_of, sizes_of
 
     value = t.value(self) if self.quant is None else self.value(t.builder)
     return t.folded(lambda: sizes_of(t.builder, value) if dim is None else size_of(t.builder, value, dim))

@@ -10,7 +10,7 @@ import numpy as np
 from minnow.converter.control_flow.loop import settle
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.program import Block
-from minnow.converter.torch.symbolic.extent import scalar, size_of
+from minnow.converter.torch.symbolic.dimension import scalar, size_of
 from minnow.converter.torch.symbolic.structure import Tuple
 from minnow.converter.torch.symbolic.tensor import Tensor
 from minnow.converter.torch.symbolic.translator import Translator, close
@@ -39,14 +39,14 @@ def scanned(
     """Runs a block for each row.
 
     Args:
-        block: from what goes around, a row of each of `xs`, and the others: what goes around then, and rows of results.
-        first: what goes around, at first.
+        block: (carried values, a row of each of `xs`, the others) -> the carried values, and rows of results.
+        first: the carried values before the first round.
 
     Returns:
-        What goes around in the end, and the results, whose first axis counts the rounds.
+        The carried values in the end, and the results, whose first axis counts the rounds.
     """
     if not xs or not all(isinstance(x, Tensor) for x in [*first, *xs]):
-        raise UnsupportedError("a block is run for each row of what is no tensor")
+        raise UnsupportedError("map and scan are supported over tensors only")
     rows = [t.value(x) for x in xs]
     length = size_of(t.builder, rows[0], 0)
 
@@ -54,7 +54,7 @@ def scanned(
         parts = [Tensor(t.builder.Gather(x, i, axis=0)) for x in rows]
         after = t.call(block, dict(zip(block.params, [*state, *parts, *others], strict=True)))
         if not all(isinstance(x, Tensor) for x in after) or len(after) < len(first):
-            raise ModelError("a block that is run for each row does not give tensors")
+            raise ModelError("the body of map or scan must give tensors")
         return [t.value(x) for x in after]
 
     if isinstance(length, int) and 0 < length <= _MOST_WRITTEN_OUT // max(1, len(list(block.all_nodes()))):
@@ -83,7 +83,7 @@ def _loop(t: Translator, length: Value, round_: Any, start: Sequence[Value], nam
         with t.inside(graph) as journal:
             after = round_(i, [Tensor(p) for p in params])
         if journal.changed():
-            raise UnsupportedError("a block that is run for each row changes a tensor outside in place")
+            raise UnsupportedError("a body of map or scan that changes an outside tensor in place is not supported")
         graph.outputs = [go, *after]
         return graph, [v.type for v in after[: len(params)]]
 

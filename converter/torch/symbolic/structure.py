@@ -1,4 +1,4 @@
-"""What programs build of tensors and numbers: lists, tuples, dicts, and the attributes of objects."""
+"""Containers of a program: lists, tuples, dicts, and attributes of objects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.program import Object
 from minnow.converter.torch.program.script import Unusable
+from minnow.converter.torch.symbolic.dimension import known, scalar, size_of
 from minnow.converter.torch.symbolic.dtype import Wrapped
-from minnow.converter.torch.symbolic.extent import known, scalar, size_of
 from minnow.converter.torch.symbolic.tensor import Cell, Journal, Number, Tensor
 from minnow.converter.torch.symbolic.translator import UNSET, Translator
 from minnow.schema.errors import ModelError, UnsupportedError
@@ -61,14 +61,14 @@ def _(t, *items):
 @torch.op("prim::TupleUnpack", "prim::ListUnpack", plain=True)
 def _(t, items, *, node):
     if len(items) != node.n_outputs:
-        raise ModelError(f"{len(items)} things are unpacked into {node.n_outputs}")
+        raise ModelError(f"{len(items)} elements cannot be unpacked into {node.n_outputs}")
     return tuple(items)
 
 
 @torch.op("prim::TupleIndex", "aten::__getitem__", "python::getitem", plain=True)
 def _(t, items, index):
     if isinstance(index, Number):
-        raise UnsupportedError("an element of a list, at a place that only the run knows")
+        raise UnsupportedError("indexing a list by a number that is known only at run time is not supported")
     return items[index]
 
 

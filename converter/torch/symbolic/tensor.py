@@ -1,4 +1,4 @@
-"""Tensors of PyTorch while a program is translated: places in memory, that views share and in-place operators change.
+"""Tensors of PyTorch during translation: memory that views share and in-place operators change.
 
 A tensor without a base is such a place. A view knows how to read itself off its base, and how the base looks when the
 view is changed. Nothing is computed for a change until somebody reads what it changed.
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import extents, regroup, static_dim
+from minnow.converter.operand import dimensions, regroup, static_dim
 from minnow.schema.errors import MinnowError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
@@ -118,8 +118,8 @@ class Tensor:
         root = self.root
         if root._lost:
             raise UnsupportedError(
-                "a tensor is read after a change in place of what may share its memory",
-                why="that depends on how its elements stand in memory, which is not known here",
+                "a tensor is read after an in-place change of one that may share its memory",
+                why="whether it does depends on strides, which are not known here",
                 hint="change a copy (`x.clone()`), or use `view` in place of `reshape`",
             )
         if self is root:
@@ -303,13 +303,13 @@ def in_order(b: Builder, old: Value, new: Value, **_: Any) -> Value:
     """The base of a view of all its elements in the same order, when the view becomes `new`."""
     if old.type.shape == new.type.shape and old.type.is_static:
         return new
-    return regroup(b, new, extents(b, old))
+    return regroup(b, new, dimensions(b, old))
 
 
 def scatter_view(b: Builder, old: Value, new: Value, read: Read | None) -> Value:
     """The base of a view when the view becomes `new`: the places of its elements are the same view of 0, 1, 2, ..."""
     if read is None:
-        raise UnsupportedError("a change in place of such a view is not supported")
+        raise UnsupportedError("an in-place change of this view is not supported")
     shape = tuple(static_dim(old.type, i, "what a view is changed of") for i in range(len(old.type.shape or ())))
     count = int(np.prod(shape, dtype=np.int64))
     places = read(b, b.const(np.arange(count, dtype=np.int64).reshape(shape)))

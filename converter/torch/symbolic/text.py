@@ -1,4 +1,4 @@
-"""Text of a program, and objects that it makes: known when the model is converted."""
+"""Strings of a program, and objects that it makes: known at conversion time."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _(t, kind):
 @torch.op("prim::Enter", "prim::Exit", plain=True)
 def _(t, self, *_):
     if "grad" not in self.kind and "profiler" not in self.kind:
-        raise UnsupportedError(f"`with` of an object of the class {self.kind}")
+        raise UnsupportedError(f"`with` over an object of the class {self.kind} is not supported")
     return self
 
 

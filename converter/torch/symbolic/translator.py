@@ -1,4 +1,4 @@
-"""Translates a program node by node: it is run, with tensors that are values of the graph being made.
+"""Translates a program node by node: runs it, with tensors that are values of the graph.
 
 What is known when the model is converted (sizes, types, numbers, lists, attributes of modules) is computed here, so
 that branches and loops that depend on nothing else leave no trace. Mappings of control flow reach it as `b`.
@@ -110,7 +110,7 @@ class Translator:
         """A constant, the thing that a `Ref` names, or a list or dict of these."""
         if isinstance(x, Ref):
             if x.name not in self.scope:
-                raise ModelError(f"nothing gives '{x.name}'", where=self.where)
+                raise ModelError(f"'{x.name}' is read before it is computed", where=self.where)
             return self.materialize(self.scope[x.name])
         if isinstance(x, list):
             return [self.resolve(v) for v in x]
@@ -149,7 +149,7 @@ class Translator:
     def set_attribute(self, to: Any, name: str, value: Any) -> None:
         """Sets an attribute of an object of the program."""
         if not isinstance(to, Object):
-            raise ModelError(f"'{name}' is set of what has no attributes")
+            raise ModelError(f"the attribute '{name}' is set on something that is not an object")
         if isinstance(value, Tensor) and self.materialize(to.attrs.get(name)) is value:
             return  # it has been changed in place
         path = None if to.path is None else f"{to.path}.{name}" if to.path else name
@@ -191,7 +191,7 @@ class Translator:
     def _node(self, node: Node) -> None:
         self._nodes += 1
         if self._nodes > _MOST_NODES:
-            raise UnsupportedError("the program takes too many steps to be written out", where=self.where)
+            raise UnsupportedError("running the program symbolically takes too many steps", where=self.where)
         found = frontend.resolve(node.target)
         in_place = None if found else frontend.resolve_in_place(node.target)
         name, mapping = found or in_place or ("", None)
@@ -241,7 +241,9 @@ class Translator:
         several = isinstance(result, (tuple, list)) and (len(outputs) != 1 or bool(node.blocks))
         results = tuple(result) if several else (result,)
         if len(results) < len(outputs):
-            raise ModelError(f"{node.target} gives {len(results)} results, not {len(outputs)}", where=node.origin)
+            raise ModelError(
+                f"{node.target} gives {len(results)} results, but {len(outputs)} are used", where=node.origin
+            )
         for output, made in zip(outputs, results, strict=False):
             if isinstance(output, str):
                 self._name(output, made, node.declared.get(output))
@@ -310,8 +312,8 @@ class Translator:
         """Lets a name stand for another view of its memory: `x.t_()` changes how a tensor is seen, and no element."""
         held = [x for x in self.scope.values() if not isinstance(x, Tensor)]
         if Journal.current is not None or any(x is old for x in tensors_in([*held, *self._stored.values()])):
-            raise UnsupportedError("the shape of a tensor that is known elsewhere is changed in place",
-                                   hint="`x = x.t()` in place of `x.t_()`, and likewise")  # fmt: skip
+            raise UnsupportedError("an in-place change of a shape is not supported where the tensor is used elsewhere",
+                                   hint="write `x = x.t()` instead of `x.t_()`, for example")  # fmt: skip
         self.scope.update({name: new for name, x in self.scope.items() if x is old})
         return new
 
@@ -327,7 +329,7 @@ class Translator:
     def write(self, to: Any, new: Any) -> Tensor:
         """Changes a tensor in place: the result takes its type and shape."""
         if not isinstance(to, Tensor) or not isinstance(new, Tensor):
-            raise UnsupportedError("a change in place of what is no tensor")
+            raise UnsupportedError("an in-place change of something that is not a tensor is not supported")
         b = self.builder
         old = to.value(b)
         value = new.value(b)
@@ -378,7 +380,7 @@ class Translator:
         if mapping.variadic:
             return {**{str(i): a for i, a in enumerate(args)}, **kwargs}
         if len(args) > len(names):
-            raise UnsupportedError(f"{call.op} has {len(args)} arguments, of which {len(names)} are known")
+            raise UnsupportedError(f"{call.op} has {len(args)} arguments, of which {len(names)} are supported")
         bound = dict(zip(names, args, strict=False))
         if unknown := sorted(set(kwargs) - set(names)):
             if kwargs[unknown[0]] is not None:

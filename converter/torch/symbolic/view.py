@@ -1,4 +1,4 @@
-"""Views of all elements: in another shape, in another order of axes, repeated along axes."""
+"""Views of all elements: reshapes, permutations, and expansion."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from minnow.converter.operand import rank, turned
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in, known, vector_of
 from minnow.converter.torch.symbolic.dtype import dtype_of
-from minnow.converter.torch.symbolic.extent import axis_in, known, vector_of
 from minnow.converter.torch.symbolic.tensor import Number, in_order
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """The extent that the operand, or another one, has along an axis, in a list of sizes."""
+    """The dimension that the operand, or another one, has along an axis, in a list of sizes."""
 
     index: int
     of: Value | None = None
@@ -48,7 +48,7 @@ def view(*names: str, write: Function | None = None, copies: bool = False) -> Ca
 
 
 def source_of(size: Any) -> tuple[Value, int] | None:
-    """The tensor and axis whose extent a number is, where it is nothing else."""
+    """The tensor and axis whose dimension a number is, where it is nothing else."""
     vector = size.vector if isinstance(size, Number) else None
     node = None if vector is None else vector.producer
     if node is None or node.op != "Shape" or node.attrs.get("end") != node.attrs.get("start", 0) + 1:
@@ -56,8 +56,8 @@ def source_of(size: Any) -> tuple[Value, int] | None:
     return node.input(0), node.attrs.get("start", 0)
 
 
-def same_extent(size: Any, x: Value, axis: int) -> bool:
-    """A size is certainly the extent of x along an axis."""
+def same_dimension(size: Any, x: Value, axis: int) -> bool:
+    """A size is certainly the dimension of x along an axis."""
     shape = x.type.shape or ()
     if isinstance(size, int) or axis >= len(shape):
         return axis < len(shape) and size == shape[axis]
@@ -75,7 +75,7 @@ def reshape(b: Builder, x: Value, sizes: Sequence[Any]) -> Value:
     """The elements of x in another shape, by one Reshape with a constant shape where that says it all.
 
     Args:
-        sizes: ints, -1 for the one that follows from the others, `Number`s, and `Axis` for an extent of x.
+        sizes: ints, -1 for the one that follows from the others, `Number`s, and `Axis` for a dimension of x.
     """
     shape = x.type.shape
     given = [_resolved(s, x) for s in sizes]
@@ -85,14 +85,14 @@ def reshape(b: Builder, x: Value, sizes: Sequence[Any]) -> Value:
             return x
         made: Value = b.Reshape(x, np.array(wanted, np.int64), allowzero=0 in wanted)
         return made
-    # 0 stands for the extent of x at the same place, -1 for the only other one that is not a number.
-    kept = [0 if not isinstance(s, int) and same_extent(s, x, i) else s for i, s in enumerate(given)]
+    # 0 stands for the dimension of x at the same place, -1 for the only other one that is not a number.
+    kept = [0 if not isinstance(s, int) and same_dimension(s, x, i) else s for i, s in enumerate(given)]
     zeros = any(isinstance(s, int) and s == 0 for s in given)
     open_ = [i for i, s in enumerate(kept) if not isinstance(s, int)]
     if not zeros and len(open_) + kept.count(-1) <= 1:
         made = b.Reshape(x, np.array([s if isinstance(s, int) else -1 for s in kept], np.int64))
         return made
-    sizes = [_extent(b, x, s) for s in (given if zeros else kept)]
+    sizes = [_dimension(b, x, s) for s in (given if zeros else kept)]
     made = b.Reshape(x, vector_of(b, sizes), allowzero=zeros)
     return made
 
@@ -111,11 +111,11 @@ def _counted(sizes: Sequence[int], count: int, x: Value) -> list[int]:
         return list(sizes)
     rest = int(np.prod([s for s in sizes if s != -1], dtype=np.int64))
     if not rest or count % rest:
-        raise ModelError(f"{x.type} cannot be seen in the shape {list(sizes)}")
+        raise ModelError(f"{x.type} cannot be viewed in the shape {list(sizes)}")
     return [count // rest if s == -1 else s for s in sizes]
 
 
-def _extent(b: Builder, x: Value, size: Any) -> Any:
+def _dimension(b: Builder, x: Value, size: Any) -> Any:
     if not isinstance(size, Axis):
         return size
     vector = b.Shape(size.of or x, start=size.index, end=size.index + 1)
@@ -123,7 +123,7 @@ def _extent(b: Builder, x: Value, size: Any) -> Any:
 
 
 def axes_of(x: Value) -> list[Any]:
-    """The extents of an operand as sizes for another one."""
+    """The dimensions of an operand as sizes for another one."""
     return [Axis(i, x) for i in range(rank(x, "an operand"))]
 
 
@@ -160,7 +160,7 @@ def _bits(b: Builder, x: Value, to: DType) -> Value:
     if x.type.dtype is to:
         return x
     if x.type.dtype.size != to.size:
-        raise UnsupportedError(f"{x.type.dtype} seen as {to}, which is of another size")
+        raise UnsupportedError(f"viewing {x.type.dtype} as {to} is not supported: their sizes differ")
     made: Value = b.BitCast(x, to=to)
     return made
 
@@ -221,10 +221,10 @@ def _(b, self, dim, sizes):
 
 
 def _is_one(x: Value, axis: int, node: Any) -> bool:
-    """The extent is 1. An exported program has been checked for that; elsewhere only a number tells."""
+    """The dimension is 1. An exported program has been checked for that; elsewhere only a number tells."""
     d = (x.type.shape or ())[axis]
     if not isinstance(d, int) and not node.node.declared:
-        raise UnsupportedError(f"whether axis {axis} of {x.type} goes away depends on its extent",
+        raise UnsupportedError(f"whether squeeze removes axis {axis} of {x.type} depends on its unknown size",
                                hint="fix the input shapes with `--input NAME=1x3x...`")  # fmt: skip
     return d == 1
 
@@ -280,7 +280,7 @@ def _turns(*names: str) -> Callable[[Function], Function]:
             n = rank(self, "what is transposed")
             perm = order(n, None, **arguments)
             if sorted(perm) != list(range(n)):
-                raise ModelError(f"{list(perm)} is no order of the axes of {self.type}")
+                raise ModelError(f"{list(perm)} is not an order of the axes of {self.type}")
             return turned(b, self, perm)
 
         def write(b: Builder, old: Value, new: Value, **arguments: Any) -> Value:
@@ -343,17 +343,17 @@ def moved(n: int, source: int | Sequence[int], destination: int | Sequence[int])
 
 
 def expanded(b: Builder, x: Value, sizes: Sequence[Any]) -> Value:
-    """x repeated to these sizes; -1 leaves an extent as it is."""
+    """x repeated to these sizes; -1 leaves a dimension as it is."""
     n = rank(x, "what is expanded")
     first = len(sizes) - n
     if first < 0:
         raise ModelError(f"{x.type} cannot be expanded to {len(sizes)} axes")
     sizes = [_resolved(s, x) for s in sizes]
-    # An extent that stays is 1 in the shape that Expand gets: it takes the larger one of both.
+    # A dimension that stays is 1 in the shape that Expand gets: it takes the larger one of both.
     wanted = [1 if i >= first and _stays(s, x, i - first) else s for i, s in enumerate(sizes)]
     if all(isinstance(s, int) and s == 1 for s in wanted):
         return b.Unsqueeze(x, axes=tuple(range(first))) if first else x
-    made: Value = b.Expand(x, vector_of(b, [_extent(b, x, s) for s in wanted]))
+    made: Value = b.Expand(x, vector_of(b, [_dimension(b, x, s) for s in wanted]))
     return made
 
 
@@ -361,7 +361,7 @@ def _stays(size: Any, x: Value, axis: int) -> bool:
     d = (x.type.shape or ())[axis]
     if isinstance(size, int):
         return size == -1 or size == d
-    return (isinstance(d, int) and d != 1) or same_extent(size, x, axis)
+    return (isinstance(d, int) and d != 1) or same_dimension(size, x, axis)
 
 
 @view("expand")
@@ -409,7 +409,7 @@ def together(b: Builder, xs: Sequence[Value]) -> list[Value]:
 
 
 def _common(xs: Sequence[Value], axis: int) -> Any:
-    """The extent of operands broadcast to one another along an axis counted from the end; None if it is not known."""
+    """The dimension of broadcast operands along an axis that is counted from the end; None if it is not known."""
     found: Any = 1
     for x in xs:
         n = rank(x, "an operand") + axis
@@ -418,7 +418,7 @@ def _common(xs: Sequence[Value], axis: int) -> Any:
         size = _resolved(Axis(n, x), x)
         if found == 1 or (isinstance(size, int) and not isinstance(found, int)):
             found = size
-        elif not isinstance(found, int) and not isinstance(size, int) and not same_extent(found, x, n):
+        elif not isinstance(found, int) and not isinstance(size, int) and not same_dimension(found, x, n):
             return None
     return found
 
@@ -435,7 +435,7 @@ def _(b, self, dimension, size, step):
     inside = np.arange(known(size, "the size of a window"))
     if isinstance(d, int):
         if size > d:
-            raise ModelError(f"windows of {size} elements along axis {at} of {self.type}")
+            raise ModelError(f"windows of {size} elements do not fit axis {at} of {self.type}")
         places: Any = np.arange(0, d - size + 1, step)[:, None] + inside
     else:
         last = b.Sub(b.Reshape(b.Shape(self, start=at, end=at + 1), np.zeros(0, np.int64)), np.array(size - 1))

@@ -19,8 +19,8 @@ FOUND = ((1, 48), (1, 36), (1, 2, 48))
 SSD = "nms_param { nms_threshold: 0.5 top_k: 100 } keep_top_k: 10 code_type: CENTER_SIZE"
 
 WRONG = {
-    "normalize of too many scales": ("Normalize", "", [MAP], ModelError, "2 scales for all channels"),
-    "prior boxes of no size": ("PriorBox", "prior_box_param { flip: true }", [MAP, IMAGE], ModelError, "of the sizes"),
+    "normalize of too many scales": ("Normalize", "", [MAP], ModelError, "weights hold 2"),
+    "prior boxes of no size": ("PriorBox", "prior_box_param { flip: true }", [MAP, IMAGE], ModelError, "min_size"),
     "prior boxes of a negative size": (
         "PriorBox", "prior_box_param { min_size: -3 }", [MAP, IMAGE], ModelError, "sizes",
     ),
@@ -31,7 +31,7 @@ WRONG = {
         "PriorBox", "prior_box_param { min_size: 3 step_h: 4 }", [MAP, IMAGE], ModelError, "step",
     ),
     "prior boxes with two steps": (
-        "PriorBox", "prior_box_param { min_size: 3 step: 8 step_h: 4 step_w: 4 }", [MAP, IMAGE], ModelError, "for one",
+        "PriorBox", "prior_box_param { min_size: 3 step: 8 step_h: 4 step_w: 4 }", [MAP, IMAGE], ModelError, "all axes",
     ),
     "prior boxes of a vector": ("PriorBox", "prior_box_param { min_size: 3 }", [(1, 8), IMAGE], ModelError, "PriorBox"),
     "prior boxes without end": (
@@ -49,7 +49,7 @@ WRONG = {
     "detections without classes": ("DetectionOutput", "", FOUND, ModelError, "num_classes"),
     "detections of four bottoms": (
         "DetectionOutput", f"detection_output_param {{ num_classes: 3 {SSD} }}", [*FOUND, (1, 24)], ModelError,
-        "4 bottoms",
+        "4 inputs",
     ),
     "suppression that changes": (
         "DetectionOutput", "detection_output_param { num_classes: 3 nms_param { eta: 0.9 } }", FOUND, UnsupportedError,
@@ -74,7 +74,7 @@ WRONG = {
         "Proposal", "", [(2, 18, 6, 6), (2, 36, 6, 6), (2, 3)], UnsupportedError, "more than one image",
     ),
     "proposals of flat anchors": (
-        "Proposal", "proposal_param { ratio: 0 }", [(1, 18, 6, 6), (1, 36, 6, 6), (1, 3)], ModelError, "anchors of 16",
+        "Proposal", "proposal_param { ratio: 0 }", [(1, 18, 6, 6), (1, 36, 6, 6), (1, 3)], ModelError, "base size 16",
     ),
     "proposals of other anchors": ("Proposal", "", [(1, 16, 6, 6), (1, 32, 6, 6), (1, 3)], ModelError, "9 anchors"),
     "code outside of the file": (
@@ -89,13 +89,13 @@ WRONG = {
         "Interp", "interp_param { height: 9 width: 9 pad_beg: 1 }", [MAP], ModelError, "crops",
     ),
     "resampling to nothing": ("Interp", "interp_param { height: 9 }", [MAP], ModelError, "size"),
-    "shrinking by nothing": ("Interp", "interp_param { shrink_factor: 0 }", [MAP], ModelError, "factors"),
+    "shrinking by nothing": ("Interp", "interp_param { shrink_factor: 0 }", [MAP], ModelError, "shrink_factor"),
     "cropped away": ("Interp", "interp_param { zoom_factor: 2 pad_beg: -3 pad_end: -3 }", [MAP], ModelError, ""),
     "repeating half an element": ("Upsample", "upsample_param { scale: 1.5 }", [MAP], UnsupportedError, "1.5"),
     "shuffling by odd groups": ("ShuffleChannel", "shuffle_channel_param { group: 3 }", [MAP], ModelError, "3 groups"),
     "factors of several channels": ("SpatialProduct", "", [MAP, MAP], ModelError, "one channel"),
     "reversed along no axis": ("Reverse", "reverse_param { axis: 4 }", [MAP], ModelError, "axis 4"),
-    "cells that do not fit": ("Reorg", "reorg_param { stride: 4 }", [MAP], ModelError, "by 4"),
+    "cells that do not fit": ("Reorg", "reorg_param { stride: 4 }", [MAP], ModelError, "stride 4"),
     "cells in reverse": ("Reorg", "reorg_param { reverse: true }", [MAP], UnsupportedError, "reverse"),
     "BN of one blob": ("BN", "", [MAP], ModelError, ""),
     "YOLO of other channels": (
@@ -107,7 +107,7 @@ WRONG = {
     ),
     "YOLO 3 of other bottoms": (
         "Yolov3DetectionOutput", "yolov3_detection_output_param { num_classes: 3 biases: 1 biases: 2 mask: 0 }", [MAP],
-        ModelError, "1 bottoms",
+        ModelError, "number of inputs",
     ),
 }  # fmt: skip
 BLOBS = {"Normalize": [np.ones(2)], "BN": [np.ones(8)]}

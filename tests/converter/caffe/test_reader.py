@@ -260,7 +260,7 @@ def test_finds_the_partner(tmp_path: Path) -> None:
         read(net.rename(tmp_path / "c.prototxt"))
     assert read(tmp_path / "c.prototxt", weights=str(numbers)).outputs
     assert read(numbers, weights=str(tmp_path / "c.prototxt")).outputs
-    with pytest.raises(UsageError, match="both files are weights"):
+    with pytest.raises(UsageError, match="both files hold"):
         read(numbers, weights=str(tmp_path / "b.caffemodel"))
     (tmp_path / "b.prototxt").write_bytes(b"\0" + NEW.encode())
     with pytest.raises(FormatError, match=r"(?s)damaged.*both look like weights"):
@@ -272,7 +272,7 @@ def test_finds_the_partner(tmp_path: Path) -> None:
 def test_weights_of_another_net(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"(?s)weights of layer 'ip' are missing.*none for a layer of this name"):
         read(write(tmp_path, NEW, {"conv": BLOBS["conv"], "other": BLOBS["ip"]}))
-    with pytest.raises(ModelError, match="weights for 4 outputs"):
+    with pytest.raises(ModelError, match="weights do not fit 4 outputs"):
         read(write(tmp_path, NEW, {**BLOBS, "conv": [np.zeros((5, 5), F)]}))
     with pytest.raises(UsageError, match="weights"):
         read(pair(tmp_path, NEW, weights(BLOBS)), "onnx", weights="x")
@@ -479,13 +479,13 @@ HOSTILE = {
     "a huge result": one((2, 3), "Tile", "tile_param { tiles: 2000000000 }"),
     "huge constants": definition({"x": (1,)}, layer("DummyData", "dummy_data_param { shape { dim: 9999999999 } }", [])),
     "a huge shape": one((2, 3), "Reshape", "reshape_param { shape { dim: 9223372036854775807 } }"),
-    "a negative extent": 'input: "x0" input_dim: -1 input_dim: 3 input_dim: 2 input_dim: 2' + layer("ReLU"),
+    "a negative dimension": 'input: "x0" input_dim: -1 input_dim: 3 input_dim: 2 input_dim: 2' + layer("ReLU"),
     "a cycle": one((2, 3), "Eltwise", "", ["x0", "b"], ["a"]) + layer("ReLU", "", ["a"], ["b"]),
     "no layers": 'name: "x" input: "x0"',
     "itself": one((2, 3), "ReLU", "", ["y"], ["y"]),
     "depth": 'name: "x" layer { ' + "a { " * 20000,
     "nothing read": definition({}, layer("ReLU", "", [], ["y"])),
-    "no extents": one((), "Convolution", "convolution_param { num_output: 1 }"),
+    "no dimensions": one((), "Convolution", "convolution_param { num_output: 1 }"),
     "no kernel": one((1, 1, 2, 2), "Pooling", "pooling_param { pool: AVE }"),
     "kernel 0": one((1, 1, 2, 2), "Pooling", "pooling_param { kernel_size: 0 }"),
     "stride 0": one((1, 1, 2, 2), "Pooling", "pooling_param { kernel_size: 1 stride: 0 }"),

@@ -91,7 +91,7 @@ def test_what_is_left_out_need_not_be_known(tmp_path: Path) -> None:
     path = net(tmp_path, domain="no.such")
     minnow.convert(net(tmp_path, domain="no.such", declared=True), cut_inputs=["block/features"], verify=False)
     net(tmp_path, domain="no.such")
-    with pytest.raises(UsageError, match="the type of the tensor 'block/features' is not known"):
+    with pytest.raises(UsageError, match="the tensor 'block/features' becomes an input, but its type is not known"):
         minnow.convert(path, cut_inputs=["block/features"])
     said = {"block/features": ("float32", (1, 4, 8, 8))}
     result = minnow.convert(path, cut_inputs=["block/features"], inputs=said)

@@ -211,7 +211,7 @@ def test_external_data_outside_the_folder_is_refused(tmp_path, location):
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(b"\0" * 60)
-    with pytest.raises(FormatError, match="outside the model's folder"):
+    with pytest.raises(FormatError, match="outside of the model's folder"):
         read(external(folder, location))
 
 

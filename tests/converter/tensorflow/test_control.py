@@ -339,7 +339,7 @@ def test_results_are_found_outside_of_loops(tf, tmp_path):
 
 def test_cut_in_a_loop(tf, tmp_path):
     ((path, _),) = files(tf, nested, [np.array(True), f32(3)], tmp_path, ("v1",))
-    with pytest.raises(UsageError, match="in a loop"):
+    with pytest.raises(UsageError, match="inside of a loop"):
         read(path, cut_outputs=["while/add"])
 
 
@@ -399,7 +399,7 @@ def test_what_is_no_control_flow(tf, tmp_path):
     graph = start()
     node("a", "Merge", "x", "x")
     node("y", "Neg", "a")
-    refuse("no Switch decides")
+    refuse("not belong to any Switch")
     graph = start()
     node("e", "Enter", "x", frame_name=b"f")
     node("m", "Merge", "e", "n")
@@ -422,4 +422,4 @@ def test_what_is_no_control_flow(tf, tmp_path):
     for i in range(1, 60):
         node(f"e{i}", "Enter", f"e{i - 1}", frame_name=f"f{i}".encode())
     node("y", "Neg", "e59")
-    refuse("nest too deep")
+    refuse("nested too deeply")

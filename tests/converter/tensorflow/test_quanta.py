@@ -136,7 +136,7 @@ def test_the_first_mode_has_one_range(tmp_path: Path) -> None:
         q = tf.bitcast(tf.compat.v1.placeholder(np.uint8, (2, 3), "q"), tf.quint8)
         tf.raw_ops.Dequantize(input=q, min_range=[0.0, 1.0], max_range=[1.0, 2.0], mode="MIN_FIRST", axis=0)
     (tmp_path / "graph.pb").write_bytes(graph.as_graph_def().SerializeToString())
-    with pytest.raises(ModelError, match="MIN_FIRST have one range"):
+    with pytest.raises(ModelError, match="MIN_FIRST takes one range"):
         minnow.convert(tmp_path / "graph.pb")
 
 

@@ -249,10 +249,10 @@ INDEX, DATA = "variables/variables.index", "variables/variables.data-*"
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (rewrite(INDEX, lambda d: d[:-9]), "no table of variables"),
-        (rewrite(INDEX, lambda d: b""), "no table of variables"),
+        (rewrite(INDEX, lambda d: d[:-9]), "not a table of variables"),
+        (rewrite(INDEX, lambda d: b""), "not a table of variables"),
         (rewrite(INDEX, lambda d: flip(d, 20)), "damaged"),
-        (rewrite(INDEX, lambda d: flip(d, -1)), "no table of variables"),
+        (rewrite(INDEX, lambda d: flip(d, -1)), "not a table of variables"),
         (rewrite(DATA, lambda d: d[:-1]), "cut off"),
         (rewrite(DATA, lambda d: flip(d, 0)), "damaged"),
         (lambda f: next(f.glob(DATA)).unlink(), "cannot read the variables"),
@@ -272,7 +272,7 @@ def test_damage_is_told(models, tmp_path, change, what, capsys):
 
 def test_missing_variables_are_told(models, tmp_path):
     copy = damaged(models / "resources", tmp_path, lambda f: shutil.rmtree(f / "variables"))
-    with pytest.raises(UnsupportedError, match="no numbers for the variable"):
+    with pytest.raises(UnsupportedError, match="no value for the variable"):
         read(copy)
 
 
@@ -320,7 +320,7 @@ def test_a_graph_that_is_not_frozen_says_so(tmp_path):
     path.write_bytes(graph.SerializeToString())
     with pytest.raises(UnsupportedError) as e:
         read(path)
-    assert "no numbers for the variable 'v'" in str(e.value)
+    assert "no value for the variable 'v'" in str(e.value)
     assert "convert_variables_to_constants_v2" in str(e.value)
 
 
@@ -366,5 +366,5 @@ def test_two_names_for_one_input_are_refused(models, tmp_path):
         inputs["other"].CopyFrom(inputs["x"])
         return model.SerializeToString()
 
-    with pytest.raises(UnsupportedError, match="one tensor"):
+    with pytest.raises(UnsupportedError, match="the same tensor"):
         read(damaged(models / "references", tmp_path, rewrite("saved_model.pb", rename)))

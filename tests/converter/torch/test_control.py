@@ -488,8 +488,8 @@ def chosen_text(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("function", "said"),
-    [(append_in_one, "a list of 2, and a list of 1"), (changed_alias, "may share its memory"),
-     (changed_and_replaced, "in place"), (chosen_text, "'a', and 'b'")],
+    [(append_in_one, "a list of 2 and a list of 1"), (changed_alias, "may share its memory"),
+     (changed_and_replaced, "in place"), (chosen_text, "'a' and 'b'")],
     ids=lambda c: getattr(c, "__name__", ""),
 )  # fmt: skip
 def test_refusals(function, said):

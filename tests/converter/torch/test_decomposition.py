@@ -138,5 +138,5 @@ def test_float64():
 
 
 def test_what_is_refused_says_why():
-    with pytest.raises(UnsupportedError, match="Bunch and Kaufman"):
+    with pytest.raises(UnsupportedError, match="Bunch-Kaufman"):
         model_of(Call(lambda x: list(linalg.ldl_factor(x))), [_positive(3, 3)], "trace")

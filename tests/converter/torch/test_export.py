@@ -216,7 +216,7 @@ def test_a_shape_that_only_the_run_decides_to_change() -> None:
                 y.t_()
             return y
 
-    with pytest.raises(UnsupportedError, match="in place"):
+    with pytest.raises(UnsupportedError, match="in-place"):
         check(Turned(), x(3, 3), roads=["script"])
 
 

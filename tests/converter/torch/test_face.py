@@ -108,7 +108,7 @@ def test_what_cannot_be_called_so(net: Any, program: Any, archive: Path, tmp_pat
         minnow.convert(net, output=output)
     with pytest.raises(UsageError, match="output"):
         minnow.convert(program)
-    with pytest.raises(UsageError, match="no model"):
+    with pytest.raises(UsageError, match="not a model"):
         minnow.convert({"linear.weight": torch.ones(2)}, output=output)
     with pytest.raises(UsageError, match="modules"):
         minnow.convert(archive, (torch.ones(2),), output=output)

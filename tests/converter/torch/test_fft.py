@@ -150,6 +150,6 @@ def test_changes_in_place_of_parts_are_not_missed():
         torch.view_as_real(spectrum).mul_(2)
         return spectrum.abs()
 
-    with pytest.raises(UnsupportedError, match="change in place"):
+    with pytest.raises(UnsupportedError, match="in-place change"):
         model_of(Call(change), [_random(4, 5)], "trace")
     check(lambda x: torch.view_as_real(fft.fft(x)).mul_(2), _random(4, 5))

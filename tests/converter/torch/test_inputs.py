@@ -86,7 +86,7 @@ def test_positions_count_tensors_and_the_parts_of_tuples(tmp_path: Path) -> None
     shapes = [(1, 4), (2, 4), (3, 1, 4), (1, 1)]
     types = {n: t.shape for n, t in read(tmp_path / "m.pt", inputs=shapes).inputs}
     assert types == {"x": (1, 4), "state.0": (2, 4), "state.1": (3, 1, 4), "n": (), "y": (1, 1)}
-    with pytest.raises(UsageError, match="5 inputs are given by position, the model has 4"):
+    with pytest.raises(UsageError, match="5 inputs are given by position, but the model has 4"):
         read(tmp_path / "m.pt", inputs=[*shapes, (1,)])
 
 

@@ -415,5 +415,5 @@ def test_traced(module):
 
 @pytest.mark.parametrize("module", [GrowingList, GrowingTensor], ids=lambda m: m.__name__)
 def test_what_grows_is_refused(module):
-    with pytest.raises(UnsupportedError, match="largest extent"):
+    with pytest.raises(UnsupportedError, match="largest size"):
         converted(module().eval(), RUNS[0])

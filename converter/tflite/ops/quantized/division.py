@@ -36,10 +36,10 @@ def _shifted(x: Array, bits: Array) -> Array:
 
 
 def _quotients(qx: Quantization, qy: Quantization, q: Quantization, activation: str) -> Array:
-    """The results of all pairs of quanta.
+    """The results of all pairs of quantized values.
 
     Small quotients are not small, as in TFLite: there a shift by 32 bits and more is none. A divisor of 0, with which
-    TFLite ends in an error, gives the end of the range that has the dividend's sign, and of 0 the quantum of 0.
+    TFLite ends in an error, gives the end of the range that has the dividend's sign, and of 0 the quantized value of 0.
     """
     x, y = np.meshgrid(quanta_of(qx) - zero_of(qx), quanta_of(qy) - zero_of(qy), indexing="ij")
     x, by = np.where(y < 0, -x, x), np.where(y == 0, 1, np.abs(y))

@@ -1,4 +1,4 @@
-"""Functions of fixed-point numbers, in the steps of gemmlowp, which TFLite takes for softmax and recurrent layers.
+"""Functions of fixed-point numbers, in the steps of gemmlowp, which TFLite uses for softmax and recurrent layers.
 
 Numbers are whole ones (i64) of `word` bits, of which `whole` stand before the point: x / 2**(word - 1 - whole).
 """

@@ -1,4 +1,4 @@
-"""Fixed-point numbers as TFLite makes them: multipliers, the range of an activation, tables of functions."""
+"""Fixed-point arithmetic as in TFLite: multipliers, the range of an activation, lookup tables of functions."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def zero_of(q: Quantization) -> int:
 
 
 def limits_of(q: Quantization, activation: str = "NONE") -> tuple[int, int]:
-    """The least and the greatest quantum that a fused activation lets pass."""
+    """The lowest and the highest quantized value that a fused activation lets pass."""
     ends = {"NONE": (None, None), "RELU": (0, None), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1)}
     if activation not in ends:
-        raise UnsupportedError(f"the fused activation {activation} of quantized numbers is not supported")
+        raise UnsupportedError(f"the fused activation {activation} of quantized values is not supported")
     low, high = (
         None if v is None else zero_of(q) + int(rounded(np.float32(v) / scale_of(q))) for v in ends[activation]
     )
@@ -77,18 +77,18 @@ def limits_of(q: Quantization, activation: str = "NONE") -> tuple[int, int]:
 
 
 def quanta_of(q: Quantization) -> Array:
-    """All quanta that there are, from the lowest on (i64)."""
+    """All quantized values of the type, from the lowest on (i64)."""
     return np.arange(q.lowest, q.highest + 1)
 
 
 def fitted(y: Array, q: Quantization, limits: tuple[int, int] | None = None) -> Array:
-    """Whole numbers, clipped, in the type of the quanta."""
+    """Integers, clipped, in the quantized type."""
     low, high = limits or (q.lowest, q.highest)
     return np.clip(y, low, high).astype(q.dtype.numpy)
 
 
 def look_up(b: Builder, x: Value, table: Array) -> Value:
-    """A function of quanta as the table of its values; a function of a function is one."""
+    """A function of quantized values as the table of its results; a function of a function is one."""
     maker = x.producer
     if maker is not None and maker.op == "LookUp" and (inner := maker.input(1).array) is not None:
         kind: Any = inner.dtype
@@ -108,7 +108,7 @@ def wide(b: Builder, x: Value, q: Quantization) -> Value:
 def requantized(
     b: Builder, x: Value, factor: Any, q: Quantization, limits: tuple[int, int] | None = None, zero: int | None = None
 ) -> Value:
-    """Sums (i32 or i64) times a real factor as quanta."""
+    """Sums (i32 or i64) times a real factor as quantized values."""
     multiplier, shift = multiplier_of(factor)
     low, high = limits or (q.lowest, q.highest)
     zero = zero_of(q) if zero is None else zero

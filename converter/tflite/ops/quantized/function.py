@@ -1,4 +1,4 @@
-"""Functions of one quantized tensor: tables, made as TFLite's reference kernels compute."""
+"""Functions of one quantized tensor as lookup tables, computed as TFLite's reference kernels do."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _(b, x, *, node):
     if not alike(old, new) or old.dtype is DType.I16:
         return NotImplemented
     real = scale_of(old) * np.maximum(quanta_of(old) - zero_of(old), 0).astype(np.float32)
-    # What lies between two quanta is cut off here, not rounded.
+    # What lies between two quantized values is truncated here, not rounded.
     return look_up(b, x, fitted(np.floor(np.sqrt(real) / scale_of(new)) + zero_of(new), new))
 
 

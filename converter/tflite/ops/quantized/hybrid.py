@@ -1,4 +1,4 @@
-"""Layers of real activations and quantized weights: TFLite quantizes each image or row, and scales the sums.
+"""Hybrid layers, float activations and quantized weights: TFLite quantizes each image or row, and scales the sums.
 
 The numbers are those of TFLite's own kernels. XNNPACK makes others of the same file: it gives rows a zero point
 whatever the file asks for.
@@ -31,8 +31,8 @@ def symmetric(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value
     """Bytes (i8) without a zero point, and their scale, one for all numbers along `axes`."""
     reach = b.ReduceMax(b.Abs(x), axes=axes, keepdims=True)
     reach = b.Where(b.Equal(reach, np.float32(0)), np.float32(127), reach)
-    quanta = b.Round(b.Mul(x, b.Div(np.float32(127), reach)), halves="away")
-    return b.Cast(b.Clip(quanta, min=-127.0, max=127.0), to=DType.I8), b.Div(reach, np.float32(127))
+    quantized = b.Round(b.Mul(x, b.Div(np.float32(127), reach)), halves="away")
+    return b.Cast(b.Clip(quantized, min=-127.0, max=127.0), to=DType.I8), b.Div(reach, np.float32(127))
 
 
 def asymmetric(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
@@ -47,22 +47,22 @@ def asymmetric(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Valu
     zero = b.Cast(b.Round(b.Min(b.Max(zero, np.float64(-128)), np.float64(127)), halves="away"), to=DType.F32)
     zero = b.Where(none, np.float32(0), zero)
     scale = b.Cast(step, to=DType.F32)
-    quanta = b.Round(b.Add(zero, b.Mul(x, b.Div(np.float32(1), scale))), halves="away")
-    return b.Cast(b.Clip(quanta, min=-128.0, max=127.0), to=DType.I8), scale, zero
+    quantized = b.Round(b.Add(zero, b.Mul(x, b.Div(np.float32(1), scale))), halves="away")
+    return b.Cast(b.Clip(quantized, min=-128.0, max=127.0), to=DType.I8), scale, zero
 
 
 def scaled_rows(b: Builder, x: Value, w: Value, qw: Quantization, has_zero: bool) -> Value:
     """The product of real rows [..., M, K] and bytes [..., K, N], the rows quantized one by one."""
     scales = qw.scale if qw.per_axis else qw.scale.reshape(())
     if not has_zero:
-        quanta, scale = symmetric(b, x, (-1,))
-        sums = b.Cast(b.MatMulInteger(quanta, w), to=DType.F32)
+        quantized, scale = symmetric(b, x, (-1,))
+        sums = b.Cast(b.MatMulInteger(quantized, w), to=DType.F32)
     else:
-        quanta, scale, zero = asymmetric(b, x, (-1,))
+        quantized, scale, zero = asymmetric(b, x, (-1,))
         # The zero points of rows stay outside: they differ from matrix to matrix.
         columns = b.ReduceSum(b.Cast(w, to=DType.I32), axes=(-2,), keepdims=True)
         less = b.Mul(b.Cast(zero, to=DType.I32), columns)
-        sums = b.Cast(b.Sub(b.MatMulInteger(quanta, w), less), to=DType.F32)
+        sums = b.Cast(b.Sub(b.MatMulInteger(quantized, w), less), to=DType.F32)
     return b.Mul(sums, b.Mul(scale, scales))
 
 
@@ -81,16 +81,16 @@ def convolution(
     scales = qw.scale.reshape(-1, 1, 1) if qw.per_axis else qw.scale.reshape(())
     around = (1, 2, 3)
     if not qw.per_axis:
-        quanta, scale = symmetric(b, image, around)
-        sums = convolve(quanta, None)
+        quantized, scale = symmetric(b, image, around)
+        sums = convolve(quantized, None)
     else:
-        quanta, scale, zero = asymmetric(b, image, around)
+        quantized, scale, zero = asymmetric(b, image, around)
         whole = b.Cast(zero, to=DType.I32)
         if (image.type.shape or ("?",))[0] == 1:
-            sums = convolve(quanta, b.Reshape(b.Cast(whole, to=DType.I8), np.zeros(0, np.int64)))
+            sums = convolve(quantized, b.Reshape(b.Cast(whole, to=DType.I8), np.zeros(0, np.int64)))
         else:  # images have zero points of their own, which padding must not count
             one = b.Fill(b.Shape(b.Slice(image, np.array([0]), np.array([1]), np.array([0]))), np.ones(1, np.int8))
-            sums = b.Sub(convolve(quanta, None), b.Mul(whole, convolve(one, None)))
+            sums = b.Sub(convolve(quantized, None), b.Mul(whole, convolve(one, None)))
     y = b.Mul(b.Mul(b.Cast(sums, to=DType.F32), scales), scale)
     if bias is not None:
         y = b.Add(y, b.Reshape(bias, np.array([-1, 1, 1])))

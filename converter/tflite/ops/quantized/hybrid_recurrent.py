@@ -1,4 +1,4 @@
-"""Recurrent layers of real activations and quantized weights: rows are quantized step by step, as TFLite does it."""
+"""Hybrid recurrent layers: float activations, quantized weights; rows are quantized step by step, as in TFLite."""
 
 from __future__ import annotations
 

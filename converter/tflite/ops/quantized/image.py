@@ -1,4 +1,4 @@
-"""Images of quanta: bilinear resampling; and concatenation of tensors that are quantized in different ways."""
+"""Quantized images: bilinear resampling; and concatenation of tensors with different quantization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions and matrix products of quanta: exact sums, which fixed-point factors bring to quanta again."""
+"""Quantized convolutions and matrix products: exact sums, requantized by fixed-point factors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def zero_operand(q: Quantization) -> Any:
 
 
 def factors(qx: Quantization, qw: Quantization, q: Quantization, rounds: bool) -> Any:
-    """From sums to quanta of the result (f64). With `rounds` the product of the scales is rounded to f32."""
+    """From sums to quantized values of the result (f64). With `rounds` the product of the scales is rounded to f32."""
     x, y, w = scale_of(qx), float(scale_of(q)), qw.scale.astype(np.float32)
     product = (x * w).astype(np.float64) if rounds else float(x) * w.astype(np.float64)
     factor = product / y
@@ -102,10 +102,10 @@ def _convolved(b: Builder, x: Value, w: Value, bias: Value | None, node: Any, ac
 
 
 def shape_of(w: Value) -> tuple[int, ...]:
-    """The shape of weights. Raises UnsupportedError where it is open."""
+    """The shape of weights. Raises UnsupportedError where it is unknown."""
     shape = w.type.shape
     if shape is None or any(not isinstance(d, int) for d in shape):
-        raise UnsupportedError("weights of an open shape are not supported")
+        raise UnsupportedError("weights of unknown shape are not supported")
     return tuple(int(d) for d in shape)
 
 
@@ -137,7 +137,7 @@ def _(b, x, w, bias=None, *, padding="SAME", stride_w=1, stride_h=1, depth_multi
     attrs = window_of(x, (h, kw), padding, (stride_h, stride_w), (dilation_h_factor, dilation_w_factor))
     channels = (x.type.shape or ("?",))[-1]
     if not isinstance(channels, int):
-        raise UnsupportedError("a depthwise convolution of an open number of channels is not supported")
+        raise UnsupportedError("a depthwise convolution with an unknown number of channels is not supported")
     return _convolved(b, x, b.Transpose(w, perm=(3, 0, 1, 2)), bias, node, fused_activation_function,
                       {**attrs, "group": channels})  # fmt: skip
 
@@ -150,7 +150,7 @@ def _(b, output_shape, w, x, bias=None, *, padding="SAME", stride_w=1, stride_h=
         return NotImplemented
     sizes, wanted = (x.type.shape or ())[1:3], spatial_of(output_shape, node, 2)
     if len(sizes) != 2 or not all(isinstance(d, int) for d in (*sizes, *wanted)):
-        raise UnsupportedError("a transposed convolution of an open shape is not supported")
+        raise UnsupportedError("a transposed convolution of unknown shape is not supported")
     kernel, strides = shape_of(w)[1:3], (stride_h, stride_w)
     pads, crops = [[0, 0], [0, 0]], [[0, 0], [0, 0]]
     for i, (n, s, k, out) in enumerate(zip(sizes, strides, kernel, [int(d) for d in wanted], strict=True)):
@@ -229,5 +229,5 @@ def _(b, x, y, *, adj_x=False, adj_y=False, asymmetric_quantize_inputs=False, no
 def _adjoint(b: Builder, x: Value) -> Value:
     rank = x.type.rank
     if rank is None:
-        raise UnsupportedError("a matrix product of an unknown rank is not supported")
+        raise UnsupportedError("a matrix product of unknown rank is not supported")
     return b.Transpose(x, perm=(*range(rank - 2), rank - 1, rank - 2))

@@ -1,4 +1,4 @@
-"""Arithmetic and comparison of quantized tensors on whole numbers, as TFLite's reference kernels compute."""
+"""Arithmetic and comparison of quantized tensors in integers, as TFLite's reference kernels compute."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_table(b: Builder, x: Value, y: Value, q: Quantization, compute: Callable[
         number = other.array
         if q.dtype is DType.I16 or number is None or not _is_single(number, v):
             continue
-        # Computed once, of all the quanta that there are, in the same steps.
+        # Computed once, for all quantized values that there are, in the same steps.
         low = 0 if q.dtype is DType.U8 else -128
         both = [b.const(np.arange(low, low + 256).astype(number.dtype)), b.const(number.flat[0])]
         (made,) = fold(b.graph, b.made, [compute(*(both if i == 0 else both[::-1]))])
@@ -156,7 +156,7 @@ for _name, _op in (("EQUAL", "Equal"), ("NOT_EQUAL", "NotEqual"), ("GREATER", "G
 def _extremum(name: str, op: str) -> None:
     @tflite.quantized(name)
     def _(b, x, y, *, node):
-        # The quanta are compared as they are, whatever they mean.
+        # The quantized values are compared as they are, whatever they stand for.
         return getattr(b, op)(x, y) if alike(node.quant(0), node.quant(1), node.quant_out()) else NotImplemented
 
 
@@ -182,7 +182,7 @@ def _(b, x, *, node):
         numbers = maker.input(0)  # whole ones, which stand for themselves
         if numbers.type.dtype in (DType.I8, DType.U8):
             every = np.arange(256) - (0 if numbers.type.dtype is DType.U8 else 128)
-            return look_up(b, numbers, new.quanta(every.astype(np.float32)))
+            return look_up(b, numbers, new.quantized(every.astype(np.float32)))
     if x.type.dtype.is_float or old is None or new is None or old.per_axis or new.per_axis:
         return NotImplemented
     if old.dtype is DType.I32 and zero_of(old):

@@ -1,4 +1,4 @@
-"""Recurrent layers on quanta: bytes in and out, 16-bit gates and cells, as TFLite computes them."""
+"""Quantized recurrent layers: bytes in and out, 16-bit gates and cells, as TFLite computes them."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _(b, *xs, fused_activation_function="NONE", cell_clip=0.0, proj_clip=0.0, ti
     if x.type.dtype is not DType.I8:
         return NotImplemented
     if any(v is not None for v in xs[20:24]):
-        raise UnsupportedError("an LSTM of quanta with layer normalization is not supported")
+        raise UnsupportedError("a quantized LSTM with layer normalization is not supported")
     if diagonal_recurrent_tensors or len(node.tensors_between) < 5:
-        raise UnsupportedError("an LSTM of quanta with 8-bit gates is not supported")
+        raise UnsupportedError("a quantized LSTM with 8-bit gates is not supported")
     return _layer(b, xs, cell_clip, proj_clip, time_major, node)
 
 
@@ -84,7 +84,7 @@ def _layer(b: Builder, xs: Sequence[Any], cell_clip: float, proj_clip: float, ti
     hidden = node.tensors_between[4].quant
     mantissa, exponent = np.frexp(scale_of(qc))
     if hidden is None or mantissa != 0.5:
-        raise ModelError("an LSTM whose cells or hidden numbers have no fitting scale")
+        raise ModelError("the scales of an LSTM's cell state or hidden state are invalid")
     power = int(exponent) - 1  # of two, the scale of the cells
     gates = [i for i in range(4) if i or xs[1] is not None]
     units = static_dim(needed(xs, 2, "a matrix").type, 0, "the weights of an LSTM")
@@ -152,7 +152,7 @@ def _layer(b: Builder, xs: Sequence[Any], cell_clip: float, proj_clip: float, ti
 def _projected(b: Builder, x: Value, xs: Sequence[Any], hidden: Quantization, q: Quantization, clip: float,
                node: Any) -> Value:  # fmt: skip
     """What the layer gives is a product of the hidden numbers."""
-    weights = constant(xs[16], "the projection of an LSTM of quanta")
+    weights = constant(xs[16], "the projection of a quantized LSTM")
     bias = weights.astype(np.int32).sum(1) * zero_of(hidden)
     if xs[17] is not None:
         bias = bias + constant(xs[17], "the bias of a projection")
@@ -168,7 +168,7 @@ def _(b, x, features, time, bias, state, *, rank=0, fused_activation_function="N
       asymmetric_quantize_inputs=False, node):  # fmt: skip
     filters, memory = (static_dim(time.type, i, "the weights of SVDF") for i in (0, 1))
     if rank < 1 or filters % rank:
-        raise ModelError(f"SVDF of rank {rank} with {filters} filters")
+        raise ModelError(f"SVDF has {filters} filters, which do not fit the rank {rank}")
     qx, qf, qt, qs, q = node.quant(0), node.quant(1), node.quant(2), node.quant(4), node.quant_out()
     columns = b.Transpose(features, perm=(1, 0))
     if is_hybrid(x, qx, qf):

@@ -1,4 +1,4 @@
-"""Sums and extrema of quanta: pooling, means, softmax."""
+"""Sums and extrema of quantized tensors: pooling, means, softmax."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 def clipped(b: Builder, x: Value, limits: tuple[int, int], q: Quantization) -> Value:
-    """Whole numbers, clipped, as quanta."""
+    """Integers, clipped, as quantized values."""
     low, high = (np.asarray(v, x.type.dtype.numpy) for v in limits)
     return b.Cast(b.Min(b.Max(x, low), high), to=q.dtype)
 
@@ -77,10 +77,10 @@ def _(b, x, *, padding="SAME", stride_w=0, stride_h=0, filter_width=0, filter_he
     return channels_last(b, clipped(b, mean, limits_of(q, fused_activation_function), q), 2)
 
 
-def _counts(extent: int, kernel: int, stride: int, before: int, after: int) -> Array:
+def _counts(dimension: int, kernel: int, stride: int, before: int, after: int) -> Array:
     """Elements that windows have which lie inside."""
-    first = np.arange((extent + before + after - kernel) // stride + 1) * stride - before
-    return np.minimum(first + kernel, extent) - np.maximum(first, 0)
+    first = np.arange((dimension + before + after - kernel) // stride + 1) * stride - before
+    return np.minimum(first + kernel, dimension) - np.maximum(first, 0)
 
 
 def _reduced(name: str, mean: bool) -> None:

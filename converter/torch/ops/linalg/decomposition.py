@@ -1,4 +1,4 @@
-"""Factors of matrices, as LAPACK has them: Cholesky, LU with partial pivoting, QR by reflections; exponentials.
+"""Matrix factorizations as in LAPACK: Cholesky, LU with partial pivoting, Householder QR; matrix exponentials.
 
 All are computed in float64. Each round eliminates one column, with whole rows and columns as vectors.
 """
@@ -275,7 +275,7 @@ def _qr(b: Builder, a: Value, mode: str) -> tuple[Value, Value]:
 @torch.op("aten::linalg_qr")
 def _(b, A, mode="reduced"):
     if mode not in ("reduced", "complete", "r"):
-        raise ModelError(f"the mode of a QR decomposition is '{mode}'")
+        raise ModelError(f"the mode '{mode}' of the QR decomposition is unknown")
     return _qr(b, A, mode)
 
 

@@ -1,4 +1,4 @@
-"""Determinants, inverses, powers and covariances of matrices. What needs a decomposition is refused."""
+"""Determinants, inverses, linear systems, powers and covariances of matrices."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.linalg.decomposition import lu
 from minnow.converter.torch.ops.linalg.matrix import square, turned
 from minnow.converter.torch.ops.matmul import product
+from minnow.converter.torch.symbolic.dimension import known, size_of, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value, float_type
-from minnow.converter.torch.symbolic.extent import known, size_of, vector_of
 from minnow.converter.torch.symbolic.part import diagonal
 from minnow.converter.torch.symbolic.view import at_least, moved, reshape
 from minnow.schema.ir import DType, Value
@@ -22,11 +22,11 @@ from minnow.schema.ops import Builder
 torch.refuse(
     "aten::linalg_eig", "aten::linalg_eigvals", "aten::_linalg_eigvals",
     why="the eigenvalues of a matrix that is not symmetric are complex numbers",
-    hint="keep that part in PyTorch, and hand its result to the model as an input",
+    hint="keep that part in PyTorch, and give its result to the model as an input",
 )  # fmt: skip
 torch.refuse(
     "aten::linalg_ldl_factor", "aten::linalg_ldl_factor_ex", "aten::linalg_ldl_solve",
-    why="its blocks and pivots, by Bunch and Kaufman, are not computed",
+    why="the LDL factorization (Bunch-Kaufman pivoting) is not converted",
     hint="use linalg.cholesky or linalg.lu, if the matrix allows it",
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Batches of matrices, and what goes over their columns one by one."""
+"""Batches of matrices, and loops over their columns."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.operand import rank, static_dim
+from minnow.converter.torch.symbolic.dimension import Size, size_of, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value
-from minnow.converter.torch.symbolic.extent import Size, size_of, vector_of
 from minnow.converter.torch.symbolic.view import swapped
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
@@ -59,9 +59,9 @@ class Batch:
     def __init__(self, b: Builder, x: Value) -> None:
         count = rank(x, "a matrix")
         if count < 2:
-            raise ModelError(f"{x.type} is no matrix")
+            raise ModelError(f"{x.type} is not a matrix")
         if not x.type.dtype.is_float:
-            raise ModelError(f"{x.type} is no matrix of floats")
+            raise ModelError(f"{x.type} is not a matrix of floats")
         self.m, self.n = (static_dim(x.type, i, "the side of a matrix") for i in (-2, -1))
         self.sizes: list[Size] = [size_of(b, x, i) for i in range(count - 2)]
         self.dtype = x.type.dtype
@@ -80,7 +80,7 @@ class Batch:
         if all(isinstance(d, int) for d in self.sizes):
             return math.prod(d for d in self.sizes if isinstance(d, int))
         if 0 in (self.m, self.n):
-            raise UnsupportedError("matrices without elements in a batch of unknown size")
+            raise UnsupportedError("empty matrices in a batch of unknown size are not supported")
         return -1
 
     def back(self, b: Builder, x: Value, *tail: int, dtype: DType | None = None) -> Value:
@@ -110,7 +110,7 @@ def square(b: Builder, x: Value) -> Batch:
     """
     given = Batch(b, x)
     if given.m != given.n:
-        raise ModelError(f"{x.type} is no square matrix")
+        raise ModelError(f"{x.type} is not a square matrix")
     return given
 
 

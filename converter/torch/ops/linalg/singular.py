@@ -1,4 +1,4 @@
-"""Singular values of matrices, eigenvalues of symmetric ones, and what follows from them: norms, ranks, pseudoinverses.
+"""Singular values, eigenvalues of symmetric matrices, and what follows: norms, ranks, pseudoinverses.
 
 Jacobi's method on one side: pairs of columns are turned until all are orthogonal, and have the singular values as
 lengths. The signs of singular vectors are arbitrary, so that nothing tells those of LAPACK: only what does not depend
@@ -15,8 +15,8 @@ from minnow.converter.operand import rank
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.linalg.matrix import Batch, square, turned
 from minnow.converter.torch.ops.reduce import norm
+from minnow.converter.torch.symbolic.dimension import axis_in, known, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of
-from minnow.converter.torch.symbolic.extent import axis_in, known, vector_of
 from minnow.converter.torch.symbolic.translator import Missing
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
@@ -89,7 +89,8 @@ class _Decomposed:
         self.n = min(given.m, given.n)
         if self.n > _MOST:
             raise UnsupportedError(
-                f"singular values of matrices of {self.n} rows or columns", why=f"at most {_MOST} are"
+                f"singular values of matrices with {self.n} rows or columns are not supported",
+                why=f"the limit is {_MOST}",
             )
         self.columns, self.turns = x, given.each(b, np.eye(self.n))
         if self.n > 1:
@@ -298,7 +299,7 @@ def _matrix_norm(
         made = getattr(b, "ReduceMax" if order > 0 else "ReduceMin")(sums, axes=(other,))
         made = b.Squeeze(made, axes=(row, column))
     else:
-        raise ModelError(f"{order} is no order of a matrix norm")
+        raise ModelError(f"{order} is not the order of a matrix norm")
     if 0 in (x.type.shape or ()) and order != "nuc" and order > 0:
         made = b.Max(made, 0.0)
     return b.Unsqueeze(made, axes=tuple(sorted((row, column)))) if keepdim else made
@@ -358,7 +359,7 @@ def _(b, self, other, rcond=None, driver=None):
     given, right = Batch(b, self), as_value(b, other, DType.F64)
     m, n = given.m, given.n
     if 0 in (m, n):
-        raise UnsupportedError("least squares of matrices without elements")
+        raise UnsupportedError("least squares of empty matrices is not supported")
     found = _Decomposed(b, given, vectors=True)
     least = _least(b, given, found.s, None, rcond, self.type.dtype)
     vector = rank(other, "the right side") == rank(self, "a matrix") - 1
@@ -376,7 +377,9 @@ def _(b, self, other, rcond=None, driver=None):
         off = b.Sub(b.MatMul(as_value(b, self, DType.F64), made), right)
         residuals = as_value(b, b.ReduceSumSquare(off, axes=(rank(off, "") - 2,), keepdims=False), self.type.dtype)
     elif m > n and driver != "gelsy":
-        residuals = Missing("the residuals of least squares exist only where the rank is full")
+        residuals = Missing(
+            "the residuals of least squares, which exist only for matrices of full rank, are not supported"
+        )
     if vector:
         made = b.Squeeze(made, axes=(rank(made, "") - 1,))
     s = given.back(b, found.ordered(b), min(m, n)) if driver in ("gelsd", "gelss") else nothing

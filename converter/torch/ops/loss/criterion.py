@@ -1,4 +1,4 @@
-"""Losses. `reduction` is 0 for all of them, 1 for the mean and 2 for the sum."""
+"""Losses. `reduction` is 0 for none, 1 for the mean and 2 for the sum."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.convolution import linear
 from minnow.converter.torch.ops.loss.distance import pairwise_distance
 from minnow.converter.torch.program.script import Unusable
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value, float_type, operands
-from minnow.converter.torch.symbolic.extent import known
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
 torch.refuse(
     "aten::ctc_loss", "aten::_ctc_loss",
-    why="the sum over all alignments is for training", hint="let the model end in the logarithms of probabilities",
+    why="it is a loss for training", hint="end the model at the log probabilities",
 )  # fmt: skip
 
 
@@ -132,7 +132,9 @@ def _of_product(b: Builder, x: Value, w: Value, target: Value, bias: Value | Non
 def _(b, input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing, *settings):
     loss = _of_product(b, input, linear_weight, target, linear_bias, weight, 1 if reduction == "mean" else 2,
                        ignore_index)  # fmt: skip
-    return loss, *(Unusable(f"the gradient of {what}") for what in ("the input", "the weight", "the bias"))
+    return loss, *(
+        Unusable(f"the gradient of {what} is not supported") for what in ("the input", "the weight", "the bias")
+    )
 
 
 @torch.op("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction")

@@ -1,4 +1,4 @@
-"""Norms of differences, and how alike vectors are."""
+"""Pairwise distances and cosine similarity."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import axis_in
 from minnow.converter.torch.symbolic.dtype import float_type, operands
-from minnow.converter.torch.symbolic.extent import axis_in
 from minnow.schema.ir import Value
 from minnow.schema.ops import Builder
 
@@ -63,12 +63,12 @@ def _(b, x1, x2, dim=1, eps=1e-8):
     x, y = operands(b, x1, x2)
     n = max(rank(x, "the first vectors"), rank(y, "the second vectors"))
     axes = (axis_in(dim, n) - n,) if n else None
-    if axes and not _same_extent(x, y, axes[0]):  # what is repeated along the vectors counts as often
+    if axes and not _same_dimension(x, y, axes[0]):  # what is repeated along the vectors counts as often
         x, y = b.Expand(x, b.Shape(y)), b.Expand(y, b.Shape(x))
     unit = (b.Div(v, b.Max(b.ReduceL2(v, axes=axes), float(eps))) for v in (x, y))
     return b.ReduceSum(b.Mul(*unit), axes=axes, keepdims=False)
 
 
-def _same_extent(x: Value, y: Value, axis: int) -> bool:
+def _same_dimension(x: Value, y: Value, axis: int) -> bool:
     one, two = ((v.type.shape or ())[axis:][:1] for v in (x, y))
     return one == two and one != ()

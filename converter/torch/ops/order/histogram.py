@@ -1,4 +1,4 @@
-"""How often numbers are there, or fall between edges."""
+"""Counting: bincount and histograms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from minnow.converter.operand import bounded, rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.create import filled
 from minnow.converter.torch.ops.elementwise import between
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value, number, operands
-from minnow.converter.torch.symbolic.extent import known
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 

@@ -1,4 +1,4 @@
-"""What depends on the order of the elements: medians, quantiles, the k-th, the most frequent; and how often each is."""
+"""Order statistics: medians, quantiles, the k-th value, the mode."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from minnow.converter.operand import rank
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.elementwise import between
+from minnow.converter.torch.symbolic.dimension import axis_in, known, size_of, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value, number, operands
-from minnow.converter.torch.symbolic.extent import axis_in, known, size_of, vector_of
 from minnow.converter.torch.symbolic.tensor import Number
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -25,7 +25,7 @@ def _lined(b: Builder, x: Value, dim: int | None) -> tuple[Value, int]:
 
 
 def _kept(b: Builder, made: Value, x: Value, axis: int, keepdim: Any) -> Value:
-    """A result with an extent of 1 along the axis, as it is asked for."""
+    """A result with a dimension of 1 along the axis, as it is asked for."""
     if x.type.rank and keepdim:
         return made
     squeezed: Value = b.Squeeze(made, axes=(axis,))
@@ -165,7 +165,7 @@ def _last(b: Builder, x: Value, axis: int) -> Value:
 
 
 def _quantile_shape(b: Builder, made: Value, n: int, axis: int, dim: int | None, keepdim: bool, several: bool) -> Value:
-    """From [others..., q] to [q, others...], with extents of 1 where they are kept; without q if there is one only."""
+    """From [others..., q] to [q, others...], with dimensions of 1 where they are kept; without q if it is only one."""
     m = made.type.rank or 0
     if m > 1:
         made = b.Transpose(made, perm=(m - 1, *range(m - 1)))

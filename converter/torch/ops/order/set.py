@@ -1,4 +1,4 @@
-"""Different elements, or slices, and how often they stand there."""
+"""Unique elements or slices, and their counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from minnow.converter.operand import rank
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.symbolic.extent import axis_in, size_of, vector_of
+from minnow.converter.torch.symbolic.dimension import axis_in, size_of, vector_of
 from minnow.converter.torch.symbolic.part import sliced
 from minnow.converter.torch.symbolic.view import flattened, reshape_like
 from minnow.schema.ir import DType, Value

@@ -1,4 +1,4 @@
-"""Elements in order. NaN is larger than every number."""
+"""Sorting. NaN is larger than every number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.converter.operand import rank
 from minnow.converter.torch.frontend import frontend as torch
-from minnow.converter.torch.symbolic.extent import axis_in, extent, size_of
+from minnow.converter.torch.symbolic.dimension import axis_in, dimension, size_of
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
@@ -22,7 +22,7 @@ def top(
         return x, b.const(np.zeros((), np.int64))
     at = axis_in(dim, n)
     number = x if x.type.dtype is not DType.BOOL else b.Cast(x, to=DType.U8)
-    count = extent(b, size_of(b, x, at) if k is None else k)
+    count = dimension(b, size_of(b, x, at) if k is None else k)
     values, places = b.TopK(number, np.array([count]) if isinstance(count, int) else count, axis=at, largest=largest,
                             sorted=in_order)  # fmt: skip
     return values if number is x else b.Cast(values, to=DType.BOOL), places

@@ -1,4 +1,4 @@
-"""Quantization as exported programs spell it, with scales that the run chooses: of a tensor, or of each row."""
+"""Quantization in exported programs whose scales are computed at run time, per tensor or per row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of, operands
-from minnow.converter.torch.symbolic.extent import known
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -47,7 +47,7 @@ def _(b, input, quant_min, quant_max, eps, dtype):
 @torch.op("quantized_decomposed::choose_qparams_per_token")
 def _(b, input, dtype):
     if known(dtype, "a type") != _INT8:
-        raise UnsupportedError("rows of quantized numbers that are no int8")
+        raise UnsupportedError("per-token quantized values other than int8 are not supported")
     most = b.ReduceMax(b.Abs(as_value(b, input, DType.F32)), axes=(-1,), keepdims=True)
     scale = b.Div(b.Max(most, np.float32(1e-5)), np.float32(127))
     return scale, b.Mul(scale, np.float32(0))
@@ -69,8 +69,8 @@ def _(b, input, dtype):
 def _(b, input, scales, zero_points, quant_min, quant_max, dtype):
     x, inverse = operands(b, input, b.Reciprocal(scales))
     x, zero = operands(b, b.Mul(x, inverse), zero_points)
-    quanta = b.Clip(b.Round(b.Add(x, zero)), min=float(quant_min), max=float(quant_max))
-    return b.Cast(quanta, to=dtype_of(dtype))
+    quantized = b.Clip(b.Round(b.Add(x, zero)), min=float(quant_min), max=float(quant_max))
+    return b.Cast(quantized, to=dtype_of(dtype))
 
 
 @torch.op("quantized_decomposed::dequantize_per_token")

@@ -1,4 +1,4 @@
-"""Operators on quantized tensors that compute in floats, and round to a meaning of their own."""
+"""Operators on quantized tensors that compute in float, and requantize the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minnow.converter.operand import static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.quantized.tensor import Quantization, quantization, rounded, wide
 from minnow.converter.torch.program.program import Object, Stored
-from minnow.converter.torch.symbolic.extent import known
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.tensor import Tensor
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -65,7 +65,7 @@ def _(t, qx, negative_slope, inplace, output_scale, output_zero_point):
 def _(t, self, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1, *, node):
     b = t.builder
     if (scale, input_scale) != (1, 1):
-        raise UnsupportedError("a quantized ELU with factors")
+        raise UnsupportedError("a quantized ELU with scale or input_scale is not supported")
     if node.op.endswith("celu"):
         input_scale = 1 / alpha
     q = quantization(b, output_scale, output_zero_point, self.quant.zero.type.dtype)
@@ -105,7 +105,7 @@ def _(t, qx, dim, output_scale, output_zero_point):
 @torch.op("quantized::dropout", plain=True)
 def _(t, self, output_scale, output_zero_point, p=0.5, training=False):
     if training:
-        raise UnsupportedError("dropout in training mode", hint="save the model after `model.eval()`")
+        raise UnsupportedError("dropout in training mode is not supported", hint="save the model after `model.eval()`")
     return self
 
 
@@ -148,7 +148,9 @@ def _(t, qa, b, *, node):
     k, c = t.builder, float(known(b.value(t.builder) if isinstance(b, Tensor) else b, "a term of quantized numbers"))
     q = qa.quant
     if q.scale.data is None or q.zero.data is None:
-        raise UnsupportedError("a number added to numbers whose scale only the run knows")
+        raise UnsupportedError(
+            "adding a number to quantized values whose scale is known only at run time is not supported"
+        )
     s, z = float(q.scale.data.numpy().reshape(())), int(q.zero.data.numpy().reshape(()))
     info = np.iinfo(str(q.zero.type.dtype.numpy))
     low, high = int(info.min), int(info.max)
@@ -228,7 +230,9 @@ def _(t, weight, indices, offsets=None, scale_grad_by_freq=False, mode=0, pruned
       per_sample_weights=None, compressed_indices_mapping=None, include_last_offset=False):  # fmt: skip
     i = t.value(indices)
     if offsets is not None or i.type.rank != 2:
-        raise UnsupportedError("a quantized embedding bag with offsets", hint="give it rows of indices")
+        raise UnsupportedError(
+            "a quantized embedding bag with offsets is not supported", hint="give it rows of indices"
+        )
     b = t.builder
     rows = b.Gather(_table(t, weight, pruned_weights), i, axis=0)
     if per_sample_weights is not None:
@@ -239,10 +243,12 @@ def _(t, weight, indices, offsets=None, scale_grad_by_freq=False, mode=0, pruned
 def _table(t: Any, packed: Any, pruned: bool) -> Value:
     """The numbers of an embedding. Its zero points are numbers with fractions."""
     if pruned or not isinstance(packed, Object) or "weight" not in packed.attrs:
-        raise UnsupportedError("a quantized embedding with rows left out")
+        raise UnsupportedError("a quantized embedding with pruned rows is not supported")
     weight = packed.attrs["weight"]
     if not isinstance(weight, Stored):
-        raise UnsupportedError("a quantized embedding of such numbers", hint="keep it in float or in 8 bits")
+        raise UnsupportedError(
+            "a quantized embedding of this element type is not supported", hint="keep it in float or in 8 bits"
+        )
     b = t.builder
     plain = b.Cast(Value.constant(weight.load()), to=DType.F32)
     scale = np.asarray(weight.scale, np.float32).reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells with weights of 8 bits, that quantize what they multiply as they run, or of 16 bits."""
+"""Recurrent layers and cells with 8-bit weights (dynamic quantization) or 16-bit weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _linear(b: Builder, x: Value, packed: Any, reduce_range: bool) -> Value:
     """x[..., K] times packed weights. They are constants of the graph at hand, which may be the body of a loop."""
     weight = packed.attrs.get("weight") if isinstance(packed, Object) else None
     if not isinstance(weight, Stored):
-        raise UnsupportedError("a recurrent layer whose packed weights cannot be read")
+        raise UnsupportedError("the packed weights of a recurrent layer cannot be read")
     bias = packed.attrs["bias"]
     w, offset = constant_of(weight), None if bias is None else constant_of(bias).value(b)
     if w.quant is not None:
@@ -91,7 +91,7 @@ def _layers(t: Any, cell: Any, x: Value, states: Sequence[Value], params: Sequen
             at = layer * directions + d
             p = t.materialize(params[at])
             if not isinstance(p, Object) or p.attrs.get("form") not in ("quantized_dynamic", "quantized_fp16"):
-                raise UnsupportedError("a quantized recurrent layer of this kind")
+                raise UnsupportedError("a quantized recurrent layer of this kind is not supported")
             first = [b.Gather(s, np.array(at)) for s in states]
             y, *final = _scan(b, cell, b.Reverse(x, axes=(0,)) if d else x, first, p)
             ys.append(b.Reverse(y, axes=(0,)) if d else y)
@@ -105,7 +105,9 @@ def _register(name: str) -> None:
     def _(t, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, dtype=None,
           use_dynamic=False):  # fmt: skip
         if train and dropout and num_layers > 1:
-            raise UnsupportedError("recurrent layers with dropout", hint="save the model after `model.eval()`")
+            raise UnsupportedError(
+                "recurrent layers with dropout are not supported", hint="save the model after `model.eval()`"
+            )
         b = t.builder
         x = t.value(input)
         states = [t.value(v) for v in (hx if isinstance(hx, list) else [hx])]
@@ -115,7 +117,7 @@ def _register(name: str) -> None:
 
     @torch.op(f"aten::quantized_{name}.data", plain=True)
     def _(t, *_):
-        raise UnsupportedError("packed sequences through a quantized recurrent layer",
+        raise UnsupportedError("packed sequences are not supported in a quantized recurrent layer",
                                hint="keep the layer in float")  # fmt: skip
 
 

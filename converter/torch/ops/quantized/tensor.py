@@ -1,4 +1,4 @@
-"""Quantized tensors of PyTorch: integers travel, with what they stand for beside them.
+"""Quantized tensors of PyTorch: integers, with their scale and zero point beside them.
 
 Convolutions and products are exact sums of integers, scaled and rounded as in PyTorch's own kernels. What only moves
 numbers moves the integers; other operators compute in floats, and round to the scale of their first operand.
@@ -14,8 +14,8 @@ import numpy as np
 from minnow.converter.decomposition.quantized import output_scale, requantized
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.program import Object
+from minnow.converter.torch.symbolic.dimension import known, scalar
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of
-from minnow.converter.torch.symbolic.extent import known, scalar
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
 from minnow.converter.torch.symbolic.translator import Translator, tensors_in
 from minnow.schema.errors import UnsupportedError
@@ -54,7 +54,7 @@ def stored(scale: Any, zero: Any, axis: int | None, dtype: DType) -> Quantizatio
     shape: tuple[int, ...] = (-1,) if axis is not None else ()
     zeros = np.asarray(zero, np.float64)
     if np.any(zeros != np.round(zeros)):
-        raise UnsupportedError("weights with zero points that are no integers")
+        raise UnsupportedError("weights with zero points that are not integers are not supported")
     return Quantization(
         Value.constant(np.asarray(scale, np.float32).reshape(shape)),
         Value.constant(zeros.astype(dtype.numpy).reshape(shape)),
@@ -140,7 +140,7 @@ def on_quanta(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> 
 @torch.op("aten::quantize_per_tensor", plain=True)
 def _(t, self, scale, zero_point, dtype):
     if dtype not in QUANTA:
-        raise UnsupportedError(f"quantization to the type {dtype}")
+        raise UnsupportedError(f"quantization to the type {dtype} is not supported")
     scale, zero_point = (t.value(v) if isinstance(v, Tensor) else v for v in (scale, zero_point))
     q = quantization(t.builder, scale, zero_point, QUANTA[dtype])
     return rounded(t.builder, t.value(self), q)
@@ -221,7 +221,7 @@ def _within(b: Builder, x: Value, low: int, high: int, to: DType) -> Value:
 
 def _packed(packed: Any) -> tuple[Tensor, Tensor | None]:
     if not isinstance(packed, Object) or "weight" not in packed.attrs:
-        raise UnsupportedError("a layer whose packed weights cannot be read")
+        raise UnsupportedError("the packed weights of a layer cannot be read")
     return packed.attrs["weight"], packed.attrs["bias"]
 
 
@@ -267,7 +267,7 @@ def _conv(t: Translator, qx: Tensor, packed: Any, scale: Any, zero: Any, relu: b
         raise UnsupportedError("a quantized convolution of this rank is not supported")
     zero_w = None if w.quant.zero.data is not None and not np.any(w.quant.zero.data.numpy()) else w.quant.zero
     if attrs.get("transpose"):
-        # Sums of products of 8 bits are exact in f32 up to 2^24; beyond that they are off by far less than a quantum.
+        # Sums of products of 8 bits are exact in f32 up to 2^24; beyond that the error is far below one quantized step.
         moved = b.Sub(b.Cast(x, to=DType.F32), b.Cast(qx.quant.zero, to=DType.F32))
         kernel = b.Cast(numbers, to=DType.F32)
         if zero_w is not None:
@@ -302,7 +302,7 @@ for _n in (1, 2, 3):
 
 
 def _product(b: Builder, x: Value, x_zero: Value, w: Tensor) -> Value:
-    """The exact product of quanta x[..., K] and weights w[N, K]."""
+    """The exact product of quantized x[..., K] and weights w[N, K]."""
     n = w.type.shape or ()
     turned = b.Transpose(w.value(b), perm=tuple(reversed(range(len(n)))))
     zero = None if w.quant.zero.data is not None and not np.any(w.quant.zero.data.numpy()) else w.quant.zero
@@ -326,8 +326,8 @@ torch.op("quantized::linear_relu", plain=True)(_linear(True))
 
 def dynamic(b: Builder, x: Value, w: Tensor, bias: Value | None, high: int) -> Value:
     """x[..., K] times weights w[N, K] of 8 bits, x taken as integers 0..high of its range: f32[..., N]."""
-    quanta, scale, zero = b.DynamicQuantizeLinear(x, steps=high)
-    total = b.Cast(_product(b, quanta, zero, w), to=DType.F32)
+    quantized, scale, zero = b.DynamicQuantizeLinear(x, steps=high)
+    total = b.Cast(_product(b, quantized, zero, w), to=DType.F32)
     y: Value = b.Mul(total, b.Mul(scale, w.quant.scale))
     return y if bias is None else b.Add(y, bias)
 

@@ -10,8 +10,8 @@ import numpy as np
 from minnow.converter.decomposition.bessel import airy, bessel_i, bessel_j, bessel_k, bessel_y
 from minnow.converter.decomposition.special import digamma, erfinv, lgamma, polygamma
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value, floats, number
-from minnow.converter.torch.symbolic.extent import known
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -121,7 +121,7 @@ def _(b, n, self):
     (x,) = floats(b, self)
     order = known(n, "the order of polygamma")
     if order < 0:
-        raise UnsupportedError("polygamma of a negative order")
+        raise UnsupportedError("polygamma of negative order is not supported")
     return polygamma(b, order, x) if order else _digamma(b, x)
 
 
@@ -134,7 +134,7 @@ def _narrow(function: Any, *arguments: Any, names: tuple[str, ...]) -> None:
     def translate(b: Builder, given: Value) -> Value:
         (x,) = floats(b, given)
         if x.type.dtype is DType.F64:
-            raise UnsupportedError("Bessel functions in float64", hint="cast to float32 first")
+            raise UnsupportedError("Bessel functions in float64 are not supported", hint="cast to float32 first")
         before, after = arguments[:1], arguments[1:]
         return as_value(b, function(b, *before, b.Cast(x, to=DType.F64), *after), x.type.dtype)
 

@@ -1,4 +1,4 @@
-"""Functions of two numbers that a loop computes: as many steps as the largest of them needs."""
+"""Special functions of two arguments by series, computed in a loop with as many steps as the slowest element needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def repeated(b: Builder, trips: Any, carried: Sequence[Value], step: Step) -> Se
 
     Args:
         trips: an int, or a scalar of int64: how often at most.
-        carried: what goes around.
+        carried: the carried values.
         step: (builder, number of the round, carried) -> (whether to go on, or None; carried).
     """
     body = Graph("round")

@@ -15,8 +15,8 @@ import numpy as np
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.movement import rolled
+from minnow.converter.torch.symbolic.dimension import axis_in, known
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of, float_type, operands
-from minnow.converter.torch.symbolic.extent import axis_in, known
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -92,7 +92,7 @@ def _conjugate(b: Builder, x: Value) -> Value:
 def _length(x: Value, axis: int, n: Any) -> int:
     n = static_dim(x.type, axis, "the length of a transform") if n is None else known(n, "the length of a transform")
     if n < 1:
-        raise ModelError(f"a transform of length {n}")
+        raise ModelError(f"the length {n} of a Fourier transform is invalid")
     return int(n)
 
 
@@ -123,7 +123,7 @@ def _to_real(b: Builder, x: Value, axis: int, n: Any, power: float) -> Value:
 
 def _power(norm: Any) -> float:
     if norm not in _NORMS:
-        raise ModelError(f"the norm of a transform is '{norm}'")
+        raise ModelError(f"the norm '{norm}' of a Fourier transform is unknown")
     return _NORMS[norm]
 
 
@@ -134,7 +134,7 @@ def _axis(x: Value, dim: Any) -> int:
 
 def _real_only(x: Any) -> None:
     if isinstance(x, Tensor) and x.is_complex:
-        raise ModelError("a transform of real numbers gets complex ones")
+        raise ModelError("a Fourier transform for real input gets complex input")
 
 
 @both("aten::fft_fft")
@@ -332,7 +332,7 @@ def _(t, self):
 
 @torch.op("aten::view_as_real", plain=True)
 def _(t, self):
-    raise ModelError("view_as_real of real numbers")
+    raise ModelError("view_as_real needs a complex tensor")
 
 
 @torch.op("aten::view_as_complex", plain=True)
@@ -359,7 +359,7 @@ def _(t, self):
 
 @torch.op("aten::imag", plain=True)
 def _(t, self):
-    raise ModelError("the imaginary part of real numbers")
+    raise ModelError("imag needs a complex tensor")
 
 
 @torch.of_complex("aten::imag")
@@ -398,7 +398,7 @@ def _(t, self, other):
     number, factor = (self, other) if isinstance(self, Tensor) and self.is_complex else (other, self)
     x = number.pair(b)
     if isinstance(factor, complex):
-        raise UnsupportedError("the product with a complex number of the program is not supported")
+        raise UnsupportedError("the product with a complex number is not supported")
     scale = as_value(b, t.value(factor), x.type.dtype)
     if scale.type.rank:
         scale = b.Unsqueeze(scale, axes=(rank(scale, "a factor"),))

@@ -1,4 +1,4 @@
-"""Spectra of the windows of a signal, and the signal of such spectra."""
+"""Short-time Fourier transforms and their inverse."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from minnow.converter.operand import rank, static_dim
 from minnow.converter.torch.ops.spectral.fft import both, complex_of, pair_of, parts_of
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import as_value
-from minnow.converter.torch.symbolic.extent import known
 from minnow.converter.torch.symbolic.tensor import Tensor
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -19,7 +19,7 @@ from minnow.schema.ops import Builder
 def _window(b: Builder, window: Value | None, win: int, size: int, dtype: DType) -> Value:
     """The window in the middle of `size` samples; ones where none is given."""
     if not 0 < win <= size:
-        raise ModelError(f"a window of {win} samples for transforms of {size}")
+        raise ModelError(f"a window of {win} samples does not fit a transform of {size}")
     before = (size - win) // 2
     if window is None:
         made = np.zeros(size, dtype.numpy)
@@ -42,7 +42,7 @@ def _stft(t: Any, x: Any, n_fft: Any, hop: Any, win: Any, window: Any, normalize
     if center:
         modes = {"reflect": "reflect", "constant": "constant", "replicate": "edge", "circular": "wrap"}
         if pad_mode not in modes:
-            raise ModelError(f"the padding of a signal is '{pad_mode}'")
+            raise ModelError(f"the pad_mode '{pad_mode}' is unknown")
         signal = b.Pad(signal, np.array([0, n // 2, 0, 0, n // 2, 0]), mode=modes[pad_mode])
     weights = _window(b, None if window is None else t.value(window), win, n, signal.type.dtype)
     made = b.Transpose(b.STFT(signal, np.array(hop), weights, onesided=bool(onesided)), perm=(0, 2, 1, 3))
@@ -68,14 +68,14 @@ def _(t, self, n_fft, hop_length=None, win_length=None, window=None, center=True
 def _(t, self, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
       length=None, return_complex=False):  # fmt: skip
     if return_complex:
-        raise UnsupportedError("istft that gives a complex signal is not supported")
+        raise UnsupportedError("istft with a complex result is not supported")
     b, x = t.builder, pair_of(t, self)
     n = known(n_fft, "the length of a transform")
     hop = n // 4 if hop_length is None else known(hop_length, "the distance of windows")
     win = n if win_length is None else known(win_length, "the length of a window")
     alone = rank(x, "spectra") == 3
     x = b.Transpose(b.Unsqueeze(x, axes=(0,)) if alone else x, perm=(0, 2, 1, 3))
-    frames, bins = (static_dim(x.type, i, "the extents of spectra") for i in (1, 2))
+    frames, bins = (static_dim(x.type, i, "the dimensions of spectra") for i in (1, 2))
     onesided = bins != n if onesided is None else onesided
     made = b.DFT(x, np.array(n), np.array(2), inverse=True, onesided=bool(onesided))
     made = b.Gather(made, np.array(0), axis=3)

@@ -1,4 +1,4 @@
-"""The windows of signal processing, all constants."""
+"""Window functions of signal processing, all constants."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from minnow.converter.operand import bounded
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.dimension import known
 from minnow.converter.torch.symbolic.dtype import dtype_of
-from minnow.converter.torch.symbolic.extent import known
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 

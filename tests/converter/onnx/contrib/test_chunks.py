@@ -99,7 +99,7 @@ def test_one_norm_alone_is_invalid(tmp_path: Path) -> None:
     inputs = [f32(2, 5, N * D), f32(2, 5, G * D), f32(2, 5, G * D), None, None, i32(4, 4), np.int32(5)]
     model, _ = Case("GroupQueryAttention", [*inputs, *[None] * 7, f32(D)], PLAIN, EVERY, named=False).model()
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(ModelError, match="weights of one norm"):
+    with pytest.raises(ModelError, match="only one of the norm weights"):
         read(tmp_path / "m.onnx")
 
 

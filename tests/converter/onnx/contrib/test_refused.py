@@ -28,7 +28,7 @@ def case(op: str, *inputs: Any, constant: Any = (), **attrs: Any) -> Case:
 FORMS = [
     (case("Attention", X, W, num_heads=2, do_rotary=1), "do_rotary"),
     (case("Attention", X, W, None, np.zeros((2, 1, 5, 5), np.int32), num_heads=2), "mask of rank 4"),
-    (case("Attention", X, W, None, np.zeros(8, np.int32), num_heads=2), "a mask of 8 numbers for a batch of 2"),
+    (case("Attention", X, W, None, np.zeros(8, np.int32), num_heads=2), "a mask of 8 numbers"),
     (case("MultiHeadAttention", X, X, X, None, None, None, None, None, ONE, num_heads=2), "past_sequence_length"),
     (case("GroupQueryAttention", X, X, X, None, None, ONE, ONE, num_heads=2, kv_num_heads=2, local_window_size=3,
           sliding_window_cache=1), "sliding_window_cache"),

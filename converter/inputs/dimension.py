@@ -1,4 +1,4 @@
-"""Extents of inputs that the caller fixes; all others stay open, and keep their names to the end."""
+"""Dimensions of inputs that the caller fixes; all others stay dynamic and keep their names."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FORMULA = re.compile(r"(?:\d+|[A-Za-z_]\w*)(?:[*+-](?:\d+|[A-Za-z_]\w*))+")
 
 
 def symbols_in(name: str) -> list[str]:
-    """The symbols that an extent is computed of, by its name: a sum of products ("2*n+1"). Empty for any other name."""
+    """The symbols in the name of a computed dimension, a sum of products ("2*n+1"). Empty for any other name."""
     return re.findall(r"[A-Za-z_]\w*", name) if _FORMULA.fullmatch(name) else []
 
 
 def computed(name: str, numbers: Mapping[str, int]) -> int | None:
-    """An extent that has such a name, None where a number is missing for it."""
+    """A dimension that has such a name, None where a number is missing for it."""
     if not all(s in numbers for s in symbols_in(name)):
         return None
     total = 0
@@ -32,14 +32,14 @@ def computed(name: str, numbers: Mapping[str, int]) -> int | None:
 
 
 def fix_inputs(types: Mapping[str, TensorType], given: Any = None, batch: int | None = None) -> dict[str, TensorType]:
-    """The types of all inputs, with the extents that were asked for.
+    """The types of all inputs, with the dimensions that were asked for.
 
     A symbol that becomes a number does so in every input.
 
     Args:
         types: of the inputs, as the file declares them.
-        given: what `Inputs` takes; "?" leaves an extent as it is.
-        batch: takes the place of the first open extent of every input.
+        given: what `Inputs` takes; "?" leaves a dimension as it is.
+        batch: takes the place of the first dynamic dimension of every input.
 
     Raises:
         UsageError: what is given is for no input, or contradicts the file or the shape of another one.
@@ -51,14 +51,17 @@ def fix_inputs(types: Mapping[str, TensorType], given: Any = None, batch: int | 
 
     def settle(old: Dim, new: Dim) -> Dim:
         if isinstance(new, int) and not isinstance(old, int) and old != UNKNOWN and numbers.setdefault(old, new) != new:
-            raise UsageError(f"the extent {old} is to be {numbers[old]} and {new}", why="one symbol is one number")
+            raise UsageError(
+                f"the dimension {old} is given as {numbers[old]} and as {new}",
+                why="a symbol has the same size everywhere",
+            )
         return new
 
     fixed = {}
     for name, type in types.items():
         shape = type.shape
         if name in said and type.holds_tensors:
-            raise UsageError(f"input '{name}' is {type}, which has no shape")
+            raise UsageError(f"the input '{name}' is {type}, which has no shape to give")
         if name in said:
             said[name].check(name, type.dtype)
         if name in said and (wanted := said[name].shape) is not None:

@@ -1,4 +1,4 @@
-"""Sizes and other numbers of a program, of which some are known only in a run."""
+"""Dimensions and other numbers of a program, some of which are known only at run time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Size = int | Number
 
 
 def size_of(b: Builder, x: Value, axis: int) -> Size:
-    """The extent of a tensor along an axis."""
+    """The dimension of a tensor along an axis."""
     n = rank(x, "an operand")
     if not -n <= axis < max(n, 1):
         raise UnsupportedError(f"axis {axis} is out of range for rank {n}")
@@ -25,12 +25,12 @@ def size_of(b: Builder, x: Value, axis: int) -> Size:
     d = (x.type.shape or ())[axis]
     if isinstance(d, int):
         return d
-    extent = b.Shape(x, start=axis, end=axis + 1)
-    return Number(b.Reshape(extent, np.zeros(0, np.int64)), extent)
+    dimension = b.Shape(x, start=axis, end=axis + 1)
+    return Number(b.Reshape(dimension, np.zeros(0, np.int64)), dimension)
 
 
 def sizes_of(b: Builder, x: Value) -> list[Size]:
-    """All extents of a tensor."""
+    """All dimensions of a tensor."""
     return [size_of(b, x, i) for i in range(rank(x, "an operand"))]
 
 
@@ -44,7 +44,7 @@ def scalar(b: Builder, x: Any) -> Value:
     return b.const(np.asarray(x, bool if isinstance(x, bool) else np.int64 if isinstance(x, int) else np.float64))
 
 
-def extent(b: Builder, x: Any) -> int | Value:
+def dimension(b: Builder, x: Any) -> int | Value:
     """A number of the program as an int, or as int64[1]."""
     if isinstance(x, Number):
         if x.vector is not None:
@@ -58,14 +58,14 @@ def extent(b: Builder, x: Any) -> int | Value:
     return int(x)
 
 
-def extents(b: Builder, xs: Sequence[Any]) -> list[int | Value]:
+def dimensions(b: Builder, xs: Sequence[Any]) -> list[int | Value]:
     """Numbers of the program as ints, and int64[1] where they are computed."""
-    return [extent(b, x) for x in xs]
+    return [dimension(b, x) for x in xs]
 
 
 def vector_of(b: Builder, xs: Sequence[Any]) -> Value:
     """Numbers of the program as one int64 vector."""
-    return vector(b, extents(b, xs))
+    return vector(b, dimensions(b, xs))
 
 
 def known(x: Any, what: str) -> Any:
