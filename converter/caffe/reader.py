@@ -85,7 +85,7 @@ class _Net:
                     self._layer(layer, layer.name or f"{layer.type}{i}")
                 except ModelError:
                     if self.source.weights is None:
-                        # Whoever asks, without weights, whether it can be converted is told what stands in the way.
+                        # A net without weights can still be checked: what is unsupported in it is reported first.
                         self.unsupported.raise_if_any(self.source.where)
                     raise
         self.unsupported.raise_if_any(self.source.where)

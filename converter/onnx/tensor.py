@@ -80,7 +80,7 @@ def no_strings(where: str) -> UnsupportedError:
 
 
 def string_constant(shape: Iterable[int], name: str = "") -> Value:
-    """Stands for a constant of strings as long as nobody reads more of it than its shape."""
+    """Takes the place of a constant of strings, of which only the shape may be read."""
     dims = tuple(int(d) for d in shape)
     check_shape(dims, f"the strings '{name}'")
     blob = ArrayBlob(np.broadcast_to(np.uint8(0), dims))

@@ -46,7 +46,7 @@ def describe(path: Path) -> Description:
 def _outside_of_loops(graph: Any, nodes: list[Any]) -> list[Any]:
     try:
         kept = set(outer([n.name for n in nodes], graph_body(graph.node).operations))
-    except ModelError:  # whoever converts it is told
+    except ModelError:  # the conversion reports it
         return nodes
     return [n for n in nodes if n.name in kept]
 

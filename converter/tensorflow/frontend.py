@@ -18,8 +18,8 @@ class TensorFlow(Frontend):
         results: names of the outputs, of operators that have several.
         handles: operators that take and give what is no tensor (variables, lists of tensors, text).
         variables: operators that are handed a variable itself, and not its numbers.
-        effects: operators that run although nobody reads what they give.
-        silent: operators that give nothing that a model could be run for.
+        effects: operators with an effect: they run even if their results are unused.
+        silent: operators without a result that could be an output.
         pairs: mappings of operators on complex numbers: tensors with a last axis of real and imaginary part.
     """
 
@@ -54,8 +54,8 @@ class TensorFlow(Frontend):
             handles: whether operands or results may be a `Handle`; all other operators get tensors only.
             variables: whether it is handed a variable itself; all others get what it is at that place.
             complex: whether it translates complex numbers, too.
-            effect: whether it runs although nobody reads what it gives.
-            silent: whether it gives nothing that a model could be run for.
+            effect: whether it runs even if its results are unused.
+            silent: whether it has no result that could be an output.
         """
         for name in names:
             if outputs:

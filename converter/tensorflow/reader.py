@@ -174,7 +174,7 @@ def _by_end(name: str, body: Body) -> Port | None:
 
 
 def _unread(body: Body, where: str) -> list[Port]:
-    """The outputs of a graph that does not name them: the nodes that nobody reads, if they compute anything."""
+    """The outputs of a graph that does not name them: the nodes whose results are unused, if they compute anything."""
     operations = body.operations
     read = {port.node for operation in operations.values() for port in operation.inputs}
     quiet = {"Const", "HostConst", *_INPUTS, _DEFAULTED, *frontend.silent}

@@ -65,6 +65,11 @@ def _enum(field: str) -> dict[int, str]:
     return {v: k for k, v in vars(_ENUMS[field]).items() if isinstance(v, int) and k[0] != "_"}
 
 
+def activation_of(code: int) -> str:
+    """The name of a fused activation by its number, as custom operators give it."""
+    return _enum("FusedActivationFunction").get(code, f"value {code}")
+
+
 def options(op: Any, spend: Callable[[int], None]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The options of an operator, and what they are where the file does not give them.
 

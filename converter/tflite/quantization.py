@@ -14,7 +14,7 @@ from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
 
-QUANTA = frozenset({DType.I8, DType.U8, DType.I16})
+QUANTIZED_TYPES = frozenset({DType.I8, DType.U8, DType.I16})
 """Types that activations are quantized to."""
 _SUMS = frozenset({DType.I32, DType.I64})
 INT4 = 17
@@ -41,7 +41,7 @@ class Quantization:
     def read(code: int, scale: Array, zero: Array, axis: int, rank: int, where: str) -> Quantization | None:
         """What a file says. None where it says nothing, or the tensor is not quantized. Raises ModelError."""
         dtype = DTYPES.get(code)
-        if not len(scale) or dtype is None or dtype not in QUANTA | _SUMS:
+        if not len(scale) or dtype is None or dtype not in QUANTIZED_TYPES | _SUMS:
             return None
         zero = zero if len(zero) else np.zeros(len(scale), np.int64)
         if len(zero) == 1:
@@ -66,7 +66,7 @@ class Quantization:
     @property
     def is_activation(self) -> bool:
         """8 or 16 bits, as activations and weights have; not the sums that biases are."""
-        return self.dtype in QUANTA
+        return self.dtype in QUANTIZED_TYPES
 
     @property
     def lowest(self) -> int:

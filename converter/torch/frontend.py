@@ -24,18 +24,20 @@ class Torch(Frontend):
     Attributes:
         views: operators whose result shares the memory of the first operand, by how a change of it gets there.
         copying: those of them that copy where the elements do not stand in memory as the result needs them.
+        moving: operators whose result holds elements of the first operand only; those in `views` do, too.
         plain: operators that get and give what the program has: `Tensor`, lists that it may change, objects.
         complex: what operators are for complex tensors, in the same way, by their names without overloads.
     """
 
     views: dict[str, Function | None]
     copying: set[str]
+    moving: set[str]
     plain: set[str]
     complex: dict[str, Function]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.views, self.copying, self.plain, self.complex = {}, set(), set(), {}
+        self.views, self.copying, self.moving, self.plain, self.complex = {}, set(), set(), set(), {}
 
     def op(
         self,
@@ -45,6 +47,7 @@ class Torch(Frontend):
         view: bool = False,
         write: Function | None = None,
         copies: bool = False,
+        moves: bool = False,
         plain: bool = False,
     ) -> Callable[[Function], Function]:
         """Registers the translation of operators.
@@ -54,6 +57,7 @@ class Torch(Frontend):
             write: (builder, base, changed view, **arguments) -> the base, for views whose change has a short form. Of
                 one view of several, `pick` is its place among them.
             copies: it is a view only where that needs no copy, as `reshape` has it.
+            moves: the result holds elements of the first operand only: quantized ones pass as they are.
             plain: the function gets the translator in place of the builder, and what the program has: tensors are
                 `Tensor`, and lists are those of the program.
         """
@@ -62,6 +66,8 @@ class Torch(Frontend):
                 self.views[name] = write
             if copies:
                 self.copying.add(name)
+            if moves:
+                self.moving.add(name)
             if plain:
                 self.plain.add(name)
         return super().op(*names, since=since, until=until)

@@ -152,5 +152,5 @@ def test_prototxt_names_the_other_file_too(apart: tuple[Path, Path], capsys: pyt
     assert verify(numbers, target, prototxt=net).passed
     assert minnow.convert(net, prototxt=numbers, weights=str(numbers), output=target).verification
     for wrong in (minnow.convert, minnow.check):
-        with pytest.raises(UsageError, match="mean the same"):
+        with pytest.raises(UsageError, match="two names of one option"):
             wrong(numbers, prototxt=net, weights=numbers)

@@ -16,7 +16,7 @@ from minnow.converter.base import Call
 from minnow.converter.onnx.frontend import frontend as onnx
 from minnow.schema.errors import InternalError, UnsupportedError
 from minnow.schema.ir import DType, Value
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, get
 
 DOMAIN = "com.microsoft"
 NEWEST = 22
@@ -97,19 +97,20 @@ def activated(b: Builder, x: Value, activation: str, parameters: Mapping[str, fl
     """
     if not activation:
         return x
-    allowed = _ACTIVATIONS.get(activation)
-    if allowed is None:
+    if activation not in _ACTIVATIONS:
         raise UnsupportedError(
             f"the activation '{activation}' is not supported", why=f"supported are {', '.join(_ACTIVATIONS)}"
         )
-    return getattr(b, activation)(x, **{k: parameters[k] for k in allowed if k in parameters})
+    names = parameters_of(activation)
+    return getattr(b, activation)(x, **{k: parameters[k] for k in names if k in parameters})
 
 
-_ACTIVATIONS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("Relu", "Tanh", "Sigmoid", "Gelu", "HardSwish", "Softplus", "Softsign"), ()),
-    "LeakyRelu": ("alpha",),
-    "Elu": ("alpha",),
-    "ThresholdedRelu": ("alpha",),
-    "Clip": ("min", "max"),
-    "HardSigmoid": ("alpha", "beta"),
-}
+def parameters_of(activation: str) -> tuple[str, ...]:
+    """The numbers that an activation takes, by the names of the op's attributes; none for an unknown one."""
+    attrs = get(activation).attrs if activation in _ACTIVATIONS else {}
+    return tuple(name for name, attr in attrs.items() if isinstance(attr.default, float))
+
+
+# op list: the operators that onnxruntime fuses as activations
+_ACTIVATIONS = ("Relu", "Tanh", "Sigmoid", "Gelu", "HardSwish", "Softplus", "Softsign", "LeakyRelu", "Elu",
+                "ThresholdedRelu", "Clip", "HardSigmoid")  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.onnx.contrib.domain import activated, cast, contrib, standard
+from minnow.converter.onnx.contrib.domain import activated, cast, contrib, parameters_of, standard
 from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
@@ -123,8 +123,8 @@ def _(b, x, y, c=None, *, activation="", activation_alpha=None, activation_beta=
 def _conv(b: Builder, node: Any, x: Value, w: Value, bias: Value | None, z: Value | None, activation: str,
           parameters: Any, window: dict[str, Any]) -> Value:  # fmt: skip
     (y,) = standard(b, node, "Conv", x, w, bias, **window)
-    names = {"Clip": ("min", "max"), "HardSigmoid": ("alpha", "beta")}.get(activation, ("alpha",))
-    if len(parameters) > len(names):
+    names = parameters_of(activation)
+    if len(parameters) > max(len(names), 1):  # onnxruntime ignores one that an activation does not take
         raise ModelError(f"the activation {activation} has {len(parameters)} parameters, which do not fit")
     return activated(b, y if z is None else b.Add(y, z), activation, dict(zip(names, parameters, strict=False)))
 

@@ -38,6 +38,7 @@ def _binary(op: str) -> None:
     onnx.op(op, until=6)(translate)
 
 
+# op list: the operators that opset 7 has changed
 for _name in ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater"):
     _binary(_name)
 

@@ -331,18 +331,26 @@ def _(b, x, *, depth_radius=5, bias=1.0, alpha=1.0, beta=0.5):
 # ---- what TensorFlow's own optimizer has fused
 
 
-_ACTIVATIONS: dict[str, Callable[[Builder, Value, float], Any]] = {
-    "Relu": lambda b, x, alpha: b.Relu(x),
-    "Relu6": lambda b, x, alpha: b.Clip(x, min=0.0, max=6.0),
-    "Elu": lambda b, x, alpha: b.Elu(x),
-    "LeakyRelu": lambda b, x, alpha: b.LeakyRelu(x, alpha=alpha),
-    "Tanh": lambda b, x, alpha: b.Tanh(x),
-    "Sigmoid": lambda b, x, alpha: b.Sigmoid(x),
-    "GeluExact": lambda b, x, alpha: b.Gelu(x),
-    "GeluApproximate": lambda b, x, alpha: b.Gelu(x, approximate="tanh"),
-    "_FusedHardSwish": lambda b, x, alpha: b.HardSwish(x),
-    "_MklSwish": lambda b, x, alpha: b.Silu(x),
+_FUSED_ONLY: dict[str, Callable[[Builder, Value], Any]] = {
+    "GeluExact": lambda b, x: b.Gelu(x),
+    "GeluApproximate": lambda b, x: b.Gelu(x, approximate="tanh"),
+    "_FusedHardSwish": lambda b, x: b.HardSwish(x),
+    "_MklSwish": lambda b, x: b.Silu(x),
 }
+"""Fused activations that are not operators of their own."""
+
+# op list: which of TensorFlow's operators its optimizer fuses
+_FUSED = frozenset({"Relu", "Relu6", "Elu", "LeakyRelu", "Tanh", "Sigmoid"})
+
+
+def _activated(b: Builder, x: Value, name: str, alpha: float) -> Any:
+    """The value after a fused activation. Raises UnsupportedError for an unknown one."""
+    if name in _FUSED_ONLY:
+        return _FUSED_ONLY[name](b, x)
+    mapping = tf.find(name, 1) if name in _FUSED else None
+    if mapping is None:
+        raise UnsupportedError(f"a fused {name} is not supported")
+    return mapping.function(b, x, **({"alpha": alpha} if "alpha" in mapping.attrs else {}))
 
 
 def _fused(
@@ -360,10 +368,8 @@ def _fused(
         elif op == "FusedBatchNorm":
             scale, offset, mean, variance = (left.pop(0) for _ in range(4))
             x = batch_norm(b, x, scale, offset, mean, variance, epsilon, data_format, False)[0]
-        elif op in _ACTIVATIONS:
-            x = _ACTIVATIONS[op](b, x, alpha)
         else:
-            raise UnsupportedError(f"a fused {op} is not supported")
+            x = _activated(b, x, op, alpha)
     return x
 
 
@@ -392,5 +398,5 @@ def _(b, x, scale, offset, mean, variance, *side, epsilon=0.0001, exponential_av
     y, mean, variance = batch_norm(b, x, scale, offset, mean, variance, epsilon, data_format, is_training)
     y = reduce(b.Add, side, y)
     if activation_mode != "Identity":
-        y = _ACTIVATIONS[activation_mode](b, y, 0.2)
+        y = _activated(b, y, activation_mode, 0.2)
     return y, mean, variance, None, None, None

@@ -55,17 +55,19 @@ def _(b, indices, updates, shape, *, bad_indices_policy=""):
     return b.ScatterND(empty, indices, updates, reduction="add")
 
 
-_REDUCTIONS = {"Update": "none", "Add": "add", "Sub": "add", "Max": "max", "Min": "min"}
+# op list: parts of TensorFlow's names
+SCATTERS = {"Update": "none", "Add": "add", "Sub": "add", "Max": "max", "Min": "min"}
+"""The reduction of ScatterND by the last part of a scattering operator's name; of Sub the updates are negated."""
 
 
-@tf.op(*(f"TensorScatter{kind}" for kind in _REDUCTIONS))
+@tf.op(*(f"TensorScatter{kind}" for kind in SCATTERS))
 def _(b, x, indices, updates, *, bad_indices_policy="", node):
     kind = node.op.removeprefix("TensorScatter")
     if kind == "Sub":
         updates = b.Neg(updates)
     if updates.type.shape == () and indices.type.rank is not None:
         updates = b.Expand(updates, b.Shape(indices, end=-1))
-    return b.ScatterND(x, indices, updates, reduction=_REDUCTIONS[kind])
+    return b.ScatterND(x, indices, updates, reduction=SCATTERS[kind])
 
 
 @tf.op("ScatterNdNonAliasingAdd")

@@ -45,7 +45,7 @@ class Body:
         arguments: names of the parameters of a function, in order.
         operations: by name, in the order of the file.
         results: what it gives.
-        effects: nodes that run although nobody reads what they give.
+        effects: nodes that run even if their results are unused.
         bound: attributes of the call of a function, which stand for references to them.
     """
 

@@ -317,7 +317,7 @@ class _Loop:
 
 
 def _clear(graph: Graph) -> None:
-    """Drops what nobody reads."""
+    """Drops unused nodes."""
     for node in reversed(graph):
         if not any(v.uses for v in node.outputs):
             graph.erase(node)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from minnow.converter.tensorflow.symbolic.tensor_list import Write, scalar
-from minnow.schema.ir import DType, Graph, Value
-from minnow.schema.ops import Builder
+from minnow.schema.ir import DType, Graph, Node, Value
+from minnow.schema.ops import Builder, Trait, get
 
 _INTEGERS = (DType.I32, DType.I64)
 
@@ -70,16 +70,21 @@ class Counters:
 
     def counts_from(self, index: Value | None) -> int | None:
         """The first of the numbers that a value of the body runs through; None when it does not count."""
-        while index is not None and index.producer is not None and index.producer.op in ("Cast", "Reshape"):
+        while index is not None and index.producer is not None and _keeps_number(index.producer):
             index = index.producer.input(0)
         if index is self.body.params[0]:
             return 0
         return None if index is None else self.starts.get(index)
 
 
+def _keeps_number(node: Node) -> bool:
+    """Whether the result of a node is the number that its first operand is, in another shape or type."""
+    return node.op == "Cast" or Trait.VIEW in get(node.op).traits
+
+
 def number_of(value: Value) -> Value:
     """A whole number without its casts and shapes."""
-    while (node := value.producer) is not None and node.op in ("Cast", "Reshape", "Squeeze", "Unsqueeze"):
+    while (node := value.producer) is not None and _keeps_number(node):
         if node.input(0).type.dtype not in _INTEGERS or node.input(0).type.count != 1:
             break
         value = node.input(0)
@@ -108,7 +113,7 @@ def _conjuncts(condition: Value) -> list[Value]:
         node = value.producer
         if node is not None and node.op == "And":
             todo += [node.input(0), node.input(1)]
-        elif node is not None and node.op in ("Reshape", "Squeeze") and node.input(0).type.count == 1:
+        elif node is not None and Trait.VIEW in get(node.op).traits and node.input(0).type.count == 1:
             todo.append(node.input(0))
         else:
             out.append(value)

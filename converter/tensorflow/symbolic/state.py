@@ -14,6 +14,7 @@ import numpy as np
 
 from minnow.converter.control_flow.variable import View, keep
 from minnow.converter.tensorflow.frontend import frontend as tf
+from minnow.converter.tensorflow.ops.index import SCATTERS, strided_slice_update
 from minnow.converter.tensorflow.symbolic.handle import Handle
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Blob, DType, Graph, Model, TensorType, Value
@@ -180,11 +181,11 @@ def _(b, variable, value, *, use_locking=False, node):
     return variable
 
 
-_SCATTER = {"Update": "none", "Add": "add", "Sub": "add", "Mul": "mul", "Div": "mul", "Min": "min", "Max": "max"}
+_SCATTERS = {**SCATTERS, "Mul": "mul", "Div": "mul"}  # of Div the updates are inverted
 
 
-@tf.op(*(f"{head}Scatter{kind}" for head in ("", "Resource") for kind in _SCATTER),
-       *(f"{head}ScatterNd{kind}" for head in ("", "Resource") for kind in ("Update", "Add", "Sub", "Min", "Max")),
+@tf.op(*(f"{head}Scatter{kind}" for head in ("", "Resource") for kind in _SCATTERS),
+       *(f"{head}ScatterNd{kind}" for head in ("", "Resource") for kind in SCATTERS),
        variables=True, effect=True, silent=True)  # fmt: skip
 def _(b, variable, indices, updates, *, use_locking=True, bad_indices_policy="", node):
     by_position = "ScatterNd" in node.op
@@ -200,15 +201,13 @@ def _(b, variable, indices, updates, *, use_locking=True, bad_indices_policy="",
         # One number stands for all updates.
         shape = b.Concat(b.Shape(indices), b.Shape(before, start=1), axis=0)
         updates, indices = b.Expand(updates, shape), b.Unsqueeze(indices, axes=(-1,))
-    assign(variable, b.ScatterND(before, indices, updates, reduction=_SCATTER[kind]), node)
+    assign(variable, b.ScatterND(before, indices, updates, reduction=_SCATTERS[kind]), node)
     return variable
 
 
 @tf.op("ResourceStridedSliceAssign", "StridedSliceAssign", variables=True, effect=True, silent=True)
 def _(b, variable, begin, end, strides, value, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
       shrink_axis_mask=0, node):  # fmt: skip
-    from minnow.converter.tensorflow.ops.index import strided_slice_update
-
     after = strided_slice_update(
         b, read(variable, node), begin, end, strides, value, begin_mask=begin_mask, end_mask=end_mask,
         ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask,

@@ -11,41 +11,36 @@ from minnow.schema.ops import Builder
 
 tflite.same(LOGISTIC="Sigmoid", TANH="Tanh", RELU="Relu", ELU="Elu", HARD_SWISH="HardSwish")
 
+LIMITS: dict[str, tuple[int, int | None]] = {
+    "RELU": (0, None),
+    "RELU6": (0, 6),
+    "RELU_N1_TO_1": (-1, 1),
+    "RELU_0_TO_1": (0, 1),
+}
+"""The operators that only limit their operand, which may also be fused: the lowest and the highest result."""
+
 
 def activate(b: Builder, x: Value, function: str) -> Value:
     """The value after a fused activation. Raises UnsupportedError for SIGN_BIT."""
-    match function:
-        case "NONE":
-            return x
-        case "RELU":
-            return b.Relu(x) if x.type.dtype.is_float else b.Max(x, 0)
-        case "RELU6":
-            return limited(b, x, 0, 6)
-        case "RELU_N1_TO_1":
-            return limited(b, x, -1, 1)
-        case "TANH":
-            return b.Tanh(x)
+    if function == "NONE":
+        return x
+    if function == "TANH":
+        return b.Tanh(x)
+    if function in LIMITS:
+        return limited(b, x, *LIMITS[function])
     raise UnsupportedError(f"the fused activation {function} is not supported")
 
 
-def limited(b: Builder, x: Value, low: int, high: int) -> Value:
-    """The value, not below one number and not above the other."""
-    return b.Clip(x, min=float(low), max=float(high)) if x.type.dtype.is_float else b.Min(b.Max(x, low), high)
+def limited(b: Builder, x: Value, low: int, high: int | None) -> Value:
+    """The value, not below one number and not above the other, if there is one."""
+    if x.type.dtype.is_float:
+        return b.Relu(x) if high is None else b.Clip(x, min=float(low), max=float(high))
+    return b.Max(x, low) if high is None else b.Min(b.Max(x, low), high)
 
 
-@tflite.op("RELU6")
-def _(b, x):
-    return limited(b, x, 0, 6)
-
-
-@tflite.op("RELU_N1_TO_1")
-def _(b, x):
-    return limited(b, x, -1, 1)
-
-
-@tflite.op("RELU_0_TO_1")
-def _(b, x):
-    return limited(b, x, 0, 1)
+@tflite.op("RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
+def _(b, x, *, node):
+    return limited(b, x, *LIMITS[node.op])
 
 
 @tflite.op("LEAKY_RELU")

@@ -13,11 +13,11 @@ from minnow.converter.operand import bounded, dimensions, static_dim, turned
 from minnow.converter.tflite.frontend import Operation
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.ops.neural import then
+from minnow.converter.tflite.option import activation_of
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 
 _PADDINGS = {1: "SAME", 2: "VALID"}
-_ACTIVATIONS = {0: "NONE", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 _MAX_OPTIONS = 1 << 16
 
 
@@ -76,7 +76,7 @@ def _(b, x, w, bias=None, *, node):
 
 def _window(node: Operation) -> tuple[str, tuple[int, int], tuple[int, int], str]:
     padding, stride_w, stride_h, width, height, activation = numbers_of(node, 6)
-    return _padding(node, padding), (stride_h, stride_w), (height, width), _ACTIVATIONS.get(activation, "?")
+    return _padding(node, padding), (stride_h, stride_w), (height, width), activation_of(activation)
 
 
 @tflite.op("MaxPoolingWithArgmax2D")

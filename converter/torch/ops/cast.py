@@ -95,12 +95,12 @@ for _name, _dtype in _CASTS.items():
 _CONTIGUOUS = 0
 
 
-@torch.op("aten::clone", "aten::lift_fresh_copy", "aten::alias_copy", "aten::detach_copy")
+@torch.op("aten::clone", "aten::lift_fresh_copy", "aten::alias_copy", "aten::detach_copy", moves=True)
 def _(b, self, memory_format=None):
     return self
 
 
-@torch.op("aten::contiguous", plain=True)
+@torch.op("aten::contiguous", plain=True, moves=True)
 def _(t, self, memory_format=None):
     ordered = self.is_ordered() if memory_format in (None, _CONTIGUOUS) else None
     if ordered:
@@ -132,7 +132,7 @@ def _dropped(x: Any, p: Any, train: Any) -> Any:
 
 
 @torch.op(*(f"aten::{name}{in_place}" for name in ("dropout", "alpha_dropout", "feature_dropout",
-            "feature_alpha_dropout") for in_place in ("", "_")), plain=True)  # fmt: skip
+            "feature_alpha_dropout") for in_place in ("", "_")), plain=True, moves=True)  # fmt: skip
 def _(t, input, p, train):
     return _dropped(input, p, train)
 

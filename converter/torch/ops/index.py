@@ -178,7 +178,7 @@ def lifted(b: Builder, x: Value) -> Value:
     return at_least(b, x, 1)
 
 
-@torch.op("aten::index_select")
+@torch.op("aten::index_select", moves=True)
 def _(b, self, dim, index):
     made = b.Gather(lifted(b, self), lifted(b, index), axis=axis_in(dim, rank(self, "what is indexed")))
     return b.Reshape(made, np.zeros(0, np.int64)) if self.type.rank == 0 else made

@@ -142,7 +142,7 @@ def repeated(b: Builder, x: Value, counts: Sequence[Any]) -> Value:
     return made
 
 
-@torch.op("aten::repeat")
+@torch.op("aten::repeat", moves=True)
 def _(b, self, repeats):
     return repeated(b, self, repeats)
 
@@ -212,7 +212,7 @@ def reversed_(b: Builder, x: Value, dims: Sequence[int]) -> Value:
     return b.Reverse(x, axes=axes) if axes and n else x
 
 
-@torch.op("aten::flip")
+@torch.op("aten::flip", moves=True)
 def _(b, self, dims):
     return reversed_(b, self, dims)
 

@@ -80,7 +80,7 @@ def _(b, self, pad):
 # ---- channels and places
 
 
-@torch.op("aten::pixel_shuffle")
+@torch.op("aten::pixel_shuffle", moves=True)
 def _(b, self, upscale_factor):
     *lead, c, h, w = sizes_of(b, self)
     if len(lead) == 1:
@@ -94,7 +94,7 @@ def _(b, self, upscale_factor):
     return regroup(b, y, dimensions(b, [*lead, channels, *ends]))
 
 
-@torch.op("aten::pixel_unshuffle")
+@torch.op("aten::pixel_unshuffle", moves=True)
 def _(b, self, downscale_factor):
     r, n = downscale_factor, rank(self, "the image")
     *lead, c, h, w = sizes_of(b, self)
@@ -111,7 +111,7 @@ def _(b, self, downscale_factor):
     return regroup(b, y, dimensions(b, [*lead, channels * r * r, rows // r, columns // r]))
 
 
-@torch.op("aten::channel_shuffle", "aten::native_channel_shuffle")
+@torch.op("aten::channel_shuffle", "aten::native_channel_shuffle", moves=True)
 def _(b, self, groups):
     sizes = sizes_of(b, self)
     channels = static_dim(self.type, 1, "the channels")

@@ -1,7 +1,7 @@
 """Runs as a process of its own: loads a TorchScript file with PyTorch, and writes down its program.
 
-`torch.jit.load` is PyTorch's own reader: it runs compiled code on what the file says, so a file that is made to do harm
-meets it here, in a process that can do little else (see `sandbox`), and only when all that it names is allowed (see
+`torch.jit.load` is PyTorch's own reader: it runs compiled code on what the file says, so a malicious file meets it
+here, in a process that can do little else (see `sandbox`), and only when all that it names is allowed (see
 `script_vetting`). The program itself is not run; of its methods only `__setstate__` is, which restores objects, and
 that with the user's consent, or where it does nothing but pack weights.
 

@@ -23,6 +23,7 @@ _VARIABLE = re.compile(r"[a-z]{1,4}\d+|true|false|oo|int_oo|OpaqueUnaryFn_\w+", 
 _QUOTED = {"Symbol": re.compile(r"[A-Za-z_]\w*", re.ASCII), "Float": re.compile(r"-?[\d.]+(?:e[+-]?\d+)?", re.ASCII)}
 _ASSUMED = frozenset({"positive", "integer", "nonnegative", "nonzero", "real", "finite", "negative", "precision"})
 _LARGEST, _STEEPEST = 1 << 64, 64
+# op list: classes of Python's syntax
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 

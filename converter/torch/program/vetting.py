@@ -1,8 +1,8 @@
 """Checks of an exported program's description, before PyTorch is given the archive.
 
 PyTorch makes Python code of it and runs that: formulas of dimensions are evaluated, the names of nodes, arguments and
-parameters stand in the source of a function, targets are looked up from the module `torch` on. A file that is made to
-do harm needs no pickle for that. So each text must look like what it says it is.
+parameters stand in the source of a function, targets are looked up from the module `torch` on. A malicious
+file needs no pickle for that. So each text must have the form of what it is said to be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[^\"'\\\x00-\x1f(){}=;]*")
 _RULES = {"name": _NAME, "as_name": _NAME, "forward_arg_names": _NAME, "target": _TARGET,
           "as_operator": _TARGET}  # fmt: skip
 _FREE = {"metadata", "as_string", "as_strings", "guards_code"}
-"""Nothing is made of these: strings stay strings, and nobody asks for guards."""
+"""Nothing is made of these: strings stay strings, and guards are not evaluated."""
 _SPECS = {"in_spec", "out_spec"}
 
 

@@ -21,7 +21,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 
 _MOST_WRITTEN_OUT = 20_000
-"""Nodes that the rounds of a loop are written out into."""
+"""The most nodes that an unrolled loop may have."""
 
 
 Rounds = Callable[[Any, list[Any]], list[Any]]

@@ -71,7 +71,7 @@ def promote(a: DType, b: DType) -> DType:
 
 
 class Wrapped(Value):
-    """A number that TorchScript holds as a tensor: it counts as the number, whoever made a tensor of it."""
+    """A number that TorchScript holds as a tensor: in type promotion it counts as that number."""
 
     __slots__ = ()
 

@@ -290,7 +290,7 @@ class Installed:
             name, start = memory.assumed[place].name, memory.assumed[place].start
             assert start is not None
             if place not in kept or after[place] is param:
-                # It stays what it is, or nobody asks what it was.
+                # It stays what it is, or its old value is unused.
                 constant = Value.constant(start, name)
                 param.replace_all_uses(constant)
                 model.graph.outputs = [constant if v is param else v for v in model.graph.outputs]

@@ -83,7 +83,7 @@ def merged(a: Tree, b: Tree, pairs: list[Pair], where: str) -> Tree:
     """What two branches give, where only the run knows which is taken.
 
     Args:
-        pairs: takes the values that differ, None where a branch gives nothing that anybody reads.
+        pairs: takes the values that differ, None where the value of a branch is unused.
 
     Raises:
         UnsupportedError: things of different kinds.
@@ -133,7 +133,7 @@ def carried(before: Tree, after: Tree, b: Builder, where: str) -> Tree:
 
 
 def outputs(pairs: Sequence[Pair], builders: Sequence[Builder]) -> list[list[Value]]:
-    """The values of both branches, of one type each. What nobody reads is made zero."""
+    """The values of both branches, of one type each. Unused values become zero."""
     made: list[list[Value]] = [[], []]
     for pair in pairs:
         types = [v.type for v in pair if v is not None]

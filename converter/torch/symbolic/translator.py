@@ -23,7 +23,7 @@ from minnow.schema.ops import Builder
 from minnow.schema.registry.folding import fold
 
 _MOST_NODES = 400_000
-"""More than this are translated of no program: rounds of loops that are written out count each."""
+"""The most nodes that are translated of a program; each iteration of an unrolled loop counts."""
 
 
 class Missing:
@@ -280,12 +280,12 @@ class Translator:
         if name in frontend.plain:
             return self._run(call, mapping, self, arguments)
         if any(x.quant is not None for x in tensors_in(arguments.values())):
-            from minnow.converter.torch.ops.quantized.tensor import on_quanta
+            from minnow.converter.torch.ops.quantized.tensor import on_quantized
 
             def run(plain: dict[str, Any]) -> Any:
                 return self._on_tensors(call, name, mapping, plain, False)
 
-            result = on_quanta(self, name.partition(".")[0], arguments, run)
+            result = on_quantized(self, name.partition(".")[0], arguments, run)
             to = next(iter(arguments.values()), None)
             if in_place and isinstance(to, Tensor) and isinstance(result, Tensor):
                 to.assign(result.value(self.builder))

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.ao.nn.quantized as nnq
 from torch import nn
-from torch_scripted import same
+from torch_scripted import converted, same
 
 torch.manual_seed(10)
 torch.backends.quantized.engine = "qnnpack"
@@ -185,6 +185,25 @@ class Moves(nn.Module):
 
 def test_moves():
     same(Moves().eval(), (torch.randn(2, 4, 7),), tolerance=1.001, off=quanta(0.04))
+
+
+@pytest.mark.parametrize("move", [
+    lambda x: x.clone(), lambda x: x.flip(2), lambda x: x.index_select(1, torch.tensor([1, 0])),
+    lambda x: torch.channel_shuffle(x, 2), lambda x: torch.pixel_shuffle(x, 2), lambda x: x.contiguous(),
+    lambda x: nn.functional.dropout(x, 0.5, training=False),
+], ids=["clone", "flip", "index_select", "channel_shuffle", "pixel_shuffle", "contiguous", "dropout"])  # fmt: skip
+def test_what_moves_elements_keeps_the_integers(move):
+    class Moved(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant = nnq.Quantize(torch.tensor([0.04]), torch.tensor([110]), torch.quint8)
+
+        def forward(self, x):
+            return move(self.quant(x)).int_repr()
+
+    x = torch.randn(2, 4, 3, 5)
+    model, _ = converted(torch.jit.trace(Moved().eval(), (x,)), (x,))
+    assert not {"DequantizeLinear", "Cast", "Mul"} & {node.op for node in model.graph}
 
 
 def norms():

@@ -12,7 +12,7 @@ from minnow.converter.tflite.ops.quantized.fixed_point import (
     fitted,
     limits_of,
     multiplier_of,
-    quanta_of,
+    quantized_values,
     scale_of,
     zero_of,
 )
@@ -41,7 +41,7 @@ def _quotients(qx: Quantization, qy: Quantization, q: Quantization, activation: 
     Small quotients are not small, as in TFLite: there a shift by 32 bits and more is none. A divisor of 0, with which
     TFLite ends in an error, gives the end of the range that has the dividend's sign, and of 0 the quantized value of 0.
     """
-    x, y = np.meshgrid(quanta_of(qx) - zero_of(qx), quanta_of(qy) - zero_of(qy), indexing="ij")
+    x, y = np.meshgrid(quantized_values(qx) - zero_of(qx), quantized_values(qy) - zero_of(qy), indexing="ij")
     x, by = np.where(y < 0, -x, x), np.where(y == 0, 1, np.abs(y))
     right, room = _bits(by) - 1, 31 - _bits(np.where(x < 0, ~x, x))
     reciprocal = inverse((by << (31 - right)) - (1 << 31), 32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.converter.tflite.ops.activation import LIMITS
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
@@ -67,16 +68,16 @@ def zero_of(q: Quantization) -> int:
 
 def limits_of(q: Quantization, activation: str = "NONE") -> tuple[int, int]:
     """The lowest and the highest quantized value that a fused activation lets pass."""
-    ends = {"NONE": (None, None), "RELU": (0, None), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1)}
-    if activation not in ends:
+    if activation != "NONE" and activation not in LIMITS:
         raise UnsupportedError(f"the fused activation {activation} of quantized values is not supported")
     low, high = (
-        None if v is None else zero_of(q) + int(rounded(np.float32(v) / scale_of(q))) for v in ends[activation]
+        None if v is None else zero_of(q) + int(rounded(np.float32(v) / scale_of(q)))
+        for v in LIMITS.get(activation, (None, None))
     )
     return max(q.lowest, q.lowest if low is None else low), min(q.highest, q.highest if high is None else high)
 
 
-def quanta_of(q: Quantization) -> Array:
+def quantized_values(q: Quantization) -> Array:
     """All quantized values of the type, from the lowest on (i64)."""
     return np.arange(q.lowest, q.highest + 1)
 
@@ -100,7 +101,7 @@ def look_up(b: Builder, x: Value, table: Array) -> Value:
 def wide(b: Builder, x: Value, q: Quantization) -> Value:
     """Quanta less their zero point, i32."""
     if q.dtype is not DType.I16:
-        return look_up(b, x, (quanta_of(q) - zero_of(q)).astype(np.int32))
+        return look_up(b, x, (quantized_values(q) - zero_of(q)).astype(np.int32))
     y = b.Cast(x, to=DType.I32)
     return b.Sub(y, np.int32(zero_of(q))) if zero_of(q) else y
 
@@ -128,7 +129,7 @@ def function_table(old: Quantization, new: Quantization, function: Function) -> 
 
 
 def _short_table(old: Quantization, new: Quantization, function: Function) -> Array:
-    real = scale_of(old) * (quanta_of(old) - zero_of(old)).astype(np.float32)
+    real = scale_of(old) * (quantized_values(old) - zero_of(old)).astype(np.float32)
     value = function(real.astype(np.float64)).astype(np.float32)
     y = rounded((value * (np.float32(1) / scale_of(new))).astype(np.float32)) + np.float32(zero_of(new))
     return fitted(np.nan_to_num(y, nan=INT32.min).astype(np.float64), new)

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tflite.frontend import frontend as tflite
+from minnow.converter.tflite.ops.activation import LIMITS
 from minnow.converter.tflite.ops.quantized.fixed_point import (
     Function,
     fitted,
     function_table,
+    limits_of,
     look_up,
     multiplier_of,
-    quanta_of,
+    quantized_values,
     requantized,
-    rounded,
     scale_of,
     times,
     wide,
@@ -67,7 +68,7 @@ def _(b, x, *, node):
     old, new = node.quant(0), node.quant_out()
     if not alike(old, new) or old.dtype is DType.I16:
         return NotImplemented
-    real = scale_of(old) * np.maximum(quanta_of(old) - zero_of(old), 0).astype(np.float32)
+    real = scale_of(old) * np.maximum(quantized_values(old) - zero_of(old), 0).astype(np.float32)
     # What lies between two quantized values is truncated here, not rounded.
     return look_up(b, x, fitted(np.floor(np.sqrt(real) / scale_of(new)) + zero_of(new), new))
 
@@ -87,7 +88,7 @@ def _arch(name: str, function: Function, of_words: Callable[[float, Array], Arra
         old, new = node.quant(0), node.quant_out()
         if not alike(old, new):
             return NotImplemented
-        table = of_words(float(scale_of(old)), quanta_of(old)) if old.dtype is DType.I16 else None
+        table = of_words(float(scale_of(old)), quantized_values(old)) if old.dtype is DType.I16 else None
         return look_up(b, x, function_table(old, new, function) if table is None else table.astype(np.int16))
 
 
@@ -140,25 +141,15 @@ _arch("LOGISTIC", _logistic, _logistic_words)
 _arch("TANH", np.tanh, _tanh_words)
 
 
-def _rectified(name: str, activation: str, low: float, high: float | None) -> None:
-    @tflite.quantized(name)
-    def _(b, x, *, node):
-        old, new = node.quant(0), node.quant_out()
-        if not alike(old, new):
-            return NotImplemented
-        factor = float(scale_of(old) / scale_of(new))
-        ends = [None if v is None else zero_of(new) + int(rounded(np.float32(v) / scale_of(new))) for v in (low, high)]
-        least = max(new.lowest, ends[0])
-        limits = least, new.highest if ends[1] is None else min(new.highest, ends[1])
-        if new.dtype is DType.I16:
-            return requantized(b, wide(b, x, old), factor, new, limits)
-        return look_up(b, x, fitted(times(quanta_of(old) - zero_of(old), factor) + zero_of(new), new, limits))
-
-
-_rectified("RELU", "RELU", 0, None)
-_rectified("RELU6", "RELU6", 0, 6)
-_rectified("RELU_N1_TO_1", "RELU_N1_TO_1", -1, 1)
-_rectified("RELU_0_TO_1", "RELU_0_TO_1", 0, 1)
+@tflite.quantized(*LIMITS)
+def _(b, x, *, node):
+    old, new = node.quant(0), node.quant_out()
+    if not alike(old, new):
+        return NotImplemented
+    factor, limits = float(scale_of(old) / scale_of(new)), limits_of(new, node.op)
+    if new.dtype is DType.I16:
+        return requantized(b, wide(b, x, old), factor, new, limits)
+    return look_up(b, x, fitted(times(quantized_values(old) - zero_of(old), factor) + zero_of(new), new, limits))
 
 
 @tflite.quantized("LEAKY_RELU")
@@ -171,7 +162,7 @@ def _(b, x, *, alpha=0.0, node):
     if new.dtype is DType.I16:
         y = wide(b, x, old)
         return b.Where(b.GreaterOrEqual(y, 0), requantized(b, y, above, new), requantized(b, y, below, new))
-    v = quanta_of(old) - zero_of(old)
+    v = quantized_values(old) - zero_of(old)
     return look_up(b, x, fitted(np.where(v >= 0, times(v, above), times(v, below)) + zero_of(new), new))
 
 
@@ -195,7 +186,7 @@ def _(b, x, *, node):
     factor = float(scale_of(old)) / float(scale_of(new))
     if new.dtype is DType.I16:
         return requantized(b, b.Abs(wide(b, x, old)), factor, new)
-    size = np.abs(quanta_of(old) - zero_of(old))
+    size = np.abs(quantized_values(old) - zero_of(old))
     return look_up(b, x, fitted((size if factor == 1 else times(size, factor)) + zero_of(new), new))
 
 
@@ -228,7 +219,7 @@ def _hard_swish(old: Quantization, new: Quantization) -> Array:
     def saturated(v: Array) -> Array:
         return np.clip(v, -32768, 32767)
 
-    v = (quanta_of(old) - zero_of(old)) * 128
+    v = (quantized_values(old) - zero_of(old)) * 128
     result, gate = _short_product(v, of_result), v
     if gate_exponent > 0:
         gate = saturated(gate << (gate_exponent - 1))

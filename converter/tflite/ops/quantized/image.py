@@ -12,7 +12,7 @@ from minnow.converter.tflite.ops.quantized.fixed_point import (
     fitted,
     limits_of,
     look_up,
-    quanta_of,
+    quantized_values,
     rounded,
     scale_of,
     zero_of,
@@ -40,7 +40,7 @@ def _joined(b: Builder, x: Value, old: Quantization, q: Quantization) -> Value:
         return rescaled(b, x, old, q)
     factor = np.float32(scale_of(old) * np.float32(np.float32(1) / scale_of(q)))
     shift = np.float32(-zero_of(old) * factor)
-    return look_up(b, x, fitted(rounded(quanta_of(old).astype(np.float32) * factor + shift) + zero_of(q), q))
+    return look_up(b, x, fitted(rounded(quantized_values(old).astype(np.float32) * factor + shift) + zero_of(q), q))
 
 
 @tflite.quantized("RESIZE_BILINEAR")

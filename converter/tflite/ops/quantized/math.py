@@ -12,7 +12,7 @@ from minnow.converter.tflite.ops.quantized.fixed_point import (
     INT32,
     limits_of,
     look_up,
-    quanta_of,
+    quantized_values,
     requantized,
     scale_of,
     times,
@@ -60,7 +60,7 @@ def _addend(b: Builder, x: Value, q: Quantization, left: int, factor: float, sig
     if q.dtype is DType.I16:
         y = times_value(b, b.Mul(wide(b, x, q), np.int32(1 << left)), factor)
         return y if sign > 0 else b.Neg(y)
-    table = sign * times((quanta_of(q) - zero_of(q)) << left, factor)
+    table = sign * times((quantized_values(q) - zero_of(q)) << left, factor)
     return look_up(b, x, table.astype(np.int32))
 
 
@@ -169,7 +169,7 @@ def rescaled(b: Builder, x: Value, old: Quantization, new: Quantization, limits:
     factor = float(scale_of(old)) / float(scale_of(new))
     if x.type.dtype in (DType.I16, DType.I32):
         return requantized(b, wide(b, x, old) if x.type.dtype is DType.I16 else x, factor, new, limits)
-    table = times(quanta_of(old) - zero_of(old), factor) + zero_of(new)
+    table = times(quantized_values(old) - zero_of(old), factor) + zero_of(new)
     low, high = limits or (new.lowest, new.highest)
     return look_up(b, x, np.clip(table, low, high).astype(new.dtype.numpy))
 

@@ -22,13 +22,8 @@ from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 
-QUANTA = {12: DType.I8, 13: DType.U8, 14: DType.I32}
+QUANTIZED_TYPES = {12: DType.I8, 13: DType.U8, 14: DType.I32}
 """Types of integers by the number that a program has for the quantized types."""
-
-MOVES = frozenset({"aten::contiguous", "aten::clone", "aten::repeat", "aten::flip", "aten::channel_shuffle",
-                   "aten::pixel_shuffle", "aten::pixel_unshuffle", "aten::dropout", "aten::index_select"})  # fmt: skip
-"""What gives numbers of its first operand only, besides all views."""
-
 
 OWN = {"aten::sigmoid": (0.0, 1.0), "aten::hardsigmoid": (0.0, 1.0), "aten::tanh": (-1.0, 1.0),
        "aten::softmax": (0.0, 1.0)}  # fmt: skip
@@ -108,7 +103,7 @@ def _with(x: Any, q: Quantization) -> Any:
     return x
 
 
-def on_quanta(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> Any:
+def on_quantized(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> Any:
     """An operator on quantized tensors.
 
     Args:
@@ -117,7 +112,7 @@ def on_quanta(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> 
     """
     b = t.builder
     first = next(x for x in tensors_in(arguments.values()) if x.quant is not None)
-    if (name in MOVES or name in torch.views) and first.quant.axis is None:
+    if (name in torch.moving or name in torch.views) and first.quant.axis is None:
         plain = Tensor(first.value(b))
         return _with(run({k: plain if x is first else x for k, x in arguments.items()}), first.quant)
 
@@ -139,10 +134,10 @@ def on_quanta(t: Translator, name: str, arguments: dict[str, Any], run: Any) -> 
 
 @torch.op("aten::quantize_per_tensor", plain=True)
 def _(t, self, scale, zero_point, dtype):
-    if dtype not in QUANTA:
+    if dtype not in QUANTIZED_TYPES:
         raise UnsupportedError(f"quantization to the type {dtype} is not supported")
     scale, zero_point = (t.value(v) if isinstance(v, Tensor) else v for v in (scale, zero_point))
-    q = quantization(t.builder, scale, zero_point, QUANTA[dtype])
+    q = quantization(t.builder, scale, zero_point, QUANTIZED_TYPES[dtype])
     return rounded(t.builder, t.value(self), q)
 
 
@@ -151,7 +146,7 @@ def _(t, self, scales, zero_points, axis, dtype):
     b = t.builder
     scale, zero = t.value(scales), t.value(zero_points)
     scale = scale if scale.type.dtype is DType.F32 else b.Cast(scale, to=DType.F32)
-    return rounded(b, t.value(self), Quantization(scale, b.Cast(zero, to=QUANTA[dtype]), axis))
+    return rounded(b, t.value(self), Quantization(scale, b.Cast(zero, to=QUANTIZED_TYPES[dtype]), axis))
 
 
 @torch.op("aten::dequantize", plain=True)

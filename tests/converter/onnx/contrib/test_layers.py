@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from onnx_contrib import Case, judge
 
+from minnow.converter.onnx.contrib.domain import parameters_of
+
 RNG = np.random.default_rng(0)
 
 
@@ -165,3 +167,18 @@ EVERY = [*elementwise(), *products(), *convolutions(), *norms(), *tensors()]
 @pytest.mark.parametrize("case", EVERY, ids=str)
 def test_agrees_with_onnxruntime(case: Case, tmp_path: Path) -> None:
     judge(case, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("activation", "names"),
+    [
+        ("Relu", ()),
+        ("Gelu", ()),
+        ("LeakyRelu", ("alpha",)),
+        ("HardSigmoid", ("alpha", "beta")),
+        ("Clip", ("min", "max")),
+    ],
+)
+def test_parameters_are_in_the_order_of_onnxruntime(activation: str, names: tuple[str, ...]) -> None:
+    """FusedConv gives them by position; their names come from the registry."""
+    assert parameters_of(activation) == names
