@@ -15,7 +15,7 @@ enum class Code : int {
   kFormat = 6,
   kDevice = 7,
   kWrite = 8,
-  kStopped = 9,     // the time is over
+  kStopped = 9,     // the timeout has passed
   kCancelled = 99,  // to callers the same as kStopped
   kNeedsValue = 100
 };

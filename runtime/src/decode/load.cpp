@@ -1,4 +1,4 @@
-// From the bytes of a file to a Model.
+// Reads and checks the bytes of a file, and builds a Model.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -21,7 +21,7 @@ void add_values(const Strings& names, Graph* graph) {
   for (const auto* name : names) graph->values.emplace_back().name = name->str();
 }
 
-// Dims as an Input op gives them. Without any, it is a scalar, or it is not said.
+// Dims as in an Input op. An empty list means a scalar, or an unknown shape.
 void read_dims(const wire::Input* input, bool scalar, TensorInfo* info) {
   const auto* dims = input == nullptr ? nullptr : input->dims();
   info->has_rank = (dims != nullptr && dims->size() > 0) || scalar;
@@ -34,7 +34,7 @@ std::map<std::string, std::string> read_metadata(const wire::Net& net) {
   std::map<std::string, std::string> pairs;
   if (net.extraInfo() == nullptr || net.extraInfo()->buffer() == nullptr) return pairs;
   const auto* bytes = net.extraInfo()->buffer();
-  // A FlatBuffer of its own; it lies anywhere, so it is copied to where its numbers are aligned.
+  // A nested FlatBuffer; it may be unaligned in the file, so it is copied to aligned memory.
   std::vector<uint64_t> copy((bytes->size() + 7) / 8);
   std::memcpy(copy.data(), bytes->data(), bytes->size());
   const auto* data = reinterpret_cast<const uint8_t*>(copy.data());
@@ -47,7 +47,7 @@ std::map<std::string, std::string> read_metadata(const wire::Net& net) {
   return pairs;
 }
 
-// `[{"name", "dtype", "shape"}...]`; false when the text is something else.
+// `[{"name", "dtype", "shape"}...]`; false if the text has another form.
 bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
   Json json;
   if (!parse_json(text, &json) || json.kind != Json::kArray) return false;
@@ -77,7 +77,7 @@ bool read_infos(const std::string& text, std::vector<TensorInfo>* infos) {
   return true;
 }
 
-// `{"name": "dtype"...}`; false when the text is something else.
+// `{"name": "dtype"...}`; false if the text has another form.
 bool read_types(const std::string& text, std::map<std::string, DType>* types) {
   Json json;
   if (!parse_json(text, &json) || json.kind != Json::kObject) return false;
@@ -86,7 +86,7 @@ bool read_types(const std::string& text, std::map<std::string, DType>* types) {
   return true;
 }
 
-// Two hexadecimal digits per byte; false when the text is something else.
+// Two hexadecimal digits per byte; false if the text has another form.
 bool read_bytes(const std::string& text, std::string* bytes) {
   const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
   if (text.size() % 2 != 0) return false;
@@ -139,7 +139,7 @@ class Loader {
     count_calls(model_.main, &calls);
     for (const Graph& graph : model_.graphs) count_calls(graph, &calls);
     hand_down_constants(model_.main, calls);
-    // Callers stand behind those they call.
+    // Callers come after the subgraphs that they call.
     for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i], calls);
     number_constants();
     model_.file_bytes = size_;
@@ -195,7 +195,7 @@ class Loader {
         if (v < 0 || v >= n) return fail(Code::kFormat, "there is no tensor %d", v).at(place);
     std::map<int, DType> types;
     std::map<int, int> ranks;
-    // What others declare for the inputs of a subgraph says nothing.
+    // Declared types of the inputs of a subgraph are meaningful only in our own files.
     const bool ours = metadata_.count("minnow.inputs") != 0;
     for (const wire::Op* op : *sub.nodes()) {
       if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1)
@@ -226,7 +226,7 @@ class Loader {
     return ok();
   }
 
-  // Whoever runs no round of a loop needs the types of what it stacks.
+  // A loop without iterations needs the types of its stacked outputs.
   Status declare_scanned(Graph* graph) const {
     for (int v : graph->outputs) {
       for (const TensorInfo& info : scanned_) {
@@ -275,7 +275,7 @@ class Loader {
     return apply_metadata(decoder);
   }
 
-  // The outputs by name; without names, what no op reads.
+  // The outputs by name; without names, the values that no op reads.
   Status find_outputs(const wire::Net& net, const Decoder& decoder) {
     Graph& graph = model_.main;
     std::map<std::string, int> by_name;
@@ -301,14 +301,15 @@ class Loader {
     return ok();
   }
 
-  // With 1 for what only the caller tells.
+  // With 1 for dims that only the caller knows.
   static Status check_info(const TensorInfo& info) {
     TensorType type{info.dtype, Layout::kPlain, Shape()};
     for (const Dim& dim : info.dims) type.shape.push_back(dim.size < 0 ? 1 : dim.size);
     return check_type(type);
   }
 
-  // The true types of inputs and outputs, where we wrote the file: the format knows few types, so casts stand between.
+  // The types of inputs and outputs in the source model, in our own files: the format has few types, so there are
+  // casts.
   Status apply_metadata(Decoder& decoder) {
     const std::map<std::string, std::string>& pairs = metadata_;
     std::map<std::string, TensorInfo> inputs, outputs;
@@ -349,8 +350,8 @@ class Loader {
     return ok();
   }
 
-  // `[{"input", "output", "value"}...]`: takes those inputs and outputs from the caller's view. False when that is
-  // something else, or does not fit the graph.
+  // `[{"input", "output", "value"}...]`: turns these inputs and outputs into states. False if the text has another
+  // form, or does not fit the graph.
   bool connect_states(const std::string& text) {
     Json json;
     if (!parse_json(text, &json) || json.kind != Json::kArray) return false;
@@ -384,7 +385,7 @@ class Loader {
     return true;
   }
 
-  // Loops hand through what they only read; mostly nobody wants it back.
+  // Loops pass through the values that they only read; these outputs are mostly unused.
   static void drop_unread_outputs(Graph* graph) {
     std::vector<bool> read(graph->values.size());
     const auto mark = [&](const std::vector<int>& values) {
@@ -413,7 +414,7 @@ class Loader {
       for (const Call& call : node.calls) ++(*calls)[static_cast<size_t>(call.graph)];
   }
 
-  // A weight that is handed to the body of control flow is constant there, too, if nobody else calls that body.
+  // A weight passed to a control flow body is constant there, too, if the body has no other caller.
   void hand_down_constants(const Graph& graph, const std::vector<int>& calls) {
     for (const Node& node : graph.nodes) {
       for (size_t k = 0; k < node.calls.size(); ++k) {
@@ -424,7 +425,7 @@ class Loader {
         for (size_t j = 0; j < body.inputs.size(); ++j) {
           const bool loop = call.inputs.empty();
           const size_t i = loop ? j : static_cast<size_t>(call.inputs[j]);
-          if (loop && (j < 2 || results[j - 1] != body.inputs[j])) continue;  // changes from round to round
+          if (loop && (j < 2 || results[j - 1] != body.inputs[j])) continue;  // changes between iterations
           const int outer = node.in[i];
           if (outer >= 0 && graph.values[static_cast<size_t>(outer)].constant != nullptr)
             body.values[static_cast<size_t>(body.inputs[j])].constant =
@@ -444,7 +445,7 @@ class Loader {
   std::vector<std::string> unsupported_;
 };
 
-// Models in use, by path: who loads a file again gets the same, with the weights that are packed already.
+// Models in use, by path: loading a file again returns the same model, with its packed weights.
 class LoadedModels {
  public:
   std::shared_ptr<const Model> find(const std::string& path) {
@@ -467,7 +468,8 @@ class LoadedModels {
 };
 
 LoadedModels& loaded_models() {
-  static LoadedModels& models = *new LoadedModels;  // outlives whoever loads while the process ends
+  // Never destroyed: another thread may load a model while the process ends.
+  static LoadedModels& models = *new LoadedModels;
   return models;
 }
 

@@ -13,22 +13,22 @@ namespace minnow {
 namespace {
 
 constexpr int64_t kSmallBytes = 64 << 10;
-// A large page is cleared in 0.2 ms. It takes ten times as long where the system has to put it together first, or is a
-// guest whose host has taken back what lay idle; of small pages there are always some that were in use just before.
+// Clearing a large page takes 0.2 ms, but ten times as long if the system has to assemble it first, or if it is a
+// virtual machine whose host has reclaimed unused memory. Recently used small pages are always available.
 constexpr int64_t kSlowNanoseconds = 1000000;
-// Where one has come slowly, small pages stand for so many of the next, and for twice as many each time: to try one is
-// as slow as that many small ones in its place.
+// After a slow large page, so many of the next ones are replaced by small pages, and twice as many each time: trying a
+// large page takes as long as that many small ones.
 constexpr int kFewestSmallOnes = 16, kMostSmallOnes = 64;
 std::atomic<int> small_ones{kFewestSmallOnes}, small_ones_left{0};
 
-// That this thread has computed: what others do on its processor meanwhile does not count.
+// Processor time of this thread, without that of others on the same processor.
 int64_t nanoseconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
-// A hint: an older system refuses, and no harm is done.
+// A hint: it fails on older systems, without consequences.
 void advise(uintptr_t begin, uintptr_t end, int advice) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
@@ -42,7 +42,7 @@ void populate(char* begin, int64_t bytes, bool filled_later, bool* small) {
   const uintptr_t end = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
   const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
   uintptr_t large = (at + kLarge - 1) / kLarge * kLarge;
-  // A last one that is filled for the most part is worth what it wastes.
+  // A last page that is mostly filled is worth the waste.
   const uintptr_t large_end = (end + (filled_later ? kLarge - 1 : kLarge / 4)) / kLarge * kLarge;
   if (*small) advise(at / page * page, std::min(end, large), MADV_POPULATE_WRITE);
   for (; large < large_end; large += kLarge) {
@@ -56,7 +56,7 @@ void populate(char* begin, int64_t bytes, bool filled_later, bool* small) {
     *reinterpret_cast<volatile char*>(large) = 0;
     if (nanoseconds() - start < kSlowNanoseconds) {
       small_ones = kFewestSmallOnes;
-      // The others come when they are written to, by as many threads as write.
+      // The others are allocated when they are written to, in parallel by the threads that write.
       return advise(large, large_end, MADV_HUGEPAGE);
     }
     small_ones_left = small_ones.load();
@@ -98,8 +98,8 @@ Status Buffer::make(int64_t bytes, Buffer* out, MemoryAccount* account) {
 }
 
 Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out, MemoryAccount* account) {
-  // Aligned by hand: what aligned_alloc() cuts off at both ends, glibc does not join again before it looks for the next
-  // piece of the same size, so that the outputs of each run, freed after the next, would lie in new memory.
+  // Aligned by hand: glibc does not merge the parts that aligned_alloc() cuts off before it searches for the next piece
+  // of the same size, so that the outputs of each run, freed after the next one, would be in new memory.
   const bool possible = bytes >= 0 && bytes <= physical_memory();
   const int64_t size = possible ? (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment : 0;
   if (possible && account != nullptr) MINNOW_RETURN_IF_ERROR(account->take(bytes));
@@ -126,9 +126,9 @@ Status Buffer::charge(MemoryAccount* account) {
 
 Status Buffer::make_paged(int64_t bytes, Buffer* out, MemoryAccount* account) {
   if (bytes < kSmallBytes) return make(bytes, out, account);
-  // What is not used around the large pages costs no memory, only a place in the address space.
+  // The unused parts around the large pages take address space, but no memory.
   MINNOW_RETURN_IF_ERROR(make(bytes, kLargePage, out, account));
-  bool small = false;  // not known: what is not in large pages comes as it is written to
+  bool small = false;  // unknown: the parts outside of large pages are allocated when they are written to
   populate(out->data(), bytes, false, &small);
   return ok();
 }

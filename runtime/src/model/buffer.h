@@ -1,4 +1,4 @@
-// Aligned memory of our own, and the count of what is taken.
+// Aligned memory, and an account of how much is allocated.
 #pragma once
 
 #include <atomic>
@@ -14,21 +14,21 @@ constexpr int64_t kAlignment = 64;
 
 inline int64_t align_up(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
-// A malloc beyond this may succeed, and kill the process when the memory is touched.
+// Bytes of memory in this machine. A larger malloc may succeed, and the process is killed when it touches the memory.
 int64_t physical_memory();
 
 constexpr int64_t kLargePage = int64_t{2} << 20;
 
-// For memory that nobody has used, and is about to be written from its first byte to its last: it shall come in large
-// pages where whole ones lie inside, and where one begins that is `filled_later`. Where these come slowly, small pages
-// come at once. `small`: whether the place of a large page in which `begin` lies, then that of the end, has small ones.
+// Populates new memory that is about to be written completely, with large pages where they fit, and also at the end if
+// the rest of that page is `filled_later`. If the system provides large pages slowly, small pages are used. `small`:
+// whether the large page around `begin`, and on return that around the end, consists of small pages.
 void populate(char* begin, int64_t bytes, bool filled_later, bool* small);
 
-// Counts memory that belongs together, and refuses what would be too much.
+// Counts the memory of a session, and refuses what exceeds its limit.
 class MemoryAccount {
  public:
   void set_most(int64_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
-  // Whether so many bytes more are allowed.
+  // An error if so many further bytes exceed the limit.
   Status fits(int64_t bytes) const;
   Status take(int64_t bytes);
   void give_back(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
@@ -37,18 +37,18 @@ class MemoryAccount {
   std::atomic<int64_t> used_{0}, most_{std::numeric_limits<int64_t>::max()};
 };
 
-// 64-byte aligned memory, not initialized. Never null when made, even for 0 bytes.
+// 64-byte aligned memory, not initialized. After make() never null, even for 0 bytes.
 class Buffer {
  public:
   Buffer() = default;
-  // An error when the machine has less memory than that, or gives no more, or the account does not allow it. The
-  // account outlives the buffer; it may be null.
+  // An error if the machine has less memory than that, if the allocation fails, or if it exceeds the limit of the
+  // account. The account must outlive the buffer; it may be null.
   static Status make(int64_t bytes, Buffer* out, MemoryAccount* account = nullptr);
 
-  // For memory that is soon used to its last byte: it begins with a large page.
+  // The same, starting at a large page, for memory that is soon written completely.
   static Status make_paged(int64_t bytes, Buffer* out, MemoryAccount* account);
 
-  // Counts memory that was made without an account.
+  // Adds memory that was allocated without an account to one.
   Status charge(MemoryAccount* account);
 
   char* data() const { return memory_.get(); }
@@ -61,7 +61,7 @@ class Buffer {
     Free() : begin(nullptr), bytes(0), account(nullptr) {}
     Free(void* memory, int64_t bytes, MemoryAccount* account) : begin(memory), bytes(bytes), account(account) {}
     void operator()(char*) const;
-    void* begin;    // what malloc gave
+    void* begin;    // the result of malloc
     int64_t bytes;  // of the account, if any
     MemoryAccount* account;
   };

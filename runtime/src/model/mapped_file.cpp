@@ -15,8 +15,9 @@
 namespace minnow {
 namespace {
 
-constexpr time_t kCoarseSeconds = 2;  // some file systems keep times no better
-// What may stay in memory although it was released, and how far apart pieces of which the system is told at once are.
+constexpr time_t kCoarseSeconds = 2;  // the resolution of time stamps on some file systems
+// How many released bytes may stay in memory, and the largest gap between pieces that are passed to the system
+// together.
 constexpr int64_t kReleasedBytes = 2 << 20;
 constexpr uintptr_t kNearBytes = 64 << 10;
 
@@ -59,7 +60,7 @@ void MappedFile::prefetch(const void* begin, int64_t bytes) const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
   const uintptr_t last = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
-  madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);  // an older system refuses: no harm
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);  // a hint; may fail
 #else
   (void)begin, (void)bytes;
 #endif
@@ -85,7 +86,7 @@ void MappedFile::tell_released() const {
                               [&](int64_t a, int64_t b) { return part(a).first < part(b).first; });
   for (size_t i = 0; i < order.size();) {
     auto [begin, end] = part(order[i]);
-    // What little lies between two, such as a vector of biases, goes with them.
+    // Small gaps between pieces, such as a vector of biases, are released with them.
     for (++i; i < order.size() && part(order[i]).first <= end + kNearBytes; ++i)
       end = std::max(end, part(order[i]).second);
     begin = (begin + page - 1) / page * page, end = end / page * page;

@@ -14,7 +14,7 @@ struct stat;
 
 namespace minnow {
 
-// The bytes of a file, read-only, as long as the object lives. Where a path leads may change meanwhile.
+// The bytes of a file, read-only, as long as the object exists. The file at the path may be replaced meanwhile.
 class MappedFile {
  public:
   static Status open(const std::string& path, std::shared_ptr<const MappedFile>* out);
@@ -26,14 +26,14 @@ class MappedFile {
   int64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 
-  // Whether the path still leads to this file, and nobody can have written to it since it was opened.
+  // Whether the path still leads to this file, and the file has not been written since it was opened.
   bool is_current() const;
-  // Tells the system that these bytes are about to be read: all of them at once, not page by page.
+  // Makes the system read these bytes now, together instead of page by page.
   void prefetch(const void* begin, int64_t bytes) const;
-  // Says that the memory of these bytes is not needed soon; they stay valid. The system is told of many pieces at a
-  // time: each time it has to tell all processors on which the process has threads.
+  // Allows the system to take back the memory of these bytes; they stay valid. Many calls are passed to the system
+  // together, since each such system call interrupts all processors with threads of the process.
   void release(const void* begin, int64_t bytes) const;
-  // Tells it of the last ones, too.
+  // Passes on the calls that are left.
   void release_rest() const;
 
  private:
@@ -56,9 +56,9 @@ class MappedFile {
   const char* data_;
   int64_t size_;
   Stamp stamp_;
-  bool settled_;              // was not written just before: the next change will show in its time
-  mutable std::mutex mutex_;  // for what follows
-  mutable std::vector<std::pair<uintptr_t, uintptr_t>> released_;  // of which the system has not been told
+  bool settled_;              // old enough that the next change will change its time stamp
+  mutable std::mutex mutex_;  // guards the members below
+  mutable std::vector<std::pair<uintptr_t, uintptr_t>> released_;  // not yet passed to the system
   mutable int64_t released_bytes_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The file beside a model that holds its weights packed for one kind of processor: mapped instead of packed at each
-// start. Whatever is in it, the worst that comes of it is that it is not used.
+// The companion file with a model's weights packed for one kind of processor, which is mapped instead of packing them
+// at each start. If it is damaged or does not match, it is not used.
 //
 // A header of eight numbers of 64 bits, little-endian: magic, engine, model, bytes of the model, bytes of this file,
 // bytes of the index, hash of the index, hash of the numbers before. Then the index: per row the length of the key (32
@@ -17,7 +17,7 @@ namespace minnow {
 
 using MappedFiles = std::vector<std::shared_ptr<const MappedFile>>;
 
-// Tells apart what differs by accident; not made against malice.
+// Detects accidental differences; not a cryptographic hash.
 uint64_t hash_bytes(const void* data, int64_t bytes, uint64_t seed = 0);
 
 class PackedFile {
@@ -31,13 +31,13 @@ class PackedFile {
   // What is appended to the model's name.
   static constexpr const char* kSuffix = ".packed";
 
-  // Null when there is no such file, or it was written for another model, another processor or by another engine, or is
-  // damaged. `model`: all files that the model is read from.
+  // Null if there is no such file, if it was written for another model or processor or by another version, or is
+  // damaged. `model`: all files of the model.
   static std::unique_ptr<const PackedFile> open(const std::string& path, const MappedFiles& model);
-  // The file appears when it is complete.
+  // Writes the file; it appears only when it is complete.
   static Status write(const std::string& path, const MappedFiles& model, const std::vector<Row>& rows);
 
-  // Null when they are not there, or damaged.
+  // The weights with this key; null if they are missing or damaged.
   const void* find(const std::string& key, int64_t bytes) const;
 
  private:

@@ -11,7 +11,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// The path without links and dots; "" when there is no such file.
+// The path with links and dots resolved; "" if there is no such file.
 std::string real_path(const std::string& path) {
   char* resolved = realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return "";
@@ -30,7 +30,7 @@ Status SideFiles::open(const std::string& name, std::shared_ptr<const MappedFile
   const std::string folder = real_path(folder_of(model_path_));
   const std::string real = real_path(path);
   if (real.empty()) return fail(Code::kFormat, "the file with its weights, %s, is missing", path.c_str());
-  // A model from a stranger must not make us read what is none of its business.
+  // An untrusted model must not make us read files outside of its folder.
   const std::string inside = folder == "/" ? folder : folder + "/";
   if (real.compare(0, inside.size(), inside) != 0)
     return fail(Code::kFormat, "the file with its weights, %s, is outside of the model's folder", path.c_str());

@@ -1,4 +1,4 @@
-// The files beside a model that hold its big weights.
+// Companion weights files: files beside a model with its large weights.
 #pragma once
 
 #include <map>
@@ -9,12 +9,13 @@
 
 namespace minnow {
 
-// Opened when something is asked of them. Only files in the folder of the model are read.
+// Files are opened at their first use. Only files in the folder of the model are read.
 class SideFiles {
  public:
   explicit SideFiles(std::string model_path) : model_path_(std::move(model_path)) {}
 
-  // The bytes [offset, offset + bytes) of the file `name`, or of the model's own side file when the name is empty.
+  // The bytes [offset, offset + bytes) of the file `name`, or of the model's companion weights file if the name is
+  // empty.
   Status read(const std::string& name, int64_t offset, int64_t bytes, const char** data,
               std::shared_ptr<const MappedFile>* file);
   const std::map<std::string, std::shared_ptr<const MappedFile>>& opened() const { return files_; }

@@ -11,20 +11,19 @@
 namespace minnow {
 namespace {
 
-// How often an order is changed in the hope for a smaller arena; less often for many pieces, which are compared in
-// pairs.
+// How often an order is changed to find a smaller arena; less often for many pieces, since pairs of them are compared.
 constexpr int64_t kAttempts = 64;
 constexpr int64_t kPairs = 1 << 23;
-// Of a long plan, the pieces of so many steps (a power of two) are kept together, so that few are looked at.
+// In a long plan the pieces are grouped by so many steps (a power of two), so that only few are compared.
 constexpr int kBlock = 7;
-// For each piece so many others are looked at, on average, before a long plan is given up.
+// The search for a long plan ends when each piece has been compared with so many others on average.
 constexpr int64_t kLooks = 512;
 
 using Order = std::vector<size_t>;
 
 bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// Bytes that are needed at each step at which something begins.
+// Bytes that are needed at each step at which a lifetime begins.
 std::map<int, int64_t> needs(const std::vector<Lifetime>& pieces) {
   std::map<int, int64_t> change;
   for (const Lifetime& piece : pieces) {
@@ -41,7 +40,7 @@ bool is_long(const std::vector<Lifetime>& pieces) {
   return n * n > 8 * kPairs;
 }
 
-// In the order of ascending keys, of which each piece has one; among equal ones as before.
+// The pieces sorted by ascending keys; a stable sort.
 Order sorted(const Order& order, const std::vector<int64_t>& keys) {
   const auto key = [&](int64_t i) { return keys[order[static_cast<size_t>(i)]]; };
   Order result;
@@ -58,7 +57,7 @@ int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vect
     bool operator<(const Placed& other) const { return begin < other.begin; }
   };
   const int width = is_long(pieces) ? kBlock : 30;
-  std::vector<std::vector<Placed>> blocks;  // of so many steps each, by ascending begin
+  std::vector<std::vector<Placed>> blocks;  // one for each group of steps, sorted by begin
   std::vector<Placed> several;
   int64_t looks = kLooks * static_cast<int64_t>(pieces.size());
   offsets->assign(pieces.size(), 0);
@@ -101,12 +100,12 @@ int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vect
   return arena;
 }
 
-// Places the pieces as they come, each where one that is over lay, which was not much larger, or beyond all others.
+// Places the pieces in the given order, each at the place of a finished one that was not much larger, or at the end.
 int64_t follow(const std::vector<Lifetime>& pieces, const Order& by_time, std::vector<int64_t>* offsets) {
   std::vector<int64_t> ends;
   for (const Lifetime& piece : pieces) ends.push_back(piece.last);
   const Order by_end = sorted(by_time, ends);
-  std::map<int64_t, std::vector<int64_t>> left;  // places by size
+  std::map<int64_t, std::vector<int64_t>> left;  // free places by size
   offsets->assign(pieces.size(), 0);
   int64_t arena = 0;
   size_t over = 0;
@@ -160,7 +159,7 @@ int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* o
   size_t top = 0;
   std::vector<int64_t> other;
   if (is_long(pieces)) {
-    // Pairs of pieces would be too many to be looked at, unless few live at a time and none for long.
+    // Too many pairs of pieces to compare, unless few are alive at the same time and only shortly.
     const int64_t arena = follow(pieces, by_time, offsets);
     const int64_t size = arena > least ? place(pieces, by_size, &other, &top) : arena;
     if (size < arena) offsets->swap(other);
@@ -171,7 +170,7 @@ int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* o
   const int64_t attempts = std::min(kAttempts, kPairs / std::max<int64_t>(1, n * n));
   if (arena == least || attempts == 0) return arena;
   for (const Order& start : {by_size, by_need(pieces, by_size), by_time}) {
-    // What had to go on top of everything goes to the front, where it can still choose; before that, what it lay on.
+    // The piece at the top of the arena moves to the front of the order; before it, the piece below it.
     Order order = start;
     for (int64_t i = 0; i < attempts && arena > least; ++i) {
       const int64_t size = place(pieces, order, &other, &top);

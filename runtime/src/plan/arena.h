@@ -1,4 +1,4 @@
-// Where tensors live in one arena: a pure function from lifetimes to offsets.
+// Places tensors in one arena: a pure function from lifetimes to offsets.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ struct Lifetime {
   int64_t bytes = 0;
 };
 
-// The most that is needed at one step: no arena is smaller.
+// The most bytes that are needed at the same step: a lower bound for the arena.
 int64_t least_memory(const std::vector<Lifetime>& pieces);
 
 // Offsets, multiples of 64, such that no two pieces that are needed at the same time overlap. Returns the size of the
-// arena. Pieces are placed one after the other, each into the smallest gap that holds it (best fit). Of some orders,
-// the largest first among them, the one that comes closest to least_memory() is taken.
+// arena. Pieces are placed one after the other, each into the smallest gap that is large enough (best fit). Several
+// orders are tried, among them largest first; the one with the smallest arena is used.
 int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* offsets);
 
 }  // namespace minnow

@@ -188,7 +188,7 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
     MINNOW_RETURN_IF_ERROR(body_.prepare(types));
     if (round == 0) is_fixed = repeats(types);
     if (is_fixed && limit > watch().most_rounds())
-      return fail(Code::kUnsupported, "nothing ends it before round %lld, and max_rounds allows %lld in one run",
+      return fail(Code::kUnsupported, "the loop runs %lld iterations, and max_rounds allows %lld in one run",
                   static_cast<long long>(limit), static_cast<long long>(watch().most_rounds()));
     const int64_t rounds = limit < kEndless && is_fixed ? limit : 0;
     std::memcpy(&round_value, &round, sizeof round);  // little endian: an int32 is its first half

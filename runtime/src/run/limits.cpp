@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kPollNanoseconds = 100000000;
 constexpr int64_t kLeastMemory = int64_t{512} << 20, kMemoryPerByte = 256;
 
-// A few milliseconds exact, and several times as fast to ask for as the exact time: it is asked before every node.
+// Accurate to a few milliseconds, and several times faster than the exact clock: it is read before every node.
 int64_t now() {
   timespec time{};
 #ifdef CLOCK_MONOTONIC_COARSE
@@ -31,7 +31,7 @@ int64_t default_memory(int64_t given_bytes) {
 }
 
 void Watch::begin(double seconds, int64_t rounds, Poll poll) {
-  // Longer than a century is the same as any time.
+  // More than a century is no limit.
   const bool timed = seconds > 0 && seconds < 3e9;
   const int64_t start = now();
   deadline_ = timed ? start + static_cast<int64_t>(std::ceil(seconds * 1e9)) : std::numeric_limits<int64_t>::max();
@@ -57,7 +57,7 @@ Status Watch::look() {
 
 Status Watch::next_round() {
   if (++rounds_ > most_rounds_)
-    return fail(Code::kUnsupported, "more than %lld rounds of loops in one run, which max_rounds sets the limit of",
+    return fail(Code::kUnsupported, "more than %lld iterations of loops in one run, the limit set by max_rounds",
                 static_cast<long long>(most_rounds_));
   return go_on();
 }

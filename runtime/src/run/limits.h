@@ -1,5 +1,5 @@
-// What a session may take of time, memory and rounds, so that no file holds its caller up or takes the machine's
-// memory.
+// The limits of a session on time, memory and loop iterations: files are untrusted, and must neither block the caller
+// nor exhaust the machine's memory.
 #pragma once
 
 #include <pthread.h>
@@ -12,45 +12,46 @@
 
 namespace minnow {
 
-// Subgraphs that call subgraphs: each level takes some kB of the stack of whoever runs the model.
+// Nesting of subgraphs that call subgraphs: each level takes some kB of the stack of the calling thread.
 constexpr int kMostNesting = 64;
 
-// Of one list of declared things: what is copied by name (the body of a Fused, the branches of an If) may be copied so
-// often. Models have a subgraph for each of their nodes that calls one, so that nothing is copied at all.
+// How many nodes may come from copies of subgraphs (the body of a Fused, the branches of an If) in a file that declares
+// so many ops and tensors. Ordinary models have a separate subgraph for each node that calls one, and need no copies.
 constexpr int64_t most_copies(int64_t declared) { return 200000 + 16 * declared; }
 
 struct Limits {
-  double seconds = 0;  // to make the session, and for each run; 0: any time
+  double seconds = 0;  // to create the session, and for each run; 0: no limit
   int64_t memory = 0;  // bytes for intermediate tensors, states and results; 0: default_memory()
-  int64_t rounds = 0;  // of loops, and branches taken, of one run; 0: kRounds
+  int64_t rounds = 0;  // iterations of loops, and branches taken, in one run; 0: kRounds
 
-  // Far more than models loop, and less than ten seconds of the smallest rounds.
+  // Far more iterations than ordinary models need, and less than ten seconds of the shortest ones.
   static constexpr int64_t kRounds = 5000000;
 };
 
-// Without a limit set: 512 MiB, and 256 times the bytes that the model and its inputs have; but never more than three
+// The default memory limit in bytes: 512 MiB plus 256 times the bytes of the model and its inputs, but at most three
 // quarters of the machine's memory.
 int64_t default_memory(int64_t given_bytes);
 
-// Looked at between the nodes of a run, in loops and while planning. One run at a time; others may cancel it.
+// Checks the limits between the nodes of a run, in loops and during planning. One run at a time; any thread may cancel
+// it.
 class Watch {
  public:
-  // Whether to stop, asked every tenth of a second or so, in the thread that has called begin().
+  // Whether to stop; called about every tenth of a second, in the thread that has called begin().
   using Poll = bool (*)();
 
-  // Starts the clock. 0 seconds: any time. `poll` may be null.
+  // Starts the clock. 0 seconds: no limit. `poll` may be null.
   void begin(double seconds, int64_t rounds, Poll poll);
-  // Async-signal-safe. What is under way ends with an error; what begins later does not.
+  // Async-signal-safe. The current run ends with an error; later runs are not affected.
   void cancel() { alert_.fetch_or(kCancelled, std::memory_order_relaxed); }
 
-  // An error when it is time to stop.
+  // An error if the run is to stop.
   Status go_on() { return alert_.load(std::memory_order_relaxed) == 0 ? ok() : look(); }
-  // The same; counts a round of a loop, or a branch that is taken.
+  // The same; also counts an iteration of a loop, or a branch taken.
   Status next_round();
   int64_t most_rounds() const { return most_rounds_; }
 
   MemoryAccount memory;
-  // Subgraphs that are ready to run, each with its nodes.
+  // Nodes of all subgraphs that have executors.
   std::atomic<int64_t> copies{0};
 
  private:

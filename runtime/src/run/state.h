@@ -1,4 +1,4 @@
-// What a model remembers from run to run: inputs that the session feeds with what the run before gave as outputs.
+// The states of a model: inputs that get the values of outputs of the previous run.
 #pragma once
 
 #include <vector>
@@ -9,26 +9,26 @@ namespace minnow {
 
 class States {
  public:
-  // The model and the account outlive it.
+  // The model and the account must outlive it.
   States(const Model& model, MemoryAccount* account) : model_(model), account_(account) {}
 
-  // Allocates, and begins with the numbers of the file; does nothing when that is done.
+  // Allocates the states and sets their initial values from the file; does nothing the second time.
   Status begin();
-  // Back to the numbers of the file.
+  // Restores the initial values.
   Status reset();
-  // Other numbers, in the order of Model::states.
+  // Sets the values, in the order of Model::states.
   Status set(const std::vector<Tensor>& tensors);
 
   const std::vector<Tensor>& current() const { return current_; }
-  // Where the run puts the next numbers of state `i`; null when they are of another type.
+  // The buffer for the next values of state `i`; null if their type differs.
   void* next(size_t i, const TensorType& type);
-  // After a run that has succeeded: the next numbers are the current ones.
+  // After a successful run: the next values become the current ones.
   void advance();
 
  private:
   const Model& model_;
   MemoryAccount* account_;
-  std::vector<Buffer> buffers_;  // two per state: of current_, and of the next numbers
+  std::vector<Buffer> buffers_;  // two per state: for current_, and for the next values
   std::vector<Tensor> current_;
 };
 

@@ -103,7 +103,7 @@ def test_an_interrupt_ends_a_run(tmp_path):
 
 
 def test_rounds():
-    with pytest.raises(UnsupportedError, match="more than 100 rounds"):
+    with pytest.raises(UnsupportedError, match="more than 100 iterations"):
         minnow.load(endless_condition(), max_rounds=100).run(ONE)
     counted = looped(concat([2], 3), tensors=["same"], outs=[1, 3], trips=200)
     with pytest.raises(UnsupportedError, match="max_rounds allows 100"):
