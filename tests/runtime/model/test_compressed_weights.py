@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import mnn_oracle
 import numpy as np
 import pytest
 from engine_oracle import normal
@@ -12,7 +13,6 @@ from wire_net import Net
 
 import minnow
 from minnow.schema.errors import FormatError, UsageError
-from tests import mnn_oracle
 
 RNG = np.random.default_rng(0)
 SHAPE = (6, 4, 3, 3)  # of the weights

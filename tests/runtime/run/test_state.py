@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import mnn_oracle
 import numpy as np
 import pytest
 
@@ -17,7 +18,6 @@ from minnow.schema.errors import FormatError, UsageError
 from minnow.schema.ir import DType, Graph, Model, State, TensorType
 from minnow.schema.mnn import decode, encode
 from minnow.schema.ops import Builder
-from tests import mnn_oracle
 
 
 def running_sum(dtype: DType = DType.F32, start: float = 0.0, size: int = 3, level: int = 2) -> Model:
