@@ -4,8 +4,8 @@
     session = minnow.load("model.mnn", threads=2)
     outputs = session.run({"x": array})
 
-Names are looked up when they are first used, so that `import minnow` costs nothing: neither numpy nor networkx, nor
-anything else that a fresh interpreter has not. The command is only ready for Ctrl-C when this has been imported.
+Public names are imported on first use, so that `import minnow` imports neither numpy nor networkx, nor anything else
+that a fresh interpreter has not loaded. It must stay fast: `mnnconvert` handles Ctrl-C only after this import.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _HOME = {
 
 
 class _Face(ModuleType):
-    """The type of this module.
+    """The type of this module. It keeps public functions from being replaced by submodules of the same name.
 
-    Importing a submodule binds its name in the package, so `minnow.convert`, the function, would become
-    `minnow.convert`, the module, as soon as anybody imported that. Here a public name keeps its meaning.
+    Importing a submodule binds its name in the package: after `import minnow.convert` the function `minnow.convert`
+    would be the module.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

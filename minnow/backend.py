@@ -4,7 +4,7 @@
     rep = minnow.backend.prepare(onnx.load("model.onnx"))
     outputs = rep.run([array])
 
-A prepared model has taken the whole way: it was converted to a `.mnn` file, and the engine has loaded that file.
+`prepare` converts the model to a `.mnn` file and loads that file with the engine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc, unused-ign
     """A converted and loaded model.
 
     Attributes:
-        session: the engine's session, for what this interface does not offer.
+        session: the engine's session, for what `onnx.backend` has no method for.
     """
 
     def __init__(self, session: Session) -> None:
@@ -41,16 +41,19 @@ class BackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc, unused-ign
         self._outputs = namedtuple("Outputs", names, rename=True)  # type: ignore[misc]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs, in the model's order; they can be reached by name, too, where that is an identifier.
+        """Runs the model.
 
         Args:
-            inputs: the model's inputs in order, a single one as it is, or all of them by name.
+            inputs: a list of arrays in the model's order, a mapping by name, or one array for a single input.
+
+        Returns:
+            The outputs in the model's order, as a named tuple where their names are identifiers.
 
         Raises:
             UsageError: an input is missing, or has a wrong shape or type. ModelError: the model is invalid for them.
         """
         if kwargs:
-            raise UsageError(f"run() has no argument '{next(iter(kwargs))}'")
+            raise UsageError(f"run() takes no argument '{next(iter(kwargs))}'")
         results = self.session.run(self._by_name(inputs))
         return self._outputs(*(results[info.name] for info in self.session.outputs))
 
@@ -65,11 +68,11 @@ class BackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc, unused-ign
 
 
 class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
-    """What `onnx.backend.test.BackendTest` takes."""
+    """The backend class that `onnx.backend.test.BackendTest` runs its tests with."""
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether the device is there and the model can be converted."""
+        """Whether the device is available and the model can be converted."""
         if not cls.supports_device(device):
             return False
         try:
@@ -90,16 +93,16 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
         """Converts and loads a model.
 
         Args:
-            model: the model, or the path of its file (needed where weights stand in other files).
+            model: the model, or the path of its file (needed if its weights are in other files).
             device: "CPU".
             threads: as in `minnow.load`.
             options: of `minnow.convert`, such as `optimize` and `inputs`.
 
         Raises:
-            UsageError: there is no such device. Others as `minnow.convert`.
+            UsageError: the device is not available. The errors of `minnow.convert`.
         """
         if not cls.supports_device(device):
-            raise UsageError(f"there is no device '{device}'", hint=f"one of: {', '.join(_DEVICES)}")
+            raise UsageError(f"unknown device '{device}'", hint=f"use one of {', '.join(_DEVICES)}")
         with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
             source = Path(folder, "model.onnx")
             if isinstance(model, onnx.ModelProto):
@@ -108,26 +111,26 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
                 source = Path(model)
             target = Path(folder, "model.mnn")
             convert(source, output=target, framework="onnx", verify=False, **options)
-            # The engine maps the file; on POSIX the mapping outlives the name.
+            # The engine has mapped the file; on POSIX the mapping stays valid after the file is deleted.
             return BackendRep(load(target, threads=threads))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs of a model; see `prepare` and `BackendRep.run`."""
+        """Converts and runs a model; see `prepare` and `BackendRep.run`."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
     def run_node(
         cls, node: onnx.NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any
     ) -> tuple[Any, ...]:
-        """The outputs of one node.
+        """Converts and runs a single node.
 
         Args:
             node: the node.
-            inputs: arrays for its inputs that are not left out, in order or by name.
+            inputs: arrays for the inputs that the node has, in order or by name.
             device: "CPU".
-            outputs_info: (dtype, shape) of each output, where known.
-            kwargs: `opset_version`, the newest one by default; else as in `prepare`.
+            outputs_info: (dtype, shape) of each output, if known.
+            kwargs: `opset_version`, by default the newest; others as in `prepare`.
         """
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         names = list(dict.fromkeys(n for n in node.input if n))

@@ -1,4 +1,4 @@
-"""Finds the first rule or pass of the optimizer that changes what a model gives, and a small model that shows it."""
+"""Finds the first optimizer rewrite that changes the outputs of a model, and a small model that reproduces it."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ _SHOWN = 3
 
 @dataclass
 class Culprit:
-    """What changes the numbers.
+    """The rewrite that changes the outputs.
 
     Attributes:
-        name: the rule or pass. place: where it is defined, "optimizer/passes/norm.py:31".
-        rewrite: which of all rewrites of the conversion it is, from 1.
-        node, origin: the node it was applied to, and where that came from; empty for a pass.
-        what: what is wrong afterwards.
-        nodes: number of nodes of the small model; 0 where none shows it.
-        before, after: the small graph, and what becomes of it.
-        files: what was written.
-        reproduce: the command that finds it in the small model.
-        note: what is to be said of the small model.
+        name: the rule or pass.
+        place: where it is defined, such as "optimizer/passes/norm/norm.py:31".
+        rewrite: its number among all rewrites of the conversion, from 1.
+        node, origin: the node that it was applied to, and its origin in the source; empty for a pass.
+        what: the difference that it makes.
+        nodes: number of nodes of the small model; 0 if there is none.
+        before, after: the small graph before and after the rewrite, as text.
+        files: the files that were written.
+        reproduce: the command line that finds the rewrite in the small model.
+        note: why there is no small model.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Culprit:
     note: str = ""
 
     def __str__(self) -> str:
-        rows = [f"{self.name} ({self.place}), rewrite {self.rewrite}, is wrong"]
+        rows = [f"{self.name} ({self.place}), rewrite {self.rewrite}, changes the outputs"]
         rows += [f"  at:     {self.node}"] * bool(self.node) + [f"  origin: {self.origin}"] * bool(self.origin)
         rows += ["  " + line for line in self.what.splitlines()]
         rows += [f"  note: {self.note}"] * bool(self.note)
@@ -73,18 +74,19 @@ class Culprit:
 
 @dataclass
 class Bisection:
-    """The outcome.
+    """The result of `bisect`.
 
     Attributes:
-        source: the model. judge: who says what is right: the reference, or the engine held to it.
-        rewrites: how many there were, until what is wrong.
-        runs: how many states of the model were compared.
-        culprit: None where nothing is wrong.
-        note: what else there is to say.
+        source: path of the model.
+        compared_by: what ran the optimized graphs: the numpy reference implementation or the engine.
+        rewrites: number of rewrites, up to the culprit.
+        runs: number of intermediate graphs that were run.
+        culprit: None if no rewrite changes the outputs.
+        note: an error that is not the optimizer's.
     """
 
     source: str
-    judge: str
+    compared_by: str
     rewrites: int = 0
     runs: int = 0
     culprit: Culprit | None = None
@@ -103,35 +105,37 @@ class Bisection:
             return str(self.culprit)
         if self.note:
             return self.note
-        return f"{self.source}: none of {self.rewrites} rewrites changes the numbers, says {self.judge}"
+        return f"{self.source}: none of {self.rewrites} rewrites changes the outputs, compared by {self.compared_by}"
 
 
 @takes(BisectOptions)
 def bisect(source: str | os.PathLike[str], options: BisectOptions) -> Bisection:
-    """Finds the first rewrite of a conversion that changes the numbers.
+    """Finds the first rewrite of a conversion that changes the outputs.
 
     Args:
         source: a model of any format that can be converted, or a `.mnn` file.
         options:
 
     Raises:
-        VerifyError: nothing can be compared. UsageError: the call is wrong. Others: the source cannot be read.
+        VerifyError: the outputs cannot be compared.
+        UsageError: an argument is wrong.
+        The errors of `minnow.convert` if the source cannot be read.
     """
     return bisect_file(Path(source), options)
 
 
 def bisect_file(source: Path, options: BisectOptions) -> Bisection:
-    """As `bisect`."""
+    """Bisects a model file; see `bisect`."""
     tell = options.progress or (lambda name: None)
     if options.output is not None:
         target_of(options.output)
     tell("read")
     hunt = _Hunt(_read(source, options.only(ReadOptions)), options, tell)
-    out = Bisection(str(source), "the engine" if options.engine else "the numpy reference")
+    out = Bisection(str(source), "the engine" if options.engine else "the numpy reference implementation")
     first, last, what = hunt.bracket()
     out.rewrites, out.runs = last, hunt.runs
     if first < 0:
-        out.note = f"{source}: it is not the optimizer: {what}"
+        out.note = f"{source}: the outputs differ without any optimization: {what}"
         return out
     if not what:
         return out
@@ -142,7 +146,7 @@ def bisect_file(source: Path, options: BisectOptions) -> Bisection:
     tell("reduce")
     small = None if found.case is None else reduced(found.case)
     if small is None:
-        out.culprit.note = "no part of the model shows it alone"
+        out.culprit.note = "no smaller part of the model reproduces the difference"
         return out
     _fill(out.culprit, small, options)
     return out
@@ -154,7 +158,7 @@ def _read(path: Path, options: ReadOptions) -> Model:
     if path.suffix.lower() != ".mnn":
         return read(path, options.framework, **options.for_reader())
     if wrong := options.changed().keys() - {"weights", "prototxt", "trust"}:
-        raise UsageError(f"'{min(wrong)}' says how a source is read, and this is a .mnn file", where=str(path))
+        raise UsageError(f"the option '{min(wrong)}' is for source models, not for .mnn files", where=str(path))
     return read(path)
 
 
@@ -167,7 +171,7 @@ class _Snapshot:
 
 
 class _Hunt:
-    """Runs the pipeline up to some rewrite, again and again."""
+    """Runs the pipeline repeatedly, each time up to some rewrite."""
 
     def __init__(self, model: Model, options: BisectOptions, tell: Callable[[str], None]) -> None:
         self.model, self.options, self.engine, self.tell = model, options, options.engine, tell
@@ -178,9 +182,9 @@ class _Hunt:
         self.step = ""
 
     def bracket(self) -> tuple[int, int, str]:
-        """A number of rewrites where all is right, a later one where it is not, and what is wrong: "" for nothing.
+        """(good, bad, difference): after `good` rewrites the outputs are right, after `bad` they differ.
 
-        The first is -1 where the model is wrong as it is read.
+        The difference is "" if they never do; `good` is -1 if they do without any rewrite.
         """
         if self.engine and (what := self.wrong(self.model)):
             return -1, 0, what
@@ -197,7 +201,7 @@ class _Hunt:
                 good = log.rewrites
 
         try:
-            # The engine takes longer to load a file than to run it: the last state tells whether there is anything.
+            # With the engine, which takes longer to load than to run, only the final graph is compared here.
             model = self._optimized(log, None if self.engine else check)
         except _FoundError as found:
             return good, log.rewrites, str(found)
@@ -209,7 +213,7 @@ class _Hunt:
         return 0, log.rewrites, self.wrong(model)
 
     def narrow(self, good: int, bad: int, what: str) -> tuple[int, str]:
-        """The number of the first rewrite that makes it wrong, by binary search, and what is wrong then."""
+        """The number of the first rewrite that changes the outputs, by binary search, and the difference."""
         while self.failed is None and bad - good > 1:
             middle = (good + bad) // 2
             self.tell(f"rewrites {good} to {bad}")
@@ -220,11 +224,11 @@ class _Hunt:
         return bad, what
 
     def at(self, rewrites: int) -> Model:
-        """The model after so many rewrites."""
+        """The model after a number of rewrites."""
         return self._optimized(Trace(stop_after=rewrites))
 
     def snapshot(self, rewrite: int) -> _Snapshot:
-        """The model as the rewrite finds it."""
+        """The model before a rewrite."""
         seen: list[tuple[Application, Graph, int, list[int]]] = []
         model = copy_of(self.model)
         log = Trace(stop_after=rewrite)
@@ -254,7 +258,7 @@ class _Hunt:
         return _Snapshot(applied.name, node, root.origin if root is not None else "", case)
 
     def wrong(self, model: Model) -> str:
-        """What is wrong with a state of the model: "" where nothing is."""
+        """The difference of a model's outputs from the right ones; "" if there is none."""
         self.runs += 1
         try:
             if self.engine:
@@ -263,7 +267,7 @@ class _Hunt:
             else:
                 found = self.proof.differences(model)
         except (MinnowError, RuntimeError) as e:
-            return f"what it leaves cannot be run: {e}"
+            return f"the graph cannot be run after it: {e}"
         return "\n".join(map(str, found[:_SHOWN]))
 
     def _by_engine(self, model: Model, inputs: Mapping[str, Any]) -> dict[str, Array]:
@@ -282,11 +286,11 @@ class _Hunt:
 
 
 class _FoundError(Exception):
-    """Ends the pipeline at the first step that is wrong."""
+    """Stops the pipeline at the first step that changes the outputs."""
 
 
 def _copied(model: Model, applied: Application) -> tuple[Application, Graph, int, list[int]]:
-    """A copy of the main graph, which of its graphs is changed, and the places of the matched nodes in that."""
+    """A copy of the main graph, the index of the subgraph that is changed, and of the matched nodes in it."""
     index = next(i for i, g in enumerate(model.graph.walk()) if g is applied.graph)
     made = set(applied.made)
     matched = [i for i, n in enumerate(n for n in applied.graph if n not in made) if n in set(applied.matched)]

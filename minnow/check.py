@@ -1,4 +1,4 @@
-"""`minnow.check`: whether a model can be converted, without converting it."""
+"""`minnow.check`: checks whether a model can be converted, without converting it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Check:
-    """What there is to know of a model before it is converted.
+    """The result of `check`.
 
     Attributes:
-        source, framework: the file and its format.
-        description: what the file says of itself.
-        symbols: the input extents without a number, "?" for one without a name; `inputs` and `batch` fix them.
-        macs: multiply-accumulates of one run, a batch that is open taken as 1; None where they depend on more.
-        macs_note: what they depend on, or were counted for.
-        refused: what cannot be converted: the reason, the nodes, what to try.
+        source: path of the model file.
+        framework: its format.
+        description: what the file contains: inputs, outputs, operators, producer, versions.
+        symbols: the dynamic dimensions of the graph inputs, "?" for one without a name; `inputs` and `batch` fix them.
+        macs: multiply-accumulates of one run, with 1 for a dynamic batch; None if other dynamic dimensions matter.
+        macs_note: which dimensions the number depends on, or which values it was counted for.
+        refused: what is unsupported: the reason, the nodes, what to try.
     """
 
     source: str
@@ -62,7 +63,7 @@ class Check:
             *(f"  output: {port}" for port in d.outputs),
         ]
         if self.symbols:
-            rows.append(f"  open:   {', '.join(self.symbols)} (--input and --batch fix extents)")
+            rows.append(f"  dims:   {', '.join(self.symbols)} (dynamic dimensions; --input and --batch fix them)")
         if self.convertible:
             count = "unknown" if self.macs is None else f"{self.macs:,}"
             rows.append(f"  MACs:   {count}" + (f" ({self.macs_note})" if self.macs_note else ""))
@@ -71,7 +72,7 @@ class Check:
 
 @takes(ReadOptions)
 def check(source: str | os.PathLike[str], options: ReadOptions) -> Check:
-    """Looks at a model file: whether it can be converted, and if not, everything that stands in the way.
+    """Checks whether a model can be converted, without converting it, and lists everything that is unsupported.
 
     Args:
         source: the model file.
@@ -97,7 +98,7 @@ def check_file(source: Path, options: ReadOptions) -> Check:
     else:
         symbols = _symbols(type.shape for _, type in model.inputs)
         if options.signature or options.cut_inputs or options.cut_outputs:
-            # The file describes its usual entry point, whole.
+            # The description is that of the file's default entry point without cuts.
             description.inputs, description.outputs = map(_ports, (model.user_inputs, model.user_outputs))
         count, note = _macs(model)
     return Check(str(source), frontend.name, description, symbols, count, note, refused)
@@ -116,14 +117,14 @@ def _symbols(shapes: Iterable[Sequence[int | str] | None]) -> list[str]:
 def _macs(model: Model) -> tuple[int | None, str]:
     from minnow.schema.registry.cost import UnknownDimensionError, macs
 
-    # What is only ever a first extent is a batch.
+    # A symbol that is only used as first dimension is a batch.
     first = {t.shape[0] for _, t in model.inputs if t.shape and isinstance(t.shape[0], str)}
     other = {d for _, t in model.inputs for d in (t.shape or ())[1:]}
     batch = sorted(s for s in first - other if isinstance(s, str) and s != "?")
     try:
         count = macs(model.graph, dict.fromkeys(batch, 1))
     except UnknownDimensionError as e:
-        what = "extents that the file leaves open" if e.symbol == "?" else f"the extent {e.symbol}"
+        what = "dynamic dimensions without a name" if e.symbol == "?" else f"the dimension {e.symbol}"
         return None, f"they depend on {what}"
     return count, f"for {', '.join(f'{s} = 1' for s in batch)}" if batch else ""
 

@@ -1,4 +1,4 @@
-"""`minnow.convert`: the whole way from a foreign file to a verified `.mnn` file."""
+"""`minnow.convert`: reads a source model, optimizes it, and writes and verifies a `.mnn` file."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ if TYPE_CHECKING:
     from minnow.schema.ir import Model
 
 PACKED = ".packed"
-"""What is appended to the model's name for the file with the packed weights."""
+"""The suffix of the companion file with packed weights."""
 
 
 @dataclass
 class Report:
-    """What a conversion did.
+    """The result of a conversion.
 
     Attributes:
-        source, output: the two files.
+        source, output: paths of the two files.
         framework: format of the source.
-        source_bytes, output_bytes: their sizes.
+        source_bytes, output_bytes: their sizes in bytes.
         nodes_before, nodes_after: number of nodes by op, as read and as written.
-        before, after: what the graph costs, as read and as written.
-        seconds: time of each step: read, optimize, write, verify.
-        notices: what the user should know, one sentence each.
-        statistics: per rule and pass: attempts, applications, nodes removed and milliseconds.
-        explained: (rule, node, reason) where the rule or pass asked for with `explain` did not apply.
-        applied: (rule, node) where it did. unused: why it did not run at all, by name.
-        verification: the comparison with the source; None where it was switched off.
+        before, after: cost of the graph (operations, memory traffic, peak memory), as read and as written.
+        seconds: time of each step by name: read, optimize, write, verify.
+        notices: notes for the user, one sentence each.
+        statistics: per rule and pass: tries, hits (applications), nodes removed, and milliseconds.
+        explained: (rule, node, reason) for each node that the rule named by `explain` did not apply to.
+        applied: (rule, node) for each node that it applied to.
+        unused: by name the reason why a rule or pass did not run at all.
+        verification: the comparison with the source; None if it was switched off.
     """
 
     source: str
@@ -89,28 +90,30 @@ class Report:
 
 @takes(ConvertOptions)
 def convert(source: str | os.PathLike[str] | ExportedProgram | Module, options: ConvertOptions) -> Report:
-    """Converts a model to `.mnn`, or optimizes a `.mnn` file again.
+    """Converts a model to a `.mnn` file, or optimizes a `.mnn` file.
 
     Args:
-        source: the model file; or a PyTorch module, or a program of torch.export.
+        source: path of the model file; or a PyTorch module, or an ExportedProgram of torch.export.
         options:
 
     Returns:
-        The report; its `verification` says how far the outputs are from the source's. Where its verdict is
-        "inconclusive", random inputs have not tested some output: the file is written, and a notice says so.
+        The report; its `verification` compares the outputs with those of the source. If its verdict is "inconclusive",
+        some output was not tested by random inputs: the file is written, and a notice says so.
 
     Raises:
-        UsageError: the call is wrong. FormatError, ModelError: the source cannot be read or is invalid.
-        UnsupportedError: it holds what Minnow cannot convert, or with `strict_target` what MNN's own runtime cannot
-            run; everything is listed.
+        UsageError: an argument is wrong.
+        FormatError, ModelError: the source cannot be read or is invalid.
+        UnsupportedError: the source contains unsupported operators, or with `strict_target` operators that MNN's own
+            runtime cannot run; all of them are listed.
         WriteError: the output cannot be written.
-        VerifyError: the result does not give the numbers of the source, or with `check_each` a step changes them; no
-            file is written.
+        VerifyError: the outputs differ from those of the source, or with `check_each` an optimizer step changes them;
+            no file is written.
+        DeadlineError: the timeout of the verification has passed.
     """
     if isinstance(source, (str, os.PathLike)):
         if options.example_inputs is not None or options.dynamic_shapes is not None:
-            hint = "shapes for the inputs of a file: inputs={'x': (1, 3)}"
-            raise UsageError("example inputs are for modules", hint=hint)
+            hint = "give the input shapes of a file as inputs={'x': (1, 3)}"
+            raise UsageError("example_inputs and dynamic_shapes are for PyTorch modules, not for files", hint=hint)
         return convert_file(Path(source), options)
 
     from minnow.converter.torch.program.live import archived, is_scripted
@@ -118,25 +121,25 @@ def convert(source: str | os.PathLike[str] | ExportedProgram | Module, options: 
     if options.inputs is None and is_scripted(source):
         options = replace(options, inputs=options.example_inputs)
     if options.output is None:
-        raise UsageError("a model that is no file needs an output", hint="output='model.mnn'")
+        raise UsageError("a PyTorch module has no file name to derive the output from", hint="give output='model.mnn'")
     with archived(source, options.example_inputs, options.dynamic_shapes) as path:
         return convert_file(Path(path), replace(options, trust=True))
 
 
 def convert_file(source: Path, options: ConvertOptions) -> Report:
-    """As `convert`, of a model file."""
+    """Converts a model file; see `convert`."""
     destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
     if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
-        raise UsageError("the output is the source itself", where=str(destination))
+        raise UsageError("the output file is the source file", where=str(destination))
     step = _Clock(options.progress or (lambda name: None))
 
-    # What takes time to import comes when it is needed: a file that is missing, or no model, is refused at once.
+    # Slow imports follow late, so that a missing or invalid file is reported at once.
     from minnow.converter import read
 
     if options.inputs is not None:
         from minnow.converter.inputs.given import Inputs
 
-        options = replace(options, inputs=Inputs.of(options.inputs))  # which get their names when the model is read
+        options = replace(options, inputs=Inputs.of(options.inputs))  # reading names those given by position
     reading = options.for_reader()
     if options.side_file:
         from minnow.schema.mnn.side_file import side_path
@@ -183,14 +186,18 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         if options.prepack:
             with step("prepack"):
                 written = _prepack(temporary, options, report.verification)
-            report.notices.append(f"packed weights, {_size(written)}, are in {packed_path(destination).name}")
+            report.notices.append(
+                f"packed weights ({_size(written)}) are in the companion file {packed_path(destination).name}"
+            )
         if side_path(temporary).exists():
-            report.notices.append(f"the weights are in {side_path(destination).name}: ship both files together")
+            report.notices.append(
+                f"the weights are in the companion file {side_path(destination).name}: keep both files together"
+            )
     return report
 
 
 def _optimized(model: Model, source: Path, options: ConvertOptions, step: _Clock) -> tuple[Summary, Trace]:
-    """Optimizes the model in place, and checks each step where that is asked for."""
+    """Optimizes the model in place, with a check after each step if `check_each` is set."""
     from minnow.optimizer import optimize
     from minnow.optimizer.rewrite import Trace
 
@@ -219,7 +226,7 @@ def _optimized(model: Model, source: Path, options: ConvertOptions, step: _Clock
 
 
 def _verify(report: Report, source: Path, written: Path, options: ConvertOptions) -> None:
-    """Compares the file with its source. Raises VerifyError where it does not give the same numbers."""
+    """Compares the written file with its source. Raises VerifyError if their outputs differ."""
     from minnow.options.verify import VerifyOptions
     from minnow.runtime.verify.verification import compare_files
 
@@ -230,49 +237,49 @@ def _verify(report: Report, source: Path, written: Path, options: ConvertOptions
         report.notices.append(_untested(found))
     if found.verdict == "fail":
         raise VerifyError(
-            "the converted model does not give the numbers of its source",
+            "the outputs of the converted model differ from those of its source",
             where=str(source),
             why=str(found),
-            hint="`--no-verify` writes the file all the same; `-O0` tells whether an optimization is the cause",
+            hint="`--no-verify` writes the file nevertheless; `-O0` shows whether an optimization is the cause",
         )
 
 
 def _check_target(model: Model, where: str) -> None:
-    """Raises UnsupportedError for nodes that MNN's own runtime cannot run."""
+    """Raises UnsupportedError with all nodes that MNN's own runtime cannot run."""
     from minnow.optimizer.facts.format import foreign_nodes
 
     if refused := foreign_nodes(model.graph):
         raise UnsupportedError(
             "MNN's own runtime cannot run the model",
             where=where,
-            hint="without `--strict-target` the file is written, for Minnow's engine",
+            hint="without `--strict-target` the file is written, and runs with Minnow's engine",
             refused=refused,
         )
 
 
 def bisect_command(source: Path, options: ConvertOptions) -> str:
-    """The command line that looks for what changes the numbers in a conversion."""
+    """The command line that finds the optimizer rewrite which changes the outputs of a conversion."""
     same = BisectOptions(**vars(options.only(ReadOptions)), **vars(options.only(OptimizeOptions)))
     return shlex.join(["mnnconvert", "debug", "bisect", os.fspath(source), *words(same)])
 
 
 def packed_path(path: Path) -> Path:
-    """Where the packed weights of a model are."""
+    """The path of the companion file with packed weights."""
     return path.with_name(path.name + PACKED)
 
 
 def _untested(verification: Verification) -> str:
-    """The notice of a conversion whose verification is inconclusive."""
+    """The notice for an inconclusive verification: the outputs that were not tested."""
     names = list(dict.fromkeys(o.name for c in verification.cases for o in c.outputs if o.inconclusive))
     shown = ", ".join(f"'{n}'" for n in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"inconclusive: no input tried has tested {shown}, so that it may be right or wrong"
+    return f"inconclusive: the inputs did not test {shown}; verify with real inputs (`--data`)"
 
 
 def _prepack(path: Path, options: ConvertOptions, verification: Verification | None) -> int:
-    """Writes the packed weights of a model beside it; gives their bytes.
+    """Writes the packed weights of a model to its companion file; returns the size of that in bytes.
 
-    What a weight is packed for can depend on the sizes of the inputs, and is not decided before they are known. Dynamic
-    ones are those of the last comparison with the source, or else 1.
+    How a weight is packed can depend on the input sizes, so the model is run once: dynamic dimensions have the sizes of
+    the last verification run, or 1 without one.
     """
     from minnow.runtime.session import load
     from minnow.runtime.verify.samples import random_inputs
@@ -287,12 +294,12 @@ def _prepack(path: Path, options: ConvertOptions, verification: Verification | N
 
 
 def _bytes(path: Path) -> int:
-    """Size of a file, or of all in a folder."""
+    """Size of a file, or of all files in a folder."""
     return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
 
 
 class _Clock:
-    """Times the steps and announces them."""
+    """Measures the time of the steps, and reports their names as progress."""
 
     def __init__(self, progress: Progress) -> None:
         self.seconds: dict[str, float] = {}

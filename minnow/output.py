@@ -1,7 +1,7 @@
-"""How files are written: under a temporary name beside the target, whose place it takes when everything has succeeded.
+"""Writes files atomically: to a temporary file in the same folder, which replaces the target when all has succeeded.
 
-What stands at the target may be a regular file, which is replaced, or a link to one: the link stays, and the file that
-it leads to is replaced. Devices, pipes, sockets and folders are refused: a rename would put a file in their place.
+An existing regular file is replaced; of a link, the file that it points to. Devices, pipes, sockets and folders are
+refused, since the rename would replace them with a file.
 """
 
 from __future__ import annotations
@@ -24,35 +24,40 @@ _KINDS = {
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:
-    """The file that a path stands for, links followed, after a look at whether it can be written.
+    """The file that a path refers to, with links resolved, after a check that it can be written.
 
     Raises:
-        UsageError: the path is "-" or ends as a folder's, or its folder does not exist.
-        WriteError: what stands there is no regular file, or neither it nor its folder may be written.
+        UsageError: the path is "-" or that of a folder, or its folder does not exist.
+        WriteError: there is something else than a regular file, or the file or its folder is not writable.
     """
     if path == "-":
-        raise UsageError("the output is '-', but only files are written", hint="name a file; './-' is one of that name")
+        raise UsageError(
+            "the output is '-', but standard output is not supported",
+            hint="give a file name; './-' is a file of that name",
+        )
     if os.fspath(path).endswith(os.sep):
-        raise UsageError("the output is a folder", where=os.fspath(path), hint="name a file in it")
+        raise UsageError("the output is a folder", where=os.fspath(path), hint="give the name of a file in it")
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise UsageError("the folder of the output does not exist", where=str(target.parent))
     mode = _mode(target)
     if mode is not None and not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-        raise WriteError("cannot write the output", where=os.fspath(path), why=f"it is {kind}", hint="name a file")
+        kind = _KINDS.get(stat.S_IFMT(mode), "not a regular file")
+        raise WriteError(
+            "cannot write the output", where=os.fspath(path), why=f"it is {kind}", hint="give the name of a file"
+        )
     if not _writable(target.parent):
         raise WriteError(
-            "cannot write the output", where=os.fspath(path), why=f"no file can be made in {target.parent}"
+            "cannot write the output", where=os.fspath(path), why=f"the folder {target.parent} is not writable"
         )
     if mode is not None and not _writable(target):
-        raise WriteError("cannot write the output", where=os.fspath(path), why="the file is write-protected")
+        raise WriteError("cannot write the output", where=os.fspath(path), why="the file is not writable")
     return target
 
 
 @contextmanager
 def written(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The temporary file to be written in the block; errors of the operating system in it are those of writing.
+    """The temporary file to write in the block; it replaces `path` after it. An OSError becomes a WriteError.
 
     Raises:
         UsageError, WriteError: as `target_of`. WriteError: it cannot be written.
@@ -63,7 +68,7 @@ def written(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Makes a WriteError of what the operating system says in the block."""
+    """Turns an OSError in the block into a WriteError."""
     try:
         yield
     except OSError as e:
@@ -72,12 +77,12 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> Iterator[Path]:
-    """The temporary file that takes the place of `path` after the block, and is removed where the block fails.
+    """The temporary file that replaces `path` after the block; if the block fails, it is removed.
 
     Args:
         path: the file.
-        beside: suffixes of other files that belong to it. What the block writes under the temporary name with one of
-            them behind it goes to `path` with that suffix, before the file itself: it never stands there without them.
+        beside: suffixes of companion files. A file that the block writes under the temporary name plus suffix replaces
+            `path` plus suffix, before the file itself, which therefore never exists without its companions.
     """
     target = target_of(path)
     part = target.with_name(f".{target.name[:40]}.{os.urandom(6).hex()}.part")
@@ -98,7 +103,7 @@ def replaced(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> Iterat
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a text file. A pipe or a device gets the text itself: `--svg /dev/stdout`, `--dot >(dot -Tpng ...)`.
+    """Writes a text file. Pipes and devices are written directly: `--svg /dev/stdout`, `--dot >(dot -Tpng ...)`.
 
     Raises:
         UsageError, WriteError: as `written`.
@@ -113,7 +118,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """What stands there, links followed; None for nothing."""
+    """The file mode with links resolved; None if there is no file."""
     with writing(path):
         try:
             return path.stat().st_mode
@@ -132,6 +137,6 @@ def _move(part: Path, target: Path) -> None:
         return
     import shutil
 
-    # A link beside the model leads to another folder, which may be another file system.
+    # A link can point to another folder, which may be on another file system, where a rename fails.
     with replaced(target) as near:
         shutil.copyfile(part, near)

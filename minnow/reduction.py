@@ -1,4 +1,4 @@
-"""A small part of a model on which one rule or pass still does what is wrong."""
+"""Reduces a model to a small part on which a rule or pass still changes the outputs."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _REFUSALS = (MinnowError, *NUMPY_REFUSALS)
 
 @dataclass
 class Case:
-    """A rewrite in its place.
+    """A rewrite that changes the outputs, and the graph that it is applied to.
 
     Attributes:
         name: the rule or pass.
-        graph: the main graph, before it.
-        index: which of the graphs in it is changed, as `walk` counts.
-        matched: the places of the nodes that the pattern matches, in that graph.
-        arrays: inputs of the main graph, some times.
-        engine: it is the engine that gives other numbers.
-        raised: the exception that comes out of it, by name; "" where it is the numbers.
-        options: of the pass.
+        graph: the main graph, before the rewrite.
+        index: the index of the subgraph that is changed, in the order of `walk`.
+        matched: the indices of the matched nodes in that graph.
+        arrays: inputs of the main graph, for each of several runs.
+        engine: whether outputs are compared by the engine.
+        raised: the name of the exception that the rewrite raises; "" if it changes the outputs instead.
+        options: keyword arguments of the pass.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Case:
 
 @dataclass
 class Small:
-    """A graph with inputs for it, what becomes of it in text, and what is wrong then."""
+    """A small graph, its inputs, the graph after the rewrite as text, and the difference of the outputs."""
 
     graph: Graph
     arrays: list[Array]
@@ -62,7 +62,7 @@ class Small:
     what: str = ""
 
     def model(self) -> tuple[Model, dict[str, Array]]:
-        """The graph as a model, with names for all that it takes and gives, and the inputs by name."""
+        """The graph as a model with named inputs and outputs, and its input arrays by name."""
         names = _names([p.name for p in self.graph.params], "x")
         outputs = _names([v.name for v in self.graph.outputs], "y", names)
         inputs = [(n, p.type) for n, p in zip(names, self.graph.params, strict=True)]
@@ -80,15 +80,15 @@ def _names(wanted: Sequence[str], kind: str, taken: Collection[str] = ()) -> lis
 
 
 def reduced(case: Case) -> Small | None:
-    """The smallest part found on which the rule or pass is still wrong; None where even the whole graph shows nothing.
+    """The smallest part found on which the rewrite changes the outputs; None if it does not even on the whole graph.
 
-    It grows around the matched nodes until it shows something, and then loses nodes as long as it does.
+    The part grows around the matched nodes until the outputs differ, then nodes are removed as long as they do.
     """
     end = time.perf_counter() + _SECONDS
     graph = list(case.graph.walk())[case.index]
     nodes = list(graph)
     recordings = list(_recordings(case, graph))
-    # What a rule looks at may stand further off than what it matches; passes look at everything.
+    # A rule may look at nodes beyond those that it matches; a pass may look at all nodes.
     chosen = {nodes[i] for i in case.matched}
     steps = [chosen] if chosen else []
     for _ in range(_RINGS if chosen else 0):
@@ -102,7 +102,7 @@ def reduced(case: Case) -> Small | None:
 
 
 def _recordings(case: Case, graph: Graph) -> list[dict[Value, Array]]:
-    """What all values of the graph are, in some runs; of a graph in another one, its parameters only, at random."""
+    """The arrays of all values of the graph, for several runs. The parameters of a subgraph are random."""
     found: list[dict[Value, Array]] = []
     for k, arrays in enumerate(case.arrays):
         values: dict[Value, Array] = {}
@@ -135,7 +135,7 @@ def _beside(node: Node) -> list[Node]:
 def _shrunk(
     case: Case, nodes: Sequence[Node], part: set[Node], values: Mapping[Value, Array], small: Small, end: float
 ) -> Small:
-    """Takes nodes out, first many at once, as long as it stays wrong."""
+    """Removes nodes, first many at a time, as long as the outputs differ."""
     kept = [n for n in nodes if n in part]
     size = len(kept) // 2
     while size >= 1:
@@ -152,7 +152,7 @@ def _shrunk(
 
 
 def _tried(case: Case, nodes: Sequence[Node], part: set[Node], values: Mapping[Value, Array]) -> Small | None:
-    """This part of the graph, if the rule or pass is wrong on it."""
+    """This part of the graph if the rewrite changes its outputs, else None."""
     cut = _cut([n for n in nodes if n in part], values)
     if cut is None:
         return None
@@ -179,7 +179,7 @@ def _tried(case: Case, nodes: Sequence[Node], part: set[Node], values: Mapping[V
 
 
 def _text(graph: Graph) -> str:
-    """The graph in text; of one that is not valid, its nodes in order."""
+    """The graph as text; of an invalid graph the list of its nodes."""
     try:
         return to_text(graph, {})
     except InternalError:
@@ -202,9 +202,9 @@ def _difference(case: Case, graph: Graph, arrays: Sequence[Array], want: Sequenc
         with np.errstate(all="ignore"):
             got = _by_engine(graph, given) if case.engine else evaluate(graph, given)
     except _REFUSALS as e:
-        return f"what it leaves cannot be run: {e}"
+        return f"the graph cannot be run after it: {e}"
     if len(got) != len(want):
-        return f"{len(got)} outputs are left of {len(want)}"
+        return f"the graph has {len(got)} outputs instead of {len(want)}"
     for value, g, w in zip(graph.outputs, got, want, strict=True):
         tolerance = (1e-4 if case.engine else ROUNDING) if DType.of(w.dtype).is_float else None
         found = compare(value.name or "output", g.astype(w.dtype, copy=False), w, tolerance)
@@ -222,7 +222,7 @@ def _by_engine(graph: Graph, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _cut(nodes: Sequence[Node], values: Mapping[Value, Array]) -> tuple[Graph, list[Array]] | None:
-    """These nodes as a graph of their own: what others compute comes in with the numbers that it had."""
+    """A graph of these nodes; values that other nodes compute become graph inputs with the recorded arrays."""
     graph = Graph("main")
     table: dict[Value, Value] = {}
     arrays: list[Array] = []

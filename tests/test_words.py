@@ -40,7 +40,6 @@ WORDS = {
 
 _SOON = tuple(WORDS)
 OUTSTANDING: dict[str, tuple[str, ...]] = {
-    "minnow": _SOON,
     "kernels": _SOON,
     "runtime": _SOON,
     "schema": _SOON,

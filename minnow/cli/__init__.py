@@ -1,4 +1,4 @@
-"""The command `mnnconvert`. Each module of this package whose name has no underscore in front is a command."""
+"""The command `mnnconvert`. Each module of this package is a command, unless its name begins with an underscore."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of `mnnconvert`: runs a command and exits with its code.
 
-    Ctrl-C ends it with 130 from the first moment on. SIGTERM, and SIGHUP of a terminal that closes, end it with 128 and
-    the number of the signal, after the removal of what is half written. What the caller has ignored stays ignored.
+    Ctrl-C ends it with 130, also during imports. SIGTERM and SIGHUP end it with 128 plus the number of the signal,
+    after removing temporary files. Signals that the caller ignores stay ignored.
     """
     if TYPE_CHECKING:
         import signal
-    else:  # every interpreter has it loaded; the module around it imports for milliseconds
+    else:  # always loaded, while importing `signal` takes milliseconds
         import _signal as signal
 
-    # Until there is something to clean up the process just ends: an exception would come out of any import.
+    # Until there is something to clean up, the process just exits: an exception would come out of some import.
     interruptible = signal.getsignal(signal.SIGINT) == signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, _terminate)
         code = run(list(sys.argv[1:] if argv is None else argv))
-    except KeyboardInterrupt:  # beside the command: while its message is written, for one
+    except KeyboardInterrupt:  # outside of the command, for example while its message is printed
         code = _INTERRUPTED
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
@@ -46,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """Ends the process without taking the model in memory apart object by object.
+    """Ends the process without freeing every object.
 
-    After a conversion of a small model that is a seventh of the whole time, and Ctrl-C finds an interpreter in pieces.
+    For a small model that takes a seventh of the whole time, and Ctrl-C during it would print errors.
     """
     import atexit
     import os
@@ -56,7 +56,7 @@ def _end(code: int) -> NoReturn:
 
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        with suppress(OSError, ValueError):  # what reads it has gone
+        with suppress(OSError, ValueError):  # the reader has closed the pipe
             stream.flush()
     os._exit(code)
 
@@ -69,7 +69,7 @@ def _leave(number: int, frame: object) -> None:
 
 
 def _interrupt_again(lost: UnraisableHookArgs) -> None:
-    """Has Ctrl-C end the command also where it came during a callback, whose exceptions Python only prints."""
+    """Lets Ctrl-C end the command also during a callback, where Python only prints the exception."""
     if lost.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(lost)
         return
@@ -80,5 +80,5 @@ def _interrupt_again(lost: UnraisableHookArgs) -> None:
 
 
 def _terminate(number: int, frame: object) -> None:
-    """Ends what runs as an exception does, so that temporary files and processes go."""
+    """Ends the command by an exception, so that temporary files and child processes are removed."""
     sys.exit(128 + number)

@@ -22,7 +22,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 class Commands(click.Group):
-    """Commands are found by file name and imported when they are asked for."""
+    """Finds commands by file name, and imports them on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         import minnow.cli as package
@@ -38,7 +38,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # What is not the name of a command is the source of a conversion, or the flags of MNN's own tool.
+        # A first word that is no command is the source of a conversion, or a flag of MNN's own converter.
         if self.get_command(ctx, args[0]) is None:
             from minnow.cli._compatible import command as compatible
             from minnow.cli._compatible import is_compatible
@@ -60,7 +60,7 @@ class Commands(click.Group):
     epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
     "(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: 0 done, 1 internal error, 2 usage, 3 not supported, "
     "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 8 the output "
-    "cannot be written, 9 the time was over, 130 interrupted, 143 terminated.",
+    "cannot be written, 9 stopped (timeout, cancelled), 130 interrupted, 143 terminated.",
 )
 @click.version_option(minnow.__version__, "-v", "--version", message="%(version)s")
 def app() -> None:
@@ -68,14 +68,14 @@ def app() -> None:
 
 
 def run(args: list[str]) -> int:
-    """Runs the command line; gives the exit code."""
+    """Runs a command line; returns the exit code."""
     code = 0
     try:
         code = _run(args)
-        if sys.stdout is not None:  # it may have been closed before the start
+        if sys.stdout is not None:  # closed by the caller
             sys.stdout.flush()
     except BrokenPipeError:
-        _let_go_of_stdout()  # its reader has gone
+        _let_go_of_stdout()  # the reader has closed the pipe
     except OSError as e:
         _let_go_of_stdout()
         if code != WriteError.exit_code:
@@ -86,14 +86,14 @@ def run(args: list[str]) -> int:
 
 
 def _let_go_of_stdout() -> None:
-    """Nothing more can be said there, not even by the interpreter at exit."""
+    """Redirects standard output to /dev/null, so that flushing it at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(args: list[str]) -> int:
-    """The same; what it raises is that nothing can be said."""
+    """The same, except that errors of writing to standard output are raised."""
     try:
-        # click leaves what is an option to the group itself; flags of MNN's tool stand first on the line.
+        # click would take a leading flag for one of the group; a line for MNN's converter begins with one.
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help", "-v", "--version"):
             args = ["--", *args]
         with SeldomCollected():
@@ -117,13 +117,13 @@ def _run(args: list[str]) -> int:
     except BrokenPipeError:
         raise
     except MemoryError as e:
-        return _report(ModelError("the model needs more memory than there is", why=str(e)), args)
+        return _report(ModelError("the model needs more memory than is available", why=str(e)), args)
     except Exception as e:
         if _was_interrupted(e):
             click.echo("interrupted", err=True)
             return 130
         if isinstance(e, OSError) and e.errno in _NO_ROOM:
-            where, hint = str(e.filename or ""), "TMPDIR names another folder for temporary files"
+            where, hint = str(e.filename or ""), "set TMPDIR to use another folder for temporary files"
             return _report(WriteError("cannot write", where=where, why=e.strerror or str(e), hint=hint), args)
         if os.environ.get("MINNOW_DEBUG"):
             raise
@@ -131,13 +131,13 @@ def _run(args: list[str]) -> int:
         error = InternalError(
             f"{type(e).__name__}: {e}",
             where=where,
-            hint="this is a defect of Minnow; MINNOW_DEBUG=1 shows the traceback",
+            hint="this is a bug in Minnow, please report it; MINNOW_DEBUG=1 shows the traceback",
         )
         return _report(error, args)
 
 
 def _wants_json(args: list[str]) -> bool:
-    """Whether the line, which may be wrong in any way, asks for JSON: the last `--format` counts."""
+    """Whether a command line, valid or not, asks for JSON: the last `--format` counts."""
     asked = [a.partition("=")[2] if "=" in a else b for a, b in pairwise([*args, ""]) if a.split("=")[0] == "--format"]
     return asked[-1:] == ["json"]
 
@@ -150,7 +150,7 @@ def _report(error: MinnowError, args: list[str]) -> int:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether a library has made another error of Ctrl-C, as some do while they are imported."""
+    """Whether the error comes from Ctrl-C, which some libraries turn into another error during import."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -1,7 +1,6 @@
-"""The flags of MNN's own converter on the bare command, with honest exit codes.
+"""Accepts the flags of MNN's own converter, but returns a nonzero exit code for every failure.
 
-Its options fall into three kinds: those that are carried out, those that cannot change what the file computes and are
-noted, and those that ask for something Minnow does not do yet, which is refused.
+Some flags are supported; some do not change what the file computes, and are ignored with a note; others are refused.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from minnow.schema.errors import UnsupportedError, UsageError
 
 _FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info")
 
-# name -> default value of MNN's tool; another value is refused
+# name -> default value of MNN's converter; other values are refused
 _REFUSED: dict[str, str] = {
     "keepInputFormat": "1", "weightQuantBits": "0", "weightQuantScaleBit": "32", "compressionParamsFile": "",
     "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "",
 }  # fmt: skip
 _REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant",
                   "allowCustomOp", "rknn")  # fmt: skip
-# accepted, without effect on the numbers
+# ignored: they do not change the outputs
 _IGNORED = ("optimizePrefer", "targetVersion", "authCode", "testconfig", "thredhold", "weightQuantAsymmetric",
             "weightQuantBlock", "alignDenormalizedValue", "useGeluApproximation", "convertMatmulToConv",
             "transformerFuseC4", "transformerFuseQkvProj", "transformerFuseGateUpProj",
@@ -31,7 +30,7 @@ _IGNORED_FLAGS = ("debug", "detectSparseSpeedUp", "groupConvNative", "useOriginR
 
 
 def is_compatible(args: list[str]) -> bool:
-    """The line holds a flag that only MNN's tool has."""
+    """Whether a command line has a flag that only MNN's converter has."""
     return any(a.partition("=")[0] in _FLAGS for a in args)
 
 
@@ -75,17 +74,17 @@ def command(
     ]
     refused += [f"--{n}" for n in _REFUSED_FLAGS if others[n]]
     if refused:
-        raise UnsupportedError("options of MNN's converter that Minnow does not carry out", items=refused)
+        raise UnsupportedError("unsupported options of MNN's converter", items=refused)
     if model_file is None:
         raise UsageError("--modelFile is missing")
     if info:
         ctx.invoke(inspect.command, model=model_file, format_=format_)
         return
     if mnn_model is None:
-        raise UsageError("--MNNModel is missing", hint="it names the file to write")
+        raise UsageError("--MNNModel is missing", hint="give the file to write")
     ignored = [f"--{n}" for n in (*_IGNORED, *_IGNORED_FLAGS) if others[n]]
     if ignored:
-        click.echo(f"note: without effect here: {', '.join(ignored)}", err=True)
+        click.echo(f"note: ignored options: {', '.join(ignored)}", err=True)
     ctx.invoke(
         convert.command,
         source=model_file,

@@ -1,4 +1,4 @@
-"""Arrays to .npz files."""
+"""Writes arrays to .npz files."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def write_npz(path: str, arrays: Mapping[str, Any]) -> None:
 
 
 def _plain(array: Any) -> Any:
-    """Bytes without a type, where numpy itself does not have it: some of them it writes, but does not read."""
+    """Raw bytes if the type is not one of numpy's own, which np.load does not always read."""
     foreign = isinstance(array, np.ndarray) and array.dtype.isbuiltin == 2
     return array.view(np.dtype((np.void, array.dtype.itemsize))) if foreign else array

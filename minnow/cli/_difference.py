@@ -1,6 +1,6 @@
-"""What differs between two models: nodes, inputs and outputs, weights, metadata.
+"""Compares two models: nodes, graph inputs and outputs, weights, metadata.
 
-Nodes are matched by the names of their results, then by where they came from, then, of one op and type, in order.
+Nodes are matched by the names of their outputs, then by origin, and the rest in order if op and type are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pair = tuple[Node, Node]
 
 
 def difference(a: Model, b: Model) -> dict[str, Any]:
-    """JSON-ready values: what is equal is left out, but for the numbers of nodes by op."""
+    """The differences as JSON-ready values, and the numbers of nodes by op."""
     pairs, only_a, only_b = _matched(*([n for g in m.graph.walk() for n in g] for m in (a, b)))
     counts = [count_nodes(m.graph) for m in (a, b)]
     return {
@@ -37,7 +37,7 @@ def difference(a: Model, b: Model) -> dict[str, Any]:
 
 
 def difference_text(found: Mapping[str, Any], names: tuple[str, str]) -> str:
-    """The same, to be read."""
+    """The differences as text."""
     rows: list[tuple[Any, ...]] = [(op, a, b, f"{b - a:+d}" if a != b else "") for op, (a, b) in found["nodes"].items()]
     total = [sum(row[i] for row in rows) for i in (1, 2)]
     parts = [f"a: {names[0]}\nb: {names[1]}"]
@@ -133,7 +133,7 @@ def _size(value: Value) -> tuple[int, ...]:
 
 
 def _most(a: Blob, b: Blob) -> float:
-    """The largest absolute difference; infinite where one is a number and the other is not."""
+    """The largest absolute difference; infinite if only one of two values is NaN."""
     if nbytes(a) == 0:
         return 0.0
     x, y = a.numpy().reshape(-1), b.numpy().reshape(-1)

@@ -1,7 +1,7 @@
-"""Graphs as pictures: text for Graphviz, and SVG in layers that needs no other program.
+"""Draws graphs: as text for Graphviz, and as SVG, which needs no other program.
 
-Both show a box for every node, in the color of its layout, with its attributes, and the shapes on the edges. Nodes in
-bodies of control flow are in a box of their own there, and have dashed ones here.
+Both have a box for every node with its attributes, colored by layout, and edges with shapes. The bodies of control flow
+are clusters in Graphviz; in SVG their nodes have dashed borders.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from typing import Any
 from minnow.schema.ir import Graph, Node, Value
 
 _COLORS = {"port": "#e8e8e8", "packed": "#cfe3ff", "plain": "#ffffff", "move": "#ffd9b3", "control": "#e4d4f4"}
-"""By what a box is: input or output, in channel blocks, in plain memory, a change of order, with bodies."""
+"""Colors: graph input or output, blocked layout, plain layout, layout conversion or transpose, control flow."""
 
 _MOST_TEXT = 48
 
 
 @dataclass
 class Box:
-    """One box of a picture.
+    """A box of the drawing.
 
     Attributes:
-        title: op, or the name of an input or output. lines: what stands below it, shortened.
-        tip: all that is known, shown when the mouse is over it.
-        kind: key of the colors. path: graphs that it is in, from the outermost on.
+        title: the op, or the name of a graph input or output.
+        lines: the text below the title, shortened.
+        tip: the full text, shown as tooltip.
+        kind: key of the colors.
+        path: names of the graphs around it, outermost first.
     """
 
     title: str
@@ -38,7 +40,7 @@ class Box:
 
 @dataclass
 class Picture:
-    """Boxes and the edges between them: (from, to, text), from one body to the node that it belongs to dashed."""
+    """Boxes, and edges (from, to, text); edges between a body and its control flow node are dashed."""
 
     boxes: list[Box] = field(default_factory=list)
     edges: list[tuple[int, int, str]] = field(default_factory=list)
@@ -46,14 +48,14 @@ class Picture:
 
 
 def picture_of(graph: Graph) -> Picture:
-    """What there is to draw of a graph and of those in it."""
+    """The boxes and edges of a graph, with its subgraphs."""
     picture = Picture()
     _add(picture, graph, (graph.name,))
     return picture
 
 
 def _add(picture: Picture, graph: Graph, path: tuple[str, ...]) -> list[int]:
-    """The boxes of a graph; gives those of its outputs."""
+    """Adds the boxes of a graph; returns those of its outputs."""
     at: dict[Value, int] = {}
 
     def box(title: str, lines: list[str], tip: str, kind: str) -> int:
@@ -109,7 +111,7 @@ def _short(text: str) -> str:
 
 
 def to_dot(graph: Graph) -> str:
-    """Text for Graphviz: `dot -Tsvg`."""
+    """The graph as text for Graphviz (`dot -Tsvg`)."""
     picture = picture_of(graph)
     lines = ["digraph model {", '  node [shape=box, style="filled,rounded", fontname="sans-serif", fontsize=10]']
     lines += ['  edge [fontname="sans-serif", fontsize=8]']
@@ -147,7 +149,7 @@ _SWEEPS = 4
 
 
 def to_svg(graph: Graph) -> str:
-    """A drawing in layers, each node below all that it reads; what does not fit in a box is shown under the mouse."""
+    """The graph as SVG in layers, each node below its inputs; text that does not fit in a box is in its tooltip."""
     picture = picture_of(graph)
     place = _places(picture)
     width = max((x for x, _ in place), default=0) + _WIDTH + _MARGIN
@@ -177,8 +179,11 @@ def to_svg(graph: Graph) -> str:
 
 
 def _places(picture: Picture) -> list[tuple[float, float]]:
-    """The upper left corner of every box: layers by the longest way from the inputs, in each the order with the fewest
-    crossings that the mean of the neighbors' places finds."""
+    """The upper left corner of every box.
+
+    Layers are the longest distances from the inputs; boxes in a layer are sorted by the mean position of their
+    neighbors, which keeps the number of edge crossings low.
+    """
     above: list[list[int]] = [[] for _ in picture.boxes]
     below: list[list[int]] = [[] for _ in picture.boxes]
     for a, b in dict.fromkeys([*((a, b) for a, b, _ in picture.edges), *picture.bodies]):
@@ -200,7 +205,7 @@ def _places(picture: Picture) -> list[tuple[float, float]]:
 
 
 def _layers(above: list[list[int]], below: list[list[int]]) -> list[list[int]]:
-    """Boxes by the number of steps on the longest way to them."""
+    """The boxes by layer: the longest distance from an input."""
     waits = [len(others) for others in above]
     layers: list[list[int]] = []
     layer = [i for i, n in enumerate(waits) if not n]

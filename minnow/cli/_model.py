@@ -11,7 +11,7 @@ def open_model(path: str, options: SourceOptions = SourceOptions()) -> Model:
     """The model in a file.
 
     Raises:
-        FormatError: it is of no known format. UsageError: it is one file, and the options name a companion file.
+        FormatError: the format is unknown. UsageError: a companion file is given for a format without one.
     """
     from minnow.converter import read
 
@@ -19,6 +19,6 @@ def open_model(path: str, options: SourceOptions = SourceOptions()) -> Model:
 
 
 def weight_bytes(graph: Graph) -> int:
-    """Bytes of all constants of a graph and those in it, each blob once."""
+    """Bytes of all constants of a graph and its subgraphs; shared weights count once."""
     blobs = {id(v.data): v.data for g in graph.walk() for v in g.constants() if v.data is not None}
     return sum(nbytes(b) for b in blobs.values())

@@ -1,4 +1,4 @@
-"""Flags made of options, and the text and value types that several commands share."""
+"""Command line flags from option fields, and what several commands share: value types, tables, output."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class _ModelFile(click.Path):
-    """The path of a model, which is there and is not evidently something else: before anything big is imported."""
+    """The path of a model. A missing file, or one that is no model, is reported before slow imports."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "-":
-            hint = "save it to a file first; './-' is one of that name"
-            raise UsageError("the model is '-', but models are only read from files", hint=hint)
+            hint = "save it to a file first; './-' is a file of that name"
+            raise UsageError("the model is '-', but reading from standard input is not supported", hint=hint)
         from minnow.converter.formats import check_readable
 
         check_readable(Path(value))
@@ -34,7 +34,7 @@ class _ModelFile(click.Path):
 
 
 class _Input(click.ParamType):
-    """What is said of a graph input: (name, shape and element type)."""
+    """A graph input: (name, shape and element type)."""
 
     name = "input"
 
@@ -48,7 +48,7 @@ class _Input(click.ParamType):
 
 
 class _Names(click.ParamType):
-    """Names with commas between them."""
+    """Names separated by commas."""
 
     name = "text"
 
@@ -60,7 +60,8 @@ class Flag(click.Option):
     """The flag of an option.
 
     Attributes:
-        field: the option. section: the heading that it stands under in the help.
+        field: the option.
+        section: the heading in the help.
     """
 
     def __init__(self, field: Field[Any], section: str, required: bool) -> None:
@@ -75,14 +76,16 @@ class Flag(click.Option):
             show_default=not switch and field.default not in (None, "", ()),
             multiple=more.repeated,
             metavar=more.metavar or ("NAME,..." if is_names(field) else None),
-            help=f"{more.doc.partition(';')[0]}." if required else more.doc,  # without what stands for it
+            help=f"{more.doc.partition(';')[0]}."
+            if required
+            else more.doc,  # the first part: the rest describes the default
         )
 
 
 class Command(click.Command):
-    """A command with the flags of options, which the help shows by section.
+    """A command with flags from `options`; its help shows them by section.
 
-    They are made when they are first asked for: the list of all commands needs none, and is not to wait for any.
+    The flags are created on first use: listing all commands needs none, and creating them takes time.
     """
 
     _complete = False
@@ -112,11 +115,11 @@ class Command(click.Command):
 
 
 def options(where: str, required: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a `Command` the flags of all options of a kind; it gets them together, as `options`.
+    """Adds a flag for each field of an option class to a `Command`, which receives an instance as `options`.
 
     Args:
-        where: the class, "read.ReadOptions" for that of `minnow.options.read`.
-        required: names of those that must be given.
+        where: the class, for example "read.ReadOptions" for `minnow.options.read.ReadOptions`.
+        required: names of required options.
     """
     module, _, name = where.partition(".")
 
@@ -140,12 +143,12 @@ def options(where: str, required: Collection[str] = ()) -> Callable[[Callable[..
 
 
 def taken(kind: type[Options], given: dict[str, Any]) -> Options:
-    """The options among the values of flags, which are taken out."""
+    """Removes the values of a class's flags from `given`, and makes an instance of them."""
     return kind(**{f.name: _value(f, given.pop(f.name)) for f in fields(kind) if flags(f)})
 
 
 def _type(field: Field[Any]) -> click.ParamType:
-    """What reads the value of a flag."""
+    """The click type for the value of a flag."""
     more, kind = said(field), plain_type(field)
     if choices(field):
         return click.Choice(choices(field))
@@ -162,22 +165,28 @@ def _type(field: Field[Any]) -> click.ParamType:
 
 
 def _value(field: Field[Any], value: Any) -> Any:
-    """The option, from the value of its flag."""
+    """Converts the value of a flag to that of its option."""
     if field.name == "inputs":
         return dict(value) or None
     return value * said(field).unit if said(field).unit > 1 and value is not None else value
 
 
 FORMAT = click.option(
-    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Form of the result on stdout."
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the result on standard output.",
 )
-QUIET = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-STATS = click.option("--stats", is_flag=True, help="Show what each pass did.")
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+STATS = click.option(
+    "--stats", is_flag=True, help="Show statistics of each pass: tries, applications, nodes removed, time."
+)
 MODEL_FILE = _ModelFile()
 
 
 def emit(value: Any, format_: str, text: Callable[[], str] | None = None) -> None:
-    """Prints a result: as one JSON document, or as text."""
+    """Prints a result as one JSON document or as text."""
     if format_ == "json":
         click.echo(json.dumps(value, default=_plain))
     else:
@@ -193,7 +202,7 @@ def _plain(value: Any) -> Any:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], right: int = 1) -> str:
-    """Text table; columns from `right` on are aligned to the right."""
+    """A text table; columns from index `right` on are right-aligned."""
     cells = [header, *([str(c) for c in row] for row in rows)]
     widths = [max(len(r[i]) for r in cells) for i in range(len(header))]
     lines = [

@@ -1,4 +1,4 @@
-"""Text of what a conversion has changed: numbers before and after, and what each pass did."""
+"""Reports of a conversion as text: cost before and after, and statistics of each pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def effect_text(before: Effect, after: Effect) -> str:
-    """Nodes, work, traffic and memory side by side, and the ops of which there are more or fewer now."""
+    """A table of nodes (by op where they changed), operations, memory traffic and peak memory, before and after."""
     rows: list[tuple[str, str, str, str]] = []
 
     def add(name: str, a: int | None, b: int | None, form: Callable[[int], str]) -> None:
@@ -27,15 +27,15 @@ def effect_text(before: Effect, after: Effect) -> str:
             add(f"  {op}", a, b, str)
     add("multiply-accumulates", before.macs, after.macs, lambda n: _scaled(n, ""))
     add("bytes read and written", before.bytes, after.bytes, lambda n: _scaled(n, "B"))
-    add("  only to change the order", before.moved_bytes, after.moved_bytes, lambda n: _scaled(n, "B"))
-    add("bytes of weights", before.weight_bytes, after.weight_bytes, lambda n: _scaled(n, "B"))
-    add("most bytes at one time", before.peak_bytes, after.peak_bytes, lambda n: _scaled(n, "B"))
+    add("  layout conversions", before.moved_bytes, after.moved_bytes, lambda n: _scaled(n, "B"))
+    add("weights", before.weight_bytes, after.weight_bytes, lambda n: _scaled(n, "B"))
+    add("peak memory", before.peak_bytes, after.peak_bytes, lambda n: _scaled(n, "B"))
     text = table(["", "before", "after", "change"], rows)
-    return f"{text}\n(open extents taken as 1 for a batch, 64 for others)" if after.guessed else text
+    return f"{text}\n(assuming 1 for a dynamic batch, and 64 for other dynamic dimensions)" if after.guessed else text
 
 
 def statistics_text(statistics: Mapping[str, Mapping[str, Any]]) -> str:
-    """What each rule and pass did, the slowest first."""
+    """A table of rules and passes, slowest first."""
     rows = [
         (name, f"{s['tries']:.0f}", f"{s['hits']:.0f}", f"{s['removed']:.0f}", f"{s['ms']:.1f}")
         for name, s in sorted(statistics.items(), key=lambda item: -item[1]["ms"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @options("run.BenchmarkCommand")
 @FORMAT
 def command(model: str, options: BenchmarkCommand, format_: str) -> int:
-    """Time a .mnn file: median, tail, load time, memory, and where the time goes."""
+    """Measure a .mnn file: median and tail latency, load time, peak memory, and the time of each op."""
     from pathlib import Path
 
     from minnow.cli.convert import progress_bar
@@ -32,10 +32,10 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     running = replace(options.only(RunOptions), threads=options.threads or 1)
     session = load(model, **vars(replace(running, threads=1)))
     if held := next((info for info in session.inputs if info.container), None):
-        raise UsageError(f"only models that take arrays are timed, input '{held.name}' is a {held.container}")
+        raise UsageError(f"only models with array inputs can be timed; input '{held.name}' is a {held.container}")
     arrays = read_npz(options.data) if options.data else random_inputs(Path(model), options.inputs or {})
     if options.timeout is not None:
-        session.run(arrays)  # one that does not end is not to be timed
+        session.run(arrays)  # a model that does not end within the timeout is not timed
     names = [o.name for o in session.outputs]
     del session
     with progress_bar() as progress:
@@ -55,7 +55,7 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
             row |= limit.rates(row)
     emit([vars(t) for t in timings], format_, lambda: _text(timings))
     if timings[0].error:
-        # It is in the document of `--format json`, to which an error of its own would add another one.
+        # In JSON the error is part of the result; raising it would print a second document.
         click.echo(f"error: {ModelError('the model does not run', where=model, why=timings[0].error)}", err=True)
         return ModelError.exit_code
     return 0
@@ -76,15 +76,15 @@ def _text(timings: list[Any]) -> str:
 
 
 def _choices(timing: Any) -> str:
-    """Nodes that had a choice between schemes, the most expensive first, and what one thread was estimated to take."""
+    """The slowest nodes with several possible schemes, and the estimated times of these with one thread."""
     nodes = {n["considered"]: n for n in sorted(timing.profile, key=lambda n: n["ms"]) if n.get("considered")}
     rows = [[n["name"][-40:], n["scheme"], f"{n['ms']:.3f}", text] for text, n in list(nodes.items())[::-1][:5]]
-    header = ["node with a choice", "scheme", "ms", "estimated ms of one thread"]
+    header = ["slowest nodes", "scheme", "ms", "schemes considered: estimated ms with one thread"]
     return f"\n\n{table(header, rows, right=2)}" if rows else ""
 
 
 def _profile(timing: Any) -> str:
-    """Nodes by op and scheme, the most expensive first."""
+    """The nodes by op and scheme, slowest first."""
     groups: dict[tuple[str, str], dict[str, float]] = {}
     for node in timing.profile:
         group = groups.setdefault(
@@ -106,7 +106,7 @@ def _profile(timing: Any) -> str:
     if timing.limits:
         flops, size = (1e-9 * timing.limits[name] for name in ("flops", "bytes"))
         text += f"\n\nroofline: {flops:.0f} GFLOP/s, {size:.1f} GB/s"
-        text += "; above 100%: a faster algorithm, or data in a cache"
+        text += "; above 100%: the algorithm needs fewer operations, or the data is in a cache"
     if beside := [node["group"] for node in timing.profile if node.get("group")]:
-        text += f"\n\n{len(beside)} nodes ran side by side, in {len(set(beside))} groups, and share their group's time"
+        text += f"\n\n{len(beside)} nodes ran in parallel, in {len(set(beside))} groups, and share their group's time"
     return text + _choices(timing)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @options("read.ReadOptions")
 @FORMAT
 def command(source: str, options: ReadOptions, format_: str) -> int:
-    """Say whether a model can be converted, without converting it.
+    """Check whether a model can be converted, without converting it.
 
-    Lists everything that is not supported, with the nodes and what to try; exit code 3 if there is something.
+    Lists everything that is unsupported, with the nodes and what to try; exit code 3 if there is anything.
     """
     from pathlib import Path
 

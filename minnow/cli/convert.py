@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def command(source: str, options: ConvertOptions, stats: bool, quiet: bool, format_: str) -> None:
     """Convert a model file to .mnn, and verify the result.
 
-    The file appears only when everything has succeeded.
+    The file is written only if everything, the verification included, has succeeded.
     """
     from pathlib import Path
 
@@ -48,7 +48,7 @@ def _text(report: Any, stats: bool, explain: str) -> str:
 
 
 def _explained(report: Any, name: str, node: str) -> Iterator[str]:
-    """Where a rule or pass was applied, and where it was not, and why."""
+    """Where a rule or pass was applied, and for the other nodes the reason why not."""
     from minnow.optimizer.rewrite import rules
 
     if name in report.unused:
@@ -61,17 +61,19 @@ def _explained(report: Any, name: str, node: str) -> Iterator[str]:
     if not report.applied and not report.explained and (node or not hits):
         ops = dict.fromkeys(p.op for p in rules[name].patterns) if name in rules else ()
         yield (
-            f"{name}@{node}: no {' or '.join(ops) or 'node'} of that name"
+            f"{name}@{node}: there is no {' or '.join(ops) or 'node'} of that name"
             if node
             else (
-                f"{name}: no {' or '.join(ops)} in the model, which it starts from" if ops else f"{name}: nothing to do"
+                f"{name}: not applied, since the model has no {' or '.join(ops)}"
+                if ops
+                else f"{name}: not applied, since there was nothing to change"
             )
         )
 
 
 @contextmanager
 def progress_bar() -> Iterator[Any]:
-    """A spinner with the current step on a terminal; nothing elsewhere."""
+    """A spinner with the current step if standard error is a terminal; otherwise nothing."""
     import sys
 
     if not sys.stderr.isatty():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Find out what is wrong in a conversion."""
+    """Debug a conversion with wrong results."""
 
 
 @command.command(cls=Command)
@@ -22,9 +22,9 @@ def command() -> None:
 @options("convert.BisectOptions")
 @FORMAT
 def bisect(source: str, options: BisectOptions, format_: str) -> int:
-    """Find the first rewrite of the optimizer that changes the numbers, and write a small model that shows it.
+    """Find the first optimizer rewrite that changes the outputs, and write a small model that reproduces it.
 
-    Exit code 0: none does. 4: one does, which is named.
+    Exit code 0: no rewrite changes them. 4: the rewrite that does is printed.
     """
     from dataclasses import replace
     from pathlib import Path

@@ -19,24 +19,26 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL_FILE)
 @click.argument("other", type=MODEL_FILE, required=False)
 @options("read.SourceOptions")
-@click.option("--graph", is_flag=True, help="Print the whole graph in text form.")
-@click.option("--layout", is_flag=True, help="Show what is moved only to lie in another order, and what that costs.")
-@click.option("--dot", type=click.Path(), metavar="FILE", help="Write the graph for Graphviz; '-' for stdout.")
+@click.option("--graph", is_flag=True, help="Print the whole graph as text.")
+@click.option("--layout", is_flag=True, help="Show layout conversions and transposes, and their cost in bytes.")
 @click.option(
-    "--svg", type=click.Path(), metavar="FILE", help="Draw the graph, to be seen in a browser; '-' for stdout."
+    "--dot", type=click.Path(), metavar="FILE", help="Write the graph as Graphviz text; '-' for standard output."
+)
+@click.option(
+    "--svg", type=click.Path(), metavar="FILE", help="Draw the graph as SVG, for a browser; '-' for standard output."
 )
 @FORMAT
 def command(
     model: str, other: str | None, options: SourceOptions, graph: bool, layout: bool, dot: str | None,
     svg: str | None, format_: str,
 ) -> None:  # fmt: skip
-    """Show what is in a model: a .mnn file, or any format that can be converted.
+    """Show the contents of a model: a .mnn file, or any supported format.
 
-    With OTHER, show what differs between the two.
+    With OTHER, show the differences between the two models.
     """
     if other is not None:
         if graph or layout or dot or svg:
-            raise click.UsageError("--graph, --layout, --dot and --svg are for one model")
+            raise click.UsageError("--graph, --layout, --dot and --svg need a single model")
         _compare(model, other, options, format_)
     elif dot or svg:
         _draw(model, options, dot, svg)
@@ -108,7 +110,7 @@ def _draw(model: str, options: SourceOptions, dot: str | None, svg: str | None) 
 
 
 def _layout(model: Model) -> Layout:
-    """The layout of a model, which is chosen when a source is converted."""
+    """The layouts of a model. Those of a source model are what a conversion would choose."""
     from minnow.optimizer import optimize
     from minnow.optimizer.layout.movement import layout_of
 
@@ -119,7 +121,7 @@ def _layout(model: Model) -> Layout:
 
 def _layout_text(layout: Layout) -> str:
     head = (
-        f"layout: {layout.packed} nodes in channel blocks, {layout.plain} in plain memory; moved only for the order: "
+        f"layout: {layout.packed} nodes in blocked layout, {layout.plain} in plain layout; layout conversions: "
         f"{layout.moved_bytes:,} of {layout.bytes:,} bytes"
     )
     rows = [(m.value, m.what, m.type, f"{m.bytes:,}", m.before, ", ".join(m.after)) for m in layout.moves]

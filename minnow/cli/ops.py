@@ -10,11 +10,11 @@ from minnow.cli._option import FORMAT, emit, table
 
 
 @click.command()
-@click.option("-f", "--framework", help="Operators of a source format instead of Minnow's own ops.")
-@click.option("--passes", is_flag=True, help="List the passes of the optimizer instead.")
+@click.option("-f", "--framework", help="List the operators of this source format instead of Minnow's ops.")
+@click.option("--passes", is_flag=True, help="List the optimizer's passes instead.")
 @FORMAT
 def command(framework: str | None, passes: bool, format_: str) -> None:
-    """List what is supported: ops, operators of a source format, passes."""
+    """List supported ops, operators of a source format, or optimizer passes."""
     if passes:
         rows = pass_rows()
         header = ["pass", "level", "target", "what it does"]
@@ -28,7 +28,7 @@ def command(framework: str | None, passes: bool, format_: str) -> None:
 
 
 def op_rows() -> list[list[str]]:
-    """One row per op: signature and whether the format has a form of its own."""
+    """One row per op: its signature, and whether MNN's runtime supports it."""
     from minnow.schema.ops import all_ops
 
     return [
@@ -45,13 +45,13 @@ def op_rows() -> list[list[str]]:
 
 
 def operator_rows(framework: str) -> list[list[str]]:
-    """One row per operator of a source format: name, the versions that are read, and what there is to say about it."""
+    """One row per operator of a source format: name, supported versions, notes."""
     from minnow.converter.formats import frontends
     from minnow.schema.errors import UsageError
 
     table_ = frontends()
     if framework.lower() not in table_:
-        raise UsageError(f"unknown framework '{framework}'", hint=f"one of: {', '.join(sorted(table_))}")
+        raise UsageError(f"unknown framework '{framework}'", hint=f"use one of {', '.join(sorted(table_))}")
     frontend = table_[framework.lower()]
     bodies = frontend.bodies()
     rows = []
@@ -59,7 +59,7 @@ def operator_rows(framework: str) -> list[list[str]]:
         versions = _ranges((m.since, m.until) for m in frontend.mappings.get(name, []))
         notes = [f"not converted: {r.why}" for r in frontend.refusals.get(name, [])]
         if not versions and name in bodies:
-            versions, notes = [f"{bodies[name]}+"], ["by the body that the standard gives", *notes]
+            versions, notes = [f"{bodies[name]}+"], ["decomposed as the standard defines", *notes]
         if not versions and name in frontend.left_out:
             versions, notes = ["1+"], [frontend.left_out[name]]
         rows.append([name, ", ".join(versions), "; ".join(notes)])
@@ -67,7 +67,7 @@ def operator_rows(framework: str) -> list[list[str]]:
 
 
 def _ranges(spans: Iterable[tuple[int, int | None]]) -> list[str]:
-    """First and last version of what several mappings cover together."""
+    """The ranges of versions that several mappings cover together, as text."""
     joined: list[tuple[int, float]] = []
     for since, until in sorted((since, until or float("inf")) for since, until in spans):
         if joined and since <= joined[-1][1] + 1:
@@ -78,7 +78,7 @@ def _ranges(spans: Iterable[tuple[int, int | None]]) -> list[str]:
 
 
 def pass_rows() -> list[list[str]]:
-    """One row per pass and rule: name, lowest level, the only target it is for, what it does."""
+    """One row per pass and rule: name, lowest level, target if it is for one only, description."""
     import minnow.optimizer.pipeline  # noqa: F401  (registers them)
     from minnow.optimizer.rewrite import GraphPass, Rule, passes, rules
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @QUIET
 @FORMAT
 def command(model: str, options: WrittenOptions, stats: bool, quiet: bool, format_: str) -> None:
-    """Optimize a .mnn file again, or a model of any other format.
+    """Optimize a .mnn file, or a model of any other format.
 
-    The file appears only when the engine has given the same numbers for it as for MODEL.
+    The file is written only if the engine computes the same outputs with it as with MODEL.
     """
     from pathlib import Path
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @options("run.RunCommand")
 @FORMAT
 def command(model: str, options: RunCommand, format_: str) -> None:
-    """Run a .mnn file once: arrays in, arrays out."""
+    """Run a .mnn file once, with given or random inputs."""
     from pathlib import Path
 
     import numpy as np
@@ -37,7 +37,7 @@ def command(model: str, options: RunCommand, format_: str) -> None:
                 info.name: gathered(given, info.name, info.container)
             }
     results = session.run(given)
-    # The tensors of a sequence are called y[0], y[1], ... in the table and in the file; so they are in `--data`.
+    # The tensors of a sequence are called y[0], y[1], ... in the table and in .npz files, also those for --data.
     outputs = {key: array for name, value in results.items() for key, array in flat(name, value)}
     if options.output:
         write_npz(options.output, outputs)

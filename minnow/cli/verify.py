@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @options("verify.VerifyCommand")
 @FORMAT
 def command(source: str, model: str, options: VerifyCommand, format_: str) -> int:
-    """Compare a .mnn file with the model it was made from.
+    """Compare a .mnn file with its source model.
 
-    The verdict is PASS, FAIL (exit code 4), or INCONCLUSIVE: nothing is wrong, but with the inputs tried some output
-    would have looked right whatever the model computes; compare on real inputs then, with --data.
+    The verdict is PASS, FAIL (exit code 4), or INCONCLUSIVE: no output differs, but the random inputs did not test some
+    of them (they were constant, for example). Then verify with real inputs: --data.
     """
     from pathlib import Path
 

@@ -1,6 +1,7 @@
-"""What a user can ask for, said once: frozen dataclasses whose fields have a type, a default, a sentence and a range.
+"""All options of the Python API and the command line: one field of a frozen dataclass for each.
 
-From the fields come the signatures of the public functions (`signature.takes`), the flags of the commands
-(`minnow.cli._option`), the command lines that are printed (`text.words`) and `docs/options.md`. `option.py` says how a
-field is written. Nothing here imports more than the standard library and the errors; the runtime may use it, too.
+A field has a type, a default, a description and a range (`option.py`). From the fields come the signatures of public
+functions (`signature.takes`), the flags of commands (`minnow.cli._option`), the command lines that are printed
+(`text.words`) and `docs/options.md`. Only the standard library and the errors are imported here, so that all other
+folders may use it and `--help` stays fast.
 """

@@ -1,4 +1,4 @@
-"""What a conversion, and the search for what is wrong in one, can be asked for."""
+"""Options of conversions, and of the search for a wrong rewrite in one."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -15,55 +15,56 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModuleOptions(Options):
-    """What belongs to a source that is no file; and what else only a call can give."""
+    """Arguments for PyTorch modules, and others that only a call in Python can have."""
 
     example_inputs: Any = option(
         None,
-        "Of a module: its positional arguments, or its keyword arguments by name; of a ScriptModule what `inputs` is.",
+        "For a PyTorch module: its positional arguments, or keyword arguments by name; for a ScriptModule, `inputs`.",
         only_python=True,
     )
     _: KW_ONLY
     dynamic_shapes: Any = option(
         None,
-        "Of a module: which dimensions are dynamic, in the form of `torch.export.export`.",
+        "For a PyTorch module: its dynamic dimensions, as for `torch.export.export`.",
         only_python=True,
     )
-    progress: Progress | None = option(None, "Called with the name of each step when it begins.", only_python=True)
+    progress: Progress | None = option(
+        None, "A function that is called with the name of each step when it starts.", only_python=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WriteOptions(Options):
-    """The file that is written."""
+    """The output file."""
 
     SECTION: ClassVar[str] = "Output"
 
     output: Path | None = option(
         None, "File to write; by default the source's name with the suffix .mnn.", flags=("-o", "--output"),
         metavar="PATH",
-        python="It appears only when everything, the verification included, has succeeded.",
+        python="It is written only if everything, the verification included, has succeeded.",
     )  # fmt: skip
     strict_target: bool = option(
         False,
-        "Refuse a model that MNN's own runtime cannot run as a whole, with exit code 3 and the nodes.",
-        python="Otherwise a notice lists them. For the target 'mnn'.",
+        "Refuse models that MNN's own runtime cannot run completely: exit code 3, with a list of the nodes.",
+        python="Otherwise a notice lists the nodes. Only for the target 'mnn'.",
     )
-    biz_code: str = option("", "Free text that is kept in the file.")
+    biz_code: str = option("", "Text to store in the file (MNN's bizCode).")
     side_file: bool | None = option(
         None,
-        "Put large weights into a companion weights file, OUTPUT.weight; by default only where one file cannot hold "
-        "them (2 GiB).",
+        "Write large weights to a companion weights file, OUTPUT.weight; by default only if the model exceeds 2 GiB.",
     )
     prepack: bool = option(
         False,
-        "Also write OUTPUT.packed: the weights in the layout that this kind of processor computes with, so that they "
-        "are mapped at load instead of being packed.",
-        python="Other processors, and other runtimes, ignore it.",
+        "Also write a companion file OUTPUT.packed with the weights packed for this kind of processor, which makes "
+        "loading faster.",
+        python="It is ignored on other processors and by other runtimes.",
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class WrittenOptions(LimitOptions, OwnVerifyOptions, WriteOptions, OptimizeOptions):
-    """The flags of `mnnconvert optimize`: everything but how a foreign source is read."""
+    """The flags of `mnnconvert optimize`: those of a conversion, except for how the source is read and debugging."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -77,17 +78,22 @@ class BisectOptions(OptimizeOptions, ReadOptions):
 
     SECTION: ClassVar[str] = "Search"
 
-    engine: bool = option(False, "Run the files by the engine, instead of the graphs by the reference implementation.")
+    engine: bool = option(False, "Run graphs with the engine instead of the reference implementation.")
     data: Any = option(
-        (), "An .npz file with one array per graph input, to compare on.", repeated=True, metavar="PATH",
-        python="Arrays by name, once for each run.",
-    )  # fmt: skip
+        (),
+        "An .npz file with one array per graph input, to use instead of random inputs.",
+        python="A list of mappings with arrays by name, one for each run.",
+        metavar="PATH",
+        repeated=True,
+    )
     output: Path | None = option(
         None,
-        "Where to write a small model that shows the error, with FILE.txt and FILE.npz beside it; by default "
-        "bisect.mnn, and nothing where nothing is wrong.",
+        "Where to write the small model that reproduces the difference, with FILE.txt and FILE.npz beside it; by "
+        "default bisect.mnn.",
         flags=("-o", "--output"),
         metavar="FILE.mnn",
-        python="None writes nothing.",
+        python="None does not write it.",
     )
-    progress: Progress | None = option(None, "Called with the name of each step when it begins.", only_python=True)
+    progress: Progress | None = option(
+        None, "A function that is called with the name of each step when it starts.", only_python=True
+    )

@@ -1,4 +1,4 @@
-"""What the optimizer does."""
+"""Options of the optimizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,53 +12,55 @@ Int64 = Literal["auto", "narrow", "keep"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OptimizeOptions(Options):
-    """How far a graph is optimized, and for which runtime."""
+    """Which rewrites are applied, and for which runtime."""
 
     SECTION: ClassVar[str] = "Optimization"
 
     optimize: int = option(
         2,
-        "Optimization level: 0 none, 1 clean up and fold constants, 2 fuse operators, 3 also what may change the last "
-        "bits of results.",
+        "Optimization level: 0 none, 1 clean-up and constant folding, 2 fusions, 3 also rewrites that may change the "
+        "last bits of outputs.",
         flags=("-O",),
         least=0,
         most=3,
     )
     target: Target = option(
         "mnn",
-        "Target runtime: mnn, any runtime of the format, MNN's own included; minnow, only Minnow's engine, for which "
-        "there are fewer nodes.",
+        "Target runtime: mnn, any runtime of the format, including MNN's own; minnow, only Minnow's engine, with fewer "
+        "nodes.",
     )
     passes: Sequence[str] = option(
-        (), "Comma-separated passes and rules to run instead of the level's; with a leading '-': to leave out."
+        (), "Passes and rules to run instead of those of the level; with a leading '-', to omit."
     )
     int64: Int64 = option(
         "auto",
         "Which int64 tensors become int32: those that provably fit (auto), all (narrow), or none (keep).",
-        python="MNN's own runtime has no int64. 'auto' also changes what only holds positions; 'narrow' changes all "
-        "but constants that do not fit, and a notice lists what is not proven. In all cases the session shows the "
-        "source's types, and refuses inputs that do not fit.",
+        python="MNN's own runtime has no int64. 'auto' also narrows tensors that only hold indices; 'narrow' narrows "
+        "all except for constants that do not fit, and a notice lists the tensors that are not proven to fit. The "
+        "session always has the types of the source, and refuses inputs that do not fit.",
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ExplainOptions(Options):
-    """What the optimizer tells and checks while it works."""
+    """Explanations and checks of the optimizer."""
 
     SECTION: ClassVar[str] = "Debugging the optimizer"
 
-    explain: str = option("", "Report where a rule or pass was applied, and why not elsewhere.", metavar="RULE[@NODE]")
+    explain: str = option(
+        "", "Show the nodes that a rule or pass was applied to, and why not to others.", metavar="RULE[@NODE]"
+    )
     check_each: bool = option(
         False,
-        "After every step of the optimizer, compare the graph with the source by the slow reference implementation; "
-        "exit code 4 at the first step that changes the numbers.",
-        python="That is a VerifyError. Each comparison takes two runs of the reference implementation: seconds for an "
-        "image network. Dynamic dimensions get small numbers.",
+        "After every optimizer step, compare the graph with the source by the (slow) reference implementation; exit "
+        "code 4 at the first step that changes the outputs.",
+        python="That is a VerifyError. Each comparison takes two runs of the reference implementation, seconds for an "
+        "image network. Dynamic dimensions get small sizes.",
     )
     check_limit: float = option(
         300.0,
-        "Time for --check-each; later steps are compared together, at the end.",
-        python="In seconds; a notice says which steps these were.",
+        "Time limit for --check-each; the remaining steps are then compared together.",
+        python="In seconds; a notice lists the remaining steps.",
         least=0,
         metavar="SECONDS",
     )

@@ -1,4 +1,4 @@
-"""How an option is said: a field `name: type = option(default, "One sentence.")` of a frozen dataclass of `Options`."""
+"""Declares options: `name: type = option(default, "One sentence.")` in a frozen dataclass derived from `Options`."""
 
 import types
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ O = TypeVar("O", bound="Options")  # noqa: E741
 
 
 class Said(NamedTuple):
-    """What there is to say of an option besides its name, its type and its default.
+    """The description of an option, besides its name, type and default.
 
     Attributes:
         doc: one sentence, for help texts and documentation.
-        python: what only a call in Python can say, or has to know.
-        flags: how the command line spells it, where that does not follow from name and type.
+        python: more sentences for Python users only.
+        flags: the flags on the command line, if they do not follow from name and type.
         only_python: the command line has no flag for it.
-        metavar: what stands for the value in the help.
-        least, above, most: numbers below `least`, up to `above`, or over `most` are refused.
-        unit: what one is on the command line, where the value counts bytes.
+        metavar: the placeholder of the value in the help.
+        least, above, most: the range of a number: at least `least`, greater than `above`, at most `most`.
+        unit: the number of bytes that 1 stands for on the command line.
         repeated: the flag may be given several times.
     """
 
@@ -41,19 +41,19 @@ class Said(NamedTuple):
 
 
 def option(default: T, doc: str, **more: Any) -> T:
-    """The field of an option; `more` are the attributes of `Said`. Type checkers see the default."""
+    """The dataclass field of an option; `more` are attributes of `Said`. Type checkers see the default value."""
     return field(default=default, metadata={"said": Said(doc, **more)})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Options:
-    """Base of all options. A value that is out of range, or none of the choices, raises UsageError.
+    """Base of all option classes. A value out of range, or that is none of the choices, raises UsageError.
 
-    What compares and prints them is written here, once, since every command would wait for each class to get its own.
+    Comparison and representation are defined here, because generating them for each class slows down the start.
     """
 
     SECTION: ClassVar[str] = "Options"
-    """The heading under which help texts and documentation show the fields of a class."""
+    """The heading of the fields of a class in help texts and documentation."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -68,28 +68,28 @@ class Options:
     __hash__ = None  # type: ignore[assignment]  # some values have none
 
     def only(self, kind: type[O]) -> O:
-        """Those of the options that `kind` has, as one of these; what it has besides keeps its default."""
+        """The options that `kind` has, too, as an instance of it; its other fields keep their defaults."""
         own = {f.name for f in fields(self)}
         return kind(**{f.name: getattr(self, f.name) for f in fields(kind) if f.name in own})
 
     def changed(self) -> dict[str, Any]:
-        """The options that are not at their defaults, by name."""
+        """The options that differ from their defaults, by name."""
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         return {name: value for name, (value, default) in values.items() if not _same(value, default)}
 
 
 def said(f: Field[Any]) -> Said:
-    """What is said of an option."""
+    """The description of an option."""
     return cast(Said, f.metadata["said"])
 
 
 def section(kind: type[Options], name: str) -> str:
-    """The heading of the class that an option comes from."""
+    """The heading of the class that declares an option."""
     return next(c.SECTION for c in kind.__mro__ if issubclass(c, Options) and name in get_annotations(c))
 
 
 def plain_type(f: Field[Any]) -> Any:
-    """The type of an option without the None that stands for its absence."""
+    """The type of an option, without None."""
     if get_origin(f.type) not in (Union, types.UnionType):
         return f.type
     left = [t for t in get_args(f.type) if t is not types.NoneType]
@@ -97,18 +97,18 @@ def plain_type(f: Field[Any]) -> Any:
 
 
 def choices(f: Field[Any]) -> tuple[str, ...]:
-    """The words that an option may be; () where it is something else."""
+    """The choices of an option; () if it has none."""
     kind = plain_type(f)
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def is_names(f: Field[Any]) -> bool:
-    """The option is a list of names."""
+    """Whether an option is a list of names."""
     return get_origin(f.type) is Sequence
 
 
 def flags(f: Field[Any]) -> tuple[str, ...]:
-    """How the command line spells an option; () where it does not."""
+    """The flags of an option on the command line; () if there are none."""
     more = said(f)
     if more.only_python or more.flags:
         return () if more.only_python else more.flags

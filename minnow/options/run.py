@@ -1,4 +1,4 @@
-"""How the engine runs a model. A new option of a session is one more field of `RunOptions`."""
+"""Options of sessions. A new option of sessions is one more field of `RunOptions`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Precision = Literal["high", "normal", "low"]
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LimitOptions(Options):
-    """What a session may take."""
+    """Limits of a session."""
 
     SECTION: ClassVar[str] = "Running the model"
 
@@ -39,7 +39,7 @@ class LimitOptions(Options):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ComputeOptions(Options):
-    """What a session computes with; these may be given by position."""
+    """Threads and precision of a session; in Python they may be positional arguments."""
 
     SECTION: ClassVar[str] = "Running the model"
 
@@ -65,21 +65,21 @@ class ComputeOptions(Options):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunOptions(LimitOptions, ComputeOptions):
-    """How a session runs: the arguments of `minnow.load` and `Model.session`."""
+    """Options of a session: the arguments of `minnow.load` and `Model.session`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RandomOptions(Options):
-    """Random inputs, where no others are given."""
+    """Random inputs."""
 
     SECTION: ClassVar[str] = "Inputs"
 
-    seed: int = option(0, "Seed of random inputs; of the first run, where there are several.")
+    seed: int = option(0, "Seed of the random inputs of the first run.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FeedOptions(InputOptions):
-    """What a single model is run on."""
+    """Inputs of a single model."""
 
     SECTION: ClassVar[str] = "Inputs"
 
@@ -92,7 +92,7 @@ class RunCommand(RunOptions, RandomOptions, FeedOptions):
 
     SECTION: ClassVar[str] = "Output"
 
-    output: str | None = option(None, "An .npz file for the graph outputs.", flags=("-o", "--output"))
+    output: str | None = option(None, "Write the graph outputs to this .npz file.", flags=("-o", "--output"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -101,12 +101,10 @@ class BenchmarkCommand(RunOptions, FeedOptions):
 
     SECTION: ClassVar[str] = "Measuring"
 
-    runs: int = option(50, "Timed runs of each runtime.", least=1)
+    runs: int = option(50, "Number of timed runs of each runtime.", least=1)
     against: Sequence[str] = option(
-        (), "Other runtimes to time beside Minnow: onnxruntime,openvino,litert,mnn,ncnn.", metavar="NAME,..."
+        (), "Other runtimes to compare with: onnxruntime,openvino,litert,mnn,ncnn.", metavar="NAME,..."
     )
-    source: str | None = option(
-        None, "Model file for the runtimes that do not read .mnn; by default what lies beside MODEL."
-    )
+    source: str | None = option(None, "Model file for runtimes that do not read .mnn; by default the one beside MODEL.")
     profile: bool = option(True, "Show the time of each op.")
-    roofline: bool = option(True, "Compare ops with the limits of this processor, which are measured once and kept.")
+    roofline: bool = option(True, "Compare ops with the limits of this processor, which are measured once and stored.")

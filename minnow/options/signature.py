@@ -1,4 +1,4 @@
-"""`takes`: a function that is given its options as one object, and is called with all of them as keywords."""
+"""`takes`: a decorator for functions that receive all their options in one object."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def takes(
     kind: Callable[P, O], arguments: Literal[3]
 ) -> Callable[[Callable[[A, B, C, O], R]], Callable[Concatenate[A, B, C, P], R]]: ...
 def takes(kind: Any, arguments: int = 1) -> Any:
-    """Makes the fields of `kind` parameters of a function, whose last one is called `options` and gets them as one.
+    """Makes the fields of `kind` keyword arguments of a function, which receives them as its last parameter `options`.
 
-    The signature and the documentation of the function show every option; type checkers see them, too. The function
-    as it was written is its `__wrapped__`.
+    Signature and documentation of the function show every option, and type checkers know them. The undecorated function
+    is its `__wrapped__`.
 
     Args:
-        kind: a dataclass of `Options`.
-        arguments: how many other parameters the function has, `self` included.
+        kind: a subclass of `Options`.
+        arguments: the number of other parameters of the function, including `self`.
     """
     options = list(signature(kind).parameters.values())
 
@@ -75,7 +75,7 @@ def takes(kind: Any, arguments: int = 1) -> Any:
 
 
 def _documented(text: str | None, kind: type[Options]) -> str | None:
-    """The documentation of a function, where the line `options` stands for all of them."""
+    """The docstring of a function with its line `options:` replaced by all options."""
     if text is None:  # as Python has it under -OO
         return None
     form = TextWrapper(_WIDTH, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""Options as the words of a command line, which the command reads as the same options."""
+"""Options as the words of a command line, from which the command gets equal options."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from minnow.converter.inputs.given import Given
 
 NAMES = ","
-"""What stands between names."""
+"""The separator of names."""
 
 
 def words(options: Options) -> list[str]:
-    """The flags that say what is not at its default. Options that only a call can give are left out."""
+    """The flags for all options that differ from their defaults, except for those that have no flag."""
     changed = options.changed()
     return [word for f in fields(options) if f.name in changed and flags(f) for word in _words(f, changed[f.name])]
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """A list of names, from its text."""
+    """The names in a comma-separated list."""
     return tuple(n for n in text.split(NAMES) if n)
 
 
 def input_of(text: str) -> tuple[str, Given]:
-    """Name and what is said of a graph input, from `NAME=1x3x224x224` or `NAME=int64[1,128]`.
+    """Name, and shape and element type, of a graph input from `NAME=1x3x224x224` or `NAME=int64[1,128]`.
 
     Raises:
-        UsageError: it is of neither form.
+        UsageError: the text has neither form.
     """
     from minnow.converter.inputs.given import parsed
 
@@ -63,7 +63,7 @@ def _words(f: Field[Any], value: Any) -> list[str]:
 
 
 def _inputs(value: Any) -> Mapping[str, str]:
-    """What is said of the inputs that have names by now; a symbol leaves a dimension as it is, as "?" does."""
+    """The texts of the inputs with known names. A symbolic dimension becomes "?", which leaves it unchanged, too."""
     from minnow.converter.inputs.given import Inputs, text_of
 
     def text(given: Given) -> str:

@@ -12,15 +12,14 @@ from minnow.schema.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CompareOptions(Options):
-    """What outputs are compared on, and how closely."""
+    """Inputs and tolerance of a comparison."""
 
     SECTION: ClassVar[str] = "Verification"
 
     data: Any = option(
         (),
-        "Real inputs to compare on instead of random ones: an .npz file with one array per graph input, or a picture.",
-        python="Arrays by name; the path of an .npz file or of a picture, for the image input; or a list of these, one "
-        "for each run.",
+        "Real inputs to verify with instead of random ones: an .npz file with one array per graph input, or a picture.",
+        python="Also arrays by name. A picture is for the image input. A list has one item for each run.",
         metavar="PATH",
         repeated=True,
     )
@@ -47,7 +46,7 @@ class OwnVerifyOptions(CompareOptions):
         given = self.tolerance is not None or (len(self.data) > 0 if hasattr(self.data, "__len__") else bool(self.data))
         if given and not self.verify:
             raise UsageError(
-                "data and a tolerance are for the verification, which is switched off", hint="leave out one"
+                "data and tolerance are for the verification, which is switched off", hint="omit them, or verify"
             )
 
 
@@ -72,4 +71,4 @@ class VerifyCommand(VerifyOptions):
 
     SECTION: ClassVar[str] = "Verification"
 
-    strict: bool = option(False, "Exit code 4 also where the verdict is inconclusive.")
+    strict: bool = option(False, "Exit code 4 also if the verdict is inconclusive.")

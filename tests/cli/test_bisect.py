@@ -58,7 +58,7 @@ def test_a_right_pipeline_is_right(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for options in ([], ["--engine"], ["--target", "minnow"], ["-O3", "--input", "image=2x1x8x8"]):
         assert run(["debug", "bisect", str(DIGITS), *options]) == 0
-        assert "rewrites changes the numbers" in capsys.readouterr().out
+        assert "rewrites changes the outputs" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,10 +17,10 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
     ("options", "texts"),
     [
         (["fuse_conv_bn"], ["fuse_conv_bn: applied 4 times", "fuse_conv_bn at BatchNorm", "(onnx:", ": applied"]),
-        (["fuse_conv_bn@no such node"], ["fuse_conv_bn@no such node: no BatchNorm of that name"]),
-        (["fuse_silu"], ["fuse_silu: applied 0 times", "no Mul or Div in the model, which it starts from"]),
+        (["fuse_conv_bn@no such node"], ["fuse_conv_bn@no such node: there is no BatchNorm of that name"]),
+        (["fuse_silu"], ["fuse_silu: applied 0 times", "not applied, since the model has no Mul or Div"]),
         (["assign_layout"], ["assign_layout: applied 2 times", "assign_layout at Conv"]),
-        (["eliminate_common"], ["eliminate_common: nothing to do"]),
+        (["eliminate_common"], ["eliminate_common: not applied, since there was nothing to change"]),
         (["sink_transposes@probability"], ["the pass leaves it as it is"]),
         (["fuse_silu", "-O1"], ["fuse_silu: it runs from -O2 on"]),
         (["fuse_silu", "--passes", "fuse_gelu"], ["fuse_silu: `--passes` leaves it out"]),

@@ -182,7 +182,7 @@ def test_minus_is_no_model(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "-").write_bytes(DIGITS.read_bytes())
     assert run(line) == 2
-    assert "models are only read from files" in capsys.readouterr().err
+    assert "reading from standard input is not supported" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["-"]
     assert run(["check", "./-"]) == 0
 

@@ -34,7 +34,7 @@ def test_convert_shows_before_and_after(tmp_path):
     assert rows["Relu"][1:] == ["4", "0", "-100%"]
     assert "Conv" not in rows  # as many as before
     assert rows["multiply-accumulates"][-1] == "="
-    assert "64 for others" in done.stdout  # its batch is open
+    assert "64 for other dynamic dimensions" in done.stdout  # its batch is open
 
 
 def test_quiet_shows_nothing(tmp_path):

@@ -97,7 +97,7 @@ def test_a_command_works_on_a_terminal(folder: Path, arguments: list[str]) -> No
     code, shown = on_terminal(folder, "mnnconvert", *arguments)
     assert code == 0, shown
     assert "Traceback" not in shown
-    assert "defect of Minnow" not in shown
+    assert "bug in Minnow" not in shown
     assert shown.strip() or arguments[0] == "inspect"  # which says nothing when it has drawn
 
 
