@@ -86,11 +86,11 @@ class Meter:
 
     def _error(self, what: str, where: str) -> ModelError:
         return ModelError(
-            "the model grows out of all proportion to its file",
+            "the model becomes far larger than its file",
             where=where,
-            why=f"{what} come of {self.file_bytes:,} bytes: calls, branches or constants double each other",
-            hint="the limits are in `minnow.schema.limit`; a model that needs more is exported with its parts written "
-            "out, or with its constants stored",
+            why=f"{what} are made from a file of {self.file_bytes:,} bytes: calls, branches or constants multiply",
+            hint="export the model with its loops and calls written "
+            "out and its constants stored; the limits are in `minnow.schema.limit`",
         )
 
 

@@ -43,7 +43,7 @@ def _graph(graph: Graph, seen: set[int]) -> None:
         if param in known:
             raise InternalError(f"graph '{graph.name}' has the parameter {param!r} twice")
         if param.producer is not None or param.is_const:
-            raise InternalError(f"the parameter {param!r} of graph '{graph.name}' has a producer or numbers of its own")
+            raise InternalError(f"the parameter {param!r} of graph '{graph.name}' has a producer or is a constant")
         known.add(param)
         _uses(param, graph)
     for node in nodes:
@@ -82,9 +82,9 @@ def _linked(graph: Graph) -> list[Node]:
     if nodes[-1] is not graph.ret or graph.ret.op != RET or graph.ret.outputs:
         raise InternalError(f"graph '{graph.name}' does not end with its terminator")
     if len(nodes) - 1 != len(graph):
-        raise InternalError(f"graph '{graph.name}' counts {len(graph)} nodes, and has {len(nodes) - 1}")
+        raise InternalError(f"graph '{graph.name}' has {len(nodes) - 1} nodes, its count says {len(graph)}")
     if None in graph.ret.inputs:
-        raise InternalError(f"graph '{graph.name}' has an output that is nothing")
+        raise InternalError(f"graph '{graph.name}' has an output without a value")
     return nodes
 
 

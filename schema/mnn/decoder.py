@@ -49,7 +49,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         side_file: where the weights are that lie in a file of their own, should there be such; see `side_path`.
 
     Raises:
-        FormatError: the bytes are not a valid file, or the side file is missing or damaged.
+        FormatError: the bytes are not a valid file, or the companion weights file is missing or damaged.
         ModelError: the ops in it do not fit together.
     """
     net = wire.read(data)

@@ -61,18 +61,18 @@ def encode(model: Model, *, biz_code: str = "") -> bytes:
 
 @SeldomCollected()
 def save(model: Model, path: Path, *, biz_code: str = "", side_file: bool | None = None) -> int:
-    """Writes the file, and beside it a side file with the big weights where that is wanted or needed.
+    """Writes the file, and beside it a companion weights file with the big weights where that is wanted or needed.
 
     Args:
         model, biz_code: as for `encode`.
-        path: the file; its side file is `path` + ".weight".
+        path: the file; its companion weights file is `path` + ".weight".
         side_file: True: big weights go there; False: never; None: where the file would be larger than it may be.
 
     Returns:
         The bytes written.
 
     Raises:
-        UnsupportedError: as `encode`; or the file would be too large, and a side file is not wanted.
+        UnsupportedError: as `encode`; or the file would be too large, and a companion weights file is not wanted.
     """
     net = _net(model, biz_code)
     outside, digest = 0, b""

@@ -1,7 +1,8 @@
 """The file beside a `.mnn` file that holds its big weights: `detach` moves them there, `attach` finds them again.
 
 A table whose numbers lie outside has `external` = (offset, bytes of the first part, of the second, ...); its parts lie
-one after the other from the offset on, without a header. A FlatBuffer ends at 2 GiB, the side file does not.
+one after the other from the offset on, without a header. A FlatBuffer ends at 2 GiB, the companion
+weights file does not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from minnow.schema.mnn import wire
 from minnow.schema.mnn.wire_write import CACHE_LINE, LONG_VECTOR
 
 SUFFIX = ".weight"
-"""What is appended to the model's name; the runtimes look for the side file under that name by themselves."""
+"""What is appended to the model's name: runtimes look for the companion weights file under that name."""
 
 _BLOB = ("float32s", "int32s", "int64s", "int8s", "uint8s")
 _PARTS = {
@@ -33,11 +34,11 @@ _PARTS = {
     "Scale": (("scaleData",), ("biasData",)),
     "LayerNorm": (("gamma",), ("beta",)),
 }
-"""The parts of each table in the order of the side file. Of a Blob it is the one vector that it has."""
+"""The parts of each table in the order of the companion weights file. Of a Blob it is the one vector that it has."""
 
 
 def side_path(path: Path) -> Path:
-    """Where the side file of a model is."""
+    """Where the companion weights file of a model is."""
     return path.with_name(path.name + SUFFIX)
 
 
@@ -72,7 +73,7 @@ def _bytes(vector: Any) -> int:
 
 
 class SideFile:
-    """The side file while it is written.
+    """The companion weights file while it is written.
 
     Args:
         file: open for writing, at its start.
@@ -111,7 +112,7 @@ class SideFile:
 
 
 def detach(net: Mapping[str, Any], file: SideFile) -> None:
-    """Moves the big vectors of a file into its side file, one after the other; `net` is changed."""
+    """Moves the big vectors of a file into its companion weights file, one after the other; `net` is changed."""
     for _, kind, main in _tables(net):
         parts = _parts(kind, main)
         vectors = [_table(main, part).get(part[-1]) for part in parts]
@@ -126,11 +127,11 @@ _FIELD = {"DT_FLOAT": "float32s", "DT_INT32": "int32s", "DT_INT64": "int64s", "D
 
 
 def attach(net: Mapping[str, Any], path: Path | None) -> None:
-    """Puts the vectors of the side file back into their tables, mapped, not read; `net` is changed.
+    """Puts the vectors of the companion weights file back into their tables, mapped, not read; `net` is changed.
 
     Args:
         net: as read from a file.
-        path: the side file; None when the model was not read from a file.
+        path: the companion weights file; None when the model was not read from a file.
 
     Raises:
         FormatError: it is missing or too short, or a table says something impossible.
@@ -142,12 +143,12 @@ def attach(net: Mapping[str, Any], path: Path | None) -> None:
         if len(main.get("external", ())) < 2:
             continue
         if op.get("externalPath"):
-            raise UnsupportedError("weights in a file of another name are not supported", where=where)
+            raise UnsupportedError("weights in a companion weights file of another name are not supported", where=where)
         if size is None:
             if path is None or not path.is_file():
                 place = "the file was not read by its name" if path is None else f"{path} is missing"
                 raise FormatError(
-                    "the model keeps its weights in a side file", why=place, hint="put it beside the model"
+                    "the model keeps its weights in a companion weights file", why=place, hint="put it beside the model"
                 )
             size = path.stat().st_size
         assert path is not None
@@ -156,7 +157,9 @@ def attach(net: Mapping[str, Any], path: Path | None) -> None:
         for part, count in zip(parts, sizes, strict=False):
             if min(offset, count) < 0 or offset + count > size:
                 raise FormatError(
-                    "the side file is too short", where=where, why=f"{count} bytes at {offset} of {size} are needed"
+                    "the companion weights file is too short",
+                    where=where,
+                    why=f"{count} bytes at {offset} of {size} are needed",
                 )
             if count:
                 table = wire.tables["IDSTQuan" if len(part) > 1 else kind]

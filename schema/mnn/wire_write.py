@@ -51,7 +51,7 @@ def write_root(root: str, value: Mapping[str, Any]) -> memoryview:
             "the model is too large for one .mnn file",
             where=root,
             why=f"it needs about {bound / 2**30:.1f} GiB, and a FlatBuffer ends at 2 GiB",
-            hint="keep the weights in a side file",
+            hint="keep the weights in a companion weights file: --side-file",
         ) from None
     except RangeFault as fault:
         raise UnsupportedError("the format cannot hold a number", where=fault.where(root), why=fault.why) from None

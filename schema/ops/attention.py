@@ -140,7 +140,7 @@ def _(q, k, v, past_key, past_value, *masks, num_heads, scale, num_kv_heads, cau
     kept = [_behind(past, news, kv) for past, news in ((past_key, keys), (past_value, values))]
     agree([queries[2], kept[0][2]], "Attention: size of queries and keys")
     if 0 in (kept[0][2], kept[1][2]):
-        raise ModelError("Attention: a head has the size 0")
+        raise ModelError("Attention: the heads have no features")
     scores = broadcast((queries[0], num_heads, queries[1], 1), (kept[0][0], 1, 1, kept[0][1]),
                        *((1,) if m is None else m.shape for m in masks))  # fmt: skip
     length: Dim = "?"

@@ -156,7 +156,7 @@ def BitCast(x: T, *, to: DType):
 @BitCast.shape
 def _(x, *, to):
     if x.dtype.bits != to.bits:
-        raise ModelError(f"{x.dtype} has {x.dtype.bits} bits, {to} has {to.bits}")
+        raise ModelError(f"BitCast needs types of one size: {x.dtype} has {x.dtype.bits} bits, {to} has {to.bits}")
     return x.type.with_dtype(to)
 
 
@@ -182,7 +182,7 @@ def RoundTo(x: Float, *, to: DType):
 @RoundTo.shape
 def _(x, *, to):
     if to not in (DType.F16, DType.BF16):
-        raise ModelError(f"to is {to}", why="numbers are rounded to those of f16 or bf16")
+        raise ModelError(f"RoundTo cannot round to {to}", why="it rounds to f16 or bf16")
     return x.type
 
 

@@ -112,7 +112,7 @@ def _weights(x: Arg, w: Arg, bias: Arg | None, attrs: dict[str, Any]) -> list[An
         if arg is not None and arg.rank is not None and arg.rank != rank:
             raise ModelError(f"{what} has rank {arg.rank}, not {rank}", why=f"strides {attrs['strides']}")
     if attrs["group"] < 1:
-        raise ModelError(f"group is {attrs['group']}")
+        raise ModelError(f"group is {attrs['group']}, it must be 1 or more")
     kernel = list(w.shape[2:]) if w.shape is not None else [UNKNOWN] * n
     fixed = {k: attrs[k] for k in ("strides", "pads", "dilations")}
     window.check(n, kernel=[k if isinstance(k, int) else 1 for k in kernel], **fixed)
@@ -137,7 +137,7 @@ def _(x: Arg, w: Arg, bias: Arg | None, residual: Arg | None, **attrs: Any) -> T
     agree([_dim(x, 1), _times(_dim(w, 1), attrs["group"])], "input channels and weight channels times groups")
     o = agree([_dim(w, 0), _dim(bias, 0)], "weight and bias")
     if isinstance(o, int) and o % attrs["group"]:
-        raise ModelError(f"{o} output channels do not go into {attrs['group']} groups")
+        raise ModelError(f"{o} output channels cannot be split into {attrs['group']} groups")
     n = len(kernel)
     sizes = x.shape[2:] if x.shape is not None else (UNKNOWN,) * n
     strides, pads, same = attrs["strides"], attrs["pads"], bool(attrs["auto_pad"])
@@ -160,7 +160,7 @@ def _(x: Arg, w: Arg, bias: Arg | None, residual: Arg | None, **attrs: Any) -> T
         raise ModelError(f"output_padding {extra} needs {n} numbers, none below 0")
     channels = agree([_dim(x, 1), _dim(w, 0)], "input channels and weight")
     if isinstance(channels, int) and channels % attrs["group"]:
-        raise ModelError(f"{channels} input channels do not go into {attrs['group']} groups")
+        raise ModelError(f"{channels} input channels cannot be split into {attrs['group']} groups")
     o = agree([_times(_dim(w, 1), attrs["group"]), _dim(bias, 0)], "weight and bias")
     sizes = x.shape[2:] if x.shape is not None else (UNKNOWN,) * n
     out: list[Any] = []

@@ -80,7 +80,7 @@ def _interpolated(images: Array, rows: Array, columns: Array) -> Array:
 def _(x: Arg, w: Arg, offset: Arg, bias: Arg | None, mask: Arg | None, **attrs: Any) -> TensorType:
     parts = attrs.pop("offset_group")
     if len(attrs["strides"]) != 2:
-        raise ModelError(f"there are {len(attrs['strides'])} spatial axes", why="offsets are for two")
+        raise ModelError(f"there are {len(attrs['strides'])} spatial axes", why="DeformConv has two")
     (y,) = Conv.infer([x, w, bias], attrs, 1)
     if parts < 1 or (x.shape is not None and isinstance(x.shape[1], int) and x.shape[1] % parts):
         raise ModelError(f"{parts} groups of offsets do not divide the channels of {x.type}")

@@ -69,23 +69,23 @@ def _scaled_long(x: Array, multiplier: Array, shift: Array) -> Array:
 @Requantize.shape
 def _(x: Arg, multiplier: Arg, shift: Arg, *, zero: int, to: DType, min: int, max: int) -> TensorType:
     if to not in RESULTS:
-        raise ModelError(f"Requantize to {to}")
+        raise ModelError(f"Requantize cannot give {to}")
     limits = _limits(to)
     if not limits.min <= min <= max <= limits.max or not -(2**31) <= zero < 2**31:
-        raise ModelError(f"Requantize between {min} and {max} with a zero point of {zero}, to {to}")
+        raise ModelError(f"Requantize to {to} cannot use min={min}, max={max}, zero={zero}")
     if multiplier.shape != shift.shape:
-        raise ModelError(f"multipliers of shape {multiplier.shape} and shifts of shape {shift.shape}")
+        raise ModelError(f"multipliers of shape {multiplier.shape} need shifts of the same shape, not {shift.shape}")
     if (factors := multiplier.shape) is not None and x.shape is not None:
         each = [i for i, d in enumerate(factors, len(x.shape) - len(factors)) if d != 1]
         if len(factors) > len(x.shape) or len(each) > 1 or any(
             isinstance(d := x.shape[i], int) and d != factors[i - len(x.shape)] for i in each
         ):  # fmt: skip
-            raise ModelError(f"multipliers of shape {factors} for numbers of shape {x.shape}")
+            raise ModelError(f"multipliers of shape {factors} cannot be broadcast to numbers of shape {x.shape}")
     allowed = (-31, 31) if x.dtype is DType.I32 else (-31, 14)
     if shift.value is not None and shift.value.size:
         least, most = int(shift.value.min()), int(shift.value.max())
         if least < allowed[0] or most > allowed[1]:
-            raise ModelError(f"Requantize with shifts from {least} to {most}, beyond {allowed}")
+            raise ModelError(f"shifts from {least} to {most} are not within {allowed}")
     return x.type.with_dtype(to)
 
 
@@ -101,7 +101,7 @@ def LookUp(x: Narrow, table: T):
 @LookUp.shape
 def _(x: Arg, table: Arg) -> TensorType:
     if table.shape not in (None, (1 << x.dtype.bits,), ("?",)):
-        raise ModelError(f"a table of shape {table.shape} for numbers of type {x.dtype}")
+        raise ModelError(f"a table for numbers of type {x.dtype} cannot have the shape {table.shape}")
     return x.type.with_dtype(table.dtype)
 
 

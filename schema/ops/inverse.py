@@ -28,7 +28,7 @@ def _(x):
         return x.type
     if len(x.shape) < 2:
         raise ModelError(f"Inverse needs matrices, not the shape {x.shape}")
-    side = agree(x.shape[-2:], "Inverse: sides of a square")
+    side = agree(x.shape[-2:], "Inverse needs square matrices")
     return x.type.with_shape((*x.shape[:-2], side, side))
 
 

@@ -164,15 +164,15 @@ def _(x, w, bias, residual, *, activation, alpha, beta):
 
 def _linear_shape(x: Arg, w: Arg, bias: Arg | None) -> Shape | None:
     if (w.rank is not None and w.rank != 2) or (bias is not None and bias.rank not in (None, 1)):
-        raise ModelError("Linear needs w[N, K] and bias[N]")
+        raise ModelError("Linear needs a matrix w[N, K] and a vector bias[N]")
     if x.shape is None or w.shape is None:
         return None if x.shape is None else (*x.shape[:-1], "?")
     if not x.shape:
         raise ModelError("Linear does not take scalars")
-    agree([x.shape[-1], w.shape[1]], "Linear: K")
+    agree([x.shape[-1], w.shape[1]], "Linear: features of the input and columns of w")
     n = w.shape[0]
     if bias is not None and bias.shape is not None:
-        n = agree([n, bias.shape[0]], "Linear: N")
+        n = agree([n, bias.shape[0]], "Linear: rows of w and bias")
     return (*x.shape[:-1], n)
 
 
@@ -271,7 +271,7 @@ def _(x):
         return x.type
     if len(x.shape) < 2:
         raise ModelError(f"Det needs matrices, not the shape {x.shape}")
-    agree(x.shape[-2:], "Det: sides of a square")
+    agree(x.shape[-2:], "Det needs square matrices")
     return x.type.with_shape(x.shape[:-2])
 
 

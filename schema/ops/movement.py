@@ -140,7 +140,7 @@ def _(x: Arg, lens: Arg, batch_axis: int, time_axis: int) -> TensorType:
 
 def _blocks(x: Arg, blocksize: int) -> Any:
     if blocksize < 1:
-        raise ModelError(f"blocksize is {blocksize}")
+        raise ModelError(f"blocksize is {blocksize}, it must be 1 or more")
     need_rank(x, 4, "the input")
     return x.shape or (UNKNOWN,) * 4
 

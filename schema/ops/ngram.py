@@ -63,17 +63,17 @@ def _(x: Arg, pool: Arg, starts: Arg, places: Arg, weights: Arg | None, mode: st
     if x.rank is not None and x.rank > 2:
         raise ModelError(f"{x.type} is neither one sequence nor a batch of them")
     if not 1 <= shortest <= longest or most_skipped < 0:
-        raise ModelError(f"n-grams of {shortest} to {longest} elements with {most_skipped} skipped make no sense")
+        raise ModelError(f"cannot count n-grams of {shortest} to {longest} elements with {most_skipped} skipped")
     if weights is not None and weights.dtype is not DType.F32:
         raise ModelError(f"the weights are {weights.dtype}, not f32")
     begins, chosen = contents(starts), contents(places)
     if begins is not None and pool.shape is not None:
         ends = [*begins[1:], pool.shape[0]]
         if begins[:1] != (0,) or any(isinstance(e, int) and not b <= e for b, e in zip(begins, ends, strict=True)):
-            raise ModelError(f"the n-grams of each length start at {begins}, of {pool.type}", why="they must ascend")
+            raise ModelError(f"the n-grams of each length start at {begins} in {pool.type}", why="starts must ascend")
         grams = [(e - b) // n for n, (b, e) in enumerate(zip(begins, ends, strict=True), 1) if isinstance(e, int)]
         if len(grams) == len(ends) and chosen is not None and len(chosen) < sum(grams):
-            raise ModelError(f"{sum(grams)} n-grams have {len(chosen)} places")
+            raise ModelError(f"there are {sum(grams)} n-grams, and {len(chosen)} places for their counts")
     if weights is not None:
         agree([*(a.shape[0] for a in (places, weights) if a.shape)], "the weights and the places of the n-grams")
     size: Dim = UNKNOWN

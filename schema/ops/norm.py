@@ -31,7 +31,7 @@ def _per_channel(x: Arg, *vectors: Arg | None, **attrs: Any) -> Any:
             if v.dtype is not x.dtype:
                 raise ModelError(f"operands of the types {x.dtype} and {v.dtype} are mixed")
             if v.shape is not None and len(v.shape) != 1:
-                raise ModelError(f"the numbers per channel have the shape {v.shape}, not one axis")
+                raise ModelError(f"a parameter with one number per channel has the shape {v.shape}, not one axis")
             if v.shape is not None:
                 agree([channels, v.shape[0]], "channels")
     return x.type
@@ -341,7 +341,7 @@ def _(x, *, size, **_):
     if x.rank is not None and x.rank < 2:
         raise ModelError(f"LRN needs an input of rank 2 or more, not {x.rank}")
     if size < 1:
-        raise ModelError(f"LRN over {size} channels")
+        raise ModelError(f"LRN cannot sum over {size} channels: size must be 1 or more")
     return x.type
 
 

@@ -47,7 +47,7 @@ def _along(v: Array, axis: int, block_size: int, x: Array) -> Array:
 
 def _check(x: Arg, axis: int, block_size: int, scale: Arg, zero: Arg | None) -> None:
     if block_size < 0:
-        raise ModelError(f"blocks of {block_size} elements")
+        raise ModelError(f"block_size is {block_size}, it must not be negative")
     shapes = {v.shape for v in (scale, zero) if v is not None and v.shape is not None}
     # One number is a scalar, or a vector of one, as a dynamic dimension may be.
     if len({len(s) for s in shapes}) > 1 and any(
@@ -62,7 +62,7 @@ def _check(x: Arg, axis: int, block_size: int, scale: Arg, zero: Arg | None) -> 
         at = axis_of(axis, len(x.shape))
         if block_size:
             if len(v.shape) != len(x.shape):
-                raise ModelError(f"blocks of shape {v.shape} for numbers of shape {x.shape}")
+                raise ModelError(f"scales per block of shape {v.shape} do not fit an input of shape {x.shape}")
             for i, (blocks, dim) in enumerate(zip(v.shape, x.shape, strict=True)):
                 if i == at and isinstance(dim, int):
                     dim = -(-dim // block_size)
@@ -106,9 +106,9 @@ def QuantizeLinear(x: Number, scale: Step, zero: Quantized | None = None, *, axi
 @QuantizeLinear.shape
 def _(x, scale, zero, *, axis, to, block_size, saturate, precision):
     if to not in QUANTIZED or (zero is not None and zero.dtype is not to):
-        raise ModelError(f"QuantizeLinear to {to} with a zero point of {zero.dtype if zero else to}")
+        raise ModelError(f"QuantizeLinear cannot give {to} with a zero point of type {zero.dtype if zero else to}")
     if precision is not None and precision not in FLOATS:
-        raise ModelError(f"QuantizeLinear with a precision of {precision}")
+        raise ModelError(f"QuantizeLinear cannot compute with the precision {precision}")
     _check(x, axis, block_size, scale, zero)
     return x.type.with_dtype(to)
 
@@ -135,7 +135,7 @@ def _(x, scale, zero, *, axis, block_size, to):
         raise ModelError(f"DequantizeLinear needs a zero point of type {x.dtype}, not {zero.dtype}")
     to = scale.dtype if to is None else to
     if to not in FLOATS:
-        raise ModelError(f"DequantizeLinear to {to}")
+        raise ModelError(f"DequantizeLinear cannot give {to}")
     _check(x, axis, block_size, scale, zero)
     return x.type.with_dtype(to)
 
@@ -165,7 +165,7 @@ def DynamicQuantizeLinear(x: Float32, *, steps: int = 0):
 @DynamicQuantizeLinear.shape
 def _(x, *, steps):
     if not 0 <= steps <= 255:
-        raise ModelError(f"{steps} steps")
+        raise ModelError(f"steps is {steps}")
     return x.type.with_dtype(DType.U8), TensorType(DType.F32, ()), TensorType(DType.U8, ())
 
 

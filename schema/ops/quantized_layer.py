@@ -149,18 +149,18 @@ def is_along(shape: Shape | None, whole: Shape | None, axis: int) -> bool:
 def _result(total: TensorType, bias: Arg | None, factor: Arg | None, last: Arg | None, axis: int, **attrs: Any) -> Any:
     """The type of the result, when everything fits."""
     if factor is None:
-        raise ModelError("the factor is missing")
+        raise ModelError("a quantized layer needs the factor of its result")
     for operand, what in ((bias, "bias"), (factor, "factors")):
         if operand is not None and not is_along(operand.shape, total.shape, axis):
-            raise ModelError(f"{what} of shape {operand.shape} for sums of shape {total.shape}")
+            raise ModelError(f"{what} of shape {operand.shape} cannot be broadcast to sums of shape {total.shape}")
     if factor.dtype is DType.I32:
         if last is None:
-            raise ModelError("multipliers without shifts")
+            raise ModelError("multipliers need shifts beside them")
         return Requantize.infer([Arg(total), factor, last], attrs, 1)[0]
     if attrs["to"] not in (DType.I8, DType.U8):
-        raise ModelError(f"a float factor, and a result of type {attrs['to']}")
+        raise ModelError(f"with a float factor the result is i8 or u8, not {attrs['to']}")
     if last is not None and (last.dtype is not attrs["to"] or any(d != 1 for d in last.shape or ())):
-        raise ModelError(f"a zero point of type {last.type} for a result of type {attrs['to']}")
+        raise ModelError(f"the zero point is {last.type}, it must be one number of type {attrs['to']}")
     return total.with_dtype(attrs["to"])
 
 
@@ -175,7 +175,7 @@ def _(x, w, x_zero, w_zero, bias, factor, last, *, zero, to, min, max, **window)
 def _(a, b, a_zero, b_zero, bias, factor, last, **attrs):
     (total,) = MatMulInteger.infer([a, b, a_zero, b_zero], {}, 1)
     if total.shape is not None and len(total.shape) < 2:
-        raise ModelError(f"a product of the shape {total.shape}")
+        raise ModelError(f"the product has the shape {total.shape}: it needs two axes or more")
     return _result(total, bias, factor, last, -1, **attrs)
 
 
@@ -183,7 +183,7 @@ def _(a, b, a_zero, b_zero, bias, factor, last, **attrs):
 def _(x, w, bias, residual, scale, zero, *, steps, activation, alpha, beta):
     numbers, _, middle = DynamicQuantizeLinear.infer([x], {"steps": steps}, 3)
     if x.shape == () or (w.shape is not None and len(w.shape) != 2):
-        raise ModelError(f"DynamicLinear of {x.type} with weights of {w.type}")
+        raise ModelError(f"DynamicLinear cannot multiply {x.type} with weights of type {w.type}")
     (total,) = MatMulInteger.infer([Arg(numbers), w, Arg(middle), zero], {}, 1)
     columns = "?" if w.shape is None else w.shape[1]
     for operand, what in ((scale, "scale"), (zero, "zero point"), (bias, "bias")):
@@ -199,12 +199,12 @@ def _(x, w, bias, residual, scale, zero, *, steps, activation, alpha, beta):
 def _(a, factor, shift, a_table, b, b_table, **attrs):
     for v, table in ((a, a_table), (b, b_table)):
         if table.shape not in (None, (1 << v.dtype.bits,), ("?",)):
-            raise ModelError(f"a table of shape {table.shape} for numbers of type {v.dtype}")
+            raise ModelError(f"a table for numbers of type {v.dtype} cannot have the shape {table.shape}")
     shape = a.shape if a.shape is not None else b.shape
     if None not in (a.shape, b.shape) and (len(a.shape) != len(b.shape) or any(
         isinstance(p, int) and isinstance(q, int) and p != q for p, q in zip(a.shape, b.shape, strict=True)
     )):  # fmt: skip
-        raise ModelError(f"a sum of {a.type} and {b.type}")
+        raise ModelError(f"{a.type} and {b.type} cannot be added")
     return Requantize.infer([Arg(TensorType(DType.I32, shape)), factor, shift], attrs, 1)[0]
 
 

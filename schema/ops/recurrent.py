@@ -236,7 +236,7 @@ def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
     def rule(x: Arg, w: Arg, r: Arg, b: Arg | None, lens: Arg | None, *rest: Arg | None, **attrs: Any) -> Any:
         h, d = attrs["hidden"], len(_directions(attrs["direction"]))
         if h < 1:
-            raise ModelError(f"a hidden size of {h}")
+            raise ModelError(f"the hidden size is {h}, it must be 1 or more")
         if x.rank not in (None, 3):
             raise ModelError(f"the input needs the axes [time, batch, features], not the shape {x.shape}")
         t, n, i = x.shape or (UNKNOWN,) * 3

@@ -197,7 +197,7 @@ def _reduced_type(x: Arg, at: Arg | None, *, axes, keepdims):
     n, axes = length(at), contents(at)
     if axes is None and x.rank is not None and n is not None:
         if n > x.rank:
-            raise ModelError(f"{n} axes are reduced, and the rank is {x.rank}")
+            raise ModelError(f"{n} axes are reduced, the input has only {x.rank}")
         axes = range(n) if n in (0, x.rank) else None  # none or all of them, whichever they are
     if axes is not None or x.shape is None:
         return x.type.with_shape(None if axes is None else reduced(x.shape, axes, keepdims))

@@ -53,7 +53,7 @@ def _(x: Arg, cos: Arg, sin: Arg, *, interleaved: bool, size: int) -> Any:
     if not isinstance(count, int):
         return x.type
     if count < 0 or count % 2 or (isinstance(whole, int) and count > whole):
-        raise ModelError(f"RotaryEmbedding of {count} of {whole} features")
+        raise ModelError(f"RotaryEmbedding cannot turn {count} of {whole} features")
     for table in (cos, sin):
         if table.shape is None:
             continue

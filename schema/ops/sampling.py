@@ -220,7 +220,7 @@ def _(x: Arg, rois: Arg, batch_indices: Arg, **attrs: Any) -> TensorType:
     need_rank(rois, 2, "rois")
     need_rank(batch_indices, 1, "batch_indices")
     if rois.dtype != x.dtype:
-        raise ModelError(f"rois is {rois.dtype}, the input {x.dtype}")
+        raise ModelError(f"rois has the type {rois.dtype}, the input {x.dtype}: they must be the same")
     if attrs["output_height"] < 1 or attrs["output_width"] < 1 or attrs["sampling_ratio"] < 0:
         raise ModelError("output_height and output_width must be positive, sampling_ratio not negative")
     counts = []
@@ -242,9 +242,9 @@ def _(x: Arg, rois: Arg, *, height: int, width: int, scale: float) -> TensorType
     need_rank(x, 4, "the input")
     need_rank(rois, 2, "rois")
     if rois.dtype != x.dtype:
-        raise ModelError(f"rois is {rois.dtype}, the input {x.dtype}")
+        raise ModelError(f"rois has the type {rois.dtype}, the input {x.dtype}: they must be the same")
     if min(height, width) < 1:
-        raise ModelError(f"{height} x {width} bins")
+        raise ModelError(f"the output has {height} x {width} bins, it needs 1 x 1 or more")
     if rois.shape is not None:
         agree([rois.shape[1], 5], "the last axis of rois")
     return x.type.with_shape(

@@ -50,7 +50,7 @@ def out_dim(
         return -(-size // stride)
     room = size + begin + end - span
     if room <= (-stride if ceil_mode else -1):
-        raise ModelError(f"a window of {span} does not fit into {size} elements padded by {begin} and {end}")
+        raise ModelError(f"a window of {span} elements is larger than {size} elements padded by {begin} and {end}")
     if not ceil_mode:
         return room // stride + 1
     n = -(-room // stride) + 1

@@ -35,11 +35,11 @@ def _check(graph: Graph, most: int, file_bytes: int, limits: Limits) -> None:
             count = value.type.count or 0
             if count > limits.elements or (constant and count * value.type.dtype.size > most):
                 raise UnsupportedError(
-                    "the model computes a tensor that no program can hold",
+                    "the model computes a tensor that is too large",
                     where=node.origin or value.name,
                     why=f"{value.type} takes {count * value.type.dtype.size:,} bytes"
-                    + (f", and hangs on constants only, in a file of {file_bytes:,} bytes" if constant else ""),
-                    hint="a constant of that size is stored in the file, or made smaller",
+                    + (f", computed from constants alone, in a file of {file_bytes:,} bytes" if constant else ""),
+                    hint="store the constant in the file, or make it smaller",
                 )
 
 

@@ -39,7 +39,7 @@ def _node(node: Node, check_types: bool) -> None:
             if value is None and not op.operand(i).optional:
                 raise ModelError(f"it needs its input '{op.operand(i).name}'")
         if node.inputs and node.inputs[-1] is None:
-            raise ModelError("its last input is left out, which the number of inputs should say")
+            raise ModelError("its list of inputs ends with one that is left out")
         if check_types:
             _types(node)
     except MinnowError as e:

@@ -98,7 +98,7 @@ def test_a_missing_or_short_side_file_is_an_error(damage, tmp_path):
 
 def test_bytes_alone_cannot_have_a_side_file(tmp_path):
     save(model(), tmp_path / "m.mnn", side_file=True)
-    with pytest.raises(FormatError, match="side file"):
+    with pytest.raises(FormatError, match="companion weights file"):
         decode((tmp_path / "m.mnn").read_bytes())
 
 
@@ -126,5 +126,5 @@ def test_a_model_too_large_for_one_file_asks_for_a_side_file(tmp_path):
     graph.outputs = [Builder(graph).Add(x, big)]
     large = Model(graph)
     large.inputs, large.outputs = [("x", x.type)], [("y", graph.outputs[0].type)]
-    with pytest.raises(UnsupportedError, match="side file"):
+    with pytest.raises(UnsupportedError, match="companion weights file"):
         save(large, tmp_path / "m.mnn", side_file=False)

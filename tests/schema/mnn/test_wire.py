@@ -234,7 +234,7 @@ def test_what_is_too_large_is_refused_before_memory_is_taken():
     huge = np.broadcast_to(np.float32(1), (2**29,))
     with pytest.raises(UnsupportedError, match="2 GiB") as caught:
         wire.write(conv_net(weight=huge))
-    assert "side file" in caught.value.hint
+    assert "companion weights file" in caught.value.hint
 
 
 def test_the_registry_of_names():

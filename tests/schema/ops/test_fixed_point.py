@@ -69,10 +69,10 @@ def test_look_up() -> None:
     [
         ((3, 5), (3, 5), -3, {}, "multipliers of shape"),
         ((4,), (4,), -3, {}, "multipliers of shape"),
-        ((5,), (1,), -3, {}, "shifts of shape"),
+        ((5,), (1,), -3, {}, "shifts of the same shape"),
         ((), (), 32, {}, "shifts from 32"),
-        ((), (), -1, {"to": DType.F32}, "to f32"),
-        ((), (), -1, {"max": 300}, "between -128 and 300"),
+        ((), (), -1, {"to": DType.F32}, "cannot give f32"),
+        ((), (), -1, {"max": 300}, "min=-128, max=300"),
     ],
 )
 def test_refuses(factors: Any, shifts: Any, shift: int, attrs: dict[str, Any], message: str) -> None:

@@ -43,7 +43,7 @@ def test_reference(op, row, sample):
         ([1, 2, 3], [1], [0, 1], "must ascend"),
         ([1, 2, 3], [0, 5], [0, 1, 2], "must ascend"),
         ([1, 2, 3], [0], [0, -1, 2], "places"),
-        ([1, 2, 3], [0], [0, 1], "3 n-grams have 2 places"),
+        ([1, 2, 3], [0], [0, 1], "there are 3 n-grams, and 2 places"),
     ],
 )
 def test_a_pool_that_makes_no_sense_is_refused(pool, starts, places, message):

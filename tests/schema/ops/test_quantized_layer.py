@@ -118,8 +118,8 @@ def _arg(dtype: DType, *shape: int) -> Arg:
 @pytest.mark.parametrize(
     ("bias", "factor", "last", "to", "reason"),
     [
-        (None, None, None, DType.I8, "missing"),
-        (None, _arg(DType.I32), None, DType.I8, "without shifts"),
+        (None, None, None, DType.I8, "needs the factor"),
+        (None, _arg(DType.I32), None, DType.I8, "need shifts"),
         (_arg(DType.I32, 4), _arg(DType.F32), None, DType.I8, "bias of shape"),
         (None, _arg(DType.F32, 4), None, DType.I8, "factors of shape"),
         (None, _arg(DType.F32), None, DType.I16, "float factor"),

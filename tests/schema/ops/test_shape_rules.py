@@ -137,10 +137,10 @@ def test_what_is_known_of_the_result(name, operands, attrs, expected):
 
 BAD: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("Conv", ["1,3,5,5", "8,4,3,3"], window(2), "input channels and weight channels times groups"),
-    ("Conv", ["1,3,5,5", "8,3,7,3"], window(2), "a window of 7 does not fit into 5 elements"),
+    ("Conv", ["1,3,5,5", "8,3,7,3"], window(2), "a window of 7 elements is larger than 5 elements"),
     ("Conv", ["1,3,5", "8,3,3,3"], window(2), "the input has rank 3, not 4"),
     ("Conv", ["1,3,5,5", "8,3,3,3", "7"], window(2), "weight and bias"),
-    ("Conv", ["1,4,5,5", "5,2,3,3"], window(2, group=2), "5 output channels do not go into 2 groups"),
+    ("Conv", ["1,4,5,5", "5,2,3,3"], window(2, group=2), "5 output channels cannot be split into 2 groups"),
     ("Conv", ["1,3,5,5", "8,3,3,3"], window(2, strides=(0, 1)), "strides (0, 1) has a number below 1"),
     ("Conv", ["1,3,5,5", "8,3,3,3"], window(2, pads=(0, 0)), "pads (0, 0) has 2 numbers, not 4"),
     ("Conv", ["1,3,5,5", "8,3,3,3"], window(2, auto_pad="VALID"), "attribute 'auto_pad' has the bad value 'VALID'"),
@@ -177,7 +177,7 @@ BAD: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("Split", ["7"], {"sizes": (3, 3)}, "add up to 6"),
     ("Squeeze", ["2,3", "i:3"], {}, "cannot squeeze 3 axes"),
     ("ReduceSum", ["2,3", "i:1"], {"axes": (0,)}, "given twice"),
-    ("ReduceSum", ["2,3", "i:3"], {}, "3 axes are reduced, and the rank is 2"),
+    ("ReduceSum", ["2,3", "i:3"], {}, "3 axes are reduced, the input has only 2"),
     ("ReduceSum", ["2,3", [2]], {}, "2 is out of range for rank 2"),
     ("CumSum", ["2,3", [2]], {}, "axis 2 is out of range for rank 2"),
     ("CumSum", ["2,3", [0, 1]], {}, "not one number"),

@@ -126,13 +126,13 @@ STRUCTURE: dict[Callable[[Graph], None], str] = {
     leave_user_outside: "it is in no graph",
     share_subgraph: "stands in two places",
     break_link: "links to and from",
-    miscount: "counts 5 nodes, and has 4",
+    miscount: "has 4 nodes, its count says 5",
     end_twice: "a second terminator",
     steal_output: "does not know that it comes from here",
     mutable_attribute: "no plain immutable value",
     wrong_constant: "holds numbers of type",
     repeat_param: "twice",
-    empty_output: "an output that is nothing",
+    empty_output: "an output without a value",
 }
 
 
@@ -222,7 +222,7 @@ NODES: dict[Callable[[Graph], None], str] = {
     uncanonical_attribute: "canonical form",
     too_many_operands: "takes 1 inputs",
     missing_operand: "needs its input 'b'",
-    padded_operands: "last input is left out",
+    padded_operands: "ends with one that is left out",
     wrong_dtype: "recorded as f16",
     wrong_shape: r"recorded as f32\[N,4\], and inferred as f32\[N,3\]",
     wrong_rank: "recorded as f32",
