@@ -244,7 +244,7 @@ class Frontend:
             self.refusals.setdefault(name, []).append(Refusal(why, hint, since, until))
 
     def refusal(self, name: str, version: int) -> Refusal | None:
-        """Why an operator is refused at an opset version; None when nobody decided that."""
+        """Why an operator is refused at an opset version; None when it is not refused."""
         known = [*self.refusals.get(name, []), *self.refusals.get(f"{name.rpartition('::')[0]}::*", [])]
         return next((r for r in known if r.since <= version and (r.until is None or version <= r.until)), None)
 

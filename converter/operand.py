@@ -37,7 +37,7 @@ def ints(value: Value | None, what: str = "an operand") -> tuple[int, ...]:
 
 
 def count(value: Value | None) -> int | None:
-    """How many elements an operand has, a missing one 0; None when only the run can tell."""
+    """How many elements an operand has, a missing one 0; None if that is known only at run time."""
     return 0 if value is None else value.type.count
 
 

@@ -145,7 +145,7 @@ class _Net:
         return types
 
     def _check(self) -> None:
-        """Puts on the list what has no mapping."""
+        """Reports layers without a mapping as unsupported."""
         for i, layer in enumerate(self.layers):
             if layer.type == "Input" or frontend.is_source(layer) or frontend.purpose(layer):
                 continue
@@ -203,7 +203,7 @@ class _Net:
         return folded
 
     def _attributes(self, layer: Any) -> dict[str, Any]:
-        """The parameters of a layer; among them what nobody knows, so that its translation refuses it."""
+        """The parameters of a layer; unknown ones, too, so that its translation refuses it."""
         own = parameter_field(layer.type)
         strange = {field: None for name, field in self.source.strange.get(layer.name, ()) if name == own}
         return {**strange, **attributes(layer)}

@@ -45,7 +45,7 @@ def parse_text(text: str, where: str) -> Any:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file, whatever it holds."""
+    """The text of a file in any encoding."""
     return data.decode("utf-8-sig", errors="replace")
 
 

@@ -109,7 +109,7 @@ def _needed(terms: Sequence[str], result: str) -> set[str]:
 
 
 def _summed(b: Builder, x: Value, labels: str, needed: set[str]) -> tuple[Value, str]:
-    """Sums over labels that nobody else has."""
+    """Sums over labels that no other operand has."""
     axes = tuple(i for i, c in enumerate(labels) if c not in needed)
     if not axes:
         return x, labels
@@ -117,7 +117,7 @@ def _summed(b: Builder, x: Value, labels: str, needed: set[str]) -> tuple[Value,
 
 
 def _product(b: Builder, x: Value, xs: str, y: Value, ys: str, needed: set[str]) -> tuple[Value, str]:
-    """One matrix product over all labels that both have and nobody else needs."""
+    """One matrix product over all labels that both have and that are not needed later."""
     shared = [c for c in xs if c in ys]
     batch = [c for c in shared if c in needed]
     inner = [c for c in shared if c not in needed]

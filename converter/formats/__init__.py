@@ -93,7 +93,7 @@ def detect(path: Path) -> Format:
 
 
 def is_mnn(path: str | Path, framework: str | None = None) -> bool:
-    """The file is of the format that conversions give: no mark tells but the suffix, or the name that it is given."""
+    """The file is of the format that conversions give: only its suffix says so, or the given name of the format."""
     return Path(path).suffix.lower() == ".mnn" if framework is None else framework.lower() == "mnn"
 
 

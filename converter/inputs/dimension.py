@@ -92,7 +92,7 @@ def _merged(name: str, wanted: tuple[Dim, ...], type: TensorType) -> tuple[Dim, 
 
 
 def shape_from_use(value: Value) -> tuple[Dim, ...] | None:
-    """The shape of an input, as far as its readers tell it, where its file does not; None: they do not."""
+    """The shape of an input, as the nodes that read it imply, where the file does not tell; None if they do not."""
     for node, i in value.uses:
         if node.op == "Conv" and i == 0:
             weights = node.input(1).type.shape

@@ -177,7 +177,7 @@ def _check(
 
 
 class _MissingError(Exception):
-    """What is asked for depends on a node that cannot be converted, which is on the list already."""
+    """The value depends on an unsupported node, which has been reported."""
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Scope:
 class Translator:
     """Translates the nodes of a file in order. Control flow mappings reach it through `node.context`.
 
-    A node that cannot be converted is put on the list, and what depends on it is passed over: all others are looked at.
+    An unsupported node is reported, and what depends on it is skipped: all others are looked at.
     """
 
     def __init__(self, path: Path, opsets: Mapping[str, int], library: Library, unsupported: Unsupported) -> None:
@@ -364,13 +364,13 @@ class Translator:
                 b = Builder(scope.graph, origin=call.origin)
                 made = frontend.translate(mapping, b, call, inputs, self._attributes(node, call.origin))
                 if made:
-                    # What integers mean tells layers to compute with them.
+                    # The meaning of integers decides that layers compute with them.
                     known = [n for n in b.made if n.op != "DequantizeLinear"]
                     return fold(scope.graph, known, made), {v for n in b.made for v in n.outputs}
             body = self.library.standard(node, self.opsets, types_of(inputs))
         if body is None:
             if frontend.find(call.op, call.version) is None and not self.library.has_standard(node, self.opsets):
-                raise _MissingError  # `_check` has put it on the list
+                raise _MissingError  # `_check` has reported it
             types = ", ".join("none" if v is None else str(v.type) for v in inputs)
             raise UnsupportedError(
                 f"{call.op} is not supported for operands of these types", where=call.origin, why=types

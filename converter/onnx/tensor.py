@@ -194,7 +194,7 @@ def contained(location: str | bytes, model_path: Path, where: str) -> Path:
     hint = "put the data file beside the model"
     try:
         return _plain_file(path, folder, location, where, hint)
-    except OSError as e:  # of a part that is longer than the system's names may be, or that nobody may look into
+    except OSError as e:  # of a part that is longer than the system's names may be, or that is not readable
         raise FormatError(
             f"external data '{location[:60]}' cannot be read", where=where, why=e.strerror or type(e).__name__
         ) from e

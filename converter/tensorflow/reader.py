@@ -179,7 +179,7 @@ def _unread(body: Body, where: str) -> list[Port]:
     read = {port.node for operation in operations.values() for port in operation.inputs}
     quiet = {"Const", "HostConst", *_INPUTS, _DEFAULTED, *frontend.silent}
     found = [Port(n) for n, operation in operations.items() if n not in read and operation.op not in quiet]
-    # What others wait for is a step of the model, not a result; but a group of results may wait for them, for nobody.
+    # What others wait for is a step of the model, not a result; but a group of results may wait for them.
     awaited, todo = set[str](), [c for o in operations.values() if o.op not in quiet for c in o.controls]
     while todo:
         name = todo.pop()

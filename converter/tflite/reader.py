@@ -114,7 +114,7 @@ def _name(graph: Subgraph, operator: Operator) -> str:
 
 
 class _MissingError(Exception):
-    """What is asked for depends on an operator that cannot be converted, which is on the list already."""
+    """The value depends on an unsupported operator, which has been reported."""
 
 
 @dataclass
@@ -135,7 +135,7 @@ class Scope:
 class Translator:
     """Translates operators in order. Control flow mappings reach it through `node.context`.
 
-    An operator that cannot be converted is put on the list, and what depends on it is passed over.
+    An unsupported operator is reported, and what depends on it is skipped.
 
     Attributes:
         float_only: quantized tensors are kept as the real numbers that they stand for.
@@ -275,7 +275,7 @@ class Translator:
                          self, operator=operator, tensors_in=ins, tensors_out=outs,
                          tensors_between=[tensors[i] for i in operator.intermediates if i >= 0])  # fmt: skip
         if not frontend.knows(operator.op, operator.version):
-            raise _MissingError  # `_check` has put it on the list
+            raise _MissingError  # `_check` has reported it
         mapping = frontend.find(operator.op, operator.version)
         if any(t is not None and t.is_complex for t in [*ins, *outs]) and operator.op not in frontend.flow:
             mapping = frontend.complex_mappings.get(operator.op)

@@ -110,7 +110,7 @@ def _probable_integers(
 
 
 def _settled(program: Program, where: str, types: Mapping[str, TensorType], numbers: Mapping[str, Any]) -> Model:
-    """The model, translated until it is known what the program remembers from run to run."""
+    """The model, translated until the types of its states are known."""
     memory = Memory()
     for _ in range(PASSES):
         model = _run(program, where, memory, types, numbers)
@@ -121,7 +121,7 @@ def _settled(program: Program, where: str, types: Mapping[str, TensorType], numb
                            hint="write into a buffer of the largest size")  # fmt: skip
 
 
-# ---- shapes that nobody has given
+# ---- shapes that are not given
 
 _SIZES = (224, 28, 32, 64, 96, 112, 128, 160, 192, 256, 299, 320, 384, 416, 512, 640)
 _LENGTHS = (16, 512, 16000)
@@ -129,7 +129,7 @@ _SEARCH_SECONDS = 60.0
 
 
 def search(script: Script, batch: int | None = None) -> Model | None:
-    """The model of a program whose only tensor has a shape that nobody has given: a usual one, with which it can be
+    """The model of a program whose only tensor has an unknown shape: a usual one, with which it can be
     translated, and gives one result for one input. None where there is no such tensor or shape.
     """
     open_inputs = script.program({}).inputs

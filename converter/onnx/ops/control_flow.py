@@ -47,7 +47,7 @@ def _branches(node: Any, *protos: Any) -> list[tuple[Graph, list[Value]]]:
 
 
 def _failing(error: ModelError, outputs: Sequence[Value]) -> tuple[Graph, list[Value]]:
-    """A branch that tells what is wrong with it."""
+    """A branch that fails with the error that its translation had."""
     graph = Graph()
     message = f"this branch of an If is invalid: {' '.join(str(error).split())}"
     b = Builder(graph, origin=error.where)

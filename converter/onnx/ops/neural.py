@@ -137,7 +137,7 @@ def _(b, x, scales, *, mode="nearest"):
 @onnx.op("Resize", until=10)
 def _(b, x, scales, *, mode="nearest"):
     if mode == "nearest" and (scales.data is None or np.any(scales.data.numpy() < 1)):
-        # Nobody wrote down which element is the nearest; where x shrinks, onnxruntime takes the upper one.
+        # It is not specified which element is the nearest; where x shrinks, onnxruntime takes the upper one.
         x = _upsample(b, x, b.Max(scales, 1.0), mode)
         return _upsample(b, x, b.Min(scales, 1.0), mode, "ceil")
     return _upsample(b, x, scales, mode)

@@ -39,7 +39,7 @@ class Source:
     Attributes:
         where: for messages.
         graph: the GraphDef.
-        inputs, outputs: what is declared; None where the graph itself has to tell.
+        inputs, outputs: what is declared; None where they follow from the graph.
         load: gives the numbers of variables by name.
         restore: the operator that would restore them.
         producer: the program that wrote it.

@@ -93,7 +93,7 @@ def strided_slice_update(b, x, begin, end, strides, value, *, begin_mask=0, end_
 def _(b, indices, depth, on, off, *, axis=-1):
     count = wide(b, depth)
     places = wide(b, indices)
-    # What is below 0 is nobody's, and not counted from the end.
+    # Numbers below 0 belong to no segment; they do not count from the end.
     places = b.Where(b.Less(places, 0), count, places)
     values = b.Concat(b.Reshape(off, np.array([1])), b.Reshape(on, np.array([1])), axis=0)
     return b.OneHot(places, count, values, axis=axis)

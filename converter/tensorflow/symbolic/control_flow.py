@@ -123,7 +123,7 @@ def _parts(node: Any, functions: Sequence[Any], xs: Sequence[Any]) -> list[Part]
 
 
 def _failing(error: ModelError, outputs: Sequence[Any], xs: Sequence[Any]) -> Part:
-    """A branch that tells what is wrong with it."""
+    """A branch that fails with the error that its translation had."""
     graph = Graph()
     for x in filter(_is_computed, xs):
         graph.add_param(x.type, x.name)

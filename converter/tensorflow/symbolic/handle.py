@@ -13,7 +13,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class Text(Handle):
-    """A constant of text: nobody may read more of it than its shape."""
+    """A constant of text, of which only the shape may be read."""
 
     shape: tuple[int, ...] = ()
     kind = "text"

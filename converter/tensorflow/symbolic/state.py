@@ -73,7 +73,7 @@ class Memory:
             self._views.pop()
 
     def read(self, key: str) -> Value:
-        """The variable as it is at this place. Raises UnsupportedError when nobody has given it numbers."""
+        """The variable as it is at this place. Raises UnsupportedError when it has no value."""
         return self._read(key, len(self._views) - 1)
 
     def assign(self, key: str, value: Value) -> None:
@@ -127,7 +127,7 @@ class Memory:
 
 
 def assign(variable: Any, value: Value, node: Any) -> None:
-    """Makes a value the variable's. Raises UnsupportedError where only the run can tell which variable it is."""
+    """Makes a value the variable's. Raises UnsupportedError where the variable is chosen at run time."""
     _memory(variable, node).assign(variable.key, value)
 
 

@@ -165,7 +165,7 @@ def _(b, first, second, *, element_dtype=None):
 
 @dataclass(frozen=True, eq=False)
 class Array(Handle):
-    """What a TensorArray is told when it is made."""
+    """The parameters of a TensorArray."""
 
     dtype: DType
     grows: bool

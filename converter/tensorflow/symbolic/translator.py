@@ -99,13 +99,13 @@ class Scope:
 
 
 class MissingError(Exception):
-    """What is asked for depends on a node that cannot be converted, which is on the list already."""
+    """The value depends on an unsupported node, which has been reported."""
 
 
 class Translator:
     """Translates the nodes of a file in order.
 
-    A node that cannot be converted is put on the list, and what depends on it is passed over: all others are looked at.
+    An unsupported node is reported, and what depends on it is skipped: all others are looked at.
 
     Attributes:
         where: the file, for messages.
@@ -279,7 +279,7 @@ class Translator:
         attrs = self.attributes(operation, scope.body)
         mapping = self._mapping(operation, attrs)
         if mapping is None:
-            raise MissingError  # `check` has put it on the list
+            raise MissingError  # `check` has reported it
         inputs: list[Any] = [self._operand(port, operation.op, scope, origin) for port in operation.inputs]
         graph = self.frames[-1].graph
         n = len(frontend.results.get(operation.op, ())) if used == 0 else used
@@ -328,7 +328,7 @@ class Translator:
         return out
 
     def check(self, body: Body, given: Iterable[Port] = (), calls: tuple[str, ...] = ()) -> None:
-        """Puts on the list what has no mapping, in the functions that the body calls as well."""
+        """Reports operators without a mapping, in the functions that the body calls as well."""
         done = {p.node for p in given} if not calls else set()
         for operation in body.order({Port(n) for n in done}):
             if operation.name in done:

@@ -99,7 +99,7 @@ class Variables:
 
 
 def handle(value: Value) -> str:
-    """The variable that a resource names. Raises UnsupportedError where only the run can tell."""
+    """The variable that a resource names. Raises UnsupportedError where that is known only at run time."""
     if value.type.layout != "resource":
         raise UnsupportedError("a variable that is chosen at run time is not supported")
     return value.name

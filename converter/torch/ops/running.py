@@ -66,7 +66,7 @@ def scan(b: Builder, xs: Sequence[Value], axis: int, combine: Combine) -> list[V
 
 
 def _prefixes(b: Builder, x: Value, axis: int, beyond: float) -> Value:
-    """Along axis + 1, all up to each element of the axis, and `beyond` after it: where the run knows the dimension."""
+    """Along axis + 1, all up to each element of the axis, and `beyond` after it: where the dimension is dynamic."""
     dimension = b.Shape(x, start=axis, end=axis + 1)
     places = b.Range(np.array(0), b.Squeeze(dimension, axes=(0,)), np.array(1))
     later = b.Less(b.Unsqueeze(places, axes=(1,)), b.Unsqueeze(places, axes=(0,)))

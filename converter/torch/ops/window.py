@@ -47,7 +47,7 @@ def in_float(b: Builder, make: Callable[..., Value], x: Value, *more: Value | No
 
 
 def channels_of(x: Value, *vectors: Value | None) -> int:
-    """The number of channels (axis 1), which a vector over them may tell, too."""
+    """The number of channels (axis 1), from a vector over them if there is one."""
     for v in vectors:
         if v is not None and v.type.rank == 1:
             return static_dim(v.type, 0, "the channels")

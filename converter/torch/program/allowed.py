@@ -18,7 +18,7 @@ HARMLESS = frozenset({
     "aten::storage_offset", "aten::stride", "aten::can_cast", "aten::hash", "aten::get_autocast_dtype",
     "prim::name", "prim::nbytes", "prim::itemsize", "prim::is_cpu", "prim::is_sparse_csr", "prim::is_ipu",
     "prim::is_mtia", "prim::is_maia", "prim::grad", "prim::tolist", "prim::shape",
-    # the mode of the run, and what training needs
+    # modes, and what training needs
     "aten::set_grad_enabled", "aten::seed", "aten::initial_seed", "aten::broadcast_shapes", "aten::_shape_as_tensor",
     "aten::_no_grad_fill_", "aten::_no_grad_normal_", "aten::_no_grad_uniform_", "aten::_no_grad_zero_",
     "profiler::_record_function_enter", "profiler::_record_function_enter_new", "profiler::_record_function_exit",
@@ -40,7 +40,7 @@ CLASSES = ("quantized.LinearPackedParamsBase", "quantized.Conv2dPackedParamsBase
 
 @cache
 def _named() -> frozenset[str]:
-    """Those that are refused for a reason, too: they are as harmless, and the reason is better said than kept."""
+    """Refused operators are allowed, too: they are harmless, and their error should give the reason."""
     return frozenset(name.partition(".")[0] for name in (*frontend.mappings, *frontend.refusals))
 
 

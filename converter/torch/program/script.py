@@ -205,10 +205,10 @@ class _Reader:
             )
 
     def said(self, name: str, dtype: DType) -> tuple[tuple[Dim, ...] | None, DType]:
-        """Shape and element type of a tensor, as far as the caller says; `dtype` is what its use tells."""
+        """Shape and element type of a tensor, as far as the caller gives them; `dtype` follows from its use."""
         given = self.inputs.get(name) or Given()
         if given.array is not None and given.dtype is DType.F64 and dtype is DType.F32:
-            # What numpy makes of any numbers; modules compute in float32, unless somebody says so.
+            # numpy's default; modules compute in float32 unless the caller says otherwise.
             self.notices.append(f"the input '{name}' is taken as float32: `--input {name}=float64[...]` says otherwise")
             return given.shape, dtype
         return given.shape, given.dtype or dtype
@@ -287,7 +287,7 @@ class _Reader:
 
 
 def _tensors(name: str, type: Any) -> Iterator[str]:
-    """The names of the tensors in an argument, without what only names tell: those in lists and dicts."""
+    """The names of the tensors in an argument, without those in lists and dicts, which only the caller names."""
     if type == "tensor":
         yield name
     elif isinstance(type, dict) and "optional" in type:

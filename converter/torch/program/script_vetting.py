@@ -202,7 +202,7 @@ class _Text:
                 raise TextError(f"the variable '{name}' is called: that could be anything")
 
     def _method(self, name: str) -> None:
-        """What is called as a method is an operator of PyTorch, if there is one of that name."""
+        """A method call is an operator of PyTorch if there is one of that name."""
         if self.exists(f"aten::{name}"):
             self._operator(f"aten::{name}")
 

@@ -28,7 +28,7 @@ Rounds = Callable[[Any, list[Any]], list[Any]]
 
 
 def known_condition(x: Any) -> bool | None:
-    """What a condition is, None where only the run can tell."""
+    """The value of a condition, None where it is known only at run time."""
     if isinstance(x, Number):
         return None
     if isinstance(x, Tensor):
@@ -194,7 +194,7 @@ class _Body:
 
 
 def _loop(t: Translator, rounds: Rounds, trip: Any, cond: Any, state: list[Any], done: int, name: str) -> Any:
-    """A Loop whose rounds the run decides. What the body changes of things outside is carried, too.
+    """A Loop whose iterations are decided at run time. What the body changes of things outside is carried, too.
 
     Args:
         rounds: what translates a round: from its number and the carried things to whether there is another one, and

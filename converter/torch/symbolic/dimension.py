@@ -72,7 +72,7 @@ def known(x: Any, what: str) -> Any:
     """A number, or a list of numbers, that must be known.
 
     Raises:
-        UnsupportedError: only the run can tell.
+        UnsupportedError: it is known only at run time.
     """
     if isinstance(x, (list, tuple)):
         return [known(v, what) for v in x]

@@ -174,7 +174,7 @@ class Installed:
         self._stored = {s.key: s for s in _stored(program.bound.values())}
 
     def settled(self) -> bool:
-        """What the run leaves behind is of the kind that it has found. If not, the next one finds that."""
+        """Whether the states after the run have the types that it began with. If not, the next one begins with them."""
         found = self._left_behind()
         before = self._memory.assumed
         if all(k in before and a.agrees(before[k]) for k, a in found.items()):
@@ -263,7 +263,7 @@ class Installed:
         return Assumed(place, start=np.zeros(becomes.static_shape, becomes.dtype.numpy), replaced=True)
 
     def finish(self, model: Model, inputs: Sequence[Value]) -> bool:
-        """Makes inputs and outputs of the model that belong together, of what it really remembers.
+        """Makes the states that the program really has inputs and outputs of the model.
 
         Returns:
             False if the first run finds something else than later ones, and gives something else: what that is has

@@ -68,7 +68,7 @@ def tree_of(t: Translator, x: Any) -> Tree:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Nobody can tell them apart: the same object, or equal constants."""
+    """They are the same object, or equal constants."""
     if a is b:
         return True
     if isinstance(a, float):
@@ -80,7 +80,7 @@ Pair = tuple[Value | None, Value | None]
 
 
 def merged(a: Tree, b: Tree, pairs: list[Pair], where: str) -> Tree:
-    """What two branches give, where only the run knows which is taken.
+    """The results of two branches, where it is decided at run time which is taken.
 
     Args:
         pairs: takes the values that differ, None where the value of a branch is unused.

@@ -17,7 +17,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 
 
 class RaisedError(Exception):
-    """The program raises an exception here: an error if the run certainly gets here, else what a branch does."""
+    """The program raises an exception here: an error if every run gets here, otherwise the result of a branch."""
 
 
 @torch.op("prim::Constant", plain=True)

@@ -28,7 +28,7 @@ _MOST_PLACES = 1 << 20
 
 
 class Number:
-    """An int, float or bool of the program that only the run can tell.
+    """An int, float or bool of the program that is known only at run time.
 
     Attributes:
         value: a scalar: i64, f64 or bool.
@@ -159,7 +159,7 @@ class Tensor:
 
     @property
     def lost(self) -> bool:
-        """Nobody can tell what it is now."""
+        """Its content is no longer known."""
         return self.root._lost
 
     def steps(self) -> tuple[int, ...] | None:

@@ -47,7 +47,7 @@ def _(t, string, index):
 
 
 def _shown(x: Any) -> Any:
-    """A part of a message: what only the run knows has no text."""
+    """A part of a message; values that are known only at run time have no text."""
     return "?" if isinstance(x, (Number, Tensor)) else x
 
 

@@ -27,10 +27,10 @@ _MOST_NODES = 400_000
 
 
 class Missing:
-    """What depends on a node that cannot be converted, which is on the list already.
+    """The result of an unsupported node, or of one that depends on it; the node has been reported.
 
     Attributes:
-        why: of what a mapping gives for a result that it cannot compute: the reason, for the list once it is used.
+        why: the reason why a mapping cannot compute a result, reported once that is used.
     """
 
     def __init__(self, why: str = "") -> None:
@@ -52,7 +52,7 @@ class Translator:
 
     Attributes:
         builder: makes the nodes of the graph at hand.
-        unsupported: takes what cannot be converted.
+        unsupported: collects what is unsupported.
         scope: what the names of the program are.
         assigned: what attributes have been set to, by their paths, in order.
         notices: what the user should know.
@@ -179,7 +179,7 @@ class Translator:
         )
 
     def place(self, key: str, tensor: Tensor) -> None:
-        """Says what a tensor of the file is."""
+        """Sets the value of a tensor of the file."""
         self._stored[key] = tensor
 
     def changed(self) -> dict[str, Tensor]:
@@ -222,7 +222,7 @@ class Translator:
             self._missing(node)
 
     def _pass_over(self, node: Node, mapping: Mapping_ | None) -> None:
-        """What depends on a node that cannot be converted; whatever else has no mapping goes on the list, too."""
+        """Skips what depends on an unsupported node; other operators without a mapping are reported, too."""
         if mapping is None:
             error = _unknown(node.target)
             self.unsupported.add_error(error, node.origin)
@@ -339,7 +339,7 @@ class Translator:
     def _viewed(
         self, call: Call, name: str, mapping: Mapping_, base: Tensor, values: Mapping[str, Any], result: Any
     ) -> Any:
-        """The results as views of the first operand. They read themselves off it again once it has changed."""
+        """The results as views of the first operand. They are recomputed from it once it has changed."""
         rest = list(values.items())[1:]
         first = next(iter(values))
         write = frontend.views[name]

@@ -221,7 +221,7 @@ def _(b, self, dim, sizes):
 
 
 def _is_one(x: Value, axis: int, node: Any) -> bool:
-    """The dimension is 1. An exported program has been checked for that; elsewhere only a number tells."""
+    """The dimension is 1. An exported program has been checked for that; elsewhere it must be a known number."""
     d = (x.type.shape or ())[axis]
     if not isinstance(d, int) and not node.node.declared:
         raise UnsupportedError(f"whether squeeze removes axis {axis} of {x.type} depends on its unknown size",
