@@ -16,7 +16,8 @@ from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.memory import PASSES, Memory
 from minnow.converter.torch.symbolic.structure import RaisedError
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
-from minnow.converter.torch.symbolic.translator import Missing, Translator
+from minnow.converter.torch.symbolic.thing import Missing
+from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge

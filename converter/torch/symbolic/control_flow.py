@@ -12,11 +12,13 @@ from minnow.converter.control_flow.capture import merge_captures
 from minnow.converter.control_flow.loop import settle
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.program import Block
+from minnow.converter.torch.symbolic.capture import close
 from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.result import Pair, Tree, carried, is_same, merged, outputs, tree_of
 from minnow.converter.torch.symbolic.structure import RaisedError, Tuple
 from minnow.converter.torch.symbolic.tensor import Cell, Number, Tensor
-from minnow.converter.torch.symbolic.translator import MISSING, Translator, close, tensors_in
+from minnow.converter.torch.symbolic.thing import MISSING, tensors_in
+from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 

@@ -12,7 +12,8 @@ from minnow.converter.torch.symbolic.dimension import scalar
 from minnow.converter.torch.symbolic.dtype import promote
 from minnow.converter.torch.symbolic.structure import Tuple
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
-from minnow.converter.torch.symbolic.translator import MISSING, UNSET, Translator
+from minnow.converter.torch.symbolic.thing import MISSING, UNSET
+from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import TensorType, Value
 from minnow.schema.ops import Builder

@@ -10,10 +10,11 @@ import numpy as np
 from minnow.converter.control_flow.loop import settle
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.program.program import Block
+from minnow.converter.torch.symbolic.capture import close
 from minnow.converter.torch.symbolic.dimension import scalar, size_of
 from minnow.converter.torch.symbolic.structure import Tuple
 from minnow.converter.torch.symbolic.tensor import Tensor
-from minnow.converter.torch.symbolic.translator import Translator, close
+from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 

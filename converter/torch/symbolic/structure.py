@@ -12,7 +12,8 @@ from minnow.converter.torch.program.script import Unusable
 from minnow.converter.torch.symbolic.dimension import known, scalar, size_of
 from minnow.converter.torch.symbolic.dtype import Wrapped
 from minnow.converter.torch.symbolic.tensor import Cell, Journal, Number, Tensor
-from minnow.converter.torch.symbolic.translator import UNSET, Translator
+from minnow.converter.torch.symbolic.thing import UNSET
+from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import ModelError, UnsupportedError
 
 

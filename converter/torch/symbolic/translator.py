@@ -6,7 +6,7 @@ that branches and loops that depend on nothing else leave no trace. Mappings of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,19 @@ import numpy as np
 from minnow.converter.base import Call, Mapping_, Unsupported
 from minnow.converter.torch.frontend import frontend
 from minnow.converter.torch.program.program import Block, Node, Object, Ref, Stored
-from minnow.converter.torch.symbolic.tensor import COMPLEX_HINT, Cell, Journal, Number, Tensor, in_order
+from minnow.converter.torch.symbolic.tensor import COMPLEX_HINT, Cell, Journal, Tensor, in_order
+from minnow.converter.torch.symbolic.thing import (
+    MISSING,
+    UNSET,
+    containers,
+    flat,
+    is_missing,
+    mapped,
+    reasons,
+    tensors_in,
+    values_in,
+    wrapped,
+)
 from minnow.schema.errors import MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph, LazyBlob, TensorType, Value
 from minnow.schema.ir.type import merge, same_dim
@@ -24,27 +36,6 @@ from minnow.schema.registry.folding import fold
 
 _MOST_NODES = 400_000
 """The most nodes that are translated of a program; each iteration of an unrolled loop counts."""
-
-
-class Missing:
-    """The result of an unsupported node, or of one that depends on it; the node has been reported.
-
-    Attributes:
-        why: the reason why a mapping cannot compute a result, reported once that is used.
-    """
-
-    def __init__(self, why: str = "") -> None:
-        self.why = why
-
-
-MISSING = Missing()
-
-
-class Unset:
-    """What a variable is where the program has not set it, and does not read it."""
-
-
-UNSET = Unset()
 
 
 class Translator:
@@ -91,7 +82,7 @@ class Translator:
         """Translates into another graph meanwhile; what it changes of tensors outside is in the journal."""
         outer, scope = self.builder, dict(self.scope)
         self.builder = Builder(graph, origin=outer.origin)
-        journal = Journal({id(x) for x in _containers(self.scope.values())})
+        journal = Journal({id(x) for x in containers(self.scope.values())})
         try:
             with journal:
                 yield journal
@@ -201,8 +192,8 @@ class Translator:
         try:
             args = [self.resolve(a) for a in node.args]
             kwargs = {k: self.resolve(v) for k, v in node.kwargs.items()}
-            if _is_missing([*args, *kwargs.values()]) and name not in ("prim::ListConstruct", "prim::TupleConstruct"):
-                for why in _reasons([*args, *kwargs.values()]):
+            if is_missing([*args, *kwargs.values()]) and name not in ("prim::ListConstruct", "prim::TupleConstruct"):
+                for why in reasons([*args, *kwargs.values()]):
                     self.unsupported.add_error(UnsupportedError(why), node.origin)
                 self._pass_over(node, mapping)
                 return
@@ -233,7 +224,7 @@ class Translator:
         self._missing(node)
 
     def _missing(self, node: Node) -> None:
-        for output in _flat(node.outputs):
+        for output in flat(node.outputs):
             self.scope[output] = MISSING
 
     def _bind(self, node: Node, result: Any) -> None:
@@ -296,7 +287,7 @@ class Translator:
     def _on_tensors(self, call: Call, name: str, mapping: Mapping_, arguments: dict[str, Any], in_place: bool) -> Any:
         values = {k: self.value(v) if not isinstance(v, list) else self.value(list(v)) for k, v in arguments.items()}
         first = next(iter(arguments.values()), None)
-        result = _wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
+        result = wrapped(self.folded(lambda: self._run(call, mapping, self.builder, values)))
         if in_place and name in frontend.views and isinstance(first, Tensor):
             return self._seen_as(first, self._viewed(call, name, mapping, first, values, result))
         if in_place or (name.endswith("_") and not name.endswith("__") and isinstance(first, Tensor)):
@@ -322,9 +313,9 @@ class Translator:
         builder = self.builder
         builder.made = []
         result = make()
-        values = list(_values(result))
+        values = list(values_in(result))
         known = dict(zip(values, fold(builder.graph, builder.made, values), strict=True))
-        return _mapped(result, known)
+        return mapped(result, known)
 
     def write(self, to: Any, new: Any) -> Tensor:
         """Changes a tensor in place: the result takes its type and shape."""
@@ -433,108 +424,3 @@ def fitted(b: Builder, new: Value, old: Value) -> Value:
         return made
     made = b.Expand(new, b.Shape(old))
     return made
-
-
-def close(graph: Graph) -> list[Value]:
-    """Turns what the nodes of a graph read of graphs around it into parameters; gives the values outside."""
-    own = {*graph.params}
-    captured: dict[Value, Value] = {}
-
-    def local(v: Value | None) -> Value | None:
-        if v is None or v in own:
-            return v
-        if v.data is not None:
-            return v if all(n.graph is graph for n, _ in v.uses) else Value(v.type, v.name, v.data)
-        if v not in captured:
-            captured[v] = graph.add_param(v.type, v.name)
-            own.add(captured[v])
-        return captured[v]
-
-    for node in graph.nodes():
-        for i, v in enumerate(node.inputs):
-            if (mine := local(v)) is not v:
-                node.set_input(i, mine)
-        own.update(node.outputs)
-    graph.outputs = [o for v in graph.outputs if (o := local(v)) is not None]
-    return list(captured)
-
-
-def _values(result: Any) -> Iterator[Value]:
-    if isinstance(result, Value):
-        yield result
-    elif isinstance(result, Number):
-        yield result.value
-    elif isinstance(result, (tuple, list)):
-        for part in result:
-            yield from _values(part)
-
-
-def _mapped(result: Any, known: Mapping[Value, Value | None]) -> Any:
-    """The result with what has been folded; numbers that are known now are ordinary ones."""
-    if isinstance(result, Value):
-        return known[result]
-    if isinstance(result, Number):
-        value = known[result.value] or result.value
-        return result if value.data is None else value.data.numpy().reshape(()).item()
-    if isinstance(result, (tuple, list)):
-        return type(result)(_mapped(part, known) for part in result)
-    return result
-
-
-def _wrapped(result: Any) -> Any:
-    if isinstance(result, Value):
-        return Tensor(result)
-    if isinstance(result, (tuple, list)):
-        return type(result)(map(_wrapped, result))
-    if isinstance(result, np.ndarray):
-        return Tensor(Value.constant(result))
-    return result
-
-
-def _flat(names: Sequence[Any]) -> Iterator[str]:
-    for name in names:
-        if isinstance(name, str):
-            yield name
-        else:
-            yield from _flat(name)
-
-
-def _is_missing(args: Sequence[Any]) -> bool:
-    return any(isinstance(a, Missing) or (isinstance(a, (list, tuple)) and _is_missing(a)) for a in args)
-
-
-def _reasons(args: Sequence[Any]) -> Iterator[str]:
-    """Why those of them are missing that mappings left out."""
-    for a in args:
-        if isinstance(a, (list, tuple)):
-            yield from _reasons(a)
-        elif isinstance(a, Missing) and a.why:
-            yield a.why
-
-
-def _containers(things: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """All lists, dicts and objects."""
-    seen = set() if seen is None else seen
-    for x in things:
-        if isinstance(x, (list, tuple, dict, Object)) and id(x) not in seen:
-            seen.add(id(x))
-            yield x
-            inner = x.attrs if isinstance(x, Object) else x
-            yield from _containers(inner.values() if isinstance(inner, dict) else inner, seen)
-
-
-def tensors_in(things: Any, seen: set[int] | None = None) -> Iterator[Tensor]:
-    """All tensors in lists, tuples, dicts and objects."""
-    seen = set() if seen is None else seen
-    for x in things:
-        if id(x) in seen:
-            continue
-        seen.add(id(x))
-        if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, (list, tuple)):
-            yield from tensors_in(x, seen)
-        elif isinstance(x, dict):
-            yield from tensors_in(x.values(), seen)
-        elif isinstance(x, Object):
-            yield from tensors_in(x.attrs.values(), seen)

@@ -17,7 +17,7 @@ from minnow.converter.torch.ops.linalg.matrix import Batch, square, turned
 from minnow.converter.torch.ops.reduce import norm
 from minnow.converter.torch.symbolic.dimension import axis_in, known, vector_of
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of
-from minnow.converter.torch.symbolic.translator import Missing
+from minnow.converter.torch.symbolic.thing import Missing
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder

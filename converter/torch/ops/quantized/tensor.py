@@ -17,7 +17,8 @@ from minnow.converter.torch.program.program import Object
 from minnow.converter.torch.symbolic.dimension import known, scalar
 from minnow.converter.torch.symbolic.dtype import as_value, dtype_of
 from minnow.converter.torch.symbolic.tensor import Number, Tensor
-from minnow.converter.torch.symbolic.translator import Translator, tensors_in
+from minnow.converter.torch.symbolic.thing import tensors_in
+from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder

@@ -9,8 +9,8 @@ import numpy as np
 
 from minnow.converter.decomposition.special import euler_maclaurin, lgamma
 from minnow.converter.torch.frontend import frontend as torch
+from minnow.converter.torch.symbolic.capture import close
 from minnow.converter.torch.symbolic.dtype import as_value, floats, number, operands
-from minnow.converter.torch.symbolic.translator import close
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
 
