@@ -22,7 +22,7 @@ class Limits:
     """The defaults. Bytes of the file are those of the model and of the weights that lie in its folder.
 
     Attributes:
-        nodes, nodes_per_byte: nodes that reading a file may make: calls written out, branches, rounds of loops. Beyond
+        nodes, nodes_per_byte: nodes that reading a file may make: inlined calls, branches, loop iterations. Beyond
             the floor, one for so many bytes.
         computed_bytes, computed_per_byte: of all the numbers that are computed while it is read, and of constants that
             the optimizer makes of others.

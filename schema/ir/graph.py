@@ -185,7 +185,7 @@ class Node:
             self.append_input(value)
 
     def set_attrs(self, **changes: Any) -> None:
-        """Replaces attributes; the mapping stays immutable for everybody else."""
+        """Replaces attributes; the mapping that others hold does not change."""
         had = bool(self.subgraphs)
         self.attrs = MappingProxyType({**self.attrs, **changes})
         self.subgraphs = _graphs(self.attrs)
@@ -306,7 +306,7 @@ class Graph:
         return node
 
     def erase(self, node: Node) -> None:
-        """Removes a node nobody reads from."""
+        """Removes a node whose outputs are unused. Raises InternalError otherwise."""
         if node.graph is not self or node is self.ret:
             raise InternalError(f"{node!r} is not in graph '{self.name}'")
         for value in node.outputs:

@@ -1,4 +1,4 @@
-"""The executable spec of the IR: what holds for every graph, whoever made it. What ops say is for the registry."""
+"""The executable spec of the IR: what holds for every graph. What ops say is for the registry."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The `.mnn` format: `encode(model)` gives the bytes of a file, `decode(bytes)` gives the model back.
 
-`read_file(path)` reads a file, whose weights are mapped. `save(model, path)` writes one, and the weights into a companion
-weights file if they do not fit into one.
+`read_file(path)` reads a file, whose weights are mapped. `save(model, path)` writes one, and a companion weights file
+if one file cannot hold all weights.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class _Reader:
         return self.values[index]
 
     def unread(self) -> list[str]:
-        """Names of the tensors nobody reads, which are the outputs of a file that names none."""
+        """Names of the unused tensors, which are the outputs of a file that names none."""
         return [self.names[i] for i, v in self.values.items() if not v.uses and not v.is_const]
 
     def finish(self, names: Sequence[str], values: Sequence[Value | None]) -> None:

@@ -40,7 +40,7 @@ def _count(start: Any, limit: Any, delta: Any) -> int:
     return max(int(np.ceil(np.float64(last - first) / np.float64(step))), 0)
 
 
-@op(mnn=when(lambda n: n.input(0).type.shape != (0,), simple("Fill", "NCHW")))  # nobody reads a shape of no numbers
+@op(mnn=when(lambda n: n.input(0).type.shape != (0,), simple("Fill", "NCHW")))  # runtimes refuse an empty shape
 def Fill(shape: Int, value: T):
     """A tensor of that shape, `value` (one element) everywhere."""
     return np.full(tuple(int(d) for d in shape), np.asarray(value).reshape(()), np.asarray(value).dtype)

@@ -87,7 +87,7 @@ _ROUND: dict[str, Callable[[Array], Array]] = {
 def _dims(
     dims: Sequence[int], scales: Array | None, sizes: Sequence[int] | None, keep_aspect: str
 ) -> list[tuple[int, np.float32]]:
-    """New size and scale of each resized axis. Float32, as everybody computes it: 10 * 0.7f is 7, not 6."""
+    """New size and scale of each resized axis. Float32, as all runtimes compute it: 10 * 0.7f is 7, not 6."""
     if sizes is None:
         return [(int(np.float32(d) * np.float32(s)), np.float32(s)) for d, s in zip(dims, scales, strict=True)]  # type: ignore[arg-type]
     ratios = [np.float32(s) / np.float32(d) for d, s in zip(dims, sizes, strict=True)]

@@ -74,4 +74,4 @@ def _evaluate(node: Node) -> tuple[Array, ...] | None:
     try:
         return op.evaluate(inputs, node.attrs)
     except NUMPY_REFUSALS:
-        return None  # whoever runs it is told, if anybody ever does
+        return None  # if the model runs it, it is an error then

@@ -98,7 +98,7 @@ class Polynomial:
 
     @property
     def is_big(self) -> bool:
-        """Nothing that anybody computes shapes with."""
+        """Larger than any formula that models compute shapes with: given up."""
         return len(self.terms) > _MAX_TERMS or any(len(a) > _MAX_FACTORS for a, _ in self.terms)
 
     def divided(self, other: Polynomial) -> Polynomial | None:
