@@ -7,30 +7,40 @@ void drop_unread(PlanGraph& graph) { graph.drop_unread(); }
 
 }  // namespace
 
+// The optimizer of conversions does much of this, too. A file needs it from the engine where the format has no form for
+// the result, so that it is written in parts (target mnn), where another converter wrote it, and where it was converted
+// without optimization (-O0).
 const std::vector<Fusion>& common_fusions() {
   static const std::vector<Fusion> kFusions = {
       {"fuse_attention", fuse_attention, "FusedAttention",
-       "first: it reads through transposes, scales and masks that the others would take"},
-      {"fuse_channel_norms", fuse_channel_norms, nullptr, "the format has no numbers per channel in these norms"},
+       "Target mnn, other converters, -O0. First: it reads through transposes, scales and masks that others take."},
+      {"fuse_channel_norms", fuse_channel_norms, nullptr,
+       "Target mnn, -O0: these norms have no numbers per channel in the format."},
       {"pool_spatial_means", pool_spatial_means, "GlobalAveragePool",
-       "before the epilogues: what follows the mean is then 1 x 1"},
-      {"fuse_epilogues", fuse_epilogues, nullptr, "the format's layers have no residual and few activations"},
+       "Target minnow, where a mean is one node. Before the epilogues, which then meet a small image."},
+      {"fuse_epilogues", fuse_epilogues, nullptr,
+       "Target mnn, other converters, -O0: the format's layers have no residual, and of activations Relu and Relu6."},
       {"fuse_requantization", fuse_requantization, nullptr,
-       "the format's integer layers say neither their scales nor their zero points as ours do"},
-      {"fuse_log_softmax", fuse_log_softmax, "LogSoftmax", "the format has no LogSoftmax"},
-      {"fuse_spelled", fuse_spelled, nullptr, "the format has no bool, and its Round and Max differ from ONNX's"},
-      {"drop_unread", drop_unread, nullptr, "the last three leave nodes behind that nobody reads"},
+       "-O0: twice as fast where sums of integers end in their scale. After the epilogues, which are of floats."},
+      {"fuse_log_softmax", fuse_log_softmax, "LogSoftmax", "Target mnn: the format has no LogSoftmax."},
+      {"fuse_spelled", fuse_spelled, nullptr,
+       "Target mnn, other converters: the format has no bool, its Round and Max are not those of ONNX, and layout "
+       "conversions stand between nodes. After what would take these apart."},
+      {"drop_unread", drop_unread, nullptr,
+       "The norms, requantization, LogSoftmax and spelled ops leave nodes behind."},
   };
   return kFusions;
 }
 
 const std::vector<Fusion>& cpu_fusions() {
   static const std::vector<Fusion> kFusions = {
-      {"pair_convolutions", pair_convolutions, "ConvPair", "after the epilogues, which are part of the pair"},
-      {"fuse_gates", fuse_gates, nullptr, "after the pairs, whose convolutions take no gate"},
-      {"fuse_rectified", fuse_rectified, "BinaryRelu", "after the epilogues, which take the Relu with less"},
-      {"fuse_elementwise", fuse_elementwise, "Fused", "what the others have left"},
-      {"keep_stored_weights", keep_stored_weights, nullptr, "last: it counts the products that there are"},
+      {"pair_convolutions", pair_convolutions, "ConvPair",
+       "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},
+      {"fuse_gates", fuse_gates, nullptr, "Every file. After the pairs, whose convolutions take no gate."},
+      {"fuse_rectified", fuse_rectified, "BinaryRelu",
+       "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take both."},
+      {"fuse_elementwise", fuse_elementwise, "Fused", "Every file. Takes what the others have left."},
+      {"keep_stored_weights", keep_stored_weights, nullptr, "Every file. Last: it counts the products that there are."},
   };
   return kFusions;
 }
