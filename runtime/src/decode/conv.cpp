@@ -36,7 +36,7 @@ Status window_attrs(Decoder& d, const Common& c, bool transposed, Attrs* attrs) 
       if (!transposed) {
         attrs->set("auto_pad", std::string("SAME_UPPER"));
       } else {
-        // Size times stride: what is cut off does not depend on the size.
+        // The output has size times stride elements: how many are cropped does not depend on the size.
         for (size_t i = 0; i < 2; ++i) {
           const int64_t over = (kernel[i] - 1) * dilations[i] + 1 + extra[i] - strides[i];
           pads[i] = std::max<int64_t>(over, 0) / 2;
@@ -242,7 +242,7 @@ Status decode_pool(Decoder& d) {
   if (mode == wire::PoolPadType::SAME) attrs.set("auto_pad", std::string("SAME_UPPER"));
   if (mean) {
     const wire::AvgPoolCountType count = main->countType();
-    // Where it is left open, padding counts if only the two scalars give it.
+    // Without an explicit count type, padding counts in the mean only if the two scalars give it.
     const bool implied = count == wire::AvgPoolCountType::DEFAULT && given && to_ints(main->pads()).size() != 4 &&
                          (main->padX() != 0 || main->padY() != 0);
     attrs.set("count_include_pad", count == wire::AvgPoolCountType::INCLUDE_PADDING || implied);

@@ -36,7 +36,7 @@ std::string place_of(const wire::Op& op) {
   return op.name() == nullptr || op.name()->size() == 0 ? place : place + " '" + op.name()->str() + "'";
 }
 
-// Some files keep notes as an op.
+// Some files store comments as an op.
 bool is_metadata(const wire::Op& op) {
   const wire::Extra* extra = op.main_as_Extra();
   return op.type() == wire::OpType::Extra && extra != nullptr && extra->type() != nullptr &&

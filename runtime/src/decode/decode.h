@@ -33,7 +33,7 @@ struct DecodeContext {
   Status true_type(const std::string& tensor, DType stored, DType* out) const;
 };
 
-// Whether all ops name only tensors of a list of so many. Asked before anything else is done with the ops.
+// Whether all tensor indices of the ops are below the number of tensors. Called before anything else reads the ops.
 Status check_indices(const flatbuffers::Vector<flatbuffers::Offset<wire::Op>>& ops, size_t tensors);
 
 // Decodes one graph, op by op. The functions below are for the decoders of ops.
@@ -61,9 +61,9 @@ class Decoder {
   std::shared_ptr<const MappedFile> main_file() const {
     return file_.model->files.empty() ? nullptr : file_.model->files[0];
   }
-  // Of a graph that is decoded, by name, what its inputs, constants and nodes make; of equal names the first.
+  // The values of a decoded graph by name: inputs, constants and results of nodes. The first one where names are equal.
   const std::map<std::string, int>& made_by_name(int graph);
-  // An error when bodies have been copied into so many nodes and values that it is out of all proportion to the file.
+  // An error when inlined bodies come to many more nodes and values than a file of this size can need.
   Status count_copies(int64_t copies);
   // Whether an op of the file makes this value.
   bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
@@ -109,9 +109,9 @@ class Decoder {
   Status external_bytes(const flatbuffers::Vector<int64_t>& external, size_t part, const char** data, int64_t* bytes,
                         std::shared_ptr<const MappedFile>* file);
 
-  // Input i of the graph is of this type for those who run the model, and cast to what the file says.
+  // Users of the model see input i with this type; it is cast to the type in the file.
   void cast_input(size_t i, DType from);
-  // What those who run the model get for a value of the graph. `attrs` may have the type `to`.
+  // What users of the model get for a value of the graph. `attrs` may have the type `to`.
   int finish_output(int value, Attrs attrs);
 
  private:
@@ -136,11 +136,11 @@ DecodeFunction find_decoder(wire::OpType type);
     ::minnow::wire::OpType::type, function                                            \
   }
 
-// The name of a number in a list of names.h, or nothing.
+// The name of an enumerator in a list of names.h; empty where there is none.
 const char* enumerator_name(const char* names, int code);
 // The element type that a DataType stands for; an error for strings, complex numbers and the like.
 Status to_dtype(wire::DataType type, DType* out);
-// The bytes as they stand, or a copy where they are not aligned. `type.bytes()` bytes must be there.
+// The bytes in the file, or a copy where they are not aligned. `type.bytes()` bytes must be there.
 std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes bytes);
 // 16-bit floats, as f32.
 std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes);

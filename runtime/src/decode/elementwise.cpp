@@ -47,7 +47,7 @@ Status decode_unary(Decoder& d) {
     return ok();
   }
   if (code == UnaryOpOperation::ROUND) {
-    // The format's runtime rounds halves away from zero.
+    // MNN's runtime rounds halves away from zero.
     d.finish("Round", {d.in(0)}, {{"halves", std::string("away")}});
     return ok();
   }
@@ -243,7 +243,7 @@ Status decode_cast(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   DType to = DType::kF32;
   MINNOW_RETURN_IF_ERROR(to_dtype(main->dstT(), &to));
-  // What other runtimes do not look at: floats that stand for narrower ones are rounded to those.
+  // An attribute of ours, which MNN's runtime ignores: floats that stand for a narrower type are rounded to it.
   const wire::DataType source = main->srcT();
   if (to == DType::kF32 && (source == wire::DataType::DT_HALF || source == wire::DataType::DT_BFLOAT16)) {
     d.finish("RoundTo", {d.in(0)}, {{"to", source == wire::DataType::DT_HALF ? DType::kF16 : DType::kBF16}});

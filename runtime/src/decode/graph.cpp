@@ -1,4 +1,4 @@
-// Inputs, constants, our generic encoding, control flow.
+// Inputs, constants, ops of the generic encoding (engine "minnow"), control flow.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -97,12 +97,12 @@ Status read_attribute(const wire::Attribute& a, Attr* out) {
   }
 }
 
-// --- what has subgraphs
+// --- control flow
 
 Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index) {
   if (name == nullptr) return fail(Code::kFormat, "the name of a subgraph is missing");
   const auto it = d.file().graph_by_name.find(name->str());
-  // Subgraphs are decoded in the order of the file, each after those it calls: so there are no circles.
+  // Subgraphs are decoded in the order of the file, each after those it calls: so there is no recursion.
   if (it == d.file().graph_by_name.end())
     return fail(Code::kFormat, "there is no subgraph '%s' before it", name->c_str());
   *index = it->second;
@@ -116,7 +116,7 @@ Status add_call(Decoder& d, const Graph& callee) {
   return fail(Code::kUnsupported, "its subgraphs call each other in more than %d levels", kMostNesting);
 }
 
-// The nodes of its body take its place: which of them run together is settled when shapes are known.
+// The nodes of its body take its place: which of them are fused is decided when shapes are known.
 Status decode_fused(Decoder& d, const wire::Extra& main) {
   const flatbuffers::String* name = nullptr;
   if (main.attr() != nullptr && main.attr()->size() == 1) name = main.attr()->Get(0)->s();

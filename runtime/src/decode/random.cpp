@@ -11,7 +11,7 @@ Status decode_random(Decoder& d, const char* op, const char* low, const char* hi
   MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
   DType to = DType::kF32;
   MINNOW_RETURN_IF_ERROR(to_dtype(main->type(), &to));
-  // Without a seed each op has numbers of its own all the same.
+  // Without a seed each op still has its own sequence of numbers.
   const int64_t given = main->seed() ^ main->seed2(), seed = given != 0 ? given : d.out(0) + 1;
   d.finish(
       op, {d.in(0)},

@@ -153,7 +153,7 @@ Status decode_gather_nd(Decoder& d) {
 }
 MINNOW_DECODE(GatherND, decode_gather_nd);
 
-// How a scatter combines what is there with the update; false when the operation is none that ours has.
+// How a scatter combines an element with its update; false for an operation that our op does not have.
 bool reduction_of(const wire::BinaryOp* main, std::string* reduction) {
   struct Row {
     int code;
@@ -179,7 +179,7 @@ Status decode_scatter_nd(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(3));
   std::string reduction;
   if (!reduction_of(d.main<wire::BinaryOp>(), &reduction)) return d.unsupported("this reduction");
-  // Without data to start from, places named twice are summed.
+  // Without data to start from, updates of the same element are summed.
   if (!d.has(3)) reduction = "add";
   const int data = d.has(3) ? d.in(3) : d.add("mnn.Zeros", {d.in(2), d.in(1)});
   d.finish("ScatterND", {data, d.in(0), d.in(1)}, {{"reduction", reduction}});

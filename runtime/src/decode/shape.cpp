@@ -16,7 +16,7 @@ Status decode_reshape(Decoder& d) {
     if (main == nullptr) return d.missing_parameters();
     MINNOW_RETURN_IF_ERROR(d.ints(to_ints(main->dims()), &shape));
   }
-  // Shapes that TensorFlow wrote mean a 0 as it stands.
+  // In shapes that TensorFlow wrote, 0 is a size (not "as in the input").
   const bool allowzero = d.has(1) && d.constant(1) != nullptr && d.format(d.in(1)) == Format::NHWC;
   const bool turned = main != nullptr && main->dimType() == Format::NHWC && d.format(d.in(0)) == Format::NC4HW4;
   if (turned) {
@@ -152,7 +152,7 @@ Status decode_pad(Decoder& d) {
 }
 MINNOW_DECODE(Padding, decode_pad);
 
-// Ops that have the operands of ours, and no parameters.
+// Ops with the same operands as ours, and no parameters.
 struct SameRow {
   wire::OpType type;
   const char* op;
@@ -188,7 +188,7 @@ Status decode_shape(Decoder& d) {
   const auto* main = d.main<wire::ShapeParam>();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
   int x = d.in(0);
-  // The shape that a program sees which knows images as NHWC only.
+  // The shape as seen by a program that has all images in NHWC.
   if (d.op().defaultDimentionFormat() == Format::NHWC && d.format(x) == Format::NC4HW4)
     x = d.add("mnn.Transpose", {x}, {{"to", std::string("channels_last")}});
   Attrs attrs;

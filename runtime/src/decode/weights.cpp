@@ -10,7 +10,7 @@
 namespace minnow {
 namespace {
 
-// Of the sparsest weights that anybody would keep so, one number in a thousand is listed.
+// The sparsest weights that are plausible: one in a thousand is listed.
 constexpr int64_t kMostPerByte = 1024, kFewest = 4096;
 
 struct Bytes {
@@ -101,7 +101,7 @@ Status read_table(Reader& in, Stream* s) {
   s->table.clear();
   for (int64_t i : order_of(n, [&](int64_t a, int64_t b) { return entry(a) < entry(b); })) s->table.push_back(entry(i));
   for (s->bits = 1; (int64_t{1} << s->bits) < n;) ++s->bits;
-  // An index beyond the table can be written in the same bits; it must have somewhere to point.
+  // The bits of an index can hold one beyond the table: the table is filled up, so that no read is out of bounds.
   s->table.resize(size_t{1} << s->bits, s->table.back());
   return ok();
 }
@@ -133,7 +133,7 @@ void expand(const Stream& s, int64_t rows, int64_t count, float* out) {
   }
 }
 
-// What `aMin` says, in which 0 stands for the least one of 8 bits.
+// `aMin`, in which 0 means the smallest 8-bit number.
 int least_quantum(const wire::IDSTQuan& quan) { return quan.aMin() == 0 ? -128 : quan.aMin(); }
 
 // Scales, and for asymmetric rows what is added, from `alpha` in either precision.
@@ -158,7 +158,7 @@ Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t ro
   for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
     s->scale[r] = asymmetric ? numbers[2 * r + 1] : numbers[r];
     if (!asymmetric) continue;
-    // The first number of a pair stands for the least quantum where that is negative, otherwise for the quantum 0.
+    // The first number of a pair belongs to the smallest quantized value where that is negative, otherwise to 0.
     const int least = least_quantum(quan);
     s->bias[r] = least < 0 ? numbers[2 * r] - static_cast<float>(least) * s->scale[r] : numbers[2 * r];
   }

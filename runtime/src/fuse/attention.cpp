@@ -1,5 +1,5 @@
-// Attention written out as matrix products around a Softmax becomes one node, which reads its operands where they lie:
-// what transposes, splits, slices, repeats or scales them beforehand is not run.
+// Attention written out as matrix products around a Softmax becomes one node, which reads its operands as strided
+// views: the nodes that transpose, split, slice, repeat or scale them are not run.
 #include <algorithm>
 #include <optional>
 

@@ -1,12 +1,12 @@
-// Numbers per channel behind a normalization of channels or of groups of them, which the file has apart, in one node:
-// the one that works on packed tensors.
+// A normalization of channels, or of groups of them, and the scale and bias per channel behind it become one node,
+// which works on packed tensors.
 #include <algorithm>
 
 #include "runtime/src/fuse/pipeline.h"
 
 namespace minnow {
 
-// The norms that become needless are left for drop_unread.
+// The norms that are no longer read are left for drop_unread.
 void fuse_channel_norms(PlanGraph& graph) {
   for (int i = 0; i < graph.size(); ++i) {
     if (!graph.is(i, "Scale")) continue;

@@ -1,4 +1,4 @@
-// Fewer nodes: what follows a convolution or a matrix product element by element is done while its result is written.
+// Epilogues: a residual and an activation behind a convolution or matrix product are computed as its result is written.
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -1,5 +1,5 @@
-// How operands lie in other values, and results in what they are moved to: what transposes, splits, slices, repeats or
-// scales them on the way need not be run, where a kernel takes strides.
+// Operands and results as strided views of other values: where a kernel takes strides, the nodes between that
+// transpose, split, slice, repeat or scale need not be run.
 #pragma once
 
 #include <functional>

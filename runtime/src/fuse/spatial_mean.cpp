@@ -1,4 +1,5 @@
-// The mean of each channel, without axes of one element: the pooling that works on packed tensors, and a view.
+// The mean of each channel, without the reduced axes, becomes a global pooling, which works on packed tensors, and a
+// view.
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/lower/lowering.h"
 
@@ -12,7 +13,7 @@ bool is_spatial(const std::vector<int64_t>& axes, int rank) {
   return rank > 2 && found == (uint32_t{1} << rank) - 4;
 }
 
-// A mean of nothing is none of the pooling's.
+// Not of empty images, whose mean GlobalAveragePool does not define.
 bool can_pool(const PlanGraph& graph, int id) {
   if (!graph.is(id, "ReduceMean")) return false;
   const PlanNode& node = graph.node(id);

@@ -1,5 +1,5 @@
-// Ops that the file has to spell out, since the format has no bool and its runtime is not exact, as they were. Nodes
-// that become needless are left for drop_unread.
+// Recognizes ops that a file has as several others, because the format has no bool or MNN's runtime computes another
+// function under that name. Nodes that are no longer read are left for drop_unread.
 #include "kernels/core/infer.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "runtime/src/fuse/pipeline.h"

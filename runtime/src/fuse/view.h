@@ -1,4 +1,4 @@
-// How values lie inside of others, by strides: what transposes, splits, slices, repeats or scales them is not run.
+// A value as a strided view of another one, times a number.
 #pragma once
 
 #include <numeric>
@@ -13,7 +13,7 @@ namespace minnow {
 struct Factor {
   int64_t size, stride;
 };
-// A dim that is walked in several strides, the outermost first; none where the size is 1.
+// A dimension that is the product of several strided ones, the outermost first; none where the size is 1.
 using Factors = std::vector<Factor>;
 
 inline int64_t size_of(const Factors& dim) {
@@ -31,7 +31,7 @@ inline void append(Factors* dim, Factor f) {
   }
 }
 
-// Cuts a walk into dims of these sizes. Nothing where a stride would change inside of a dim of the result.
+// Splits a sequence of strided dimensions into dimensions of these sizes; nothing where that is no strided view.
 inline std::optional<std::vector<Factors>> cut(Factors walk, const std::vector<int64_t>& sizes) {
   std::vector<Factors> dims(sizes.size());
   for (size_t k = sizes.size(); k-- > 0;) {
@@ -82,7 +82,7 @@ struct View {
   bool narrow(int64_t axis, int64_t first, int64_t size) {
     Factors& dim = dims[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis)];
     if (dim.empty()) return first == 0;
-    // Of a dim in several strides, only whole rounds of the inner ones.
+    // Of a dimension of several strides, only whole multiples of the inner ones.
     const int64_t inner = size_of(dim) / dim[0].size;
     if (first % inner != 0 || size % inner != 0) return false;
     offset += first / inner * dim[0].stride;
@@ -103,7 +103,7 @@ struct View {
   }
 };
 
-// Several walks over the same number of things, cut alike: the sizes, and the strides of each.
+// Several views of the same number of elements, split alike: the sizes, and the strides of each.
 inline bool align(std::vector<Factors> walks, std::vector<int64_t>* sizes, std::vector<std::vector<int64_t>>* strides) {
   sizes->clear();
   strides->assign(walks.size(), {});

@@ -8,7 +8,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-// A window larger than the padded image is cut to it.
+// A window larger than the padded image is clipped to it.
 Status expand_pool(Expansion& e, const char* op) {
   Attrs attrs = e.attrs();
   Ints kernel = attrs.ints("kernel");
@@ -25,7 +25,7 @@ Status expand_pool(Expansion& e, const char* op) {
 MINNOW_LOWERING("mnn.MaxPool", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
 MINNOW_LOWERING("mnn.AveragePool", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
 
-// The last input holds the size of the output as (1, height, width, 1); what is too much is cut off around it.
+// The last input holds the size of the output as (1, height, width, 1); the excess is cropped on all sides.
 Status expand_conv_transpose_to(Expansion& e) {
   Ints size;
   MINNOW_RETURN_IF_ERROR(e.ints(3, &size));

@@ -1,4 +1,4 @@
-// Layers that are computed by way of other ops, which are joined with what stands beside them like all others.
+// Layers that become several ops, which are then fused with their neighbors like all others.
 #include "kernels/core/activation.h"
 #include "runtime/src/lower/lowering.h"
 

@@ -107,7 +107,7 @@ struct LoweringRegistrar {
   explicit LoweringRegistrar(const Lowering& lowering);
 };
 const Lowering* find_lowering(const std::string& name);
-// What is faster, or only there, by way of other ops, when its types are known; null for others.
+// The lowering of an op of the op table which is faster, or only possible, by way of others for these types; or null.
 const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
                               const Shape& out);
 

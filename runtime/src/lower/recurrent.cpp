@@ -1,4 +1,4 @@
-// Recurrent layers: the file's forms of weights, brought into ours.
+// Recurrent layers: the file's forms of weights, converted to ours.
 #include "runtime/src/lower/lowering.h"
 
 namespace minnow {
@@ -8,7 +8,7 @@ using Ints = std::vector<int64_t>;
 
 const char* direction_of(int64_t directions) { return directions == 2 ? "bidirectional" : "forward"; }
 
-// Ours has the two halves of the bias apart: the sum, then zeros.
+// Our op has two biases that are added: the file's sum, then zeros.
 Status expand_summed(Expansion& e) {
   if (e.rank(1) != 3 || e.rank(2) != 3 || e.rank(3) != 2)
     return fail(Code::kFormat, "weights of rank %d, %d, %d", e.rank(1), e.rank(2), e.rank(3));

@@ -57,7 +57,7 @@ Status expand_flatten(Expansion& e) {
 }
 MINNOW_LOWERING("mnn.Flatten", expand_flatten);
 
-// The operand speaks of [N, H, W, C], and so does the order of the elements.
+// The operand counts the axes, and the elements are, in the order [N, H, W, C].
 Status expand_reshape_nhwc(Expansion& e) {
   int x = e.in(0);
   if (e.rank(0) == 4) x = e.add("Transpose", {x}, {{"perm", channels_perm(4, false)}});
@@ -188,7 +188,7 @@ Status expand_strided_slice(Expansion& e) {
         dims.push_back(std::max<int64_t>(count, 0));
       }
       starts.push_back(from);
-      // Slice reads -1 as the last element; before the first one is what a number this small means.
+      // Slice reads -1 as the last element; a number this small means "before the first".
       ends.push_back(to < 0 ? -kEnd : to);
       axes.push_back(axis++);
       steps.push_back(stride_now);

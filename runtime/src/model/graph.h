@@ -36,16 +36,16 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // in an order that can be executed
   std::vector<int> inputs, outputs;
-  // As declared, with rank 0 or 1; for what a body of control flow captures neither need be true.
+  // As declared, with rank 0 or 1; values that a body of control flow captures may be of another type and rank.
   std::vector<DType> input_types;
   std::vector<int> input_ranks;
-  // What a loop stacks, by value: the type of one round, with 0 for dimensions that only a round tells.
+  // Outputs that a loop stacks, by value: the type of one iteration's, with 0 for dimensions known only after one.
   std::map<int, TensorType> scanned;
   int depth = 0;           // of calls: 0 when it calls no other
-  bool is_closed = false;  // others count on the outputs it has: it gets no more
+  bool is_closed = false;  // others refer to its outputs by number: none may be added
 };
 
-// The values that the outputs are, seen through Identity nodes.
+// The values of the outputs, looking through Identity nodes.
 std::vector<int> output_sources(const Graph& graph);
 
 // A dim of an input or output as the source model has it: a number, or a name, or neither.

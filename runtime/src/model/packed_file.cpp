@@ -65,9 +65,9 @@ uint64_t hash_files(const MappedFiles& files) {
   return hash;
 }
 
-// Of weights, a line of each page that they have a part in: shows pages that were never written, or are of another
-// file, and costs a small part of what it takes to read all. The weights in the model's own file are not checked
-// either.
+// A hash of one cache line of each page of the weights: it shows pages that were never written, or belong to another
+// file, and costs a small part of reading all of them. (The weights in the model's own file are not checked at
+// all.)
 uint64_t hash_pages(const void* data, int64_t bytes) {
   const char* from = static_cast<const char*>(data);
   uint64_t hash = 0;
@@ -76,7 +76,7 @@ uint64_t hash_pages(const void* data, int64_t bytes) {
   return hash_bytes(from + last, bytes - last, hash);
 }
 
-// Takes numbers and bytes off the front, as far as there are any.
+// Reads numbers and bytes from the front, until there are none left.
 class Reader {
  public:
   Reader(const char* data, int64_t bytes) : data_(data), left_(bytes) {}
@@ -94,7 +94,7 @@ class Reader {
   int64_t left_;
 };
 
-// The file that a path stands for: links are followed, also to where nothing stands yet.
+// The file that a path names: links are followed, also to a file that does not exist yet.
 std::string target_of(std::string path) {
   constexpr int kMostLinks = 40;  // as many as Linux follows
   char to[PATH_MAX];
@@ -108,7 +108,7 @@ std::string target_of(std::string path) {
   return path;
 }
 
-// A file under a temporary name, whose place it takes in `finish`.
+// A file under a temporary name; `finish` renames it.
 class Output {
  public:
   explicit Output(const std::string& path)

@@ -22,8 +22,8 @@ char* WeightStore::take(int64_t bytes) {
   bytes = align_up(std::max<int64_t>(bytes, 1));
   if (bytes > physical_memory()) throw std::bad_alloc();
   if (pieces_.empty() || pieces_.back().end - pieces_.back().used < bytes) {
-    // What is not used of a piece costs no memory, only a place in the address space. It begins and ends with a
-    // whole large page.
+    // The unused part of a piece takes address space, but no memory. A piece begins and ends with a whole large
+    // page.
     Piece piece;
     piece.size = (std::max(bytes, kPieceBytes) / kLargePage + 2) * kLargePage;
     void* memory =
@@ -75,7 +75,7 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
 std::vector<PackedFile::Row> WeightStore::rows() {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<const decltype(entries_)::value_type*> found;
-  // Without what somebody is about to make, or could not.
+  // Without those that are being packed, or whose packing failed.
   for (const auto& entry : entries_)
     if (entry.second->data != nullptr) found.push_back(&entry);
   const auto place = [&](int64_t i) { return found[static_cast<size_t>(i)]->second->place; };
