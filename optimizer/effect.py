@@ -1,6 +1,6 @@
 """What a graph costs, as a few numbers that can be compared before and after: nodes, work, memory traffic, memory.
 
-Extents that only the input decides are guessed as in `optimizer.cut`: 1 for the first of an input, 64 for others.
+Dynamic dimensions are guessed as in `optimizer.cut`: 1 for the first of an input, 64 for others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Effect:
         moved_bytes: that are read only to lie in another order: by transposes and conversions of layout.
         weight_bytes: of constants, each once.
         peak_bytes: of inputs and results that are alive at one time, nothing being computed in place.
-        guessed: extents were guessed.
+        guessed: whether sizes of dynamic dimensions were guessed.
     """
 
     nodes: dict[str, int]

@@ -41,7 +41,7 @@ class Affine:
         return Affine(self.base * factor, tuple(s * factor for s in self.steps))
 
     def bounds(self, dims: Sequence[Polynomial | None]) -> tuple[Polynomial | None, Polynomial | None]:
-        """The least and the largest element of a tensor of these extents that has some; None where nobody knows."""
+        """The least and the largest element of a non-empty tensor with these dimensions; None if they are unknown."""
         low: Polynomial | None = self.base
         high: Polynomial | None = self.base
         some = filled(dims)
@@ -59,7 +59,7 @@ class Affine:
 
 
 def filled(dims: Sequence[Polynomial | None]) -> frozenset[Atom]:
-    """Extents that are not 0 where a tensor of these dims has elements."""
+    """Dimensions that are not 0 where a tensor of these dims has elements."""
     return frozenset(a for d in dims if d is not None and len(d.terms) == 1 for a in d.terms[0][0])
 
 
@@ -102,7 +102,7 @@ def _found(value: Value, memo: Memo[Affine]) -> Affine | None:
 
 
 def _holds(dtype: DType, found: Affine) -> bool:
-    """The type has the numbers; extents fit any type that is used for them."""
+    """The type has the numbers; dimensions fit any type that is used for them."""
     number = None if found.uniform is None else found.uniform.integer
     if number is None:
         return dtype in (DType.I64, DType.I32)

@@ -1,4 +1,4 @@
-"""Extents of results as formulas of those of the operands, where type inference only knows that they are not known."""
+"""Dimensions of results as formulas of those of the operands, where type inference leaves them unknown."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Rule = Callable[[Node, Memo[Known]], "Known | None"]
 
 
 def extents(x: Value) -> Known | None:
-    """All extents of a value, None when its rank is not known."""
+    """All dimensions of a value; None if its rank is unknown."""
     if x.type.shape is None:
         return None
     return [e for e in (dimension(x, i) for i in range(len(x.type.shape))) if e is not None]
 
 
 def viewed(node: Node, own: Known, memo: Memo[Known] | None = None) -> Known | None:
-    """The extents of the result of a view, given those of its input; None when the op is not understood."""
+    """The dimensions of the result of a view, given those of its input; None for other ops."""
     rank = len(own)
     match node.op:
         case "Squeeze":
@@ -68,7 +68,7 @@ _FAR = 2**30
 
 
 def derived(node: Node, memo: Memo[Known]) -> Known | None:
-    """The extents of the result of a node, as far as they follow from operands; None when nothing does."""
+    """The dimensions of the result of a node, as far as they follow from the operands; None if none does."""
     rule = _RULES.get(node.op)
     if rule is None and Trait.ELEMENTWISE in get(node.op).traits and len(node.inputs) > 1:
         rule = _broadcast
@@ -155,7 +155,7 @@ def _sliced(node: Node, memo: Memo[Known]) -> Known | None:
 
 
 def _smaller(end: Polynomial, whole: Polynomial) -> Polynomial | None:
-    """An extent cut off at another one, of which one is a number."""
+    """The minimum of two dimensions, one of which is a number."""
     number = whole.integer if whole.integer is not None else end.integer
     other = end if whole.integer is not None else whole
     name = other.dim
@@ -168,7 +168,7 @@ _SMALLER = re.compile(r"min\((.*),(\d+)\)")
 
 
 def _cut(e: Polynomial) -> tuple[Polynomial, int] | None:
-    """The extent and the number of which `e` is the smaller one."""
+    """The dimension and the number whose minimum is `e`."""
     dim = e.dim
     found = _SMALLER.fullmatch(dim) if isinstance(dim, str) else None
     return None if found is None else (of_dim(found[1]), int(found[2]))

@@ -21,7 +21,7 @@ class Part:
         value: [batch, length, features] or [batch, heads, length, size].
         scale: what they are multiplied by.
         heads: how many there are, each repeated for `group` heads of queries.
-        batch, length, size: their extents.
+        batch, length, size: their sizes.
         start: the first of the features that are these, when they are not all.
         turned: how the value has to be moved first: the order of its axes, or () for a reshape of its last two.
     """

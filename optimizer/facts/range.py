@@ -18,9 +18,9 @@ from minnow.schema.ir.blob import nbytes
 from minnow.schema.ops import Trait, get
 
 EXTENT = 2**31 - 1
-"""No tensor has more elements, along an axis or in all: the file holds extents as 32-bit integers."""
+"""No tensor has more elements, along an axis or in all: the file holds dimensions as 32-bit integers."""
 
-# Floats are only looked at where they may be extents on their way through a division; bigger constants are weights.
+# Floats matter only where they may be sizes in a division; larger constants are weights.
 _MAX_FLOATS = 4096
 _ROUNDS = 3
 

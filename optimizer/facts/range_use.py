@@ -1,4 +1,4 @@
-"""What wide integers are used for: as extents and places only, or for their numbers."""
+"""What wide integers are used for: only as sizes and positions, or for their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLACES: dict[str, tuple[int, ...]] = {
     "OneHot": (0,), "RoiAlign": (2,),
 }  # fmt: skip
 
-# Arithmetic that makes extents of extents.
+# Arithmetic that computes sizes from sizes.
 _ARITHMETIC = frozenset(
     {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Min", "Max", "Neg",
      "Abs", "Relu", "Clip", "Where", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"}
@@ -45,19 +45,19 @@ class Uses:
         self._depth = 0
 
     def extent(self, value: Value) -> bool:
-        """Whoever reads it takes it, or what is computed from it, for an extent.
+        """Every reader uses it, or what is computed from it, as a size.
 
-        No tensor has an extent of 2^31 or more: where such a number wraps, the model could not have been run.
+        No tensor has a dimension of 2^31 or more: where such a number wraps, the model could not have been run.
         """
         return self._all(value, computed=True)
 
     def place(self, value: Value) -> bool:
-        """Whoever reads it takes the number itself, perhaps moved, for a place or an extent."""
+        """Every reader uses the value itself, possibly moved, as a position or a size."""
         return self._all(value, computed=False)
 
     def compared(self, value: Value, ranges: Ranges) -> bool:
-        """Whoever reads it, perhaps moved, takes it for a place, compares it with a number of 32 bits, or multiplies it
-        by 0: a number of more bits need not be told from others of that kind."""
+        """Every reader of it, possibly moved, uses it as a position, compares it with a number of 32 bits, or
+        multiplies it by 0: values of more bits need not be distinguished."""
         return all(
             self._is_use(node, i, computed=False)
             or _compares(node, value, ranges)
@@ -86,7 +86,7 @@ class Uses:
             return bool(targets) and all(self._all(v, computed) for v in targets)
         if node.op != RET and Trait.SHAPE_ONLY in get(node.op).traits:
             return True
-        if node.op == "Range":  # numbers places from an extent to another
+        if node.op == "Range":  # enumerates positions from one size to another
             return self._all(node.output, True) or self._all(node.output, False)
         if _moves(node) or (computed and node.op in _ARITHMETIC):
             return all(self._all(v, computed) for v in node.outputs)

@@ -1,7 +1,7 @@
 """How a value lies inside of an ancestor: its axes as pieces of that one's axes, when it is only moved from there.
 
 A piece is some elements of an axis, a step apart; axes that are joined are several pieces in a row, repeated ones are
-pieces of no axis. Sizes are extents, so that this goes for shapes that only the input decides.
+pieces of no axis. Sizes may be dynamic dimensions.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def factor_of(node: Node) -> float | None:
 
 
 def dims_of(value: Value) -> list[Polynomial | None] | None:
-    """The extents of what a view op makes; None for one that follows from the others, or that nothing is known of."""
+    """The dimensions of what a view op makes; None for one that follows from the others, or is unknown."""
     shape, node = value.type.shape, value.producer
     known = None
     if node is not None and node.op == "Reshape" and not node.attrs.get("allowzero"):
@@ -186,7 +186,7 @@ def _reshaped(view: View, dims: list[Polynomial | None] | None) -> View | None:
     known = _product([d for d in dims if d is not None])
     total = _product([p.size for p in pieces])
     if None not in dims and known != total:
-        # The number of elements is the same, so a lone extent that seems to be another one is not.
+        # The number of elements is the same, so a lone dimension that seems to be another one is not.
         dims = _without_stranger(dims, total)
         known = _product([d for d in dims if d is not None])
     rest = total.divided(known) if known.number else None

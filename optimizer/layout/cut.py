@@ -16,12 +16,12 @@ from minnow.schema.ir import Value
 
 Item = TypeVar("Item", bound=Hashable)
 
-# Extents that only the input decides: a batch is mostly one, the others are of this order.
+# Assumed sizes of dynamic dimensions: a batch is mostly one, the others are of this order.
 BATCH, EXTENT = 1, 64
 
 
 def bytes_of(value: Value) -> int:
-    """Bytes that a conversion of the value reads; guessed where extents are not known."""
+    """Bytes that a conversion of the value reads; guessed where dimensions are unknown."""
     shape = value.type.shape or ()
     extents = (d if isinstance(d, int) else EXTENT if i else BATCH for i, d in enumerate(shape))
     return value.type.dtype.size * math.prod(extents) + 1  # an empty value still costs a node

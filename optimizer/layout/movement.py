@@ -18,7 +18,7 @@ class Move:
         graph, value: where it stands, and the name of its result.
         what: "NC4HW4" or "NCHW" for a conversion, the order of axes for a transpose.
         type: of what is moved.
-        bytes: that are read; open extents are guessed.
+        bytes: number of bytes read; sizes of dynamic dimensions are guessed.
         before, after: ops of the producer ("input" where there is none) and of the readers ("output").
     """
 

@@ -151,7 +151,7 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
         b = Builder(graph, node, changed_by(node.origin, rule.name))
         try:
             result = rule.apply(b, m)
-        except OverflowError as e:  # an attribute too large for a list of int32; whoever has to write it refuses it
+        except OverflowError as e:  # an attribute too large for a list of int32, which the encoder refuses
             result = m.no(str(e))
         except Exception as e:
             log.failing = Application(rule.name, graph, node, m.nodes, b.made)
@@ -272,7 +272,7 @@ def changed_by(origin: str, name: str) -> str:
 
 
 def erase_dead(graph: Graph, nodes: Iterable[Node]) -> int:
-    """Erases those of the nodes that nobody reads, then their producers likewise. Gives the number erased."""
+    """Erases unused nodes among these, then their unused producers. Returns the number erased."""
     stack = list(nodes)
     erased = 0
     while stack:

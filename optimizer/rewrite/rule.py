@@ -7,7 +7,7 @@
 
 A rule is a pure builder: it makes nodes with `b` in front of the matched root and returns what replaces the root's
 outputs, or `m.no(reason)`. It keeps no state. Values inside the pattern that others read too stop it, unless it is
-declared `shared=True`; replaced nodes that nobody reads any more are erased by the driver.
+declared `shared=True`; replaced nodes that are unused afterwards are erased by the driver.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Application:
         name: of the rule or pass.
         graph: the one that is changed, which may be nested in others.
         root, matched: the nodes that the rule's pattern has matched, the root among them; none for a pass.
-        made: what the rule has put into the graph, where nobody reads it yet.
+        made: the nodes that the rule has added to the graph, still unused.
     """
 
     name: str

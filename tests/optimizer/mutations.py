@@ -205,7 +205,7 @@ def _in_place(shape: Any, old: Any, new: Any) -> Any:
 
 @_kind
 def extent(graph: Graph) -> Iterator[Edit]:
-    """Another extent, or none: in one parameter, or wherever it stands, in constants and numbers of shapes, too."""
+    """Another dimension, or none: in one parameter, or wherever it stands, in constants and numbers of shapes, too."""
     for param in graph.params:
         for i, d in enumerate(param.type.shape or ()):
             for other in (0, 1, d + 1 if isinstance(d, int) else 4):
@@ -215,7 +215,7 @@ def extent(graph: Graph) -> Iterator[Edit]:
         if param.type.shape:
             for shape in ((1, *param.type.shape), param.type.shape[1:], (*param.type.shape, 1)):
                 yield Edit(f"{param!r}: {shape}", types={param: param.type.with_shape(shape)})
-    # Bodies of loops say extents of their own, which what is empty would contradict.
+    # Bodies of loops say dimensions of their own, which what is empty would contradict.
     empty = {0} if len(list(graph.walk())) == 1 else set()
     for old in _extents(graph):
         for new in {1, old + 1, 2 * old, *empty} - {old}:
@@ -238,7 +238,7 @@ def extent(graph: Graph) -> Iterator[Edit]:
 
 @_kind
 def symbol(graph: Graph) -> Iterator[Edit]:
-    """An extent that is not known: in one place, or wherever it stands; or not even the rank is."""
+    """A dimension that is not known: in one place, or wherever it stands; or not even the rank is."""
     for old in _extents(graph):
         types = {p: p.type.with_shape(_in_place(p.type.shape, old, "M")) for p in graph.params}
         yield Edit(f"M for {old}", types=types)
@@ -254,7 +254,7 @@ def symbol(graph: Graph) -> Iterator[Edit]:
 
 @_kind
 def said(graph: Graph) -> Iterator[Edit]:
-    """An extent, or a rank, that is not known of a parameter, but of what is made of it: the file says so."""
+    """A dimension, or a rank, that is not known of a parameter, but of what is made of it: the file says so."""
     for param in graph.params:
         for i, d in enumerate(param.type.shape or ()):
             if d != "?":
@@ -295,7 +295,7 @@ def operand(graph: Graph) -> Iterator[Edit]:
         for i, value in enumerate(node.inputs):
             if value is None or not (len(value.uses) > 1 or value.producer is not None or value.data is not None):
                 continue
-            # Of what is computed the extents may not be known, nor how many there are.
+            # Of what is computed the dimensions may not be known, nor how many there are.
             shapes = dict.fromkeys([value.type.shape, None, ("?",) * (value.type.rank or 0)])
             like = edited(graph, Edit("", inputs={(node, i): value.type}))
             for type in map(value.type.with_shape, shapes):
@@ -344,7 +344,7 @@ def dtype(graph: Graph) -> Iterator[Edit]:
             for node in _nodes(graph):
                 attrs[node] = {k: new for k, v in node.attrs.items() if v is old}
             yield Edit(f"{new} for {old}", types=types, numbers=numbers, attrs=attrs)
-            # What is an extent or a place keeps its type.
+            # What is a dimension or a place keeps its type.
             yield Edit(f"{new} for {old} in parameters", types=types)
 
 
@@ -355,7 +355,7 @@ def _takes(node: Node, old: DType, new: DType) -> bool:
 
 
 def square(graph: Graph) -> Graph | None:
-    """The graph with one number for all extents but 1, where mixing up axes does not show in the shapes."""
+    """The graph with one number for all dimensions but 1, where mixing up axes does not show in the shapes."""
     known = {d for d in _extents(graph) if d != 1}
     if len(known) < 2:
         return None

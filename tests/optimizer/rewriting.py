@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 ALL: dict[str, Rule | GraphPass] = {**rules, **passes}
 
-# Extents for symbols: primes, so that a mix-up shows.
+# Dimensions for symbols: primes, so that a mix-up shows.
 _SYMBOLS = {"N": 3, "S": 5, "H": 7, "?": 2}
 
 

@@ -14,8 +14,8 @@ from rewriting import ALL
 from minnow.optimizer import optimize
 from minnow.optimizer.rewrite import Rule, rewrite, rules
 
-# Where ops take none of the edits of a kind: of windows that must fit, rows that must be there, extents that are tied
-# to one another. test_negative.py has cases for these, by hand.
+# Where ops take none of the edits of a kind: of windows that must fit, rows that must be there, dimensions that are
+# tied to one another. test_negative.py has cases for these, by hand.
 _NOT_EDITED = {
     "attribute": {"erase_known_element", "fuse_rotary"},
     "constant": {"fuse_attention_cache", "gather_one"},

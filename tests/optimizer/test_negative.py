@@ -299,13 +299,13 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "legalize_whole_sequences": [("shorter", _chain(
         "%y: f32[3,1,1,1], %h: f32[1,1,1] = RNN(%x, f32[1,1,1](2.0), f32[1,1,1](3.0), _, i32[1](2)) {hidden=1}",
         params="%x: f32[3,1,1]", result="%y, %h"))],
-    "legalize_pool_3d": [("known extents", _chain(
+    "legalize_pool_3d": [("known dimensions", _chain(
         "%y: f32[1,1,D,2,2] = MaxPool(%x) {kernel=(1, 1, 1), strides=(1, 1, 1), pads=(0, 0, 0, 0, 0, 0), "
         "dilations=(1, 1, 1)}", params="%x: f32[1,1,D,2,2]"))],
-    "legalize_conv_3d": [("known extents", _chain(
+    "legalize_conv_3d": [("known dimensions", _chain(
         "%y: f32[1,1,D,2,2] = Conv(%x, f32[1,1,1,1,1](2.0)) {strides=(1, 1, 1), pads=(0, 0, 0, 0, 0, 0), "
         "dilations=(1, 1, 1)}", params="%x: f32[1,1,D,2,2]"))],
-    "legalize_conv_transpose_3d": [("known extents", _chain(
+    "legalize_conv_transpose_3d": [("known dimensions", _chain(
         "%y: f32[1,1,D,2,2] = ConvTranspose(%x, f32[1,1,1,1,1](2.0)) {strides=(1, 1, 1), pads=(0, 0, 0, 0, 0, 0), "
         "dilations=(1, 1, 1), output_padding=(0, 0, 0)}", params="%x: f32[1,1,D,2,2]"))],
     "legalize_expand": [
@@ -358,7 +358,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("not known", _chain("%a: f32[*] = Squeeze(%x)", "%y: f32[*] = Unsqueeze(%a) {axes=(0,)}",
                              params="%x: f32[N,1]"))],
     "fuse_transposes": [("found %x", _chain("%y: f32[2,2] = Transpose(%x) {perm=(1, 0)}", params="%x: f32[2,2]"))],
-    "eliminate_transpose_of_ones": [("not of extent 1", _chain("%y: f32[1,3,2] = Transpose(%x) {perm=(0, 2, 1)}",
+    "eliminate_transpose_of_ones": [("not of size 1", _chain("%y: f32[1,3,2] = Transpose(%x) {perm=(0, 2, 1)}",
                                                                params="%x: f32[1,2,3]"))],
     "hoist_elementwise": [
         ("more than one element", _chain("%a: f32[2,2] = Reshape(%x, i64[2](2, 2))",

@@ -77,7 +77,7 @@ def _wrong_for_symbols() -> None:
         # Right where the batch is 1.
         if m.s.attrs["axes"] == (0,) and m.s.attrs["keepdims"] and isinstance(m.x.type.shape[0], str):
             return b.Slice(m.x, np.array([0]), np.array([1]))
-        return m.no("its extents are numbers")
+        return m.no("its dimensions are numbers")
 
 
 def _raises() -> None:

@@ -102,7 +102,7 @@ def fuse_leaky_relu(b: Builder, m: Match) -> Value | None:
 
 
 def _fits_in(constant: Value, x: Value) -> bool:
-    """Broadcasting the constant to x widens no axis, whatever the open extents of x are."""
+    """Broadcasting the constant to x widens no axis, whatever the dynamic dimensions of x are."""
     inner, outer = constant.type.static_shape, x.type.shape
     if outer is None or len(inner) > len(outer):
         return False

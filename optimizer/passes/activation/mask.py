@@ -83,7 +83,7 @@ def _is_finite_factor(node: Node) -> bool:
 
 
 def _some_of_each_row(mask: Value, scores: Value) -> bool:
-    """Some element of each row of a mask is true, whatever the extents are."""
+    """Some element of each row of a mask is true, whatever the dimensions are."""
     shape = mask.type.shape
     if not shape or scores.type.shape is None:
         return False

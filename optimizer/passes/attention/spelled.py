@@ -268,7 +268,7 @@ def _masks(b: Builder, scores: Scores, heads: int, joined: bool) -> tuple[list[V
 
 
 def _back(found: Operands, joined: bool) -> list[tuple[str, tuple[int, ...]]] | None:
-    """What makes the result of attention what the product gives; None where that takes extents that are not known."""
+    """The views that turn the result of attention into that of the product; None if they need unknown dimensions."""
     q, width = found.q, found.v.size
     if width.atoms and (q.heads > 1 if joined else q.side_by_side):
         return None

@@ -26,7 +26,7 @@ from minnow.schema.registry.symbolic import Known, Memo, Polynomial, contents, d
 
 @graph_pass(level=1, whole=True)
 def fold_constants(graph: Graph) -> int:
-    """Computes what depends on constants and known extents only, and takes the branch that a known condition chooses.
+    """Computes what constants and known dimensions decide, and takes the branch that a known condition chooses.
 
     Types are inferred anew on the way, with what has become known; subgraphs get the constants that they capture as
     their own. Big constants that are only moved or cast become lazy: they are computed when the file is written.
@@ -100,7 +100,7 @@ def _refine(node: Node) -> None:
 
 
 def _refine_by_extents(node: Node, memo: Memo[Known]) -> None:
-    """Completes the type of the result by formulas of extents of the operands."""
+    """Completes the type of the result by formulas of dimensions of the operands."""
     if len(node.outputs) != 1 or node.output.type.is_static:
         return
     found = derived(node, memo)
@@ -116,7 +116,7 @@ def _refine_by_extents(node: Node, memo: Memo[Known]) -> None:
 
 @graph_pass(level=1, whole=True)
 def name_extents(graph: Graph) -> int:
-    """Gives a name of its own to each extent that nothing is known of, and finds out which others are the same.
+    """Gives each unknown dimension a new name, and finds out which dimensions are equal.
 
     What depends on the input only has one value in a run; in the body of a loop it may change from round to round.
 
@@ -164,7 +164,7 @@ def _name(graph: Graph, numbers: Iterator[int]) -> int:
 
 
 def _named(value: Value, memo: Memo[Known], names: dict[Polynomial, str], numbers: Iterator[int]) -> list[Dim]:
-    """The extents, with names in the place of what is not known: of one formula, as `names` has them, one name."""
+    """The dimensions with names for unknown ones; equal formulas get the same name, as in `names`."""
     node, shape = value.producer, value.type.shape or ()
     formulas = derived(node, memo) if node is not None and len(node.outputs) == 1 else None
     named: list[Dim] = []
@@ -186,7 +186,7 @@ def _fold(graph: Graph, node: Node, memo: Memo[Known]) -> bool:
     try:
         fold(graph, [node], ())
     except (MinnowError, *NUMPY_REFUSALS):
-        return False  # whoever runs it is told, if anybody ever does
+        return False  # a run ends with an error, if it gets there
     return node.graph is None or _lazily(node)
 
 
@@ -248,7 +248,7 @@ def _is_worth_it(results: Sequence[Value], blobs: Collection[Blob]) -> bool:
 
 def pull_captures(node: Node) -> int:
     """Gives the bodies the constants they capture as constants of their own, what is known of the types of the others,
-    and drops parameters that nobody reads."""
+    and drops unused parameters."""
     bodies = list(node.subgraphs.values())
     # Operands of If stand one behind the condition; those of Loop line up with the body's parameters.
     first, shift = (2 + node.attrs["num_carried"], 0) if node.op == "Loop" else (0, 1)

@@ -183,7 +183,7 @@ def eliminate_pad(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x, start, end: p.Slice(x, start, end, ...), shared=True, level=1)
 def eliminate_slice(b: Builder, m: Match) -> Value | None:
-    """A slice with positive steps that keeps every extent.
+    """A slice with positive steps that keeps every dimension.
 
     Given:
         graph g(%x: f32[4]) {

@@ -11,7 +11,7 @@ from minnow.schema.ir import Graph, Node
 
 @graph_pass(level=1)
 def eliminate_dead(graph: Graph) -> int:
-    """Erases nodes whose results nobody reads.
+    """Erases nodes with unused results.
 
     Given:
         graph g(%x: f32[4]) {

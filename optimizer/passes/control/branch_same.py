@@ -118,7 +118,7 @@ def _common(choice: Node) -> dict[Node, list[Node]]:
 
 
 def _settle(graph: Graph, choice: Node) -> int:
-    """Takes away results that nobody reads or that are the same either way, and the choice when none is left."""
+    """Removes unused results, and those that are the same in both branches; the If, too, if none is left."""
     one, other = _branches(choice)
     outside = [dict(zip(branch.params, choice.inputs[1:], strict=True)) for branch in (one, other)]
     for value, a, b in zip(choice.outputs, one.outputs, other.outputs, strict=True):

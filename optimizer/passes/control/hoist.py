@@ -27,7 +27,7 @@ def copied(inner: Node, table: Mapping[Value, Value | None], origin: str) -> Nod
     operands = [v if v is None else table.get(v, v) for v in inner.inputs]
     types = [v.type.with_shape(None) for v in inner.outputs]
     new = Node(inner.op, operands, inner.attrs, types, [v.name for v in inner.outputs], inner.origin or origin)
-    with suppress(ModelError):  # whoever runs it is told
+    with suppress(ModelError):  # a run ends with an error
         for value, type in zip(new.outputs, infer_node(new), strict=True):
             value.type = value.type.with_shape(type.shape)
     return new
@@ -44,12 +44,12 @@ def is_pure(node: Node) -> bool:
 
 
 def _keeps_shape(node: Node) -> bool:
-    """It computes with one tensor, and with numbers, so that no extents have to fit."""
+    """It computes with one tensor, and with numbers, so that no shapes have to match."""
     return Trait.ELEMENTWISE in get(node.op).traits and sum(v is not None and v.type.rank != 0 for v in node.inputs) < 2
 
 
 def is_much_larger(node: Node) -> bool:
-    """The results may be much larger than what they are made of; each extent that is open must be one of an operand."""
+    """The results may be much larger than what they are made of; each dynamic dimension must be one of an operand."""
     given = [v for v in node.inputs if v is not None]
     if _keeps_shape(node):
         return False
@@ -62,19 +62,19 @@ def is_much_larger(node: Node) -> bool:
 
 
 def cannot_fail(node: Node) -> bool:
-    """No operand, whatever is in it, and no extent can be refused at run time."""
+    """No value of an operand and no dimension can cause an error at run time."""
     given = [v for v in node.inputs if v is not None]
     if any(v.type.dtype.is_int for v in node.outputs) and node.op not in _TOTAL:
         return False  # integers can be divided by zero
     if Trait.ELEMENTWISE in get(node.op).traits:
         return _keeps_shape(node) or all(_fits(v, node.outputs[0]) for v in given)
-    # Places and extents, which are what is refused, are integers.
+    # Positions and sizes, which can cause errors, are integers.
     known = all(v.type.is_static and v.type.count for v in (*given, *node.outputs))
     return known and not any(v.type.dtype.is_int for v in given)
 
 
 def _fits(operand: Value, result: Value) -> bool:
-    """The operand is broadcast to the shape of the result whatever the open extents are."""
+    """The operand is broadcast to the shape of the result whatever the dynamic dimensions are."""
     own, whole = operand.type.shape, result.type.shape
     if own is None or whole is None or len(own) > len(whole):
         return False

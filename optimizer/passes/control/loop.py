@@ -89,7 +89,7 @@ def _prune(graph: Graph, loop: Node) -> int:
 
 
 def _capture(loop: Node, k: int) -> int:
-    """Captures a carried value that stays what it is; that it is still carried, nobody reads then."""
+    """Captures a carried value that does not change, after which the carried one is unused."""
     body: Graph = loop.attrs["body"]
     param, first = body.params[2 + k], loop.input(2 + k)
     if body.outputs[1 + k] is not param or (len(param.uses) == 1 and not loop.outputs[k].uses):
@@ -105,7 +105,7 @@ def _capture(loop: Node, k: int) -> int:
 
 @graph_pass(level=2)
 def unroll_loop(graph: Graph) -> int:
-    """Writes out the rounds of a loop, where their number is known and small.
+    """Unrolls a loop with a small constant number of iterations.
 
     Given:
         graph g(%x: f32[2], %z: f32[2]) {

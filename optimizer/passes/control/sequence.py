@@ -157,7 +157,7 @@ def concat_known_elements(b: Builder, m: Match) -> Value | None:
             parts = [b.Unsqueeze(x, axes=(attrs["axis"],)) for x in parts]
         made: Value = b.Concat(*parts, axis=attrs["axis"])
     except ModelError as e:
-        return m.no(e.message)  # whoever runs it is told
+        return m.no(e.message)  # a run ends with an error
     return made
 
 

@@ -42,7 +42,7 @@ def legalize_dilated_pool(b: Builder, m: Match) -> Value | None:
     if len(m.pool.outputs) > 1 or m.x.type.rank != 4 or m.x.type.dtype is not DType.F32:
         return m.no("the places are asked for, or it does not have two spatial axes")
     if not (m.x.type.is_static and m.pool.output.type.is_static) or 0 in m.x.type.static_shape:
-        return m.no("some extent is not known, or 0")
+        return m.no("some dimension is not known, or 0")
     a = get(m.pool.op).bind(1, m.pool.attrs)
     largest = m.pool.op == "MaxPool"
     if a["auto_pad"] or (not largest and (any(a["pads"]) or a["ceil_mode"])):

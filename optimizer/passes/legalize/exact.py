@@ -101,7 +101,7 @@ def legalize_last_arg(b: Builder, m: Match) -> Value | None:
     axis, shape = m.root.attrs.get("axis", 0), m.x.type.shape
     extent = None if shape is None else shape[axis]
     if not isinstance(extent, int):
-        return m.no("the extent of the axis is not known")
+        return m.no("the size of the axis is not known")
     attrs = {**m.root.attrs, "axis": axis % len(shape or ()), "select_last_index": False}
     found = b.node(m.root.op, [b.Reverse(m.x, axes=(attrs["axis"],))], attrs).output
     # The format computes with 32 bits.

@@ -12,7 +12,7 @@ from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
 from minnow.schema.registry.sign import is_nonnegative
 
-_NOWHERE = 2**31 - 1  # no extent is larger
+_NOWHERE = 2**31 - 1  # no dimension is larger
 
 
 def _from_front(b: Builder, index: Value, extents: Any) -> Any:
@@ -29,7 +29,7 @@ def _from_front(b: Builder, index: Value, extents: Any) -> Any:
 
 
 def _extents(b: Builder, x: Value, axes: range, dtype: DType) -> Any:
-    """The extents of `x` along the axes: numbers where all are known, else computed."""
+    """The dimensions of `x` along the axes: numbers where all are known, else computed."""
     shape = x.type.shape
     if shape is not None and all(isinstance(shape[a], int) for a in axes):
         return np.array([shape[a] for a in axes], dtype.numpy)
@@ -140,7 +140,7 @@ def legalize_hardmax(b: Builder, m: Match) -> Value | None:
     axis, shape = m.root.attrs.get("axis", -1), m.x.type.shape
     depth = None if shape is None else shape[axis]
     if not isinstance(depth, int):
-        return m.no("the extent of the axis is not known")
+        return m.no("the size of the axis is not known")
     if not depth:
         return m.no("there is nothing to be the largest element")
     dtype = m.x.type.dtype.numpy
@@ -188,7 +188,7 @@ def legalize_trilu(b: Builder, m: Match) -> Value | None:
     """
     shape = m.x.type.shape
     if shape is None or not all(isinstance(d, int) for d in shape[-2:]):
-        return m.no("the extents of the matrices are not known")
+        return m.no("the dimensions of the matrices are not known")
     k = int(m.k.data.numpy().reshape(-1)[0]) if "k" in m.bound else 0
     ones = np.ones([int(d) for d in shape[-2:]], np.bool_)
     mask = np.triu(ones, k) if m.trilu.attrs.get("upper", True) else np.tril(ones, k)

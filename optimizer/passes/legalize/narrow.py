@@ -35,7 +35,7 @@ Int64 = Literal["auto", "narrow", "keep"]
 def narrow_types(graph: Graph, int64: Int64 = "auto", notices: list[str] | None = None) -> int:
     """Makes f32 of f16, and i32 of wider integers that are known to fit, in all graphs.
 
-    Integers are narrowed one value at a time: by their range, or where they are only used as extents and places. The
+    Integers are narrowed one value at a time: by their range, or if they are only used as sizes and positions. The
     others keep their type, with casts between. What is int64 by definition, shapes and indices, gets a cast. What the
     model itself casts to or from f16 is rounded to f16, and each result in bf16 to bf16. Boolean parameters become i32,
     with a comparison behind them.
@@ -105,7 +105,7 @@ class _Narrowing:
         if self._uses.extent(value):
             return node is not None or self._is_input(value)
         if node is None:
-            # Whoever runs the model is told that a number does not fit.
+            # A run with a value that does not fit ends with an error.
             return self._is_input(value) and (self._by_force(value) or self._uses.compared(value, Ranges()))
         if node.op == "Cast" and node.input(0).type.dtype.is_float and self._uses.place(value):
             return True  # what does not fit becomes the least number, which is no place
@@ -161,7 +161,7 @@ class _Narrowing:
 
     @staticmethod
     def _is_free(node: Node, i: int) -> bool:
-        """Operand i may be i32 whatever the others are: indices, extents, what is cast."""
+        """Operand i may be i32 whatever the others are: indices, dimensions, what is cast."""
         args = [arg(v) for v in node.inputs]
         given = node.input(i)
         # An array of zeros would do as well as the numbers: only types are asked for.
@@ -310,7 +310,7 @@ class _Narrowing:
                 body.params[k].type = body.params[k].type.with_dtype(new)
             if operand is not None and not (loop and k == 1):
                 wanted = new
-                if counter:  # beyond the number of rounds that anybody waits for
+                if counter:  # more iterations than a run can finish
                     wide = self._type.get(operand, operand.type.dtype)
                     wanted = DType.I32 if self._fits(operand) and wide in WIDE else wide
                 changes += self._feed(node, i, wanted)
@@ -357,7 +357,7 @@ class _Narrowing:
         return self._version(value, value.type.dtype, graph)
 
     def _version(self, value: Value, dtype: DType, graph: Graph | None) -> Value:
-        """The value in another type: a converted constant, or a cast behind whoever makes it."""
+        """The value in another type: a converted constant, or a cast after its producer."""
         assert graph is not None
         key = graph, value, dtype
         if key in self._versions:

@@ -73,7 +73,7 @@ def legalize_scale(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x, w: p.Conv(x, w, ...) | p.ConvTranspose(x, w, ...), level=0)
 def legalize_conv_1d(b: Builder, m: Match) -> Value | None:
-    """One spatial axis becomes two, the second of extent 1.
+    """One spatial axis becomes two, the second of size 1.
 
     Given:
         graph g(%x: f32[1,1,5]) {
@@ -109,7 +109,7 @@ def legalize_conv_1d(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x: p.MaxPool(x, as_="pool") | p.AveragePool(x, as_="pool"), level=0)
 def legalize_pool_1d(b: Builder, m: Match) -> tuple[Value, ...] | None:
-    """One spatial axis becomes two, the second of extent 1.
+    """One spatial axis becomes two, the second of size 1.
 
     Given:
         graph g(%x: f32[1,1,6]) {
@@ -129,14 +129,14 @@ def legalize_pool_1d(b: Builder, m: Match) -> tuple[Value, ...] | None:
         return m.no("it does not have one spatial axis")
     wide: dict[str, Any] = {k: (*a[k], 1) for k in ("kernel", "strides", "dilations") if k in a}
     wide["pads"] = (a["pads"][0], 0, a["pads"][1], 0)
-    # The flat indices of MaxPool's second output do not change: the new axis is the last one, and of extent 1.
+    # The flat indices of MaxPool's second output do not change: the new axis is the last one, and of size 1.
     made = b.node(m.root.op, [b.Unsqueeze(m.x, axes=(3,))], {**a, **wide}, len(m.root.outputs)).outputs
     return tuple(b.Squeeze(y, axes=(3,)) for y in made)
 
 
 @rewrite(lambda p, x: p.GlobalAveragePool(x) | p.GlobalMaxPool(x), level=0)
 def legalize_global_pool_1d(b: Builder, m: Match) -> Value | None:
-    """One spatial axis becomes two, the second of extent 1.
+    """One spatial axis becomes two, the second of size 1.
 
     Given:
         graph g(%x: f32[1,2,6]) {
@@ -337,7 +337,7 @@ def _per_channel(b: Builder, x: Value, scale: Value | None, bias: Value | None) 
 
 
 def shape_of(b: Builder, x: Value) -> Any:
-    """The shape of a value as i32: a constant where it is known, or known but for one extent."""
+    """The shape of a value as i32: a constant where it is known, or known but for one dimension."""
     shape = x.type.shape
     if shape is not None:
         fixed = [d if isinstance(d, int) and d > 0 else -1 for d in shape]

@@ -18,7 +18,7 @@ _LIMB = 11
 def split_products(graph: Graph) -> int:
     """Makes long multiplications of products of i32 that may have more than 24 bits, with digits of 11 bits.
 
-    What is only used as an extent or a place stays: tensors whose elements take more bits to number are rare, the
+    What is only used as a size or a position stays: tensors whose elements take more bits to number are rare, the
     arithmetic of shapes is not.
 
     Given:

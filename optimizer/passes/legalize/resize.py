@@ -35,7 +35,7 @@ def legalize_resize(b: Builder, m: Match) -> Value | None:
     """
     node, shape = m.resize, m.x.type.shape
     if is_encodable(node) or m.x.type.dtype is not DType.F32 or not node.output.type.is_static:
-        return m.no("the format has it, or some extent is not known")
+        return m.no("the format has it, or some dimension is not known")
     operands = [node.input(i) if node.has_input(i) else None for i in range(4)]
     if any(v is not None and v.data is None for v in operands[1:]) or not m.x.type.is_static or 0 in (shape or ()):
         return m.no("scales are computed, or something is empty")
@@ -70,7 +70,7 @@ def _of_all_axes(numbers: Any, axes: Any, others: Any, rank: int) -> Any:
 
 
 def _one_axis(extent: int, i: int, numbers: list[Any], attrs: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """What the op makes of an axis: the indices of its elements, or their weights [out, extent]."""
+    """What the op makes of an axis: the indices of its elements, or their weights [out, size]."""
     scales, sizes = (None if v is None else v[i : i + 1] for v in numbers)
     if attrs["mode"] == "nearest":
         (row,) = get("Resize").evaluate([np.arange(extent), None, scales, sizes], {**attrs, "axes": (0,)})

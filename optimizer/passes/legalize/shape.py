@@ -14,7 +14,7 @@ from minnow.schema.registry.symbolic import Polynomial, contents, dimension
 
 @rewrite(lambda p, x, shape: p.Expand(x, shape), level=0)
 def legalize_expand(b: Builder, m: Match) -> Value | None:
-    """Runtimes of the format take the extents of the result; a 1 does not keep those of the input.
+    """Runtimes of the format take the dimensions of the result; a 1 does not keep those of the input.
 
     Given:
         graph g(%x: f32[2,1], %s: i32[2], %u: f32[N,1]) {
@@ -55,7 +55,7 @@ def legalize_expand(b: Builder, m: Match) -> Value | None:
 
 
 def _times(x: Value, asked: Value) -> list[int] | None:
-    """How often the input is repeated along each axis, where that is constant though its extents are not."""
+    """How often the input is repeated along each axis, where that is constant though its dimensions are not."""
     target, own = asked.array, x.type.shape
     if target is None or own is None or len(own) != len(target):
         return None
@@ -68,7 +68,7 @@ def _times(x: Value, asked: Value) -> list[int] | None:
 
 
 def _whole(b: Builder, x: Value, asked: Value) -> Value | None:
-    """The extents of the result where it is known for each axis whether they are the input's or those asked for."""
+    """The dimensions of the result where it is known for each axis whether they are the input's or those asked for."""
     target, own = contents(asked), [dimension(x, i) for i in range(x.type.rank or 0)]
     if target is None:
         return None
@@ -138,7 +138,7 @@ def legalize_wrap(b: Builder, m: Match) -> Value | None:
     """
     pads, shape = m.pads.data.numpy().reshape(-1, 2), m.x.type.shape
     if shape is None or not m.x.type.is_static:
-        return m.no("some extent is not known")
+        return m.no("some dimension is not known")
     if any(not 0 <= p <= d for d, row in zip(m.x.type.static_shape, pads, strict=True) for p in row):
         return m.no("it goes around more than once, or cuts off")
     y = m.x

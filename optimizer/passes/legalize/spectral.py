@@ -43,7 +43,7 @@ def legalize_dft(b: Builder, m: Match) -> Value | None:
     at = rank - 2 if axis is None else int(axis.array.reshape(())) % rank
     rows, columns = (shape[at], shape[-1]), (out[at], out[-1])
     if not all(isinstance(d, int) for d in (*rows, *columns)):
-        return m.no("the extent of the axis is not known")
+        return m.no("the size of the axis is not known")
     if not 0 < int(np.prod((*rows, *columns))) <= _MOST_NUMBERS:
         return m.no("the engine's own transform is better")
     matrix = _matrix(rows, None if length is None else length.array, node.attrs).astype(np.float32) + 0
@@ -112,6 +112,6 @@ def _extent(b: Builder, x: Value) -> Value:
 
 
 def _matrix(rows: Any, length: Array | None, attrs: Any) -> Array:
-    """What the transform makes of each element by itself: [extent * parts, bins * parts]."""
+    """What the transform makes of each element by itself: [size * parts, bins * parts]."""
     n = int(np.prod(rows))
     return get("DFT").evaluate([np.eye(n).reshape(n, *rows), length, np.array(1)], attrs)[0].reshape(n, -1)

@@ -13,7 +13,7 @@ from minnow.schema.ops import Builder, get
 
 
 def _is_volume(m: Match, *values: Value) -> bool:
-    """All shapes are known, there are three spatial axes, and no extent is 0."""
+    """All shapes are known, there are three spatial axes, and no dimension is 0."""
     return all(v.type.rank == 5 and v.type.is_static and 0 not in v.type.static_shape for v in values)
 
 
@@ -42,12 +42,12 @@ def legalize_pool_3d(b: Builder, m: Match) -> Value | None:
     """  # noqa: E501
     a = get(m.pool.op).bind(1, m.pool.attrs)
     if len(m.pool.outputs) > 1 or not _is_volume(m, m.x, m.pool.output):
-        return m.no("it does not have three spatial axes of known extents, or its places are asked for")
+        return m.no("it does not have three spatial axes of known dimensions, or its places are asked for")
     n, c, depth, *plane = m.x.type.static_shape
     out = m.pool.output.type.static_shape[2:]
 
     def of(axes: slice, *more: int) -> dict[str, Any]:
-        # An axis of extent 1 beside the one that is left.
+        # An axis of size 1 beside the one that is left.
         one = {k: (*a[k][axes], *(1,) * len(more)) for k in ("kernel", "strides", "dilations")}
         pads = (*a["pads"][:3][axes], *more, *a["pads"][3:][axes], *more)
         return {**{k: a[k] for k in ("ceil_mode", "count_include_pad", "auto_pad") if k in a}, **one, "pads": pads}
@@ -83,7 +83,7 @@ def legalize_conv_3d(b: Builder, m: Match) -> Value | None:
         }
     """
     if not _is_volume(m, m.x, m.w, m.conv.output):
-        return m.no("it does not have three spatial axes of known extents")
+        return m.no("it does not have three spatial axes of known dimensions")
     a = get("Conv").bind(2, m.conv.attrs)
     pads = _pads(m, a)
     begin, end = pads[0], pads[3]
@@ -161,7 +161,7 @@ def legalize_conv_transpose_3d(b: Builder, m: Match) -> Value | None:
         }
     """  # noqa: E501
     if not _is_volume(m, m.x, m.w, m.conv.output):
-        return m.no("it does not have three spatial axes of known extents")
+        return m.no("it does not have three spatial axes of known dimensions")
     a = get("ConvTranspose").bind(2, m.conv.attrs)
     out, (n, c, depth, *plane) = m.conv.output.type.static_shape, m.x.type.static_shape
     stride, dilation, (_, outs, kernel, *rest) = a["strides"][0], a["dilations"][0], m.w.type.static_shape

@@ -39,7 +39,7 @@ def unflatten_linear(b: Builder, m: Match) -> Value | None:
         return m.no("the features of the input are not those of the matrix")
     dims = dims_of(y) or [None] * rank
     wanted = [*(dimension(m.x, a) for a in range(rank - 1)), dimension(layer.output, -1)]
-    # There are as many elements, so that one extent which nothing is known of is the one that is wanted.
+    # The number of elements is the same, so that a single unknown dimension must be the right one.
     if sum(have is None or have != want for have, want in zip(dims, wanted, strict=True)) > 1:
         return m.no("the axes of the result are not known to be those of the input")
     return b.node("Linear", [m.x, *layer.inputs[1:]], layer.attrs).output

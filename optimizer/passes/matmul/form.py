@@ -1,4 +1,4 @@
-"""Spellings of matrix products with constant weights: axes of extent 1 in front, and factors of the other operand."""
+"""Spellings of matrix products with constant weights: axes of size 1 in front, and factors of the other operand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fuse_scale_linear(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x: p.MatMul(x, p.const("w"), transpose_a=False, as_="product"))
 def fuse_linear_of_batch(b: Builder, m: Match) -> Value | None:
-    """A product with one constant matrix that has axes of extent 1 in front.
+    """A product with one constant matrix that has axes of size 1 in front.
 
     Given:
         graph g(%x: f32[3,2,2]) {

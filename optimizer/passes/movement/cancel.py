@@ -167,7 +167,7 @@ def hoist_elementwise(b: Builder, m: Match) -> Value | None:
 
 
 def broadcasts_alone(operands: Sequence[Value], result: Value) -> bool:
-    """The operands have the extents of the result between them."""
+    """The operands have the dimensions of the result between them."""
     alone, whole = broadcast(*(v.type.shape for v in operands)), result.type.shape
     return alone is not None and whole is not None and len(alone) == len(whole) and all(map(same_dim, alone, whole))
 
@@ -205,7 +205,7 @@ def _without_stretching(b: Builder, m: Match, op: str, repeats_ones: Callable[[N
             if is_encodable(m.root) and not is_encodable(made):
                 return m.no("the format has it with the expansion only")
             return made.output
-    return m.no("the expansion may decide some extent")
+    return m.no("the expansion may decide some dimension")
 
 
 @rewrite(lambda p, x, y, z: reduce(or_, [getattr(p, op.name)(x, y) for op in _binary()], p.Where(x, y, z)), shared=True)

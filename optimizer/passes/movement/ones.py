@@ -1,4 +1,4 @@
-"""Transposes of axes of extent 1. They may have met their inverse: these rules come when that has been tried."""
+"""Transposes of axes of size 1. They may have met their inverse: these rules come when that has been tried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minnow.schema.registry.symbolic import Polynomial
 
 @rewrite(lambda p, x: p.Transpose(x, as_="transpose"), shared=True)
 def eliminate_transpose_of_ones(b: Builder, m: Match) -> Value | None:
-    """A transpose that only moves axes of extent 1 moves no element.
+    """A transpose that only moves axes of size 1 moves no element.
 
     Given:
         graph g(%x: f32[N,1,1,7]) {
@@ -33,7 +33,7 @@ def eliminate_transpose_of_ones(b: Builder, m: Match) -> Value | None:
         return m.no("the rank is not known")
     moved = [p for p in perm if own[p] != Polynomial.of(1)]
     if moved != sorted(moved):
-        return m.no("it moves axes that are not of extent 1")
+        return m.no("it moves axes that are not of size 1")
     y = view_as(b, m.x, [own[p] for p in perm])
     return m.no("no single view does it") if y is None else y
 
@@ -44,7 +44,7 @@ def _before(p: Any, x: Any) -> Any:
 
 @rewrite(lambda p, x: any_view(p, p.Transpose(_before(p, x), as_="transpose")))
 def view_before_transpose(b: Builder, m: Match) -> Value | None:
-    """Axes of extent 1 that come or go behind a transpose do so in front of it, where there is a view already.
+    """Axes of size 1 that come or go behind a transpose do so in front of it, where there is a view already.
 
     Given:
         graph g(%x: f32[1,5,6]) {
@@ -68,8 +68,8 @@ def view_before_transpose(b: Builder, m: Match) -> Value | None:
     perm = [i for i in m.transpose.attrs["perm"] if own[i] != Polynomial(1)]
     kept = [i for i, e in enumerate(target) if e != Polynomial(1)]
     if [own[i] for i in perm] != [target[i] for i in kept]:
-        return m.no("other axes than those of extent 1 change")
-    # An axis of extent 1 stays in front of the one that it stands in front of behind the transpose.
+        return m.no("other axes than those of size 1 change")
+    # An axis of size 1 stays in front of the one that it stands in front of behind the transpose.
     place = dict(zip(kept, perm, strict=True))
     order: list[tuple[int, int]] = []
     for i in range(len(target)):

@@ -77,7 +77,7 @@ def fuse_slices(b: Builder, m: Match) -> Value | None:
     for axis in first.keys() & second.keys():
         extent = m.x.type.shape[axis]
         if not isinstance(extent, int):
-            return m.no(f"both cut axis {axis}, whose extent is not known")
+            return m.no(f"both cut axis {axis}, whose size is not known")
         both[axis] = _bounds_of(range(extent)[slice(*first[axis])][slice(*second[axis])], extent)
     return sliced(b, m.x, both, m.start)
 
@@ -106,7 +106,7 @@ def slice_before_concat(b: Builder, m: Match) -> Value | None:
     # Of the whole more may be known than of its parts.
     known = all(v.type.shape is not None and isinstance(v.type.shape[axis], int) for v in m.concat.inputs)
     if axis not in cuts or not isinstance(extent, int) or not known:
-        return m.no("it does not cut along the concatenation, or the extents are not known")
+        return m.no("it does not cut along the concatenation, or the dimensions are not known")
     places = range(extent)[slice(*cuts[axis])]
     at = 0
     for part in m.concat.inputs:
@@ -289,7 +289,7 @@ def slice_gathered(b: Builder, m: Match) -> Value | None:
     axis = m.gather.attrs.get("axis", 0) % rank
     extent = m.x.type.shape[axis]
     if not isinstance(extent, int):
-        return m.no("the extent is not known")
+        return m.no("the size is not known")
     listed = [int(i) for i in places.numpy()]
     if min(listed) < -extent or max(listed) >= extent:
         return m.no("an index is out of range")
@@ -325,7 +325,7 @@ def slice_gathered_one(b: Builder, m: Match) -> Value | None:
     axis = m.gather.attrs.get("axis", 0) % rank
     extent = m.x.type.shape[axis]
     if [a % rank for a in m.view.attrs.get("axes", ())] != [axis] or not isinstance(extent, int):
-        return m.no("the new axis stands elsewhere, or the extent is not known")
+        return m.no("the new axis stands elsewhere, or the size is not known")
     at = int(m.place.array)
     if not -extent <= at < extent:
         return m.no("the index is out of range")
@@ -359,5 +359,5 @@ def gather_one(b: Builder, m: Match) -> Value | None:
     extent = m.x.type.shape[axis]
     places = range(extent)[slice(*cuts[axis])] if isinstance(extent, int) else range(0)
     if len(places) != 1:
-        return m.no("the extent is not known, or not one place is taken")
+        return m.no("the size is not known, or not one place is taken")
     return b.Gather(m.x, np.array(places[0], m.start.type.dtype.numpy), axis=axis)

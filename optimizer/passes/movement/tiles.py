@@ -38,7 +38,7 @@ def split_tiles(b: Builder, m: Match) -> Value | None:
     (axis,) = cuts
     mine, extent = piece(m.root.output, axis), m.x.type.shape[axis]
     if mine is None or not isinstance(extent, int) or (mine.start, mine.end) == (0, extent):
-        return m.no("it has steps, or the extent is not known, or it takes everything")
+        return m.no("it has steps, or the size is not known, or it takes everything")
     if len(m.x.uses) > _MAX_READERS:
         return m.no("too many nodes read the value")
     readers = dict.fromkeys(node for node, i in m.x.uses if i == 0)

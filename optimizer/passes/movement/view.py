@@ -1,4 +1,4 @@
-"""Axes of extent 1 that come and go, and parts that have an axis of their own."""
+"""Axes of size 1 that come and go, and parts that have an axis of their own."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def split_without_axis(b: Builder, m: Match) -> list[Value] | None:
         return m.no("not all readers take the axis away, or there is only one")
     joined = _merged(b, m.x, own, axis, len(sizes))
     if joined is None:
-        return m.no("there is no next axis, or its extent is not known")
+        return m.no("there is no next axis, or its size is not known")
     size = own[axis + 1]
     assert size is not None
     parts = b.Split(joined, n_outputs=len(sizes), axis=axis, sizes=(size.number,) * len(sizes))
@@ -125,7 +125,7 @@ def split_gathered(b: Builder, m: Match) -> Value | None:
     axis = m.gather.attrs.get("axis", 0) % len(own)
     count, at = own[axis], int(m.place.array)
     if count is None or count.atoms or not -count.number <= at < count.number:
-        return m.no("the extent is not known")
+        return m.no("the size is not known")
     part = (m.x, axis, count.number)
     if (made := _parts(*part)) is not None:
         return made[at]
@@ -136,7 +136,7 @@ def split_gathered(b: Builder, m: Match) -> Value | None:
     with b.at(producer.next if producer is not None else next(iter(b.graph))):
         joined = _merged(b, m.x, own, axis, count.number)
         if joined is None or (size := own[axis + 1]) is None:
-            return m.no("there is no next axis, or its extent is not known")
+            return m.no("there is no next axis, or its size is not known")
         made = b.Split(joined, n_outputs=count.number, axis=axis, sizes=(size.number,) * count.number)
     return made[at]
 
@@ -205,7 +205,7 @@ def stack_by_view(b: Builder, m: Match) -> Value | None:
             return m.no("the operands get other axes, or their shapes differ")
     target = extents(m.root.output)
     if first is None or target is None or axis >= len(first) or shape_operand(m.x, target) is None:
-        return m.no("there is no next axis, or its extent is not known")
+        return m.no("there is no next axis, or its size is not known")
     if len(set(views)) < 2:
         return m.no("there are fewer than two")
     return view_as(b, b.Concat(*(v.input(0) for v in views if v is not None), axis=axis), target)
@@ -213,7 +213,7 @@ def stack_by_view(b: Builder, m: Match) -> Value | None:
 
 @rewrite(lambda p, x: p.Concat(any_view(p, x), ..., as_="concat"))
 def view_behind_concat(b: Builder, m: Match) -> Value | None:
-    """Axes of extent 1 that all operands get or lose alike come or go when they are put together.
+    """Axes of size 1 that all operands get or lose alike come or go when they are put together.
 
     Given:
         graph g(%x: f32[N,5,1], %y: f32[N,2,1]) {
@@ -247,14 +247,14 @@ def view_behind_concat(b: Builder, m: Match) -> Value | None:
         return m.no("there are fewer than two")
     ones = [[e == Polynomial(1) for i, e in enumerate(known or ()) if i != at] for known in inner]
     if any(o != ones[0] for o in ones):
-        return m.no("the axes of extent 1 stand elsewhere")
+        return m.no("the axes of size 1 stand elsewhere")
     target = extents(m.root.output)
     assert target is not None  # its rank is known
     return view_as(b, b.Concat(*(v.input(0) for v in views if v is not None), axis=at), target)
 
 
 def _same_axis(own: Known, seen: Known | None, axis: int) -> tuple[int] | None:
-    """Where the axis of a view stands in front of it, if only other axes of extent 1 come or go."""
+    """Where the axis of a view stands in front of it, if only other axes of size 1 come or go."""
     if seen is None or None in own or None in seen:
         return None
     mine = [i for i, e in enumerate(own) if e != Polynomial(1)]

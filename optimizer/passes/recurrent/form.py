@@ -301,7 +301,7 @@ class Form:
 
 
 def width(value: Value) -> int | None:
-    """The last extent."""
+    """The last dimension."""
     last = value.type.shape[-1] if value.type.shape else None
     return last if isinstance(last, int) else None
 

@@ -15,7 +15,7 @@ from minnow.schema.registry.symbolic import Known, Polynomial, contents, dimensi
 
 
 def shape_operand(x: Value, target: Known) -> list[int] | None:
-    """The target as Reshape wants it: 0 copies the extent of x at that place, one -1 stands for what is left."""
+    """The target as Reshape wants it: 0 copies the dimension of x at that place, one -1 stands for what is left."""
     out: list[int] = []
     for i, e in enumerate(target):
         if e is not None and e == _extent_at(x, i) and e.integer is None:
@@ -33,7 +33,7 @@ def _extent_at(x: Value, axis: int) -> Polynomial | None:
 
 @rewrite(lambda p, x, shape: p.Reshape(x, shape, as_="reshape"), shared=True, level=1)
 def fold_reshape_shape(b: Builder, m: Match) -> Value | None:
-    """A computed shape of which all but one extent are numbers, or are those of the input at the same place.
+    """A computed shape of which all but one dimension are numbers, or are those of the input at the same place.
 
     Given:
         graph g(%x: f32[N,3,S]) {
@@ -60,13 +60,13 @@ def fold_reshape_shape(b: Builder, m: Match) -> Value | None:
     while (numbers := shape_operand(x, target)) is None:
         view = x.producer
         if view is None or Trait.VIEW not in get(view.op).traits:
-            return m.no("more than one extent is neither a number nor one of the input's at its place")
+            return m.no("more than one dimension is neither a number nor one of the input's at its place")
         x = view.input(0)  # the same elements, in a shape that may say more
     return refined(b.Reshape(x, np.array(numbers, m.shape.type.dtype.numpy)), target)
 
 
 def refined(value: Value, target: Sequence[Polynomial | None]) -> Value:
-    """The value, its type completed by what is known of its extents."""
+    """The value, with a type completed by the known dimensions."""
     dims = tuple(UNKNOWN if e is None or not e.at_least(0) else e.dim for e in target)
     value.type = value.type.with_shape(merge(value.type.shape, dims))
     return value
@@ -74,7 +74,7 @@ def refined(value: Value, target: Sequence[Polynomial | None]) -> Value:
 
 @rewrite(lambda p, x, shape: p.Expand(x, shape), shared=True, level=1)
 def eliminate_expand(b: Builder, m: Match) -> Value | None:
-    """An expansion to extents that are 1 or those of the input.
+    """An expansion to dimensions that are 1 or those of the input.
 
     Given:
         graph g(%x: f32[N,3]) {
@@ -95,5 +95,5 @@ def eliminate_expand(b: Builder, m: Match) -> Value | None:
         return m.no("nothing is known of the shape, or it has more axes than the input")
     mine = [dimension(m.x, rank - len(target) + i) for i in range(len(target))]
     if any(e != Polynomial.of(1) and (e is None or e != own) for e, own in zip(target, mine, strict=True)):
-        return m.no("some extent is neither 1 nor that of the input")
+        return m.no("some dimension is neither 1 nor that of the input")
     return m.x

@@ -48,7 +48,7 @@ def _number(value: Value) -> Value | None:
     level=1,
 )
 def fold_decided_operand(b: Builder, m: Match) -> Value | None:
-    """An operand whose elements are all known to be one number, as places and extents decide it.
+    """An operand whose elements are all known to be one number, as places and dimensions decide it.
 
     Given:
         graph g(%x: bool[1,S], %n: i64[]) {
@@ -74,7 +74,7 @@ def fold_decided_operand(b: Builder, m: Match) -> Value | None:
         if value.type.count != 1 and not broadcasts_alone(rest, m.root.output):
             continue
         return b.node(m.root.op, rest, m.root.attrs).output
-    return m.no("no operand is known to be one number, or it decides some extent")
+    return m.no("no operand is known to be one number, or it decides some dimension")
 
 
 def _axes(places: list[Affine], own: Known, out: Known) -> list[int] | None:

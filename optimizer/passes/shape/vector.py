@@ -1,4 +1,4 @@
-"""Vectors of extents, computed in a roundabout way."""
+"""Shape vectors that are computed in a roundabout way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from minnow.schema.registry.symbolic import contents, dimension
     level=1,
 )
 def fold_vector_of_extents(b: Builder, m: Match) -> Value | None:
-    """Arithmetic and choices that give the extents that stand there already, or of which some become numbers.
+    """Arithmetic and choices in shape vectors whose result is an operand, or is partly constant.
 
     Given:
         graph g(%x: f32[N,S]) {
@@ -115,7 +115,7 @@ def fuse_part_of_shape(b: Builder, m: Match) -> Value | None:
     places = np.arange(rank)[_span(m.shape, rank)]
     taken = _taken(gather, places)
     if taken is None or len(taken) != shape[0] or (np.diff(taken) != 1).any():
-        return m.no("the extents do not stand beside each other")
+        return m.no("the dimensions do not stand beside each other")
     return _part(b, m.x, int(taken[0]), int(taken[-1]) + 1)
 
 
@@ -140,12 +140,12 @@ def _taken(node: Node, places: Array) -> Array | None:
             return None
         return places[int(starts[0]) : int(ends[0])]
     except IndexError:
-        return None  # whoever runs it is told
+        return None  # a run ends with an error
 
 
 @rewrite(lambda p, x: p.Shape(x, as_="shape"), shared=True, level=1)
 def move_shape_to_input(b: Builder, m: Match) -> Value | None:
-    """Extents of the model's inputs are asked of these: then all who ask for one ask the same.
+    """Reads dimensions of graph inputs directly from these, so that all readers share one Shape node.
 
     Given:
         graph g(%x: f32[N,3,S]) {
@@ -169,10 +169,10 @@ def move_shape_to_input(b: Builder, m: Match) -> Value | None:
         return m.no("the rank is not known, or it is an input")
     wanted = [dimension(m.x, a) for a in range(rank)[_span(m.shape, rank)]]
     if not wanted or any(e is None or e.integer is not None for e in wanted):
-        return m.no("an extent is a number")
+        return m.no("a dimension is a number")
     for param in graph.params:
         own = [dimension(param, a) for a in range(param.type.rank or 0)]
         for at in range(len(own) - len(wanted) + 1):
             if own[at : at + len(wanted)] == wanted:
                 return _part(b, param, at, at + len(wanted))
-    return m.no("no input has these extents beside each other")
+    return m.no("no input has these dimensions beside each other")

@@ -1,4 +1,4 @@
-"""Extents that nobody has a name for are told apart by where they come from, however often they are handed on."""
+"""Dimensions that nobody has a name for are told apart by where they come from, however often they are handed on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rewriting import read
 
 from minnow.schema.registry.symbolic import dimension
 
-# The same unknown extent at both ends: (value, axis) of the first, lines, (value, axis) of the second.
+# The same unknown dimension at both ends: (value, axis) of the first, lines, (value, axis) of the second.
 SAME = {
     "layers": (("x", 1), "%a: f32[2,?,3] = Linear(%x, f32[3,2](1.0, 2.0, 3.0, 4.0, 5.0, 6.0)) "
                "%b: f32[2,?,3] = LayerNorm(%a) %y: f32[2,?,3] = Relu(%b)", ("y", 1)),

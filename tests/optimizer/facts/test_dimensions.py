@@ -1,4 +1,4 @@
-"""Formulas of extents and places, against numpy for random extents."""
+"""Formulas of dimensions and places, against numpy for random dimensions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_contents_are_what_is_computed(seed: int) -> None:
         wanted = evaluate(graph, [np.zeros((n, s), np.float32)])
         for value, numbers in zip(graph.outputs, wanted, strict=True):
             known = contents(value)
-            # Quotients by an extent of 0 are nothing that shapes have.
+            # Quotients by a dimension of 0 are nothing that shapes have.
             if known is None or 0 in (n, s):
                 continue
             for e, number in zip(known, numbers.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Folding: conditions, extents, captured constants, and weights that nobody computes before the file is written."""
+"""Folding: conditions, dimensions, captured constants, and weights that nobody computes before the file is written."""
 
 from __future__ import annotations
 

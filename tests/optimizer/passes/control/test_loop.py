@@ -115,7 +115,7 @@ def test_what_can_fail_is_computed_ahead_if_there_is_a_first_round() -> None:
 
 
 def test_open_extents_of_a_round_are_not_those_of_another() -> None:
-    """What is carried grows; each round has its own extents."""
+    """What is carried grows; each round has its own dimensions."""
     before = read("""
     graph g(%x: f32[N]) {
       %v: f32[?], %s: f32[3] = Loop(i64[](3), _, %x) {num_carried=1, body=graph b(%i: i64[], %c: bool[], %a: f32[M]) {

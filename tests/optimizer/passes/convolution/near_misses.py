@@ -47,7 +47,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
                              "f32[2](1.0, 1.0), f32[2](1.0, 1.0)) return %y }"),
     ],
     "fuse_conv_mul": [
-        # Two numbers along the last axis, whose extent is that of the channels.
+        # Two numbers along the last axis, whose size is that of the channels.
         ("not one number per channel", f"{_CONV} %y: f32[1,2,3,2] = Mul(%a, f32[2](2.0, 3.0)) return %y }}"),
         ("has an activation", f"{_RELU_CONV} %y: f32[1,2,3,2] = Mul(%a, f32[](2.0)) return %y }}"),
         ("not finite", f"{_CONV} %y: f32[1,2,3,2] = Div(%a, f32[](0.0)) return %y }}"),
@@ -81,7 +81,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
             ("crops", "1,1,1,2", "0, 0, 0, 0, -1, 0, 0, 0", "", "constant", "1.0"),
         )
     ] + [
-        # How much it pads by itself depends on the extents that it sees.
+        # How much it pads by itself depends on the dimensions that it sees.
         ("automatic", "graph g(%x: f32[1,1,2,2]) { %a: f32[1,1,4,4] = Pad(%x, i64[8](0, 0, 0, 0, 1, 1, 1, 1)) "
                       "%y: f32[1,1,4,4] = Conv(%a, f32[1,1,2,2](1.0, 2.0, 3.0, 4.0)) "
                       + _W[:-1] + ', auto_pad="SAME_UPPER"} return %y }'),

@@ -13,7 +13,7 @@ from minnow.schema.ops import Builder
 
 Array = np.ndarray[Any, Any]
 
-# op, channels, outputs, groups, spatial extents, kernel, more attributes
+# op, channels, outputs, groups, spatial dimensions, kernel, more attributes
 LAYERS = [
     ("Conv", 5, 7, 1, (6, 5), (3, 2), {}),
     ("Conv", 6, 9, 3, (4, 5), (3, 3), {"pads": (1, 0, 2, 1)}),

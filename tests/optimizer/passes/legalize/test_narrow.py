@@ -60,7 +60,7 @@ MOST = 9223372036854775807
         ("a product", "graph g(%x: i64[2]) { %y: i64[2] = Mul(%x, %x) return %y }", True),
         ("a sum of bytes", "graph g(%b: u8[2]) { %x: i64[2] = Cast(%b) {to=i64} "
                            "%y: i64[2] = Mul(%x, %x) return %y }", False),
-        ("a product of four extents", "graph g(%b: f32[N,2]) { %x: i64[2] = Shape(%b) %z: i64[2] = Mul(%x, %x) "
+        ("a product of four dimensions", "graph g(%b: f32[N,2]) { %x: i64[2] = Shape(%b) %z: i64[2] = Mul(%x, %x) "
                                       "%y: i64[2] = Mul(%z, %z) return %y }", True),
         ("a cast that wraps", "graph g(%b: i32[2]) { %x: i16[2] = Cast(%b) {to=i16} %z: i16[2] = Add(%x, %x) "
                               "%y: f32[2] = Cast(%z) {to=f32} return %y }", True),
@@ -75,9 +75,9 @@ MOST = 9223372036854775807
         ("only its shape", "graph g(%x: i64[2]) { %z: i64[1] = Shape(%x) %y: f32[1] = Cast(%z) {to=f32} return %y }",
          False),
         ("a choice", "graph g(%x: i64[2]) { %y: bool[2] = Equal(%x, i64[](16000)) return %y }", False),
-        ("an extent", "graph g(%x: i64[1], %b: f32[2,N]) { %s: i64[2] = Shape(%b) %z: i64[1] = ReduceProd(%s) "
+        ("a dimension", "graph g(%x: i64[1], %b: f32[2,N]) { %s: i64[2] = Shape(%b) %z: i64[1] = ReduceProd(%s) "
                       "%m: i64[1] = Mul(%z, %x) %y: f32[?] = Fill(%m, f32[](1.5)) return %y }", False),
-        ("floats that are extents", "graph g(%x: f32[1]) { %i: i64[1] = Cast(%x) {to=i64} "
+        ("floats that are dimensions", "graph g(%x: f32[1]) { %i: i64[1] = Cast(%x) {to=i64} "
                                     "%y: f32[?] = Fill(%i, f32[](1.5)) return %y }", False),
         ("floats that are numbers", "graph g(%x: f32[1]) { %y: i64[1] = Cast(%x) {to=i64} return %y }", True),
     ],

@@ -33,7 +33,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   params="%x: f32[2,3,4], %i: i64[]", result="%y, %z")),
     ],
     "fuse_slices": [
-        ("extent is not known", _chain("%a: f32[?,6] = Slice(%x, i64[1](1), i64[1](8), i64[1](0))",
+        ("size is not known", _chain("%a: f32[?,6] = Slice(%x, i64[1](1), i64[1](8), i64[1](0))",
                                        "%y: f32[?,6] = Slice(%a, i64[1](1), i64[1](7), i64[1](0))", params=_N6)),
         ("computed", _chain("%a: f32[?,6] = Slice(%x, %s, i64[1](8), i64[1](0))",
                             "%y: f32[?,2] = Slice(%a, i64[1](1), i64[1](3), i64[1](1))", params=_96 + ", %s: i64[1]")),
@@ -45,7 +45,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("does not cut along", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
                                       "%z: f32[1,8] = Slice(%a, i64[1](0), i64[1](1), i64[1](0))", params=_PAIR,
                                       result="%z")),
-        ("extents are not known", _chain("%a: f32[2,?] = Concat(%x, %y) {axis=1}",
+        ("dimensions are not known", _chain("%a: f32[2,?] = Concat(%x, %y) {axis=1}",
                                          "%z: f32[2,?] = Slice(%a, i64[1](0), i64[1](1), i64[1](1))",
                                          params="%x: f32[2,N], %y: f32[2,5]", result="%z")),
         ("or nothing", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
@@ -54,10 +54,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                      "%z: f32[2,?] = Slice(%a, %i, i64[1](6), i64[1](1))",
                                      params=_PAIR + ", %i: i64[1]", result="%z")),
         # The file tells how long the whole is, but not where its parts end.
-        ("extents are not known", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
+        ("dimensions are not known", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
                                          "%z: f32[2,2] = Slice(%a, i64[1](4), i64[1](6), i64[1](1))",
                                          params="%x: f32[2,?], %y: f32[2,5]", result="%z")),
-        ("extents are not known", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
+        ("dimensions are not known", _chain("%a: f32[2,8] = Concat(%x, %y) {axis=1}",
                                          "%z: f32[2,2] = Slice(%a, i64[1](4), i64[1](6), i64[1](1))",
                                          params="%x: f32[*], %y: f32[2,5]", result="%z")),
     ],
@@ -274,7 +274,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
     ],
     "eliminate_transpose_of_ones": [
         ("rank is not known", _chain("%y: f32[?,?] = Transpose(%x) {perm=(1, 0)}", params="%x: f32[*]")),
-        # Neither extent stands where the input has it, and a view says one of them only.
+        # Neither dimension stands where the input has it, and a view says one of them only.
         ("no single view", _chain("%y: f32[1,N,S] = Transpose(%x) {perm=(2, 0, 1)}", params="%x: f32[N,S,1]")),
     ],
 }  # fmt: skip

@@ -36,7 +36,7 @@ def _padded_last(pad: str, attrs: str = "", *after: str, resize: str = f"Resize(
 CASES: dict[str, list[tuple[str, str]]] = {
     "eliminate_resize": [
         ("not all 1", _chain(f"%y: f32[1,1,4,4] = Resize(%x, _, {_TWICE})")),
-        # The extents stay, but the places do not.
+        # The dimensions stay, but the places do not.
         ("not all 1", _chain("%y: f32[1,1,2,2] = Resize(%x, _, f32[4](1.0, 1.0, 1.25, 1.0)) {mode=\"linear\"}")),
         ("not all 1", _chain("%y: f32[1,1,2,2] = Resize(%x, _, %s)", params=_IMAGE + ", %s: f32[4]")),
         ("not all 1", _chain("%y: f32[1,1,2,2] = Resize(%x, _, _, i64[4](1, 1, 2, 2)) {keep_aspect=\"not_larger\"}")),

@@ -24,7 +24,7 @@ _INDICES = "i64[2,2,1,2](1, 0, 1, 1, 0, 0, 1, 1)"
 SINKS = {
     "Gather": _text("Gather(%a, i64[4](2, 0, 1, 2)) {axis=1}"),
     "Gather of computed places": _text("Gather(%a, %i) {axis=-2}", more=", %i: i64[3]"),
-    "Gather of symbolic extents": _text("Gather(%a, i64[2](2, 0)) {axis=-1}", x="f32[N,3,S,H]"),
+    "Gather of symbolic dimensions": _text("Gather(%a, i64[2](2, 0)) {axis=-1}", x="f32[N,3,S,H]"),
     "GatherElements": _text(f"GatherElements(%a, {_INDICES}) {{axis=2}}"),
     "ScatterElements": _text(
         f"ScatterElements(%a, {_INDICES}, f32[2,2,1,2](1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)) "
@@ -54,7 +54,7 @@ STAYS = {
     "TopK along the last axis": _text("TopK(%a, i64[1](2))", "%b: f32[*], %k: i64[*]"),
     "LayerNorm over what is moved": _text("LayerNorm(%a, f32[3](1.0, 2.0, 3.0))"),
     "computed repeats": _text("Tile(%a, %r)", more=", %r: i64[4]"),
-    "fewer extents": _text("Expand(%a, i64[2](5, 3))"),
+    "fewer dimensions": _text("Expand(%a, i64[2](5, 3))"),
 }
 
 

@@ -50,7 +50,7 @@ def loop(
     """A graph whose only node of weight is a loop over the rows of x; results: the states, the counter, all rows.
 
     Args:
-        trip: how many rounds, "n" for an operand, "extent" for the first extent of x.
+        trip: how many rounds, "n" for an operand, "dimension" for the first dimension of x.
         start: where the states are from: "given" by operands, or "zero", as many as there are rows.
         last: the loop also carries the last row as a list of one.
     """
@@ -105,7 +105,7 @@ def becomes(graph: Graph, trip: int = T, length: int = T) -> str:
     given = feed(graph, trip, length)
     for wanted, got in zip(evaluate(graph, given), evaluate(after, given), strict=True):
         assert wanted.dtype == got.dtype
-        # Rows of no round have extents that only a round would show.
+        # Rows of no round have dimensions that only a round would show.
         assert wanted.shape == got.shape or wanted.shape[:1] == got.shape[:1] == (0,)
         if wanted.size:
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-6)
@@ -278,7 +278,7 @@ def _run(graph: Graph, arrays: list[Any]) -> Any:
 
 
 def test_a_state_of_another_batch_is_refused() -> None:
-    """Extents of which nothing is known may differ at run time."""
+    """Dimensions of which nothing is known may differ at run time."""
     graph = loop(rnn(), batch="M")
     graph.params[1].type = type_of("K", H)
     assert apply(fuse_recurrent_loops, graph) == 1
@@ -293,7 +293,7 @@ def test_zeros_of_another_batch_are_said() -> None:
     graph = loop(rnn(), batch="M", start="zero", trip="extent", length="L")
     assert apply(fuse_recurrent_loops, graph) == 1
     (layer,) = [n for n in graph if n.op == "RNN"]
-    assert layer.has_input(5)  # nobody has named the extents yet
+    assert layer.has_input(5)  # nobody has named the dimensions yet
 
 
 # ---- what is no layer

@@ -1,4 +1,4 @@
-"""What comes close to what is known of extents and places, and must stay as it is."""
+"""What comes close to what is known of dimensions and places, and must stay as it is."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("no operand is known", _placed("%c: bool[S] = Greater(%j, i64[](0))", "%y: bool[S] = And(%c, %b)",
                                         more=", %b: bool[S]")),
         # Without the operand the result would have fewer elements.
-        ("decides some extent", _placed("%c: bool[S] = GreaterOrEqual(%j, i64[](0))", "%y: bool[S] = And(%c, %b)",
+        ("decides some dimension", _placed("%c: bool[S] = GreaterOrEqual(%j, i64[](0))", "%y: bool[S] = And(%c, %b)",
                                         more=", %b: bool[1]")),
         ("no operand is known", _placed("%c: bool[S] = GreaterOrEqual(%j, %k)", "%y: bool[S] = And(%c, %b)",
                                         more=", %b: bool[S], %k: i64[]")),
@@ -79,8 +79,8 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("every element once", _placed("%a: i64[S,1] = Unsqueeze(%j) {axes=(1,)}",
                                        "%b: i64[S,2] = Concat(%a, %a) {axis=1}", "%y: f32[S] = GatherND(%z, %b)",
                                        more=", %z: f32[S,S]")),
-        # All rows and columns, but the axis of one element stands in front now: a view can keep the place of one extent
-        # that is not known, and of no two.
+        # All rows and columns, but the axis of one element stands in front now: a view can keep the place of one
+        # dimension that is not known, and of no two.
         ("no single view", _placed("%n: i64[] = Gather(%e, i64[](0))", "%i: i64[N] = Range(i64[](0), %n, i64[](1))",
                                    "%w: i64[4] = Concat(i64[1](1), %f, i64[1](1)) {axis=0}",
                                    "%0: i64[N,1,1] = Unsqueeze(%i) {axes=(1, 2)}",
