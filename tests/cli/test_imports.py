@@ -43,6 +43,8 @@ def test_nothing_big_is_imported_for_help() -> None:
         "minnow.optimizer",
         "minnow.runtime",
     )
+    options = within(modules, "minnow.options")
+    assert options == ["minnow.options", "minnow.options.option", "minnow.options.text"], "flags are made when needed"
 
 
 @pytest.mark.parametrize("command", ["convert", "check", "inspect", "optimize", "run", "verify", "benchmark"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import shlex
 import subprocess
@@ -277,6 +278,18 @@ def test_what_the_layers_below_know_of_options_is_the_same() -> None:
     assert get_args(pipeline.Target) == get_args(Target)
     assert get_args(pipeline.Int64) == get_args(Int64)
     assert OPTIONS.keys() <= {f.name for f in fields(ReadOptions)}
+
+
+@pytest.mark.parametrize("folder", ["minnow", "optimizer", "runtime"])
+def test_no_function_says_a_list_of_options_again(folder: str) -> None:
+    """Mappings of operators are another matter: their parameters are the attributes of the source format."""
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+                assert count <= 12, f"{path.name}: {node.name} has {count} parameters"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "locals", f"{path.name}:{node.lineno}"
 
 
 TYPED = """
