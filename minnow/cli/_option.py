@@ -1,4 +1,4 @@
-"""Command line flags from option fields, and what several commands share: value types, tables, output."""
+"""What several commands share: flags from option classes, the path of a model, tables, output."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import functools
 import importlib
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.options.option import Options, choices, flags, is_names, plain_type, said, section
-from minnow.options.text import input_of, names_of
 from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
-    from minnow.converter.inputs.given import Given
+    from minnow.cli._flag import Flag
+    from minnow.options.option import Options
 
 
 class _ModelFile(click.Path):
@@ -31,55 +29,6 @@ class _ModelFile(click.Path):
 
         check_readable(Path(value))
         return super().convert(value, param, ctx)
-
-
-class _Input(click.ParamType):
-    """A graph input: (name, shape and element type)."""
-
-    name = "input"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Given]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return input_of(str(value))
-        except UsageError as e:
-            self.fail(e.message, param, ctx)
-
-
-class _Names(click.ParamType):
-    """Names separated by commas."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return names_of(value) if isinstance(value, str) else tuple(value)
-
-
-class Flag(click.Option):
-    """The flag of an option.
-
-    Attributes:
-        field: the option.
-        section: the heading in the help.
-    """
-
-    def __init__(self, field: Field[Any], section: str, required: bool) -> None:
-        self.field, self.section = field, section
-        more, switch = said(field), plain_type(field) is bool
-        super().__init__(
-            [*flags(field), field.name],
-            type=None if switch else _type(field),
-            is_flag=switch,
-            default=field.default,
-            required=required,
-            show_default=not switch and field.default not in (None, "", ()),
-            multiple=more.repeated,
-            metavar=more.metavar or ("NAME,..." if is_names(field) else None),
-            help=f"{more.doc.partition(';')[0]}."
-            if required
-            else more.doc,  # the first part: the rest describes the default
-        )
 
 
 class Command(click.Command):
@@ -107,9 +56,9 @@ class Command(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
-                sections.setdefault(getattr(param, "section", Options.SECTION), []).append(record)
-        last = {Options.SECTION: sections.pop(Options.SECTION, [])}
-        for title, records in {**sections, **last}.items():
+                sections.setdefault(getattr(param, "section", "Options"), []).append(record)
+        last = sections.pop("Options", [])
+        for title, records in {**sections, "Options": last}.items():
             with formatter.section(title):
                 formatter.write_dl(records)
 
@@ -129,46 +78,21 @@ def options(where: str, required: Collection[str] = ()) -> Callable[[Callable[..
         return found
 
     def made() -> list[Flag]:
-        return [Flag(f, section(kind(), f.name), f.name in required) for f in fields(kind()) if flags(f)]
+        from minnow.cli._flag import flags_of
+
+        return flags_of(kind(), required)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def gathered(*args: Any, **given: Any) -> Any:
+            from minnow.cli._flag import taken
+
             return function(*args, options=taken(kind(), given), **given)
 
         gathered.flags = made  # type: ignore[attr-defined]
         return gathered
 
     return decorate
-
-
-def taken(kind: type[Options], given: dict[str, Any]) -> Options:
-    """Removes the values of a class's flags from `given`, and makes an instance of them."""
-    return kind(**{f.name: _value(f, given.pop(f.name)) for f in fields(kind) if flags(f)})
-
-
-def _type(field: Field[Any]) -> click.ParamType:
-    """The click type for the value of a flag."""
-    more, kind = said(field), plain_type(field)
-    if choices(field):
-        return click.Choice(choices(field))
-    if is_names(field):
-        return _Names()
-    if field.name == "inputs":
-        return _Input()
-    if kind is int:
-        least = None if more.least is None else -(-int(more.least) // more.unit)
-        return click.INT if more.least is None else click.IntRange(least, None if more.most is None else int(more.most))
-    if kind is float:
-        return click.FloatRange(more.least if more.above is None else more.above, min_open=more.above is not None)
-    return click.STRING if kind is str else click.Path()
-
-
-def _value(field: Field[Any], value: Any) -> Any:
-    """Converts the value of a flag to that of its option."""
-    if field.name == "inputs":
-        return dict(value) or None
-    return value * said(field).unit if said(field).unit > 1 and value is not None else value
 
 
 FORMAT = click.option(

@@ -43,8 +43,7 @@ def test_nothing_big_is_imported_for_help() -> None:
         "minnow.optimizer",
         "minnow.runtime",
     )
-    options = within(modules, "minnow.options")
-    assert options == ["minnow.options", "minnow.options.option", "minnow.options.text"], "flags are made when needed"
+    assert not within(modules, "minnow.options"), "flags are made when a command needs them"
 
 
 @pytest.mark.parametrize("command", ["convert", "check", "inspect", "optimize", "run", "verify", "benchmark"])

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 import minnow
 from minnow.bisection import bisect
 from minnow.cli._app import app, run
-from minnow.cli._option import FORMAT, QUIET, STATS, Flag, taken
+from minnow.cli._flag import Flag, taken
+from minnow.cli._option import FORMAT, QUIET, STATS
 from minnow.converter.inputs.given import Given
 from minnow.options.convert import BisectOptions, ConvertOptions, WrittenOptions
 from minnow.options.optimize import Int64, Target
