@@ -63,7 +63,7 @@ class Check:
             *(f"  output: {port}" for port in d.outputs),
         ]
         if self.symbols:
-            rows.append(f"  dims:   {', '.join(self.symbols)} (dynamic dimensions; --input and --batch fix them)")
+            rows.append(f"  dims:   {', '.join(self.symbols)} are dynamic (--input and --batch fix them)")
         if self.convertible:
             count = "unknown" if self.macs is None else f"{self.macs:,}"
             rows.append(f"  MACs:   {count}" + (f" ({self.macs_note})" if self.macs_note else ""))

@@ -83,7 +83,9 @@ class FeedOptions(InputOptions):
 
     SECTION: ClassVar[str] = "Inputs"
 
-    data: str | None = option(None, "An .npz file with one array per graph input; by default random inputs.")
+    data: str | None = option(
+        None, "An .npz file with one array per graph input; by default random inputs.", metavar="PATH"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -92,7 +94,9 @@ class RunCommand(RunOptions, RandomOptions, FeedOptions):
 
     SECTION: ClassVar[str] = "Output"
 
-    output: str | None = option(None, "Write the graph outputs to this .npz file.", flags=("-o", "--output"))
+    output: str | None = option(
+        None, "Write the graph outputs to this .npz file.", flags=("-o", "--output"), metavar="PATH"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -105,6 +109,8 @@ class BenchmarkCommand(RunOptions, FeedOptions):
     against: Sequence[str] = option(
         (), "Other runtimes to compare with: onnxruntime,openvino,litert,mnn,ncnn.", metavar="NAME,..."
     )
-    source: str | None = option(None, "Model file for runtimes that do not read .mnn; by default the one beside MODEL.")
+    source: str | None = option(
+        None, "Model file for runtimes that do not read .mnn; by default the one beside MODEL.", metavar="PATH"
+    )
     profile: bool = option(True, "Show the time of each op.")
     roofline: bool = option(True, "Compare ops with the limits of this processor, which are measured once and stored.")
