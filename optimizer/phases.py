@@ -30,9 +30,9 @@ class Step:
     target: Target | None = None
 
     @property
-    def rules(self) -> list[Rule]:
+    def groups(self) -> list[list[Rule]]:
         """The rules of its groups, in the order in which those of one root op are tried; none for a pass."""
-        return [rule for group in self.name.split() if group.endswith(":*") for rule in rules_of(group[:-2])]
+        return [rules_of(group[:-2]) for group in self.name.split() if group.endswith(":*")]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
 from minnow.optimizer.facts.format import NATIVE, Target, engine_only, foreign_values
 from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.phases import Step, steps
-from minnow.optimizer.rewrite import Trace, apply_pass, apply_rules, rules
+from minnow.optimizer.rewrite import Trace, apply_groups, apply_pass, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import UsageError
@@ -139,9 +139,10 @@ def _run(
     check: Check | None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    if found := step.rules:
-        selected = [r for r in found if r.level <= level and r.target in (None, target) and keep(r.name)]
-        apply_rules(model.graph, selected, log, _is_native if step.name == "legalize:*" else None)
+    if step.groups:
+        may_run = lambda r: r.level <= level and r.target in (None, target) and keep(r.name)  # noqa: E731
+        groups = [list(filter(may_run, group)) for group in step.groups]
+        apply_groups(model.graph, groups, log, _is_native if step.name == "legalize:*" else None)
     else:
         made = all_passes[step.name]
         # Those of level 0 always run, whatever was selected.
@@ -182,7 +183,7 @@ def why_not_run(name: str, level: int, target: Target, selection: Sequence[str])
         raise UsageError(f"there is no rule or pass '{name}'", hint=_nearest_names(name))
     if item.target not in (None, target):
         return f"it is for `--target {item.target}` only"
-    homes = [step for step in steps() if item in step.rules or step.name == name]
+    homes = [step for step in steps() if any(item in group for group in step.groups) or step.name == name]
     in_pipeline, in_legalize = (any((s.target is None) == free for s in homes) for free in (True, False))
     if in_legalize and target == "mnn" and item.level <= max(level, 1):
         return "`--passes` leaves it out" if f"-{name}" in selection else ""

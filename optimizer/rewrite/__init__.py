@@ -5,7 +5,7 @@ given of a match; `driver.py` applies rules to a fixpoint; `trace.py` keeps what
 weights of other weights without computing them.
 """
 
-from minnow.optimizer.rewrite.driver import apply_pass, apply_rules, changed_by, erase_dead
+from minnow.optimizer.rewrite.driver import apply_groups, apply_pass, apply_rules, changed_by, erase_dead
 from minnow.optimizer.rewrite.rule import GraphPass, Rule, graph_pass, passes, rewrite, rules
 from minnow.optimizer.rewrite.trace import Application, Trace
 
@@ -14,6 +14,7 @@ __all__ = [
     "GraphPass",
     "Rule",
     "Trace",
+    "apply_groups",
     "apply_pass",
     "apply_rules",
     "changed_by",

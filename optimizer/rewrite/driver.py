@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from minnow.optimizer.rewrite.pattern import Call, Match, Matcher
@@ -21,20 +21,29 @@ _MANY = 32
 """Of a value with more readers than these, a change at one of them does not call the others at once."""
 
 
-def apply_rules(
-    graph: Graph, selected: Iterable[Rule], log: Trace | None = None, where: Callable[[Node], bool] | None = None
-) -> int:
-    """Applies rules until none fires any more, in this graph and its subgraphs. Gives the number of rewrites.
+def apply_rules(graph: Graph, selected: Iterable[Rule], log: Trace | None = None) -> int:
+    """Applies rules until none fires any more, as one group; see `apply_groups`."""
+    return apply_groups(graph, [selected], log)
 
-    Each node is visited once; after a rewrite only its neighborhood is visited again. Nodes that `where` is not true
-    of are left alone.
+
+def apply_groups(
+    graph: Graph,
+    groups: Iterable[Iterable[Rule]],
+    log: Trace | None = None,
+    where: Callable[[Node], bool] | None = None,
+) -> int:
+    """Applies groups of rules until none fires any more, in this graph and its subgraphs. Gives the number of rewrites.
+
+    A group looks at a node only while those before it have nothing left to do. Each node is visited once by each group;
+    after a rewrite only its neighborhood is visited again, by all groups. Nodes that `where` is not true of are left
+    alone.
 
     Raises:
         InternalError: rules undo each other without end; the message names the last ones.
     """
     log = log or Trace()
-    by_op = _Table(selected)
-    return sum(_fixpoint(g, by_op, log, where) for g in reversed(list(graph.walk())))
+    tables = [_Table(rules) for rules in groups]
+    return sum(_fixpoint(g, tables, log, where) for g in reversed(list(graph.walk())))
 
 
 class _Table:
@@ -100,19 +109,19 @@ class _Work:
 
 def _fixpoint(
     graph: Graph,
-    by_op: _Table,
+    tables: Sequence[_Table],
     log: Trace,
     where: Callable[[Node], bool] | None = None,
 ) -> int:
-    work = _Work(graph, by_op)
-    limit = _MAX_REWRITES_PER_NODE * (len(graph) + 1)
+    works = [_Work(graph, table) for table in tables]
+    limit = _MAX_REWRITES_PER_NODE * (len(graph) + 1) * len(tables)
     done = 0
     last: deque[str] = deque(maxlen=4)
-    while work:
-        node = work.pop()
+    while (group := next((i for i, work in enumerate(works) if work), None)) is not None:
+        node = works[group].pop()
         if node.graph is not graph or not (where is None or where(node)):
             continue
-        for rule, matcher in by_op.at(node.op):
+        for rule, matcher in tables[group].at(node.op):
             if log.stopped:
                 return done
             log.of(rule.name).tries += 1
@@ -129,8 +138,9 @@ def _fixpoint(
                     f"the rules {', '.join(sorted(set(last)))} undo each other",
                     where=f"graph '{graph.name}', {node.origin}",
                 )
-            work.add(touched)
-            work.add_readers(touched)
+            for work in works:
+                work.add(touched)
+                work.add_readers(touched)
             break
     return done
 
