@@ -16,8 +16,6 @@ from minnow.schema.ir.type import UNKNOWN
 from minnow.schema.ops import Trait, get
 from minnow.schema.registry.cost import UnknownDimensionError, macs
 
-_MOVES = ("ConvertLayout", "Transpose")
-
 
 @dataclass(frozen=True)
 class Effect:
@@ -60,7 +58,7 @@ def effect_of(graph: Graph) -> Effect:
         nodes=count_nodes(graph),
         macs=_macs(graph),
         bytes=sum(_traffic(node) for node in nodes),
-        moved_bytes=sum(_bytes(node.inputs[0]) for node in nodes if node.op in _MOVES),
+        moved_bytes=sum(_bytes(node.inputs[0]) for node in nodes if Trait.REORDER in get(node.op).traits),
         weight_bytes=sum(weights.values()),
         peak_bytes=_peak(graph),
         guessed=any(not v.type.is_static for node in nodes for v in node.outputs),

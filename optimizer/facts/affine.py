@@ -14,6 +14,7 @@ import numpy as np
 from minnow.optimizer.facts.derive import bound, extents
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Trait, get
+from minnow.schema.ops.compare import MIRRORED
 from minnow.schema.registry.symbolic import Atom, Memo, Polynomial, contents
 
 _MAX_ELEMENTS = 4096
@@ -343,6 +344,7 @@ def compared(op: str, difference: Affine, dims: Sequence[Polynomial | None]) -> 
     no_less = low is not None and low.at_least(0, some)
     no_more = high is not None and (-high).at_least(0, some)
     same = difference.uniform == ZERO
+    # op list: what each comparison says of a difference
     yes, no = {
         "Equal": (same, above or below),
         "NotEqual": (above or below, same),
@@ -381,6 +383,7 @@ def _chosen(node: Node, memo: Memo[Affine]) -> Affine | None:
     return a if a == b else None
 
 
+# op list: the ops that this analysis has a function for
 _RULES: dict[str, Rule] = {
     "Range": _range,
     "Transpose": _transposed,
@@ -400,6 +403,6 @@ _RULES: dict[str, Rule] = {
     "And": _logical,
     "Or": _logical,
     "Where": _chosen,
-    **dict.fromkeys(("Equal", "NotEqual", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), _compared),
+    **dict.fromkeys(MIRRORED, _compared),
 }
 """Which ops are seen through, and how. Views of any kind are."""

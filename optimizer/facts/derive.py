@@ -178,7 +178,7 @@ def _broadcast(node: Node, memo: Memo[Known]) -> Known | None:
     """Of elementwise ops."""
     rank = node.output.type.rank
     parts = [None if v is None else extents(v) for v in node.inputs]
-    if rank is None or None in parts or node.op in ("PRelu", "Requantize"):
+    if rank is None or None in parts or Trait.CHANNEL_OPERANDS in get(node.op).traits:
         return None
     wide: list[Known] = [[*[ONE] * (rank - len(p)), *p] for p in parts if p is not None]
     return [_common([e for e in row if e != ONE]) for row in zip(*wide, strict=True)]
@@ -227,6 +227,7 @@ def _padded(node: Node, memo: Memo[Known]) -> Known | None:
     return [e if e is not None and e.at_least(0) else None for e in sums]
 
 
+# op list: the ops that this analysis has a function for
 _RULES: dict[str, Rule] = {
     "Reshape": _view,
     "Flatten": _view,

@@ -280,6 +280,7 @@ def _(node: Node, x: Known) -> Known:
     return hull(*(n for d in part for n in ((d, d) if isinstance(d, int) else (0, EXTENT)))) if part else SIZE
 
 
+# op list: the ops that this function is for
 @transfer("Size", "NonZero", "ArgWhere", "SequenceLength")
 def _(node: Node, x: Known) -> Known:
     return SIZE

@@ -7,29 +7,8 @@ from collections.abc import Iterator
 from minnow.optimizer.facts.range import INT32, Interval, Ranges
 from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.graph import RET
-from minnow.schema.ops import Trait, all_ops, get
-
-# Operands that say how large something is, or where it begins and ends.
-_EXTENTS: dict[str, tuple[int, ...]] = {
-    "Reshape": (1,), "Expand": (1,), "Fill": (0,), "Tile": (1,), "Pad": (1,), "Slice": (1, 2, 3, 4), "Resize": (3,),
-    "TopK": (1,), "OneHot": (1,), "Loop": (0,), "NonMaxSuppression": (2,), "CumSum": (1,), "CumProd": (1,),
-    "Trilu": (1,), "STFT": (1, 3), "DFT": (1, 2), "ReverseSequence": (1,), "LSTM": (4,), "GRU": (4,), "RNN": (4,),
-    # Computed axes and sizes.
-    **{op.name: (1,) for op in all_ops() if {"at", "parts"}.intersection(op.operand_names[1:2])},
-}  # fmt: skip
-
-# Operands that name places; what is no place is an error in any width.
-_PLACES: dict[str, tuple[int, ...]] = {
-    "Gather": (1,), "GatherElements": (1,), "GatherND": (1,), "ScatterElements": (1,), "ScatterND": (1,),
-    "OneHot": (0,), "RoiAlign": (2,),
-}  # fmt: skip
-
-# Arithmetic that computes sizes from sizes.
-_ARITHMETIC = frozenset(
-    {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Min", "Max", "Neg",
-     "Abs", "Relu", "Clip", "Where", "ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin"}
-)  # fmt: skip
-
+from minnow.schema.ops import Trait, get
+from minnow.schema.registry.signature import Role
 
 _MAX_DEPTH = 96
 """Of values that are computed of each other; each takes several frames of the stack."""
@@ -79,8 +58,9 @@ class Uses:
         return self._memo[key]
 
     def _is_use(self, node: Node, i: int, computed: bool) -> bool:
-        if i in _EXTENTS.get(node.op, ()) or i in _PLACES.get(node.op, ()):
-            return i in _EXTENTS.get(node.op, ()) or not computed
+        role = None if node.op == RET else get(node.op).operand(i).role
+        if role is not None:
+            return role is Role.SIZE or not computed
         if node.op in ("If", "Loop", RET):
             targets = list(self._handed_on(node, i))
             return bool(targets) and all(self._all(v, computed) for v in targets)
@@ -88,7 +68,7 @@ class Uses:
             return True
         if node.op == "Range":  # enumerates positions from one size to another
             return self._all(node.output, True) or self._all(node.output, False)
-        if _moves(node) or (computed and node.op in _ARITHMETIC):
+        if _moves(node) or (computed and Trait.SIZE_MATH in get(node.op).traits):
             return all(self._all(v, computed) for v in node.outputs)
         return computed and node.op == "Cast" and node.output.type.dtype.is_int and self._all(node.output, computed)
 

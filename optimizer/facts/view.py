@@ -322,6 +322,7 @@ def _expanded(view: View, node: Node, out: Value) -> View | None:
     return replace(view, axes=tuple(axes))
 
 
+# op list: the ops that this analysis has a function for
 _STEPS: dict[str, Callable[[View, Node, Value], View | None]] = {
     "Transpose": _transposed,
     "Split": _split,

@@ -8,6 +8,7 @@ from typing import Any
 from minnow.optimizer.layout.assign import PACKED, PLAIN
 from minnow.optimizer.layout.cut import bytes_of
 from minnow.schema.ir import Graph, Value
+from minnow.schema.ops import Trait, get
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def layout_of(graph: Graph) -> Layout:
     nodes = [(g, n) for g in graph.walk() for n in g]
     moves = []
     for inside, node in nodes:
-        if node.op in ("ConvertLayout", "Transpose"):
+        if Trait.REORDER in get(node.op).traits:
             x = node.input(0)
             what = node.attrs["to"] if node.op == "ConvertLayout" else " ".join(map(str, node.attrs["perm"]))
             readers = dict.fromkeys("output" if n is inside.ret else n.op for n, _ in node.output.uses)

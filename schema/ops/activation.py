@@ -10,7 +10,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Node
 from minnow.schema.ops.special import erfc, keep
 from minnow.schema.registry.encoding import bound, computes, fields, unary, when
-from minnow.schema.registry.op import ELEMENTWISE, SPATIAL, Decoded, Encoding, Float, Numeric, WireOp, fill, op
+from minnow.schema.registry.op import ELEMENTWISE, SPATIAL, Decoded, Encoding, Float, Numeric, Trait, WireOp, fill, op
 from minnow.schema.registry.symbolic import broadcast_first, elementwise
 
 
@@ -32,7 +32,10 @@ def _slope(leaky: bool) -> Encoding:
     return Encoding(encode, decode, ("ReLU",))
 
 
-@op(mnn=_slope(leaky=False), traits=ELEMENTWISE)
+@op(
+    mnn=_slope(leaky=False),
+    traits=ELEMENTWISE | {Trait.SIZE_MATH, Trait.NOT_BELOW_ZERO, Trait.NO_ROUNDING, Trait.IDEMPOTENT},
+)
 def Relu(x: Numeric):
     """y = max(x, 0)"""
     return np.maximum(x, np.zeros((), x.dtype))
@@ -51,7 +54,7 @@ LeakyRelu.vary(alpha=1.5)
 LeakyRelu.vary(alpha=-0.25)
 
 
-@op(traits=ELEMENTWISE | SPATIAL)
+@op(traits=ELEMENTWISE | SPATIAL | {Trait.CHANNEL_OPERANDS})
 def PRelu(x: Float, slope: Float):
     """y = x for x >= 0, slope * x below; `slope` is broadcast to the shape of `x`."""
     return keep(lambda v, s: np.where(v < 0, s * v, v), x, slope)
@@ -115,7 +118,7 @@ _CLIP = when(
 )
 
 
-@op(mnn=_CLIP, traits=ELEMENTWISE)
+@op(mnn=_CLIP, traits=ELEMENTWISE | {Trait.SIZE_MATH})
 def Clip(x: Numeric, *, min: float = -np.inf, max: float = np.inf):
     """y = minimum(maximum(x, min), max), so that `max` wins where it is the smaller one. NaN stays NaN.
 
@@ -194,7 +197,10 @@ for _op, _attrs in (
     _op.vary(**_attrs)
 
 
-@op(mnn=unary("SIGMOID", legacy="Sigmoid"), traits=ELEMENTWISE)
+@op(
+    mnn=unary("SIGMOID", legacy="Sigmoid"),
+    traits=ELEMENTWISE | {Trait.NO_SIGN_BIT, Trait.SAME_FOR_ZEROS},
+)
 def Sigmoid(x: Float):
     """y = 1 / (1 + exp(-x))"""
     return keep(lambda v: 1 / (1 + np.exp(-v)), x)
@@ -240,7 +246,7 @@ def _(wire: WireOp) -> Decoded:
 Gelu.vary(approximate="tanh")
 
 
-@op(traits=ELEMENTWISE)
+@op(traits=ELEMENTWISE | {Trait.NO_SIGN_BIT, Trait.SAME_FOR_ZEROS})
 def Softplus(x: Float):
     """y = log(1 + exp(x))"""
     return keep(lambda v: np.logaddexp(0, v), x)

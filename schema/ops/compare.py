@@ -35,7 +35,7 @@ def _plain(numbers: Array | None) -> bool:
     return numbers is not None and bool(np.all((numbers != 0) & (numbers == numbers)))
 
 
-@op(mnn=_equality("EQUAL"), traits=SYMMETRIC)
+@op(mnn=_equality("EQUAL"), traits=SYMMETRIC | {Trait.SAME_FOR_ZEROS})
 def Equal(a: T, b: T):
     """a == b; NaN equals nothing."""
     return np.equal(a, b)
@@ -44,7 +44,7 @@ def Equal(a: T, b: T):
 Equal.contents(elementwise(equal))
 
 
-@op(mnn=_equality("NOTEQUAL"), traits=SYMMETRIC)
+@op(mnn=_equality("NOTEQUAL"), traits=SYMMETRIC | {Trait.SAME_FOR_ZEROS})
 def NotEqual(a: T, b: T):
     """a != b; true where one is NaN."""
     return np.not_equal(a, b)
@@ -67,7 +67,7 @@ def _ordered(code: str) -> Encoding:
     return when(is_right, binary(code))
 
 
-@op(mnn=_ordered("GREATER"), traits=COMPARE)
+@op(mnn=_ordered("GREATER"), traits=COMPARE | {Trait.SAME_FOR_ZEROS})
 def Greater(a: Numeric, b: Numeric):
     """a > b"""
     return np.greater(a, b)
@@ -77,7 +77,7 @@ Greater.contents(elementwise(lambda a, b: less(b, a)))
 
 
 # LESS is wrong in other runtimes of the format where both floats are negative. It is read, never written.
-@op(mnn=swapped(_ordered("GREATER"), binary("LESS")), traits=COMPARE)
+@op(mnn=swapped(_ordered("GREATER"), binary("LESS")), traits=COMPARE | {Trait.SAME_FOR_ZEROS})
 def Less(a: Numeric, b: Numeric):
     """a < b. In a file it stands as Greater(b, a)."""
     return np.less(a, b)
@@ -86,7 +86,7 @@ def Less(a: Numeric, b: Numeric):
 Less.contents(elementwise(less))
 
 
-@op(mnn=_ordered("GREATER_EQUAL"), traits=COMPARE)
+@op(mnn=_ordered("GREATER_EQUAL"), traits=COMPARE | {Trait.SAME_FOR_ZEROS})
 def GreaterOrEqual(a: Numeric, b: Numeric):
     """a >= b"""
     return np.greater_equal(a, b)
@@ -95,7 +95,7 @@ def GreaterOrEqual(a: Numeric, b: Numeric):
 GreaterOrEqual.contents(elementwise(lambda a, b: inverted(less(a, b))))
 
 
-@op(mnn=_ordered("LESS_EQUAL"), traits=COMPARE)
+@op(mnn=_ordered("LESS_EQUAL"), traits=COMPARE | {Trait.SAME_FOR_ZEROS})
 def LessOrEqual(a: Numeric, b: Numeric):
     """a <= b"""
     return np.less_equal(a, b)
@@ -138,7 +138,7 @@ def Xor(a: Bool, b: Bool):
     return a ^ b
 
 
-@op(traits=COMPARE)
+@op(traits=COMPARE | {Trait.INVOLUTION})
 def Not(x: Bool):
     """True where x is false."""
     return ~x
@@ -166,7 +166,7 @@ IsInf.vary(detect_positive=False)
 _SELECT = simple("Select")
 
 
-@op(traits=ELEMENTWISE)
+@op(traits=ELEMENTWISE | {Trait.SIZE_MATH, Trait.TOTAL, Trait.NO_ROUNDING})
 def Where(cond: Bool, a: T, b: T):
     """a where `cond` holds, b elsewhere."""
     return np.where(cond, a, b)
@@ -209,3 +209,17 @@ def _(rng):
             yield (fill(rng, c, DType.BOOL), fill(rng, a, dtype), fill(rng, b, dtype)), {}
     special = np.array([np.nan, np.inf, -np.inf, -0.0], np.float32)
     yield (np.array([True, False, True, False]), special, special[::-1].copy()), {}
+
+
+MIRRORED = {
+    **{a.name: b.name for a, b in ((Less, Greater), (LessOrEqual, GreaterOrEqual))},
+    **{b.name: a.name for a, b in ((Less, Greater), (LessOrEqual, GreaterOrEqual))},
+    **{op.name: op.name for op in (Equal, NotEqual)},
+}
+"""The comparison of b with a that says the same as one of a with b."""
+
+OPPOSITE = {
+    **{a.name: b.name for a, b in ((Equal, NotEqual), (Less, GreaterOrEqual), (LessOrEqual, Greater))},
+    **{b.name: a.name for a, b in ((Equal, NotEqual), (Less, GreaterOrEqual), (LessOrEqual, Greater))},
+}
+"""The comparison that holds where this one does not; among floats with NaN only equality has one."""

@@ -11,7 +11,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Graph, TensorType, Value
 from minnow.schema.ir.type import Shape, join_types
 from minnow.schema.registry.dimension import scalar
-from minnow.schema.registry.op import Arg, Bool, Int, T, Trait, op
+from minnow.schema.registry.op import Arg, Bool, Sizes, T, Trait, op
 
 Array = np.ndarray[Any, Any]
 CONTROL_FLOW = frozenset({Trait.CONTROL_FLOW, Trait.HOLDERS})
@@ -26,7 +26,7 @@ def If(cond: Bool, *captured: T, then_branch: Graph, else_branch: Graph):
 
 
 @op(traits=CONTROL_FLOW, outputs=None)
-def Loop(trip_count: Int | None = None, cond: Bool | None = None, *values: T, body: Graph, num_carried: int):
+def Loop(trip_count: Sizes | None = None, cond: Bool | None = None, *values: T, body: Graph, num_carried: int):
     """Runs `body` at most `trip_count` times (none: no limit), and only while `cond` (none: true) holds.
 
     The first `num_carried` values go around: body parameters are (iteration, cond, carried..., captured...), its

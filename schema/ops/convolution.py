@@ -16,14 +16,14 @@ from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, f
 from minnow.schema.ops.window import Array, AutoPad
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound
-from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Op, WireOp, op
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Op, Trait, WireOp, op
 
 
 def _biased(y: Array, bias: Array | None) -> Array:
     return y if bias is None else y + bias.astype(np.float64).reshape(-1, *(1,) * (y.ndim - 2))
 
 
-@op(traits=SPATIAL)
+@op(traits=SPATIAL | {Trait.SUMS})
 def Conv(
     x: Float,
     w: Float,
@@ -63,7 +63,7 @@ def Conv(
     return finish(y, residual, activation, alpha, beta).astype(x.dtype)
 
 
-@op(traits=SPATIAL)
+@op(traits=SPATIAL | {Trait.SUMS})
 def ConvTranspose(
     x: Float,
     w: Float,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import axis_of, contents, length, need_rank, scalar, unknown
 from minnow.schema.registry.encoding import WIRE_DTYPES, constant, simple, when
-from minnow.schema.registry.op import Arg, Decoded, Int, Numeric, T, Trait, WireOp, op
+from minnow.schema.registry.op import Arg, Decoded, Numeric, Sizes, T, Trait, WireOp, op
 from minnow.schema.registry.sign import is_nonnegative, where_all
+from minnow.schema.registry.signature import Role
 from minnow.schema.registry.symbolic import Polynomial, element
 
 
@@ -41,7 +42,7 @@ def _count(start: Any, limit: Any, delta: Any) -> int:
 
 
 @op(mnn=when(lambda n: n.input(0).type.shape != (0,), simple("Fill", "NCHW")))  # runtimes refuse an empty shape
-def Fill(shape: Int, value: T):
+def Fill(shape: Sizes, value: T):
     """A tensor of that shape, `value` (one element) everywhere."""
     return np.full(tuple(int(d) for d in shape), np.asarray(value).reshape(()), np.asarray(value).dtype)
 
@@ -53,7 +54,7 @@ def _(node, memo):
 
 
 @op()
-def OneHot(indices: Numeric, depth: Numeric, values: T, *, axis: int = -1):
+def OneHot(indices: Annotated[Numeric, Role.PLACE], depth: Annotated[Numeric, Role.SIZE], values: T, *, axis: int = -1):
     """A new axis of size `depth` with values[1] at the index and values[0] elsewhere.
 
     A negative index counts from the end; one that is out of range gives values[0] everywhere.

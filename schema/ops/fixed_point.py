@@ -19,7 +19,7 @@ Int32 = Annotated[np.ndarray[Any, Any], frozenset({DType.I32})]
 Narrow = Annotated[np.ndarray[Any, Any], frozenset({DType.I8, DType.U8, DType.I16, DType.U16})]
 
 
-@op(traits=ROUNDING | {Trait.ELEMENTWISE})
+@op(traits=ROUNDING | {Trait.ELEMENTWISE, Trait.CHANNEL_OPERANDS})
 def Requantize(x: Sum, multiplier: Int32, shift: Int32, *, zero: int = 0, to: DType, min: int, max: int):
     """y = clip(round(x * multiplier * 2**(shift - 31)) + zero, min, max), in steps that make each bit certain.
 

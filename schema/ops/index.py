@@ -10,7 +10,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.registry.dimension import agree, axis_of
 from minnow.schema.registry.encoding import bound, constant
-from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, fill, op
+from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Places, T, WireOp, fill, op
 from minnow.schema.registry.sign import is_nonnegative
 from minnow.schema.registry.symbolic import moved
 
@@ -38,7 +38,7 @@ def _store(y: Array, at: tuple[Array, ...], updates: Array, reduction: str) -> A
 
 
 @op(traits=MOVEMENT)
-def Gather(x: T, indices: Int, *, axis: int = 0):
+def Gather(x: T, indices: Places, *, axis: int = 0):
     """The slices of x along an axis that the indices name; the shape of `indices` takes the place of the axis."""
     return np.take(x, _within(indices, x.shape[axis]), axis)
 
@@ -47,7 +47,7 @@ Gather.contents(moved)
 
 
 @op(traits=MOVEMENT)
-def GatherElements(x: T, indices: Int, *, axis: int = 0):
+def GatherElements(x: T, indices: Places, *, axis: int = 0):
     """y[i, j, k] = x[i, indices[i, j, k], k] for axis 1, and likewise for others; the shape is that of `indices`."""
     return x[_along(indices, x.shape, axis)]
 
@@ -60,7 +60,7 @@ def _along(indices: Array, shape: tuple[int, ...], axis: int) -> tuple[Array, ..
 
 
 @op(traits=MOVEMENT)
-def GatherND(x: T, indices: Int, *, batch_dims: int = 0):
+def GatherND(x: T, indices: Places, *, batch_dims: int = 0):
     """The slices of x that the vectors in the last axis of `indices` name, after `batch_dims` axes both have."""
     return x[_places(indices, x.shape, batch_dims)]
 
@@ -73,7 +73,7 @@ def _places(indices: Array, shape: tuple[int, ...], batch_dims: int = 0) -> tupl
 
 
 @op()
-def ScatterElements(x: T, indices: Int, updates: T, *, axis: int = 0, reduction: Reduction = "none"):
+def ScatterElements(x: T, indices: Places, updates: T, *, axis: int = 0, reduction: Reduction = "none"):
     """x with y[i, indices[i, j, k], k] = updates[i, j, k] for axis 1, and likewise for others.
 
     `reduction` combines what is there with the update; without one, places named twice hold one of the updates.
@@ -82,7 +82,7 @@ def ScatterElements(x: T, indices: Int, updates: T, *, axis: int = 0, reduction:
 
 
 @op()
-def ScatterND(x: T, indices: Int, updates: T, *, reduction: Reduction = "none"):
+def ScatterND(x: T, indices: Places, updates: T, *, reduction: Reduction = "none"):
     """x with `updates` in place of, or combined with, the slices that the vectors in the last axis of indices name."""
     if indices.shape[-1] == 0:
         # An empty vector names all of x.

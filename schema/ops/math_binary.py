@@ -17,7 +17,7 @@ from minnow.schema.registry.symbolic import Polynomial, elementwise, greatest, l
 COMMUTATIVE = ELEMENTWISE | {Trait.COMMUTATIVE}
 
 
-@op(mnn=binary("ADD", eltwise="SUM"), traits=COMMUTATIVE)
+@op(mnn=binary("ADD", eltwise="SUM"), traits=COMMUTATIVE | {Trait.SIZE_MATH, Trait.TOTAL})
 def Add(a: Numeric, b: Numeric):
     """y = a + b"""
     return a + b
@@ -27,7 +27,7 @@ Add.contents(elementwise(Polynomial.__add__))
 Add.sign(where_all())
 
 
-@op(mnn=binary("SUB", eltwise="SUB"), traits=ELEMENTWISE)
+@op(mnn=binary("SUB", eltwise="SUB"), traits=ELEMENTWISE | {Trait.SIZE_MATH, Trait.TOTAL})
 def Sub(a: Numeric, b: Numeric):
     """y = a - b"""
     return a - b
@@ -37,7 +37,7 @@ Sub.contents(elementwise(Polynomial.__sub__))
 
 
 # Other runtimes of the format multiply int32 by way of float: exact up to 2^24, and there is no other form.
-@op(mnn=binary("MUL", eltwise="PROD"), traits=COMMUTATIVE)
+@op(mnn=binary("MUL", eltwise="PROD"), traits=COMMUTATIVE | {Trait.SIZE_MATH, Trait.TOTAL})
 def Mul(a: Numeric, b: Numeric):
     """y = a * b"""
     return a * b
@@ -47,7 +47,7 @@ Mul.contents(elementwise(Polynomial.__mul__))
 Mul.sign(where_all())
 
 
-@op(mnn=binary("REALDIV", aliases=("DIV",)), traits=ELEMENTWISE)
+@op(mnn=binary("REALDIV", aliases=("DIV",)), traits=ELEMENTWISE | {Trait.SIZE_MATH})
 def Div(a: Numeric, b: Numeric):
     """y = a / b; integers truncate toward zero, wrap around, and give 0 where they are divided by 0."""
     if a.dtype.kind not in "iu":
@@ -65,7 +65,7 @@ def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
 Div.contents(elementwise(_quotient))
 
 
-@op(mnn=binary("FLOORDIV"), traits=ELEMENTWISE)
+@op(mnn=binary("FLOORDIV"), traits=ELEMENTWISE | {Trait.SIZE_MATH})
 def FloorDiv(a: Numeric, b: Numeric):
     """The largest integer not above a / b, the quotient being rounded to the type first.
 
@@ -87,7 +87,10 @@ def Pow(a: Numeric, b: Numeric):
 
 
 # Other runtimes of the format give the second operand where one is NaN.
-@op(mnn=binary("MAXIMUM", aliases=("MAX_TEMP",), eltwise="MAXIMUM"), traits=COMMUTATIVE)
+@op(
+    mnn=binary("MAXIMUM", aliases=("MAX_TEMP",), eltwise="MAXIMUM"),
+    traits=COMMUTATIVE | {Trait.SIZE_MATH, Trait.TOTAL, Trait.NO_ROUNDING},
+)
 def Max(a: Numeric, b: Numeric):
     """The larger one; NaN where one of them is."""
     return np.maximum(a, b)
@@ -97,7 +100,9 @@ Max.contents(elementwise(greatest))
 Max.sign(where_any)
 
 
-@op(mnn=binary("MINIMUM", aliases=("MIN_TEMP",)), traits=COMMUTATIVE)
+@op(
+    mnn=binary("MINIMUM", aliases=("MIN_TEMP",)), traits=COMMUTATIVE | {Trait.SIZE_MATH, Trait.TOTAL, Trait.NO_ROUNDING}
+)
 def Min(a: Numeric, b: Numeric):
     """The smaller one; NaN where one of them is."""
     return np.minimum(a, b)
@@ -119,7 +124,7 @@ def SquaredDifference(a: Numeric, b: Numeric):
     return (a - b) * (a - b)
 
 
-@op(traits=ELEMENTWISE)
+@op(traits=ELEMENTWISE | {Trait.SIZE_MATH})
 def Mod(a: Numeric, b: Numeric, *, fmod: bool = False):
     """Remainder of a / b: with the sign of b, or with that of a (as C's fmod and % have it) when `fmod` is set.
 
@@ -261,7 +266,7 @@ def BitwiseXor(a: Int, b: Int):
     return a ^ b
 
 
-@op(traits=ELEMENTWISE)
+@op(traits=ELEMENTWISE | {Trait.INVOLUTION})
 def BitwiseNot(x: Int):
     """All bits flipped."""
     return ~x

@@ -9,11 +9,22 @@ import numpy as np
 from minnow.schema.ir import Node
 from minnow.schema.ops.special import erf, erfc, keep
 from minnow.schema.registry.encoding import F32_I32, bound, unary
-from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Numeric, WireOp, op
+from minnow.schema.registry.op import ELEMENTWISE, Decoded, Float, Numeric, Trait, WireOp, op
 from minnow.schema.registry.symbolic import Polynomial, elementwise
 
 
-@op(mnn=unary("ABS", F32_I32, legacy="AbsVal"), traits=ELEMENTWISE)
+@op(
+    mnn=unary("ABS", F32_I32, legacy="AbsVal"),
+    traits=ELEMENTWISE
+    | {
+        Trait.SIZE_MATH,
+        Trait.TOTAL,
+        Trait.NO_SIGN_BIT,
+        Trait.SAME_FOR_ZEROS,
+        Trait.NO_ROUNDING,
+        Trait.IDEMPOTENT,
+    },
+)
 def Abs(x: Numeric):
     """y = |x|"""
     return np.abs(x)
@@ -22,7 +33,7 @@ def Abs(x: Numeric):
 Abs.contents(elementwise(lambda a: a if a.at_least(0) else None))
 
 
-@op(mnn=unary("NEG", F32_I32), traits=ELEMENTWISE)
+@op(mnn=unary("NEG", F32_I32), traits=ELEMENTWISE | {Trait.SIZE_MATH, Trait.TOTAL, Trait.NO_ROUNDING, Trait.INVOLUTION})
 def Neg(x: Numeric):
     """y = -x"""
     return np.negative(x)
@@ -31,19 +42,19 @@ def Neg(x: Numeric):
 Neg.contents(elementwise(Polynomial.__neg__))
 
 
-@op(mnn=unary("FLOOR"), traits=ELEMENTWISE)
+@op(mnn=unary("FLOOR"), traits=ELEMENTWISE | {Trait.IDEMPOTENT})
 def Floor(x: Float):
     """Largest integer not above x."""
     return np.floor(x)
 
 
-@op(mnn=unary("CEIL"), traits=ELEMENTWISE)
+@op(mnn=unary("CEIL"), traits=ELEMENTWISE | {Trait.IDEMPOTENT})
 def Ceil(x: Float):
     """Smallest integer not below x."""
     return np.ceil(x)
 
 
-@op(traits=ELEMENTWISE)
+@op(traits=ELEMENTWISE | {Trait.IDEMPOTENT})
 def Round(x: Float, *, halves: Literal["even", "away"] = "even"):
     """Nearest integer; halves go to the even one, or away from zero."""
     if halves == "even":
@@ -66,19 +77,19 @@ def _(wire: WireOp) -> Decoded:
     return (wire.inputs, {"halves": "away"}) if _ROUND.decode(wire) else None
 
 
-@op(mnn=unary("SIGN", F32_I32), traits=ELEMENTWISE)
+@op(mnn=unary("SIGN", F32_I32), traits=ELEMENTWISE | {Trait.NO_ROUNDING, Trait.IDEMPOTENT})
 def Sign(x: Numeric):
     """-1, 0 or 1; NaN stays NaN."""
     return np.sign(x)
 
 
-@op(mnn=unary("SQUARE", F32_I32), traits=ELEMENTWISE)
+@op(mnn=unary("SQUARE", F32_I32), traits=ELEMENTWISE | {Trait.NO_SIGN_BIT, Trait.SAME_FOR_ZEROS})
 def Square(x: Numeric):
     """y = x * x"""
     return x * x
 
 
-@op(mnn=unary("SQRT"), traits=ELEMENTWISE)
+@op(mnn=unary("SQRT"), traits=ELEMENTWISE | {Trait.NOT_BELOW_ZERO})
 def Sqrt(x: Float):
     """Square root; NaN below zero."""
     return keep(np.sqrt, x)
@@ -96,7 +107,7 @@ def Reciprocal(x: Float):
     return keep(lambda v: 1 / v, x)
 
 
-@op(mnn=unary("EXP", legacy="Exp"), traits=ELEMENTWISE)
+@op(mnn=unary("EXP", legacy="Exp"), traits=ELEMENTWISE | {Trait.NO_SIGN_BIT, Trait.SAME_FOR_ZEROS})
 def Exp(x: Float):
     """e to the power of x."""
     return keep(np.exp, x)
@@ -126,7 +137,7 @@ def Sin(x: Float):
     return keep(np.sin, x)
 
 
-@op(mnn=unary("COS"), traits=ELEMENTWISE)
+@op(mnn=unary("COS"), traits=ELEMENTWISE | {Trait.SAME_FOR_ZEROS})
 def Cos(x: Float):
     """Cosine of an angle in radians."""
     return keep(np.cos, x)

@@ -14,7 +14,7 @@ from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, f
 from minnow.schema.ops.special import Array, keep
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound, computes, simple
-from minnow.schema.registry.op import Arg, Decoded, Float, Numeric, WireOp, fill, op
+from minnow.schema.registry.op import Arg, Decoded, Float, Numeric, Trait, WireOp, fill, op
 from minnow.schema.registry.symbolic import of_first
 
 Int8 = Annotated[np.ndarray[Any, Any], frozenset({DType.I8, DType.U8})]
@@ -49,7 +49,7 @@ def _same_types(*args: Arg | None) -> None:
         raise ModelError(f"operands of the types {' and '.join(map(str, dtypes))} are mixed")
 
 
-@op()
+@op(traits=frozenset({Trait.SUMS}))
 def MatMul(a: Numeric, b: Numeric, *, transpose_a: bool = False, transpose_b: bool = False):
     """The matrix product as numpy has it: leading axes are broadcast, a vector is a row of `a` or a column of `b`.
 
@@ -132,7 +132,7 @@ def _(rng):
         yield (fill(rng, (2, 3, 5), dtype), fill(rng, (5, 2), dtype)), {}
 
 
-@op()
+@op(traits=frozenset({Trait.SUMS}))
 def Linear(
     x: Float,
     w: Float,

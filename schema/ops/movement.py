@@ -18,13 +18,13 @@ from minnow.schema.registry.dimension import (
     scaled,
 )
 from minnow.schema.registry.encoding import constant, fields, simple, when
-from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, WireOp, op
+from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Sizes, T, Trait, WireOp, op
 from minnow.schema.registry.symbolic import moved
 
 Array = np.ndarray[Any, Any]
 
 
-@op(traits=MOVEMENT)
+@op(traits=MOVEMENT | {Trait.REORDER})
 def Transpose(x: T, *, perm: tuple[int, ...]):
     """The axes of x in another order: axis i of the result is axis perm[i] of x."""
     return np.ascontiguousarray(x.transpose(perm)).reshape([x.shape[p] for p in perm])
@@ -37,7 +37,7 @@ def _(node, axis, hops):
 
 
 @op(mnn=simple("Tile"), traits=MOVEMENT)
-def Tile(x: T, repeats: Int):
+def Tile(x: T, repeats: Sizes):
     """x repeated repeats[i] times along each axis i."""
     return np.tile(x, tuple(int(r) for r in repeats))
 
@@ -52,7 +52,7 @@ Reverse.contents(moved)
 
 
 @op(traits=MOVEMENT)
-def ReverseSequence(x: T, lens: Int, *, batch_axis: int = 1, time_axis: int = 0):
+def ReverseSequence(x: T, lens: Sizes, *, batch_axis: int = 1, time_axis: int = 0):
     """For each batch b, the first lens[b] elements along the time axis in the opposite order, the rest as it is."""
     y = np.moveaxis(x, (batch_axis, time_axis), (0, 1)).copy()
     for b, n in enumerate(lens):
@@ -85,8 +85,8 @@ def SpaceToDepth(x: T, *, blocksize: int):
     return y.reshape(n, c * b * b, h // b, w // b)
 
 
-@op()
-def Trilu(x: T, k: Int | None = None, *, upper: bool = True):
+@op(traits=frozenset({Trait.NO_ROUNDING}))
+def Trilu(x: T, k: Sizes | None = None, *, upper: bool = True):
     """The part of the matrices x[..., M, N] on and above (`upper`) or below the k-th diagonal, zeros elsewhere."""
     offset = 0 if k is None else int(np.asarray(k).reshape(()))
     return np.triu(x, offset) if upper else np.tril(x, offset)

@@ -13,7 +13,7 @@ from minnow.schema.ir import DType, Node
 from minnow.schema.ops.special import Array, keep
 from minnow.schema.registry.dimension import agree, axis_of
 from minnow.schema.registry.encoding import bound
-from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, WireOp, fill, op
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Trait, WireOp, fill, op
 from minnow.schema.registry.symbolic import of_first
 
 
@@ -37,7 +37,7 @@ def _per_channel(x: Arg, *vectors: Arg | None, **attrs: Any) -> Any:
     return x.type
 
 
-@op(traits=SPATIAL)
+@op(traits=SPATIAL | {Trait.SUMS})
 def BatchNorm(x: Float, scale: Float, bias: Float, mean: Float, var: Float, *, epsilon: float = 1e-5):
     """y = (x - mean) / sqrt(var + epsilon) * scale + bias, with one number per channel (axis 1) each."""
 
@@ -48,7 +48,7 @@ def BatchNorm(x: Float, scale: Float, bias: Float, mean: Float, var: Float, *, e
     return keep(normalize, x, scale, bias, mean, var)
 
 
-@op(traits=SPATIAL)
+@op(traits=SPATIAL | {Trait.SUMS})
 def Scale(x: Float, scale: Float, bias: Float):
     """y = x * scale + bias, with one number per channel (axis 1) each."""
     return keep(lambda v, s, b: v * _channels(s, v) + _channels(b, v), x, scale, bias)

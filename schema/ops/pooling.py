@@ -11,7 +11,7 @@ from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ops import window
 from minnow.schema.ops.window import Array, AutoPad
 from minnow.schema.registry.encoding import bound
-from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Numeric, Op, WireOp, op
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Numeric, Op, Trait, WireOp, op
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -38,7 +38,7 @@ def _geometry(
     return kernel, out, list(ends), [(b, max(e, (n - 1) * s + k - size - b)) for size, n, k, s, (b, e) in rows]
 
 
-@op(traits=SPATIAL, optional_outputs=1)
+@op(traits=SPATIAL | {Trait.NO_ROUNDING}, optional_outputs=1)
 def MaxPool(
     x: Numeric,
     *,
@@ -127,7 +127,7 @@ def GlobalAveragePool(x: Float):
     return np.mean(x, axis=_spatial(x), keepdims=True, dtype=np.float64).astype(x.dtype)
 
 
-@op(traits=SPATIAL)
+@op(traits=SPATIAL | {Trait.NO_ROUNDING})
 def GlobalMaxPool(x: Numeric):
     """Largest element over the spatial axes of x[N, C, spatial...], which are kept with size 1."""
     return np.max(x, axis=_spatial(x), keepdims=True)

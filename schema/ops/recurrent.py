@@ -14,7 +14,7 @@ from minnow.schema.ir.type import Shape
 from minnow.schema.ops.special import Array
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound, constant
-from minnow.schema.registry.op import Arg, Decoded, Float, Int, WireOp, fill, op
+from minnow.schema.registry.op import Arg, Decoded, Float, Sizes, WireOp, fill, op
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Activation = Callable[[Array], Array]
@@ -98,7 +98,7 @@ def LSTM(
     w: Float,
     r: Float,
     b: Float | None = None,
-    lens: Int | None = None,
+    lens: Sizes | None = None,
     h0: Float | None = None,
     c0: Float | None = None,
     p: Float | None = None,
@@ -149,7 +149,7 @@ def GRU(
     w: Float,
     r: Float,
     b: Float | None = None,
-    lens: Int | None = None,
+    lens: Sizes | None = None,
     h0: Float | None = None,
     *,
     hidden: int,
@@ -199,7 +199,7 @@ def RNN(
     w: Float,
     r: Float,
     b: Float | None = None,
-    lens: Int | None = None,
+    lens: Sizes | None = None,
     h0: Float | None = None,
     *,
     hidden: int,

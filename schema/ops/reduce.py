@@ -21,9 +21,9 @@ from minnow.schema.registry.op import (
     Decoded,
     Encoding,
     Float,
-    Int,
     Numeric,
     Op,
+    Sizes,
     Trait,
     WireOp,
     fill,
@@ -87,8 +87,8 @@ def _over(x: Array, axes: Sequence[int] | None, at: Array | None) -> tuple[int, 
     return tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
 
 
-@op(mnn=_reduction("SUM"), traits=REDUCTION)
-def ReduceSum(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+@op(mnn=_reduction("SUM"), traits=REDUCTION | {Trait.SIZE_MATH, Trait.SUMS})
+def ReduceSum(x: Numeric, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Sum over axes; integers wrap around."""
     if x.dtype.kind in "iu":
         return np.sum(x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
@@ -98,8 +98,8 @@ def ReduceSum(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None
 ReduceSum.contents(symbolic.reduced(Polynomial.__add__))
 
 
-@op(mnn=_reduction("MEAN", F32), traits=REDUCTION)
-def ReduceMean(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+@op(mnn=_reduction("MEAN", F32), traits=REDUCTION | {Trait.SUMS})
+def ReduceMean(x: Numeric, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Mean over axes, NaN where there is nothing; of integers truncated toward zero."""
     over = _over(x, axes, at)
     if x.dtype.kind not in "iu":
@@ -117,8 +117,8 @@ def _limit(dtype: np.dtype[Any], highest: bool) -> Any:
     return np.asarray(np.inf if highest else -np.inf).astype(dtype)
 
 
-@op(mnn=_reduction("MAXIMUM", F32_I32 | BOOL, "ANY"), traits=REDUCTION)
-def ReduceMax(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+@op(mnn=_reduction("MAXIMUM", F32_I32 | BOOL, "ANY"), traits=REDUCTION | {Trait.SIZE_MATH, Trait.NO_ROUNDING})
+def ReduceMax(x: Computed, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Maximum over axes, of bool "any"; the lowest number there is where there is nothing."""
     return np.max(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=False))
 
@@ -126,8 +126,8 @@ def ReduceMax(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | Non
 ReduceMax.contents(symbolic.reduced(greatest))
 
 
-@op(mnn=_reduction("MINIMUM", F32_I32 | BOOL, "ALL"), traits=REDUCTION)
-def ReduceMin(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+@op(mnn=_reduction("MINIMUM", F32_I32 | BOOL, "ALL"), traits=REDUCTION | {Trait.SIZE_MATH, Trait.NO_ROUNDING})
+def ReduceMin(x: Computed, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Minimum over axes, of bool "all"; the highest number there is where there is nothing."""
     return np.min(x, axis=_over(x, axes, at), keepdims=keepdims, initial=_limit(x.dtype, highest=True))
 
@@ -135,8 +135,8 @@ def ReduceMin(x: Computed, at: Int | None = None, *, axes: tuple[int, ...] | Non
 ReduceMin.contents(symbolic.reduced(least))
 
 
-@op(mnn=_reduction("PROD"), traits=REDUCTION)
-def ReduceProd(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+@op(mnn=_reduction("PROD"), traits=REDUCTION | {Trait.SIZE_MATH})
+def ReduceProd(x: Numeric, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Product over axes; integers wrap around."""
     if x.dtype.kind in "iu":
         return np.prod(x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
@@ -147,7 +147,7 @@ ReduceProd.contents(symbolic.reduced(Polynomial.__mul__))
 
 
 @op(traits=REDUCTION)
-def ReduceL1(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceL1(x: Numeric, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Sum of absolute values over axes; integers wrap around."""
     if x.dtype.kind in "iu":
         return np.sum(np.abs(x), axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
@@ -155,13 +155,13 @@ def ReduceL1(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None 
 
 
 @op(traits=REDUCTION)
-def ReduceL2(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceL2(x: Numeric, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Square root of the sum of squares over axes."""
     return keep(lambda v: np.sqrt(np.sum(v * v, axis=_over(x, axes, at), keepdims=keepdims)), x)
 
 
 @op(traits=REDUCTION)
-def ReduceSumSquare(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceSumSquare(x: Numeric, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Sum of squares over axes; integers wrap around."""
     if x.dtype.kind in "iu":
         return np.sum(x * x, axis=_over(x, axes, at), keepdims=keepdims, dtype=x.dtype)
@@ -169,13 +169,13 @@ def ReduceSumSquare(x: Numeric, at: Int | None = None, *, axes: tuple[int, ...] 
 
 
 @op(traits=REDUCTION)
-def ReduceLogSum(x: Float, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceLogSum(x: Float, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Logarithm of the sum over axes."""
     return keep(lambda v: np.log(np.sum(v, axis=_over(x, axes, at), keepdims=keepdims)), x)
 
 
 @op(traits=REDUCTION)
-def ReduceLogSumExp(x: Float, at: Int | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
+def ReduceLogSumExp(x: Float, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None, keepdims: bool = True):
     """Logarithm of the sum of exp(x) over axes, without overflow."""
     return keep(lambda v: np.logaddexp.reduce(_flat(v, _over(x, axes, at)), axis=-1), x).reshape(
         np.sum(x, axis=_over(x, axes, at), keepdims=keepdims).shape
@@ -286,13 +286,13 @@ def _arg_encoding(type: str) -> Encoding:
 INDEX = frozenset({Trait.NONNEGATIVE})
 
 
-@op(mnn=_arg_encoding("ArgMax"), traits=INDEX)
+@op(mnn=_arg_encoding("ArgMax"), traits=INDEX | {Trait.ARGUMENT})
 def ArgMax(x: Numeric, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False):
     """Index of the largest element along an axis, as i64; of equal ones the first, or the last."""
     return _arg(x, axis, keepdims, select_last_index, np.argmax).astype(np.int64)
 
 
-@op(mnn=_arg_encoding("ArgMin"), traits=INDEX)
+@op(mnn=_arg_encoding("ArgMin"), traits=INDEX | {Trait.ARGUMENT})
 def ArgMin(x: Numeric, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False):
     """Index of the smallest element along an axis, as i64; of equal ones the first, or the last."""
     return _arg(x, axis, keepdims, select_last_index, np.argmin).astype(np.int64)
@@ -322,8 +322,8 @@ for _op in (ArgMax, ArgMin):
     _op.samples(_arg_samples)
 
 
-@op(outputs=2)
-def TopK(x: Numeric, k: Int, *, axis: int = -1, largest: bool = True, sorted: bool = True):
+@op(outputs=2, traits=frozenset({Trait.NO_ROUNDING}))
+def TopK(x: Numeric, k: Sizes, *, axis: int = -1, largest: bool = True, sorted: bool = True):
     """The k (one number) largest or smallest elements along an axis, and their indices as i64.
 
     They come in order, of equal ones the one with the lower index first. With `sorted=False` any order will do.
@@ -407,7 +407,7 @@ def _running(x: Array, axis: Array, exclusive: bool, reverse: bool, function: An
 
 
 @op()
-def CumSum(x: Numeric, axis: Int, *, exclusive: bool = False, reverse: bool = False):
+def CumSum(x: Numeric, axis: Sizes, *, exclusive: bool = False, reverse: bool = False):
     """Sums of all elements up to each one along an axis; without the element itself, or from the end."""
     return _running(x, axis, exclusive, reverse, np.cumsum, 0)
 
@@ -431,7 +431,7 @@ def _(wire: WireOp) -> Decoded:
 
 
 @op()
-def CumProd(x: Numeric, axis: Int, *, exclusive: bool = False, reverse: bool = False):
+def CumProd(x: Numeric, axis: Sizes, *, exclusive: bool = False, reverse: bool = False):
     """Products of all elements up to each one along an axis; without the element itself, or from the end."""
     return _running(x, axis, exclusive, reverse, np.cumprod, 1)
 
@@ -474,7 +474,10 @@ def _shifted(v: Array, axis: int) -> Array:
     return v - np.max(v, axis=axis, keepdims=True, initial=-np.inf)
 
 
-@op(mnn=computes(fields("Softmax", "Axis", axis=("axis", 0))))
+@op(
+    mnn=computes(fields("Softmax", "Axis", axis=("axis", 0))),
+    traits=frozenset({Trait.NOT_BELOW_ZERO, Trait.SAME_FOR_ZEROS}),
+)
 def Softmax(x: Float, *, axis: int = -1):
     """y = exp(x) / sum(exp(x)) along an axis."""
 

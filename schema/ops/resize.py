@@ -11,7 +11,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Node, TensorType
 from minnow.schema.registry.dimension import axes_of, contents
 from minnow.schema.registry.encoding import bound
-from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Int, Numeric, WireOp, op
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Numeric, Sizes, WireOp, op
 
 Array = np.ndarray[Any, Any]
 CoordinateMode = Literal[
@@ -31,7 +31,7 @@ def Resize(
     x: Numeric,
     roi: Float | None = None,
     scales: Float | None = None,
-    sizes: Int | None = None,
+    sizes: Sizes | None = None,
     *,
     mode: Literal["nearest", "linear", "cubic"] = "nearest",
     coordinate_mode: CoordinateMode = "half_pixel",

@@ -12,7 +12,7 @@ from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.registry.dimension import agree, contents, need_rank
 from minnow.schema.registry.encoding import bound
-from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Int, WireOp, op
+from minnow.schema.registry.op import SPATIAL, Arg, Decoded, Float, Places, WireOp, op
 
 Array = np.ndarray[Any, Any]
 
@@ -110,7 +110,7 @@ def _elements(images: Array, at: list[Array], padding: str, align_corners: bool)
 def RoiAlign(
     x: Float,
     rois: Float,
-    batch_indices: Int,
+    batch_indices: Places,
     *,
     mode: Literal["avg", "max"] = "avg",
     output_height: int = 1,

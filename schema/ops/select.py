@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.registry.dimension import agree, axis_of, need_rank
-from minnow.schema.registry.op import Arg, Bool, Computed, Decoded, Float, Int, T, Trait, WireOp, op
+from minnow.schema.registry.op import Arg, Bool, Computed, Decoded, Float, Sizes, T, Trait, WireOp, op
 from minnow.schema.registry.sign import is_nonnegative
 
 Array = np.ndarray[Any, Any]
@@ -55,7 +55,7 @@ def Unique(x: Computed, *, axis: int | None = None, sorted: bool = True):
 def NonMaxSuppression(
     boxes: Float,
     scores: Float,
-    max_out: Int | None = None,
+    max_out: Sizes | None = None,
     iou: Float | None = None,
     score: Float | None = None,
     *,

@@ -14,7 +14,7 @@ from minnow.schema.ir.type import broadcast
 from minnow.schema.registry import symbolic
 from minnow.schema.registry.dimension import axes_of, broadcast_to, contents, length, product, split_factors, unknown
 from minnow.schema.registry.encoding import bound, constant, simple, when
-from minnow.schema.registry.op import MOVEMENT, VIEW, Arg, Decoded, Int, T, Trait, WireOp, op
+from minnow.schema.registry.op import MOVEMENT, VIEW, Arg, Decoded, Sizes, T, Trait, WireOp, op
 from minnow.schema.registry.symbolic import Polynomial, element
 
 SHAPE_ONLY = frozenset({Trait.SHAPE_ONLY, Trait.NONNEGATIVE})
@@ -49,7 +49,7 @@ def _(node, memo):
 
 
 @op(traits=VIEW)
-def Reshape(x: T, shape: Int, *, allowzero: bool = False):
+def Reshape(x: T, shape: Sizes, *, allowzero: bool = False):
     """The elements in the same order under another shape.
 
     One dimension may be -1: it follows from the others. 0 copies the dimension of x at that place; with `allowzero` it
@@ -78,7 +78,7 @@ def Flatten(x: T, *, axis: int = 1):
 
 
 @op(traits=VIEW)
-def Squeeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None):
+def Squeeze(x: T, at: Sizes | None = None, *, axes: tuple[int, ...] | None = None):
     """x without the named axes, whose size must be 1; without all axes of size 1 when none are named.
 
     `at` takes the place of `axes` where the axes are computed.
@@ -87,7 +87,7 @@ def Squeeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] | None = None)
 
 
 @op(traits=VIEW)
-def Unsqueeze(x: T, at: Int | None = None, *, axes: tuple[int, ...] = ()):
+def Unsqueeze(x: T, at: Sizes | None = None, *, axes: tuple[int, ...] = ()):
     """x with new axes of size 1, at these places of the output.
 
     `at` takes the place of `axes` where the axes are computed.
@@ -105,7 +105,7 @@ def _(node, axis, hops):
 
 
 @op(traits=MOVEMENT)
-def Expand(x: T, shape: Int):
+def Expand(x: T, shape: Sizes):
     """x repeated along axes of size 1, by numpy's rules of broadcasting x with `shape`: x may be the larger one."""
     target = np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))
     return np.ascontiguousarray(np.broadcast_to(x, target)).reshape(target)
@@ -126,7 +126,7 @@ def _(node, axis, hops):
     return target if target is not None and at >= 0 and target == symbolic.origin(x, at, hops) else None
 
 
-@op()
+@op(traits=frozenset({Trait.REORDER}))
 def ConvertLayout(x: T, *, to: Literal["NCHW", "NC4HW4"]):
     """x in another memory layout; the values are the same."""
     return x

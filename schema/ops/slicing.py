@@ -19,7 +19,7 @@ from minnow.schema.registry.dimension import (
     total,
 )
 from minnow.schema.registry.encoding import bound, constant, fields
-from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Int, T, Trait, WireOp, op
+from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Sizes, T, Trait, WireOp, op
 from minnow.schema.registry.sign import where_all
 from minnow.schema.registry.symbolic import moved
 
@@ -49,7 +49,7 @@ def _(node, memo):
 
 
 @op(traits=BLOCKS, outputs=None)
-def Split(x: T, parts: Int | None = None, *, axis: int = 0, sizes: tuple[int, ...] = ()):
+def Split(x: T, parts: Sizes | None = None, *, axis: int = 0, sizes: tuple[int, ...] = ()):
     """x cut along an axis into parts of these sizes, one output each.
 
     `parts` takes the place of `sizes` where the sizes are computed.
@@ -58,7 +58,7 @@ def Split(x: T, parts: Int | None = None, *, axis: int = 0, sizes: tuple[int, ..
 
 
 @op(traits=MOVEMENT)
-def Slice(x: T, starts: Int, ends: Int, axes: Int | None = None, steps: Int | None = None):
+def Slice(x: T, starts: Sizes, ends: Sizes, axes: Sizes | None = None, steps: Sizes | None = None):
     """x[start:end:step] along each of the axes (default: the first ones), by the rules of Python's slices.
 
     Negative bounds count from the end, bounds beyond it are clamped, a negative step walks backwards. With one, an end
@@ -75,7 +75,9 @@ Slice.contents(moved)
 
 
 @op()
-def Pad(x: T, pads: Int, value: T | None = None, *, mode: Literal["constant", "reflect", "edge", "wrap"] = "constant"):
+def Pad(
+    x: T, pads: Sizes, value: T | None = None, *, mode: Literal["constant", "reflect", "edge", "wrap"] = "constant"
+):
     """x made larger at both ends of its axes; negative numbers cut off.
 
     pads is [before0, after0, before1, after1, ...]. "constant" fills with `value` (default 0), "edge" repeats the

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, Dim, DType, TensorType
 from minnow.schema.registry.dimension import agree, axis_of, need_rank, scalar
-from minnow.schema.registry.op import Arg, Float, Int, op
+from minnow.schema.registry.op import Arg, Float, Int, Sizes, op
 
 Array = np.ndarray[Any, Any]
 
@@ -17,8 +17,8 @@ Array = np.ndarray[Any, Any]
 @op()
 def DFT(
     x: Float,
-    length: Int | None = None,
-    axis: Int | None = None,
+    length: Sizes | None = None,
+    axis: Sizes | None = None,
     *,
     inverse: bool = False,
     onesided: bool = False,
@@ -41,9 +41,9 @@ def DFT(
 @op()
 def STFT(
     signal: Float,
-    step: Int,
+    step: Sizes,
     window: Float | None = None,
-    length: Int | None = None,
+    length: Sizes | None = None,
     *,
     onesided: bool = True,
 ):

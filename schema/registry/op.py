@@ -17,15 +17,15 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache, cached_property
-from types import UnionType
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from minnow.schema.errors import InternalError, ModelError, UnsupportedError
 from minnow.schema.ir import DType, Node, TensorType
 from minnow.schema.ir.type import Shape, broadcast
+from minnow.schema.registry.signature import Attr, Operand, Role, canonical, dtypes_of, kind_of, role_of
 
 FLOATS = frozenset({DType.F32, DType.F64, DType.F16, DType.BF16})
 BOOLS = frozenset({DType.BOOL})
@@ -38,6 +38,9 @@ Int = typing.Annotated[np.ndarray[Any, Any], INTS]
 Numeric = typing.Annotated[np.ndarray[Any, Any], FLOATS | INTS]
 Computed = typing.Annotated[np.ndarray[Any, Any], FLOATS | INTS | BOOLS]
 Bool = typing.Annotated[np.ndarray[Any, Any], BOOLS]
+
+Sizes = typing.Annotated[Int, Role.SIZE]
+Places = typing.Annotated[Int, Role.PLACE]
 
 
 class Trait(Enum):
@@ -59,6 +62,18 @@ class Trait(Enum):
     HOLDERS = "operands may be sequences or optionals; for others these are bytes of no meaning"
     DATA_DEPENDENT = "the output shape depends on contents"
     NONNEGATIVE = "integers in the result are never negative"
+    REORDER = "every element of the operand once, in another order: nothing is computed"
+    CHANNEL_OPERANDS = "operands behind the first one hold a number for each channel: they are not broadcast"
+    SIZE_MATH = "integers of integers: of sizes it makes sizes"
+    TOTAL = "has a result for all integers: none is refused"
+    NOT_BELOW_ZERO = "floats in the result are not below 0; they may be -0"
+    NO_SIGN_BIT = "floats in the result are neither below 0 nor -0"
+    SAME_FOR_ZEROS = "gives for -0 what it gives for 0"
+    SUMS = "adds up many numbers: whether a 0 in the result is -0 depends on their order"
+    NO_ROUNDING = "of floats that a narrower type has too, it makes such floats"
+    INVOLUTION = "done twice, it gives its operand"
+    IDEMPOTENT = "done twice, it gives what it gives done once"
+    ARGUMENT = "gives places along `axis`, with `keepdims`"
     RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
     EXACT_TYPES = "the element types of operands and results mean something: none may stand for another"
     ROUNDING = "rounds to few bits: the last bit of an operand may make a whole step of the result"
@@ -76,95 +91,8 @@ REDUCTION = frozenset({Trait.REDUCTION})
 SPATIAL = frozenset({Trait.SPATIAL})
 
 
-@dataclass(frozen=True)
-class Operand:
-    """A positional parameter of an op."""
-
-    name: str
-    optional: bool
-    variadic: bool
-    dtypes: frozenset[DType]
-
-
 # What numpy raises for operands that it cannot compute with.
 NUMPY_REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError, MemoryError)
-
-
-@dataclass(frozen=True)
-class Attr:
-    """A keyword parameter of an op. Its type is the annotation; a `Literal` lists the values it may have."""
-
-    name: str
-    default: Any
-    required: bool
-    annotation: Any
-
-    def check(self, value: Any, where: str) -> Any:
-        """The value in canonical form (float32-representable floats, tuples of int). Raises ModelError."""
-        try:
-            return _canonical(value, self._kind)
-        except (TypeError, ValueError) as e:
-            raise ModelError(f"attribute '{self.name}' has the bad value {value!r}", where=where, why=str(e)) from None
-
-    @cached_property
-    def _kind(self) -> _Kind:
-        return _kind_of(self.annotation)
-
-
-_INT = frozenset({int})
-
-
-def _canonical(value: Any, wanted: _Kind) -> Any:
-    kind, optional, choices, item = wanted
-    if value is None:
-        if optional:
-            return None
-        raise TypeError("a value is needed")
-    if choices:
-        if value in choices:
-            return value
-        raise ValueError(f"expected one of {', '.join(map(repr, choices))}")
-    if item is not None:
-        if item.kind is int and type(value) is tuple and _INT.issuperset(map(type, value)):
-            return value
-        return tuple([_canonical(v, item) for v in value])
-    if kind is int:
-        if type(value) is int:
-            return value
-        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            return int(value)
-    if kind is bool and isinstance(value, (bool, np.bool_, int)):
-        return bool(value)
-    if kind is float and isinstance(value, (int, float, np.floating, np.integer)):
-        with np.errstate(over="ignore"):
-            return float(np.float32(value))
-    if isinstance(value, kind):
-        return value
-    if kind is DType:
-        return DType(value)
-    raise TypeError(f"expected {getattr(kind, '__name__', kind)}, got {type(value).__name__}")
-
-
-class _Kind(NamedTuple):
-    """Of an annotation: what it is without None, whether None is taken, a Literal's values, a tuple's elements."""
-
-    kind: Any
-    optional: bool
-    choices: tuple[Any, ...]
-    item: _Kind | None
-
-
-@cache
-def _kind_of(annotation: Any) -> _Kind:
-    options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
-    kind = next(k for k in options if k is not type(None))
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    choices = args if origin is typing.Literal else ()
-    return _Kind(kind, type(None) in options, choices, _kind_of(args[0]) if origin is tuple else None)
-
-
-def _is_union(kind: Any) -> bool:
-    return typing.get_origin(kind) in (typing.Union, UnionType)
 
 
 @dataclass(frozen=True)
@@ -312,11 +240,11 @@ class Op:
             if p.kind is inspect.Parameter.KEYWORD_ONLY:
                 required = p.default is inspect.Parameter.empty
                 # A default takes the same form as a given value, so that the two compare equal.
-                default = None if required or p.default is None else _canonical(p.default, _kind_of(hint))
+                default = None if required or p.default is None else canonical(p.default, kind_of(hint))
                 attrs[p.name] = Attr(p.name, default, required, hint)
             else:
                 variadic = p.kind is inspect.Parameter.VAR_POSITIONAL
-                inputs.append(Operand(p.name, p.default is None or variadic, variadic, _dtypes(hint)))
+                inputs.append(Operand(p.name, p.default is None or variadic, variadic, dtypes_of(hint), role_of(hint)))
         return inputs, attrs
 
     @cached_property
@@ -517,14 +445,6 @@ def fill(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType = DType.
     return np.asarray(rng.integers(low, 10, shape)).astype(dtype.numpy)
 
 
-def _dtypes(hint: Any) -> frozenset[DType]:
-    for part in typing.get_args(hint) if _is_union(hint) else (hint,):
-        for item in getattr(part, "__metadata__", ()):
-            if isinstance(item, frozenset):
-                return item
-    return frozenset(DType)
-
-
 _registry: dict[str, Op] = {}
 
 
@@ -576,3 +496,8 @@ def all_ops() -> list[Op]:
     """Every op, sorted by name."""
     _load()
     return [_registry[name] for name in sorted(_registry)]
+
+
+def ops_with(trait: Trait) -> tuple[str, ...]:
+    """The names of all ops that have a trait, sorted."""
+    return tuple(op.name for op in all_ops() if trait in op.traits)

@@ -10,7 +10,7 @@ import numpy as np
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match, same_shape
 from minnow.schema.ir import DType, Value
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, Trait, get
 
 
 def _number(value: Value) -> float | None:
@@ -303,7 +303,6 @@ def fuse_gelu_tanh(b: Builder, m: Match) -> Value:
 
 
 _POWERS = {2.0: "Square", 0.5: "Sqrt", -1.0: "Reciprocal", -0.5: "Rsqrt"}
-_POSITIVE = frozenset({"Square", "Abs", "Exp", "Sigmoid", "Softplus"})
 
 
 def _is_positive(value: Value) -> bool:
@@ -316,7 +315,7 @@ def _is_positive(value: Value) -> bool:
         return False
     if node.op in ("Add", "ReduceSum", "ReduceMean"):
         return all(v is None or v.type.dtype.is_int or _is_positive(v) for v in node.inputs)
-    return node.op in _POSITIVE or (node.op == "Mul" and node.input(0) is node.input(1))
+    return Trait.NO_SIGN_BIT in get(node.op).traits or (node.op == "Mul" and node.input(0) is node.input(1))
 
 
 @rewrite(lambda p, x: p.Pow(x, p.const("exponent")), shared=True)

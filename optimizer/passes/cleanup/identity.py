@@ -9,7 +9,7 @@ from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Node, Value
 from minnow.schema.ir.blob import Array
 from minnow.schema.ir.type import same_dim
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, Trait, get
 
 
 def _same_type(a: Value, b: Value) -> bool:
@@ -62,15 +62,11 @@ def eliminate_cast(b: Builder, m: Match) -> Value | None:
     return m.no("the types differ")
 
 
-# Sums of products, of whose sign nobody knows when it is 0.
-_SUMS = frozenset({"Linear", "MatMul", "Conv", "ConvTranspose", "BatchNorm", "Scale", "ReduceSum", "ReduceMean"})
-
-
 def _keeps_zeros(node: Node, zeros: Array | None, x: Value) -> bool:
     """Adding -0, or subtracting 0, leaves the sign of a zero; the other two make it positive."""
     negative = np.signbit(np.asarray(zeros, np.float64))
     neutral = negative.all() if node.op == "Add" else not negative.any()
-    return bool(neutral) or (x.producer is not None and x.producer.op in _SUMS)
+    return bool(neutral) or (x.producer is not None and Trait.SUMS in get(x.producer.op).traits)
 
 
 @rewrite(

@@ -16,9 +16,6 @@ from minnow.schema.ops import Trait, get, infer_node
 _GROWTH = 4
 """What is this many times larger than what it is made of is made anew in each round rather than kept."""
 
-_TOTAL = frozenset({"Add", "Sub", "Mul", "Neg", "Abs", "Min", "Max", "Where"})
-"""Ops that have a result for all integers."""
-
 _NOT_MOVED = frozenset({Trait.CONTROL_FLOW, Trait.DATA_DEPENDENT, Trait.RANDOM})
 
 
@@ -64,7 +61,7 @@ def is_much_larger(node: Node) -> bool:
 def cannot_fail(node: Node) -> bool:
     """No value of an operand and no dimension can cause an error at run time."""
     given = [v for v in node.inputs if v is not None]
-    if any(v.type.dtype.is_int for v in node.outputs) and node.op not in _TOTAL:
+    if any(v.type.dtype.is_int for v in node.outputs) and Trait.TOTAL not in get(node.op).traits:
         return False  # integers can be divided by zero
     if Trait.ELEMENTWISE in get(node.op).traits:
         return _keeps_shape(node) or all(_fits(v, node.outputs[0]) for v in given)

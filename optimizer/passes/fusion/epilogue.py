@@ -10,11 +10,11 @@ from minnow.optimizer.facts.format import FLOATS, is_encodable
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Call, Match, Tracer, same_shape
 from minnow.schema.ir import DType, Node, PackedBlob, Value
-from minnow.schema.ops import Builder, get
+from minnow.schema.ops import Builder, all_ops, get
 from minnow.schema.ops.epilogue import FUNCTIONS, RESIDUAL, as_activation
 from minnow.schema.ops.math_binary import RECTIFIED
 
-_LAYERS = ("Conv", "ConvTranspose", "Linear", "DynamicLinear")
+_LAYERS = tuple(op.name for op in all_ops() if "residual" in op.operand_names)
 
 _FAR = 1000
 """Nodes between two layers, beyond which it does not matter which of them comes last."""

@@ -398,13 +398,6 @@ def _takes_halves(node: Node) -> bool:
     return node.op in ("Conv", "ConvTranspose")
 
 
-# Of numbers that f16 has, these make numbers that f16 has.
-_CHOOSING = frozenset(
-    {"Relu", "Neg", "Abs", "Max", "Min", "Where", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "Sign", "Trilu",
-     "TopK"}
-)  # fmt: skip
-
-
 def _exact_halves(graph: Graph) -> set[Value]:
     """The f16 values that are the same when they are computed with f32."""
     exact = {p for p in graph.params if p.type.dtype is DType.F16}
@@ -414,7 +407,7 @@ def _exact_halves(graph: Graph) -> set[Value]:
 
     for g in graph.walk():
         for node in g:
-            chosen = node.op == "Cast" or node.op in _CHOOSING or Trait.MOVEMENT in get(node.op).traits
+            chosen = node.op == "Cast" or bool(get(node.op).traits & {Trait.NO_ROUNDING, Trait.MOVEMENT})
             if chosen and all(holds(v) for v in node.inputs):
                 exact.update(v for v in node.outputs if v.type.dtype is DType.F16)
     return exact

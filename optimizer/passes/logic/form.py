@@ -10,18 +10,14 @@ import numpy as np
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match, same_shape
 from minnow.schema.ir import Value
-from minnow.schema.ops import Builder
+from minnow.schema.ir.graph import RET
+from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.ops.compare import MIRRORED
 
-_MIRRORED = {
-    "Less": "Greater",
-    "Greater": "Less",
-    "LessOrEqual": "GreaterOrEqual",
-    "GreaterOrEqual": "LessOrEqual",
-}
-_COMPARISONS = {**_MIRRORED, "Equal": "Equal", "NotEqual": "NotEqual"}
+_ORDERS = [op for op, mirrored in MIRRORED.items() if op != mirrored]
 
 
-@rewrite(lambda p, x: reduce(or_, (getattr(p, op)(p.const("c"), x) for op in _MIRRORED)), shared=True, level=1)
+@rewrite(lambda p, x: reduce(or_, (getattr(p, op)(p.const("c"), x) for op in _ORDERS)), shared=True, level=1)
 def turn_comparison(b: Builder, m: Match) -> Value | None:
     """A constant is what others are compared with.
 
@@ -38,12 +34,12 @@ def turn_comparison(b: Builder, m: Match) -> Value | None:
     """
     if m.x.is_const:
         return m.no("both are constants")
-    return b.node(_MIRRORED[m.root.op], [m.x, m.c], {}).output
+    return b.node(MIRRORED[m.root.op], [m.x, m.c], {}).output
 
 
 @rewrite(
     lambda p, x, y: reduce(
-        or_, (getattr(p, op)(p.Neg(x), right) for op in _COMPARISONS for right in (p.const("c"), p.Neg(y)))
+        or_, (getattr(p, op)(p.Neg(x), right) for op in MIRRORED for right in (p.const("c"), p.Neg(y)))
     ),
     level=1,
 )
@@ -64,15 +60,11 @@ def compare_without_sign(b: Builder, m: Match) -> Value | None:
     """
     if not m.x.type.dtype.is_float:
         return m.no("the smallest integer has no opposite")
-    return b.node(_COMPARISONS[m.root.op], [m.x, m.y if "y" in m.bound else -m.c.array], {}).output
-
-
-_SIGNLESS = frozenset({"Exp", "Sigmoid", "Cos", "Abs", "Square", "Softplus", "Softmax", *_COMPARISONS})
-"""Ops that give for 0 what they give for -0."""
+    return b.node(MIRRORED[m.root.op], [m.x, m.y if "y" in m.bound else -m.c.array], {}).output
 
 
 def _is_read_without_sign_of_zero(value: Value) -> bool:
-    return all(reader.op in _SIGNLESS for reader in value.users)
+    return all(reader.op != RET and Trait.SAME_FOR_ZEROS in get(reader.op).traits for reader in value.users)
 
 
 @rewrite(lambda p, x: p.Mul(x, -1.0) | p.Div(x, -1.0) | p.Sub(0.0, x), shared=True, level=1)

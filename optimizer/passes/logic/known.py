@@ -11,7 +11,9 @@ import numpy as np
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match, same_shape
 from minnow.schema.ir import DType, Value
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, Trait
+from minnow.schema.ops.compare import MIRRORED, OPPOSITE
+from minnow.schema.registry.op import ops_with
 
 # More elements than these are not worth writing down.
 _MAX_ELEMENTS = 4096
@@ -25,17 +27,8 @@ def _filled(value: Value, number: int) -> Value | None:
     return Value.constant(np.full(value.type.static_shape, number, value.type.dtype.numpy))
 
 
-_INVERSE = {"Equal": "NotEqual", "NotEqual": "Equal"}
-_INVERSE_ORDER = {
-    "Less": "GreaterOrEqual",
-    "GreaterOrEqual": "Less",
-    "Greater": "LessOrEqual",
-    "LessOrEqual": "Greater",
-}
-
-
 @rewrite(
-    lambda p, x, y: p.Not(reduce(or_, (getattr(p, op)(x, y, as_="test") for op in (*_INVERSE, *_INVERSE_ORDER)))),
+    lambda p, x, y: p.Not(reduce(or_, (getattr(p, op)(x, y, as_="test") for op in OPPOSITE))),
     level=1,
 )
 def invert_comparison(b: Builder, m: Match) -> Value | None:
@@ -53,16 +46,16 @@ def invert_comparison(b: Builder, m: Match) -> Value | None:
           return %b
         }
     """
-    op = _INVERSE.get(m.test.op) or _INVERSE_ORDER[m.test.op]
-    if m.test.op in _INVERSE_ORDER and m.x.type.dtype.is_float:
+    if MIRRORED[m.test.op] != m.test.op and m.x.type.dtype.is_float:
         return m.no("neither holds for NaN")
-    return b.node(op, [m.x, m.y], {}).output
+    return b.node(OPPOSITE[m.test.op], [m.x, m.y], {}).output
 
 
-_INVOLUTIONS = ("Not", "Neg", "BitwiseNot")
-
-
-@rewrite(lambda p, x: reduce(or_, (getattr(p, op)(getattr(p, op)(x)) for op in _INVOLUTIONS)), shared=True, level=1)
+@rewrite(
+    lambda p, x: reduce(or_, (getattr(p, op)(getattr(p, op)(x)) for op in ops_with(Trait.INVOLUTION))),
+    shared=True,
+    level=1,
+)
 def eliminate_double_negation(b: Builder, m: Match) -> Value:
     """The opposite of the opposite.
 
@@ -82,12 +75,9 @@ def eliminate_double_negation(b: Builder, m: Match) -> Value:
     return m.x
 
 
-_IDEMPOTENT = ("Abs", "Relu", "Floor", "Ceil", "Round", "Sign")
-
-
 @rewrite(
     lambda p, x: (
-        reduce(or_, (getattr(p, op)(getattr(p, op)(x, as_="first")) for op in _IDEMPOTENT))
+        reduce(or_, (getattr(p, op)(getattr(p, op)(x, as_="first")) for op in ops_with(Trait.IDEMPOTENT)))
         | p.Relu(p.Abs(x, as_="first"))
         | p.Abs(p.Relu(x, as_="first"))
     ),

@@ -109,9 +109,6 @@ def fuse_pad_pool(b: Builder, m: Match) -> Value | None:
     return made.output
 
 
-_NONNEGATIVE = frozenset({"Relu", "Sigmoid", "Abs", "Exp", "Softmax", "Square", "Sqrt", "Softplus"})
-
-
 def _is_nonnegative(x: Value, depth: int = 8) -> bool:
     """No element is below 0, as far as so many nodes tell; NaN wins over padding either way."""
     node = x.producer
@@ -122,7 +119,10 @@ def _is_nonnegative(x: Value, depth: int = 8) -> bool:
     if node.op in ("MaxPool", "Concat") or Trait.MOVEMENT in get(node.op).traits:
         data = node.inputs if node.op == "Concat" else node.inputs[:1]
         return all(v is not None and _is_nonnegative(v, depth - 1) for v in data)
-    return node.op in _NONNEGATIVE or node.attrs.get("activation") in ("relu", "relu6")
+    traits = get(node.op).traits
+    if traits & {Trait.NOT_BELOW_ZERO, Trait.NO_SIGN_BIT}:
+        return True
+    return node.attrs.get("activation") in ("relu", "relu6")
 
 
 @rewrite(

@@ -14,7 +14,8 @@ from minnow.optimizer.layout.cut import Sides, bytes_of
 from minnow.optimizer.rewrite import changed_by, erase_dead, graph_pass, rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Graph, Node, Value
-from minnow.schema.ops import Builder, Trait, all_ops, get
+from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.registry.op import ops_with
 
 Perm = tuple[int, ...]
 
@@ -44,7 +45,7 @@ def sink_transposes(graph: Graph) -> int:
 
 
 def _reduction(p: Any, x: Any) -> Any:
-    named = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["ArgMax", "ArgMin"]
+    named = (*ops_with(Trait.REDUCTION), *ops_with(Trait.ARGUMENT))
     return reduce(or_, (getattr(p, name)(x) for name in named))
 
 
@@ -258,9 +259,11 @@ _ALIGNED = frozenset({"Concat", "GatherElements", "ScatterElements"})
 """Ops along an axis of which all operands have the axes of the first one."""
 
 _ALONG: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys((*_ALIGNED, "Split", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK"), ("axis",)),
+    **dict.fromkeys(
+        (*_ALIGNED, *ops_with(Trait.ARGUMENT), "Split", "Softmax", "LogSoftmax", "Hardmax", "TopK"), ("axis",)
+    ),
     **dict.fromkeys(("Gather", "Compress"), ("axis",)),
-    **{op.name: ("axes",) for op in all_ops() if Trait.REDUCTION in op.traits},
+    **dict.fromkeys(ops_with(Trait.REDUCTION), ("axes",)),
     "Reverse": ("axes",),
     "ReverseSequence": ("batch_axis", "time_axis"),
 }

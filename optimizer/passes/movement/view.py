@@ -11,11 +11,12 @@ from minnow.optimizer.passes.shape.constant import shape_operand
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Node, Value
-from minnow.schema.ops import Builder, Trait, all_ops, get
+from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.registry.op import ops_with
 from minnow.schema.registry.symbolic import Known, Polynomial
 
-_REDUCTIONS = [op.name for op in all_ops() if Trait.REDUCTION in op.traits] + ["ArgMax", "ArgMin"]
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+_REDUCTIONS = (*ops_with(Trait.REDUCTION), *ops_with(Trait.ARGUMENT))
+_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # op list: those that `any_view` matches
 
 
 @rewrite(lambda p, x: any_view(p, reduce(or_, (getattr(p, name)(x, as_="reduction") for name in _REDUCTIONS))))

@@ -38,6 +38,7 @@ class Function:
 
 
 AS_IT_IS = Function("affine", (1.0,), (0.0,))
+# op list: functions that layers have under a name of their own
 _FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Sigmoid": ("sigmoid", ()),
     "Tanh": ("tanh", ()),
@@ -145,6 +146,7 @@ def _of_number(value: Value) -> tuple[Value, float, float]:
     scale, offset = 1.0, 0.0
     for _ in range(_MOST_TERMS):
         node = value.producer
+        # op list: the four that `_with_number` is written for
         found = _with_number(node) if node is not None and node.op in ("Add", "Sub", "Mul", "Div") else None
         if node is None or found is None:
             break
@@ -197,6 +199,7 @@ class _Sums:
         n, node = number(value), value.producer
         if n is not None:
             return {(): n}
+        # op list: those of which sums of products are made below
         if node is None or node.op not in ("Add", "Sub", "Neg", "Mul", "Div"):
             return {(value,): 1.0}
         operands = [v for v in node.inputs if v is not None]

@@ -9,13 +9,14 @@ import numpy as np
 
 from minnow.schema.errors import MinnowError
 from minnow.schema.ir import DType, Graph, Node, Value
-from minnow.schema.ops import Builder, get
+from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.registry.op import ops_with
 from minnow.schema.registry.symbolic import contents, dimension
 
 Array = np.ndarray[Any, Any]
 _MOST_ROUNDS = 4096
 _MOST_NODES = 64  # that compute a place
-_VIEWS = ("Reshape", "Unsqueeze", "Squeeze", "Identity")
+_VIEWS = ops_with(Trait.VIEW)
 _KEEP_NUMBERS = (*_VIEWS, "Cast")
 _WIDE = (DType.I32, DType.I64)
 

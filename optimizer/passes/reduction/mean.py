@@ -19,6 +19,7 @@ from minnow.schema.ops import Builder
         or_,
         [
             getattr(p, op)(getattr(p, op)(x, as_="first"), as_="second")
+            # op list: what the rule is for
             for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")
         ],
     )

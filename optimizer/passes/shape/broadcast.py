@@ -120,7 +120,7 @@ def _broadcasts(node: Node, changed: dict[Value, TensorType]) -> bool:
     """The node gives for a repeated operand what it gives for the operand, repeated."""
     traits = get(node.op).traits
     if Trait.ELEMENTWISE in traits:
-        return node.op not in ("PRelu", "Requantize")
+        return Trait.CHANNEL_OPERANDS not in traits
     operand = node.inputs[0]
     if node.op in ("Unsqueeze", "Transpose"):
         return len(node.inputs) == 1
