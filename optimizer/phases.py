@@ -1,7 +1,9 @@
 """The four phases of the pipeline: which passes and rules run, in which order, with the reason for each place.
 
-A step is a pass, or groups of rules that run together until none of them applies any more: "shape:* logic:*". Which
-modules a group is made of, and in which order their rules are tried, is in `GROUPS`: no name of a file has a say in it.
+A step is a pass, or groups of rules that run together until none of them applies any more: "shape:* logic:*". A group
+looks at a node only while those before it have nothing left to do, and all groups look again at what a rewrite has
+changed. Which modules a group is made of, and in which order their rules are tried, is in `GROUPS`; the names of files
+and the order of imports do not matter.
 """
 
 from __future__ import annotations
@@ -97,109 +99,93 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 """Modules of `passes/`, by group. Within a module, rules are tried in the order of their definition."""
 
-_OfFile = partial(Step, target="mnn")
+# A pass walks over the whole graph and cannot take part in a fixpoint of rules: it has a step of its own, and rules
+# that it makes work for are listed again behind it.
 
 _CANONICALIZE = (
-    Step(
-        "inline_fused",
-        "rules know the nodes that an earlier run has joined by themselves, and so do other runtimes",
-    ),
-    Step("qdq:*", "integers that say what they mean must not become floats first"),
+    Step("inline_fused", "rules know the single nodes that an earlier run has fused, and so do other runtimes"),
+    Step("qdq:*", "quantized layers: before constants are folded, which would make floats of their integers"),
     Step("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
-    Step("decide_branches", "and those that are left hang on the input, or only seem to"),
-    Step("name_extents", "equal results computed from dynamic dimensions are recognized by their names"),
-    Step("identity:*", "what does nothing must not stand between the parts of a pattern"),
-    Step("fuse_recurrent_loops", "layers must be one node before rules change what stands in their loops"),
-    Step("fuse_other_recurrent_loops", "after those of the usual functions, which other runtimes have, too"),
-    Step("prune_loop", "what a loop carries for nobody would be written out with its rounds"),
-    Step("unroll_loop", "a few rounds that are no layer are nodes like others, which rules see together"),
-    Step("hoist_invariants", "of the loops that are left; a layer reads its weights in each round"),
-    Step("hoist_common", "of the branches that are left, which others see nothing of"),
-    Step("choose_results", "where little is left of both branches"),
-    Step("sequence:*", "tensors that a sequence is known to hold must be seen by all that follow"),
-    Step("shape:*", "constant shapes let the movement rules see what a reshape does"),
-    Step("eliminate_repetition", "masks and places are small before anything is computed of them"),
-    Step("logic:*", "what is known of truth values and whole numbers, of which shapes and choices are made"),
-    Step("eliminate_dead", "unused shape computations must not count as readers"),
-    Step("eliminate_common", "patterns want one value where the source computes the same twice"),
-    Step("rotary:*", "while its halves are cut as the source cuts them"),
+    Step("decide_branches", "the conditions that are left depend on the inputs, or only seem to"),
+    Step("name_extents", "dimensions that are computed alike get the same name, by which rules compare them"),
+    Step("identity:*", "a node that does nothing must not stand between the parts of a pattern"),
+    Step("fuse_recurrent_loops", "a layer must be one node before rules change what stands in its loop"),
+    Step("fuse_other_recurrent_loops", "the functions that all runtimes have are tried first, by the step before"),
+    Step("prune_loop", "dead loop state would be written out with every iteration that is unrolled"),
+    Step("unroll_loop", "rules see the nodes of a few iterations together"),
+    Step("hoist_invariants", "of loops that are left; not before layers are found, which read their weights inside"),
+    Step("hoist_common", "of branches that are left: rules do not look into a branch from outside"),
+    Step("choose_results", "after that, little may be left in both branches, which are then computed and chosen from"),
+    Step("eliminate_repetition", "masks and indices are small before anything is computed with them"),
     Step(
-        "movement:*",
-        "transposes and reshapes that cancel must be gone before convolutions look at their neighbors",
+        "sequence:* shape:* logic:*",
+        "the tensors of a sequence, the numbers of a shape and the truth of a comparison follow from each other",
     ),
-    Step("sink_transposes", "pairs that do not touch, after those that do"),
-    Step("ones:*", "what moves nothing is a reshape, once none of the others can meet it any more"),
+    Step("eliminate_dead", "shapes that are unused by now must not count as readers of what they were taken of"),
+    Step("eliminate_common", "patterns want one value where the source computes the same twice"),
+    Step(
+        "rotary:* movement:*",
+        "rotary positions while their halves are cut as in the source; then transposes and reshapes cancel",
+    ),
+    Step("sink_transposes", "pairs of transposes with something between them, after those without"),
+    Step(
+        "ones:* rotary:* movement:*",
+        "a transpose of axes of size 1 becomes a reshape only once it is known that no inverse meets it; that and the "
+        "step before bring others together",
+    ),
     Step("eliminate_common", "constants that were transposed for each of their readers"),
-    Step("rotary:*", "where that took a view away, or a transpose that moves nothing but its rows"),
-    Step("movement:*", "a transpose that has moved may stand beside another one now"),
 )
 
 _RECOGNIZE = (
-    Step("activation:*", "activations must be one node before they are fused into what they follow"),
-    Step("mean:*", "means must be one node before norms are seen in them"),
-    Step("norm:*", "after activations, whose square roots and divisions look alike"),
-    Step("reduction:*", "after norms, which are made of means of pixels and sums of squares, too"),
     Step(
-        "arithmetic:*",
-        "after norms, which are recognized by their divisions, and before layers that take in factors",
+        "activation:* mean:* norm:* reduction:* arithmetic:* matmul:* attention:* shape:*",
+        "norms are made of means and look like activations with their roots and divisions, so they come after both; "
+        "sums and divisions are changed only after norms; attention is made of matrix products in their final form",
     ),
-    Step("matmul:*", "matrix products must be Linear before activations could join them"),
-    Step(
-        "attention:*",
-        "after matrix products have their final form, and before activations go into those beside it",
-    ),
-    Step("shape:*", "the dimensions of what attention gives are known, which those of its parts may not have been"),
-    Step("attention:*", "and what moves the result by them can be seen through"),
-    Step("matmul:*", "what turned and flattened the result of attention may stand between layers only now"),
-    Step("fuse_attention_cache", "keys and values of which attention is given all, once that is one node"),
+    Step("fuse_attention_cache", "the cache of keys and values is seen beside attention that is one node"),
 )
 
 _FUSE = (
-    Step("qdq:*", "those that others stood between; before layers take in activations, which saturation may do"),
-    Step("fold_constants", "tables that take the place of functions"),
+    Step("qdq:*", "the quantized layers that other nodes stood between; before activations go into layers"),
+    Step("fold_constants", "the tables that take the place of functions"),
     Step(
-        "convolution:*",
-        "takes in padding, scale, bias and activation, so it comes when these have their final form",
+        "convolution:* quantized:* tiles:* pooled:* identity:*",
+        "convolutions take in padding, scale, bias and activation; the groups behind them change the form of slices "
+        "and of pooling, by which the rules before know them; what a folded scale leaves does nothing",
     ),
-    Step("quantized:*", "once no transpose stands between the parts of a layer, and it pads by itself"),
-    Step("tiles:*", "other rules know parts as slices"),
-    Step("pooled:*", "other rules know means of channels as a pooling"),
-    Step("identity:*", "folding scales leaves additions of zero and multiplications by one"),
     Step(
         "epilogue:*",
-        "what layers do with their results, once these are final: no rule looks for the parts any more",
+        "residuals and activations go into final layers: rules before it look for these nodes beside layers",
     ),
     Step("eliminate_common", "what the rules have made alike"),
-    Step("fuse_elementwise", "takes in whatever no other rule has made use of"),
+    Step("fuse_elementwise", "takes whatever no rule has made use of"),
 )
+
+_OfFile = partial(Step, target="mnn")
 
 _FINISH = (
     Step("eliminate_dead", "what the rules have left over"),
-    _OfFile("narrow_types", "types first: the rules ask which ops have a form in the file, and that depends on types"),
-    _OfFile("legalize:*", "ops without a form of the format's own become ops that have one"),
-    _OfFile("fold_constants", "decompositions compute with constants"),
-    _OfFile("identity:*", "and leave casts that do nothing"),
-    _OfFile("ones:*", "and views around layers that have one spatial axis"),
-    _OfFile("movement:*", "which cancel between them"),
-    _OfFile("convolution:*", "and activations that begin with a factor and a summand"),
+    _OfFile("narrow_types", "first: whether the format has a form for an op depends on types"),
+    _OfFile("legalize:*", "ops that the format has no form for become ops that it has"),
+    _OfFile("fold_constants", "the decompositions compute with constants"),
+    _OfFile("identity:* ones:*", "they leave casts that do nothing, and views around layers with one spatial axis"),
+    _OfFile("movement:* convolution:*", "such views cancel between layers, which take in what stood behind them"),
     _OfFile("eliminate_common", "decompositions repeat themselves"),
-    _OfFile("eliminate_dead", "nothing unused goes into the file"),
+    _OfFile("eliminate_dead", "no unused node goes into the file"),
     _OfFile("split_products", "when all products of integers are there that will be"),
     _OfFile("lower_bools", "after the last folding, which would make constants of them again"),
-    _OfFile("assign_layout", "last: every node that is there now needs its layout, and none may come after"),
+    _OfFile("assign_layout", "last: every node needs its layout, and no node may come after"),
 )
 
 PHASES: tuple[Phase, ...] = (
     Phase(
         "canonicalize",
-        "what is known is a number, what does nothing is gone, and what can be said in several ways is said in one",
+        "what can be known is a number, and what can be said in several ways is said in one",
         _CANONICALIZE,
     ),
-    Phase("recognize", "what a source spells out in many nodes is the one node that it means", _RECOGNIZE),
-    Phase("fuse", "layers take in what stands beside them", _FUSE),
-    Phase(
-        "finish", "nothing is left over, and a file for every runtime of the format holds only what they know", _FINISH
-    ),
+    Phase("recognize", "what the source spells out in many nodes is the one node that it means", _RECOGNIZE),
+    Phase("fuse", "layers have taken in what stood beside them", _FUSE),
+    Phase("finish", "no node is unused, and a file for every runtime of the format holds only what they know", _FINISH),
 )
 
 
