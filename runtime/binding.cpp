@@ -8,8 +8,7 @@
 #include <cstring>
 
 #include "kernels/core/activation.h"
-#include "kernels/cpu/machine/peak.h"
-#include "kernels/cpu/machine/simd.h"
+#include "runtime/src/backend/cpu.h"
 #include "runtime/src/run/evaluate.h"
 #include "runtime/src/plan/layout.h"
 #include "runtime/src/plan/arena.h"
@@ -338,7 +337,7 @@ Attr to_attr(nb::handle value) {
 }
 
 struct OpCall {
-  const Op* op = nullptr;
+  const OpSpec* op = nullptr;
   Attrs attrs;
   std::vector<Tensor> tensors;
   std::vector<const Tensor*> inputs;
@@ -379,8 +378,8 @@ nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& 
     how.packed = packed;
     how.with_constants = constants;
     how.guarded = true;
-    status = evaluate(*call->op, call->attrs, call->inputs, call->types, &pool, static_cast<Precision>(precision), how,
-                      &buffers);
+    status = evaluate(Cpu::instance(), *call->op, call->attrs, call->inputs, call->types, &pool,
+                      static_cast<Precision>(precision), how, &buffers);
   }
   raise_if(status.at(name));
   nb::list list;
@@ -415,9 +414,9 @@ std::unique_ptr<LoadedModel> load_bytes(const nb::bytes& bytes) {
 }
 
 std::unique_ptr<Session> make_session(const LoadedModel& loaded, int threads, int precision, double seconds,
-                                      int64_t memory, int64_t rounds) {
+                                      int64_t memory, int64_t rounds, const std::string& device) {
   std::unique_ptr<Session> session;
-  const SessionOptions options{threads, static_cast<Precision>(precision), {seconds, memory, rounds}};
+  const SessionOptions options{threads, static_cast<Precision>(precision), {seconds, memory, rounds}, device};
   const Status status =
       without_lock([&](Watch::Poll poll) { return Session::create(loaded.model, options, &session, poll); });
   raise_if(status);
@@ -512,7 +511,7 @@ NB_MODULE(_engine, m) {
           nb::arg("path"), "Writes the weights packed so far; an empty path means the default one beside the model.");
   nb::class_<LoadedModel>(m, "Model")
       .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), nb::arg("seconds") = 0.0,
-           nb::arg("memory") = 0, nb::arg("rounds") = 0,
+           nb::arg("memory") = 0, nb::arg("rounds") = 0, nb::arg("device") = "cpu",
            "A new session; sessions share the weights. 0 means the default.");
   m.def("load_file", &load_file, nb::arg("path"));
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
@@ -524,7 +523,7 @@ NB_MODULE(_engine, m) {
         "List of (dtype, shape) of the outputs.");
   m.def("op_names", [] {
     std::vector<std::string> names;
-    for (const Op* op : all_ops()) names.emplace_back(op->name);
+    for (const OpSpec* op : all_ops()) names.emplace_back(op->name);
     return names;
   });
   m.def(
@@ -556,15 +555,15 @@ NB_MODULE(_engine, m) {
   m.def(
       "measure_peak",
       [](int threads) {
-        Peak peak;
+        CpuPeak peak;
         {
           nb::gil_scoped_release release;
           ThreadPool pool(threads);
-          peak = measure_peak(pool);
+          peak = measure_cpu(pool);
         }
         return nb::make_tuple(peak.flops, peak.bytes);
       },
       nb::arg("threads"), "Peak floating-point operations, and peak bytes read from memory, per second.");
-  m.def("isa", [] { return std::string(isa_name()); });
-  m.def("pack_width", &pack_width);
+  m.def("isa", [] { return std::string(cpu_instruction_set()); });
+  m.def("pack_width", [] { return Cpu::instance().channel_block(); });
 }

@@ -13,7 +13,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/machine/peak.h"
 #include "kernels/cpu/machine/simd.h"
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace {
 

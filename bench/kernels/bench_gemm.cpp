@@ -15,6 +15,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Shape rules that many ops share.
 #pragma once
 
-#include "kernels/core/op.h"
+#include "kernels/core/op_spec.h"
 
 namespace minnow {
 

@@ -1,6 +1,6 @@
 #include "kernels/core/packed.h"
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow {
 

@@ -1,4 +1,4 @@
-// Strided copies, which all pure data movement comes down to, and the conversion between the two layouts.
+// Strided copies, which all pure data movement comes down to.
 #pragma once
 
 #include <array>
@@ -38,12 +38,5 @@ void copy_bytes(const void* src, void* dst, int64_t bytes, ThreadPool* pool);
 
 // Strides of a row-major tensor of this shape, in elements.
 std::array<int64_t, kMaxRank> strides_of(const Shape& shape);
-
-// [N, C, spatial...] to [N, ceil(C / p), spatial..., p] with p = pack_width(), and back; any element size. The lanes
-// beyond C get copies of valid values, so that computing on them meets no NaN or denormal that is not in the data.
-void pack_channels(const Tensor& plain, Tensor* packed, ThreadPool* pool);
-void unpack_channels(const Tensor& packed, Tensor* plain, ThreadPool* pool);
-// The same, or a plain copy, as the layouts of the two tensors ask for. Nothing is done when they share their memory.
-void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool);
 
 }  // namespace minnow

@@ -26,15 +26,7 @@ int64_t Shape::count(int begin, int end) const {
   return n;
 }
 
-int64_t TensorType::bytes() const {
-  int64_t n = shape.count();
-  if (layout == Layout::kPacked && shape.rank() >= 2) {
-    const int64_t p = pack_width();
-    // Only types that check_type() has let through are packed, so that the padding overflows nothing.
-    n = product(product(shape[0], (shape[1] + p - 1) / p * p), shape.count(2, shape.rank()));
-  }
-  return product(n, static_cast<int64_t>(dtype_size(dtype)));
-}
+int64_t TensorType::bytes() const { return product(shape.count(), static_cast<int64_t>(dtype_size(dtype))); }
 
 const char* dtype_name(DType t) {
   static constexpr const char* kNames[] = {

@@ -59,12 +59,9 @@ class Shape {
 };
 
 // kPlain: row-major, the shape as it stands. kPacked: the logical shape is [N, C, spatial...], the memory is
-// [N, ceil(C / pack), spatial..., pack] with pack = pack_width(). The lanes beyond C hold unspecified values:
-// kernels may compute on them but must never let them reach a valid lane.
+// [N, ceil(C / b), spatial..., b]; b, the channels of a block, is the backend's. The lanes beyond C hold unspecified
+// values: kernels may compute on them but must never let them reach a valid lane.
 enum class Layout : uint8_t { kPlain, kPacked };
-
-// Channels per block of packed tensors on this machine: the float lanes of the instruction set in use (16, 8 or 4).
-int pack_width();
 
 struct TensorType {
   DType dtype = DType::kF32;
@@ -72,7 +69,7 @@ struct TensorType {
   Shape shape;
 
   int64_t count() const { return shape.count(); }
-  // Bytes the memory takes, with the channel padding of the packed layout; the largest number there is for more.
+  // Of the elements, without any padding that a layout has; the largest number there is for more.
   int64_t bytes() const;
 };
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "kernels/core/op.h"
+#include "kernels/core/op_spec.h"
 
 namespace minnow {
 

@@ -7,6 +7,7 @@
 
 #include "kernels/core/rounding.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -121,7 +122,7 @@ Ints places(bool joined, int64_t offset, int64_t heads, const std::array<int64_t
 
 class AttentionOp final : public Kernel {
  public:
-  explicit AttentionOp(const NodeContext& node) : core_(find_op("FusedAttention")->create(node)) {}
+  explicit AttentionOp(const NodeContext& node) : core_(cpu_kernels().find(*find_op("FusedAttention"))->create(node)) {}
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_sizes(node.attrs, node.in, &s_));
@@ -250,7 +251,8 @@ class AttentionOp final : public Kernel {
 
 std::unique_ptr<Kernel> create_attention_op(const NodeContext& node) { return std::make_unique<AttentionOp>(node); }
 
-MINNOW_OP("Attention", infer_attention_op, create_attention_op);
+MINNOW_OP("Attention", infer_attention_op);
+MINNOW_KERNEL("Attention", create_attention_op);
 
 }  // namespace
 }  // namespace minnow

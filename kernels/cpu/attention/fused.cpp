@@ -192,6 +192,8 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/movement/transpose.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 
@@ -513,7 +515,8 @@ Status infer_attention(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("FusedAttention", infer_attention, create_attention);
+MINNOW_OP("FusedAttention", infer_attention);
+MINNOW_KERNEL("FusedAttention", create_attention);
 
 }  // namespace
 }  // namespace minnow

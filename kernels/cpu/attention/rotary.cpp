@@ -62,6 +62,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -216,7 +217,8 @@ Status infer_rotary(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("RotaryEmbedding", infer_rotary, create, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("RotaryEmbedding", infer_rotary);
+MINNOW_KERNEL("RotaryEmbedding", create, LayoutRule::kPlain, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

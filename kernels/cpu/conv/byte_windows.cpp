@@ -1,6 +1,7 @@
 #include "kernels/cpu/conv/byte_windows.h"
 
 #include "kernels/cpu/machine/simd.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 #if HWY_ARCH_X86_64
 #include <immintrin.h>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow {
 

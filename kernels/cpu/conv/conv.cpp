@@ -7,6 +7,8 @@
 
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/cpu/norm/scale.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -244,7 +246,8 @@ std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
 
-MINNOW_OP("Conv", infer_conv, create_conv, LayoutRule::kPacked, false, layout_conv);
+MINNOW_OP("Conv", infer_conv);
+MINNOW_KERNEL("Conv", create_conv, LayoutRule::kPacked, /*in_place=*/false, layout_conv);
 
 }  // namespace
 

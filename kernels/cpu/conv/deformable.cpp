@@ -5,6 +5,7 @@
 
 #include "kernels/core/window.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -152,7 +153,8 @@ class DeformConv final : public Kernel {
 
 std::unique_ptr<Kernel> create_deform_conv(const NodeContext&) { return std::make_unique<DeformConv>(); }
 
-MINNOW_OP("DeformConv", infer_deform_conv, create_deform_conv);
+MINNOW_OP("DeformConv", infer_deform_conv);
+MINNOW_KERNEL("DeformConv", create_deform_conv);
 
 }  // namespace
 }  // namespace minnow

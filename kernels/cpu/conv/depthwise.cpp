@@ -11,6 +11,7 @@
 #include "kernels/cpu/conv/depthwise_micro_kernel.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {

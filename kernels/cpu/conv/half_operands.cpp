@@ -3,6 +3,7 @@
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/float_buffer.h"
 #include "kernels/core/rounding.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -20,7 +21,7 @@ class HalfOperands final : public Kernel {
     for (size_t i = 0; i < own_.size(); ++i) {
       Own& own = own_[i];
       if (!own.half || node.constant[i] == nullptr) continue;
-      own.constant.allocate(ceil_div(own.tensor.type.bytes(), 4));
+      own.constant.allocate(ceil_div(stored_bytes(own.tensor.type), 4));
       own.tensor.data = own.constant.data();
       convert(DType::kF16, node.constant[i]->data, own.tensor.type.dtype, own.tensor.data, own.tensor.count());
       wide.constant[i] = &own.tensor;
@@ -30,7 +31,7 @@ class HalfOperands final : public Kernel {
     *workspace = inner_bytes_;
     for (size_t i = 0; i < own_.size(); ++i) {
       if (!own_[i].half) continue;
-      if (node.constant[i] == nullptr) *workspace += round_up(own_[i].tensor.type.bytes(), 64);
+      if (node.constant[i] == nullptr) *workspace += round_up(stored_bytes(own_[i].tensor.type), 64);
       if (node.constant[i] != nullptr && !kernel_->reads(static_cast<int>(i))) own_[i].constant.clear();
     }
     return ok();
@@ -46,7 +47,7 @@ class HalfOperands final : public Kernel {
       if (own.is_constant) continue;
       own.tensor.data = space;
       convert(DType::kF16, context.in[i]->data, own.tensor.type.dtype, space, own.tensor.count());
-      space += round_up(own.tensor.type.bytes(), 64);
+      space += round_up(stored_bytes(own.tensor.type), 64);
     }
     kernel_->run(wide);
   }

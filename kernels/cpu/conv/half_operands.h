@@ -1,7 +1,8 @@
 // Weights and biases that are stored in f16, for kernels that compute in the type of input 0.
 #pragma once
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
+#include "kernels/core/op_spec.h"
 
 namespace minnow {
 

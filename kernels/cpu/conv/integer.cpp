@@ -10,6 +10,7 @@
 #include "kernels/cpu/quant/requantize.h"
 #include "kernels/core/window.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -429,8 +430,10 @@ std::unique_ptr<Kernel> create_conv_integer(const NodeContext& node) {
   return windows != nullptr ? std::move(windows) : std::make_unique<ConvInteger>();
 }
 
-MINNOW_OP("ConvInteger", infer_conv_integer, create_conv_integer);
-MINNOW_OP("QuantizedConv", infer_quantized_conv, create_conv_integer);
+MINNOW_OP("ConvInteger", infer_conv_integer);
+MINNOW_KERNEL("ConvInteger", create_conv_integer);
+MINNOW_OP("QuantizedConv", infer_quantized_conv);
+MINNOW_KERNEL("QuantizedConv", create_conv_integer);
 
 }  // namespace
 }  // namespace minnow

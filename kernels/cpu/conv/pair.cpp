@@ -5,6 +5,8 @@
 
 #include "kernels/cpu/conv/scheme.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -175,7 +177,8 @@ class ConvPair final : public Kernel {
 
 std::unique_ptr<Kernel> create_pair(const NodeContext&) { return std::make_unique<ConvPair>(); }
 
-MINNOW_OP("ConvPair", infer_pair, create_pair, LayoutRule::kPacked);
+MINNOW_OP("ConvPair", infer_pair);
+MINNOW_KERNEL("ConvPair", create_pair, LayoutRule::kPacked);
 
 }  // namespace
 }  // namespace minnow

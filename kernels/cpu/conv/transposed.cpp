@@ -11,6 +11,8 @@
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 
@@ -404,7 +406,8 @@ std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
 
 std::unique_ptr<Kernel> create_deconv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
 
-MINNOW_OP("ConvTranspose", infer_deconv, create_deconv, LayoutRule::kPacked, false, layout_deconv);
+MINNOW_OP("ConvTranspose", infer_deconv);
+MINNOW_KERNEL("ConvTranspose", create_deconv, LayoutRule::kPacked, /*in_place=*/false, layout_deconv);
 
 }  // namespace
 }  // namespace minnow

@@ -1,6 +1,7 @@
 // Transposed convolution: the parts its packed and its plain kernel share.
 #pragma once
 
+#include "kernels/core/kernel.h"
 #include "kernels/core/window.h"
 
 namespace minnow {

@@ -135,6 +135,8 @@ HWY_AFTER_NAMESPACE();
 #include <limits>
 #include <type_traits>
 
+#include "kernels/core/elements.h"
+
 namespace minnow {
 namespace {
 
@@ -392,6 +394,8 @@ void convert(DType from, const void* in, DType to, void* out, int64_t n, Storing
     store_block(compute, buffer.bytes, to, offset(out, i, dtype_size(to)), m, how);
   }
 }
+
+void convert_elements(DType from, const void* in, DType to, void* out, int64_t n) { convert(from, in, to, out, n); }
 
 }  // namespace minnow
 #endif  // HWY_ONCE

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/convert/minifloat.h"
 #include "kernels/core/dtype.h"
+#include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/core/tensor.h"
 
 namespace minnow {
@@ -71,7 +72,7 @@ inline __attribute__((always_inline)) void keep_scalar() { __asm__ volatile("");
 
 // Elements that a tensor has in memory, with the channel padding of the packed layout.
 inline int64_t stored_count(const TensorType& type) {
-  return type.bytes() / static_cast<int64_t>(dtype_size(type.dtype));
+  return stored_bytes(type) / static_cast<int64_t>(dtype_size(type.dtype));
 }
 
 inline const char* offset(const void* data, int64_t elements, size_t size) {

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -67,15 +68,18 @@ Status infer_bit_cast(InferContext& c) {
 }
 
 void run_bit_cast(const Attrs&, const RunContext& context) {
-  const int64_t bytes = context.in[0]->type.bytes();
+  const int64_t bytes = stored_bytes(context.in[0]->type);
   if (context.out[0]->data == context.in[0]->data || bytes == 0) return;
   std::memcpy(context.out[0]->data, context.in[0]->data, static_cast<size_t>(bytes));
 }
 
-MINNOW_OP("Cast", infer_cast, create_simple<run_cast>, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
-MINNOW_OP("BitCast", infer_bit_cast, create_simple<run_bit_cast>, LayoutRule::kFollow, true, nullptr, false,
-          Pieces::kVectors);
-MINNOW_OP("CastLike", infer_cast_like, create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("Cast", infer_cast, kView | kElementwise);
+MINNOW_KERNEL("Cast", create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors);
+MINNOW_OP("BitCast", infer_bit_cast, kElementwise);
+MINNOW_KERNEL("BitCast", create_simple<run_bit_cast>, LayoutRule::kFollow, /*in_place=*/true, nullptr,
+              Pieces::kVectors);
+MINNOW_OP("CastLike", infer_cast_like);
+MINNOW_KERNEL("CastLike", create_simple<run_cast>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

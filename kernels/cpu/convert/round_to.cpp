@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -31,8 +32,9 @@ void run_round_to(const Attrs& attrs, const RunContext& context) {
   });
 }
 
-MINNOW_OP("RoundTo", infer_round_to, create_simple<run_round_to>, LayoutRule::kFollow, true, nullptr, false,
-          Pieces::kVectors);
+MINNOW_OP("RoundTo", infer_round_to, kElementwise);
+MINNOW_KERNEL("RoundTo", create_simple<run_round_to>, LayoutRule::kFollow, /*in_place=*/true, nullptr,
+              Pieces::kVectors);
 
 }  // namespace
 }  // namespace minnow

@@ -93,6 +93,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -234,7 +235,8 @@ Status infer_prelu(InferContext& c) {
 }
 
 #define MINNOW_BINARY(Name, infer, choose) \
-  MINNOW_OP(#Name, infer, create_rows<choose>, LayoutRule::kElementwise, true, nullptr, false, Pieces::kRows)
+  MINNOW_OP(#Name, infer, kElementwise);   \
+  MINNOW_KERNEL(#Name, create_rows<choose>, LayoutRule::kElementwise, /*in_place=*/true, nullptr, Pieces::kRows)
 
 #define MINNOW_FUNCTIONS(Name, Vector, Float, Int)                                                      \
   HWY_EXPORT(Rows##Name);                                                                               \
@@ -311,7 +313,7 @@ class PRelu final : public Kernel {
       shape[1] = x.shape[1];
       slope_.type = {x.dtype, Layout::kPacked, shape};
     }
-    *workspace = is_packed_here_ ? slope_.type.bytes() : 0;
+    *workspace = is_packed_here_ ? stored_bytes(slope_.type) : 0;
     inner_.in.resize(2);
     inner_.out.resize(1);
     return broadcast_.make({&x, &slope_.type}, *node.out[0], false);
@@ -324,7 +326,7 @@ class PRelu final : public Kernel {
     inner_.pool = context.pool;
     if (is_packed_here_) {
       const size_t bytes = static_cast<size_t>(context.in[1]->type.bytes());
-      std::memset(context.workspace, 0, static_cast<size_t>(slope_.type.bytes()));
+      std::memset(context.workspace, 0, static_cast<size_t>(stored_bytes(slope_.type)));
       std::memcpy(context.workspace, context.in[1]->data, bytes);
       slope_.data = context.workspace;
       inner_.in[1] = &slope_;
@@ -354,7 +356,8 @@ LayoutRule layout_of_prelu(const std::vector<const TensorType*>& in) {
   return slope == x ? LayoutRule::kElementwise : LayoutRule::kPlain;
 }
 
-MINNOW_OP("PRelu", infer_prelu, create_prelu, LayoutRule::kElementwise, true, layout_of_prelu, false, Pieces::kRows);
+MINNOW_OP("PRelu", infer_prelu, kElementwise);
+MINNOW_KERNEL("PRelu", create_prelu, LayoutRule::kElementwise, /*in_place=*/true, layout_of_prelu, Pieces::kRows);
 
 constexpr int64_t kLibraryGrain = 2048;
 

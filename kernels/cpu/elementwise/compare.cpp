@@ -49,8 +49,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <cmath>
 
-#include "kernels/cpu/movement/index.h"
+#include "kernels/core/elements.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 
@@ -102,8 +103,9 @@ MINNOW_COMPARISON(LessOrEqual, LessOrEqual, false)
 MINNOW_COMPARISON(Greater, Less, true)
 MINNOW_COMPARISON(GreaterOrEqual, LessOrEqual, true)
 
-#define MINNOW_COMPARE(Name, infer) \
-  MINNOW_OP(#Name, infer, create_rows<choose_##Name>, LayoutRule::kElementwise, false, nullptr, false, Pieces::kRows)
+#define MINNOW_COMPARE(Name, infer)      \
+  MINNOW_OP(#Name, infer, kElementwise); \
+  MINNOW_KERNEL(#Name, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/false, nullptr, Pieces::kRows)
 MINNOW_COMPARE(Equal, infer_any);
 MINNOW_COMPARE(NotEqual, infer_any);
 MINNOW_COMPARE(Less, infer_ordered);
@@ -111,12 +113,12 @@ MINNOW_COMPARE(LessOrEqual, infer_ordered);
 MINNOW_COMPARE(Greater, infer_ordered);
 MINNOW_COMPARE(GreaterOrEqual, infer_ordered);
 
-#define MINNOW_LOGIC(Name)                                                                                  \
-  RowKernel choose_##Name(const NodeContext&) {                                                             \
-    return {HWY_NAMESPACE::Name<uint8_t>, Compute::kI32, /*native=*/true};                                  \
-  }                                                                                                         \
-  MINNOW_OP(#Name, infer_logic, create_rows<choose_##Name>, LayoutRule::kElementwise, true, nullptr, false, \
-            Pieces::kRows)
+#define MINNOW_LOGIC(Name)                                                 \
+  RowKernel choose_##Name(const NodeContext&) {                            \
+    return {HWY_NAMESPACE::Name<uint8_t>, Compute::kI32, /*native=*/true}; \
+  }                                                                        \
+  MINNOW_OP(#Name, infer_logic, kElementwise);                             \
+  MINNOW_KERNEL(#Name, create_rows<choose_##Name>, LayoutRule::kElementwise, /*in_place=*/true, nullptr, Pieces::kRows)
 MINNOW_LOGIC(And);
 MINNOW_LOGIC(Or);
 MINNOW_LOGIC(Xor);
@@ -191,13 +193,14 @@ void run_flip(const Attrs&, const RunContext& context) {
   });
 }
 
-MINNOW_OP("IsNaN", infer_predicate, create_simple<run_is_nan>, LayoutRule::kFollow, false, nullptr, false,
-          Pieces::kVectors);
-MINNOW_OP("IsInf", infer_predicate, create_simple<run_is_inf>, LayoutRule::kFollow, false, nullptr, false,
-          Pieces::kVectors);
-MINNOW_OP("Not", infer_not, create_simple<run_not>, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
-MINNOW_OP("BitwiseNot", infer_flip, create_simple<run_flip>, LayoutRule::kFollow, true, nullptr, false,
-          Pieces::kVectors);
+MINNOW_OP("IsNaN", infer_predicate, kElementwise);
+MINNOW_KERNEL("IsNaN", create_simple<run_is_nan>, LayoutRule::kFollow, /*in_place=*/false, nullptr, Pieces::kVectors);
+MINNOW_OP("IsInf", infer_predicate, kElementwise);
+MINNOW_KERNEL("IsInf", create_simple<run_is_inf>, LayoutRule::kFollow, /*in_place=*/false, nullptr, Pieces::kVectors);
+MINNOW_OP("Not", infer_not, kElementwise);
+MINNOW_KERNEL("Not", create_simple<run_not>, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors);
+MINNOW_OP("BitwiseNot", infer_flip, kElementwise);
+MINNOW_KERNEL("BitwiseNot", create_simple<run_flip>, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors);
 
 }  // namespace
 }  // namespace minnow

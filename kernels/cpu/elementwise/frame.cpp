@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "kernels/cpu/convert/blocks.h"
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
+#include "kernels/core/op_spec.h"
 
 namespace minnow {
 

@@ -1,9 +1,11 @@
-#include "kernels/cpu/elementwise/fused.h"
+#include "kernels/core/program.h"
 
 #include <algorithm>
 
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/elementwise/frame.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -24,6 +26,7 @@ class Fused final : public Kernel {
     seconds_ = 0;
     values_.assign(operands + steps, Value());
     kernels_.resize(steps);
+    rows_.clear();
     for (size_t i = 0; i < operands; ++i) values_[i].type = *node.in[i];
     for (size_t k = 0; k < steps; ++k) {
       const Program::Step& step = program_.steps[k];
@@ -31,7 +34,8 @@ class Fused final : public Kernel {
       made = {step.dtype, y.layout, y.shape};
       NodeContext own{*step.attrs, {}, std::vector<const Tensor*>(step.in.size()), {&made}};
       for (int v : step.in) own.in.push_back(&value(v).type);
-      kernels_[k] = step.op->create(own);
+      rows_.push_back(cpu_kernels().find(*step.op));
+      kernels_[k] = rows_[k]->create(own);
       int64_t bytes = 0;
       MINNOW_RETURN_IF_ERROR(kernels_[k]->reshape(own, &bytes).at(step.op->name));
       const double seconds = kernels_[k]->seconds();
@@ -137,7 +141,7 @@ class Fused final : public Kernel {
     for (size_t k = 0; k < kernels_.size(); ++k) {
       const Program::Step& step = program_.steps[k];
       const size_t made = operands + k;
-      if (step.op->pieces == Pieces::kRows) {
+      if (rows_[k]->pieces == Pieces::kRows) {
         const void* in[kMaxOperands] = {};
         for (size_t i = 0; i < step.in.size(); ++i) in[i] = worker.base[static_cast<size_t>(step.in[i])];
         static_cast<const RowsKernel&>(*kernels_[k]).run_piece(in, worker.base[made], begin, end);
@@ -155,6 +159,7 @@ class Fused final : public Kernel {
   }
 
   const Program& program_;
+  std::vector<const KernelRow*> rows_;            // by step
   std::vector<std::unique_ptr<Kernel>> kernels_;  // by step
   std::vector<Value> values_;
   std::vector<Worker> workers_;
@@ -170,7 +175,8 @@ std::unique_ptr<Kernel> create_fused(const NodeContext& node) {
   return std::make_unique<Fused>(static_cast<const Program&>(node.attrs));
 }
 
-MINNOW_OP("Fused", infer_fused, create_fused, LayoutRule::kElementwise, /*in_place=*/true);
+MINNOW_OP("Fused", infer_fused);
+MINNOW_KERNEL("Fused", create_fused, LayoutRule::kElementwise, /*in_place=*/true);
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "kernels/cpu/machine/simd.h"
 //
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/table.h"
 
 // name, of a float vector `x` with tag `d`, of a double `x`.
 #define MINNOW_VECTOR_FUNCTIONS(X)                                                            \
@@ -156,10 +157,10 @@ void each(const void* in, void* out, int64_t n, Function function) {
   }
 }
 
-#define MINNOW_REGISTER(Name, infer, ...)                                                              \
-  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(__VA_ARGS__); }      \
-  const OpRegistrar row_##Name(#Name, infer, create_##Name, LayoutRule::kFollow, true, nullptr, false, \
-                               Pieces::kVectors);
+#define MINNOW_REGISTER(Name, infer, ...)                                                         \
+  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(__VA_ARGS__); } \
+  const OpRegistrar op_##Name(#Name, infer, kElementwise);                                        \
+  const CpuKernelRegistrar row_##Name(#Name, create_##Name, LayoutRule::kFollow, true, nullptr, Pieces::kVectors);
 
 #define MINNOW_EACH(Suffix, Name, T, Scalar)                               \
   void Name##Suffix(const void* in, void* out, int64_t n, const Params&) { \

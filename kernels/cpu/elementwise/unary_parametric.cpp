@@ -4,6 +4,7 @@
 #include "kernels/cpu/machine/simd.h"
 //
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/table.h"
 
 // name, of a float vector `x` (with vectors `a`, `b` of the parameters and tag `d`), of a double `x`.
 #define MINNOW_PARAMETRIC_FUNCTIONS(X)                                                                       \
@@ -158,15 +159,19 @@ std::unique_ptr<Kernel> create_round(const NodeContext& node) {
   return create_unary(is_away ? functions_RoundAway() : functions_RoundEven(), {});
 }
 
-MINNOW_OP("Clip", infer_numeric, create_clip, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
-MINNOW_OP("Gelu", infer_gelu, create_gelu, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
-MINNOW_OP("Round", infer_round, create_round, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors);
+MINNOW_OP("Clip", infer_numeric, kElementwise);
+MINNOW_KERNEL("Clip", create_clip, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors);
+MINNOW_OP("Gelu", infer_gelu, kElementwise);
+MINNOW_KERNEL("Gelu", create_gelu, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors);
+MINNOW_OP("Round", infer_round, kElementwise);
+MINNOW_KERNEL("Round", create_round, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors);
 
 #define MINNOW_PARAMETRIC(Name, infer, functions, a_name, a_default, b_name, b_default)                               \
   std::unique_ptr<Kernel> create_##Name(const NodeContext& node) {                                                    \
     return create_unary(functions(), {number(node.attrs, a_name, a_default), number(node.attrs, b_name, b_default)}); \
   }                                                                                                                   \
-  MINNOW_OP(#Name, infer, create_##Name, LayoutRule::kFollow, true, nullptr, false, Pieces::kVectors)
+  MINNOW_OP(#Name, infer, kElementwise);                                                                              \
+  MINNOW_KERNEL(#Name, create_##Name, LayoutRule::kFollow, /*in_place=*/true, nullptr, Pieces::kVectors)
 
 MINNOW_PARAMETRIC(LeakyRelu, infer_float, functions_LeakyRelu, "alpha", 0.01, "", 0);
 MINNOW_PARAMETRIC(Elu, infer_float, functions_Elu, "alpha", 1, "", 0);

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/elementwise/frame.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -78,8 +79,8 @@ RowKernel choose_where(const NodeContext& node) {
   return kernel;
 }
 
-MINNOW_OP("Where", infer_where, create_rows<choose_where>, LayoutRule::kElementwise, false, nullptr, false,
-          Pieces::kRows);
+MINNOW_OP("Where", infer_where, kElementwise);
+MINNOW_KERNEL("Where", create_rows<choose_where>, LayoutRule::kElementwise, /*in_place=*/false, nullptr, Pieces::kRows);
 
 }  // namespace
 }  // namespace minnow

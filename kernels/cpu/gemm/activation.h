@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow {
 

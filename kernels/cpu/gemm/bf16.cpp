@@ -3,6 +3,7 @@
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/core/rounding.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {

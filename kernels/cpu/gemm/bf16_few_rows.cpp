@@ -107,6 +107,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/movement/transpose.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 

@@ -105,6 +105,7 @@ HWY_AFTER_NAMESPACE();
 #include <string>
 
 #include "kernels/cpu/machine/amx.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 #if HWY_ARCH_X86_64
 #include <cpuid.h>

@@ -5,7 +5,7 @@
 // error. (What is left of an infinity is nothing, and infinity times nothing is NaN.)
 #pragma once
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow {
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/gemm/micro_kernel_f16.h"
 #include "kernels/cpu/movement/transpose.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {

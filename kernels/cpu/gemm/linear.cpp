@@ -8,6 +8,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/matmul.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -190,7 +191,8 @@ std::unique_ptr<Kernel> create_linear(const NodeContext& node) {
   return std::make_unique<Linear>();
 }
 
-MINNOW_OP("Linear", infer_linear, create_linear, LayoutRule::kPlain);
+MINNOW_OP("Linear", infer_linear);
+MINNOW_KERNEL("Linear", create_linear);
 
 }  // namespace
 }  // namespace minnow

@@ -9,6 +9,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 
@@ -224,7 +225,8 @@ std::unique_ptr<Kernel> create_matmul(const NodeContext& node) {
   return std::make_unique<MatMul>();
 }
 
-MINNOW_OP("MatMul", infer_matmul, create_matmul, LayoutRule::kPlain);
+MINNOW_OP("MatMul", infer_matmul);
+MINNOW_KERNEL("MatMul", create_matmul);
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // The shapes of matrix products: numpy's rules for ranks, transposes and broadcasting.
 #pragma once
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow {
 

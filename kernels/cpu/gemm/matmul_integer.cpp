@@ -6,6 +6,7 @@
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/gemm/matmul.h"
 #include "kernels/cpu/quant/requantize.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -218,8 +219,10 @@ class MatMulInteger final : public Kernel {
 
 std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }
 
-MINNOW_OP("MatMulInteger", infer_matmul_integer, create_matmul_integer, LayoutRule::kPlain);
-MINNOW_OP("QuantizedMatMul", infer_quantized_matmul, create_matmul_integer, LayoutRule::kPlain);
+MINNOW_OP("MatMulInteger", infer_matmul_integer);
+MINNOW_KERNEL("MatMulInteger", create_matmul_integer);
+MINNOW_OP("QuantizedMatMul", infer_quantized_matmul);
+MINNOW_KERNEL("QuantizedMatMul", create_matmul_integer);
 
 }  // namespace
 }  // namespace minnow

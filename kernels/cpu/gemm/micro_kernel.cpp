@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/cpu/gemm/micro_kernel.h"
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow {
 

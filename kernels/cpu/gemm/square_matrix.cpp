@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -122,8 +123,10 @@ Status infer(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("Det", infer<false>, (create<determinant, false>));
-MINNOW_OP("Inverse", infer<true>, (create<invert, true>));
+MINNOW_OP("Det", infer<false>);
+MINNOW_KERNEL("Det", (create<determinant, false>));
+MINNOW_OP("Inverse", infer<true>);
+MINNOW_KERNEL("Inverse", (create<invert, true>));
 
 }  // namespace
 }  // namespace minnow

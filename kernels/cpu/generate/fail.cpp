@@ -1,5 +1,6 @@
 // What stands in a branch of control flow that is invalid: whoever takes the branch is told why.
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -8,7 +9,8 @@ Status infer_fail(InferContext& c) { return fail(Code::kFormat, "%s", c.attrs.s(
 
 std::unique_ptr<Kernel> create(const NodeContext&) { return nullptr; }
 
-MINNOW_OP("Fail", infer_fail, create);
+MINNOW_OP("Fail", infer_fail);
+MINNOW_KERNEL("Fail", create);
 
 }  // namespace
 }  // namespace minnow

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -126,8 +127,10 @@ Status infer_random(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("RandomUniform", infer_random, create<RandomUniform>, LayoutRule::kPlain, false, nullptr, /*random=*/true);
-MINNOW_OP("RandomNormal", infer_random, create<RandomNormal>, LayoutRule::kPlain, false, nullptr, /*random=*/true);
+MINNOW_OP("RandomUniform", infer_random, kRandom);
+MINNOW_KERNEL("RandomUniform", create<RandomUniform>);
+MINNOW_OP("RandomNormal", infer_random, kRandom);
+MINNOW_KERNEL("RandomNormal", create<RandomNormal>);
 
 // --- Multinomial
 
@@ -181,7 +184,8 @@ Status infer_multinomial(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("Multinomial", infer_multinomial, create<Multinomial>, LayoutRule::kPlain, false, nullptr, /*random=*/true);
+MINNOW_OP("Multinomial", infer_multinomial, kRandom);
+MINNOW_KERNEL("Multinomial", create<Multinomial>);
 
 }  // namespace
 }  // namespace minnow

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -49,8 +50,10 @@ Status infer_size(InferContext& c) {
 
 void run_size(const Attrs&, const RunContext& c) { *c.out[0]->as<int64_t>() = c.in[0]->count(); }
 
-MINNOW_OP("Shape", infer_shape, create_simple<run_shape>);
-MINNOW_OP("Size", infer_size, create_simple<run_size>);
+MINNOW_OP("Shape", infer_shape, kTypeOnly);
+MINNOW_KERNEL("Shape", create_simple<run_shape>);
+MINNOW_OP("Size", infer_size, kTypeOnly);
+MINNOW_KERNEL("Size", create_simple<run_size>);
 
 // --- Range
 
@@ -103,7 +106,8 @@ void run_range(const Attrs&, const RunContext& c) {
   });
 }
 
-MINNOW_OP("Range", infer_range, create_simple<run_range>);
+MINNOW_OP("Range", infer_range);
+MINNOW_KERNEL("Range", create_simple<run_range>);
 
 // --- Fill
 
@@ -126,7 +130,8 @@ void run_fill(const Attrs&, const RunContext& c) {
   fill(value, c.out[0]->data, c.out[0]->count(), dtype_size(c.out[0]->type.dtype), c.pool);
 }
 
-MINNOW_OP("Fill", infer_fill, create_simple<run_fill>);
+MINNOW_OP("Fill", infer_fill);
+MINNOW_KERNEL("Fill", create_simple<run_fill>);
 
 // --- OneHot
 
@@ -174,7 +179,8 @@ void run_one_hot(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("OneHot", infer_one_hot, create_simple<run_one_hot>);
+MINNOW_OP("OneHot", infer_one_hot);
+MINNOW_KERNEL("OneHot", create_simple<run_one_hot>);
 
 // --- EyeLike, Trilu
 
@@ -231,8 +237,10 @@ void run_trilu(const Attrs& attrs, const RunContext& c) {
   c.pool->parallel_for(x.count() / cols, (64 << 10) / bytes + 1, part);
 }
 
-MINNOW_OP("EyeLike", infer_eye_like, create_simple<run_eye_like>);
-MINNOW_OP("Trilu", infer_trilu, create_simple<run_trilu>, LayoutRule::kPlain, true);
+MINNOW_OP("EyeLike", infer_eye_like);
+MINNOW_KERNEL("EyeLike", create_simple<run_eye_like>);
+MINNOW_OP("Trilu", infer_trilu);
+MINNOW_KERNEL("Trilu", create_simple<run_trilu>, LayoutRule::kPlain, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

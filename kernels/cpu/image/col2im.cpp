@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -161,7 +162,8 @@ void run_col2im(const Attrs& attrs, const RunContext& c) {
   });
 }
 
-MINNOW_OP("Col2Im", infer_col2im, create_simple<run_col2im>);
+MINNOW_OP("Col2Im", infer_col2im);
+MINNOW_KERNEL("Col2Im", create_simple<run_col2im>);
 
 }  // namespace
 }  // namespace minnow

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -205,7 +206,8 @@ std::unique_ptr<Kernel> create_grid_sample(const NodeContext& node) {
   return std::make_unique<GridSampleKernel<float>>();
 }
 
-MINNOW_OP("GridSample", infer_grid_sample, create_grid_sample);
+MINNOW_OP("GridSample", infer_grid_sample);
+MINNOW_KERNEL("GridSample", create_grid_sample);
 
 }  // namespace
 }  // namespace minnow

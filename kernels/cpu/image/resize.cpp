@@ -5,6 +5,8 @@
 #include "kernels/cpu/image/resize_axis.h"
 #include "kernels/core/sort.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -384,7 +386,8 @@ class ResizeKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_resize(const NodeContext& node) { return std::make_unique<ResizeKernel>(node.attrs); }
 
-MINNOW_OP("Resize", infer_resize, create_resize, LayoutRule::kFollow);
+MINNOW_OP("Resize", infer_resize);
+MINNOW_KERNEL("Resize", create_resize, LayoutRule::kFollow);
 
 }  // namespace
 }  // namespace minnow

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -242,7 +243,8 @@ std::unique_ptr<Kernel> create_roi_align(const NodeContext& node) {
   return std::make_unique<RoiAlignKernel<float>>();
 }
 
-MINNOW_OP("RoiAlign", infer_roi_align, create_roi_align);
+MINNOW_OP("RoiAlign", infer_roi_align);
+MINNOW_KERNEL("RoiAlign", create_roi_align);
 
 }  // namespace
 }  // namespace minnow

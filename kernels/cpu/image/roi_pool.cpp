@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -81,7 +82,8 @@ void run_roi_pool(const Attrs& attrs, const RunContext& c) {
   c.in[0]->type.dtype == DType::kF64 ? pool<double>(attrs, c) : pool<float>(attrs, c);
 }
 
-MINNOW_OP("MaxRoiPool", infer_roi_pool, create_simple<run_roi_pool>);
+MINNOW_OP("MaxRoiPool", infer_roi_pool);
+MINNOW_KERNEL("MaxRoiPool", create_simple<run_roi_pool>);
 
 }  // namespace
 }  // namespace minnow

@@ -1,6 +1,7 @@
 #include "kernels/cpu/machine/cost.h"
 
 #include "kernels/core/tensor.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {

@@ -6,6 +6,7 @@
 #include "kernels/core/float_buffer.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/core/tensor.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {

@@ -1,5 +1,6 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/machine/simd.cpp"
 #include "kernels/cpu/machine/simd.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {

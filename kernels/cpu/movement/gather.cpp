@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/movement/index.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -47,7 +48,8 @@ void run_gather(const Attrs& attrs, const RunContext& c) {
   indices.report(c);
 }
 
-MINNOW_OP("Gather", infer_gather, create_simple<run_gather>);
+MINNOW_OP("Gather", infer_gather);
+MINNOW_KERNEL("Gather", create_simple<run_gather>);
 
 // --- GatherElements
 
@@ -91,7 +93,8 @@ void run_gather_elements(const Attrs& attrs, const RunContext& c) {
   indices.report(c);
 }
 
-MINNOW_OP("GatherElements", infer_gather_elements, create_simple<run_gather_elements>);
+MINNOW_OP("GatherElements", infer_gather_elements);
+MINNOW_KERNEL("GatherElements", create_simple<run_gather_elements>);
 
 // --- GatherND
 
@@ -144,7 +147,8 @@ void run_gather_nd(const Attrs& attrs, const RunContext& c) {
   reader.report(c);
 }
 
-MINNOW_OP("GatherND", infer_gather_nd, create_simple<run_gather_nd>);
+MINNOW_OP("GatherND", infer_gather_nd);
+MINNOW_KERNEL("GatherND", create_simple<run_gather_nd>);
 
 }  // namespace
 }  // namespace minnow

@@ -5,12 +5,10 @@
 #include <cstring>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/core/kernel.h"
 #include "kernels/core/region.h"
 
 namespace minnow {
-
-// Whether 32 bits are enough for each of n numbers. In elementwise/compare.cpp.
-bool fit_i32(const int64_t* x, int64_t n);
 
 class IndexReader {
  public:

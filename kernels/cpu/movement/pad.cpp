@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -174,7 +175,8 @@ class PadKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_pad(const NodeContext&) { return std::make_unique<PadKernel>(); }
 
-MINNOW_OP("Pad", infer_pad, create_pad);
+MINNOW_OP("Pad", infer_pad);
+MINNOW_KERNEL("Pad", create_pad);
 
 }  // namespace
 }  // namespace minnow

@@ -4,12 +4,14 @@
 
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
 
 void run_copy(const Attrs&, const RunContext& c) {
-  copy_bytes(c.in[0]->data, c.out[0]->data, c.in[0]->type.bytes(), c.pool);
+  copy_bytes(c.in[0]->data, c.out[0]->data, stored_bytes(c.in[0]->type), c.pool);
 }
 
 void run_convert_layout(const Attrs&, const RunContext& c) { convert_layout(*c.in[0], c.out[0], c.pool); }
@@ -99,13 +101,19 @@ Status infer_unsqueeze(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("Reshape", infer_reshape, create_simple<run_copy>, LayoutRule::kPlain, true);
-MINNOW_OP("Flatten", infer_flatten, create_simple<run_copy>, LayoutRule::kPlain, true);
-MINNOW_OP("Squeeze", infer_squeeze, create_simple<run_copy>, LayoutRule::kPlain, true);
-MINNOW_OP("Unsqueeze", infer_unsqueeze, create_simple<run_copy>, LayoutRule::kPlain, true);
-MINNOW_OP("Identity", infer_same, create_simple<run_copy>, LayoutRule::kFollow, true);
+MINNOW_OP("Reshape", infer_reshape, kView);
+MINNOW_KERNEL("Reshape", create_simple<run_copy>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("Flatten", infer_flatten, kView);
+MINNOW_KERNEL("Flatten", create_simple<run_copy>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("Squeeze", infer_squeeze, kView);
+MINNOW_KERNEL("Squeeze", create_simple<run_copy>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("Unsqueeze", infer_unsqueeze, kView);
+MINNOW_KERNEL("Unsqueeze", create_simple<run_copy>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("Identity", infer_same, kView);
+MINNOW_KERNEL("Identity", create_simple<run_copy>, LayoutRule::kFollow, /*in_place=*/true);
 // What the file says about layouts is advice: the engine chooses them, so any pair may come here.
-MINNOW_OP("ConvertLayout", infer_same, create_simple<run_convert_layout>, LayoutRule::kFollow, true);
+MINNOW_OP("ConvertLayout", infer_same, kView);
+MINNOW_KERNEL("ConvertLayout", create_simple<run_convert_layout>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/movement/index.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -137,7 +138,8 @@ void run_scatter_elements(const Attrs& attrs, const RunContext& c) {
   indices.report(c);
 }
 
-MINNOW_OP("ScatterElements", infer_scatter_elements, create_simple<run_scatter_elements>, LayoutRule::kPlain, true);
+MINNOW_OP("ScatterElements", infer_scatter_elements);
+MINNOW_KERNEL("ScatterElements", create_simple<run_scatter_elements>, LayoutRule::kPlain, /*in_place=*/true);
 
 // --- ScatterND
 
@@ -186,7 +188,8 @@ void run_scatter_nd(const Attrs& attrs, const RunContext& c) {
   reader.report(c);
 }
 
-MINNOW_OP("ScatterND", infer_scatter_nd, create_simple<run_scatter_nd>, LayoutRule::kPlain, true);
+MINNOW_OP("ScatterND", infer_scatter_nd);
+MINNOW_KERNEL("ScatterND", create_simple<run_scatter_nd>, LayoutRule::kPlain, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -268,7 +269,8 @@ void run_construct(const Attrs& attrs, const RunContext& c) {
   for (const Tensor* tensor : c.in) to = write_tensor(to, *tensor);
 }
 
-MINNOW_OP("SequenceConstruct", infer_construct, create_simple<run_construct>);
+MINNOW_OP("SequenceConstruct", infer_construct);
+MINNOW_KERNEL("SequenceConstruct", create_simple<run_construct>);
 
 Status infer_insert(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_sequence(c));
@@ -295,7 +297,8 @@ void run_insert(const Attrs&, const RunContext& c) {
   std::memcpy(to, from + reader.at(), static_cast<size_t>(reader.size() - reader.at()));
 }
 
-MINNOW_OP("SequenceInsert", infer_insert, create_simple<run_insert>);
+MINNOW_OP("SequenceInsert", infer_insert);
+MINNOW_KERNEL("SequenceInsert", create_simple<run_insert>);
 
 Status infer_erase(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_sequence(c));
@@ -323,7 +326,8 @@ void run_erase(const Attrs&, const RunContext& c) {
   std::memcpy(to + begin - kHeader, from + reader.at(), static_cast<size_t>(reader.size() - reader.at()));
 }
 
-MINNOW_OP("SequenceErase", infer_erase, create_simple<run_erase>);
+MINNOW_OP("SequenceErase", infer_erase);
+MINNOW_KERNEL("SequenceErase", create_simple<run_erase>);
 
 // --- SequenceAt, SequenceLength
 
@@ -354,7 +358,8 @@ void run_at(const Attrs& attrs, const RunContext& c) {
   if (!status.ok()) c.report(status);
 }
 
-MINNOW_OP("SequenceAt", infer_at, create_simple<run_at>);
+MINNOW_OP("SequenceAt", infer_at);
+MINNOW_KERNEL("SequenceAt", create_simple<run_at>);
 
 Status infer_length(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_sequence(c));
@@ -368,7 +373,8 @@ void run_length(const Attrs&, const RunContext& c) {
   *c.out[0]->as<int64_t>() = reader.count();
 }
 
-MINNOW_OP("SequenceLength", infer_length, create_simple<run_length>);
+MINNOW_OP("SequenceLength", infer_length);
+MINNOW_KERNEL("SequenceLength", create_simple<run_length>);
 
 // --- ConcatFromSequence
 
@@ -434,7 +440,8 @@ void run_concat(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("ConcatFromSequence", infer_concat, create_simple<run_concat>);
+MINNOW_OP("ConcatFromSequence", infer_concat);
+MINNOW_KERNEL("ConcatFromSequence", create_simple<run_concat>);
 
 // --- SplitToSequence
 
@@ -521,7 +528,8 @@ void run_split(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("SplitToSequence", infer_split, create_simple<run_split>);
+MINNOW_OP("SplitToSequence", infer_split);
+MINNOW_KERNEL("SplitToSequence", create_simple<run_split>);
 
 }  // namespace
 }  // namespace minnow

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -88,7 +89,8 @@ void run_slice(const Attrs&, const RunContext& c) {
   copy_region(r, x.data, c.out[0]->data, dtype_size(x.type.dtype), c.pool);
 }
 
-MINNOW_OP("Slice", infer_slice, create_simple<run_slice>);
+MINNOW_OP("Slice", infer_slice);
+MINNOW_KERNEL("Slice", create_simple<run_slice>);
 
 // --- ReverseSequence
 
@@ -144,7 +146,8 @@ void run_reverse_sequence(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("ReverseSequence", infer_reverse_sequence, create_simple<run_reverse_sequence>);
+MINNOW_OP("ReverseSequence", infer_reverse_sequence);
+MINNOW_KERNEL("ReverseSequence", create_simple<run_reverse_sequence>);
 
 }  // namespace
 }  // namespace minnow

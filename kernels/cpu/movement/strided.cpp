@@ -5,6 +5,8 @@
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -107,7 +109,8 @@ void plan_transpose(const NodeContext& node, std::vector<Copy>* copies) {
   copies->push_back(copy);
 }
 
-MINNOW_OP("Transpose", infer_transpose, create_copy<plan_transpose>);
+MINNOW_OP("Transpose", infer_transpose);
+MINNOW_KERNEL("Transpose", create_copy<plan_transpose>);
 
 // --- DepthToSpace, SpaceToDepth
 
@@ -167,8 +170,10 @@ void plan_space_to_depth(const NodeContext& node, std::vector<Copy>* copies) {
   copies->push_back(copy);
 }
 
-MINNOW_OP("DepthToSpace", infer_depth_to_space, create_copy<plan_depth_to_space>);
-MINNOW_OP("SpaceToDepth", infer_space_to_depth, create_copy<plan_space_to_depth>);
+MINNOW_OP("DepthToSpace", infer_depth_to_space);
+MINNOW_KERNEL("DepthToSpace", create_copy<plan_depth_to_space>);
+MINNOW_OP("SpaceToDepth", infer_space_to_depth);
+MINNOW_KERNEL("SpaceToDepth", create_copy<plan_space_to_depth>);
 
 // --- Concat, Split
 
@@ -258,8 +263,10 @@ void plan_split(const NodeContext& node, std::vector<Copy>* copies) {
   }
 }
 
-MINNOW_OP("Concat", infer_concat, create_copy<plan_concat>, LayoutRule::kConcat);
-MINNOW_OP("Split", infer_split, create_copy<plan_split>);
+MINNOW_OP("Concat", infer_concat);
+MINNOW_KERNEL("Concat", create_copy<plan_concat>, LayoutRule::kConcat);
+MINNOW_OP("Split", infer_split);
+MINNOW_KERNEL("Split", create_copy<plan_split>);
 
 // --- Expand, Tile, Reverse
 
@@ -337,9 +344,12 @@ void plan_reverse(const NodeContext& node, std::vector<Copy>* copies) {
   copies->push_back(copy);
 }
 
-MINNOW_OP("Expand", infer_expand, create_copy<plan_expand>);
-MINNOW_OP("Tile", infer_tile, create_copy<plan_tile>);
-MINNOW_OP("Reverse", infer_reverse, create_copy<plan_reverse>);
+MINNOW_OP("Expand", infer_expand);
+MINNOW_KERNEL("Expand", create_copy<plan_expand>);
+MINNOW_OP("Tile", infer_tile);
+MINNOW_KERNEL("Tile", create_copy<plan_tile>);
+MINNOW_OP("Reverse", infer_reverse);
+MINNOW_KERNEL("Reverse", create_copy<plan_reverse>);
 
 }  // namespace
 }  // namespace minnow

@@ -7,6 +7,7 @@
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/movement/transpose.h"
 #include "kernels/core/region.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -240,7 +241,7 @@ void unpack_channels(const Tensor& packed, Tensor* plain, ThreadPool* pool) {
 
 void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool) {
   if (from.data == to->data) return;
-  if (from.type.layout == to->type.layout) return copy_bytes(from.data, to->data, from.type.bytes(), pool);
+  if (from.type.layout == to->type.layout) return copy_bytes(from.data, to->data, stored_bytes(from.type), pool);
   to->type.layout == Layout::kPacked ? pack_channels(from, to, pool) : unpack_channels(from, to, pool);
 }
 

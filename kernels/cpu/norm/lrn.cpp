@@ -59,6 +59,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -140,7 +141,8 @@ Status infer_lrn(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("LRN", infer_lrn, create);
+MINNOW_OP("LRN", infer_lrn);
+MINNOW_KERNEL("LRN", create);
 
 }  // namespace
 }  // namespace minnow

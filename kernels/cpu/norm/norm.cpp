@@ -108,6 +108,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -333,13 +334,17 @@ Status infer_group(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("LayerNorm", infer_layer, create<Norm::kLayer>, LayoutRule::kPlain, /*in_place=*/true);
-MINNOW_OP("RMSNorm", infer_layer, create<Norm::kRms>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("LayerNorm", infer_layer);
+MINNOW_KERNEL("LayerNorm", create<Norm::kLayer>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("RMSNorm", infer_layer);
+MINNOW_KERNEL("RMSNorm", create<Norm::kRms>, LayoutRule::kPlain, /*in_place=*/true);
 LayoutRule layout_of(const std::vector<const TensorType*>& in) {
   return in[0] != nullptr && in[0]->dtype == DType::kF32 ? LayoutRule::kFollow : LayoutRule::kPlain;
 }
-MINNOW_OP("InstanceNorm", infer_instance, create<Norm::kInstance>, LayoutRule::kPlain, /*in_place=*/true, layout_of);
-MINNOW_OP("GroupNorm", infer_group, create<Norm::kGroup>, LayoutRule::kPlain, /*in_place=*/true, layout_of);
+MINNOW_OP("InstanceNorm", infer_instance);
+MINNOW_KERNEL("InstanceNorm", create<Norm::kInstance>, LayoutRule::kPlain, /*in_place=*/true, layout_of);
+MINNOW_OP("GroupNorm", infer_group);
+MINNOW_KERNEL("GroupNorm", create<Norm::kGroup>, LayoutRule::kPlain, /*in_place=*/true, layout_of);
 
 }  // namespace
 }  // namespace minnow

@@ -2,6 +2,7 @@
 
 #define HWY_TARGET_INCLUDE "kernels/cpu/norm/packed.cpp"
 #include "kernels/cpu/machine/simd.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {

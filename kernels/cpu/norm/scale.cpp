@@ -45,6 +45,8 @@ HWY_AFTER_NAMESPACE();
 
 #include "kernels/cpu/norm/scale.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -173,8 +175,10 @@ Status infer_channels(InferContext& c, int inputs) {
 Status infer_scale(InferContext& c) { return infer_channels(c, 3); }
 Status infer_batch_norm(InferContext& c) { return infer_channels(c, 5); }
 
-MINNOW_OP("Scale", infer_scale, create<false>, LayoutRule::kFollow, /*in_place=*/true);
-MINNOW_OP("BatchNorm", infer_batch_norm, create<true>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("Scale", infer_scale);
+MINNOW_KERNEL("Scale", create<false>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_OP("BatchNorm", infer_batch_norm);
+MINNOW_KERNEL("BatchNorm", create<true>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
 

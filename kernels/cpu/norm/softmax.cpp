@@ -104,6 +104,7 @@ HWY_AFTER_NAMESPACE();
 #include <limits>
 
 #include "kernels/cpu/reduce/axis.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -198,8 +199,10 @@ Status infer_softmax(InferContext& c) {
   return normalize_axis(c.attrs.i("axis", -1), c.shape(0).rank(), &axis);
 }
 
-MINNOW_OP("Softmax", infer_softmax, create<false>, LayoutRule::kPlain, /*in_place=*/true);
-MINNOW_OP("LogSoftmax", infer_softmax, create<true>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("Softmax", infer_softmax);
+MINNOW_KERNEL("Softmax", create<false>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("LogSoftmax", infer_softmax);
+MINNOW_KERNEL("LogSoftmax", create<true>, LayoutRule::kPlain, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

@@ -5,6 +5,7 @@
 
 #include "kernels/core/window.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -87,8 +88,10 @@ void run_global_lp(const Attrs& attrs, const RunContext& context) {
   run_window(window, static_cast<double>(attrs.i("p", 2)), context);
 }
 
-MINNOW_OP("LpPool", infer_lp, create_simple<run_lp>);
-MINNOW_OP("GlobalLpPool", infer_global_lp, create_simple<run_global_lp>);
+MINNOW_OP("LpPool", infer_lp);
+MINNOW_KERNEL("LpPool", create_simple<run_lp>);
+MINNOW_OP("GlobalLpPool", infer_global_lp);
+MINNOW_KERNEL("GlobalLpPool", create_simple<run_global_lp>);
 
 }  // namespace
 }  // namespace minnow

@@ -9,6 +9,8 @@
 #include "kernels/cpu/pool/place.h"
 #include "kernels/cpu/elementwise/math-inl.h"
 #include "kernels/core/window.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -493,11 +495,15 @@ void run_global(const RunContext& context, bool mean) {
 void run_global_max(const Attrs&, const RunContext& context) { run_global(context, false); }
 void run_global_average(const Attrs&, const RunContext& context) { run_global(context, true); }
 
-MINNOW_OP("MaxPool", infer_max_pool, create_pool<false>, LayoutRule::kPacked, false, layout_pool);
-MINNOW_OP("AveragePool", infer_average_pool, create_pool<true>, LayoutRule::kPacked, false, layout_pool);
-MINNOW_OP("GlobalMaxPool", infer_global_max, create_simple<run_global_max>, LayoutRule::kPacked, false, layout_global);
-MINNOW_OP("GlobalAveragePool", infer_global_average, create_simple<run_global_average>, LayoutRule::kPacked, false,
-          layout_global);
+MINNOW_OP("MaxPool", infer_max_pool);
+MINNOW_KERNEL("MaxPool", create_pool<false>, LayoutRule::kPacked, /*in_place=*/false, layout_pool);
+MINNOW_OP("AveragePool", infer_average_pool);
+MINNOW_KERNEL("AveragePool", create_pool<true>, LayoutRule::kPacked, /*in_place=*/false, layout_pool);
+MINNOW_OP("GlobalMaxPool", infer_global_max);
+MINNOW_KERNEL("GlobalMaxPool", create_simple<run_global_max>, LayoutRule::kPacked, /*in_place=*/false, layout_global);
+MINNOW_OP("GlobalAveragePool", infer_global_average);
+MINNOW_KERNEL("GlobalAveragePool", create_simple<run_global_average>, LayoutRule::kPacked, /*in_place=*/false,
+              layout_global);
 
 }  // namespace
 }  // namespace minnow

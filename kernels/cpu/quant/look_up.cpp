@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -45,7 +46,8 @@ void run_look_up(const Attrs&, const RunContext& context) {
   });
 }
 
-MINNOW_OP("LookUp", infer_look_up, create_simple<run_look_up>);
+MINNOW_OP("LookUp", infer_look_up);
+MINNOW_KERNEL("LookUp", create_simple<run_look_up>);
 
 }  // namespace
 

@@ -135,6 +135,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -496,9 +497,12 @@ LayoutRule layout_of(const std::vector<const TensorType*>& in) {
   return in.size() > 1 && in[1] != nullptr && in[1]->count() == 1 ? LayoutRule::kFollow : LayoutRule::kPlain;
 }
 
-MINNOW_OP("QuantizeLinear", infer_quantize, create<Quantize>, LayoutRule::kPlain, false, layout_of);
-MINNOW_OP("DequantizeLinear", infer_dequantize, create<Dequantize>, LayoutRule::kPlain, false, layout_of);
-MINNOW_OP("DynamicQuantizeLinear", infer_dynamic, create_simple<run_dynamic>);
+MINNOW_OP("QuantizeLinear", infer_quantize);
+MINNOW_KERNEL("QuantizeLinear", create<Quantize>, LayoutRule::kPlain, /*in_place=*/false, layout_of);
+MINNOW_OP("DequantizeLinear", infer_dequantize);
+MINNOW_KERNEL("DequantizeLinear", create<Dequantize>, LayoutRule::kPlain, /*in_place=*/false, layout_of);
+MINNOW_OP("DynamicQuantizeLinear", infer_dynamic);
+MINNOW_KERNEL("DynamicQuantizeLinear", create_simple<run_dynamic>);
 
 }  // namespace
 }  // namespace minnow

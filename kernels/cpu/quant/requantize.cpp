@@ -191,6 +191,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/cpu/quant/look_up.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -450,8 +451,10 @@ class RequantizeKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_requantize(const NodeContext&) { return std::make_unique<RequantizeKernel>(); }
 
-MINNOW_OP("Requantize", infer_requantize, create_requantize);
-MINNOW_OP("QuantizedSum", infer_quantized_sum, create_requantize);
+MINNOW_OP("Requantize", infer_requantize);
+MINNOW_KERNEL("Requantize", create_requantize);
+MINNOW_OP("QuantizedSum", infer_quantized_sum);
+MINNOW_KERNEL("QuantizedSum", create_requantize);
 
 }  // namespace
 }  // namespace minnow

@@ -1,7 +1,8 @@
 // Sums of products of small integers as small integers again: what ends integer convolutions and matrix products.
 #pragma once
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel.h"
+#include "kernels/core/op_spec.h"
 
 namespace minnow {
 

@@ -11,6 +11,8 @@
 #include "kernels/core/rounding.h"
 #include "kernels/core/infer.h"
 #include "kernels/core/lockstep.h"
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
@@ -550,9 +552,12 @@ Status infer(InferContext& c) {
   return infer_recurrent(c, layer);
 }
 
-MINNOW_OP("LSTM", infer<Layer::kLstm>, create<Layer::kLstm>);
-MINNOW_OP("GRU", infer<Layer::kGru>, create<Layer::kGru>);
-MINNOW_OP("RNN", infer<Layer::kRnn>, create<Layer::kRnn>);
+MINNOW_OP("LSTM", infer<Layer::kLstm>);
+MINNOW_KERNEL("LSTM", create<Layer::kLstm>);
+MINNOW_OP("GRU", infer<Layer::kGru>);
+MINNOW_KERNEL("GRU", create<Layer::kGru>);
+MINNOW_OP("RNN", infer<Layer::kRnn>);
+MINNOW_KERNEL("RNN", create<Layer::kRnn>);
 
 }  // namespace
 }  // namespace minnow

@@ -35,6 +35,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "kernels/cpu/reduce/axis.h"
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 HWY_EXPORT(AddRow);
@@ -169,8 +170,10 @@ Status infer_cumulative(InferContext& c) {
   return fail(Code::kFormat, "the axis must be one number, not the shape %s", c.shape(1).str().c_str());
 }
 
-MINNOW_OP("CumSum", infer_cumulative, create<false>, LayoutRule::kPlain, /*in_place=*/true);
-MINNOW_OP("CumProd", infer_cumulative, create<true>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("CumSum", infer_cumulative);
+MINNOW_KERNEL("CumSum", create<false>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_OP("CumProd", infer_cumulative);
+MINNOW_KERNEL("CumProd", create<true>, LayoutRule::kPlain, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

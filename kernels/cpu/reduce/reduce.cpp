@@ -160,6 +160,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "kernels/cpu/reduce/step.h"
 #include "kernels/core/infer.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -544,16 +545,26 @@ Status infer_float(InferContext& c) {
   return is_float(c.in(0).dtype) ? ok() : fail(Code::kFormat, "takes floats, not %s", dtype_name(c.in(0).dtype));
 }
 
-MINNOW_OP("ReduceSum", infer_number, create<kSum>);
-MINNOW_OP("ReduceMean", infer_number, create<kMean>);
-MINNOW_OP("ReduceMax", infer_any, create<kMax>);
-MINNOW_OP("ReduceMin", infer_any, create<kMin>);
-MINNOW_OP("ReduceProd", infer_number, create<kProd>);
-MINNOW_OP("ReduceL1", infer_number, create<kL1>);
-MINNOW_OP("ReduceL2", infer_number, create<kL2>);
-MINNOW_OP("ReduceSumSquare", infer_number, create<kSumSquare>);
-MINNOW_OP("ReduceLogSum", infer_float, create<kLogSum>);
-MINNOW_OP("ReduceLogSumExp", infer_float, create<kLogSumExp>);
+MINNOW_OP("ReduceSum", infer_number);
+MINNOW_KERNEL("ReduceSum", create<kSum>);
+MINNOW_OP("ReduceMean", infer_number);
+MINNOW_KERNEL("ReduceMean", create<kMean>);
+MINNOW_OP("ReduceMax", infer_any);
+MINNOW_KERNEL("ReduceMax", create<kMax>);
+MINNOW_OP("ReduceMin", infer_any);
+MINNOW_KERNEL("ReduceMin", create<kMin>);
+MINNOW_OP("ReduceProd", infer_number);
+MINNOW_KERNEL("ReduceProd", create<kProd>);
+MINNOW_OP("ReduceL1", infer_number);
+MINNOW_KERNEL("ReduceL1", create<kL1>);
+MINNOW_OP("ReduceL2", infer_number);
+MINNOW_KERNEL("ReduceL2", create<kL2>);
+MINNOW_OP("ReduceSumSquare", infer_number);
+MINNOW_KERNEL("ReduceSumSquare", create<kSumSquare>);
+MINNOW_OP("ReduceLogSum", infer_float);
+MINNOW_KERNEL("ReduceLogSum", create<kLogSum>);
+MINNOW_OP("ReduceLogSumExp", infer_float);
+MINNOW_KERNEL("ReduceLogSumExp", create<kLogSumExp>);
 
 }  // namespace
 }  // namespace minnow

@@ -109,6 +109,7 @@ HWY_AFTER_NAMESPACE();
 #include <cstring>
 
 #include "kernels/cpu/reduce/axis.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -239,9 +240,12 @@ std::unique_ptr<Kernel> create_arg_max(const NodeContext& node) { return std::ma
 std::unique_ptr<Kernel> create_arg_min(const NodeContext& node) { return std::make_unique<ArgIndex>(node, false); }
 std::unique_ptr<Kernel> create_hardmax(const NodeContext& node) { return std::make_unique<Hardmax>(node); }
 
-MINNOW_OP("ArgMax", infer_arg, create_arg_max);
-MINNOW_OP("ArgMin", infer_arg, create_arg_min);
-MINNOW_OP("Hardmax", infer_hardmax, create_hardmax);
+MINNOW_OP("ArgMax", infer_arg);
+MINNOW_KERNEL("ArgMax", create_arg_max);
+MINNOW_OP("ArgMin", infer_arg);
+MINNOW_KERNEL("ArgMin", create_arg_min);
+MINNOW_OP("Hardmax", infer_hardmax);
+MINNOW_KERNEL("Hardmax", create_hardmax);
 
 }  // namespace
 }  // namespace minnow

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -73,8 +74,10 @@ void find_non_zero(const RunContext& c, int64_t count, int64_t axis_step, int64_
 void run_non_zero(const Attrs&, const RunContext& c) { find_non_zero(c, c.out[0]->dim(1), c.out[0]->dim(1), 1); }
 void run_arg_where(const Attrs&, const RunContext& c) { find_non_zero(c, c.out[0]->dim(0), 1, c.out[0]->dim(1)); }
 
-MINNOW_OP("NonZero", infer_non_zero, create_simple<run_non_zero>);
-MINNOW_OP("ArgWhere", infer_arg_where, create_simple<run_arg_where>);
+MINNOW_OP("NonZero", infer_non_zero);
+MINNOW_KERNEL("NonZero", create_simple<run_non_zero>);
+MINNOW_OP("ArgWhere", infer_arg_where);
+MINNOW_KERNEL("ArgWhere", create_simple<run_arg_where>);
 
 // --- Compress
 
@@ -119,7 +122,8 @@ void run_compress(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("Compress", infer_compress, create_simple<run_compress>);
+MINNOW_OP("Compress", infer_compress);
+MINNOW_KERNEL("Compress", create_simple<run_compress>);
 
 // --- Unique
 
@@ -312,7 +316,8 @@ class UniqueKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_unique(const NodeContext& node) { return std::make_unique<UniqueKernel>(node.attrs); }
 
-MINNOW_OP("Unique", infer_unique, create_unique);
+MINNOW_OP("Unique", infer_unique);
+MINNOW_KERNEL("Unique", create_unique);
 
 }  // namespace
 }  // namespace minnow

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -137,7 +138,8 @@ void run_tf_idf(const Attrs& attrs, const RunContext& c) {
   });
 }
 
-MINNOW_OP("TfIdf", infer_tf_idf, create_simple<run_tf_idf>);
+MINNOW_OP("TfIdf", infer_tf_idf);
+MINNOW_KERNEL("TfIdf", create_simple<run_tf_idf>);
 
 }  // namespace
 }  // namespace minnow

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -144,7 +145,8 @@ class NmsKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_nms(const NodeContext& node) { return std::make_unique<NmsKernel>(node.attrs); }
 
-MINNOW_OP("NonMaxSuppression", infer_nms, create_nms);
+MINNOW_OP("NonMaxSuppression", infer_nms);
+MINNOW_KERNEL("NonMaxSuppression", create_nms);
 
 }  // namespace
 }  // namespace minnow

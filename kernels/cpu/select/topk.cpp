@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/reduce/axis.h"
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -184,7 +185,8 @@ Status infer_topk(InferContext& c) {
   return ok();
 }
 
-MINNOW_OP("TopK", infer_topk, create);
+MINNOW_OP("TopK", infer_topk);
+MINNOW_KERNEL("TopK", create);
 
 }  // namespace
 }  // namespace minnow

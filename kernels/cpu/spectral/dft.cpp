@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/spectral/fft.h"
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
@@ -277,8 +278,9 @@ class Dft final : public Spectrum {
   const Attrs& attrs_;
 };
 
-MINNOW_OP("DFT", infer_dft,
-          [](const NodeContext& node) -> std::unique_ptr<Kernel> { return std::make_unique<Dft>(node.attrs); });
+MINNOW_OP("DFT", infer_dft);
+MINNOW_KERNEL("DFT",
+              [](const NodeContext& node) -> std::unique_ptr<Kernel> { return std::make_unique<Dft>(node.attrs); });
 
 // --- STFT
 
@@ -351,8 +353,9 @@ class Stft final : public Spectrum {
   const Attrs& attrs_;
 };
 
-MINNOW_OP("STFT", infer_stft,
-          [](const NodeContext& node) -> std::unique_ptr<Kernel> { return std::make_unique<Stft>(node.attrs); });
+MINNOW_OP("STFT", infer_stft);
+MINNOW_KERNEL("STFT",
+              [](const NodeContext& node) -> std::unique_ptr<Kernel> { return std::make_unique<Stft>(node.attrs); });
 
 // --- MelWeightMatrix
 
@@ -402,7 +405,8 @@ void run_mel(const Attrs&, const RunContext& c) {
   }
 }
 
-MINNOW_OP("MelWeightMatrix", infer_mel, create_simple<run_mel>);
+MINNOW_OP("MelWeightMatrix", infer_mel);
+MINNOW_KERNEL("MelWeightMatrix", create_simple<run_mel>);
 
 }  // namespace
 }  // namespace minnow

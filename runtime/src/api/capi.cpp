@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "kernels/cpu/machine/simd.h"
+#include "runtime/src/backend/cpu.h"
 #include "minnow/minnow.h"
 #include "runtime/src/run/control.h"
 #include "runtime/src/api/session.h"
@@ -145,7 +145,7 @@ using minnow::ok;
 using minnow::Status;
 
 const char* minnow_version(void) { return MINNOW_VERSION; }
-const char* minnow_isa(void) { return minnow::isa_name(); }
+const char* minnow_isa(void) { return minnow::cpu_instruction_set(); }
 const char* minnow_last_error(void) { return minnow::last_error.c_str(); }
 
 minnow_code minnow_load_file(const char* path, minnow_model** model) {

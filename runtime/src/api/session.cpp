@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "kernels/cpu/gemm/bf16_micro_kernel.h"
-#include "kernels/cpu/movement/index.h"
-#include "kernels/cpu/machine/simd.h"
-#include "runtime/src/run/calibration.h"
+#include "kernels/core/elements.h"
+#include "runtime/src/backend/cpu.h"
 #include "runtime/src/run/control.h"
 #include "kernels/core/status_guard.h"
 
@@ -79,7 +77,7 @@ Session::Session(std::shared_ptr<const Model> model, int threads, const SessionO
       limits_(options.limits),
       seconds_(options.limits.seconds),
       pool_(threads),
-      executor_(*model_, model_->main, Environment{&pool_, options.precision, &watch_, &known_types_}),
+      executor_(*model_, model_->main, Environment{&devices_, &pool_, options.precision, &watch_, &known_types_}),
       states_(*model_, &watch_.memory) {
   begin(0, {});
 }
@@ -88,21 +86,24 @@ Status Session::create(std::shared_ptr<const Model> model, const SessionOptions&
                        Watch::Poll poll) {
   const int threads = options.threads;
   const Limits& limits = options.limits;
-  MINNOW_RETURN_IF_ERROR(isa_status());
-  if (options.precision == Precision::kLow) MINNOW_RETURN_IF_ERROR(bf16_status());
+  MINNOW_RETURN_IF_ERROR(Cpu::can_run(options.precision));
   if (threads < 0 || threads > kMaxThreads)
     return fail(Code::kUsage, "%d threads; 1 to %d are possible, 0 means all there are", threads, kMaxThreads);
   if (!(limits.seconds >= 0) || limits.memory < 0 || limits.rounds < 0)
     return fail(Code::kUsage, "a limit is below 0, which stands for none");
   return guarded([&]() -> Status {
-    calibrate_once();
     // More threads than processors would wait for each other, and cut the work into smaller parts for nothing.
     const int most = std::min(available_threads(), kMaxThreads), count = threads == 0 ? most : std::min(threads, most);
     std::unique_ptr<Session> session(new Session(std::move(model), count, options));
+    MINNOW_RETURN_IF_ERROR(session->open_devices(options));
     MINNOW_RETURN_IF_ERROR(session->learn_output_types(poll));
     *out = std::move(session);
     return ok();
   });
+}
+
+Status Session::open_devices(const SessionOptions& options) {
+  return Devices::open(options.device, *model_, {&pool_, options.precision}, &devices_);
 }
 
 // Where all input shapes are given, the plan is made now: it tells the types of outputs that the file does not, and

@@ -24,6 +24,7 @@ struct SessionOptions {
   int threads = 0;  // 0: as many as this process may use
   Precision precision = Precision::kHigh;
   Limits limits;
+  std::string device = "cpu";  // or another, or "auto": see Devices
 };
 
 // What one run may be given beside its tensors.
@@ -62,6 +63,7 @@ class Session {
  private:
   Session(std::shared_ptr<const Model> model, int threads, const SessionOptions& options);
 
+  Status open_devices(const SessionOptions& options);
   Status check(const std::vector<Tensor>& inputs);
   void begin(int64_t input_bytes, const RunOptions& options);
   Status run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink);
@@ -74,6 +76,7 @@ class Session {
   Watch watch_;
   KnownTypes known_types_;
   ThreadPool pool_;
+  Devices devices_;
   Executor executor_;
   States states_;
   std::mutex mutex_;

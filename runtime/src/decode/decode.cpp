@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cpu/convert/blocks.h"
+#include "kernels/core/elements.h"
 #include "names.h"
 #include "runtime/src/run/limits.h"
 
@@ -343,7 +343,7 @@ std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, Fil
       std::memcpy(aligned.data(), source, aligned.size() * 2);
       source = aligned.data();
     }
-    convert(from, source, DType::kF32, to, n);
+    convert_elements(from, source, DType::kF32, to, n);
   };
   return Constant::decoded({DType::kF32, Layout::kPlain, shape}, widen, bytes);
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/convert/blocks.h"
+#include "kernels/core/elements.h"
 #include "kernels/core/sort.h"
 
 namespace minnow {
@@ -147,7 +147,7 @@ Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t ro
   if (half) {
     std::vector<uint16_t> aligned(static_cast<size_t>(n));
     std::memcpy(aligned.data(), alpha.data, static_cast<size_t>(alpha.size));
-    convert(DType::kF16, aligned.data(), DType::kF32, numbers.data(), n);
+    convert_elements(DType::kF16, aligned.data(), DType::kF32, numbers.data(), n);
   } else {
     std::memcpy(numbers.data(), alpha.data, static_cast<size_t>(alpha.size));
   }

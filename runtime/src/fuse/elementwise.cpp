@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cpu/elementwise/fused.h"
+#include "kernels/core/program.h"
 #include "runtime/src/fuse/pipeline.h"
 
 namespace minnow {
@@ -65,8 +65,8 @@ void fuse_elementwise(PlanGraph& graph) {
   std::vector<bool> fit(static_cast<size_t>(n));
   for (int i = 0; i < n; ++i) {
     const PlanNode& p = node(i);
-    fit[static_cast<size_t>(i)] = p.op != nullptr && p.op->pieces != Pieces::kNone && p.out.size() == 1 &&
-                                  p.out[0] >= 0 && !graph.is_view(i) &&
+    fit[static_cast<size_t>(i)] = p.op != nullptr && p.op->has(kElementwise) && graph.is_looked_at(i) &&
+                                  p.out.size() == 1 && p.out[0] >= 0 && !graph.is_view(i) &&
                                   std::all_of(p.in.begin(), p.in.end(), [](int v) { return v >= 0; });
   }
   const auto joins = [&](int a, int b) {  // a makes what b reads

@@ -20,6 +20,7 @@ const std::vector<Fusion>& common_fusions() {
        "Target minnow, where a mean is one node. Before the epilogues, which then meet a small image."},
       {"fuse_epilogues", fuse_epilogues, nullptr,
        "Target mnn, other converters, -O0: the format's layers have no residual, and of activations Relu and Relu6."},
+      {"fuse_gates", fuse_gates, nullptr, "Every file. After the epilogues: a gate stands beside a residual."},
       {"fuse_requantization", fuse_requantization, nullptr,
        "-O0: twice as fast where sums of integers end in their scale. After the epilogues, which are of floats."},
       {"fuse_log_softmax", fuse_log_softmax, "LogSoftmax", "Target mnn: the format has no LogSoftmax."},
@@ -36,7 +37,6 @@ const std::vector<Fusion>& cpu_fusions() {
   static const std::vector<Fusion> kFusions = {
       {"pair_convolutions", pair_convolutions, "ConvPair",
        "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},
-      {"fuse_gates", fuse_gates, nullptr, "Every file. After the pairs, whose convolutions take no gate."},
       {"fuse_rectified", fuse_rectified, "BinaryRelu",
        "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take both."},
       {"fuse_elementwise", fuse_elementwise, "Fused", "Every file. Takes what the others have left."},

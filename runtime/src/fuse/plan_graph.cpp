@@ -29,7 +29,12 @@ std::vector<PlanNode> PlanGraph::take() {
 }
 
 bool PlanGraph::is(int id, std::string_view op) const {
-  return id >= 0 && node(id).op != nullptr && node(id).op->name == op;
+  return id >= 0 && is_looked_at(id) && node(id).op != nullptr && node(id).op->name == op;
+}
+
+void PlanGraph::place(int id, int device, std::string why) {
+  nodes_[static_cast<size_t>(id)].device = device;
+  nodes_[static_cast<size_t>(id)].why = std::move(why);
 }
 
 std::shared_ptr<const Tensor> PlanGraph::contents(int v) const {

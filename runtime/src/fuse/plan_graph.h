@@ -30,6 +30,10 @@ class PlanGraph {
   // Whether its result is the same memory under another shape.
   bool is_view(int id) const { return minnow::is_view(node(id), values_); }
   Precision precision() const { return precision_; }  // that the session computes in
+  // From now on, nodes of other devices than this one are of no op: nobody asks what they are, and they stay.
+  void look_at(int device) { device_ = device; }
+  bool is_looked_at(int id) const { return device_ < 0 || node(id).device == device_; }
+  void place(int id, int device, std::string why);
 
   int num_values() const { return static_cast<int>(values_.size()); }
   const PlanValue& value(int v) const { return values_[static_cast<size_t>(v)]; }
@@ -70,6 +74,7 @@ class PlanGraph {
   std::vector<PlanValue>& values_;
   std::vector<int> read_outside_;
   Precision precision_;
+  int device_ = -1;  // all
   std::vector<std::vector<int>> readers_;
   std::vector<int> makers_;
 };

@@ -10,7 +10,7 @@ bool is_rectified(const PlanGraph& graph, const PlanNode& node, const Attrs& att
   if (node.in.size() != 2 || node.in[0] < 0 || node.in[1] < 0) return false;
   std::vector<TensorType> types(1);
   InferContext context(attrs, {&graph.type(node.in[0]), &graph.type(node.in[1])}, {nullptr, nullptr}, &types);
-  const Op* rectified = find_op("BinaryRelu");
+  const OpSpec* rectified = find_op("BinaryRelu");
   return rectified != nullptr && rectified->infer(context).ok();
 }
 
@@ -19,7 +19,7 @@ bool is_rectified(const PlanGraph& graph, const PlanNode& node, const Attrs& att
 void fuse_rectified(PlanGraph& graph) {
   for (int i = 0; i < graph.size(); ++i) {
     const PlanNode& node = graph.node(i);
-    if (node.op == nullptr || node.out.size() != 1 || node.out[0] < 0) continue;
+    if (node.op == nullptr || !graph.is_looked_at(i) || node.out.size() != 1 || node.out[0] < 0) continue;
     const int relu = graph.only_reader(node.out[0]);
     if (!graph.is(relu, "Relu")) continue;
     auto attrs = std::make_shared<const Attrs>(make_attrs({{"op", node.op->name}}));

@@ -1,7 +1,7 @@
 // Recognizes ops that a file has as several others, because the format has no bool or MNN's runtime computes another
 // function under that name. Nodes that are no longer read are left for drop_unread.
+#include "kernels/core/elements.h"
 #include "kernels/core/infer.h"
-#include "kernels/cpu/convert/blocks.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/lower/lowering.h"
 
@@ -46,7 +46,7 @@ bool Speller::is_number(int of, size_t i, double number) const {
   const std::shared_ptr<const Tensor> contents = graph_.contents(v);
   if (contents == nullptr) return false;
   double value = 0;
-  convert(contents->type.dtype, contents->data, DType::kF64, &value, 1);
+  convert_elements(contents->type.dtype, contents->data, DType::kF64, &value, 1);
   return value == number;
 }
 

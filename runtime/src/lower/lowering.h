@@ -108,8 +108,9 @@ struct LoweringRegistrar {
 };
 const Lowering* find_lowering(const std::string& name);
 // The lowering of an op of the op table which is faster, or only possible, by way of others for these types; or null.
-const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                              const Shape& out);
+// `channel_block`: of the host's packed layout.
+const Lowering* other_form_of(const OpSpec& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                              const Shape& out, int channel_block);
 
 #define MINNOW_LOWERING(name, function)                                                   \
   static const ::minnow::LoweringRegistrar MINNOW_CONCAT(lowering_registrar_, __LINE__) { \

@@ -193,8 +193,8 @@ bool says_all(const Attrs& attrs, bool pool) {
 
 }  // namespace
 
-const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                              const Shape& out) {
+const Lowering* other_form_of(const OpSpec& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                              const Shape& out, int channel_block) {
   const std::string_view name = op.name;
   const bool pools = inputs.size() == 1;
   const char* form = nullptr;
@@ -203,7 +203,7 @@ const Lowering* other_form_of(const Op& op, const Attrs& attrs, const std::vecto
       form = name == "LpPool" ? "mnn.LpPool" : "mnn.GlobalLpPool";
   } else if (out.rank() == 4 && name == "ConvTranspose") {
     const int64_t groups = attrs.i("group", 1), ins = inputs[1]->shape[0] / groups, outs = inputs[1]->shape[1];
-    const bool fills = ins % pack_width() == 0 && outs % pack_width() == 0;
+    const bool fills = ins % channel_block == 0 && outs % channel_block == 0;
     if (groups > 1 && !fills && ins + outs > 2) form = "mnn.ConvTransposeGroups";
   } else if (out.rank() == 5 && says_all(attrs, pools)) {
     // op list: what is lowered in this file

@@ -84,7 +84,9 @@ struct Model {
   int64_t weight_bytes = 0;                              // of all constants, as tensors
   int64_t file_bytes = 0;                                // of the file, and of those with its weights
   int64_t declared = 0;                                  // ops and tensors that the file lists
-  std::unique_ptr<WeightStore> store;                    // shared by all sessions
+  std::unique_ptr<WeightStore> store;                    // of the CPU; shared by all sessions
+  // Of other devices; also shared.
+  std::unique_ptr<BackendStores> stores = std::make_unique<BackendStores>();
 };
 
 // Exactly one of the two is given. `path` also tells where the side file with weights is.

@@ -9,7 +9,7 @@
 #include <climits>
 #include <cstring>
 
-#include "kernels/cpu/machine/simd.h"
+#include "runtime/src/backend/cpu.h"
 #include "runtime/src/model/buffer.h"
 
 namespace minnow {
@@ -40,8 +40,7 @@ uint64_t magic() {
 
 // What decides how weights are packed, beside the model.
 uint64_t engine() {
-  const std::string text = std::string(MINNOW_VERSION) + "/" + std::to_string(kFormat) + "/" + isa_name() + "/" +
-                           std::to_string(pack_width());
+  const std::string text = std::string(MINNOW_VERSION) + "/" + std::to_string(kFormat) + "/" + cpu_packing();
   return hash_bytes(text.data(), static_cast<int64_t>(text.size()));
 }
 

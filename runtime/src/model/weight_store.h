@@ -53,4 +53,20 @@ class WeightStore final : public PackedStore {
   std::unique_ptr<const PackedFile> file_;
 };
 
+// The stores of other backends than the CPU's, by the name of the backend; each is made when it is first asked for.
+class BackendStores {
+ public:
+  // Null where the backend has none.
+  PackedStore* find(const std::string& backend, FunctionRef<std::unique_ptr<PackedStore>()> make) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = stores_.find(backend);
+    if (known != stores_.end()) return known->second.get();
+    return stores_.emplace(backend, make()).first->second.get();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<PackedStore>> stores_;
+};
+
 }  // namespace minnow

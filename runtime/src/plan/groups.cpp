@@ -55,7 +55,8 @@ class Grouping {
       : n_(stage.steps.size()), threads_(threads), seconds_(n_), makers_(n_), readers_(n_), components_(n_) {
     for (size_t i = 0; i < n_; ++i) {
       const Step& step = stage.steps[i];
-      seconds_[i] = step.entry->kernel->seconds();
+      // Other devices run theirs in order; a step that waits for them holds up a whole group.
+      seconds_[i] = step.device == 0 ? step.entry->kernel->seconds() : 0;
       if (seconds_[i] > kLarge * kHandOver * threads) seconds_[i] = 0;
       if (seconds_[i] > 0) seconds_[i] += kStart;
       for (const Slot* slot : step.in) {

@@ -12,29 +12,25 @@ bool is_full_or_channel(const Shape& shape, const Shape& full) {
 }
 
 // Channel blocks would be padding for the most part: on plain memory there is several times less to compute.
-bool is_mostly_padding(const Shape& shape) { return shape.rank() >= 2 && shape[1] * 4 <= pack_width(); }
+bool is_mostly_padding(const Shape& shape, int block) { return shape.rank() >= 2 && shape[1] * 4 <= block; }
 
 }  // namespace
 
-LayoutRule layout_rule(const Op& op, const std::vector<const TensorType*>& inputs) {
-  return op.layout_for == nullptr ? op.layout : op.layout_for(inputs);
-}
-
-bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                   const std::vector<bool>& packed, const Shape& out) {
-  if (inputs.empty() || inputs[0] == nullptr) return false;
+bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                   const std::vector<bool>& packed, const Shape& out, int channel_block) {
+  if (inputs.empty() || inputs[0] == nullptr || channel_block == 1) return false;
   const auto is_packed = [&](size_t i) { return inputs[i] != nullptr && packed[i]; };
-  switch (layout_rule(op, inputs)) {
+  switch (row.layout_of(inputs)) {
     case LayoutRule::kPlain:
       return false;
     case LayoutRule::kPacked:
     case LayoutRule::kPacks:
       return inputs[0]->shape.rank() >= 2;
     case LayoutRule::kFollow:
-      return is_packed(0) && !is_mostly_padding(out);
+      return is_packed(0) && !is_mostly_padding(out, channel_block);
     case LayoutRule::kElementwise: {
       bool some = false;
-      if (out.rank() < 2 || is_mostly_padding(out)) return false;
+      if (out.rank() < 2 || is_mostly_padding(out, channel_block)) return false;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i] == nullptr || inputs[i]->count() == 1) continue;
         if (!is_full_or_channel(inputs[i]->shape, out)) return false;
@@ -49,7 +45,7 @@ bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const Ten
       if (axis < 0) axis += rank;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i] == nullptr || !packed[i]) return false;
-        if (axis == 1 && i + 1 < inputs.size() && inputs[i]->shape[1] % pack_width() != 0) return false;
+        if (axis == 1 && i + 1 < inputs.size() && inputs[i]->shape[1] % channel_block != 0) return false;
       }
       return true;
     }

@@ -1,21 +1,20 @@
-// Which layout the operands of a node have, by the layout rule of its op.
+// Which layout the operands of a node have, by the layout rule of its kernel.
 #pragma once
 
 #include <vector>
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel_table.h"
 
 namespace minnow {
 
 // Operand of a convolution that is added to its result; it has the layout of the output.
 constexpr size_t kResidual = 3;
 
-LayoutRule layout_rule(const Op& op, const std::vector<const TensorType*>& inputs);
-
 // Whether the node may run packed, given which of its inputs are there in the packed layout. For LayoutRule::kPacked
 // it must then. `inputs` are null where missing, their own layout does not count; `out` is the shape of output 0.
-bool can_be_packed(const Op& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                   const std::vector<bool>& packed, const Shape& out);
+// `channel_block`: the channels of a block, 1 on a device without blocks.
+bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
+                   const std::vector<bool>& packed, const Shape& out, int channel_block);
 
 // The layout of input i of a node that runs packed, or does not.
 Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool packed);

@@ -22,7 +22,7 @@ Status Planner::deliver_outputs() {
       MINNOW_RETURN_IF_ERROR(value.constant->acquire(&delivery.constant));
     } else {
       Slot* slot = nullptr;
-      MINNOW_RETURN_IF_ERROR(emit_copy(outputs[i], Layout::kPlain, &slot));
+      MINNOW_RETURN_IF_ERROR(emit_copy(outputs[i], Form(), &slot));
       if (slot->storage->stage == &stage_ && slot->storage->kind == Storage::kArena) {
         slot->storage->kind = Storage::kOutput;
         slot->storage->index = static_cast<int>(i);
@@ -48,14 +48,15 @@ void Planner::find_lifetimes() {
   // What a later stage reads lives on.
   for (const PlanNode& node : stage_.pending) {
     for (int v : node.in) {
-      for (Layout layout : {Layout::kPlain, Layout::kPacked}) {
-        const Slot* slot = v < 0 ? nullptr : stage_.find(v, layout);
+      for (const Form& form : x_.forms()) {
+        const Slot* slot = v < 0 ? nullptr : stage_.find(v, form);
         if (slot != nullptr) slot->storage->last = end;
       }
     }
   }
   for (const Delivery& delivery : stage_.deliveries)
     if (delivery.slot != nullptr) delivery.slot->storage->last = end;
+  keep_for_queues();
   // While a group runs, nobody knows how far each chain has come: what a chain does not have for itself is there from
   // the beginning of the group to its end.
   for (const Group& group : stage_.groups) {
@@ -84,7 +85,8 @@ void Planner::place_parts() {
     Step& step = stage_.steps[i];
     if (step.entry->op == nullptr || std::string_view(step.entry->op->name) != "Concat") continue;
     Storage* to = step.out[0]->storage;
-    if (to->merged != nullptr || to->bytes != step.out[0]->tensor.type.bytes()) continue;
+    const Backend& backend = x_.backend(step.device);
+    if (to->merged != nullptr || to->bytes != backend.bytes(step.out[0]->tensor.type)) continue;
     const Shape& y = step.out[0]->tensor.type.shape;
     int64_t axis = step.entry->attrs->i("axis"), outer = 1;
     if (axis < 0) axis += y.rank();
@@ -94,11 +96,11 @@ void Planner::place_parts() {
     for (Slot* in : step.in) {
       if (in == nullptr) break;  // a constant, of which only the kernel knows the size
       Storage* from = in->storage;
-      const int64_t bytes = in->tensor.type.bytes(), at = shift;
+      const int64_t bytes = backend.bytes(in->tensor.type), at = shift;
       shift += bytes;
       if (from->merged != nullptr || from == to || from->stage != &stage_ || from->kind != Storage::kArena ||
-          from->bytes != bytes || bytes == 0 || at % kAlignment != 0 || shift > to->bytes ||
-          (bytes % kAlignment != 0 && shift != to->bytes))
+          from->device != to->device || from->bytes != bytes || bytes == 0 || at % kAlignment != 0 ||
+          shift > to->bytes || (bytes % kAlignment != 0 && shift != to->bytes))
         continue;
       from->merged = to;
       from->shift = at;
@@ -112,7 +114,8 @@ void Planner::place_parts() {
 void Planner::share_memory() {
   for (size_t i = 0; i < stage_.steps.size(); ++i) {
     Step& step = stage_.steps[i];
-    if (step.entry->op == nullptr || !step.entry->op->in_place || step.in.empty() || step.in[0] == nullptr) continue;
+    if (step.entry->row == nullptr || !step.entry->row->in_place || step.in.empty() || step.in[0] == nullptr) continue;
+    const Backend& backend = x_.backend(step.device);
     const Slot* in = step.in[0];
     const Slot* out = step.out[0];
     Storage* from = in->storage->root();
@@ -120,8 +123,9 @@ void Planner::share_memory() {
     const auto shares = [&](const Slot* s) { return s != nullptr && s != in && s->storage->root() == from; };
     if (from == to || from->stage != &stage_ || from->kind != Storage::kArena || from->last != static_cast<int>(i) ||
         to->first != static_cast<int>(i) || from->bytes != to->bytes ||
-        in->tensor.type.layout != out->tensor.type.layout || in->tensor.type.bytes() != out->tensor.type.bytes() ||
-        in->tensor.count() != out->tensor.count() || from->bytes != out->tensor.type.bytes() ||
+        in->tensor.type.layout != out->tensor.type.layout ||
+        backend.bytes(in->tensor.type) != backend.bytes(out->tensor.type) ||
+        in->tensor.count() != out->tensor.count() || from->bytes != backend.bytes(out->tensor.type) ||
         std::any_of(step.in.begin(), step.in.end(), shares))
       continue;
     from->merged = to;
@@ -134,7 +138,7 @@ void Planner::share_memory() {
 void Planner::gather_chains() {
   std::vector<std::vector<Storage*>> begun(stage_.steps.size() + 1);  // with each step
   for (Storage& storage : stage_.storages)
-    if (storage.kind == Storage::kArena && storage.merged == nullptr)
+    if (storage.kind == Storage::kArena && storage.merged == nullptr && storage.device == 0)
       begun[static_cast<size_t>(storage.first)].push_back(&storage);
   for (const Group& group : stage_.groups) {
     for (size_t chain = 1; chain < group.ends.size(); ++chain) {
@@ -167,17 +171,21 @@ void Planner::gather_chains() {
 }
 
 void Planner::assign_memory() {
-  std::vector<Lifetime> pieces;
-  std::vector<Storage*> owners;
-  for (Storage& storage : stage_.storages) {
-    if (storage.kind != Storage::kArena || storage.merged != nullptr) continue;
-    pieces.push_back({storage.first, storage.last, storage.bytes});
-    owners.push_back(&storage);
+  stage_.arena_bytes.assign(x_.devices().size(), 0);
+  for (size_t device = 0; device < stage_.arena_bytes.size(); ++device) {
+    std::vector<Lifetime> pieces;
+    std::vector<Storage*> owners;
+    for (Storage& storage : stage_.storages) {
+      if (storage.kind != Storage::kArena || storage.merged != nullptr || storage.device != static_cast<int>(device))
+        continue;
+      pieces.push_back({storage.first, storage.last, storage.bytes});
+      owners.push_back(&storage);
+    }
+    std::vector<int64_t> offsets;
+    stage_.arena_bytes[device] = plan_memory(pieces, &offsets);
+    stage_.least_bytes += least_memory(pieces);
+    for (size_t i = 0; i < owners.size(); ++i) owners[i]->offset = offsets[i];
   }
-  std::vector<int64_t> offsets;
-  stage_.arena_bytes = plan_memory(pieces, &offsets);
-  stage_.least_bytes = least_memory(pieces);
-  for (size_t i = 0; i < owners.size(); ++i) owners[i]->offset = offsets[i];
   for (Storage& storage : stage_.storages)
     if (storage.kind == Storage::kOutput && storage.merged == nullptr) stage_.outputs.push_back(&storage);
   for (Slot& slot : stage_.slots)

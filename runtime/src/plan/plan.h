@@ -12,7 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/core/op.h"
+#include "kernels/core/kernel_table.h"
+#include "runtime/src/backend/backend.h"
 #include "runtime/src/model/graph.h"
 
 namespace minnow {
@@ -21,13 +22,15 @@ struct Lowering;  // lower/lowering.h
 
 // A node on its way to a kernel. Made from a Node of the graph, by lowering it, or by fusing others.
 struct PlanNode {
-  const Op* op = nullptr;  // null for ops to be lowered and control flow
+  const OpSpec* op = nullptr;  // null for ops to be lowered and control flow
   const Lowering* lowering = nullptr;
   std::shared_ptr<const Attrs> attrs;
   const Node* source = nullptr;
   int64_t part = 0;               // distinguishes the nodes that one source is expanded to
   std::vector<int> in, out;       // values of the stage
   std::vector<TensorType> types;  // of the outputs, when they were settled at run time
+  int device = 0;                 // where it runs: a number of the session's devices
+  std::string why;                // it runs there, where there was a choice
 
   std::string place() const;  // "Conv '/layer1/Conv_3'", for messages
 };
@@ -45,10 +48,19 @@ bool is_view(const PlanNode& node, const std::vector<PlanValue>& values);
 
 struct Stage;
 
+// In which form a value is there: its layout, and the device in whose memory it lies; 0 is the host's.
+struct Form {
+  Layout layout = Layout::kPlain;
+  uint8_t device = 0;
+
+  bool operator<(const Form& o) const { return device != o.device ? device < o.device : layout < o.layout; }
+};
+
 struct Storage {
   enum Kind : uint8_t { kArena, kInput, kOutput, kDynamic };
   Kind kind = kArena;
   const Stage* stage = nullptr;  // whose it is
+  int device = 0;                // in whose memory it lies
   int index = -1;                // of the graph's input or output
   int first = 0, last = 0;       // steps
   int64_t bytes = 0;
@@ -66,15 +78,18 @@ struct Storage {
   char* place() const { return merged == nullptr || merged->data == nullptr ? data : merged->data + shift; }
 };
 
-// A value in one layout, at its place.
+// A value in one form, at its place.
 struct Slot {
   Tensor tensor;
   Storage* storage = nullptr;
+  bool is_passed_on = false;  // nobody reads it but what brings the value to another device
 };
 
 // A kernel is shared by all plans that run the same node, so that weights are packed once.
 struct KernelEntry {
-  const Op* op = nullptr;
+  const OpSpec* op = nullptr;      // null for control flow, conversions and copies
+  const KernelRow* row = nullptr;  // of the table of its device
+  int device = 0;
   std::shared_ptr<const Attrs> attrs;
   std::unique_ptr<Kernel> kernel;
   std::string signature;          // element types, ranks and layouts, for which it was made
@@ -83,11 +98,17 @@ struct KernelEntry {
 };
 
 struct Step {
-  std::string name, op;  // for messages and the profile
+  std::string name, op;      // for messages and the profile
+  int device = 0;            // on whose queue it runs
+  std::string why;           // it runs there, where there was a choice
+  bool is_transfer = false;  // a copy between that device and the host
+  uint32_t finishes = 0;     // a bit for each device whose queue has to be done before
+  uint32_t follows = 0;      // a bit for each device whose queue its own has to wait for
   std::shared_ptr<KernelEntry> entry;
   RunContext context;
   std::vector<std::shared_ptr<Constant>> constants;     // per input, null where it is not constant
   std::vector<bool> is_static;                          // per input
+  std::vector<Layout> layouts;                          // in which constants are read, per input
   std::vector<std::shared_ptr<const Tensor>> contents;  // of the constants that run() reads
   std::vector<std::unique_ptr<Tensor>> types;           // stand in for constants that run() does not read
   std::vector<Slot*> in, out;                           // null where constant or missing
@@ -104,6 +125,14 @@ struct Step {
 // that another chain of the group makes.
 struct Group {
   std::vector<size_t> ends;  // where the first chain begins, and where each ends
+};
+
+// Kernels of a device which follow each other, and which nothing else comes between: its queue may record them.
+struct Recordable {
+  int device = 0;
+  size_t begin = 0, end = 0;  // steps
+  int64_t runs = 0;           // since the memory was bound
+  std::unique_ptr<Recording> recording;
 };
 
 // An output of the graph that is not computed in place: an input, a constant, or another output once more.
@@ -136,22 +165,24 @@ struct Stage {
 
   std::deque<Storage> storages;
   std::deque<Slot> slots;
-  std::map<std::pair<int, Layout>, Slot*> placed;
+  std::map<std::pair<int, Form>, Slot*> placed;
   std::vector<Step> steps;
-  std::vector<Group> groups;  // in order; the other steps run one after the other
+  uint32_t devices = 0;                 // a bit for each device but the host's that has steps
+  std::vector<Group> groups;            // in order; the other steps run one after the other
+  std::vector<Recordable> recordables;  // in order
   std::vector<Delivery> deliveries;
-  std::vector<Slot*> bound;       // slots outside this stage's arena: their memory may change with each run
-  std::vector<Storage*> outputs;  // kOutput
-  std::vector<Storage*> answers;  // kDynamic, in the order of the questions that made them
-  int64_t arena_bytes = 0;
-  int64_t least_bytes = 0;     // that any arena needs for this stage
-  const char* base = nullptr;  // of the arena, when the slots were bound to it
+  std::vector<Slot*> bound;          // slots outside this stage's arena: their memory may change with each run
+  std::vector<Storage*> outputs;     // kOutput
+  std::vector<Storage*> answers;     // kDynamic, in the order of the questions that made them
+  std::vector<int64_t> arena_bytes;  // by device
+  int64_t least_bytes = 0;           // that any arenas need for this stage
+  std::vector<const char*> bases;    // of the arenas, when the slots were bound to them
 
   std::map<std::string, std::unique_ptr<Stage>> next;  // by the answers
 
-  Slot* find(int value, Layout layout) const {
+  Slot* find(int value, Form form) const {
     for (const Stage* stage = this; stage != nullptr; stage = stage->parent) {
-      const auto it = stage->placed.find({value, layout});
+      const auto it = stage->placed.find({value, form});
       if (it != stage->placed.end()) return it->second;
     }
     return nullptr;

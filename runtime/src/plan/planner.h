@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/src/fuse/plan_graph.h"
 #include "runtime/src/run/executor.h"
 
 namespace minnow {
@@ -35,17 +36,25 @@ class Planner {
   Status set_types(const PlanNode& node, const std::vector<TensorType>& types);
 
   // steps.cpp: kernels and layouts
-  void fuse_nodes();
+  Status fuse_nodes();
   Status emit(PlanNode node);
   Status widen_channels(PlanNode* node);
-  Status emit_copy(int value, Layout layout, Slot** out);
+  Status emit_copy(int value, Form form, Slot** out, bool is_passed_on = false);
+  bool is_read_in(int value, Layout layout) const;
   Status emit_view(const PlanNode& node);
   Status operand(int value, Layout layout, Step* step);
-  Slot* new_slot(int value, const TensorType& type, Storage* storage);
-  Storage* new_storage(Storage::Kind kind, int64_t bytes);
-  Status find_kernel(const PlanNode& node, Step* step);
+  Slot* new_slot(int value, const TensorType& type, int device, Storage* storage);
+  Storage* new_storage(Storage::Kind kind, int64_t bytes, int device = 0);
+  Status find_kernel(const PlanNode& node, const KernelRow* row, Step* step);
   void finish_step(Step step);
   Status shape_kernels();
+
+  // devices.cpp: which device runs what, and when one waits for another
+  Status assign_devices(PlanGraph& graph);
+  double estimate(const PlanNode& node, size_t device, std::string* why);
+  void begin_devices_early();
+  void order_queues();
+  void keep_for_queues();
 
   void group_steps();  // groups.cpp: what runs side by side
 

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "kernels/cpu/machine/cost.h"
-#include "kernels/core/region.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/run/control.h"
 #include "runtime/src/plan/layout.h"
@@ -19,17 +17,15 @@ namespace {
 constexpr size_t kMostKernels = 64;          // of one node
 constexpr int64_t kSharedBytes = 256 << 10;  // of weights; fewer are not worth waking a thread
 
-// Copies between the layouts.
-class ConvertKernel final : public Kernel {
+// A copy between a device and the host, of which the queue needs no kernel.
+class Transfer final : public Kernel {
  public:
-  ConvertKernel(bool pack, int64_t elements) : pack_(pack), elements_(elements) {}
-  void run(const RunContext& c) override { convert_layout(*c.in[0], c.out[0], c.pool); }
-  Profile profile() const override { return {pack_ ? "pack" : "unpack"}; }
-  double seconds() const override { return estimate_seconds(elements_, 16384); }
+  explicit Transfer(const char* direction) : direction_(direction) {}
+  void run(const RunContext&) override {}
+  Profile profile() const override { return {direction_}; }
 
  private:
-  bool pack_;
-  int64_t elements_;
+  const char* direction_;
 };
 
 // What a kernel may have chosen its code by when it was made; sizes alone may change under it.
@@ -43,7 +39,12 @@ std::string signature_of(const Step& step) {
   };
   for (size_t i = 0; i < step.in.size(); ++i) {
     const Slot* slot = step.in[i];
-    add(slot != nullptr ? &slot->tensor.type : step.constants[i] != nullptr ? &step.constants[i]->type() : nullptr);
+    TensorType constant;
+    if (step.constants[i] != nullptr) {
+      constant = step.constants[i]->type();
+      constant.layout = step.layouts[i];
+    }
+    add(slot != nullptr ? &slot->tensor.type : step.constants[i] != nullptr ? &constant : nullptr);
   }
   for (const Slot* slot : step.out) add(slot == nullptr ? nullptr : &slot->tensor.type);
   return text;
@@ -52,44 +53,49 @@ std::string signature_of(const Step& step) {
 }  // namespace
 
 bool is_view(const PlanNode& node, const std::vector<PlanValue>& values) {
-  static const std::array<std::string_view, 7> kViews = {"Reshape",    "Flatten",  "Squeeze",      "Unsqueeze",
-                                                         "ExpandDims", "Identity", "ConvertLayout"};
-  if (node.op == nullptr || node.in.empty() || node.in[0] < 0 || node.out.size() != 1) return false;
+  if (node.op == nullptr || !node.op->has(kView) || node.in.empty() || node.in[0] < 0 || node.out.size() != 1)
+    return false;
   const TensorType& from = values[static_cast<size_t>(node.in[0])].type;
   const TensorType& to = values[static_cast<size_t>(node.out[0])].type;
-  if (from.dtype != to.dtype || from.count() != to.count()) return false;
-  const std::string_view name = node.op->name;
-  return name == "Cast" || std::find(kViews.begin(), kViews.end(), name) != kViews.end();
+  return from.dtype == to.dtype && from.count() == to.count();
 }
 
-void Planner::fuse_nodes() {
+// Fewer nodes: first what holds on every device; then each device fuses what it runs.
+Status Planner::fuse_nodes() {
   std::vector<int> read_outside = x_.graph_.outputs;
   for (const PlanNode& node : stage_.pending) read_outside.insert(read_outside.end(), node.in.begin(), node.in.end());
   PlanGraph graph(std::move(nodes_), stage_.values, read_outside, x_.environment_.precision);
   fuse(common_fusions(), graph);
-  fuse(cpu_fusions(), graph);
+  MINNOW_RETURN_IF_ERROR(assign_devices(graph));
+  for (size_t device = 0; device < x_.devices().size(); ++device) {
+    graph.look_at(static_cast<int>(device));
+    x_.devices()[device].backend->fuse(graph);
+  }
   nodes_ = graph.take();
+  return ok();
 }
 
 Status Planner::plan(const std::vector<PlanNode>& work) {
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
-  fuse_nodes();
+  MINNOW_RETURN_IF_ERROR(fuse_nodes());
   for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
-  // What later stages ask about must be there in the plain layout.
+  // What later stages ask about must be there for the host, in the plain layout.
   for (const Question& question : stage_.questions) {
     std::vector<int> values = question.values;
     if (question.kind != Question::kContents) values = stage_.pending[static_cast<size_t>(question.pending)].in;
     for (int v : values) {
       Slot* slot = nullptr;
       if (v >= 0 && stage_.values[static_cast<size_t>(v)].constant == nullptr)
-        MINNOW_RETURN_IF_ERROR(emit_copy(v, Layout::kPlain, &slot));
+        MINNOW_RETURN_IF_ERROR(emit_copy(v, Form(), &slot));
     }
   }
   if (!stage_.pending.empty() && stage_.questions.empty())
     return fail(Code::kInternal, "%s waits for something that nothing makes", stage_.pending[0].place().c_str());
   MINNOW_RETURN_IF_ERROR(deliver_outputs());
   MINNOW_RETURN_IF_ERROR(shape_kernels());
+  begin_devices_early();
   group_steps();
+  order_queues();
   find_lifetimes();
   place_parts();
   share_memory();
@@ -98,49 +104,79 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   return ok();
 }
 
-Storage* Planner::new_storage(Storage::Kind kind, int64_t bytes) {
+Storage* Planner::new_storage(Storage::Kind kind, int64_t bytes, int device) {
   Storage& storage = stage_.storages.emplace_back();
   storage.kind = kind;
   storage.stage = &stage_;
+  storage.device = device;
   storage.bytes = bytes;
   storage.first = storage.last = static_cast<int>(stage_.steps.size());
   return &storage;
 }
 
-Slot* Planner::new_slot(int value, const TensorType& type, Storage* storage) {
-  if (storage == nullptr) storage = new_storage(Storage::kArena, type.bytes());
+Slot* Planner::new_slot(int value, const TensorType& type, int device, Storage* storage) {
+  if (storage == nullptr) storage = new_storage(Storage::kArena, x_.backend(device).bytes(type), device);
   Slot& slot = stage_.slots.emplace_back();
   slot.tensor.type = type;
   slot.storage = storage;
-  stage_.placed[{value, type.layout}] = &slot;
+  stage_.placed[{value, {type.layout, static_cast<uint8_t>(device)}}] = &slot;
   return &slot;
 }
 
-// The value in this layout, converted from the other one if need be.
-Status Planner::emit_copy(int value, Layout layout, Slot** out) {
-  *out = stage_.find(value, layout);
-  if (*out != nullptr) return ok();
-  TensorType type = stage_.values[static_cast<size_t>(value)].type;
-  Slot* from = stage_.find(value, layout == Layout::kPlain ? Layout::kPacked : Layout::kPlain);
+// The value in this form, converted or copied from another one if need be. Between devices it goes by way of the host,
+// and always in the plain layout: blocks of channels are each device's own.
+Status Planner::emit_copy(int value, Form form, Slot** out, bool is_passed_on) {
+  *out = stage_.find(value, form);
+  if (*out != nullptr) {
+    (*out)->is_passed_on = (*out)->is_passed_on && is_passed_on;
+    return ok();
+  }
+  const Form other{form.layout == Layout::kPlain ? Layout::kPacked : Layout::kPlain, form.device};
+  Slot* from = stage_.find(value, other);
+  const bool converts = from != nullptr || form.layout == Layout::kPacked;
+  if (from == nullptr && form.layout == Layout::kPacked) {
+    MINNOW_RETURN_IF_ERROR(emit_copy(value, other, &from, true));
+  } else if (from == nullptr && form.device != 0) {
+    MINNOW_RETURN_IF_ERROR(emit_copy(value, Form(), &from, true));
+  } else if (from == nullptr) {
+    Form there;
+    for (there.device = 1; there.device < x_.devices().size(); ++there.device) {
+      const Form packed{Layout::kPacked, there.device};
+      if (stage_.find(value, there) == nullptr && stage_.find(value, packed) == nullptr) continue;
+      MINNOW_RETURN_IF_ERROR(emit_copy(value, there, &from, true));
+      break;
+    }
+  }
   if (from == nullptr) return fail(Code::kInternal, "value %d is nowhere", value);
-  type.layout = layout;
+  TensorType type = stage_.values[static_cast<size_t>(value)].type;
+  type.layout = form.layout;
   Step step;
-  step.op = layout == Layout::kPacked ? "Pack" : "Unpack";
+  step.entry = std::make_shared<KernelEntry>();
+  if (converts) {
+    step.op = form.layout == Layout::kPacked ? "Pack" : "Unpack";
+    step.device = form.device;
+    step.entry->kernel = x_.backend(form.device).create_conversion(from->tensor.type, type);
+  } else {
+    step.is_transfer = true;
+    step.op = form.device != 0 ? "Upload" : "Download";
+    step.device = form.device != 0 ? form.device : from->storage->root()->device;
+    step.entry->kernel = std::make_unique<Transfer>(form.device != 0 ? "upload" : "download");
+  }
   step.name =
       value < static_cast<int>(x_.graph_.values.size()) ? x_.graph_.values[static_cast<size_t>(value)].name : "";
-  step.entry = std::make_shared<KernelEntry>();
-  step.entry->kernel = std::make_unique<ConvertKernel>(layout == Layout::kPacked, type.count());
+  step.entry->device = step.device;
   step.entry->attrs = std::make_shared<const Attrs>();
   step.in = {from};
   step.constants.resize(1);
   step.is_static = {false};
-  *out = new_slot(value, type, nullptr);
+  *out = new_slot(value, type, form.device, nullptr);
+  (*out)->is_passed_on = is_passed_on;
   step.out = {*out};
   finish_step(std::move(step));
   return ok();
 }
 
-// Gives the step its next input.
+// Gives the step its next input. A constant stays what it is; reshape() brings to the device what its kernel reads.
 Status Planner::operand(int value, Layout layout, Step* step) {
   Slot* slot = nullptr;
   std::shared_ptr<Constant> constant;
@@ -150,8 +186,8 @@ Status Planner::operand(int value, Layout layout, Step* step) {
     constant = known.constant;
     is_static = known.is_static;
     if (constant == nullptr) {
-      MINNOW_RETURN_IF_ERROR(emit_copy(value, layout, &slot));
-    } else if (layout == Layout::kPacked) {
+      MINNOW_RETURN_IF_ERROR(emit_copy(value, {layout, static_cast<uint8_t>(step->device)}, &slot));
+    } else if (layout == Layout::kPacked && step->device == 0) {
       std::shared_ptr<Constant> packed = is_static ? x_.packed_[constant.get()] : nullptr;
       if (packed == nullptr) {
         std::shared_ptr<const Tensor> plain;
@@ -159,9 +195,9 @@ Status Planner::operand(int value, Layout layout, Step* step) {
         TensorType type = plain->type;
         type.layout = Layout::kPacked;
         Buffer buffer;
-        MINNOW_RETURN_IF_ERROR(Buffer::make(type.bytes(), &buffer));
+        MINNOW_RETURN_IF_ERROR(Buffer::make(x_.host().bytes(type), &buffer));
         Tensor target{type, buffer.data()};
-        convert_layout(*plain, &target, x_.environment_.pool);
+        convert_layout(x_.host(), *plain, &target, x_.environment_.pool);
         packed = Constant::owned(type, std::move(buffer));
         if (is_static) x_.packed_[constant.get()] = packed;
       }
@@ -171,27 +207,40 @@ Status Planner::operand(int value, Layout layout, Step* step) {
   step->in.push_back(slot);
   step->constants.push_back(std::move(constant));
   step->is_static.push_back(is_static);
+  step->layouts.push_back(layout);
   return ok();
+}
+
+// Whether some step makes or reads the value in this layout, on whichever device. By this, and not by what is there for
+// one device, layouts are chosen: so a node is computed in the same one wherever it runs, with the same result.
+bool Planner::is_read_in(int value, Layout layout) const {
+  Form form{layout, 0};
+  for (; form.device < x_.devices().size(); ++form.device) {
+    const Slot* slot = stage_.find(value, form);
+    if (slot != nullptr && !slot->is_passed_on) return true;
+  }
+  return false;
 }
 
 Status Planner::emit_view(const PlanNode& node) {
   const int from = node.in[0], to = node.out[0];
   TensorType type = stage_.values[static_cast<size_t>(to)].type;
   const bool same_shape = stage_.values[static_cast<size_t>(from)].type.shape == type.shape;
-  const bool keeps_packed = same_shape && stage_.find(from, Layout::kPlain) == nullptr;
-  type.layout = keeps_packed ? Layout::kPacked : Layout::kPlain;
+  type.layout = same_shape && !is_read_in(from, Layout::kPlain) ? Layout::kPacked : Layout::kPlain;
   Slot* source = nullptr;
-  MINNOW_RETURN_IF_ERROR(emit_copy(from, type.layout, &source));
-  new_slot(to, type, source->storage);
+  MINNOW_RETURN_IF_ERROR(emit_copy(from, {type.layout, static_cast<uint8_t>(node.device)}, &source));
+  new_slot(to, type, node.device, source->storage);
   return ok();
 }
 
 // A vector of channels without the axis of the batch, [C, 1, 1...], as [1, C, 1, 1...]: so an elementwise node can run
 // on packed tensors. Other operands stay what they are.
 Status Planner::widen_channels(PlanNode* node) {
-  if (node->op == nullptr || node->op->layout != LayoutRule::kElementwise || node->out.empty()) return ok();
+  const KernelRow* row = node->op == nullptr ? nullptr : x_.backend(node->device).find(*node->op);
+  if (row == nullptr || row->layout != LayoutRule::kElementwise || node->out.empty()) return ok();
+  const auto device = static_cast<uint8_t>(node->device);
   const Shape out = stage_.values[static_cast<size_t>(node->out[0])].type.shape;
-  const auto is_packed = [&](int v) { return v >= 0 && stage_.find(v, Layout::kPacked) != nullptr; };
+  const auto is_packed = [&](int v) { return v >= 0 && is_read_in(v, Layout::kPacked); };
   if (std::none_of(node->in.begin(), node->in.end(), is_packed)) return ok();
   for (int& v : node->in) {
     const PlanValue known = v < 0 ? PlanValue() : stage_.values[static_cast<size_t>(v)];
@@ -213,8 +262,8 @@ Status Planner::widen_channels(PlanNode* node) {
     const int same = static_cast<int>(stage_.values.size()) - 1;
     if (known.constant == nullptr) {
       Slot* slot = nullptr;
-      MINNOW_RETURN_IF_ERROR(emit_copy(v, Layout::kPlain, &slot));
-      new_slot(same, wide.type, slot->storage);
+      MINNOW_RETURN_IF_ERROR(emit_copy(v, {Layout::kPlain, device}, &slot));
+      new_slot(same, wide.type, device, slot->storage);
     }
     v = same;
   }
@@ -230,12 +279,18 @@ Status Planner::emit(PlanNode node) {
   std::vector<bool> there;
   for (int v : node.in) {
     types.push_back(v < 0 ? nullptr : &value(v).type);
-    there.push_back(v >= 0 && value(v).constant == nullptr && stage_.find(v, Layout::kPacked) != nullptr);
+    there.push_back(v >= 0 && value(v).constant == nullptr && is_read_in(v, Layout::kPacked));
   }
-  const bool packed = node.op != nullptr && !node.out.empty() &&
-                      can_be_packed(*node.op, *node.attrs, types, there, value(node.out[0]).type.shape);
-  const LayoutRule rule = node.op == nullptr ? LayoutRule::kPlain : layout_rule(*node.op, types);
+  const Backend& backend = x_.backend(node.device);
+  const KernelRow* row = node.op == nullptr ? nullptr : backend.find(*node.op);
+  if (node.op != nullptr && row == nullptr) return fail(Code::kUnsupported, "this build has no kernel for it");
+  const bool packed =
+      row != nullptr && !node.out.empty() &&
+      can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type.shape, backend.channel_block());
+  const LayoutRule rule = row == nullptr ? LayoutRule::kPlain : row->layout_of(types);
   Step step;
+  step.device = node.device;
+  step.why = node.why;
   step.name = node.source->name;
   step.op = node.op != nullptr ? node.op->name : node.source->op;
   for (size_t i = 0; i < node.in.size(); ++i) {
@@ -249,25 +304,28 @@ Status Planner::emit(PlanNode node) {
     }
     TensorType type = value(node.out[i]).type;
     type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? Layout::kPacked : Layout::kPlain;
-    step.out.push_back(new_slot(node.out[i], type, nullptr));
+    step.out.push_back(new_slot(node.out[i], type, node.device, nullptr));
   }
-  MINNOW_RETURN_IF_ERROR(find_kernel(node, &step));
+  MINNOW_RETURN_IF_ERROR(find_kernel(node, row, &step));
   finish_step(std::move(step));
   return ok();
 }
 
 // The kernel this node had in an earlier plan, or a new one.
-Status Planner::find_kernel(const PlanNode& node, Step* step) {
+Status Planner::find_kernel(const PlanNode& node, const KernelRow* row, Step* step) {
   auto& known = x_.kernels_[{node.source, node.part}];
   std::string signature = signature_of(*step);
   for (const std::shared_ptr<KernelEntry>& entry : known) {
-    if (entry->op == node.op && entry->signature == signature && *entry->attrs == *node.attrs) {
+    if (entry->op == node.op && entry->device == node.device && entry->signature == signature &&
+        *entry->attrs == *node.attrs) {
       step->entry = entry;
       return ok();
     }
   }
   step->entry = std::make_shared<KernelEntry>();
   step->entry->op = node.op;
+  step->entry->row = row;
+  step->entry->device = node.device;
   step->entry->attrs = node.attrs;
   step->entry->signature = std::move(signature);
   if (node.op == nullptr) {
@@ -289,6 +347,7 @@ void Planner::finish_step(Step step) {
     if (step.in[i] != nullptr) step.context.in[i] = &step.in[i]->tensor;
     if (step.constants[i] != nullptr) {
       step.types[i] = std::make_unique<Tensor>(Tensor{step.constants[i]->type(), nullptr});
+      step.types[i]->type.layout = step.layouts[i];
       step.context.in[i] = step.types[i].get();
     }
   }
@@ -317,7 +376,8 @@ Status Planner::shape_kernels() {
     results[i] = guarded([&] { return x_.reshape(stage_.steps[i]).at(stage_.steps[i].place()); });
   };
   std::vector<size_t> others;
-  for (size_t i = 0; i < n; ++i) bytes[i] >= large ? shape(i) : others.push_back(i);
+  // What other devices read is copied to them, on queues that serve one thread at a time.
+  for (size_t i = 0; i < n; ++i) bytes[i] >= large || stage_.steps[i].device != 0 ? shape(i) : others.push_back(i);
   std::atomic<size_t> next{0};
   const auto take = [&](int64_t, int64_t, int) {
     for (size_t k = next++; k < others.size(); k = next++) shape(others[k]);
@@ -326,7 +386,7 @@ Status Planner::shape_kernels() {
   for (size_t i = 0; i < n; ++i) {
     Step& step = stage_.steps[i];
     MINNOW_RETURN_IF_ERROR(results[i]);
-    if (step.entry->workspace > 0) step.workspace = new_storage(Storage::kArena, step.entry->workspace);
+    if (step.entry->workspace > 0) step.workspace = new_storage(Storage::kArena, step.entry->workspace, step.device);
   }
   return ok();
 }

@@ -17,11 +17,6 @@ constexpr int64_t kFoldBytes = 64 * 1024;
 // What is copied to plan with, and to know the plan by: sizes, axes and the like.
 constexpr int64_t kMostContents = 1 << 20;
 
-// Their contents follow from the type of the input alone.
-bool needs_only_types(const Op& op) {
-  return std::string_view(op.name) == "Shape" || std::string_view(op.name) == "Size";
-}
-
 }  // namespace
 
 std::string PlanNode::place() const {
@@ -47,7 +42,7 @@ Status Planner::add_input(int i, const TensorType& type) {
   value.type = type;
   Storage* storage = new_storage(Storage::kInput, type.bytes());
   storage->index = i;
-  new_slot(v, type, storage);
+  new_slot(v, type, 0, storage);
   return ok();
 }
 
@@ -61,7 +56,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
     PlanNode& node = work[static_cast<size_t>(question.pending)];
     if (question.kind == Question::kContents) {
       for (int v : question.values) {
-        const Tensor& tensor = before.find(v, Layout::kPlain)->tensor;
+        const Tensor& tensor = before.find(v, Form())->tensor;
         Buffer copy;
         MINNOW_RETURN_IF_ERROR(Buffer::make(tensor.type.bytes(), &copy));
         std::memcpy(copy.data(), tensor.data, static_cast<size_t>(tensor.type.bytes()));
@@ -75,7 +70,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
     done[static_cast<size_t>(question.pending)] = true;
     for (size_t i = 0; i < node.types.size(); ++i) {
       Storage* storage = new_storage(Storage::kDynamic, node.types[i].bytes());
-      if (node.out[i] >= 0) new_slot(node.out[i], node.types[i], storage);
+      if (node.out[i] >= 0) new_slot(node.out[i], node.types[i], 0, storage);
       stage_.answers.push_back(storage);
     }
   }
@@ -115,7 +110,8 @@ Status Planner::place(PlanNode node) {
     for (int v : node.in) types.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
     const int out = node.out.size() == 1 ? node.out[0] : -1;
     if (out >= 0)
-      node.lowering = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape);
+      node.lowering = other_form_of(*node.op, *node.attrs, types, stage_.values[static_cast<size_t>(out)].type.shape,
+                                    x_.host().channel_block());
     if (node.lowering != nullptr) return expand(node);
   } else {
     MINNOW_RETURN_IF_ERROR(set_types(node, node.types).at(node.place()));
@@ -223,7 +219,7 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
 
 Status Planner::fold(const PlanNode& node, bool* folded) {
   *folded = false;
-  if (node.op->random) return ok();
+  if (node.op->has(kRandom)) return ok();
   bool all_static = true, all_known = true;
   int64_t bytes_in = 0, bytes_out = 0;
   for (int v : node.in) {
@@ -234,7 +230,7 @@ Status Planner::fold(const PlanNode& node, bool* folded) {
     bytes_in += value.type.bytes();
   }
   for (int v : node.out) bytes_out += stage_.values[static_cast<size_t>(v)].type.bytes();
-  const bool by_type = needs_only_types(*node.op);
+  const bool by_type = node.op->has(kTypeOnly);
   if (!all_known && !by_type) return ok();
   if (bytes_out > (all_static ? kFoldBytes + 4 * bytes_in : kFoldBytes)) return ok();
 
@@ -258,7 +254,7 @@ Status Planner::fold(const PlanNode& node, bool* folded) {
     std::vector<TensorType> types;
     for (int v : node.out) types.push_back(stage_.values[static_cast<size_t>(v)].type);
     std::vector<Buffer> outputs;
-    MINNOW_RETURN_IF_ERROR(evaluate(*node.op, *node.attrs, inputs, types, x_.environment_.pool,
+    MINNOW_RETURN_IF_ERROR(evaluate(x_.host(), *node.op, *node.attrs, inputs, types, x_.environment_.pool,
                                     x_.environment_.precision, Evaluation(), &outputs));
     for (size_t i = 0; i < outputs.size(); ++i) {
       MINNOW_RETURN_IF_ERROR(outputs[i].charge(&x_.environment_.watch->memory));

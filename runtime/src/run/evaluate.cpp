@@ -49,7 +49,7 @@ Status check_type(const TensorType& type) {
   return ok();
 }
 
-Status infer_types(const Op& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs, int num_outputs,
+Status infer_types(const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs, int num_outputs,
                    std::vector<TensorType>* types) {
   std::vector<const TensorType*> in;
   for (const Tensor* t : inputs) in.push_back(t == nullptr ? nullptr : &t->type);
@@ -60,14 +60,17 @@ Status infer_types(const Op& op, const Attrs& attrs, const std::vector<const Ten
   return ok();
 }
 
-Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
+Status evaluate(const Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
                 const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
                 std::vector<Buffer>* outputs) {
   std::vector<const TensorType*> plain_types;
   for (const Tensor* t : inputs) plain_types.push_back(t == nullptr ? nullptr : &t->type);
-  const LayoutRule rule = layout_rule(op, plain_types);
+  const KernelRow* row = backend.find(op);
+  if (row == nullptr) return fail(Code::kUnsupported, "this build has no kernel for it");
+  const LayoutRule rule = row->layout_of(plain_types);
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks) && !types.empty() &&
-                      can_be_packed(op, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape);
+                      can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape,
+                                    backend.channel_block());
 
   std::vector<Guarded> memory(inputs.size() + types.size() + 1);
   std::vector<Tensor> in(inputs.size()), out(types.size());
@@ -82,9 +85,9 @@ Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor
       in[i] = *given;
       in[i].type.layout = operand_layout(rule, i, given->type, packed);
       if (given->data != nullptr && (how.guarded || in[i].type.layout == Layout::kPacked)) {
-        MINNOW_RETURN_IF_ERROR(memory[i].make(in[i].type.bytes(), how.guarded));
+        MINNOW_RETURN_IF_ERROR(memory[i].make(backend.bytes(in[i].type), how.guarded));
         in[i].data = memory[i].data();
-        convert_layout(*given, &in[i], pool);
+        convert_layout(backend, *given, &in[i], pool);
       }
     }
     node.in.push_back(given == nullptr ? nullptr : &in[i].type);
@@ -95,12 +98,12 @@ Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor
     out[i].type = types[i];
     if (packed && i == 0) out[i].type.layout = Layout::kPacked;
     Guarded& m = memory[inputs.size() + i];
-    MINNOW_RETURN_IF_ERROR(m.make(out[i].type.bytes(), how.guarded));
+    MINNOW_RETURN_IF_ERROR(m.make(backend.bytes(out[i].type), how.guarded));
     out[i].data = m.data();
     node.out.push_back(&out[i].type);
     run.out.push_back(&out[i]);
   }
-  std::unique_ptr<Kernel> kernel = op.create(node);
+  std::unique_ptr<Kernel> kernel = row->create(node);
   if (kernel == nullptr) return fail(Code::kUnsupported, "this build has no kernel for these types");
   int64_t workspace = 0;
   MINNOW_RETURN_IF_ERROR(kernel->reshape(node, &workspace));
@@ -125,7 +128,7 @@ Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor
     Buffer plain;
     MINNOW_RETURN_IF_ERROR(Buffer::make(types[i].bytes(), &plain));
     Tensor target{types[i], plain.data()};
-    convert_layout(out[i], &target, pool);
+    convert_layout(backend, out[i], &target, pool);
     outputs->push_back(std::move(plain));
   }
   return ok();

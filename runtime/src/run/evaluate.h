@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/core/op.h"
+#include "runtime/src/backend/backend.h"
 #include "runtime/src/model/buffer.h"
 
 namespace minnow {
@@ -16,11 +16,12 @@ struct Evaluation {
 };
 
 // Types the node: calls infer with the contents of all inputs, and checks what it gives.
-Status infer_types(const Op& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs, int num_outputs,
+Status infer_types(const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs, int num_outputs,
                    std::vector<TensorType>* types);
 
-// The outputs of the op, in plain layout; null inputs are missing optional ones. `types` are those of infer.
-Status evaluate(const Op& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
+// The outputs of the op, in plain layout, computed by a backend whose memory is the host's; null inputs are missing
+// optional ones. `types` are those of infer.
+Status evaluate(const Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
                 const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
                 std::vector<Buffer>* outputs);
 

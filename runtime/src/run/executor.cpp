@@ -126,6 +126,7 @@ Status Executor::activate(Stage& stage) {
   if (active_.size() > depth && active_[depth] == &stage) return ok();
   active_.resize(depth);
   for (Step& step : stage.steps) MINNOW_RETURN_IF_ERROR(reshape(step).at(step.place()));
+  forget_recordings(stage);
   MINNOW_RETURN_IF_ERROR(grow_arena(stage));
   bind_arena(stage);
   active_.push_back(&stage);
@@ -142,7 +143,7 @@ Status Executor::reshape(Step& step) {
                    {},
                    environment_.pool->threads(),
                    environment_.precision,
-                   model_.store.get(),
+                   devices()[static_cast<size_t>(step.device)].store,
                    std::vector<int64_t>(n, -1),
                    environment_.pool};
   for (size_t i = 0; i < n; ++i) {
@@ -159,12 +160,12 @@ Status Executor::reshape(Step& step) {
   for (size_t i = 0; i < n; ++i) {
     if (step.constants[i] == nullptr) continue;
     MINNOW_RETURN_IF_ERROR(step.constants[i]->acquire(&held[i]));
-    if (!step.is_static[i]) continue;
+    if (!step.is_static[i] || held[i]->type.layout != step.layouts[i]) continue;
     node.constant[i] = held[i].get();
     node.constant_ids[i] = step.constants[i]->id();
   }
   if (entry.kernel == nullptr) {
-    entry.kernel = entry.op->create(node);
+    entry.kernel = entry.row->create(node);
     if (entry.kernel == nullptr) return fail(Code::kUnsupported, "there is no kernel for these types");
   }
   if (!same_types(entry.types, types)) {
@@ -175,7 +176,12 @@ Status Executor::reshape(Step& step) {
   for (size_t i = 0; i < n; ++i) {
     if (step.constants[i] == nullptr) continue;
     if (entry.kernel->reads(static_cast<int>(i))) {
-      step.contents[i] = std::move(held[i]);
+      if (step.device == 0) {
+        step.contents[i] = std::move(held[i]);
+      } else {
+        const Form form{step.layouts[i], static_cast<uint8_t>(step.device)};
+        MINNOW_RETURN_IF_ERROR(on_device(*step.constants[i], form, step.is_static[i], &step.contents[i]));
+      }
       step.context.in[i] = step.contents[i].get();
     } else {
       step.contents[i].reset();
@@ -187,6 +193,57 @@ Status Executor::reshape(Step& step) {
   return ok();
 }
 
+Status Executor::on_device(const Constant& constant, Form form, bool keep, std::shared_ptr<const Tensor>* out) {
+  const std::pair<const Constant*, Form> key{&constant, form};
+  const auto known = on_devices_.find(key);
+  if (known != on_devices_.end()) {
+    *out = known->second;
+    return ok();
+  }
+  struct Held {
+    std::unique_ptr<Memory> memory;
+    std::shared_ptr<const Tensor> host;  // which `memory` wraps
+    Tensor tensor;
+  };
+  const Device& device = devices()[form.device];
+  MemoryAccount* account = &environment_.watch->memory;
+  const auto allocate = [&](const TensorType& type, Held* held) {
+    held->tensor.type = type;
+    const Status status = device.backend->allocate(device.backend->bytes(type), account, &held->memory);
+    if (status.ok()) held->tensor.data = held->memory->data();
+    return status;
+  };
+  auto plain = std::make_shared<Held>();
+  std::shared_ptr<const Tensor> host;
+  MINNOW_RETURN_IF_ERROR(constant.acquire(&host));
+  plain->memory = constant.is_lazy() ? nullptr : device.backend->wrap(host->data, host->type.bytes());
+  if (plain->memory != nullptr) {
+    plain->tensor = Tensor{host->type, plain->memory->data()};
+    plain->host = host;
+  } else {
+    MINNOW_RETURN_IF_ERROR(allocate(host->type, plain.get()));
+    MINNOW_RETURN_IF_ERROR(device.queue->copy(*host, &plain->tensor));
+    MINNOW_RETURN_IF_ERROR(device.queue->finish());
+  }
+  std::shared_ptr<Held> held = plain;
+  if (form.layout != Layout::kPlain) {
+    held = std::make_shared<Held>();
+    TensorType type = host->type;
+    type.layout = form.layout;
+    MINNOW_RETURN_IF_ERROR(allocate(type, held.get()));
+    RunContext context;
+    context.in = {&plain->tensor};
+    context.out = {&held->tensor};
+    context.pool = environment_.pool;
+    const std::unique_ptr<Kernel> conversion = device.backend->create_conversion(host->type, type);
+    MINNOW_RETURN_IF_ERROR(device.queue->run(*conversion, context));
+    MINNOW_RETURN_IF_ERROR(device.queue->finish());
+  }
+  *out = std::shared_ptr<const Tensor>(held, &held->tensor);
+  if (keep) on_devices_[key] = *out;
+  return ok();
+}
+
 Status Executor::grow_arena(const Stage& stage) {
   const auto depth = static_cast<size_t>(stage.depth);
   if (arenas_.size() <= depth) {
@@ -194,19 +251,45 @@ Status Executor::grow_arena(const Stage& stage) {
     least_.resize(depth + 1);
   }
   least_[depth] = std::max(least_[depth], stage.least_bytes);
-  if (arenas_[depth].data() != nullptr && arenas_[depth].size() >= stage.arena_bytes) return ok();
-  arenas_[depth] = Buffer();  // first give back, then take
-  return Buffer::make_paged(stage.arena_bytes, &arenas_[depth], &environment_.watch->memory);
+  arenas_[depth].resize(devices().size());
+  for (size_t device = 0; device < devices().size(); ++device) {
+    std::unique_ptr<Memory>& arena = arenas_[depth][device];
+    const int64_t bytes = stage.arena_bytes[device];
+    if (device != 0 && bytes == 0) continue;
+    if (arena != nullptr && arena->bytes() >= bytes) continue;
+    arena = nullptr;  // first give back, then take
+    MINNOW_RETURN_IF_ERROR(devices()[device].backend->allocate(bytes, &environment_.watch->memory, &arena));
+  }
+  return ok();
 }
 
 void Executor::bind_arena(Stage& stage) {
-  char* base = arenas_[static_cast<size_t>(stage.depth)].data();
-  if (stage.base == base) return;
-  stage.base = base;
+  std::vector<const char*> bases;
+  for (const auto& arena : arenas_[static_cast<size_t>(stage.depth)])
+    bases.push_back(arena == nullptr ? nullptr : arena->data());
+  if (stage.bases == bases) return;
+  stage.bases = bases;
   for (Storage& storage : stage.storages)
-    if (storage.kind == Storage::kArena && storage.merged == nullptr) storage.data = base + storage.offset;
+    if (storage.kind == Storage::kArena && storage.merged == nullptr)
+      storage.data = const_cast<char*>(bases[static_cast<size_t>(storage.device)]) + storage.offset;
   for (Slot& slot : stage.slots) slot.tensor.data = slot.storage->place();
   for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->place();
+  forget_recordings(stage);
+}
+
+// They hold for the memory and the shapes that they were made with.
+void Executor::forget_recordings(Stage& stage) {
+  for (Recordable& part : stage.recordables) {
+    part.runs = 0;
+    part.recording = nullptr;
+  }
+}
+
+std::vector<Form> Executor::forms() const {
+  std::vector<Form> all;
+  for (size_t device = 0; device < devices().size(); ++device)
+    for (Layout layout : {Layout::kPlain, Layout::kPacked}) all.push_back({layout, static_cast<uint8_t>(device)});
+  return all;
 }
 
 // Each answer of a run may lead to another stage, and each of these to others. Only between runs is none in use.
@@ -232,15 +315,20 @@ Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink) {
 bool Executor::run_step(Step& step) {
   step.error = ok();
   step.context.error = &step.error;
-  if (!profiling_) {
-    step.entry->kernel->run(step.context);
-  } else {
-    const auto start = std::chrono::steady_clock::now();
-    step.entry->kernel->run(step.context);
+  Queue& queue = *devices()[static_cast<size_t>(step.device)].queue;
+  const auto start = profiling_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  Status status = step.is_transfer ? queue.copy(*step.context.in[0], step.context.out[0])
+                                   : queue.run(*step.entry->kernel, step.context);
+  if (profiling_) {
+    if (step.device != 0 && status.ok()) status = queue.finish();
     step.ms += milliseconds_since(start);
     ++step.runs;
   }
-  return step.error.ok();
+  if (!status.ok()) {
+    step.error = std::move(status);
+    return false;
+  }
+  return step.device != 0 || step.error.ok();  // others write theirs until their queue is finished
 }
 
 // Each chain is one thread's work: the loops of its kernels stay on it.
@@ -277,21 +365,10 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
   }
   for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
 
-  auto group = stage.groups.begin();
-  for (size_t i = 0; i < stage.steps.size();) {
-    const size_t begin = i;
-    MINNOW_RETURN_IF_ERROR(watch.go_on());
-    if (group != stage.groups.end() && group->ends.front() == i) {
-      run_group(stage, *group);
-      i = group++->ends.back();
-    } else {
-      run_step(stage.steps[i++]);
-    }
-    for (size_t k = begin; k < i; ++k) {
-      const Step& step = stage.steps[k];
-      if (!step.error.ok()) return step.error.at(step.place());
-    }
-  }
+  // Whatever has happened, no queue may still be at work on this memory.
+  const Status ran = run_steps(stage), done = finish(stage, stage.devices, stage.steps.size());
+  MINNOW_RETURN_IF_ERROR(ran);
+  MINNOW_RETURN_IF_ERROR(done);
   for (const Delivery& delivery : stage.deliveries) {
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
     void* to = sink.memory(delivery.output, from.type);
@@ -301,10 +378,79 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
   return ok();
 }
 
+Status Executor::run_steps(Stage& stage) {
+  unfinished_.assign(devices().size(), 0);
+  auto group = stage.groups.begin();
+  auto part = stage.recordables.begin();
+  for (size_t i = 0; i < stage.steps.size();) {
+    const size_t begin = i;
+    MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
+    Step& first = stage.steps[i];
+    if (first.finishes != 0) MINNOW_RETURN_IF_ERROR(finish(stage, first.finishes, i));
+    for (size_t device = 0; first.follows >> device != 0; ++device)
+      if (first.follows >> device & 1)
+        MINNOW_RETURN_IF_ERROR(
+            devices()[static_cast<size_t>(first.device)].queue->wait(*devices()[device].queue).at(first.place()));
+    if (group != stage.groups.end() && group->ends.front() == i) {
+      run_group(stage, *group);
+      i = group++->ends.back();
+    } else if (part != stage.recordables.end() && part->begin == i && !profiling_) {
+      MINNOW_RETURN_IF_ERROR(run_recorded(stage, *part).at(first.place()));
+      i = part++->end;
+      continue;
+    } else {
+      if (part != stage.recordables.end() && part->begin == i) ++part;
+      run_step(stage.steps[i++]);
+    }
+    for (size_t k = begin; k < i; ++k) {
+      const Step& step = stage.steps[k];
+      if (step.device == 0 && !step.error.ok()) return step.error.at(step.place());
+    }
+  }
+  return ok();
+}
+
+// The second time, since the first may choose how to compute: then it is recorded, and from then on replayed.
+Status Executor::run_recorded(Stage& stage, Recordable& part) {
+  Queue& queue = *devices()[static_cast<size_t>(part.device)].queue;
+  for (size_t i = part.begin; i < part.end; ++i) stage.steps[i].error = ok();
+  if (part.recording != nullptr) return part.recording->replay();
+  const bool records = part.runs++ > 0;
+  if (records) MINNOW_RETURN_IF_ERROR(queue.begin_recording());
+  Status status;
+  for (size_t i = part.begin; i < part.end && status.ok(); ++i) {
+    Step& step = stage.steps[i];
+    step.context.error = &step.error;
+    status = queue.run(*step.entry->kernel, step.context);
+  }
+  if (!records) return status;
+  const Status ended = queue.end_recording(&part.recording);
+  MINNOW_RETURN_IF_ERROR(status);
+  MINNOW_RETURN_IF_ERROR(ended);
+  return part.recording->replay();
+}
+
+Status Executor::finish(Stage& stage, uint32_t devices, size_t end) {
+  Status first;
+  for (size_t device = 0; devices >> device != 0; ++device) {
+    if ((devices >> device & 1) == 0) continue;
+    Status status = this->devices()[device].queue->finish();
+    for (size_t i = unfinished_[device]; i < end; ++i) {
+      const Step& step = stage.steps[i];
+      if (step.device != static_cast<int>(device) || step.error.ok()) continue;
+      status = step.error.at(step.place());
+      break;
+    }
+    unfinished_[device] = end;
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
 const Tensor* Executor::operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const {
   if (value < 0) return nullptr;
   const PlanValue& known = stage.values[static_cast<size_t>(value)];
-  if (known.constant == nullptr) return &stage.find(value, Layout::kPlain)->tensor;
+  if (known.constant == nullptr) return &stage.find(value, Form())->tensor;
   if (!known.constant->acquire(held).ok()) return nullptr;
   return held->get();
 }
@@ -317,7 +463,7 @@ Status Executor::cross(Stage& stage, Stage** next) {
     const PlanNode& node = stage.pending[static_cast<size_t>(question.pending)];
     if (question.kind == Question::kContents) {
       for (int v : question.values) {
-        const Tensor& tensor = stage.find(v, Layout::kPlain)->tensor;
+        const Tensor& tensor = stage.find(v, Form())->tensor;
         append(tensor.data, static_cast<size_t>(tensor.type.bytes()), &key);
       }
       continue;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/src/run/limits.h"
+#include "runtime/src/backend/devices.h"
 #include "runtime/src/plan/plan.h"
 
 namespace minnow {
@@ -25,6 +26,7 @@ using KnownTypes = std::map<const Graph*, std::map<std::vector<TensorType>, Grap
 
 // What all executors of a session share.
 struct Environment {
+  const Devices* devices = nullptr;
   ThreadPool* pool = nullptr;
   Precision precision = Precision::kHigh;
   Watch* watch = nullptr;
@@ -77,6 +79,11 @@ class Executor {
   const Model& model() const { return model_; }
   const Graph& graph() const { return graph_; }
   const Environment& environment() const { return environment_; }
+  const Devices& devices() const { return *environment_.devices; }
+  Backend& backend(int device) const { return *devices()[static_cast<size_t>(device)].backend; }
+  const Backend& host() const { return backend(0); }
+  // All forms that a value can have.
+  std::vector<Form> forms() const;
   // What executes a node of control flow; made at first use.
   Status control(const Node& node, Control** out);
   // Whether the session may have one more, of this graph. Whoever makes one asks first.
@@ -87,12 +94,19 @@ class Executor {
 
   Status activate(Stage& stage);
   Status reshape(Step& step);
+  // The constant in the memory of a device, as its kernels read it. `keep`: for all plans.
+  Status on_device(const Constant& constant, Form form, bool keep, std::shared_ptr<const Tensor>* out);
   Status grow_arena(const Stage& stage);
   void bind_arena(Stage& stage);
   void forget_stages();
+  static void forget_recordings(Stage& stage);
   Status run_stage(Stage& stage, OutputSink& sink);
   bool run_step(Step& step);  // false when it has an error
   void run_group(Stage& stage, const Group& group);
+  Status run_steps(Stage& stage);
+  Status run_recorded(Stage& stage, Recordable& part);
+  // Waits for the queues of these devices, and tells the first error of the steps that they have run.
+  Status finish(Stage& stage, uint32_t devices, size_t end);
   const Tensor* operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const;
   // Settles the questions of the stage and finds or plans the one that follows.
   Status cross(Stage& stage, Stage** next);
@@ -104,12 +118,14 @@ class Executor {
 
   // Most recently used first.
   std::list<std::pair<std::vector<TensorType>, std::unique_ptr<Stage>>> plans_;
-  std::vector<Stage*> active_;  // by depth: the stages whose kernels are in shape
-  std::vector<Buffer> arenas_;  // by depth
-  std::vector<int64_t> least_;  // by depth, of all stages that have used the arena
+  std::vector<Stage*> active_;                                // by depth: the stages whose kernels are in shape
+  std::vector<std::vector<std::unique_ptr<Memory>>> arenas_;  // by depth and device
+  std::vector<int64_t> least_;                                // by depth, of all stages that have used the arena
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<KernelEntry>>> kernels_;
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
   std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout
+  std::map<std::pair<const Constant*, Form>, std::shared_ptr<const Tensor>> on_devices_;  // of static constants
+  std::vector<size_t> unfinished_;  // by device: the first step of the stage that its queue may not have done
   std::map<const Node*, std::unique_ptr<Control>> controls_;
   size_t stages_ = 0;  // that follow others
   bool profiling_ = false;

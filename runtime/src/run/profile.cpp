@@ -70,7 +70,8 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
 
 int64_t Executor::arena_bytes() const {
   int64_t bytes = 0;
-  for (const Buffer& arena : arenas_) bytes += arena.size();
+  for (const auto& arenas : arenas_)
+    for (const auto& arena : arenas) bytes += arena == nullptr ? 0 : arena->bytes();
   return bytes + of_bodies(controls_, &Executor::arena_bytes);
 }
 

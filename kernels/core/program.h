@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/core/op.h"
+#include "kernels/core/op_spec.h"
 
 namespace minnow {
 
@@ -14,7 +14,7 @@ namespace minnow {
 // memory of an operand of its size: it comes last, when all else has been read.
 struct Program : Attrs {  // which tell programs apart
   struct Step {
-    const Op* op = nullptr;  // whose kernel computes pieces
+    const OpSpec* op = nullptr;  // an elementwise one
     std::shared_ptr<const Attrs> attrs;
     std::vector<int> in;
     DType dtype = DType::kF32;

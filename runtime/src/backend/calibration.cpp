@@ -1,4 +1,4 @@
-#include "runtime/src/run/calibration.h"
+#include "runtime/src/backend/calibration.h"
 
 #include <cstdlib>
 #include <fstream>

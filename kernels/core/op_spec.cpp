@@ -1,4 +1,4 @@
-#include "kernels/core/op.h"
+#include "kernels/core/op_spec.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -7,42 +7,28 @@
 namespace minnow {
 namespace {
 
-// A function's static, because rows are added while other statics are initialized, in any order.
-std::map<std::string, Op>& registry() {
-  static std::map<std::string, Op> ops;
+// A function's static, because ops are added while other statics are initialized, in any order.
+std::map<std::string, OpSpec>& registry() {
+  static std::map<std::string, OpSpec> ops;
   return ops;
 }
 
-class SimpleKernel final : public Kernel {
- public:
-  SimpleKernel(SimpleFunction run, const Attrs& attrs) : run_(run), attrs_(attrs) {}
-  void run(const RunContext& context) override { run_(attrs_, context); }
-
- private:
-  SimpleFunction run_;
-  const Attrs& attrs_;
-};
-
 }  // namespace
 
-std::unique_ptr<Kernel> simple_kernel(SimpleFunction run, const NodeContext& node) {
-  return std::make_unique<SimpleKernel>(run, node.attrs);
-}
-
-void add_op(const char* name, InferFunction infer, CreateFunction create, OpTraits traits, LayoutFunction layout_for) {
-  if (!registry().emplace(name, Op{traits, name, infer, create, layout_for}).second) {
+void add_op(const char* name, InferFunction infer, int traits, MacsFunction macs) {
+  if (!registry().emplace(name, OpSpec{name, infer, static_cast<uint8_t>(traits), macs}).second) {
     std::fprintf(stderr, "minnow: op %s is registered twice\n", name);
     std::abort();
   }
 }
 
-const Op* find_op(const std::string& name) {
+const OpSpec* find_op(const std::string& name) {
   const auto it = registry().find(name);
   return it == registry().end() ? nullptr : &it->second;
 }
 
-std::vector<const Op*> all_ops() {
-  std::vector<const Op*> ops;
+std::vector<const OpSpec*> all_ops() {
+  std::vector<const OpSpec*> ops;
   for (const auto& [name, op] : registry()) ops.push_back(&op);
   return ops;
 }

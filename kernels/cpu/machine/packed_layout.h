@@ -1,0 +1,24 @@
+// Layout::kPacked as the CPU has it: channels in blocks of as many floats as a vector of the instruction set holds.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/tensor.h"
+#include "kernels/core/thread_pool.h"
+
+namespace minnow {
+
+// Channels per block on this machine: 16, 8 or 4.
+int pack_width();
+
+// Bytes that a tensor of either layout takes, with the padding of its last block; the largest number there is for more.
+int64_t stored_bytes(const TensorType& type);
+
+// [N, C, spatial...] to [N, ceil(C / p), spatial..., p] with p = pack_width(), and back; any element size. The lanes
+// beyond C get copies of valid values, so that computing on them meets no NaN or denormal that is not in the data.
+void pack_channels(const Tensor& plain, Tensor* packed, ThreadPool* pool);
+void unpack_channels(const Tensor& packed, Tensor* plain, ThreadPool* pool);
+// The same, or a plain copy, as the layouts of the two tensors ask for. Nothing is done when they share their memory.
+void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool);
+
+}  // namespace minnow

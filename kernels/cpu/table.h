@@ -1,0 +1,21 @@
+// The CPU's kernels: a row for each op, beside the code that computes it, in kernels/cpu/<family>/.
+//
+//   MINNOW_KERNEL("Softmax", create_softmax, LayoutRule::kPlain, /*in_place=*/true);
+#pragma once
+
+#include "kernels/core/kernel_table.h"
+
+namespace minnow {
+
+KernelTable& cpu_kernels();
+
+// Arguments, and no data, as for OpRegistrar.
+struct CpuKernelRegistrar {
+  CpuKernelRegistrar(const char* op, CreateFunction create, LayoutRule layout = LayoutRule::kPlain,
+                     bool in_place = false, LayoutFunction layout_for = nullptr, Pieces pieces = Pieces::kNone);
+};
+
+#define MINNOW_KERNEL(...) \
+  static const ::minnow::CpuKernelRegistrar MINNOW_CONCAT(kernel_registrar_, __LINE__)(__VA_ARGS__)
+
+}  // namespace minnow

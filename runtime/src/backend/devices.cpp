@@ -1,0 +1,39 @@
+#include "runtime/src/backend/devices.h"
+
+#include "runtime/src/backend/cpu.h"
+#include "runtime/src/backend/plugin.h"
+#include "runtime/src/model/graph.h"
+
+namespace minnow {
+namespace {
+
+constexpr double kPreference = 10;
+constexpr size_t kMostDevices = 32;  // bits of a set of them
+
+}  // namespace
+
+Status Devices::open(const std::string& name, const Model& model, const QueueOptions& options, Devices* out) {
+  std::vector<Backend*> backends = {&Cpu::instance()};
+  if (name == "auto") {
+    for (Backend* backend : other_backends())
+      if (backends.size() < kMostDevices) backends.push_back(backend);
+  } else {
+    Backend* backend = nullptr;
+    MINNOW_RETURN_IF_ERROR(find_backend(name, &backend));
+    if (backend != backends[0]) backends.push_back(backend);
+  }
+  out->devices_.clear();
+  out->preference_ = name == "auto" ? 1 : kPreference;
+  for (Backend* backend : backends) {
+    Device device;
+    device.backend = backend;
+    device.queue = backend->create_queue(options);
+    device.store = backend == backends[0]
+                       ? model.store.get()
+                       : model.stores->find(backend->name(), [&] { return backend->create_store(model); });
+    out->devices_.push_back(std::move(device));
+  }
+  return ok();
+}
+
+}  // namespace minnow

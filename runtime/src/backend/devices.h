@@ -1,0 +1,35 @@
+// The devices of one session, each with its queue. Number 0 is the CPU, always.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/src/backend/backend.h"
+
+namespace minnow {
+
+struct Device {
+  Backend* backend = nullptr;
+  std::unique_ptr<Queue> queue;
+  PackedStore* store = nullptr;  // of the model
+};
+
+class Devices {
+ public:
+  // `name`: "cpu"; a device, beside which the CPU computes what the device cannot; or "auto", which is all there are.
+  static Status open(const std::string& name, const Model& model, const QueueOptions& options, Devices* out);
+
+  size_t size() const { return devices_.size(); }
+  const Device& operator[](size_t i) const { return devices_[i]; }
+  const Backend& host() const { return *devices_[0].backend; }
+  // How many times as long a node must take on another device than on the CPU before it is left to the CPU: a device
+  // that was asked for by its name is to be used.
+  double preference() const { return preference_; }
+
+ private:
+  std::vector<Device> devices_;
+  double preference_ = 1;
+};
+
+}  // namespace minnow

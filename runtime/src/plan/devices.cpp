@@ -1,0 +1,225 @@
+// Which device runs what: a minimum of the time that nodes and copies between devices are estimated to take. And in
+// which order queues get their work, and when one waits for another.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "runtime/src/plan/minimum_cut.h"
+#include "runtime/src/plan/planner.h"
+
+namespace minnow {
+namespace {
+
+std::string microseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g us", seconds * 1e6);
+  return text;
+}
+
+}  // namespace
+
+// What the node takes on a device; below 0, with the reason, where it cannot run.
+double Planner::estimate(const PlanNode& node, size_t device, std::string* why) {
+  if (node.op == nullptr) {
+    *why = "control flow runs on the host";
+    return device == 0 ? 0 : -1;
+  }
+  const Device& to = x_.devices()[device];
+  if (device != 0 && to.backend->find(*node.op) == nullptr) {
+    *why = to.backend->name() + " has no kernel for " + node.op->name;
+    return -1;
+  }
+  if (is_view(node, stage_.values)) return 0;
+  std::vector<Tensor> constants(node.in.size());  // their types: the contents are not needed yet
+  NodeContext context{*node.attrs, {}, std::vector<const Tensor*>(node.in.size()), {}};
+  context.threads = x_.environment_.pool->threads();
+  context.precision = x_.environment_.precision;
+  for (size_t i = 0; i < node.in.size(); ++i) {
+    const PlanValue* value = node.in[i] < 0 ? nullptr : &stage_.values[static_cast<size_t>(node.in[i])];
+    context.in.push_back(value == nullptr ? nullptr : &value->type);
+    if (value == nullptr || value->constant == nullptr) continue;
+    constants[i].type = value->type;
+    context.constant[i] = &constants[i];
+  }
+  for (int v : node.out) context.out.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
+  const double seconds = to.backend->seconds(*node.op, context, why);
+  if (seconds < 0) *why = to.backend->name() + " " + *why;
+  return seconds;
+}
+
+// Begins with all on the host. Then each device takes from the others the nodes by which the whole gets faster: a
+// minimum cut between "runs there" and "stays where it is".
+Status Planner::assign_devices(PlanGraph& graph) {
+  const Devices& devices = x_.devices();
+  if (devices.size() == 1) return ok();
+  const size_t n = static_cast<size_t>(graph.size());
+  const auto node = [&](size_t i) -> const PlanNode& { return graph.node(static_cast<int>(i)); };
+  std::vector<double> now(n);
+  for (size_t i = 0; i < n; ++i) {
+    std::string why;
+    if (!graph.is_dropped(static_cast<int>(i)))
+      now[i] = std::max(estimate(node(i), 0, &why), 0.0) * devices.preference();
+  }
+
+  for (size_t device = 1; device < devices.size(); ++device) {
+    const Backend& backend = *devices[device].backend;
+    MinimumCut cut;
+    std::vector<size_t> at(n);
+    std::vector<double> there(n);
+    std::vector<std::string> why(n);
+    for (size_t i = 0; i < n; ++i) {
+      at[i] = cut.add_node();
+      if (graph.is_dropped(static_cast<int>(i))) continue;
+      there[i] = estimate(node(i), device, &why[i]);
+      // The first side stays, the second moves.
+      cut.add(at[i], MinimumCut::kSecond, now[i]);
+      cut.add(MinimumCut::kFirst, at[i], there[i] < 0 ? MinimumCut::kNever : there[i]);
+    }
+    for (int v = 0; v < graph.num_values(); ++v) {
+      if (!graph.value(v).known || graph.is_constant(v) || graph.readers(v).empty()) continue;
+      const Form here{Layout::kPlain, static_cast<uint8_t>(device)};
+      const int maker = graph.maker(v);  // -1: the host, or a device that has it already
+      if (maker < 0 && stage_.find(v, here) != nullptr) continue;
+      const double cost = backend.copy_seconds(graph.type(v).bytes());
+      const size_t from = maker < 0 ? MinimumCut::kFirst : at[static_cast<size_t>(maker)];
+      // One copy, however many read it: between the maker and one node that stands for the readers of a side.
+      const size_t stays = cut.add_node(), moves = cut.add_node();
+      cut.add(from, moves, cost);  // made where it was, read there
+      cut.add(stays, from, cost);  // made there, read where it was
+      for (int reader : graph.readers(v)) {
+        const size_t to = reader < 0 ? MinimumCut::kFirst : at[static_cast<size_t>(reader)];
+        cut.add(moves, to, MinimumCut::kNever);
+        cut.add(to, stays, MinimumCut::kNever);
+      }
+    }
+    const std::vector<bool> moved = cut.solve();
+    for (size_t i = 0; i < n; ++i) {
+      if (graph.is_dropped(static_cast<int>(i))) continue;
+      const int was = node(i).device;
+      const std::string& before = node(i).why;
+      if (moved[at[i]]) {
+        const double left = was == 0 ? now[i] / devices.preference() : now[i];
+        graph.place(static_cast<int>(i), static_cast<int>(device),
+                    microseconds(there[i]) + " on " + backend.name() + ", " + microseconds(left) + " on " +
+                        devices[static_cast<size_t>(was)].backend->name());
+        now[i] = there[i];
+      } else {
+        const std::string text = there[i] < 0 ? why[i] : "with its copies it takes longer on " + backend.name();
+        graph.place(static_cast<int>(i), was, before.empty() ? text : before + "; " + text);
+      }
+    }
+  }
+  return ok();
+}
+
+// Steps in the order in which what can go to another device goes there first, and what waits for such a device comes
+// last: while the device works, the host does.
+void Planner::begin_devices_early() {
+  const size_t n = stage_.steps.size();
+  const bool all_here =
+      std::all_of(stage_.steps.begin(), stage_.steps.end(), [](const Step& s) { return s.device == 0; });
+  if (all_here) return;
+  std::map<const Storage*, size_t> makers;
+  std::vector<std::vector<size_t>> next(n);
+  std::vector<size_t> missing(n);
+  std::vector<bool> waits(n);  // for a device
+  for (size_t i = 0; i < n; ++i) {
+    const Step& step = stage_.steps[i];
+    for (const Slot* slot : step.in) {
+      const auto maker = slot == nullptr ? makers.end() : makers.find(slot->storage);
+      if (maker == makers.end()) continue;
+      next[maker->second].push_back(i);
+      ++missing[i];
+      const Step& made = stage_.steps[maker->second];
+      waits[i] = waits[i] || (step.device == 0 && made.device != 0);
+    }
+    for (const Slot* slot : step.out)
+      if (slot != nullptr) makers[slot->storage] = i;
+  }
+  // Three kinds of steps that can begin: on devices, on the host, on the host after a device. Each in its order.
+  std::set<size_t> ready[3];
+  const auto add = [&](size_t i) { ready[stage_.steps[i].device != 0 ? 0 : waits[i] ? 2 : 1].insert(i); };
+  for (size_t i = 0; i < n; ++i)
+    if (missing[i] == 0) add(i);
+  std::vector<Step> steps;
+  steps.reserve(n);
+  while (steps.size() < n) {
+    std::set<size_t>& kind = !ready[0].empty() ? ready[0] : !ready[1].empty() ? ready[1] : ready[2];
+    const size_t i = *kind.begin();
+    kind.erase(kind.begin());
+    for (const Slot* slot : stage_.steps[i].out)
+      if (slot != nullptr) slot->storage->first = slot->storage->last = static_cast<int>(steps.size());
+    for (size_t k : next[i])
+      if (--missing[k] == 0) add(k);
+    steps.push_back(std::move(stage_.steps[i]));
+  }
+  stage_.steps = std::move(steps);
+}
+
+// Before which steps a queue has to be done, because the host reads what it has copied; and before which copies to a
+// device its queue has to wait for another one.
+void Planner::order_queues() {
+  const size_t n = stage_.steps.size();
+  std::vector<const Group*> group_of(n);
+  for (const Group& group : stage_.groups)
+    for (size_t i = group.ends.front(); i < group.ends.back(); ++i) group_of[i] = &group;
+  std::map<const Storage*, std::pair<int, size_t>> downloads;  // the device and the step
+  std::vector<size_t> finished(x_.devices().size());           // steps before this one are done
+  for (size_t i = 0; i < n; ++i) {
+    Step& step = stage_.steps[i];
+    if (step.device != 0) stage_.devices |= 1u << step.device;
+    const size_t at = group_of[i] != nullptr ? group_of[i]->ends.front() : i;
+    for (const Slot* slot : step.in) {
+      const auto made = slot == nullptr ? downloads.end() : downloads.find(slot->storage);
+      if (made == downloads.end()) continue;
+      const auto& [device, download] = made->second;
+      if (finished[static_cast<size_t>(device)] > download || device == step.device) continue;
+      if (step.device != 0) {
+        step.follows |= 1u << device;
+      } else {
+        stage_.steps[at].finishes |= 1u << device;
+        finished[static_cast<size_t>(device)] = at;
+      }
+    }
+    // What control flow runs may use any queue.
+    if (step.is_transfer && step.out[0]->storage->device == 0) downloads[step.out[0]->storage] = {step.device, i};
+  }
+  // Kernels of one device in a row, with nothing between them, may be recorded.
+  for (size_t i = 0; i < n;) {
+    const auto fits = [&](size_t k) {
+      const Step& step = stage_.steps[k];
+      return k < n && step.device == stage_.steps[i].device && !step.is_transfer &&
+             (k == i || (step.finishes == 0 && step.follows == 0));
+    };
+    size_t end = i;
+    while (end < n && fits(end)) ++end;
+    const int device = stage_.steps[i].device;
+    if (end - i > 1 && device != 0 && x_.devices()[static_cast<size_t>(device)].queue->can_record()) {
+      Recordable& part = stage_.recordables.emplace_back();
+      part.device = device;
+      part.begin = i;
+      part.end = end;
+    }
+    i = std::max(end, i + 1);
+  }
+}
+
+// A queue reads and writes the host's memory some time before it is finished: until then it stays.
+void Planner::keep_for_queues() {
+  if (stage_.devices == 0) return;
+  const int n = static_cast<int>(stage_.steps.size());
+  std::vector<int> next(x_.devices().size(), n);  // the step before which the queue is finished
+  for (int i = n - 1; i >= 0; --i) {
+    const Step& step = stage_.steps[static_cast<size_t>(i)];
+    if (step.is_transfer)
+      for (const auto* slots : {&step.in, &step.out})
+        for (Slot* slot : *slots)
+          if (slot->storage->device == 0)
+            slot->storage->last = std::max(slot->storage->last, next[static_cast<size_t>(step.device)]);
+    for (size_t device = 1; device < next.size(); ++device)
+      if (step.finishes >> device & 1) next[device] = i;
+  }
+}
+
+}  // namespace minnow
