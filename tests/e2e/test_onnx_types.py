@@ -132,7 +132,7 @@ def test_packed_weights_of_a_wrong_length_are_refused(dtype, tmp_path):
     tensor = numpy_helper.from_array(some(dtype, 9), "w")
     for data in (tensor.raw_data[:-1], tensor.raw_data + b"\0"):
         tensor.raw_data = data
-        with pytest.raises(FormatError, match="do not fit its shape") as caught:
+        with pytest.raises(FormatError, match="does not fit its shape") as caught:
             copy_of(tensor, tmp_path / "m.onnx")
         assert f"of {dtype}" in caught.value.why
         assert "tensor 'w'" in caught.value.where

@@ -100,6 +100,6 @@ def test_what_does_more_than_compute(op: str) -> None:
     function = graph.library.function.add()
     function.signature.name = "f"
     function.node_def.add(name="inside", op=op)
-    with pytest.raises(MinnowError, match="may do more than compute") as e:
+    with pytest.raises(MinnowError, match="may have side effects") as e:
         tensorflow_effect.check_frozen(graph, ["y:0"], "m.pb")
     assert f"{op}, at 'inside'" in e.value.why
