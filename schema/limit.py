@@ -26,8 +26,8 @@ class Limits:
             the floor, one for so many bytes.
         computed_bytes, computed_per_byte: of all the numbers that are computed while it is read, and of constants that
             the optimizer makes of others.
-        constant_bytes, constant_per_byte: of one value that hangs on constants only. A larger one is refused: some
-            program would have to compute it, and nobody has stored it.
+        constant_bytes, constant_per_byte: of one value that depends on constants only. A larger one is refused: some
+            program would have to compute it, since it is not stored.
         folded_elements: of the operands and results of a node that is replaced by its numbers.
         window: a padding, kernel or dilation of such a node.
         lazy_depth: how often constants are made of constants that are computed only when they are written.

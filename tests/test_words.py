@@ -29,12 +29,17 @@ WORDS = {
     r"most bytes at one time": "peak memory",
     r"judge(?:s|d)?|judg(?:e?ment|ing)": "compare; check",
     r"whoever|anybody|everybody": "say who: the caller, the user, another thread",
-    r"nobody (?:reads|uses|wants|needs|asks)": "unused",
+    r"nobody": "unused; unknown; no other reader",
+    r"truths?|truth values?": "boolean",
+    r"quanta|quantum": "quantized values; quantization step",
+    r"remembers?": "state; keep",
+    r"hangs? on": "depend on",
+    r"spelled out": "written as several ops; decomposed",
+    r"(?<!there )is no (?:array|file|model|picture|shape|tensor)": "is not a",
     r"time (?:was|is) over": "the timeout has passed",
     r"of late|for ever": "recently; endlessly",
     r"rounds of (?:a |its |the |all )?loops?": "iterations of a loop",
     r"mend(?:s|ed|ing)?": "fix",
-    r"seven-league|riddles?": "plain words",
 }
 """Regular expressions of words to avoid, and what to use instead."""
 

@@ -31,7 +31,7 @@ class Source:
         layers: those that take part in inference, in the newest form.
         blobs: the weights by the name of their layer.
         weights: the file of the weights, if there is one.
-        strange: what layers set of their parameters that nobody knows, by their name: the parameter and its field.
+        strange: unknown parameters of layers by the name of the layer: the parameter and its field.
         form: which of the forms of Caffe's files it has: 0, 1 or 2.
     """
 

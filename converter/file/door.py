@@ -1,7 +1,7 @@
 """The boundary of the readers: whatever bytes they are given, only Minnow's own errors leave them.
 
 A reader is written for files that say what they mean. What a damaged or hostile file breaks in it, an index out of
-range or a number that is no number, is the file's fault, and is said so. The error underneath stays with it
+range or a text that is not a number, is the file's fault, and is said so. The error underneath stays with it
 (`__cause__`), and MINNOW_DEBUG=1 shows it on the command line, for it may be a defect of the reader's after all.
 """
 

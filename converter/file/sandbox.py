@@ -1,6 +1,6 @@
 """Confinement of a process that handles untrusted bytes: it may read what it needs, compute, and write its results.
 
-Readers of other projects are compiled code that nobody here has checked, and a program in a file may name whatever such
+Readers of other projects are compiled code that we have not checked, and a program in a file may name whatever such
 a reader knows. A process that runs one gives up first what it does not need: other files, new files, the network,
 other processes, time and memory. Results leave it through files that were open before.
 

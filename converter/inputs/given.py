@@ -223,7 +223,7 @@ def dtype_of(dtype: Any) -> DType:
 
 def _of_array(value: Any, name: str) -> Given:
     try:
-        if hasattr(value, "detach"):  # a tensor of PyTorch that takes part in training is no array before
+        if hasattr(value, "detach"):  # a PyTorch tensor with gradients must be detached first
             value = value.detach()
         array = np.asarray(value.float() if str(value.dtype) == "torch.bfloat16" else value)
         if str(value.dtype) == "torch.bfloat16":

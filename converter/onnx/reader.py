@@ -437,7 +437,7 @@ class Translator:
         return self.type_of(info.type, f"'{info.name}' of {self.path}")
 
     def type_of(self, type: onnx.TypeProto, where: str) -> TensorType:
-        """A type of the file. Raises UnsupportedError for maps, sparse tensors, and sequences of what is no tensor."""
+        """A type of the file. Raises UnsupportedError for maps, sparse tensors, and sequences of other than tensors."""
         kind = type.WhichOneof("value") or "untyped"
         if kind in ("sequence_type", "optional_type"):
             element = self.type_of(getattr(type, kind).elem_type, where)

@@ -16,7 +16,7 @@ class TensorFlow(Frontend):
 
     Attributes:
         results: names of the outputs, of operators that have several.
-        handles: operators that take and give what is no tensor (variables, lists of tensors, text).
+        handles: operators on values that are not tensors (variables, lists of tensors, text).
         variables: operators that are handed a variable itself, and not its numbers.
         effects: operators with an effect: they run even if their results are unused.
         silent: operators without a result that could be an output.

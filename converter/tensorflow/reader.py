@@ -127,7 +127,7 @@ def _read(
 
 
 def finish(graph: Graph, outputs: Sequence[tuple[str, Any]], where: str) -> Model:
-    """The model of a translated graph. Raises UnsupportedError where an output is no tensor."""
+    """The model of a translated graph. Raises UnsupportedError if an output is not a tensor."""
     for name, value in outputs:
         if not isinstance(value, Value):
             raise UnsupportedError(f"the output '{name}' is {value.kind}, not a tensor", where=where)

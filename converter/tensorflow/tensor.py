@@ -32,7 +32,7 @@ _NAMES = {
     "DT_INT64": DType.I64,
     "DT_UINT64": DType.U64,
     "DT_BOOL": DType.BOOL,
-    # Quanta are the integers that they are.
+    # Quantized values are plain integers here.
     "DT_QINT8": DType.I8,
     "DT_QUINT8": DType.U8,
     "DT_QINT16": DType.I16,

@@ -135,5 +135,5 @@ def quantize(b: Builder, x: Value, q: Quantization) -> Value:
 
 
 def requantize(b: Builder, x: Value, old: Quantization, new: Quantization) -> Value:
-    """Quanta of one meaning as those of another one."""
+    """Quantized values with other quantization parameters."""
     return x if old == new else quantize(b, dequantize(b, x, old), new)

@@ -237,7 +237,7 @@ def _placed(whole: Any, path: Sequence[int | str], made: Any) -> Any:
 
 
 def _number(i: Input, given: Given | None) -> Any:
-    """What an argument that is no tensor is, where that is said; None: an input, as where an array is given for it."""
+    """The given value of an argument that is not a tensor; None if it is an input, or if an array is given for it."""
     if given is None:
         return i.default
     if given.shape == () or given.shape is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _ModelFile(click.Path):
-    """The path of a model. A missing file, or one that is no model, is reported before slow imports."""
+    """The path of a model. A missing file, or one that is not a model, is reported before slow imports."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "-":

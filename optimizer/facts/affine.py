@@ -1,6 +1,6 @@
 """Integers that grow evenly along the axes of a tensor: places, as `Range` counts them, and what is computed of them.
 
-Each element is `base + steps[0] * i0 + steps[1] * i1 + ...` at the place (i0, i1, ...). Truth values are 0 and 1: what
+Each element is `base + steps[0] * i0 + steps[1] * i1 + ...` at the place (i0, i1, ...). Booleans are 0 and 1: what
 is known of all elements of a comparison is a number without steps.
 """
 
@@ -68,7 +68,7 @@ Rule = Callable[[Node, Memo[Affine]], "Affine | None"]
 
 
 def affine(value: Value, memo: Memo[Affine] | None = None) -> Affine | None:
-    """How the elements of integers or truth values follow from their places; None when it is not known.
+    """How integer or boolean elements follow from their positions; None if that is unknown.
 
     Args:
         value: any value.

@@ -36,7 +36,7 @@ def assign_layout(graph: Graph) -> int:
         }
     """
     if any(node.op == "Raw" for node in graph):
-        return 0  # nobody knows what an op we do not model wants: its file's own layouts stay
+        return 0  # an op that we do not model: the layouts of its file stay
     _strip(graph)
     labels = _labels(graph)
     if True not in labels.values():

@@ -1,8 +1,8 @@
 """Two forms of the same values, and nodes that work on one of them or on either: the cheapest choice is a minimum cut.
 
-Nodes that need the first form hang on the source, those that need the second on the sink, the others float between
-them. A value whose readers do not agree with its producer is converted once, however many of them there are, and costs
-its bytes.
+Nodes that need the first form are connected to the source, those that need the second to the sink, the others float
+between them. A value whose readers do not agree with its producer is converted once, however many of them there are,
+and costs its bytes.
 """
 
 from __future__ import annotations

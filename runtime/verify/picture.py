@@ -36,7 +36,7 @@ def fitted(path: Path, model: Model) -> tuple[str, Array]:
 
     Raises:
         UsageError: the model has no such input, or several; OpenCV is not installed.
-        FormatError: the file is no picture.
+        FormatError: the file is not a picture.
     """
     kinds = {name: found for name, type in model.user_inputs if (found := _axes(type, model.source)) is not None}
     if len(kinds) != 1:

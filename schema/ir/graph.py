@@ -468,7 +468,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class State:
-    """What a model remembers: an output that is the input of the next run.
+    """A state of a model: an output whose value is an input of the next run.
 
     Attributes:
         input, output: names of the two, of one type, whose dimensions are numbers.

@@ -42,7 +42,7 @@ def closed(type: TensorType, container: str) -> TensorType:
 
 
 def row(name: str, type: TensorType) -> dict[str, Any]:
-    """An input or output in JSON-ready values; `container` is there only where it is no tensor."""
+    """An input or output in JSON-ready values; `container` is present only if it is not a tensor."""
     container, inner = opened(type, name)
     shape = None if inner.shape is None else list(inner.shape)
     made = {"name": name, "dtype": inner.dtype.value, "shape": shape}

@@ -24,4 +24,4 @@ class Fault(Exception):  # noqa: N818, as it never leaves this folder
 
 
 class RangeFault(Fault):
-    """A number of the model is outside of what its field holds: nobody's mistake, but it cannot be written."""
+    """A number of the model is out of the range of its field in the file, so that it cannot be written."""

@@ -4,14 +4,14 @@ A table is a dict `{field: value}` that holds only the fields which the file hol
 stand for. Values:
 
     scalar             int, float, bool
-    enum               its name; a number nobody has named stays an int
+    enum               its name; a number without a name stays an int
     string             str; bytes that are not UTF-8 become lone surrogates, so they survive a round trip
     table              dict
     union `main`       two keys, {"main_type": "Convolution2D", "main": {...}}; of type NONE: neither
     vector of scalars  numpy array, 1-D, read-only, little endian: a view into the buffer, nothing is copied
     vector of others   list
 
-A union of a type nobody has named keeps its number in `main_type` and has no `main`. Fields that a newer version of the
+A union of an unknown type keeps its number in `main_type` and has no `main`. Fields that a newer version of the
 format has added are skipped, as FlatBuffers wants it.
 
 Source of the encoding: https://flatbuffers.dev/internals/

@@ -117,7 +117,7 @@ def _infer(node: Node) -> tuple[TensorType, ...]:
 
 
 def _known(node: Node) -> list[Any]:
-    """What the types of a node's results hang on; none of it ever changes, others take its place."""
+    """What the types of a node's results depend on; immutable, and replaced as a whole."""
     known: list[Any] = [node.op, node.attrs]
     for v in node.inputs:
         known += (None, None) if v is None else (v.type, v.data)

@@ -31,7 +31,7 @@ def axes_of(axes: Iterable[int], rank: int, what: str = "axis") -> tuple[int, ..
 
 
 def need_rank(arg: Arg, rank: int, what: str) -> None:
-    """ModelError unless the operand has that rank, or one nobody knows."""
+    """Raises ModelError unless the operand has that rank or an unknown one."""
     if arg.rank is not None and arg.rank != rank:
         raise ModelError(f"{what} has rank {arg.rank}, not {rank}")
 

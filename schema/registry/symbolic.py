@@ -91,7 +91,7 @@ class Polynomial:
 
     @property
     def integer(self) -> int | None:
-        """The number that it is; None when it hangs on the input."""
+        """Its value if it is a number; None if it depends on the input."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -181,7 +181,7 @@ def of_dim(dim: Dim) -> Polynomial:
     """A number, symbol or formula of a type as a dimension.
 
     Only what is written as `Polynomial.dim` writes it is read as a formula: inputs of models have names like `past + 1`
-    that nobody holds to what they say.
+    that nothing enforces.
     """
     if isinstance(dim, int):
         return Polynomial.of(dim)
@@ -317,7 +317,7 @@ Rule = Callable[[Node, Memo[Known]], Known | None]
 
 
 def contents(value: Value, memo: Memo[Known] | None = None) -> Known | None:
-    """The elements of a small tensor of integers or truth values; None when nothing is known of any.
+    """The elements of a small tensor of integers or booleans; None if none of them is known.
 
     Args:
         value: any value.
@@ -408,12 +408,12 @@ def elementwise(combine: Callable[..., Polynomial | None], strict: bool = True) 
 
 
 def truth(yes: bool) -> Polynomial:
-    """A truth value as an element."""
+    """A boolean as an element."""
     return Polynomial.of(int(yes))
 
 
 def inverted(e: Polynomial | None) -> Polynomial | None:
-    """The other truth value, where it is known."""
+    """The negation of a boolean, if it is known."""
     return None if e is None else Polynomial.of(1) - e
 
 

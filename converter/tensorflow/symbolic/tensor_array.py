@@ -1,4 +1,4 @@
-"""TensorList and TensorArray operators. What the flow of a TensorArray is, TensorFlow lets nobody see: here it is the
+"""TensorList and TensorArray operators. The flow of a TensorArray is opaque in TensorFlow: here it is the
 content, and the handle says of what type."""
 
 from __future__ import annotations

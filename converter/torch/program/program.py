@@ -68,8 +68,8 @@ class Input:
         name: as the model calls it.
         path: where in the argument it is: `()` the argument itself, `(0, "key")` inside of tuples, lists and dicts.
         type: of a tensor; None for a number.
-        number: int, float or bool for an argument that is no tensor.
-        default: what such an argument is when nobody says otherwise.
+        number: int, float or bool for an argument that is not a tensor.
+        default: the default value of such an argument.
         assumed: neither the file nor the caller says what the element type of the tensor is.
     """
 

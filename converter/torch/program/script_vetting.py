@@ -68,7 +68,7 @@ def vet(names: Iterable[str], read: Callable[[str], bytes], exists: Callable[[st
         exists: there is an operator of this name, allowed or not: "aten::save".
 
     Raises:
-        TextError: code that is not as PyTorch writes it, so that nobody can say what it does.
+        TextError: code that is not as PyTorch writes it, so that its meaning is unknown.
     """
     found = Found()
     seen: set[str] = set()

@@ -261,13 +261,13 @@ class Journal:
         self._outer: Journal | None = None
 
     def note(self, tensor: Tensor) -> None:
-        """Remembers how the tensor is, once; so do the journals of the blocks around."""
+        """Records the tensor as it is now, once, also in the journals of the enclosing blocks."""
         self._before.setdefault(id(tensor), (tensor, tensor._state()))
         if self._outer is not None:
             self._outer.note(tensor)
 
     def hold(self, cell: Cell) -> None:
-        """Remembers what a cell holds, once, before it is changed; so do the journals of the blocks around."""
+        """Records the content of a cell before its first change, also in the journals of the enclosing blocks."""
         if cell.owner in self.foreign and cell not in self._held:
             self._held[cell] = cell.read()
         if self._outer is not None:

@@ -106,7 +106,7 @@ def _number(value: Value) -> float | None:
 
 
 def _leads_to_product(x: Value) -> bool:
-    """The value is a product, or one that is scaled and masked, and nobody else reads it."""
+    """The value is a product, possibly scaled and masked, and has no other reader."""
     for _ in range(8):
         node = x.producer
         if node is None or len(x.uses) != 1:

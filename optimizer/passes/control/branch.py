@@ -1,4 +1,4 @@
-"""Branches that can be told to be taken although their condition hangs on the input."""
+"""Branches that are known to be taken although their condition depends on the input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops: what they carry for nobody, the few rounds that can be written out, and what is the same in every round."""
+"""Loops: dead loop state is removed, short loops are unrolled, and invariants leave the body."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_NODES = 64
 
 @graph_pass(level=1)
 def prune_loop(graph: Graph) -> int:
-    """Takes out of a loop what it carries, stacks or captures for nobody; what it carries unchanged is captured.
+    """Removes dead loop state and unused stacked outputs and captures; state that does not change is captured.
 
     Given:
         graph g(%x: f32[2], %z: f32[2], %k: f32[2], %n: i64[]) {

@@ -100,6 +100,6 @@ def legalize_whole_sequences(b: Builder, m: Match) -> tuple[Value, ...] | None:
     length = None if m.x.type.shape is None else m.x.type.shape[0]
     lens = m.root.input(4) if m.root.has_input(4) else None
     if lens is None or lens.data is None or not bool(np.all(lens.data.numpy() == length)):
-        return m.no("some sequence is shorter, or nobody knows")
+        return m.no("some sequence is shorter, or the lengths are unknown")
     operands = [None if i == 4 else v for i, v in enumerate(m.root.inputs)]
     return tuple(b.node(m.root.op, operands, m.root.attrs, len(m.root.outputs)).outputs)

@@ -1,1 +1,1 @@
-"""Truth values, comparisons and whole numbers: known results, and one form for what can be said in several."""
+"""Booleans, comparisons and integers: known results, and one form for equivalent expressions."""

@@ -317,7 +317,7 @@ def _as_number(p: Any, x: Any) -> Any:
     level=1,
 )  # fmt: skip
 def compare_truth(b: Builder, m: Match) -> Value | None:
-    """A truth value that is made a number and compared with 0 or 1.
+    """A boolean that is cast to a number and compared with 0 or 1.
 
     Given:
         graph g(%x: bool[4]) {
@@ -332,7 +332,7 @@ def compare_truth(b: Builder, m: Match) -> Value | None:
         }
     """
     if m.x.type.dtype is not DType.BOOL or not same_shape(m.x, m.root.output):
-        return m.no("it is no truth value, or the constant changes the shape")
+        return m.no("it is not a boolean, or the constant changes the shape")
     numbers = next(v for v in m.root.inputs if v is not None and v is not m.cast.output).array
     if numbers is None or not np.isin(numbers, (0, 1)).all():
         return m.no("the constant is close to 1, but not equal")

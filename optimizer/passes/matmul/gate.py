@@ -21,7 +21,7 @@ def _swish(p: Any, x: Any) -> Any:
 
 
 def _gated(b: Builder, m: Match) -> Value | None:
-    """silu(k x) / k; None where k is no number for that."""
+    """silu(k x) / k; None if k is not a suitable number."""
     if m.k.type.count != 1 or m.k.type.dtype not in (DType.F32, DType.F64) or not same_shape(m.x, m.multiple.output):
         return None
     k = float(m.k.array.reshape(()))

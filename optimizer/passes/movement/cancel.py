@@ -302,5 +302,5 @@ def fuse_concats(b: Builder, m: Match) -> Value | None:
         else:
             flat.append(value)
     if len(flat) == len(node.inputs):
-        return m.no("no operand is a concatenation along the same axis that nobody else reads")
+        return m.no("no operand is a concatenation along the same axis without other readers")
     return b.node("Concat", flat, node.attrs).output

@@ -47,7 +47,7 @@ def sliced(b: Builder, x: Value, cuts: dict[int, Bounds], like: Value) -> Value:
 
 
 def _bounds_of(places: range, extent: int) -> Bounds:
-    # Behind the first element there is no number for "before it" but one that lies below all.
+    # With negative steps, "before the first element" can only be written as a number below all.
     return places.start, places.stop if places.stop >= 0 else -extent - 1, places.step
 
 

@@ -26,7 +26,7 @@ class NoMatchError(Exception):
 
 
 def evaluated(value: Value, known: Mapping[Value, Array]) -> Array:
-    """The numbers of a value that hangs on known ones alone. Raises NoMatchError for others."""
+    """The elements of a value that depends on constants only. Raises NoMatchError for others."""
     return _evaluated(value, dict(known), _MOST_NODES)
 
 

@@ -99,7 +99,7 @@ def look_up(b: Builder, x: Value, table: Array) -> Value:
 
 
 def wide(b: Builder, x: Value, q: Quantization) -> Value:
-    """Quanta less their zero point, i32."""
+    """Quantized values minus their zero point, i32."""
     if q.dtype is not DType.I16:
         return look_up(b, x, (quantized_values(q) - zero_of(q)).astype(np.int32))
     y = b.Cast(x, to=DType.I32)

@@ -56,7 +56,7 @@ def as_table(b: Builder, x: Value, y: Value, q: Quantization, compute: Callable[
 
 
 def _addend(b: Builder, x: Value, q: Quantization, left: int, factor: float, sign: int = 1) -> Value:
-    """Quanta less their zero point, shifted left, times a factor below one."""
+    """Quantized values minus their zero point, shifted left, times a factor below one."""
     if q.dtype is DType.I16:
         y = times_value(b, b.Mul(wide(b, x, q), np.int32(1 << left)), factor)
         return y if sign > 0 else b.Neg(y)
@@ -165,7 +165,7 @@ _extremum("MINIMUM", "Min")
 
 
 def rescaled(b: Builder, x: Value, old: Quantization, new: Quantization, limits: Any = None) -> Value:
-    """Quanta of one meaning as those of another one, as the kernel QUANTIZE makes them."""
+    """Quantized values with other quantization parameters, as the kernel QUANTIZE computes them."""
     factor = float(scale_of(old)) / float(scale_of(new))
     if x.type.dtype in (DType.I16, DType.I32):
         return requantized(b, wide(b, x, old) if x.type.dtype is DType.I16 else x, factor, new, limits)

@@ -70,7 +70,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("expected", _chain("%b: bool[4] = IsNaN(%x)", "%y: f32[4] = Where(%b, %x, %z)", params=_TWO)),
     ],
     "compare_truth": [
-        ("no truth value", _chain("%a: f32[4] = Cast(%x) {to=f32}", "%y: bool[4] = Equal(%a, f32[](0.0))",
+        ("it is not a boolean", _chain("%a: f32[4] = Cast(%x) {to=f32}", "%y: bool[4] = Equal(%a, f32[](0.0))",
                                   params="%x: i32[4]")),
         ("not equal", _chain("%a: f32[4] = Cast(%x) {to=f32}", "%y: bool[4] = Equal(%a, f32[](1.00005))",
                              params="%x: bool[4]")),
