@@ -119,7 +119,7 @@ _CANONICALIZE = (
     Step("eliminate_repetition", "masks and indices are small before anything is computed with them"),
     Step(
         "sequence:* shape:* logic:*",
-        "the tensors of a sequence, the numbers of a shape and the truth of a comparison follow from each other",
+        "the tensors of a sequence, the numbers of a shape and the results of comparisons follow from each other",
     ),
     Step("eliminate_dead", "shapes that are unused by now must not count as readers of what they were taken of"),
     Step("eliminate_common", "patterns want one value where the source computes the same twice"),
@@ -180,11 +180,11 @@ _FINISH = (
 PHASES: tuple[Phase, ...] = (
     Phase(
         "canonicalize",
-        "what can be known is a number, and what can be said in several ways is said in one",
+        "known values are constants, and equivalent expressions have one form",
         _CANONICALIZE,
     ),
-    Phase("recognize", "what the source spells out in many nodes is the one node that it means", _RECOGNIZE),
-    Phase("fuse", "layers have taken in what stood beside them", _FUSE),
+    Phase("recognize", "each operation that the source writes as many nodes is one node", _RECOGNIZE),
+    Phase("fuse", "layers include the operations around them", _FUSE),
     Phase("finish", "no node is unused, and a file for every runtime of the format holds only what they know", _FINISH),
 )
 
