@@ -20,7 +20,7 @@ from minnow.schema.ops import Builder
 
 
 def equations(seed: int, n: int) -> list[tuple[str, list[tuple[int, ...]]]]:
-    """Equations that numpy takes, with shapes: repeated labels, scalars, ellipses, broadcast extents."""
+    """Equations that numpy takes, with shapes: repeated labels, scalars, ellipses, broadcast dimensions."""
     rng = random.Random(seed)
     found: list[tuple[str, list[tuple[int, ...]]]] = []
     while len(found) < n:

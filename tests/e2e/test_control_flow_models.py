@@ -334,7 +334,7 @@ def test_both_branches_invalid_is_an_invalid_model(tmp_path):
 
 
 def test_no_rounds(tmp_path):
-    """What a loop stacks has the shape [0, ...] then; extents that only a round would tell are 0."""
+    """What a loop stacks has the shape [0, ...] then; dimensions that only a round would tell are 0."""
     body = helper.make_graph(
         [
             helper.make_node("Identity", ["go"], ["on"]),

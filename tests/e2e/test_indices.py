@@ -12,12 +12,12 @@ import minnow
 from minnow.errors import UsageError
 
 
-@pytest.mark.parametrize("extent", [4, "N"])
+@pytest.mark.parametrize("dimension", [4, "N"])
 @pytest.mark.parametrize(("index", "fits"), [(-4, True), (3, True), (-5, False), (4, False), (-(2**31), False)])
-def test_gather(index, fits, extent, tmp_path):
+def test_gather(index, fits, dimension, tmp_path):
     nodes = [helper.make_node("Gather", ["x", "i"], ["y"], axis=0)]
     info = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, [extent, 3]),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [dimension, 3]),
         helper.make_tensor_value_info("i", TensorProto.INT64, ["M"]),
     ]
     graph = helper.make_graph(nodes, "g", info, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])

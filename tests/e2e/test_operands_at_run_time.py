@@ -1,7 +1,7 @@
 """Operands that ONNX lets a model compute: axes, sizes, counts and bounds that are inputs here, against onnxruntime.
 
-Each model is converted once, with no extent known, and run with many operands: what the judge refuses must be refused,
-with an error of ours.
+Each model is converted once, with no dimension known, and run with many operands: what onnxruntime refuses must be
+refused, with an error of ours.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Case:
                 shapes = [np.shape(feed[i]) for feed in self.feeds]
                 shape: Any = None
                 if self.ranked and len({len(s) for s in shapes}) == 1:
-                    extents = enumerate(zip(*shapes, strict=True))
-                    shape = [d[0] if i and len(set(d)) == 1 else f"d{i}_{k}" for k, d in extents]
+                    dimensions = enumerate(zip(*shapes, strict=True))
+                    shape = [d[0] if i and len(set(d)) == 1 else f"d{i}_{k}" for k, d in dimensions]
                 dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
                 inputs.append(helper.make_tensor_value_info(f"in{i}", dtype, shape))
         outputs = [helper.make_empty_tensor_value_info(n) for n in results]
@@ -206,7 +206,7 @@ CASES: list[Case] = [
     Case("GatherND", {}, [[X, ints(0, 1)[None]], [X, ints(1, -1)[None]]], refuses=[[X, ints(2, 0)[None]]]),
     Case("ScatterElements", {"axis": 1}, [[X, np.full((2, 1, 4), k), normal(2, 1, 4)] for k in (0, 2, -1)],
          refuses=[[X, np.full((2, 1, 4), 3), normal(2, 1, 4)]]),
-    # Weights that are inputs of open extents.
+    # Weights that are inputs of dynamic dimensions.
     *(
         Case(op, {"strides": [2, 1], "pads": [1, 0, 1, 2]}, [[normal(n, 2, 7, 6), normal(*w)] for n, w in rows])
         for op, rows in {"Conv": [(1, (4, 2, 3, 3)), (3, (5, 2, 2, 1)), (0, (4, 2, 3, 3))],

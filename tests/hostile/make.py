@@ -220,7 +220,7 @@ def _() -> bytes:
 
 @hostile("squared_extents.onnx", refused=False)
 def _() -> bytes:
-    """An extent times itself, again and again: a number of 2^60 digits, a formula of as many factors."""
+    """A dimension times itself, again and again: a number of 2^60 digits, a formula of as many factors."""
     nodes = [helper.make_node("Shape", ["x"], ["s0"])]
     nodes += [helper.make_node("Mul", [f"s{i}", f"s{i}"], [f"s{i + 1}"]) for i in range(60)]
     nodes += [helper.make_node("Cast", ["s60"], ["f"], to=_ONNX), *reduced("f")]

@@ -65,10 +65,10 @@ layers { layer { name: "prob" type: "softmax" } bottom: "ip" top: "prob" }
 
 
 def old_blob(array: Array, packed: bool = True) -> bytes:
-    """A blob with the extents of its time, and its numbers together or each on its own."""
-    extents = (1,) * (4 - array.ndim) + array.shape
+    """A blob with the dimensions of its time, and its numbers together or each on its own."""
+    dimensions = (1,) * (4 - array.ndim) + array.shape
     numbers = field(5, array.tobytes()) if packed else b"".join(b"\x2d" + v.tobytes() for v in array.reshape(-1))
-    return b"".join(field(i + 1, d) for i, d in enumerate(extents)) + numbers
+    return b"".join(field(i + 1, d) for i, d in enumerate(dimensions)) + numbers
 
 
 def old_weights(first: bool, packed: bool = True) -> bytes:

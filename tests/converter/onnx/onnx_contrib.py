@@ -27,7 +27,7 @@ class Case:
         inputs: None is an optional operand that is left out.
         outputs: number of outputs, or their names: "" is one that nobody asks for.
         constant: positions of the operands that are weights of the file.
-        named: the graph's inputs have symbolic extents, so that shapes are known at run time only.
+        named: the graph's inputs have symbolic dimensions, so that shapes are known at run time only.
         declared: element types of outputs that onnxruntime cannot infer, by name.
         close: tolerance, absolute for what is below 1 and relative above; None asks for equal numbers.
         quantum: by how much integers may differ.

@@ -318,7 +318,7 @@ def test_attention_by_its_body(tmp_path, shape, causal, opset):
 
 
 def cached_attention(path: Path, arrays: dict[str, np.ndarray], outputs: list[str], open_: bool, **attrs) -> None:
-    """One Attention of opset 23 with whatever operands are given, of known or of open extents."""
+    """One Attention of opset 23 with whatever operands are given, of known or of dynamic dimensions."""
     order = ["q", "k", "v", "mask", "past_k", "past_v"]
     types = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(bool): TensorProto.BOOL}
     graph = helper.make_graph(

@@ -129,7 +129,7 @@ def row(*shape):
     return (RNG.standard_normal(shape) + 3).astype(np.float32)
 
 
-# Where the second operand stands in the first one, before extents lined up from the back.
+# Where the second operand stands in the first one, before dimensions lined up from the back.
 ALIGNED = [(row(3), {"axis": 1}, (3, 1, 1)), (row(5, 7), {}, (5, 7)), (row(3, 5), {"axis": 1}, (3, 5, 1)),
            (row(2), {"axis": 0}, (2, 1, 1, 1)), (row(5), {"axis": -2}, (5, 1))]  # fmt: skip
 SLOPES = row(3)

@@ -97,17 +97,17 @@ def conv_of_four_axes(rng: Random) -> Given:
 def conv_transpose(rng: Random) -> Given:
     n, g, ins, outs = (int(rng.integers(1, 4)) for _ in range(4))
     kernel, attrs = window(rng, n)
-    extents = sizes(rng, n)
+    dimensions = sizes(rng, n)
     if rng.integers(2):
         attrs["output_padding"] = [int(rng.integers(0, s)) for s in attrs["strides"]]
     elif "auto_pad" in attrs:
         dilations = attrs.get("dilations", [1] * n)
         full = [
             s * (d - 1) + (k - 1) * r + 1
-            for s, d, k, r in zip(attrs["strides"], extents, kernel, dilations, strict=True)
+            for s, d, k, r in zip(attrs["strides"], dimensions, kernel, dilations, strict=True)
         ]
         attrs["output_shape"] = [int(f - rng.integers(0, 3)) for f in full]
-    x = numbers(rng, 1, g * ins, *extents)
+    x = numbers(rng, 1, g * ins, *dimensions)
     operands = [x, numbers(rng, g * ins, outs, *kernel), numbers(rng, g * outs)]
     return "ConvTranspose", operands, {**attrs, "group": g}, 22, (1, 2)
 
@@ -179,9 +179,9 @@ def _pool(op: str) -> Callable[[Random], Given]:
 
 def max_unpool(rng: Random) -> Given:
     n = int(rng.integers(1, 4))
-    kernel, strides, extents = rng.integers(1, 4, n), rng.integers(1, 4, n), np.array(sizes(rng, n))
-    shape = np.array([1, 2, *((extents - 1) * strides + kernel)])
-    x = numbers(rng, 1, 2, *extents)
+    kernel, strides, dimensions = rng.integers(1, 4, n), rng.integers(1, 4, n), np.array(sizes(rng, n))
+    shape = np.array([1, 2, *((dimensions - 1) * strides + kernel)])
+    x = numbers(rng, 1, 2, *dimensions)
     operands = [x, rng.permutation(int(np.prod(shape)))[: x.size].reshape(x.shape)]
     if rng.integers(2):
         shape[2:] += rng.integers(0, 3, n)
@@ -192,10 +192,10 @@ def max_unpool(rng: Random) -> Given:
 def deform_conv(rng: Random) -> Given:
     g, parts, each, outs = (int(rng.integers(1, 3)) for _ in range(4))
     kernel, strides, dilations = (rng.integers(1, 3, 2) for _ in range(3))
-    pads, extents = rng.integers(0, 2, 4), np.array(sizes(rng, 2))
-    out = (extents + pads[:2] + pads[2:] - (kernel - 1) * dilations - 1) // strides + 1
+    pads, dimensions = rng.integers(0, 2, 4), np.array(sizes(rng, 2))
+    out = (dimensions + pads[:2] + pads[2:] - (kernel - 1) * dilations - 1) // strides + 1
     taps = int(parts * np.prod(kernel))
-    operands = [numbers(rng, 1, g * parts * each, *extents), numbers(rng, g * outs, parts * each, *kernel),
+    operands = [numbers(rng, 1, g * parts * each, *dimensions), numbers(rng, g * outs, parts * each, *kernel),
                 2 * numbers(rng, 1, 2 * taps, *out), numbers(rng, g * outs) if rng.integers(2) else None,
                 numbers(rng, 1, taps, *out) if rng.integers(2) else None]  # fmt: skip
     attrs = {"strides": strides, "dilations": dilations, "pads": pads}

@@ -37,7 +37,7 @@ def build(
 
     Args:
         operands: arrays are inputs, `C` constants; a list stands for an operand that is several.
-        rank_only: leaves the extents of the inputs open.
+        rank_only: makes the dimensions of the inputs dynamic.
     """
     import tensorflow as tf
     from tensorflow.python.framework import op_def_library, op_def_registry

@@ -34,12 +34,12 @@ def f32(*shape):
     return rng.uniform(-2, 2, shape).astype(np.float32)
 
 
-def files(tf, function, operands, folder, kinds, open_axes=()):
+def files(tf, function, operands, folder, kinds, dynamic_axes=()):
     """Graph files of a function: written as TensorFlow 1 does, or by TensorFlow 2, whose functions may be lowered."""
     v1 = tf.compat.v1
 
     def place(i, x):
-        shape = [None if a in open_axes else n for a, n in enumerate(x.shape)]
+        shape = [None if a in dynamic_axes else n for a, n in enumerate(x.shape)]
         return v1.placeholder(x.dtype, shape, f"x{i}")
 
     for kind in kinds:
@@ -212,7 +212,7 @@ def test_array_of_open_shapes(tf, tmp_path):
         _, state, out = loop(lambda i, s, a: i < n, body, (0, tf.zeros_like(x[0]), out))
         return state, out.stack()
 
-    check(tf, function, [f32(5, 2, 3)], tmp_path, open_axes=(0, 1))
+    check(tf, function, [f32(5, 2, 3)], tmp_path, dynamic_axes=(0, 1))
 
 
 def test_array_whose_elements_differ_in_shape(tf, tmp_path):
@@ -285,7 +285,7 @@ def test_map_and_scan(tf, tmp_path):
         return rows, tf.scan(lambda a, r: a * 0.5 + r, x), tf.foldr(lambda a, r: a - 2 * r, x)
 
     check(tf, function, [f32(4, 3)], tmp_path)
-    check(tf, function, [f32(4, 3)], tmp_path, open_axes=(0,))
+    check(tf, function, [f32(4, 3)], tmp_path, dynamic_axes=(0,))
 
 
 @pytest.mark.parametrize("time_major", [True, False])

@@ -364,13 +364,13 @@ CASES = [
     ("GRUBlockCell", [f32(2, 3), f32(2, 4), C(f32(7, 8)), C(f32(7, 4)), C(f32(8)), C(f32(4))], {}),
 ]  # fmt: skip
 
-# What can be converted only where extents are known.
+# What can be converted only where dimensions are known.
 STATIC = {"Dilation2D", "MaxPoolWithArgmax", "ResizeArea", "ScaleAndTranslate", "ExtractImagePatches", "BlockLSTM",
           "ExtractVolumePatches", "CombinedNonMaxSuppression", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag",
           "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "MatrixSetDiag", "MatrixSetDiagV2", "DiagPart",
           "MatrixSetDiagV3", "Mfcc", "BlockLSTMV2", "CTCGreedyDecoder"}  # fmt: skip
 
-# What TensorFlow itself makes only of known extents, and a convolution whose groups follow from them.
+# What TensorFlow itself makes only of known dimensions, and a convolution whose groups follow from them.
 CLOSED = {"ParallelConcat_1", "MatrixSetDiagV3_1", "MatrixDiagV2_1", "MatrixDiagV3_1", "Conv2D_4"}
 
 
@@ -393,7 +393,7 @@ OPEN = [(case, name) for case, name in zip(CASES, _names(), strict=True) if name
 @pytest.mark.parametrize("case", [case for case, _ in OPEN], ids=[name for _, name in OPEN])
 def test_operator_of_open_extents(case, tmp_path):
     op, operands, attrs, *used = case
-    # Without extents, the weights of a cubic interpolation are computed, not looked up in TensorFlow's table.
+    # Without dimensions, the weights of a cubic interpolation are computed, not looked up in TensorFlow's table.
     tolerance = 2e-3 if op == "ResizeBicubic" else 1e-4
     try:
         check(op, operands, attrs, tmp_path, used=used[0] if used else None, rank_only=True, tolerance=tolerance)

@@ -62,14 +62,14 @@ def layers(graph_def, results, wanted, feed, folder):
     return found[1, "minnow"]
 
 
-def keras(tf, layer, x, folder, open_axes=()):
+def keras(tf, layer, x, folder, dynamic_axes=()):
     """A Keras layer, frozen as TensorFlow freezes it."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     layer(x)
     for w in layer.trainable_variables:
         w.assign(f32(*w.shape))
-    spec = tf.TensorSpec([None if i in open_axes else n for i, n in enumerate(x.shape)], tf.float32, name="x")
+    spec = tf.TensorSpec([None if i in dynamic_axes else n for i, n in enumerate(x.shape)], tf.float32, name="x")
     function = tf.function(lambda x: layer(x), input_signature=[spec])
     frozen = convert_variables_to_constants_v2(function.get_concrete_function(), lower_control_flow=False)
     wanted = [v.numpy() for v in tf.nest.flatten(frozen(tf.constant(x)))]

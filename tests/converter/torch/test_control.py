@@ -452,7 +452,7 @@ def test_places_by_number(function):
 
 @pytest.mark.parametrize("function", [branch, rank, over_tensor, early, in_place], ids=lambda f: f.__name__)
 def test_open_extents(function):
-    same(function, *SIGNS, (torch.randn(4, 5),), open_axes=[0])
+    same(function, *SIGNS, (torch.randn(4, 5),), dynamic_axes=[0])
 
 
 def append_in_one(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Exported programs with open extents: inputs keep their symbols, and the result is PyTorch's at several sizes."""
+"""Exported programs with dynamic dimensions: inputs keep their symbols, and results are PyTorch's at several sizes."""
 
 from __future__ import annotations
 

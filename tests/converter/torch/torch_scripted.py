@@ -38,11 +38,13 @@ def named(name: str, x: Any) -> Iterator[tuple[str, Any]]:
         yield name, x
 
 
-def program_and_names(scripted: Any, args: Sequence[Any], open_axes: Sequence[int] = ()) -> tuple[Program, list[str]]:
+def program_and_names(
+    scripted: Any, args: Sequence[Any], dynamic_axes: Sequence[int] = ()
+) -> tuple[Program, list[str]]:
     """The program of a module or function of TorchScript, its inputs having the types of the arguments.
 
     Args:
-        open_axes: these extents are not known, of all inputs that have them.
+        dynamic_axes: these dimensions are not known, of all inputs that have them.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.pt"
@@ -53,7 +55,7 @@ def program_and_names(scripted: Any, args: Sequence[Any], open_axes: Sequence[in
         tensors = {n: x for name, a in zip(names, args, strict=False) for n, x in named(name, a)
                    if isinstance(x, torch.Tensor)}  # fmt: skip
         shapes = {
-            n: tuple(f"{n}_{i}" if i in open_axes else d for i, d in enumerate(x.shape)) for n, x in tensors.items()
+            n: tuple(f"{n}_{i}" if i in dynamic_axes else d for i, d in enumerate(x.shape)) for n, x in tensors.items()
         }
         program = program_of(path, document, np.frombuffer(numbers.getvalue(), np.uint8), shapes)
     for i in program.inputs:
@@ -62,7 +64,7 @@ def program_and_names(scripted: Any, args: Sequence[Any], open_axes: Sequence[in
     return program, names
 
 
-def converted(source: Any, args: Sequence[Any], open_axes: Sequence[int] = ()) -> tuple[Model, list[str]]:
+def converted(source: Any, args: Sequence[Any], dynamic_axes: Sequence[int] = ()) -> tuple[Model, list[str]]:
     """The model of a module or function, scripted where it is not yet, and the names of its arguments."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -71,7 +73,7 @@ def converted(source: Any, args: Sequence[Any], open_axes: Sequence[int] = ()) -
             if isinstance(source, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
             else torch.jit.script(source)
         )
-        program, names = program_and_names(scripted, args, open_axes)
+        program, names = program_and_names(scripted, args, dynamic_axes)
     return translate(program, "test"), names
 
 
@@ -84,13 +86,13 @@ def ends(model: Model) -> tuple[list[str], list[str]]:
 def same(
     source: Any,
     *runs: Sequence[Any],
-    open_axes: Sequence[int] = (),
+    dynamic_axes: Sequence[int] = (),
     tolerance: float = 2e-5,
     off: Callable[[Array, Array], float] = difference,
 ) -> Model:
     """Runs in a row give what PyTorch gives; the first one says which types the inputs have."""
     eager = copy.deepcopy(source) if isinstance(source, torch.nn.Module) else source
-    model, names = converted(source, runs[0], open_axes)
+    model, names = converted(source, runs[0], dynamic_axes)
     inputs, outputs = ends(model)
     optimize(model)
     session = minnow.load(encode(model), threads=1)

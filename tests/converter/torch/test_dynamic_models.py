@@ -35,7 +35,7 @@ def _sized(x: torch.Tensor, batch: int, length: int | None) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("architecture", [bert, gpt2, llama, vit], ids=lambda a: a.__name__)
-def test_open_sizes(architecture: Callable[[], Any]) -> None:
+def test_dynamic_sizes(architecture: Callable[[], Any]) -> None:
     module, example = make(architecture)
     is_text = not example[0].dtype.is_floating_point
     example = tuple(torch.cat([x, x]) for x in example)
