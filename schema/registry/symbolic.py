@@ -348,6 +348,8 @@ def _holds(dtype: DType, e: Polynomial) -> bool:
     """Whether the type can hold the number: one that wraps around is no dimension."""
     if e.integer is None:
         return dtype in (DType.I64, DType.I32) and not e.is_big
+    if dtype.is_storage:
+        return False  # of few bits, which numpy does not know: no size
     if dtype is DType.BOOL:
         return e.integer in (0, 1)
     limits = np.iinfo(dtype.numpy.name)
