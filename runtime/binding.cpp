@@ -521,11 +521,21 @@ NB_MODULE(_engine, m) {
         "`constants`: marks all inputs but the first as constant, like weights.");
   m.def("infer_op", &infer_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
         "List of (dtype, shape) of the outputs.");
-  m.def("op_names", [] {
-    std::vector<std::string> names;
-    for (const OpSpec* op : all_ops()) names.emplace_back(op->name);
-    return names;
-  });
+  m.def(
+      "op_traits",
+      [] {
+        constexpr std::pair<OpTrait, const char*> kTraits[] = {
+            {kRandom, "random"}, {kView, "view"}, {kTypeOnly, "type_only"}, {kElementwise, "elementwise"}};
+        nb::dict ops;
+        for (const OpSpec* op : all_ops()) {
+          nb::list traits;
+          for (const auto& [trait, name] : kTraits)
+            if (op->has(trait)) traits.append(name);
+          ops[op->name] = traits;
+        }
+        return ops;
+      },
+      "All ops, with what holds of each wherever it is computed.");
   m.def(
       "activations",
       [] {

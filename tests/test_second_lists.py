@@ -109,6 +109,13 @@ def test_python_keeps_no_second_list_of_ops() -> None:
     assert not found, "\n".join(["a fact about ops stands beside them, as a trait or a rule:", *found])
 
 
+def test_cpp_keeps_no_second_list_of_ops() -> None:
+    files = _cpp_files(ROOT)
+    assert len(files) > 100
+    found = [f"{p.relative_to(ROOT)}:{line}: {names}" for p in files for line, names in cpp_lists(p.read_text())]
+    assert not found, "\n".join(["a fact about ops is a field of the op's row:", *found])
+
+
 @pytest.mark.parametrize(
     "source",
     [

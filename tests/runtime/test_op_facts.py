@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from minnow.runtime import _engine
 from minnow.schema.errors import ModelError
@@ -63,3 +64,25 @@ def test_operands_of_one_type_are_those_of_the_registry() -> None:
     pairs = {op.name for op in all_ops() if Trait.ELEMENTWISE in op.traits and len(_agreeing(op)) > 1}
     assert pairs <= rows.keys()
     assert {"Add", "BitwiseAnd", "Equal", "Where", "PRelu"} <= pairs
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "only_theirs", "only_ours"),
+    [
+        ("random", Trait.RANDOM, set(), set()),
+        # Cast is one where it changes nothing; ConvertLayout where no layout is there to be changed.
+        ("view", Trait.VIEW, {"Cast", "ConvertLayout"}, set()),
+        # The engine makes the matrix in the run, like any other of that size.
+        ("type_only", Trait.SHAPE_ONLY, set(), {"EyeLike"}),
+        # Identity is a view, and Requantize is never computed in pieces.
+        ("elementwise", Trait.ELEMENTWISE, set(), {"Identity", "Requantize"}),
+    ],
+)
+def test_traits_are_those_of_the_registry(theirs: str, ours: Trait, only_theirs: set[str], only_ours: set[str]) -> None:
+    engine = _engine.op_traits()
+    known = {op.name: op for op in all_ops() if op.name in engine}
+    assert len(known) > 150
+    engines = {name for name in known if theirs in engine[name]}
+    registry = {name for name, op in known.items() if ours in op.traits}
+    assert engines - registry == only_theirs
+    assert registry - engines == only_ours
