@@ -30,6 +30,11 @@ def golden(item: Rule | GraphPass) -> tuple[str, str] | None:
     return None if found is None else (textwrap.dedent(found.group(1)), textwrap.dedent(found.group(2)))
 
 
+def chain(*lines: str, params: str = "%x: f32[4]", result: str = "%y") -> str:
+    """The text of a graph with these lines."""
+    return f"graph g({params}) {{ {' '.join(lines)} return {result} }}"
+
+
 def read(text: str) -> Graph:
     """A graph from text, checked."""
     graph = parse(text)
