@@ -139,9 +139,9 @@ def _run(
     check: Check | None,
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    if step.groups:
+    if found := step.groups:
         may_run = lambda r: r.level <= level and r.target in (None, target) and keep(r.name)  # noqa: E731
-        groups = [list(filter(may_run, group)) for group in step.groups]
+        groups = [list(filter(may_run, group)) for group in found]
         apply_groups(model.graph, groups, log, _is_native if step.name == "legalize:*" else None)
     else:
         made = all_passes[step.name]

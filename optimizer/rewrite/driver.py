@@ -117,7 +117,11 @@ def _fixpoint(
     limit = _MAX_REWRITES_PER_NODE * (len(graph) + 1) * len(tables)
     done = 0
     last: deque[str] = deque(maxlen=4)
-    while (group := next((i for i, work in enumerate(works) if work), None)) is not None:
+    group = 0
+    while group < len(works):
+        if not works[group]:
+            group += 1
+            continue
         node = works[group].pop()
         if node.graph is not graph or not (where is None or where(node)):
             continue
@@ -141,6 +145,7 @@ def _fixpoint(
             for work in works:
                 work.add(touched)
                 work.add_readers(touched)
+            group = 0
             break
     return done
 
