@@ -10,8 +10,9 @@ import onnx
 
 from minnow.converter.base import Description, Port
 from minnow.converter.onnx.function import opsets_of
-from minnow.converter.onnx.reader import parse, qualified
+from minnow.converter.onnx.reader import parse
 from minnow.converter.onnx.tensor import contained
+from minnow.converter.onnx.translator import qualified
 
 
 def describe(path: Path) -> Description:

@@ -6,8 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from minnow.converter.base import Description, Port
-from minnow.converter.tflite.document import Document, Tensor
-from minnow.converter.tflite.reader import port_name
+from minnow.converter.tflite.document import Document, Tensor, port_name
 
 
 def describe(path: Path) -> Description:

@@ -313,3 +313,13 @@ class Document:
 _BUILTINS = {v: k for k, v in vars(tflite.BuiltinOperator).items() if k.isupper() and isinstance(v, int)}
 _VECTORS = {1: tflite.Int32Vector, 2: tflite.Uint16Vector, 3: tflite.Uint8Vector}
 _WIDTHS = {1: 4, 2: 2, 3: 1}
+
+
+def port_name(tensor: Tensor, position: int) -> str:
+    """Name of an input or output: the tensor's, or the position where it has none."""
+    return tensor.name or str(position)
+
+
+def node_name(graph: Subgraph, operator: Operator) -> str:
+    named = (graph.tensors[i].name for i in operator.outputs if i >= 0)
+    return next((n for n in named if n), f"#{operator.index}")

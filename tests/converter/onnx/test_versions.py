@@ -19,7 +19,8 @@ from minnow.converter import read
 from minnow.converter.base import _HARMLESS
 from minnow.converter.onnx import frontend
 from minnow.converter.onnx.function import Library
-from minnow.converter.onnx.reader import OLDEST_OPSET, qualified
+from minnow.converter.onnx.reader import OLDEST_OPSET
+from minnow.converter.onnx.translator import qualified
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.registry.interpreter import evaluate
 
