@@ -37,3 +37,14 @@ def test_options_are_for_files_that_exist(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "options for kernels/cpu/conv/winegrad.cpp" in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bench_conv", "bench_gemm"])
+def test_the_benchmarks_of_kernels_compile(name: str) -> None:
+    """No other test builds them: they are built when somebody asks for them."""
+    if (compiler := shutil.which("c++")) is None:
+        pytest.skip("there is no C++ compiler")
+    command = [compiler, "-std=c++17", "-fsyntax-only", f"-I{ROOT}", ROOT / f"bench/kernels/{name}.cpp"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]

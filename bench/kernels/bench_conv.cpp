@@ -13,7 +13,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/machine/peak.h"
 #include "kernels/cpu/machine/simd.h"
-#include "kernels/core/kernel.h"
+#include "kernels/cpu/table.h"
 
 namespace {
 
@@ -95,7 +95,7 @@ void bench_layer(const Layer& l, ThreadPool* const (&pools)[2]) {
                                    {minnow::DType::kF32, Layout::kPlain, {l.oc}}};
   std::vector<TensorType> out(1);
   const std::vector<const TensorType*> type_pointers = {&types[0], &types[1], &types[2]};
-  const minnow::Op* op = minnow::find_op("Conv");
+  const minnow::OpSpec* op = minnow::find_op("Conv");
   minnow::InferContext infer(attrs, type_pointers, {nullptr, nullptr, nullptr}, &out);
   if (!op->infer(infer).ok()) return;
   types[0].layout = out[0].layout = Layout::kPacked;
@@ -111,7 +111,7 @@ void bench_layer(const Layer& l, ThreadPool* const (&pools)[2]) {
   for (int i = 0; i < 2; ++i) {
     const minnow::NodeContext node = {attrs,     type_pointers,       {nullptr, &tensors[1], &tensors[2]},
                                       {&out[0]}, pools[i]->threads(), minnow::Precision::kHigh};
-    const auto kernel = op->create(node);
+    const auto kernel = minnow::cpu_kernels().find(*op)->create(node);
     int64_t bytes = 0;
     if (!kernel->reshape(node, &bytes).ok()) return;
     workspace.allocate(bytes / 4 + 16);
