@@ -33,14 +33,14 @@ from minnow.schema.ops import Builder
 from minnow.schema.registry.constant import check_constants
 
 OPTIONS = {
-    "signature": "signatures",
-    "dequantize": "integers to compute in float",
-    "cut_inputs": "inputs to be chosen",
-    "cut_outputs": "outputs to be chosen",
-    "weights": "weights in a file of their own to be named",
-    "trust": "code that could run",
+    "signature": ("--signature", "they have one entry point"),
+    "dequantize": ("--dequantize", "it makes float models of quantized TFLite models"),
+    "cut_inputs": ("--inputs", "their inner tensors have no names to begin at"),
+    "cut_outputs": ("--outputs", "their inner tensors have no names to end at"),
+    "weights": ("--weights", "their weights are in the model file, or beside it where the file says"),
+    "trust": ("--trust", "reading them runs no code of the file"),
 }
-"""What some formats can be asked for when they are read: the option, and what a format without it does not have."""
+"""Options of reading that only some formats take: the flag, and why the others do not."""
 
 # Attributes that never mean anything for inference: hints to memory planners, and what exporters leave behind.
 _HARMLESS = frozenset({"consumed_inputs", "momentum", "seed", "stash_type", "definition"})
@@ -191,7 +191,7 @@ class Frontend:
         self.left_out: dict[str, str] = {}  # operators without a mapping of their own, and what becomes of them
 
     def read(self, path: Path, **options: Any) -> Model:
-        """The model in a file. Raises UsageError when an option is given that the format has no use for."""
+        """The model in a file. Raises UsageError for an option that does not apply to the format."""
         from minnow.converter.inputs.given import Inputs
 
         options["inputs"] = Inputs.of(options.get("inputs"))
@@ -199,7 +199,8 @@ class Frontend:
         if "trust" not in self.options:
             given.pop("trust", None)  # where nothing of a file is run, there is nothing to consent to
         if useless := sorted(set(given) - self.options - {"inputs", "batch"}):
-            raise UsageError(f"{self.name} models have no {OPTIONS.get(useless[0], useless[0])}", where=str(path))
+            flag, why = OPTIONS.get(useless[0], (useless[0], ""))
+            raise UsageError(f"`{flag}` does not apply to {self.name} models", where=str(path), why=why)
         with guarded(path, *_beside(given.get("weights"))):
             model = self._read(path, **given)
             check_constants(model, file_bytes(path))

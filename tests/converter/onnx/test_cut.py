@@ -134,5 +134,5 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_pytorch_has_no_names_within(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(b"program")
-    with pytest.raises(UsageError, match="have no outputs to be chosen"):
+    with pytest.raises(UsageError, match="`--outputs` does not apply to torch models"):
         minnow.convert(tmp_path / "m", framework="torch", cut_outputs=["y"])
