@@ -1,5 +1,5 @@
-// Phases that follow each other, each cut into the same parts: a phase starts when all parts of the one before are
-// done.
+// Several phases of work by the same threads, each split into the same parts, with a barrier between them: a phase
+// starts when all parts of the one before are done.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What a thread does between two looks at what it waits for.
+// The pause instruction, for threads that spin.
 #pragma once
 
 #if defined(__x86_64__)

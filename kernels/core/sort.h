@@ -1,5 +1,5 @@
-// Sorting for whatever need not be quick: each type and order that std::sort is used with takes a kilobyte of the
-// library, and std::stable_sort two.
+// Sorting where speed does not matter: each instantiation of std::sort adds a kilobyte to the library, and each one of
+// std::stable_sort two.
 #pragma once
 
 #include <cstdint>

@@ -18,18 +18,18 @@
 namespace minnow {
 namespace {
 
-// A worker that yields between two kernels may be away for milliseconds when another process wants its core: it does so
-// only after some tens of microseconds, which is more than there is between kernels. It goes to sleep only after more
-// than there is between inferences that follow each other: what sleeps comes late, and on a core that has slowed down.
+// A worker that yields may lose its core to another process for milliseconds: it spins for some tens of microseconds
+// first, which is longer than the pauses between kernels. It sleeps only after a time that is longer than the pauses
+// between consecutive inferences: a sleeping worker wakes up slowly, and on a core with a lowered clock.
 constexpr int kSpinsBeforeYield = 1500;
 constexpr int kYieldsBeforePark = 500;
-// The caller waits for parts that are being worked on.
+// The calling thread waits for the parts that workers have begun.
 constexpr int kCallerSpinsBeforeYield = 1000;
 constexpr uint64_t kTurnNanoseconds = 100000;
 
-// A part of the blocks of a job, in one word so that it changes at once: whose number, first block, end. A range of a
-// job that is over never compares equal to one of the present job, so a worker that wakes late does no harm, and the
-// caller never waits for it.
+// A range of the blocks of a job, in one word so that it changes atomically: number of the job, first block, end. A
+// range of a finished job never compares equal to one of the current job, so a worker that wakes up late does no harm,
+// and the caller never waits for it.
 struct BlockRange {
   static constexpr int kBits = 20;
   static constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;

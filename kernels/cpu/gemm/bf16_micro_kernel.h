@@ -1,4 +1,4 @@
-// Products of bf16 with sums of f32: up to 32 pixels times 32 columns at a time, on what the processor has for it.
+// Micro-kernels that multiply in bf16 and sum in f32: a tile of up to 32 pixels times 32 columns, by AMX or AVX-512.
 //
 // With precision "low" numbers are rounded. With "normal" each is split in two, what it is rounded to and what is left,
 // together 16 bits, and all products but that of the leftovers are added up: three times the work, and 1/200 of the

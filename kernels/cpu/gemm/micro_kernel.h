@@ -1,6 +1,6 @@
-// The one inner loop of convolution, matrix product and Winograd: R "pixels" times NB blocks of output channels, held
-// in registers while the sum over the input channels (and kernel taps) runs. Input numbers are broadcast from where
-// they lie, weights are read as vectors; nothing is copied or rearranged by the kernel itself.
+// The micro-kernel of convolution, matrix product and Winograd, their one innermost loop: a register tile of R "pixels"
+// (rows of the output) times NB blocks of output channels is summed over the input channels and kernel taps. Inputs are
+// broadcast from where they are in memory, weights are loaded as vectors; the micro-kernel itself copies nothing.
 //
 //   out[r * out_pixel + b * out_block + lane] =
 //       clamp(start + sum over the steps s of in[r * in_pixel + in_offset(s)] * w[b * w_block + w_offset(s) + lane])

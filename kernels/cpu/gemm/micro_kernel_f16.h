@@ -1,4 +1,4 @@
-// Tiles (micro_kernel.h) that multiply in f16, for precision "low" on 64-bit Arm processors that have such vectors:
+// The micro-kernel (micro_kernel.h) in f16, for precision "low" on 64-bit Arm processors that have such vectors:
 // twice the numbers in each. Numbers of the input are rounded where they are read, weights beforehand, a few blocks at
 // a time.
 //
