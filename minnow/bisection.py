@@ -36,7 +36,7 @@ class Culprit:
 
     Attributes:
         name: the rule or pass.
-        place: where it is defined, such as "optimizer/passes/norm/norm.py:31".
+        place: where it is defined, such as "optimizer/passes/norm/layer.py:31".
         rewrite: its number among all rewrites of the conversion, from 1.
         node, origin: the node that it was applied to, and its origin in the source; empty for a pass.
         what: the difference that it makes.
