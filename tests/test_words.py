@@ -43,18 +43,6 @@ WORDS = {
 }
 """Regular expressions of words to avoid, and what to use instead."""
 
-OUTSTANDING: dict[str, tuple[str, ...]] = {
-    "kernels": (r"nobody", r"whoever|anybody|everybody"),
-    "runtime": (
-        r"nobody",
-        r"whoever|anybody|everybody",
-        r"side files?",
-        r"remembers?",
-        r"(?<!there )is no (?:array|file|model|picture|shape|tensor)",
-    ),
-}
-"""By folder or page, the words that are still in use there."""
-
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -81,12 +69,12 @@ def outside_of_code(page: str) -> str:
     return re.sub(r"--[a-z-]+", lambda m: " " * len(m.group()), blank)
 
 
-def found_in(texts: Iterator[tuple[int, str]] | list[tuple[int, str]], allowed: tuple[str, ...] = ()) -> list[str]:
+def found_in(texts: Iterator[tuple[int, str]] | list[tuple[int, str]]) -> list[str]:
     rows = []
     for line, text in texts:
         plain = re.sub(r"`[^`]*`|--[a-z-]+|\{[^{}\n]*\}", " ", text)  # code in text keeps its names
         for word, instead in WORDS.items():
-            if word not in allowed and (hit := re.search(rf"\b(?:{word})\b", plain, re.IGNORECASE)):
+            if hit := re.search(rf"\b(?:{word})\b", plain, re.IGNORECASE):
                 rows.append(f"{line + plain.count(chr(10), 0, hit.start())}: '{hit.group()}': rather {instead}")
     return rows
 
@@ -101,7 +89,7 @@ def any_word(text: str) -> bool:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_pages_use_plain_words(page: Path) -> None:
-    found = found_in([(1, outside_of_code(page.read_text()))], OUTSTANDING.get(str(page.relative_to(ROOT)), ()))
+    found = found_in([(1, outside_of_code(page.read_text()))])
     assert not found, "\n".join(found)
 
 
@@ -114,7 +102,7 @@ def test_messages_and_comments_use_plain_words(folder: str) -> None:
     for path in files:
         source = path.read_text()
         if any_word(source):
-            found = found_in(readers[path.suffix](source), OUTSTANDING.get(folder, ()))
+            found = found_in(readers[path.suffix](source))
             rows += [f"{path.relative_to(ROOT)}:{row}" for row in found]
     assert not rows, f"{len(rows)} places:\n" + "\n".join(rows)
 

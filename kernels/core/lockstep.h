@@ -12,7 +12,7 @@ namespace minnow {
 
 // For loops whose steps are so short that handing each of them to the pool would take longer than its work, and whose
 // parts should stay with one thread because its cache holds what they read. A thread does its own part of a phase, and
-// then those that nobody has begun: a thread that the system does not run holds up nobody but by a part it is in.
+// then those that no thread has begun: a thread that the system does not run delays others by at most one part.
 class Lockstep {
  public:
   void reshape(int parts) {

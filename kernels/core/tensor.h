@@ -12,8 +12,8 @@ namespace minnow {
 
 constexpr int kMaxRank = 12;
 
-// A shape of up to kMaxRank dims; rank 0 is a scalar with one element. Never allocates. One that was given more dims
-// than that keeps the first ones and says so: whoever takes a shape from elsewhere asks fits(), as check_type() does.
+// A shape of up to kMaxRank dims; rank 0 is a scalar with one element. Never allocates. Given more dims than
+// that, it keeps the first ones, and fits() is false: check it for shapes from files, as check_type() does.
 class Shape {
  public:
   Shape() = default;

@@ -43,7 +43,7 @@ class ThreadPool {
   // index scratch memory. Returns when all are done. Of T threads, the first begins with the first T-th of n, and so
   // on, and takes from the others' parts when done: what is near in n is likely to be done by one thread, and what is
   // at the same place in the loops of two kernels too. Keep n / grain at several per thread when the work is uneven.
-  using Body = FunctionRef<void(int64_t, int64_t, int) noexcept>;  // nobody could catch what another thread throws
+  using Body = FunctionRef<void(int64_t, int64_t, int) noexcept>;  // exceptions cannot cross threads
   void parallel_for(int64_t n, int64_t grain, Body body) noexcept;
 
  private:

@@ -242,7 +242,7 @@ class AttentionOp final : public Kernel {
   Ints fresh_[2], present_[2];  // where new keys and values lie, and all of them
   TensorType present_types_[2];
   Tensor kept_[2];
-  bool missing_[2] = {false, false};  // nobody asks for what is kept
+  bool missing_[2] = {false, false};  // the output is unused
   bool keeps_ = false, empty_ = false;
   std::vector<size_t> masks_;
   int64_t inner_bytes_ = 0;

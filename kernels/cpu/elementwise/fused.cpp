@@ -118,7 +118,7 @@ class Fused final : public Kernel {
     for (size_t k = 0; k < kernels_.size(); ++k) {
       Value& made = values_[operands + k];
       const auto width = static_cast<int64_t>(size(operands + k));
-      // What nobody reads after this step makes room: for its result, if the elements have one size.
+      // Operands that are unused after this step free their buffer: for its result, if the elements have the same size.
       for (const bool before : {true, false}) {
         for (int v : program_.steps[k].in) {
           Value& read = value(v);

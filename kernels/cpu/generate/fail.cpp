@@ -1,4 +1,4 @@
-// What stands in a branch of control flow that is invalid: whoever takes the branch is told why.
+// Takes the place of an invalid branch of control flow: a run that takes the branch ends with the error.
 #include "kernels/core/kernel.h"
 #include "kernels/cpu/table.h"
 

@@ -1,5 +1,5 @@
 // Sequences and optionals: tensors of bytes that hold tensors. schema/ir/sequence.py says how; what an op takes out of
-// one is converted to the type that its attributes say. The bytes may be anybody's: each number in them is checked.
+// one is converted to the type that its attributes say. The bytes are untrusted: each number in them is checked.
 #include <algorithm>
 #include <cstring>
 #include <utility>

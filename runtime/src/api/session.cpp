@@ -122,7 +122,7 @@ Status Session::learn_output_types(Watch::Poll poll) {
   }
   for (const State& state : model_->states) types.push_back(state.type());
   std::vector<TensorType> results;
-  // The file only says how large its inputs are: nobody has given so many bytes yet.
+  // The file only declares the sizes of its inputs: no such bytes have been given yet.
   constexpr int64_t kBelieved = 16 << 20;
   int64_t bytes = 0;
   for (const TensorType& type : types) bytes = std::min(kBelieved, bytes + std::min(kBelieved, type.bytes()));

@@ -49,7 +49,7 @@ class Session {
   // For each run from now on; 0: any time.
   void set_seconds(double seconds) { seconds_.store(seconds, std::memory_order_relaxed); }
   MemoryAccount* memory() { return &watch_.memory; }
-  // What the model remembers: the numbers of Model::states, in their order, to look at while nothing runs.
+  // The values of the states, in the order of Model::states; valid until the next run.
   Status states(const std::vector<Tensor>** tensors);
   // Forgets what runs have changed: back to the numbers of the file, or to others.
   Status reset(const std::vector<Tensor>* states = nullptr);

@@ -27,7 +27,7 @@ class CpuMemory final : public Memory {
   }
   CpuMemory() = default;
   CpuMemory(const void* host, int64_t bytes) {
-    data_ = static_cast<char*>(const_cast<void*>(host));  // read only, as whoever wraps it knows
+    data_ = static_cast<char*>(const_cast<void*>(host));  // read only, as the caller of wrap knows
     bytes_ = bytes;
   }
 

@@ -30,7 +30,7 @@ class PlanGraph {
   // Whether its result is the same memory under another shape.
   bool is_view(int id) const { return minnow::is_view(node(id), values_); }
   Precision precision() const { return precision_; }  // that the session computes in
-  // From now on, nodes of other devices than this one are of no op: nobody asks what they are, and they stay.
+  // From now on, nodes of other devices than this one have no op: fusions leave them alone.
   void look_at(int device) { device_ = device; }
   bool is_looked_at(int id) const { return device_ < 0 || node(id).device == device_; }
   void place(int id, int device, std::string why);
@@ -59,7 +59,7 @@ class PlanGraph {
   void set_attrs(int id, std::shared_ptr<const Attrs> attrs);
   void set_inputs(int id, std::vector<int> in);
   void drop(int id);
-  // Drops the nodes whose results nobody reads.
+  // Drops the nodes with unused results.
   void drop_unread();
   // These nodes take the place of all there were: they are numbered anew.
   void reset(std::vector<PlanNode> nodes);

@@ -1,4 +1,4 @@
-// A model as the engine keeps it: plain lists of values and nodes, decoded from the file and checked.
+// A loaded model: lists of values and nodes, decoded from the file and checked.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@ namespace minnow {
 
 struct Value {
   std::string name;
-  std::shared_ptr<Constant> constant;  // null unless it is constant for the life of the model
+  std::shared_ptr<Constant> constant;  // null unless the value is constant
 };
 
-// How a node of control flow calls one of its graphs.
+// A call of a subgraph by a control flow node.
 struct Call {
   int graph = -1;                    // index in Model::graphs
   std::vector<int> inputs, outputs;  // per input (output) of the graph, resp. per output of the node: which one
@@ -27,7 +27,7 @@ struct Node {
   std::string op;    // a name of the op table, of an op that is lowered (lower/lowering.h), or "If" or "Loop"
   std::string name;  // as in the file, for messages
   Attrs attrs;
-  std::vector<int> in, out;  // values; -1 is a missing optional input or an output nobody wants
+  std::vector<int> in, out;  // values; -1 is a missing optional input or an unused output
   std::vector<Call> calls;   // If: then and else; Loop: body
 };
 
@@ -41,14 +41,14 @@ struct Graph {
   std::vector<int> input_ranks;
   // Outputs that a loop stacks, by value: the type of one iteration's, with 0 for dimensions known only after one.
   std::map<int, TensorType> scanned;
-  int depth = 0;           // of calls: 0 when it calls no other
+  int depth = 0;           // nesting of calls: 0 if it calls no other graph
   bool is_closed = false;  // others refer to its outputs by number: none may be added
 };
 
 // The values of the outputs, looking through Identity nodes.
 std::vector<int> output_sources(const Graph& graph);
 
-// A dim of an input or output as the source model has it: a number, or a name, or neither.
+// A dim of an input or output of the source model: a size, or the name of a dynamic dimension, or neither.
 struct Dim {
   int64_t size = -1;
   std::string symbol;
@@ -59,16 +59,16 @@ struct TensorInfo {
   DType dtype = DType::kF32;
   bool has_rank = false;
   std::vector<Dim> dims;
-  // What it is, where it is no tensor: "sequence", "optional" or "optional(sequence)" of tensors of that type. To the
-  // engine it is a vector of bytes.
+  // "" for a tensor; else "sequence", "optional" or "optional(sequence)" of tensors of that type, which the engine
+  // handles as a vector of bytes.
   std::string container;
-  bool is_narrowed = false;  // an i64 that the file holds as i32: numbers must fit
+  bool is_narrowed = false;  // declared as i64, stored as i32: values must fit
 };
 
-// What the model remembers from run to run: the last inputs and outputs of the main graph, which the session connects.
+// A state, kept from run to run: one of the last inputs of the main graph, and the output with its next value.
 struct State {
   TensorInfo info;      // of the input; all dimensions are numbers
-  std::string initial;  // the bytes it begins with; "": zeros
+  std::string initial;  // the bytes of its initial value; "": zeros
 
   TensorType type() const;
 };
@@ -77,7 +77,7 @@ struct Model {
   std::string path;  // "" when loaded from memory
   Graph main;
   std::vector<Graph> graphs;
-  std::vector<TensorInfo> inputs, outputs;  // without those of states
+  std::vector<TensorInfo> inputs, outputs;  // without states
   std::vector<State> states;
   std::vector<std::shared_ptr<const MappedFile>> files;  // what constants point into
   Buffer copy;                                           // the same, when loaded from memory
@@ -89,7 +89,7 @@ struct Model {
   std::unique_ptr<BackendStores> stores = std::make_unique<BackendStores>();
 };
 
-// Exactly one of the two is given. `path` also tells where the side file with weights is.
+// Loads a model from a file or from memory. A companion weights file must be in the folder of `path`.
 Status load_model(const std::string& path, std::shared_ptr<const Model>* out);
 Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* out);
 

@@ -114,7 +114,7 @@ class Output {
       : name_(path), target_(target_of(path)), part_(target_ + "." + std::to_string(getpid()) + ".part") {
     struct stat there;
     if (stat(target_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-      why_ = "it is no regular file";
+      why_ = "it is not a regular file";
       return;
     }
     file_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

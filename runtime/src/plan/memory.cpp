@@ -57,7 +57,7 @@ void Planner::find_lifetimes() {
   for (const Delivery& delivery : stage_.deliveries)
     if (delivery.slot != nullptr) delivery.slot->storage->last = end;
   keep_for_queues();
-  // While a group runs, nobody knows how far each chain has come: what a chain does not have for itself is there from
+  // While a group runs, the progress of its chains is unknown: what a chain does not have for itself is there from
   // the beginning of the group to its end.
   for (const Group& group : stage_.groups) {
     const int first = static_cast<int>(group.ends.front()), last = static_cast<int>(group.ends.back()) - 1;

@@ -82,7 +82,7 @@ struct Storage {
 struct Slot {
   Tensor tensor;
   Storage* storage = nullptr;
-  bool is_passed_on = false;  // nobody reads it but what brings the value to another device
+  bool is_passed_on = false;  // read only by the copy to another device
 };
 
 // A kernel is shared by all plans that run the same node, so that weights are packed once.

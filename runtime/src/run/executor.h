@@ -39,7 +39,7 @@ class OutputSink {
   virtual ~OutputSink() = default;
   // Memory of type.bytes() bytes that lives until the run is over; null when there is none.
   virtual void* memory(int index, const TensorType& type) = 0;
-  // Whether anybody reads it. If not, memory() is not asked for it.
+  // Whether the output is used. If not, memory() is not called for it.
   virtual bool wants(int index) const {
     (void)index;
     return true;
@@ -86,7 +86,7 @@ class Executor {
   std::vector<Form> forms() const;
   // What executes a node of control flow; made at first use.
   Status control(const Node& node, Control** out);
-  // Whether the session may have one more, of this graph. Whoever makes one asks first.
+  // Whether the limits of the session admit another executor, of this graph. To be called before creating one.
   static Status may_make(const Model& model, const Graph& graph, const Environment& environment);
 
  private:
