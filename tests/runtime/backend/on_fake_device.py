@@ -1,0 +1,27 @@
+"""A plugin for pytest: sessions of the tests run on the fake device, where they ask for no other."""
+
+from minnow.runtime import _engine, session
+
+
+class OnFakeDevice:
+    """A loaded model, as `_engine.Model`, which opens its sessions on the device."""
+
+    def __init__(self, model: _engine.Model) -> None:
+        self._model = model
+
+    def session(self, *args, **options):
+        return self._model.session(*args, **{"device": "fake", **options})
+
+    def __getattr__(self, name: str):
+        return getattr(self._model, name)
+
+
+_init = session.Model.__init__
+
+
+def _on_device(self, model) -> None:
+    _init(self, model)
+    self._engine = OnFakeDevice(self._engine)
+
+
+session.Model.__init__ = _on_device
