@@ -181,6 +181,20 @@ def test_the_core_of_the_kernels_knows_no_device() -> None:
     assert not breaches, "\n".join(breaches)
 
 
+def test_the_engine_knows_devices_through_their_backends() -> None:
+    """The CPU's kernels are known to the CPU's backend alone, and no backend is known to the kernels."""
+    files = cpp_files("runtime")
+    assert files
+    backend = ROOT / "runtime/src/backend"
+    breaches = [
+        f"{path.relative_to(ROOT)} includes {name}"
+        for path in files
+        for name in INCLUDE.findall(path.read_text())
+        if re.match(r"kernels/(?!core/)", name) and path.parent != backend
+    ]
+    assert not breaches, "\n".join(breaches)
+
+
 def test_the_c_api_stands_alone() -> None:
     """An embedder needs the headers of runtime/include and a C compiler, nothing else."""
     files = cpp_files("runtime/include")

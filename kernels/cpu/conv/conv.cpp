@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/cpu/norm/scale.h"
+#include "kernels/core/macs.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -246,7 +247,7 @@ std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
 
-MINNOW_OP("Conv", infer_conv);
+MINNOW_OP("Conv", infer_conv, kNoTrait, macs_per_output);
 MINNOW_KERNEL("Conv", create_conv, LayoutRule::kPacked, /*in_place=*/false, layout_conv);
 
 }  // namespace

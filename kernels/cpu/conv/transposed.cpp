@@ -11,6 +11,7 @@
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/core/macs.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -406,7 +407,7 @@ std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
 
 std::unique_ptr<Kernel> create_deconv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
 
-MINNOW_OP("ConvTranspose", infer_deconv);
+MINNOW_OP("ConvTranspose", infer_deconv, kNoTrait, macs_per_input);
 MINNOW_KERNEL("ConvTranspose", create_deconv, LayoutRule::kPacked, /*in_place=*/false, layout_deconv);
 
 }  // namespace

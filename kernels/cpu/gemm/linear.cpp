@@ -8,6 +8,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/matmul.h"
+#include "kernels/core/macs.h"
 #include "kernels/cpu/table.h"
 
 namespace minnow {
@@ -191,7 +192,7 @@ std::unique_ptr<Kernel> create_linear(const NodeContext& node) {
   return std::make_unique<Linear>();
 }
 
-MINNOW_OP("Linear", infer_linear);
+MINNOW_OP("Linear", infer_linear, kNoTrait, macs_per_output);
 MINNOW_KERNEL("Linear", create_linear);
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/infer.h"
+#include "kernels/core/macs.h"
 #include "kernels/cpu/table.h"
 
 namespace minnow {
@@ -225,7 +226,7 @@ std::unique_ptr<Kernel> create_matmul(const NodeContext& node) {
   return std::make_unique<MatMul>();
 }
 
-MINNOW_OP("MatMul", infer_matmul);
+MINNOW_OP("MatMul", infer_matmul, kNoTrait, macs_of_product);
 MINNOW_KERNEL("MatMul", create_matmul);
 
 }  // namespace
