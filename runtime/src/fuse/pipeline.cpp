@@ -22,7 +22,7 @@ const std::vector<Fusion>& common_fusions() {
        "Target mnn, other converters, -O0: the format's layers have no residual, and of activations Relu and Relu6."},
       {"fuse_gates", fuse_gates, nullptr, "Every file. After the epilogues: a gate stands beside a residual."},
       {"fuse_requantization", fuse_requantization, nullptr,
-       "-O0: twice as fast where sums of integers end in their scale. After the epilogues, which are of floats."},
+       "-O0: sums of integers end in their scale. After the epilogues, which are of floats."},
       {"fuse_log_softmax", fuse_log_softmax, "LogSoftmax", "Target mnn: the format has no LogSoftmax."},
       {"fuse_spelled", fuse_spelled, nullptr,
        "Target mnn, other converters: the format has no bool, its Round and Max are not those of ONNX, and layout "

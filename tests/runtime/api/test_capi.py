@@ -113,7 +113,7 @@ def test_packed_weights_that_cannot_be_written(api, tmp_path):
     assert api.minnow_create_session(model, None, c.byref(session)) == OK
     api.minnow_free_model(model)
     assert api.minnow_write_packed(session) == 8
-    assert b"no regular file" in api.minnow_last_error()
+    assert b"not a regular file" in api.minnow_last_error()
     assert (tmp_path / "m.mnn.packed").is_fifo()
     api.minnow_free_session(session)
 
