@@ -306,7 +306,7 @@ def test_it_is_written_as_a_whole_or_not(path):
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     packed = path.with_name(path.name + SUFFIX)
     os.mkfifo(packed)
-    with pytest.raises(WriteError, match="no regular file"):
+    with pytest.raises(WriteError, match="not a regular file"):
         session.write_packed()
     assert packed.is_fifo()
     packed.unlink()
