@@ -107,7 +107,7 @@ _CANONICALIZE = (
     Step("qdq:*", "quantized layers: before constants are folded, which would make floats of their integers"),
     Step("fold_constants", "shapes, axes and conditions must be numbers before rules look at them"),
     Step("decide_branches", "the conditions that are left depend on the inputs, or only seem to"),
-    Step("name_extents", "dimensions that are computed alike get the same name, by which rules compare them"),
+    Step("name_dimensions", "dimensions that are computed alike get the same name, by which rules compare them"),
     Step("identity:*", "a node that does nothing must not stand between the parts of a pattern"),
     Step("fuse_recurrent_loops", "a layer must be one node before rules change what stands in its loop"),
     Step("fuse_other_recurrent_loops", "the functions that all runtimes have are tried first, by the step before"),

@@ -64,7 +64,7 @@ def _walk(graph: Graph) -> int:
             changes += sum(_walk(body) for body in node.subgraphs.values())
         _name_axes(node)
         _refine(node)
-        _refine_by_extents(node, memo)
+        _refine_by_dimensions(node, memo)
         if node.op == "If" and node.input(0).is_const:
             _inline(graph, node)
             changes += 1
@@ -99,7 +99,7 @@ def _refine(node: Node) -> None:
         value.type = value.type.with_shape(shape)
 
 
-def _refine_by_extents(node: Node, memo: Memo[Known]) -> None:
+def _refine_by_dimensions(node: Node, memo: Memo[Known]) -> None:
     """Completes the type of the result by formulas of dimensions of the operands."""
     if len(node.outputs) != 1 or node.output.type.is_static:
         return
@@ -115,7 +115,7 @@ def _refine_by_extents(node: Node, memo: Memo[Known]) -> None:
 
 
 @graph_pass(level=1, whole=True)
-def name_extents(graph: Graph) -> int:
+def name_dimensions(graph: Graph) -> int:
     """Gives each unknown dimension a new name, and finds out which dimensions are equal.
 
     What depends on the input only has one value in a run; in the body of a loop it may change from round to round.
@@ -155,7 +155,7 @@ def _name(graph: Graph, numbers: Iterator[int]) -> int:
             continue
         before = [v.type.shape for v in node.outputs]
         _refine(node)
-        _refine_by_extents(node, memo)
+        _refine_by_dimensions(node, memo)
         for value in node.outputs:
             if value.type.shape is not None and UNKNOWN in value.type.shape and not value.type.holds_tensors:
                 value.type = value.type.with_shape(_named(value, memo, names, numbers))
@@ -181,7 +181,7 @@ def _named(value: Value, memo: Memo[Known], names: dict[Polynomial, str], number
 
 
 def _fold(graph: Graph, node: Node, memo: Memo[Known]) -> bool:
-    if len(node.outputs) == 1 and _by_extents(node.output, memo):
+    if len(node.outputs) == 1 and _by_dimensions(node.output, memo):
         return True
     try:
         fold(graph, [node], ())
@@ -190,7 +190,7 @@ def _fold(graph: Graph, node: Node, memo: Memo[Known]) -> bool:
     return node.graph is None or _lazily(node)
 
 
-def _by_extents(value: Value, memo: Memo[Known]) -> bool:
+def _by_dimensions(value: Value, memo: Memo[Known]) -> bool:
     """Replaces computed integers by numbers."""
     counted = value.type.dtype.is_int or value.type.dtype is DType.BOOL
     known = contents(value, memo) if value.uses and counted else None

@@ -50,10 +50,10 @@ def is_much_larger(node: Node) -> bool:
     given = [v for v in node.inputs if v is not None]
     if _keeps_shape(node):
         return False
-    open_extents = [Counter(d for d in v.type.shape or () if isinstance(d, str)) for v in given]
+    dynamic_dimensions = [Counter(d for d in v.type.shape or () if isinstance(d, str)) for v in given]
     for value in node.outputs:
         names = Counter(d for d in value.type.shape or (UNKNOWN,) if isinstance(d, str))
-        if UNKNOWN in names or (names and not any(names <= own for own in open_extents)):
+        if UNKNOWN in names or (names and not any(names <= own for own in dynamic_dimensions)):
             return True
     return sum(map(bytes_of, node.outputs)) > _GROWTH * sum(map(bytes_of, given))
 

@@ -162,7 +162,7 @@ def concat_known_elements(b: Builder, m: Match) -> Value | None:
 
 
 @rewrite(lambda p, x: p.SplitToSequence(x, ...), shared=True, level=1)
-def split_known_extent(b: Builder, m: Match) -> Value | None:
+def split_known_dimension(b: Builder, m: Match) -> Value | None:
     """An axis cut into parts whose sizes are known, where each of them is asked for by itself.
 
     Given:

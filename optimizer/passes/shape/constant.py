@@ -18,7 +18,7 @@ def shape_operand(x: Value, target: Known) -> list[int] | None:
     """The target as Reshape wants it: 0 copies the dimension of x at that place, one -1 stands for what is left."""
     out: list[int] = []
     for i, e in enumerate(target):
-        if e is not None and e == _extent_at(x, i) and e.integer is None:
+        if e is not None and e == _dimension_at(x, i) and e.integer is None:
             out.append(0)
         elif e is not None and e.integer:
             out.append(e.integer)
@@ -27,7 +27,7 @@ def shape_operand(x: Value, target: Known) -> list[int] | None:
     return out if out.count(-1) <= 1 else None
 
 
-def _extent_at(x: Value, axis: int) -> Polynomial | None:
+def _dimension_at(x: Value, axis: int) -> Polynomial | None:
     return dimension(x, axis) if x.type.shape is not None and axis < len(x.type.shape) else None
 
 

@@ -28,7 +28,7 @@ from minnow.schema.registry.symbolic import contents, dimension
     shared=True,
     level=1,
 )
-def fold_vector_of_extents(b: Builder, m: Match) -> Value | None:
+def fold_vector_of_dimensions(b: Builder, m: Match) -> Value | None:
     """Arithmetic and choices in shape vectors whose result is an operand, or is partly constant.
 
     Given:

@@ -12,7 +12,7 @@ from rewriting import apply, read
 from minnow.optimizer import optimize
 from minnow.optimizer.facts.affine import affine
 from minnow.optimizer.facts.derive import extents
-from minnow.optimizer.passes.cleanup.fold import fold_constants, name_extents
+from minnow.optimizer.passes.cleanup.fold import fold_constants, name_dimensions
 from minnow.optimizer.phases import rules_of
 from minnow.optimizer.rewrite import apply_rules, passes
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
@@ -134,7 +134,7 @@ def test_contents_are_what_is_computed(seed: int) -> None:
 def test_folding_keeps_what_is_computed(seed: int) -> None:
     before, after = _computed(seed), _computed(seed)
     apply(fold_constants, after)
-    apply(name_extents, after)
+    apply(name_dimensions, after)
     apply_rules(after, rules_of("shape"))
     for n, s in EXTENTS:
         x = np.zeros((n, s), np.float32)
@@ -207,7 +207,7 @@ def _runs(graph: Graph, run: Callable[[dict[str, int], list[np.ndarray]], None])
 @pytest.mark.parametrize("seed", range(150))
 def test_places_are_what_is_counted(seed: int) -> None:
     graph = _places(seed)
-    name_extents.apply(graph)
+    name_dimensions.apply(graph)
 
     def check(sizes: dict[str, int], arrays: list[np.ndarray]) -> None:
         for value, array in zip(graph.outputs, arrays, strict=True):
@@ -249,7 +249,7 @@ def test_parts_of_shapes_that_follow_one_another() -> None:
                  "%c: f32[?,4] = Concat(%b, %a) {axis=0} %s: i64[1] = Shape(%x) {end=1} "
                  "%t: i64[1] = Mul(%s, i64[](2)) %u: i64[3] = Concat(%t, i64[2](-1, 4)) {axis=0} "
                  "%y: f32[?,?,4] = Reshape(%c, %u) return %y }")  # fmt: skip
-    passes["name_extents"].apply(graph)
+    passes["name_dimensions"].apply(graph)
     assert graph.outputs[0].type.shape == ("2*N", "S", 4)
 
 
@@ -274,5 +274,5 @@ def test_parts_of_shapes_that_follow_one_another() -> None:
 def test_types_become_formulas(lines: str, shape: tuple[int | str, ...]) -> None:
     text = f"graph g(%x: f32[N,S], %t: f32[1,9]) {{ %s: i64[1] = Shape(%x) {{start=1}} {lines} return %y }}"
     graph = read(text)
-    name_extents.apply(graph)
+    name_dimensions.apply(graph)
     assert graph.outputs[0].type.shape == shape

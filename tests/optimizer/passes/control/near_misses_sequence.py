@@ -43,7 +43,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("differ", _sequence("%y: f32[?,?] = ConcatFromSequence(%s) {axis=0, dtype=f32}",
                              params="%x: f32[4,2], %z: f32[4,3]")),
     ],
-    "split_known_extent": [
+    "split_known_dimension": [
         ("not known", _split("%y: f32[2] = SequenceAt(%s, i64[](0)) {dtype=f32, shape=(2,)}", params="%x: f32[N,2]")),
         ("wanted", _split("%y: f32[2] = SequenceAt(%s, %i) {dtype=f32, shape=(2,)}",
                           params="%x: f32[3,2], %i: i64[]")),

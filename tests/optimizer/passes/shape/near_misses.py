@@ -42,7 +42,7 @@ def _branches(axis: int = -1, number: int = 1, after: str = "%y: f32[*] = Unsque
 _LAYER = "%d: f32[*] = Unsqueeze(%a) {axes=(0,)} %y: f32[*], %h: f32[*] = RNN(%d, %w, %r) {hidden=1}"
 
 CASES: dict[str, list[tuple[str, str]]] = {
-    "name_extents": [
+    "name_dimensions": [
         ("", _graph("%y: f32[N,S] = Exp(%x)", params="%x: f32[N,S]")),
         # What a loop makes may be of another length in each round.
         ("", _graph('%y: f32[?] = Loop(i64[](3), _, %x) {body=graph "b"(%t: i64[], %go: bool[], %s: f32[?]) {'
@@ -124,7 +124,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("", _graph("%a: bool[N,S] = And(%x, %z)", "%y: bool[N,S] = Or(%a, %w)",
                     params="%x: bool[1,S], %z: bool[N,1], %w: bool[N,S]")),
     ],
-    "fold_vector_of_extents": [
+    "fold_vector_of_dimensions": [
         ("no vector", _graph("%a: i64[2] = Shape(%x)", "%b: i64[1,2] = Unsqueeze(%a) {axes=(0,)}",
                              "%y: i64[1,2] = Mul(%b, i64[](1))", params="%x: f32[N,S]")),
         ("nothing is known", _graph("%y: i64[2] = Mul(%x, i64[](2))", params="%x: i64[2]")),
