@@ -5,7 +5,7 @@ execute_process(
   OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 find_package(nanobind CONFIG REQUIRED)
 
-nanobind_add_module(_engine NB_STATIC NB_SUPPRESS_WARNINGS runtime/binding.cpp)
+nanobind_add_module(_engine NB_STATIC NB_SUPPRESS_WARNINGS runtime/binding.cpp runtime/binding_array.cpp)
 target_link_libraries(_engine PRIVATE minnow_engine minnow_kernels)
 target_link_options(_engine PRIVATE -Wl,--gc-sections)
 install(TARGETS _engine COMPONENT python LIBRARY DESTINATION minnow/runtime)

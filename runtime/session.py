@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -15,6 +15,8 @@ from minnow.options.signature import takes
 from minnow.schema.errors import UsageError
 
 Array = np.ndarray[Any, Any]
+Before = Callable[[str, str, list[Array | None]], object]
+After = Callable[[str, str, list[Array | None], list[Array | None]], object]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Model:
 
         Raises:
             UsageError: an argument is wrong.
+            DeviceError: the device is not available.
             DeadlineError: the timeout has passed before the session was created.
         """
         return self._open(options)
@@ -80,7 +83,7 @@ class Model:
     def _open(self, options: RunOptions) -> Session:
         precision = get_args(Precision).index(options.precision)
         limits = [options.timeout or 0, int(options.max_memory or 0), int(options.max_rounds or 0)]  # 0: the default
-        return Session(self._engine.session(int(options.threads or 0), precision, *limits))
+        return Session(self._engine.session(int(options.threads or 0), precision, *limits, options.device))
 
 
 class Session:
@@ -99,30 +102,84 @@ class Session:
         self.outputs = [TensorInfo(*row) for row in engine.outputs]
         self._states = [TensorInfo(*row) for row in engine.state_infos]
 
-    def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Runs the model.
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        timeout: float | None = None,
+        *,
+        fetch: Sequence[str] | None = None,
+        before: Before | None = None,
+        after: After | None = None,
+    ) -> dict[str, Any]:
+        """Runs the model, or a part of it.
 
         Args:
             inputs: for every graph input its name and an array, or what numpy converts to one. Layout and dtype are
                 those of the source model; an array of another dtype of the same kind is converted unless integers
                 would overflow. A sequence is a list of arrays, and an optional may be None.
             timeout: seconds for this run; None for the timeout of the session.
+            fetch: names of the values to compute, instead of all graph outputs: of graph inputs and outputs, states,
+                and values between nodes of the main graph (`mnnconvert inspect --graph` shows their names). Only the
+                nodes that they need run, nodes that the engine would fuse are not fused where the values between them
+                are wanted, and the states stay as they are.
+            before: called before each node with its name, its op, and the list of its inputs: arrays, None for those
+                that are missing. If it returns False, the run ends with CancelledError; its exceptions are raised here.
+            after: the same after each node, with a list of its outputs as fourth argument.
 
         Ctrl-C ends a run in the main thread after the current node.
 
+        Nodes, for `before` and `after`, are those that run after fusion, as in `profile`; conversions of layout and
+        copies between devices are among them. Arrays are copies in plain layout. The name of a node in a subgraph
+        begins with those of the control flow nodes around it: "loop/add". Parallel nodes run one after the other. A
+        callback must not use its session, except for `cancel`.
+
         Returns:
-            The graph outputs by name: new arrays with the dtypes and layout of the source model; a list for a sequence.
+            The graph outputs, or what `fetch` names, by name: new arrays with the dtypes and layout of the source
+            model; a list for a sequence.
 
         Raises:
-            UsageError: an input is missing or unknown, or has a wrong shape or type.
+            UsageError: an input is missing or unknown, or has a wrong shape or type; or `fetch` has an unknown name,
+                for which similar names are listed.
             ModelError: the model is invalid for these inputs.
             UnsupportedError: it needs more memory, or more iterations of loops, than allowed.
             DeadlineError: the timeout has passed.
-            CancelledError: another thread has called `cancel`.
+            CancelledError: another thread has called `cancel`, or a callback has returned False.
         """
         seconds = -1.0 if timeout is None else float(LimitOptions(timeout=timeout).timeout or 0)
-        results = self._engine.run(self._arrays(inputs), seconds)
-        return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
+        arrays = self._arrays(inputs)
+        if fetch is None and before is None and after is None:
+            results = self._engine.run(arrays, seconds)
+            return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
+        if isinstance(fetch, str):
+            raise UsageError("fetch is a list of names, not one name", hint=f"fetch=[{fetch!r}]")
+        names = [info.name for info in self.outputs] if fetch is None else list(dict.fromkeys(fetch))
+        results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names)
+        infos = {info.name: info for info in (*self.inputs, *self.outputs)}
+        return {
+            name: _from_array(array, infos.get(name, TensorInfo())) for name, array in zip(names, results, strict=True)
+        }
+
+    def placement(self, shapes: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, str]]:
+        """Where each node runs, without running the model.
+
+        Args:
+            shapes: the shapes of all graph inputs by name; None for those of the latest run, or of the model if it has
+                no dynamic dimensions.
+
+        Returns:
+            One row per node, in order of execution, with `name`, `op`, `device` ("cpu", "cuda:0"), and `why` it runs
+            there, "" where there was no choice. Nodes whose shapes depend on values, and subgraphs, follow when they
+            have run.
+
+        Raises:
+            UsageError: the shapes do not fit the model, or None are given and it has not run.
+        """
+        if shapes is None:
+            rows: list[dict[str, str]] = self._engine.placement(None)
+            return rows
+        self._check_names(shapes)
+        rows = self._engine.placement([tuple(map(int, shapes[info.name])) for info in self.inputs])
+        return rows
 
     def cancel(self) -> None:
         """Ends the current run in another thread after its current node.
@@ -163,9 +220,10 @@ class Session:
 
         Returns:
             One row per node with `name`, `op`, `scheme` (the algorithm), `shape` (of its first output), `ms`
-            (milliseconds per run), `macs` (multiply-accumulates), `bytes` (of operands and results), `group` and
-            `chain`: the chains of a group run in parallel, and their nodes share its time; 0 for all other nodes. The
-            nodes of a subgraph follow the control flow node that runs them, whose name is prefixed to theirs.
+            (milliseconds per run), `macs` (multiply-accumulates), `bytes` (of operands and results), `device` and `why`
+            (see `placement`), `group` and `chain`: the chains of a group run in parallel, and their nodes share its
+            time; 0 for all other nodes. The nodes of a subgraph follow the control flow node that runs them, whose name
+            is prefixed to theirs.
 
         Raises:
             The errors of `run`.
@@ -198,6 +256,10 @@ class Session:
         self._engine.write_packed(os.fspath(path))
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
+        self._check_names(inputs)
+        return [_to_input(inputs[info.name], info) for info in self.inputs]
+
+    def _check_names(self, inputs: Mapping[str, Any]) -> None:
         names = [info.name for info in self.inputs]
         if not isinstance(inputs, Mapping):
             raise UsageError(
@@ -207,7 +269,6 @@ class Session:
             raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs are {', '.join(names)}")
         if missing := [info for info in self.inputs if info.name not in inputs]:
             raise UsageError(f"input '{missing[0].name}' is missing", hint=f"it is {missing[0]}")
-        return [_to_input(inputs[info.name], info) for info in self.inputs]
 
 
 def _numpy_dtype(name: str) -> np.dtype[Any]:
@@ -316,6 +377,7 @@ def load(model: str | os.PathLike[str] | bytes, options: RunOptions) -> Session:
         UnsupportedError: the engine cannot run some of its ops (all of them are listed), or nested subgraphs multiply
             to too many nodes for the size of the file.
         UsageError: an argument is wrong.
+        DeviceError: the device is not available.
         DeadlineError: the timeout has passed before the model was planned.
     """
     return Model(model)._open(options)

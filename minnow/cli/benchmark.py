@@ -83,30 +83,43 @@ def _choices(timing: Any) -> str:
     return f"\n\n{table(header, rows, right=2)}" if rows else ""
 
 
-def _profile(timing: Any) -> str:
-    """The nodes by op and scheme, slowest first."""
-    groups: dict[tuple[str, str], dict[str, float]] = {}
+def _placement(timing: Any) -> str:
+    """The device of each node, and why it runs there; nodes in a row with the same ones are one line."""
+    rows: list[list[str]] = []
     for node in timing.profile:
-        group = groups.setdefault(
-            (node["op"], node["scheme"]), dict.fromkeys(("nodes", "ms", "macs", "bytes", "least"), 0)
-        )
+        where = [node["device"], node["why"]]
+        if rows and node["why"] and rows[-1][2:] == where:
+            rows[-1][:2] = [f"{rows[-1][0].split(' ... ')[0]} ... {node['name'][-40:]}", ""]
+        else:
+            rows.append([node["name"][-40:], node["op"], *where])
+    return f"\n\n{table(['node', 'op', 'device', 'why it runs there'], rows, right=4)}"
+
+
+def _profile(timing: Any) -> str:
+    """The nodes by op and scheme, and by device where others than the CPU are in use, slowest first."""
+    others = any(node["device"] != "cpu" for node in timing.profile)
+    groups: dict[tuple[str, ...], dict[str, float]] = {}
+    for node in timing.profile:
+        kind = (node["op"], node["scheme"], *([node["device"]] if others else []))
+        group = groups.setdefault(kind, dict.fromkeys(("nodes", "ms", "macs", "bytes", "least"), 0))
         for name in ("ms", "macs", "bytes"):
             group[name] += node[name]
         group["nodes"] += 1
         group["least"] += node["ms"] * node.get("roofline", 0)
     total = sum(g["ms"] for g in groups.values()) or 1.0
-    header = ["op", "scheme", "nodes", "ms", "share", "GFLOP/s", "GB/s", *(["roofline"] if timing.limits else [])]
+    columns = ["op", "scheme", *(["device"] if others else [])]
+    header = [*columns, "nodes", "ms", "share", "GFLOP/s", "GB/s", *(["roofline"] if timing.limits else [])]
     rows = []
-    for (op, scheme), g in sorted(groups.items(), key=lambda kv: -kv[1]["ms"]):
+    for kind, g in sorted(groups.items(), key=lambda kv: -kv[1]["ms"]):
         ms = g["ms"] or 1e-9
         rates = [f"{2e-6 * g['macs'] / ms:.1f}" if g["macs"] else "", f"{1e-6 * g['bytes'] / ms:.1f}"]
         limit = [f"{g['least'] / ms:.0%}"] if timing.limits else []
-        rows.append([op, scheme, f"{g['nodes']:.0f}", f"{ms:.3f}", f"{ms / total:.1%}", *rates, *limit])
-    text = table(header, rows, right=2)
+        rows.append([*kind, f"{g['nodes']:.0f}", f"{ms:.3f}", f"{ms / total:.1%}", *rates, *limit])
+    text = table(header, rows, right=len(columns))
     if timing.limits:
         flops, size = (1e-9 * timing.limits[name] for name in ("flops", "bytes"))
         text += f"\n\nroofline: {flops:.0f} GFLOP/s, {size:.1f} GB/s"
         text += "; above 100%: the algorithm needs fewer operations, or the data is in a cache"
     if beside := [node["group"] for node in timing.profile if node.get("group")]:
         text += f"\n\n{len(beside)} nodes ran in parallel, in {len(set(beside))} groups, and share their group's time"
-    return text + _choices(timing)
+    return text + (_placement(timing) if others else "") + _choices(timing)

@@ -67,6 +67,15 @@ class ComputeOptions(Options):
 class RunOptions(LimitOptions, ComputeOptions):
     """Options of a session: the arguments of `minnow.load` and `Model.session`."""
 
+    SECTION: ClassVar[str] = "Running the model"
+
+    device: str = option(
+        "cpu",
+        "Where the model runs: cpu; a device such as cuda or cuda:1, beside which the CPU runs what that device "
+        "cannot; auto, all devices that are available, else the CPU. A device that is not available: exit code 7.",
+        python="That is a DeviceError. `Session.placement` tells where each node runs, and why.",
+    )
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RandomOptions(Options):

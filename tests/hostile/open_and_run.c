@@ -36,7 +36,7 @@ static minnow_code run(minnow_session* session, int seed) {
   memset(inputs, 0, sizeof inputs);
   memset(outputs, 0, sizeof outputs);
   for (size_t i = 0; i < n && code == MINNOW_OK; ++i) {
-    minnow_tensor_info info;
+    minnow_tensor_info info = MINNOW_TENSOR_INFO;
     code = minnow_input_info(session, i, &info);
     if (code != MINNOW_OK) break;
     inputs[i].dtype = info.dtype;

@@ -27,9 +27,10 @@ class Options(c.Structure):
         ("timeout_ms", c.c_int64),
         ("max_memory", c.c_int64),
         ("max_rounds", c.c_int64),
+        ("device", c.c_char_p),
     ]
 
-    def __init__(self, **fields: int) -> None:
+    def __init__(self, **fields: int | bytes) -> None:
         super().__init__(struct_size=c.sizeof(Options), **fields)
 
 

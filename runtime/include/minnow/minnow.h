@@ -40,7 +40,7 @@ enum {
   MINNOW_UNSUPPORTED = 3, /* the model has ops that this build does not support (the message lists all of them), or
                              needs more memory, loop iterations or nodes than allowed, or more memory than there is */
   MINNOW_FORMAT = 6,      /* the file cannot be read, or the model in it is invalid */
-  MINNOW_DEVICE = 7,      /* the processor lacks an instruction set that was requested */
+  MINNOW_DEVICE = 7,      /* a device, or an instruction set of the processor, that was requested is not available */
   MINNOW_WRITE = 8,       /* the output cannot be written: disk full, read-only, or not a regular file */
   MINNOW_STOPPED = 9      /* the run was cancelled, or its timeout has passed */
 };
@@ -97,12 +97,15 @@ typedef struct minnow_options {
    * the model and its inputs, but at most three quarters of the machine's memory. */
   int64_t max_memory;
   int64_t max_rounds; /* iterations of all loops, and branches taken, in one run; 0: 5 million */
+  /* NULL or "cpu"; a device such as "cuda" or "cuda:1", beside which the CPU runs what that device cannot; "auto": all
+   * devices that there are, else the CPU. A device that is not there is an error: MINNOW_DEVICE. */
+  const char* device;
 } minnow_options;
 #define MINNOW_OPTIONS \
-  { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0 }
+  { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0, NULL }
 
 /* A tensor: row-major, without gaps, native byte order. Elements of less than 8 bits take a byte whose upper bits are
- * 0. */
+ * 0. This struct is final. */
 typedef struct minnow_tensor {
   const char* name; /* of the graph input or output; NULL: the one at this position in the model's order */
   minnow_dtype dtype;
@@ -112,14 +115,20 @@ typedef struct minnow_tensor {
 } minnow_tensor;
 
 /* A graph input or output as the source model declares it. The strings are valid as long as the session. A sequence or
- * an optional is a vector of bytes (MINNOW_U8) with its tensors; schema/ir/sequence.py describes the encoding. */
+ * an optional is a vector of bytes (MINNOW_U8) with its tensors; schema/ir/sequence.py describes the encoding.
+ * Initialize with MINNOW_TENSOR_INFO: struct_size tells the library which fields the caller knows. */
 typedef struct minnow_tensor_info {
+  size_t struct_size; /* sizeof(minnow_tensor_info) */
   const char* name;
   minnow_dtype dtype;
   int32_t rank;                         /* -1: unknown before a run */
   int64_t shape[MINNOW_MAX_RANK];       /* -1: a dynamic dimension */
   const char* symbols[MINNOW_MAX_RANK]; /* the name of a dynamic dimension; NULL if it has none */
 } minnow_tensor_info;
+#define MINNOW_TENSOR_INFO                                \
+  {                                                       \
+    sizeof(minnow_tensor_info), NULL, 0, 0, {0}, { NULL } \
+  }
 
 typedef struct minnow_profile_row {
   const char* name; /* of the node, as in the file */
@@ -129,14 +138,32 @@ typedef struct minnow_profile_row {
   double ms;          /* milliseconds of one run, on average */
   int64_t macs;       /* multiply-accumulates; 0 for ops without them */
   int64_t bytes;      /* of its operands and results */
+  const char* device; /* where it runs: "cpu", "cuda:0" */
+  const char* why;    /* it runs there, where there was a choice; else "" */
 } minnow_profile_row;
 
+/* Initialize with MINNOW_STATS. */
 typedef struct minnow_stats {
+  size_t struct_size;   /* sizeof(minnow_stats) */
   int64_t arena_bytes;  /* allocated for intermediate tensors by the runs so far */
   int64_t weight_bytes; /* of the model's constants */
   int32_t threads;
   int64_t least_arena_bytes; /* lower bound of arena_bytes: the most bytes of tensors needed at the same time */
 } minnow_stats;
+#define MINNOW_STATS \
+  { sizeof(minnow_stats), 0, 0, 0, 0 }
+
+/* A node, as the callback of a session sees it. The library allocates it; it is valid during the call. */
+typedef struct minnow_node {
+  size_t struct_size; /* sizeof(minnow_node) of the library */
+  const char* name;   /* as in the file, after the names of the control flow nodes around it: "loop/add" */
+  const char* op;
+  size_t num_inputs, num_outputs;
+  const minnow_tensor* inputs;  /* their names are NULL, as is the data of those that are missing */
+  const minnow_tensor* outputs; /* NULL before the node runs */
+} minnow_node;
+/* Returns 0 to continue; anything else ends the run with MINNOW_STOPPED. */
+typedef int32_t (*minnow_callback)(void* user, const minnow_node* node);
 
 MINNOW_API const char* minnow_version(void);
 /* The instruction set in use: "avx512", "avx2", "sse4", "neon", "scalar". The environment variable MINNOW_ISA
@@ -170,6 +197,20 @@ MINNOW_API minnow_code minnow_output_info(const minnow_session* session, size_t 
 MINNOW_API minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                   minnow_tensor* outputs, size_t num_outputs);
 
+/* Runs a part of the model: computes the values that `outputs` names, and nothing that they do not need. These are
+ * outputs, inputs and states of the model, and values between nodes of its main graph, by their names in the file.
+ * Nodes are not fused where the values between them are wanted. All inputs must be given; states stay as they are. The
+ * data belongs to the session and is valid until its next run of a part. Errors as for minnow_run; MINNOW_USAGE lists
+ * names similar to an unknown one. */
+MINNOW_API minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
+                                       minnow_tensor* outputs, size_t num_outputs);
+
+/* Calls a function before and after each node in all later runs of this session, in the thread of the run, with the
+ * node's inputs and outputs; NULL: no longer. Nodes are those that run after fusion, conversions of layout and copies
+ * between devices included; parallel nodes run one after the other. A callback must not call functions with this
+ * session, except minnow_cancel. */
+MINNOW_API minnow_code minnow_set_callback(minnow_session* session, minnow_callback callback, void* user);
+
 /* Ends the current run of this session with MINNOW_STOPPED after its current node; does nothing without a current run.
  * May be called from another thread or from a signal handler. The session can be used afterwards; its states are those
  * before that run. */
@@ -181,9 +222,10 @@ MINNOW_API minnow_code minnow_set_timeout(minnow_session* session, int64_t timeo
 /* Restores the initial values of all states of a streaming model: the next run is like the first one. */
 MINNOW_API minnow_code minnow_reset(minnow_session* session);
 
-/* Times each node over several runs. The rows belong to the session and are valid until the next such call. */
+/* Times each node over several runs. `row_size` is sizeof(minnow_profile_row): the rows have the fields that the caller
+ * knows. They belong to the session and are valid until the next such call. */
 MINNOW_API minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
-                                      int32_t runs, const minnow_profile_row** rows, size_t* num_rows);
+                                      int32_t runs, size_t row_size, const minnow_profile_row** rows, size_t* num_rows);
 MINNOW_API minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats);
 
 /* Writes the weights that this model's sessions have packed so far, for this kind of processor, to a file beside the

@@ -13,6 +13,45 @@ struct minnow_model {
   std::shared_ptr<const minnow::Model> model;
 };
 
+namespace minnow {
+namespace {
+
+void describe(const Tensor& tensor, minnow_tensor* out) {
+  out->dtype = static_cast<minnow_dtype>(tensor.type.dtype);
+  out->rank = tensor.rank();
+  std::copy(tensor.shape().begin(), tensor.shape().end(), out->shape);
+  out->data = tensor.data;
+}
+
+class Callback final : public Observer {
+ public:
+  Status see(const NodeEvent& event) override {
+    const auto describe_all = [](const std::vector<Tensor>& tensors, std::vector<minnow_tensor>* out) {
+      out->assign(tensors.size(), minnow_tensor{});
+      for (size_t i = 0; i < tensors.size(); ++i) describe(tensors[i], &(*out)[i]);
+    };
+    minnow_node node{sizeof node, event.name.c_str(), event.op.c_str(), event.inputs.size(), 0, nullptr, nullptr};
+    describe_all(event.inputs, &inputs_);
+    node.inputs = inputs_.data();
+    if (event.outputs != nullptr) {
+      describe_all(*event.outputs, &outputs_);
+      node.num_outputs = outputs_.size();
+      node.outputs = outputs_.empty() ? &none_ : outputs_.data();
+    }
+    return function(user, &node) == 0 ? ok() : fail(Code::kCancelled, "the callback has stopped the run");
+  }
+
+  minnow_callback function = nullptr;
+  void* user = nullptr;
+
+ private:
+  std::vector<minnow_tensor> inputs_, outputs_;
+  const minnow_tensor none_{};
+};
+
+}  // namespace
+}  // namespace minnow
+
 struct minnow_session {
   std::unique_ptr<minnow::Session> session;
   std::mutex mutex;  // of what follows
@@ -21,8 +60,12 @@ struct minnow_session {
   std::vector<bool> given;
   std::vector<size_t> wanted;
   std::unique_ptr<minnow::BufferSink> outputs;
+  std::unique_ptr<minnow::BufferSink> fetched;  // by the latest run of a part
   std::vector<minnow::ProfileRow> profile;
-  std::vector<minnow_profile_row> rows;
+  std::vector<int64_t> rows;  // of the caller's size
+  minnow::Callback callback;
+
+  minnow::RunOptions options() { return {-1, nullptr, callback.function == nullptr ? nullptr : &callback}; }
 };
 
 namespace minnow {
@@ -93,6 +136,20 @@ Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t 
   return ok();
 }
 
+// Fills what the caller's version of the header has of a struct, at whose beginning is its size. What only a later
+// version has is 0.
+template <typename Struct>
+Status fill(Struct value, size_t least, const char* name, Struct* out) {
+  constexpr size_t kMost = 4096;
+  const size_t size = out->struct_size;
+  if (size < least || size > kMost)
+    return fail(Code::kUsage, "the struct_size is %zu: it must be sizeof(%s)", size, name);
+  value.struct_size = size;
+  std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof value));
+  if (size > sizeof value) std::memset(reinterpret_cast<char*>(out) + sizeof value, 0, size - sizeof value);
+  return ok();
+}
+
 // What the caller's version of the header has of the options, and defaults for the rest.
 Status read_options(const minnow_options* given, SessionOptions* out) {
   minnow_options options = MINNOW_OPTIONS;
@@ -110,7 +167,8 @@ Status read_options(const minnow_options* given, SessionOptions* out) {
     return fail(Code::kUsage, "there is no precision %d", options.precision);
   *out = {options.threads,
           static_cast<Precision>(options.precision),
-          {static_cast<double>(options.timeout_ms) / 1000, options.max_memory, options.max_rounds}};
+          {static_cast<double>(options.timeout_ms) / 1000, options.max_memory, options.max_rounds},
+          options.device == nullptr ? "cpu" : options.device};
   return ok();
 }
 
@@ -118,22 +176,22 @@ Status fill_info(const std::vector<TensorInfo>& infos, size_t index, const char*
   if (out == nullptr) return null_argument("info");
   if (index >= infos.size()) return fail(Code::kUsage, "the model has no %s %zu", what, index);
   const TensorInfo& info = infos[index];
-  *out = minnow_tensor_info{};
-  out->name = info.name.c_str();
+  minnow_tensor_info known{};
+  known.name = info.name.c_str();
   if (!info.container.empty()) {  // its bytes
-    out->dtype = MINNOW_U8;
-    out->rank = 1;
-    out->shape[0] = -1;
-    return ok();
+    known.dtype = MINNOW_U8;
+    known.rank = 1;
+    known.shape[0] = -1;
+  } else {
+    known.dtype = static_cast<minnow_dtype>(info.dtype);
+    known.rank = info.has_rank && info.dims.size() <= MINNOW_MAX_RANK ? static_cast<int32_t>(info.dims.size()) : -1;
   }
-  out->dtype = static_cast<minnow_dtype>(info.dtype);
-  out->rank = info.has_rank && info.dims.size() <= MINNOW_MAX_RANK ? static_cast<int32_t>(info.dims.size()) : -1;
-  for (int32_t i = 0; i < out->rank; ++i) {
+  for (int32_t i = 0; info.container.empty() && i < known.rank; ++i) {
     const Dim& dim = info.dims[static_cast<size_t>(i)];
-    out->shape[i] = dim.size;
-    out->symbols[i] = dim.symbol.empty() ? nullptr : dim.symbol.c_str();
+    known.shape[i] = dim.size;
+    known.symbols[i] = dim.symbol.empty() ? nullptr : dim.symbol.c_str();
   }
-  return ok();
+  return fill(known, sizeof known, "minnow_tensor_info", out);
 }
 
 }  // namespace
@@ -218,15 +276,41 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
     wanted.resize(num_outputs);
     for (size_t k = 0; k < num_outputs; ++k)
       MINNOW_RETURN_IF_ERROR(minnow::find(session->session->outputs(), outputs[k].name, k, "output", &wanted[k]));
-    MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, *session->outputs));
+    MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, *session->outputs, session->options()));
     for (size_t k = 0; k < num_outputs; ++k) {
       const minnow::Tensor& tensor = session->outputs->tensors()[wanted[k]];
       outputs[k].name = session->session->outputs()[wanted[k]].name.c_str();
-      outputs[k].dtype = static_cast<minnow_dtype>(tensor.type.dtype);
-      outputs[k].rank = tensor.rank();
-      std::copy(tensor.shape().begin(), tensor.shape().end(), outputs[k].shape);
-      outputs[k].data = tensor.data;
+      minnow::describe(tensor, &outputs[k]);
     }
+    return ok();
+  });
+}
+
+minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
+                            minnow_tensor* outputs, size_t num_outputs) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
+    std::lock_guard<std::mutex> lock(session->mutex);
+    MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
+    std::vector<std::string> names;
+    for (size_t k = 0; k < num_outputs; ++k) {
+      if (outputs[k].name == nullptr) return null_argument("the name of an output");
+      names.emplace_back(outputs[k].name);
+    }
+    session->fetched = std::make_unique<minnow::BufferSink>(num_outputs, session->session->memory());
+    MINNOW_RETURN_IF_ERROR(session->session->run_part(session->inputs, names, *session->fetched, session->options()));
+    for (size_t k = 0; k < num_outputs; ++k) minnow::describe(session->fetched->tensors()[k], &outputs[k]);
+    return ok();
+  });
+}
+
+minnow_code minnow_set_callback(minnow_session* session, minnow_callback callback, void* user) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    std::lock_guard<std::mutex> lock(session->mutex);
+    session->callback.function = callback;
+    session->callback.user = user;
     return ok();
   });
 }
@@ -253,20 +337,28 @@ minnow_code minnow_reset(minnow_session* session) {
 }
 
 minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, int32_t runs,
-                           const minnow_profile_row** rows, size_t* num_rows) {
+                           size_t row_size, const minnow_profile_row** rows, size_t* num_rows) {
   return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (rows == nullptr || num_rows == nullptr) return null_argument("rows");
+    constexpr size_t kLeast = offsetof(minnow_profile_row, device), kMost = 4096;
+    if (row_size < kLeast || row_size > kMost || row_size % sizeof(int64_t) != 0)
+      return minnow::fail(minnow::Code::kUsage, "the row_size is %zu: it must be sizeof(minnow_profile_row)", row_size);
     std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     session->profile.clear();
     session->rows.clear();
     MINNOW_RETURN_IF_ERROR(session->session->profile(session->inputs, runs, &session->profile));
-    for (const minnow::ProfileRow& row : session->profile)
-      session->rows.push_back(
-          {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms, row.macs, row.bytes});
-    *rows = session->rows.data();
-    *num_rows = session->rows.size();
+    const size_t words = row_size / sizeof(int64_t);
+    session->rows.assign(words * session->profile.size(), 0);
+    for (size_t i = 0; i < session->profile.size(); ++i) {
+      const minnow::ProfileRow& row = session->profile[i];
+      const minnow_profile_row known = {row.name.c_str(), row.op.c_str(), row.scheme.c_str(), row.shape.c_str(), row.ms,
+                                        row.macs,         row.bytes,      row.device.c_str(), row.why.c_str()};
+      std::memcpy(&session->rows[words * i], &known, std::min(row_size, sizeof known));
+    }
+    *rows = reinterpret_cast<const minnow_profile_row*>(session->rows.data());
+    *num_rows = session->profile.size();
     return ok();
   });
 }
@@ -275,8 +367,8 @@ minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats) {
   return answer([&]() -> Status {
     if (session == nullptr || stats == nullptr) return null_argument(session == nullptr ? "session" : "stats");
     const minnow::SessionStats now = session->session->stats();
-    *stats = {now.arena_bytes, now.weight_bytes, now.threads, now.least_arena_bytes};
-    return ok();
+    const minnow_stats known = {0, now.arena_bytes, now.weight_bytes, now.threads, now.least_arena_bytes};
+    return minnow::fill(known, sizeof known, "minnow_stats", stats);
   });
 }
 

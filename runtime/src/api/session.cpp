@@ -77,7 +77,9 @@ Session::Session(std::shared_ptr<const Model> model, int threads, const SessionO
       limits_(options.limits),
       seconds_(options.limits.seconds),
       pool_(threads),
-      executor_(*model_, model_->main, Environment{&devices_, &pool_, options.precision, &watch_, &known_types_}),
+      executor_(*model_, model_->main,
+                Environment{&devices_, &pool_, options.precision, &watch_, &known_types_, &observation_}),
+      parts_(*model_),
       states_(*model_, &watch_.memory) {
   begin(0, {});
 }
@@ -145,6 +147,7 @@ void Session::begin(int64_t input_bytes, const RunOptions& options) {
   watch_.memory.set_most(limits_.memory > 0 ? limits_.memory : default_memory(model_->file_bytes + input_bytes));
   const double seconds = options.seconds < 0 ? seconds_.load(std::memory_order_relaxed) : options.seconds;
   watch_.begin(seconds, limits_.rounds, options.poll);
+  observation_ = {options.observer, ""};
 }
 
 Status Session::check(const std::vector<Tensor>& given) {
@@ -166,7 +169,7 @@ Status Session::check(const std::vector<Tensor>& given) {
     if (tensor.type.dtype != info.dtype)
       return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(),
                   dtype_name(tensor.type.dtype), dtype_name(info.dtype));
-    const int64_t* wide = info.is_narrowed ? first_wide(tensor) : nullptr;
+    const int64_t* wide = info.is_narrowed && tensor.data != nullptr ? first_wide(tensor) : nullptr;
     if (wide != nullptr)
       return fail(
           Code::kUsage,
@@ -193,17 +196,21 @@ Status Session::check(const std::vector<Tensor>& given) {
   return ok();
 }
 
+void Session::gather(const std::vector<Tensor>& inputs) {
+  types_.clear();
+  data_.clear();
+  for (const std::vector<Tensor>* tensors : {&inputs, &states_.current()}) {
+    for (const Tensor& tensor : *tensors) {
+      types_.push_back(tensor.type);
+      data_.push_back(tensor.data);
+    }
+  }
+}
+
 Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
   return guarded([&]() -> Status {
     MINNOW_RETURN_IF_ERROR(states_.begin());
-    types_.clear();
-    data_.clear();
-    for (const std::vector<Tensor>* tensors : {&inputs, &states_.current()}) {
-      for (const Tensor& tensor : *tensors) {
-        types_.push_back(tensor.type);
-        data_.push_back(tensor.data);
-      }
-    }
+    gather(inputs);
     MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
     StatefulSink all(sink, outputs_.size(), states_);
     const Status status = executor_.run(data_, all);
@@ -220,6 +227,38 @@ Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const R
   MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
   states_.advance();
   return ok();
+}
+
+Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<std::string>& names, OutputSink& sink,
+                         const RunOptions& options) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(check(inputs));
+  begin(bytes_of(inputs), options);
+  return guarded([&]() -> Status {
+    Executor* part = nullptr;
+    MINNOW_RETURN_IF_ERROR(parts_.find(names, executor_.environment(), &part));
+    MINNOW_RETURN_IF_ERROR(states_.begin());
+    gather(inputs);
+    MINNOW_RETURN_IF_ERROR(part->prepare(types_));
+    return part->run(data_, sink);
+  });
+}
+
+Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placement>* rows, const RunOptions& options) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return guarded([&]() -> Status {
+    if (inputs != nullptr) {
+      MINNOW_RETURN_IF_ERROR(check(*inputs));
+      begin(bytes_of(*inputs), options);
+      MINNOW_RETURN_IF_ERROR(states_.begin());
+      gather(*inputs);
+      MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
+    } else if (!executor_.is_prepared()) {
+      return fail(Code::kUsage, "nothing is placed before the shapes of the inputs are known: run the model first");
+    }
+    executor_.placement("", rows);
+    return ok();
+  });
 }
 
 Status Session::states(const std::vector<Tensor>** tensors) {
@@ -255,8 +294,12 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
 
 SessionStats Session::stats() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return {executor_.arena_bytes(),       executor_.least_bytes(),       model_->weight_bytes,
-          model_->store->packed_bytes(), model_->store->mapped_bytes(), pool_.threads()};
+  return {executor_.arena_bytes() + parts_.arena_bytes(),
+          executor_.least_bytes(),
+          model_->weight_bytes,
+          model_->store->packed_bytes(),
+          model_->store->mapped_bytes(),
+          pool_.threads()};
 }
 
 Status Session::write_packed(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/src/api/part.h"
 #include "runtime/src/run/executor.h"
 #include "runtime/src/run/state.h"
 
@@ -29,8 +30,9 @@ struct SessionOptions {
 
 // What one run may be given beside its tensors.
 struct RunOptions {
-  double seconds = -1;         // 0: any time; below that: as the session's limits say
-  Watch::Poll poll = nullptr;  // see Watch
+  double seconds = -1;           // 0: any time; below that: as the session's limits say
+  Watch::Poll poll = nullptr;    // see Watch
+  Observer* observer = nullptr;  // of its nodes
 };
 
 class Session {
@@ -44,6 +46,12 @@ class Session {
 
   // One plain, contiguous tensor per input, in the order of inputs(). One run at a time; others wait.
   Status run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options = {});
+  // Computes the values of these names, in their order, and nothing that they do not need; see Parts. States stay as
+  // they are.
+  Status run_part(const std::vector<Tensor>& inputs, const std::vector<std::string>& names, OutputSink& sink,
+                  const RunOptions& options = {});
+  // Where each node runs: for inputs of these types, whose data may be null, or if there are none as in the latest run.
+  Status placement(const std::vector<Tensor>* inputs, std::vector<Placement>* rows, const RunOptions& options = {});
   // Ends the run that is under way, from another thread or from the handler of a signal.
   void cancel() { watch_.cancel(); }
   // For each run from now on; 0: any time.
@@ -66,6 +74,8 @@ class Session {
   Status open_devices(const SessionOptions& options);
   Status check(const std::vector<Tensor>& inputs);
   void begin(int64_t input_bytes, const RunOptions& options);
+  // Of the model: `inputs` and the states.
+  void gather(const std::vector<Tensor>& inputs);
   Status run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink);
   Status learn_output_types(Watch::Poll poll);
 
@@ -75,9 +85,11 @@ class Session {
   std::atomic<double> seconds_;
   Watch watch_;
   KnownTypes known_types_;
+  Observation observation_;
   ThreadPool pool_;
   Devices devices_;
   Executor executor_;
+  Parts parts_;
   States states_;
   std::mutex mutex_;
   // Of the latest run; kept, so that the next one allocates nothing.

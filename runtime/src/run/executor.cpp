@@ -7,6 +7,7 @@
 #include "kernels/core/region.h"
 #include "runtime/src/run/control.h"
 #include "runtime/src/run/evaluate.h"
+#include "runtime/src/run/observe.h"
 #include "runtime/src/lower/lowering.h"
 #include "runtime/src/plan/planner.h"
 
@@ -380,6 +381,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
 
 Status Executor::run_steps(Stage& stage) {
   unfinished_.assign(devices().size(), 0);
+  if (environment_.observation->observer != nullptr) return run_observed(stage);
   auto group = stage.groups.begin();
   auto part = stage.recordables.begin();
   for (size_t i = 0; i < stage.steps.size();) {
@@ -477,7 +479,14 @@ Status Executor::cross(Stage& stage, Stage** next) {
     } else {
       Control* body = nullptr;
       status = control(*node.source, &body);
-      if (status.ok()) status = body->run_anywhere(inputs, &answers[q].outputs);
+      if (status.ok() && environment_.observation->observer != nullptr) {
+        ObservedNode observed(*environment_.observation, node.source->name, node.source->op);
+        status = observed.begin(inputs);
+        if (status.ok()) status = observed.inside([&] { return body->run_anywhere(inputs, &answers[q].outputs); });
+        if (status.ok()) status = observed.end(answers[q].outputs);
+      } else if (status.ok()) {
+        status = body->run_anywhere(inputs, &answers[q].outputs);
+      }
       for (const Tensor& tensor : answers[q].outputs) answers[q].types.push_back(tensor.type);
     }
     MINNOW_RETURN_IF_ERROR(status.at(node.place()));

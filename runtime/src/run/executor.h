@@ -24,6 +24,28 @@ struct BeforeTypes {
 };
 using KnownTypes = std::map<const Graph*, std::map<std::vector<TensorType>, GraphTypes, BeforeTypes>>;
 
+// A node as an observer of a run sees it.
+struct NodeEvent {
+  const std::string& name;  // with those of the control flow nodes around it in front: "loop/add"
+  const std::string& op;
+  // In the host's memory and in plain layout; valid during the call. Those without data are missing.
+  const std::vector<Tensor>& inputs;
+  const std::vector<Tensor>* outputs;  // null before the node runs
+};
+
+// Sees the nodes of a run, one after the other, in the thread of the run.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Before and after each node. An error ends the run.
+  virtual Status see(const NodeEvent& event) = 0;
+};
+
+struct Observation {
+  Observer* observer = nullptr;  // of the present run; null: none
+  std::string prefix;            // of the names of the nodes that run now
+};
+
 // What all executors of a session share.
 struct Environment {
   const Devices* devices = nullptr;
@@ -31,6 +53,7 @@ struct Environment {
   Precision precision = Precision::kHigh;
   Watch* watch = nullptr;
   KnownTypes* types = nullptr;  // of the branches that were asked for
+  Observation* observation = nullptr;
 };
 
 // Where outputs go. Asked once per run and output, as soon as the type is known.
@@ -46,8 +69,14 @@ class OutputSink {
   }
 };
 
-struct ProfileRow : Profile {
-  std::string name, op, shape;
+// Where a node runs.
+struct Placement {
+  std::string name, op, device;
+  std::string why;  // there, where there was a choice
+};
+
+struct ProfileRow : Profile, Placement {
+  std::string shape;
   double ms = 0;                 // of one run, on average
   int64_t bytes = 0;             // of all operands and results, as tensors
   int64_t group = 0, chain = 0;  // which of them ran side by side; 0: alone
@@ -65,6 +94,7 @@ class Executor {
   // The types of all outputs, if the plan needs no answers from the run; then run() cannot fail but by what kernels
   // report.
   bool output_types(std::vector<TensorType>* types) const;
+  bool is_prepared() const { return !active_.empty(); }
   // What the plan knows of an output of the graph.
   const PlanValue& planned_output(int i) const;
 
@@ -73,6 +103,8 @@ class Executor {
 
   void start_profile();
   void end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows);
+  // Of the nodes of the latest plan, as far as it is made, and of the bodies of control flow.
+  void placement(const std::string& prefix, std::vector<Placement>* rows) const;
   int64_t arena_bytes() const;
   int64_t least_bytes() const;  // that the arenas had needed at least, however tensors are placed
 
@@ -105,6 +137,10 @@ class Executor {
   void run_group(Stage& stage, const Group& group);
   Status run_steps(Stage& stage);
   Status run_recorded(Stage& stage, Recordable& part);
+  // As run_steps(), for an observer: one step after the other, each waited for.
+  Status run_observed(Stage& stage);
+  Status on_host(const Tensor& tensor, int device, Buffer* memory, Tensor* out);
+  Placement place_of(const Step& step, const std::string& prefix) const;
   // Waits for the queues of these devices, and tells the first error of the steps that they have run.
   Status finish(Stage& stage, uint32_t devices, size_t end);
   const Tensor* operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const;

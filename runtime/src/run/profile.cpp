@@ -49,8 +49,7 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
         row.group = static_cast<int64_t>(k) + 1;
         row.chain = std::upper_bound(ends.begin(), ends.end(), i) - ends.begin();
       }
-      row.name = prefix + step.name;
-      row.op = step.op;
+      static_cast<Placement&>(row) = place_of(step, prefix);
       static_cast<Profile&>(row) = step.entry->kernel->profile();
       row.ms = step.ms / runs;
       for (const auto* slots : {&step.in, &step.out})
@@ -65,6 +64,20 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
     std::vector<Executor*> executors;
     control->executors(&executors);
     for (Executor* executor : executors) executor->end_profile(runs, prefix + node->name + "/", rows);
+  }
+}
+
+Placement Executor::place_of(const Step& step, const std::string& prefix) const {
+  return {prefix + step.name, step.op, backend(step.device).name(), step.why};
+}
+
+void Executor::placement(const std::string& prefix, std::vector<Placement>* rows) const {
+  for (const Stage* stage : active_)
+    for (const Step& step : stage->steps) rows->push_back(place_of(step, prefix));
+  for (const auto& [node, control] : controls_) {
+    std::vector<Executor*> executors;
+    control->executors(&executors);
+    for (const Executor* executor : executors) executor->placement(prefix + node->name + "/", rows);
   }
 }
 

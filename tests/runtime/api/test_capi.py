@@ -21,12 +21,13 @@ from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
 HEADER = Path(__file__).parents[3] / "runtime" / "include" / "minnow" / "minnow.h"
-OK, USAGE, FORMAT = 0, 2, 6
+OK, USAGE, FORMAT, DEVICE = 0, 2, 6, 7
 F32, I64 = 0, 10
 
 
 class Info(c.Structure):
     _fields_ = [
+        ("struct_size", c.c_size_t),
         ("name", c.c_char_p),
         ("dtype", c.c_int),
         ("rank", c.c_int32),
@@ -41,11 +42,19 @@ class Row(c.Structure):
         ("ms", c.c_double),
         ("macs", c.c_int64),
         ("bytes", c.c_int64),
+        ("device", c.c_char_p),
+        ("why", c.c_char_p),
     ]
 
 
 class Stats(c.Structure):
-    _fields_ = [("arena", c.c_int64), ("weights", c.c_int64), ("threads", c.c_int32), ("least", c.c_int64)]
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("arena", c.c_int64),
+        ("weights", c.c_int64),
+        ("threads", c.c_int32),
+        ("least", c.c_int64),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +129,7 @@ def test_packed_weights_that_cannot_be_written(api, tmp_path):
 
 def test_inputs_and_outputs(api, session):
     assert (api.minnow_num_inputs(session), api.minnow_num_outputs(session)) == (1, 2)
-    info = Info()
+    info = Info(c.sizeof(Info))
     assert api.minnow_input_info(session, c.c_size_t(0), c.byref(info)) == OK
     assert (info.name, info.dtype, info.rank, info.shape[:2], info.symbols[:2]) == (
         b"in0",
@@ -158,7 +167,7 @@ def test_every_type_goes_in_and_out(api, dtype):
     model, session = c.c_void_p(), c.c_void_p()
     assert api.minnow_load_memory(data, c.c_size_t(len(data)), c.byref(model)) == OK
     assert api.minnow_create_session(model, c.byref(Options(threads=1)), c.byref(session)) == OK
-    info = Info()
+    info = Info(c.sizeof(Info))
     assert api.minnow_input_info(session, c.c_size_t(0), c.byref(info)) == OK
     assert list(DType)[info.dtype] is dtype
     x = np.array([0, 1, 1, 0, 1, 1]).astype(dtype.numpy).reshape(3, 2)
@@ -201,13 +210,45 @@ def test_errors_say_what_and_where(api, session, tmp_path):
 
 def test_profile_and_stats(api, session):
     x = np.ones((2, 3), np.float32)
-    rows, count, stats = c.POINTER(Row)(), c.c_size_t(), Stats()
-    one = c.c_size_t(1)
-    assert api.minnow_profile(session, c.byref(tensor(x)), one, 3, c.byref(rows), c.byref(count)) == OK
+    rows, count, stats = c.POINTER(Row)(), c.c_size_t(), Stats(c.sizeof(Stats))
+    one, size = c.c_size_t(1), c.c_size_t(c.sizeof(Row))
+    assert api.minnow_profile(session, c.byref(tensor(x)), one, 3, size, c.byref(rows), c.byref(count)) == OK
     assert [rows[i].op for i in range(count.value)] == [b"BinaryRelu"]
-    assert rows[0].shape == b"[2,3]"
+    assert (rows[0].shape, rows[0].device, rows[0].why) == (b"[2,3]", b"cpu", b"")
     assert api.minnow_get_stats(session, c.byref(stats)) == OK
     assert (stats.threads, stats.weights) == (min(2, len(os.sched_getaffinity(0))), 4)
+
+
+def test_a_device_that_is_not_there(api):
+    data = encode(model_of(graph()))
+    model, session = c.c_void_p(), c.c_void_p()
+    assert api.minnow_load_memory(data, c.c_size_t(len(data)), c.byref(model)) == OK
+    assert api.minnow_create_session(model, c.byref(Options(device=b"nowhere")), c.byref(session)) == DEVICE
+    assert b"the device 'nowhere' is not available" in api.minnow_last_error()
+    assert b"Available here: cpu" in api.minnow_last_error()
+    assert api.minnow_create_session(model, c.byref(Options(device=b"no/where")), c.byref(session)) == USAGE
+    for name in (None, b"cpu", b"auto"):
+        assert api.minnow_create_session(model, c.byref(Options(device=name)), c.byref(session)) == OK
+        api.minnow_free_session(session)
+    api.minnow_free_model(model)
+
+
+def test_sizes_of_structs_are_checked(api, session):
+    x, one = np.ones((2, 3), np.float32), c.c_size_t(1)
+    rows, count = c.POINTER(Row)(), c.c_size_t()
+    for size in (0, 8, c.sizeof(Stats) - 8, 1 << 20):
+        assert api.minnow_get_stats(session, c.byref(Stats(size))) == USAGE
+        assert f"struct_size is {size}: it must be sizeof(minnow_stats)" in api.minnow_last_error().decode()
+        assert api.minnow_input_info(session, c.c_size_t(0), c.byref(Info(size))) == USAGE
+        given = (c.byref(tensor(x)), one, 1, c.c_size_t(size), c.byref(rows), c.byref(count))
+        assert api.minnow_profile(session, *given) == USAGE
+
+    class Newer(c.Structure):
+        _fields_ = [("known", Stats), ("later", c.c_int64)]
+
+    newer = Newer(Stats(c.sizeof(Newer)), 7)
+    assert api.minnow_get_stats(session, c.byref(newer)) == OK
+    assert (newer.known.struct_size, newer.known.weights, newer.later) == (c.sizeof(Newer), 4, 0)
 
 
 def test_sessions_share_a_model(api, tmp_path):
