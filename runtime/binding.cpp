@@ -353,10 +353,7 @@ NB_MODULE(_engine, m) {
       .def_prop_ro("stats",
                    [](Session& s) {
                      SessionStats stats;
-                     raise_if(without_lock([&](Watch::Poll) {
-                       stats = s.stats();
-                       return ok();
-                     }));
+                     raise_if(without_lock([&](Watch::Poll) { return s.stats(&stats); }));
                      nb::dict d;
                      d["arena_bytes"] = stats.arena_bytes;
                      d["least_arena_bytes"] = stats.least_arena_bytes;

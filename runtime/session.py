@@ -83,7 +83,7 @@ class Model:
     def _open(self, options: RunOptions) -> Session:
         precision = get_args(Precision).index(options.precision)
         limits = [options.timeout or 0, int(options.max_memory or 0), int(options.max_rounds or 0)]  # 0: the default
-        return Session(self._engine.session(int(options.threads or 0), precision, *limits, options.device))
+        return Session(self._engine.session(int(options.threads or 0), precision, *limits, device=options.device))
 
 
 class Session:
@@ -130,8 +130,8 @@ class Session:
 
         Nodes, for `before` and `after`, are those that run after fusion, as in `profile`; conversions of layout and
         copies between devices are among them. Arrays are copies in plain layout. The name of a node in a subgraph
-        begins with those of the control flow nodes around it: "loop/add". Parallel nodes run one after the other. A
-        callback must not use its session, except for `cancel`.
+        begins with those of the control flow nodes around it: "loop/add". Parallel nodes run one after the other. For
+        a callback, methods of this session raise UsageError, except `cancel`.
 
         Returns:
             The graph outputs, or what `fetch` names, by name: new arrays with the dtypes and layout of the source

@@ -207,8 +207,8 @@ MINNOW_API minnow_code minnow_run_part(minnow_session* session, const minnow_ten
 
 /* Calls a function before and after each node in all later runs of this session, in the thread of the run, with the
  * node's inputs and outputs; NULL: no longer. Nodes are those that run after fusion, conversions of layout and copies
- * between devices included; parallel nodes run one after the other. A callback must not call functions with this
- * session, except minnow_cancel. */
+ * between devices included; parallel nodes run one after the other. For a callback, functions with this session
+ * return MINNOW_USAGE, except minnow_cancel. */
 MINNOW_API minnow_code minnow_set_callback(minnow_session* session, minnow_callback callback, void* user);
 
 /* Ends the current run of this session with MINNOW_STOPPED after its current node; does nothing without a current run.

@@ -270,6 +270,7 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
   return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
+    MINNOW_RETURN_IF_ERROR(session->session->may_use());
     std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     std::vector<size_t>& wanted = session->wanted;
@@ -291,6 +292,7 @@ minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs
   return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
+    MINNOW_RETURN_IF_ERROR(session->session->may_use());
     std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     std::vector<std::string> names;
@@ -308,6 +310,7 @@ minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs
 minnow_code minnow_set_callback(minnow_session* session, minnow_callback callback, void* user) {
   return answer([&]() -> Status {
     if (session == nullptr) return null_argument("session");
+    MINNOW_RETURN_IF_ERROR(session->session->may_use());
     std::lock_guard<std::mutex> lock(session->mutex);
     session->callback.function = callback;
     session->callback.user = user;
@@ -344,6 +347,7 @@ minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs,
     constexpr size_t kLeast = offsetof(minnow_profile_row, device), kMost = 4096;
     if (row_size < kLeast || row_size > kMost || row_size % sizeof(int64_t) != 0)
       return minnow::fail(minnow::Code::kUsage, "the row_size is %zu: it must be sizeof(minnow_profile_row)", row_size);
+    MINNOW_RETURN_IF_ERROR(session->session->may_use());
     std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     session->profile.clear();
@@ -366,7 +370,8 @@ minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs,
 minnow_code minnow_get_stats(minnow_session* session, minnow_stats* stats) {
   return answer([&]() -> Status {
     if (session == nullptr || stats == nullptr) return null_argument(session == nullptr ? "session" : "stats");
-    const minnow::SessionStats now = session->session->stats();
+    minnow::SessionStats now;
+    MINNOW_RETURN_IF_ERROR(session->session->stats(&now));
     const minnow_stats known = {0, now.arena_bytes, now.weight_bytes, now.threads, now.least_arena_bytes};
     return minnow::fill(known, sizeof known, "minnow_stats", stats);
   });

@@ -147,7 +147,8 @@ void Session::begin(int64_t input_bytes, const RunOptions& options) {
   watch_.memory.set_most(limits_.memory > 0 ? limits_.memory : default_memory(model_->file_bytes + input_bytes));
   const double seconds = options.seconds < 0 ? seconds_.load(std::memory_order_relaxed) : options.seconds;
   watch_.begin(seconds, limits_.rounds, options.poll);
-  observation_ = {options.observer, ""};
+  observation_.observer = options.observer;
+  observation_.prefix.clear();
 }
 
 Status Session::check(const std::vector<Tensor>& given) {
@@ -220,7 +221,14 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
   });
 }
 
+// Its lock is held by the run that calls the observer.
+Status Session::may_use() const {
+  if (observation_.thread != std::this_thread::get_id()) return ok();
+  return fail(Code::kUsage, "a callback cannot use the session whose run has called it");
+}
+
 Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
   MINNOW_RETURN_IF_ERROR(check(inputs));
   begin(bytes_of(inputs), options);
@@ -231,6 +239,7 @@ Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const R
 
 Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<std::string>& names, OutputSink& sink,
                          const RunOptions& options) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
   MINNOW_RETURN_IF_ERROR(check(inputs));
   begin(bytes_of(inputs), options);
@@ -245,6 +254,7 @@ Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<st
 }
 
 Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placement>* rows, const RunOptions& options) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
   return guarded([&]() -> Status {
     if (inputs != nullptr) {
@@ -262,6 +272,7 @@ Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placeme
 }
 
 Status Session::states(const std::vector<Tensor>** tensors) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
   return guarded([&] {
     *tensors = &states_.current();
@@ -270,12 +281,14 @@ Status Session::states(const std::vector<Tensor>** tensors) {
 }
 
 Status Session::reset(const std::vector<Tensor>* states) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
   return guarded([&] { return states == nullptr ? states_.reset() : states_.set(*states); });
 }
 
 Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows,
                         const RunOptions& options) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
   MINNOW_RETURN_IF_ERROR(check(inputs));
   if (runs < 1) return fail(Code::kUsage, "%d runs; at least one is needed", runs);
@@ -292,14 +305,16 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
   return status;
 }
 
-SessionStats Session::stats() {
+Status Session::stats(SessionStats* out) {
+  MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
-  return {executor_.arena_bytes() + parts_.arena_bytes(),
+  *out = {executor_.arena_bytes() + parts_.arena_bytes(),
           executor_.least_bytes(),
           model_->weight_bytes,
           model_->store->packed_bytes(),
           model_->store->mapped_bytes(),
           pool_.threads()};
+  return ok();
 }
 
 Status Session::write_packed(const std::string& path) {

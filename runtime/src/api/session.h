@@ -64,7 +64,9 @@ class Session {
   // Mean times of each node over some runs, in order of execution. They leave the states as they are.
   Status profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows,
                  const RunOptions& options = {});
-  SessionStats stats();
+  Status stats(SessionStats* out);
+  // An error in a callback of a run.
+  Status may_use() const;
   // Writes all weights packed so far to the file that is looked for beside the model, or to another.
   Status write_packed(const std::string& path);
 

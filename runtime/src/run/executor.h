@@ -1,10 +1,12 @@
 // Runs one graph: the model's, or a body of control flow.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -42,8 +44,9 @@ class Observer {
 };
 
 struct Observation {
-  Observer* observer = nullptr;  // of the present run; null: none
-  std::string prefix;            // of the names of the nodes that run now
+  Observer* observer = nullptr;           // of the present run; null: none
+  std::string prefix;                     // of the names of the nodes that run now
+  std::atomic<std::thread::id> thread{};  // in which the observer is being called
 };
 
 // What all executors of a session share.

@@ -17,11 +17,16 @@ Status ObservedNode::begin(const std::vector<const Tensor*>& inputs) {
     if (bytes > 0) std::memcpy(copies_[i].data(), inputs[i]->data, static_cast<size_t>(bytes));
     inputs_[i] = Tensor{inputs[i]->type, copies_[i].data()};
   }
-  return observation_.observer->see({name_, op_, inputs_, nullptr});
+  return show(nullptr);
 }
 
-Status ObservedNode::end(const std::vector<Tensor>& outputs) {
-  return observation_.observer->see({name_, op_, inputs_, &outputs});
+Status ObservedNode::end(const std::vector<Tensor>& outputs) { return show(&outputs); }
+
+Status ObservedNode::show(const std::vector<Tensor>* outputs) {
+  observation_.thread = std::this_thread::get_id();
+  Status status = observation_.observer->see({name_, op_, inputs_, outputs});
+  observation_.thread = std::thread::id();
+  return status;
 }
 
 // The tensor in plain layout in the host's memory: itself where it is that already, else a copy in `memory`.

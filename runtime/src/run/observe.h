@@ -28,6 +28,8 @@ class ObservedNode {
   Status end(const std::vector<Tensor>& outputs);
 
  private:
+  Status show(const std::vector<Tensor>* outputs);
+
   Observation& observation_;
   const std::string& op_;
   const std::string outer_, name_;

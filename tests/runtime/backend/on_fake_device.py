@@ -9,8 +9,8 @@ class OnFakeDevice:
     def __init__(self, model: _engine.Model) -> None:
         self._model = model
 
-    def session(self, *args, **options):
-        return self._model.session(*args, **{"device": "fake", **options})
+    def session(self, *args, device: str = "cpu"):
+        return self._model.session(*args, device="fake" if device == "cpu" else device)
 
     def __getattr__(self, name: str):
         return getattr(self._model, name)

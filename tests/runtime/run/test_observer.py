@@ -13,7 +13,7 @@ from engine_oracle import f32, graph_of, model_of, normal, session_of
 
 import minnow
 from minnow.runtime import _engine
-from minnow.schema.errors import CancelledError
+from minnow.schema.errors import CancelledError, UsageError
 from minnow.schema.ir import DType, Graph, Model, State, TensorType, Value
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder, get
@@ -90,9 +90,14 @@ def test_inputs_are_those_before_the_node_where_it_works_in_place() -> None:
     graph = Graph()
     b = Builder(graph)
     graph.outputs = [b.Softmax(b.Softmax(graph.add_param(f32(3, 4)), axis=1), axis=0)]
-    seen, x = Seen(), normal(RNG, 3, 4)
+    x = normal(RNG, 3, 4)
     pairs: list[tuple[Arrays, Arrays]] = []
-    session_of(graph).run({"in0": x}, before=seen.before, after=lambda n, o, i, y: pairs.append((i, y)))
+
+    def after(name: str, op: str, inputs: Arrays, outputs: Arrays) -> None:
+        if op == "Softmax":
+            pairs.append((inputs, outputs))
+
+    session_of(graph).run({"in0": x}, after=after)
     np.testing.assert_array_equal(pairs[0][0][0], x)
     np.testing.assert_array_equal(pairs[1][0][0], pairs[0][1][0])
     soft = np.exp(pairs[1][0][0])
@@ -199,6 +204,30 @@ def test_an_exception_of_a_callback_is_raised(inside: bool) -> None:
     session.run({"in0": normal(RNG, 2, 3)})
 
 
+def test_a_callback_cannot_use_its_session() -> None:
+    graph, x, _ = convolution()
+    session, other = session_of(graph), session_of(graph)
+    uses: list[Callable[[], Any]] = [
+        lambda: session.run({"in0": x}),
+        lambda: session.run({"in0": x}, fetch=["in0"]),
+        lambda: session.profile({"in0": x}),
+        session.placement,
+        session.reset,
+        lambda: session.stats,
+        lambda: session.states,
+    ]
+
+    def before(name: str, op: str, inputs: Arrays) -> None:
+        other.run({"in0": x})
+        for use in uses:
+            with pytest.raises(UsageError, match="a callback cannot use the session"):
+                use()
+
+    session.run({"in0": x}, before=before)
+    for use in uses:
+        use()
+
+
 def test_parallel_nodes_come_one_after_the_other() -> None:
     graph = Graph()
     x = graph.add_param(f32(1, 64, 7, 7))
@@ -251,6 +280,13 @@ def test_callbacks_and_parts_in_c() -> None:
     assert api.minnow_run(session, c.byref(tensor(x)), one, c.byref(out), one) == 9
     assert b"MaxPool" in api.minnow_last_error()
     assert seen == [(b"Conv", 4, False), (b"Conv", 4, True), (b"MaxPool", 4, False), (b"MaxPool", 4, True)]
+    inner: list[int] = []
+    again = CALLBACK(
+        lambda *_: inner.append(api.minnow_run(session, c.byref(tensor(x)), one, None, c.c_size_t(0))) or 0
+    )
+    assert api.minnow_set_callback(session, again, None) == 0
+    assert api.minnow_run(session, c.byref(tensor(x)), one, c.byref(out), one) == 0
+    assert set(inner) == {2}
     assert api.minnow_set_callback(session, None, None) == 0
     assert api.minnow_run(session, c.byref(tensor(x)), one, c.byref(out), one) == 0
     assert len(seen) == 4

@@ -112,7 +112,7 @@ def test_only_what_is_needed_runs() -> None:
     assert len([op for _, op in seen if op == "Softmax"]) == 8
     seen.clear()
     part = session.run({"in0": x}, fetch=["row2"], after=after)
-    assert [op for _, op in seen] == ["Softmax", "Softmax"]
+    assert [op for _, op in seen if op not in ("Upload", "Download")] == ["Softmax", "Softmax"]
     np.testing.assert_array_equal(part["row2"], whole[6:9])
     seen.clear()
     assert list(session.run({"in0": x}, fetch=[], after=after)) == []
