@@ -7,8 +7,9 @@ namespace minnow {
 namespace {
 
 constexpr size_t kMostParts = 4;
-constexpr size_t kMostNames = 5;      // of those that are like an unknown one
-constexpr size_t kLongestName = 256;  // that is compared with others
+constexpr size_t kMostNames = 5;        // of those that are like an unknown one
+constexpr size_t kLongestName = 256;    // that is compared with others
+constexpr size_t kMostPairs = 1 << 26;  // of characters that are compared: a file may have any number of names
 
 // The nodes that make these values, from the inputs of the graph.
 Graph part_of(const Graph& whole, const std::vector<int>& values) {
@@ -67,11 +68,17 @@ Status Parts::find_value(const std::string& name, int* value) {
     return ok();
   }
   std::vector<std::pair<size_t, const std::string*>> like;
+  const size_t farthest = std::max<size_t>(1, name.size() / 3);
+  size_t pairs = 0;
   for (const auto& [known, v] : values_) {
     if (name.empty() || name.size() > kLongestName || known.size() > kLongestName) continue;
     const bool contains = known.find(name) != std::string::npos || name.find(known) != std::string::npos;
+    const size_t longer = std::max(name.size(), known.size()) - std::min(name.size(), known.size());
+    if (!contains && longer > farthest) continue;
+    if (!contains) pairs += name.size() * known.size();
+    if (pairs > kMostPairs) break;
     const size_t far = contains ? 1 : distance(name, known);
-    if (far <= std::max<size_t>(1, name.size() / 3)) like.emplace_back(far, &known);
+    if (far <= farthest) like.emplace_back(far, &known);
   }
   std::stable_sort(like.begin(), like.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string names;
