@@ -97,7 +97,7 @@ def test_an_interrupt_ends_a_run(tmp_path):
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         try:
-            assert process.wait(5) == 77
+            assert process.wait(30) == 77
         finally:
             process.kill()
 

@@ -91,7 +91,7 @@ def test_a_recurrent_layer_runs_twice(tmp_path: Path) -> None:
 
 
 def test_what_a_format_does_not_have_is_a_wrong_call(layer: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="no weights in a file of their own"):
+    with pytest.raises(UsageError, match="`--weights` does not apply to tflite models"):
         minnow.convert(layer, weights="t3")
     assert run(["convert", str(layer), "--weights", "t3"]) == 2
     assert run(["convert", str(layer), "--outputs", "nothing"]) == 2
