@@ -40,7 +40,7 @@ pytestmark = [
 OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name not in ("Raw", "Fail")]
 HIGH, LOW = 0, 2  # minnow_precision
 NEWEST, OLDEST = "max", "cortex-a53"  # all that qemu knows; no vectors of f16, no sums of products of bytes
-MOST_BYTES = 1_100_000  # of libminnow.so, stripped, with the kernels of all ops: little more than it has today
+MOST_BYTES = 1_300_000  # of libminnow.so, stripped, with the kernels of all ops
 
 
 def tool(*command: str | Path) -> None:
