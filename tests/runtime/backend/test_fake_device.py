@@ -73,13 +73,15 @@ def test_random_graphs_with_half_of_the_ops(fake, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("ops", ["all", "1", "2", "3", "4"])
 @pytest.mark.parametrize(
-    "path", sorted(p for p in SHARED.glob("onnx/*.onnx") if p.stat().st_size < 40e6), ids=lambda p: p.stem
+    "path",
+    sorted(p for p in SHARED.rglob("*.*") if p.suffix in (".onnx", ".tflite") and p.stat().st_size < 40e6),
+    ids=lambda p: p.stem,
 )
 def test_real_models(fake, path: Path, ops: str, tmp_path: Path) -> None:
     fake.setenv("MINNOW_FAKE_OPS", ops)
-    minnow.convert(path, tmp_path / "m.mnn", verify=False)
+    minnow.convert(path, output=tmp_path / "m.mnn", verify=False)
     want, session = open_on(tmp_path / "m.mnn", "cpu"), open_on(tmp_path / "m.mnn", "fake")
-    for size in (2, 3):
+    for size in (64, 96):
         rng = np.random.default_rng(size)
         feeds = {i.name: _random(rng, i, size) for i in want.inputs}
         try:
@@ -93,7 +95,7 @@ def test_real_models(fake, path: Path, ops: str, tmp_path: Path) -> None:
 
 
 def _random(rng: np.random.Generator, info, size: int):
-    shape = [d if isinstance(d, int) and d >= 0 else size for d in info.shape]
+    shape = [d if isinstance(d, int) and d >= 0 else size if k else 1 for k, d in enumerate(info.shape)]
     if np.dtype(info.dtype).kind == "f":
         return rng.standard_normal(shape).astype(info.dtype)
     return rng.integers(0, 2, shape).astype(info.dtype)
