@@ -1,8 +1,13 @@
 // The Python module `_engine`: runs the engine on numpy arrays. `session.py` is the public interface to it.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
+
+#include <set>
+#include <tuple>
 
 #include "kernels/core/activation.h"
 #include "runtime/binding_array.h"
@@ -219,7 +224,7 @@ std::unique_ptr<OpCall> prepare_op(const std::string& name, const nb::dict& attr
                                    int outputs) {
   auto call = std::make_unique<OpCall>();
   call->op = find_op(name);
-  if (call->op == nullptr) raise_if(fail(Code::kUnsupported, "this build has no kernel for %s", name.c_str()));
+  if (call->op == nullptr) raise_if(fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for %s", name.c_str()));
   for (const auto& [key, value] : attrs)
     if (!value.is_none()) call->attrs.set(nb::cast<std::string>(key), to_attr(value));
   for (nb::handle array : arrays) call->tensors.push_back(array.is_none() ? Tensor() : to_tensor(array));
@@ -282,6 +287,17 @@ std::unique_ptr<LoadedModel> load_bytes(const nb::bytes& bytes) {
   }
   raise_if(status, "FormatError");
   return loaded;
+}
+
+std::set<std::tuple<std::string, std::string, size_t>> node_ops(const LoadedModel& loaded) {
+  std::set<std::tuple<std::string, std::string, size_t>> rows;
+  const auto add = [&](const Graph& graph) {
+    for (const Node& node : graph.nodes)
+      rows.emplace(node.op, node.attrs.s("mnn.op"), node.attrs.ints("strides").size());
+  };
+  add(loaded.model->main);
+  for (const Graph& graph : loaded.model->graphs) add(graph);
+  return rows;
 }
 
 std::unique_ptr<Session> make_session(const LoadedModel& loaded, int threads, int precision, double seconds,
@@ -377,7 +393,10 @@ NB_MODULE(_engine, m) {
   nb::class_<LoadedModel>(m, "Model")
       .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), nb::arg("seconds") = 0.0,
            nb::arg("memory") = 0, nb::arg("rounds") = 0, nb::arg("device") = "cpu",
-           "A new session; sessions share the weights. 0 means the default.");
+           "A new session; sessions share the weights. 0 means the default.")
+      .def("node_ops", &node_ops,
+           "The ops of all graphs as decoded: name, the op that it becomes where an attribute names one, number of "
+           "spatial dimensions where it says them, else 0.");
   m.def("load_file", &load_file, nb::arg("path"));
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,

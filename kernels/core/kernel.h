@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/registrar.h"
 #include "kernels/core/attrs.h"
 #include "kernels/core/packed.h"
 #include "kernels/core/status.h"
@@ -16,6 +17,8 @@
 namespace minnow {
 
 enum class Precision : uint8_t { kHigh, kNormal, kLow };
+// Whether to compile what multiplies in bfloat16 or float16. Without, precision "low" is that of f32.
+constexpr bool kHasLowPrecision = is_kept("low precision");
 
 // Types (shape and layout) of a node at one set of input shapes. `constant[i]` is the tensor when input i is constant
 // for the life of the model (weights), else null; packed weights may be kept across reshapes.

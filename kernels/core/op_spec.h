@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/attrs.h"
+#include "kernels/core/registrar.h"
 #include "kernels/core/status.h"
 #include "kernels/core/tensor.h"
 
@@ -96,8 +97,6 @@ struct OpRegistrar {
 const OpSpec* find_op(const std::string& name);
 std::vector<const OpSpec*> all_ops();  // sorted by name
 
-#define MINNOW_CONCAT_(a, b) a##b
-#define MINNOW_CONCAT(a, b) MINNOW_CONCAT_(a, b)
-#define MINNOW_OP(...) static const ::minnow::OpRegistrar MINNOW_CONCAT(op_registrar_, __LINE__)(__VA_ARGS__)
+#define MINNOW_OP(...) MINNOW_REGISTER(::minnow::OpRegistrar, MINNOW_CONCAT(op_registrar_, __LINE__), __VA_ARGS__)
 
 }  // namespace minnow

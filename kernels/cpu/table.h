@@ -16,6 +16,6 @@ struct CpuKernelRegistrar {
 };
 
 #define MINNOW_KERNEL(...) \
-  static const ::minnow::CpuKernelRegistrar MINNOW_CONCAT(kernel_registrar_, __LINE__)(__VA_ARGS__)
+  MINNOW_REGISTER(::minnow::CpuKernelRegistrar, MINNOW_CONCAT(kernel_registrar_, __LINE__), __VA_ARGS__)
 
 }  // namespace minnow

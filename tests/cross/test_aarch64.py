@@ -41,6 +41,7 @@ OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name
 HIGH, LOW = 0, 2  # minnow_precision
 NEWEST, OLDEST = "max", "cortex-a53"  # all that qemu knows; no vectors of f16, no sums of products of bytes
 MOST_BYTES = 1_300_000  # of libminnow.so, stripped, with the kernels of all ops
+MOST_SLIM_BYTES = 500_000  # with the ops of one convolutional network
 
 
 def tool(*command: str | Path) -> None:
@@ -60,12 +61,24 @@ def library() -> Path:
 
 
 @pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("digits") / "digits.mnn"
+    minnow.convert(ROOT / "examples/digits/digits.onnx", output=path, verify=False)
+    return path
+
+
+@pytest.fixture(scope="module")
 def arm(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Arm:
-    program = tmp_path_factory.mktemp("arm") / "run_cases"
+    return Arm(program_for(library, tmp_path_factory.mktemp("arm")))
+
+
+def program_for(library: Path, folder: Path) -> Path:
+    """run_cases.c with this library."""
+    program = folder / "run_cases"
     flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "runtime/include"]
     link = ["-L", library.parent, f"-Wl,-rpath,{library.parent}", "-lminnow"]
     tool("aarch64-linux-gnu-gcc", *flags, Path(__file__).with_name("run_cases.c"), "-o", program, *link)
-    return Arm(program)
+    return program
 
 
 class Arm:
@@ -252,13 +265,14 @@ def test_sums_of_f16_neither_overflow_nor_vanish(size: float, weight: float, arm
     assert np.abs(got[0] / exact - 1).max() < 1e-2
 
 
-def test_a_converted_model_gives_the_same_answer_on_both_processors(arm: Arm, tmp_path: Path) -> None:
-    path = tmp_path / "digits.mnn"
-    minnow.convert(ROOT / "examples/digits/digits.onnx", output=path, verify=False)
-    session = minnow.load(path)
-    shape = [d if isinstance(d, int) else 3 for d in session.inputs[0].shape or ()]
-    x = np.random.default_rng(0).random(shape, np.float32)
-    (got,) = arm.run([(path.read_bytes(), [x])])
+def images(model: Path, batch: int) -> Array:
+    shape = [d if isinstance(d, int) else batch for d in minnow.load(model).inputs[0].shape or ()]
+    return np.random.default_rng(0).random(shape, np.float32)
+
+
+def test_a_converted_model_gives_the_same_answer_on_both_processors(arm: Arm, digits: Path) -> None:
+    session, x = minnow.load(digits), images(digits, 3)
+    (got,) = arm.run([(digits.read_bytes(), [x])])
     assert not isinstance(got, str), got
     for g, w in zip(got, session.run({session.inputs[0].name: x}).values(), strict=True):
         assert_close(g, w, 2)
@@ -268,3 +282,24 @@ def test_the_library_is_small(library: Path, tmp_path: Path) -> None:
     stripped = tmp_path / "libminnow.so"
     tool("aarch64-linux-gnu-strip", library, "-o", stripped)
     assert stripped.stat().st_size < MOST_BYTES
+
+
+def test_a_slim_library_is_small_and_gives_the_same_answers(arm: Arm, digits: Path, tmp_path: Path) -> None:
+    folder = BUILD.with_name("slim-aarch64")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tool(sys.executable, ROOT / "cmake/slim.py", "--aarch64", "--folder", folder, digits)
+    library = folder / "libminnow.so"
+    assert library.stat().st_size <= MOST_SLIM_BYTES
+    slim = Arm(program_for(library, tmp_path))
+    for batch in (1, 3):
+        case = (digits.read_bytes(), [images(digits, batch)])
+        (want,), (got,) = arm.run([case]), slim.run([case])
+        assert not isinstance(want, str), want
+        assert not isinstance(got, str), got
+        assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
+    tangents = encode(model_of(graph_of(get("Tan"), [np.zeros(3, np.float32)], {}, 1, 1)))
+    (refused,) = slim.run([(tangents, [np.zeros(3, np.float32)])])
+    assert isinstance(refused, str)
+    assert "this slim build, made for other models, has no kernel" in refused

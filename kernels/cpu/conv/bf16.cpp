@@ -213,13 +213,19 @@ bool conv_is_rows(const ConvShape& s) {
          Bf16Gemm::takes(s.n, s.oc, s.ic, s.precision) && s.n <= kBf16Rows;
 }
 
-std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape) { return std::make_unique<ConvRows>(shape); }
+std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape) {
+  if constexpr (!kHasLowPrecision) return nullptr;
+  return std::make_unique<ConvRows>(shape);
+}
 
 double conv_bf16_gain(const ConvShape& s) {
   const bool fits = s.group == 1 && !s.plain_input && s.ic >= kBf16Columns && s.oc >= kBf16Columns && s.oh * s.ow >= 4;
   return fits ? bf16_gain(s.precision) : 1;
 }
 
-std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape) { return std::make_unique<ConvBf16>(shape); }
+std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape) {
+  if constexpr (!kHasLowPrecision) return nullptr;
+  return std::make_unique<ConvBf16>(shape);
+}
 
 }  // namespace minnow

@@ -3,7 +3,7 @@
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
 #include <immintrin.h>
 
 #define MINNOW_BYTES __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni,avx512vbmi")))

@@ -150,10 +150,14 @@ DepthwiseRowFunction pick_row_of(int pixels) {
 }
 
 DepthwiseRowFunction pick_row(int kernel, int stride, int pixels) {
-  if (kernel == 3 && stride == 1) return pick_row_of<3, 1>(pixels);
-  if (kernel == 3 && stride == 2) return pick_row_of<3, 2>(pixels);
-  if (kernel == 5 && stride == 1) return pick_row_of<5, 1>(pixels);
-  if (kernel == 5 && stride == 2) return pick_row_of<5, 2>(pixels);
+  if constexpr (is_kept("depthwise 3/1"))
+    if (kernel == 3 && stride == 1) return pick_row_of<3, 1>(pixels);
+  if constexpr (is_kept("depthwise 3/2"))
+    if (kernel == 3 && stride == 2) return pick_row_of<3, 2>(pixels);
+  if constexpr (is_kept("depthwise 5/1"))
+    if (kernel == 5 && stride == 1) return pick_row_of<5, 1>(pixels);
+  if constexpr (is_kept("depthwise 5/2"))
+    if (kernel == 5 && stride == 2) return pick_row_of<5, 2>(pixels);
   return nullptr;
 }
 

@@ -264,8 +264,8 @@ class ConvDirect final : public ConvScheme {
     const int64_t tiles = (line_end - line_begin) * (flat_ ? 1 : plan_.tiles());
     if (more) t.fetch(next_w, next.count, 0, tiles);
     const int64_t fetched = more ? t.fetch_tile(next.count, tiles) : 0;
-    if (half_) make_half_panel(&t, blocks.count, panel() / pack_, space + copied_floats());
-    const auto function = half_ ? half_tile_function : tile_function;
+    if (kHasLowPrecision && half_) make_half_panel(&t, blocks.count, panel() / pack_, space + copied_floats());
+    const auto function = kHasLowPrecision && half_ ? half_tile_function : tile_function;
     const int narrow = static_cast<int>(plan_.narrow());
     const TileFunction narrow_tile = narrow > 0 ? function(blocks.count, narrow) : nullptr;
     const TileFunction wide_tile = narrow < tile_pixels(blocks.count) ? function(blocks.count, narrow + 1) : nullptr;

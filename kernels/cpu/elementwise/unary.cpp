@@ -157,10 +157,11 @@ void each(const void* in, void* out, int64_t n, Function function) {
   }
 }
 
-#define MINNOW_REGISTER(Name, infer, ...)                                                         \
-  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(__VA_ARGS__); } \
-  const OpRegistrar op_##Name(#Name, infer, kElementwise);                                        \
-  const CpuKernelRegistrar row_##Name(#Name, create_##Name, LayoutRule::kFollow, true, nullptr, Pieces::kVectors);
+#define MINNOW_UNARY_ROW(Name, infer, ...)                                                                  \
+  std::unique_ptr<Kernel> create_##Name(const NodeContext&) { return create_unary(__VA_ARGS__); }           \
+  MINNOW_REGISTER(OpRegistrar, op_##Name, #Name, infer, kElementwise);                                      \
+  MINNOW_REGISTER(CpuKernelRegistrar, row_##Name, #Name, create_##Name, LayoutRule::kFollow, true, nullptr, \
+                  Pieces::kVectors);
 
 #define MINNOW_EACH(Suffix, Name, T, Scalar)                               \
   void Name##Suffix(const void* in, void* out, int64_t n, const Params&) { \
@@ -170,13 +171,13 @@ void each(const void* in, void* out, int64_t n, Function function) {
 #define MINNOW_VECTOR_ROW(Name, Vector, Scalar) \
   HWY_EXPORT(Map##Name);                        \
   MINNOW_EACH(F64, Name, double, Scalar)        \
-  MINNOW_REGISTER(Name, infer_float, &HWY_DYNAMIC_DISPATCH(Map##Name), Name##F64)
+  MINNOW_UNARY_ROW(Name, infer_float, &HWY_DYNAMIC_DISPATCH(Map##Name), Name##F64)
 MINNOW_VECTOR_FUNCTIONS(MINNOW_VECTOR_ROW)
 
 #define MINNOW_LIBRARY_ROW(Name, Scalar) \
   MINNOW_EACH(F32, Name, float, Scalar)  \
   MINNOW_EACH(F64, Name, double, Scalar) \
-  MINNOW_REGISTER(Name, infer_float, Name##F32, Name##F64, nullptr, nullptr, nullptr, /*grain=*/2048)
+  MINNOW_UNARY_ROW(Name, infer_float, Name##F32, Name##F64, nullptr, nullptr, nullptr, /*grain=*/2048)
 MINNOW_LIBRARY_FUNCTIONS(MINNOW_LIBRARY_ROW)
 
 #define MINNOW_NUMERIC_ROW(Name, Vector, Scalar, Signed, Unsigned) \
@@ -185,7 +186,7 @@ MINNOW_LIBRARY_FUNCTIONS(MINNOW_LIBRARY_ROW)
   MINNOW_EACH(I32, Name, int32_t, Signed)                          \
   MINNOW_EACH(I64, Name, int64_t, Signed)                          \
   MINNOW_EACH(U64, Name, uint64_t, Unsigned)                       \
-  MINNOW_REGISTER(Name, infer_numeric, &HWY_DYNAMIC_DISPATCH(Map##Name), Name##F64, Name##I32, Name##I64, Name##U64)
+  MINNOW_UNARY_ROW(Name, infer_numeric, &HWY_DYNAMIC_DISPATCH(Map##Name), Name##F64, Name##I32, Name##I64, Name##U64)
 MINNOW_NUMERIC_FUNCTIONS(MINNOW_NUMERIC_ROW)
 
 }  // namespace

@@ -17,7 +17,7 @@ constexpr int64_t kHeadBytes = 64 + 4 * kBf16Pixels * kTileColumns;
 }  // namespace
 
 bool Bf16Gemm::takes(int64_t m, int64_t n, int64_t k, Precision precision) {
-  if (m == 0) return false;
+  if (!kHasLowPrecision || m == 0) return false;
   if (m <= kBf16Rows) return precision == Precision::kLow;
   return bf16_gain(precision) > 1 && n >= kBf16Columns && k >= kBf16Depth;
 }
@@ -58,6 +58,7 @@ void Bf16Gemm::run_rows(const GemmCall& call) const {
 }
 
 void Bf16Gemm::run(const GemmCall& call) const {
+  if constexpr (!kHasLowPrecision) return;
   if (few_rows()) return run_rows(call);
   char* space = static_cast<char*>(call.workspace);
   for (int i = 0; i < threads_; ++i) *reinterpret_cast<int64_t*>(space + i * worker_bytes()) = -1;

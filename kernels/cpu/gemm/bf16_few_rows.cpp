@@ -114,6 +114,7 @@ namespace minnow {
 HWY_EXPORT(bf16_rows_blocks);
 
 void bf16_rows(const Bf16RowsCall& call, int rows, int64_t begin, int64_t end) {
+  if constexpr (!kHasLowPrecision) return;
   HWY_DYNAMIC_DISPATCH(bf16_rows_blocks)(call, bf16_pairs(call.k) * pack_width(), rows, begin, end);
 }
 

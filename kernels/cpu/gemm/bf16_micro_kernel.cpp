@@ -107,7 +107,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/machine/amx.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
 #include <cpuid.h>
 #endif
 #ifdef __linux__
@@ -188,7 +188,7 @@ constexpr double kAmxGain = 16;
 constexpr Bf16Unit kEmulated = {"amx_emulated", kAmxGain, EmulatedTiles::begin, EmulatedTiles::end,
                                 multiply<EmulatedTiles>};
 
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
 // Whether a unit multiplies as the emulation: exactly where all sums are small integers, which no order of summing
 // changes, nearly so elsewhere. All numbers of tiles, and each way through the loops, are tried.
 bool multiplies_right(const Bf16Unit& unit) {
@@ -290,7 +290,7 @@ bool survives(const Bf16Unit& unit) {
 #endif
 }
 
-#endif  // HWY_ARCH_X86_64
+#endif  // MINNOW_AVX512
 
 struct Choice {
   const Bf16Unit* unit = nullptr;
@@ -310,7 +310,7 @@ Choice choose() {
   }
   if (pack_width() == kBf16Columns) {
     if (wanted == "emulated") choice.unit = &kEmulated;
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
     const Features has = features();
     if ((wanted.empty() || wanted == "amx") && has.amx && may_use_amx() && multiplies_right(kAmx)) choice.unit = &kAmx;
     // Intel's processors do these at half the speed of products of f32, AMD's at twice.
@@ -333,7 +333,7 @@ const Choice& choice() {
 
 }  // namespace
 
-const Bf16Unit* bf16_unit() { return choice().unit; }
+const Bf16Unit* bf16_unit() { return kHasLowPrecision ? choice().unit : nullptr; }
 
 double bf16_gain(Precision precision) {
   if (precision == Precision::kHigh || bf16_unit() == nullptr) return 1;
@@ -341,7 +341,7 @@ double bf16_gain(Precision precision) {
   return std::max(1.0, precision == Precision::kNormal ? gain / 3 : gain);
 }
 
-Status bf16_status() { return choice().status; }
+Status bf16_status() { return kHasLowPrecision ? choice().status : ok(); }
 
 }  // namespace minnow
 #endif

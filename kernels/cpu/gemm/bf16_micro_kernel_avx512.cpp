@@ -4,7 +4,7 @@
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "hwy/detect_compiler_arch.h"
 
-#if HWY_ARCH_X86_64
+#if HWY_ARCH_X86_64 && !defined(MINNOW_NO_AVX512)
 
 #include <immintrin.h>
 

@@ -173,7 +173,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   t.steps[1].outer = 0;
   t.w = call.packed_b + (blocks.first * k_ + k_begin) * pack_;
   t.w_block = k_ * pack_;
-  if (half_) make_half_panel(&t, blocks.count, k, space + band_floats());
+  if (kHasLowPrecision && half_) make_half_panel(&t, blocks.count, k, space + band_floats());
   t.bias = first && call.bias != nullptr ? call.bias + blocks.first * pack_ : nullptr;
   t.out_pixel = call.ldc;
   t.out_block = pack_;
@@ -191,7 +191,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
     t.out = call.c + row * call.ldc + blocks.first * pack_;
     t.start = !first ? t.out : call.start != nullptr ? call.start + (t.out - call.c) : nullptr;
     if (more) t.fetch(next_w, next.count, tile - tile_begin, tile_end - tile_begin);
-    (half_ ? half_tile_function : tile_function)(blocks.count, static_cast<int>(count))(t);
+    (kHasLowPrecision && half_ ? half_tile_function : tile_function)(blocks.count, static_cast<int>(count))(t);
     if (!last || activation_.is_clamp()) continue;
     activate(activation_, t.out, count, call.ldc, columns);
   }

@@ -191,7 +191,7 @@ int64_t pair_panel() { return 2 * static_cast<int64_t>(hn::Lanes(D32())); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
 #include <immintrin.h>
 #endif
 
@@ -206,7 +206,7 @@ HWY_EXPORT(pack_signed);
 HWY_EXPORT(split_pairs);
 HWY_EXPORT(convolve_taps);
 
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
 #define MINNOW_VNNI __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
 
 // With AVX-512 in use, as MINNOW_ISA may say otherwise.
@@ -271,14 +271,14 @@ void multiply_bytes(const IntegerProduct& p) {
 }  // namespace
 
 int64_t integer_group() {
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
   if (has_vnni()) return 4;
 #endif
   return has_dot() ? 4 : 2;
 }
 
 int64_t integer_panel() {
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
   if (has_vnni()) return kBytePanel;
 #endif
   if (has_dot()) return kDotPanel;
@@ -286,7 +286,7 @@ int64_t integer_panel() {
 }
 
 void gemm_integer(const IntegerProduct& p) {
-#if HWY_ARCH_X86_64
+#if MINNOW_AVX512
   if (has_vnni()) return multiply_bytes(p);
 #elif HWY_ARCH_ARM_A64
   if (has_dot()) return gemm_integer_dot(p);

@@ -210,7 +210,7 @@ TileFunction half_tile_function(int blocks, int pixels) { return tile_function(b
 namespace minnow {
 
 bool takes_half(Precision precision, int64_t pixels) {
-  return precision == Precision::kLow && has_half() && pixels >= 16;
+  return kHasLowPrecision && precision == Precision::kLow && has_half() && pixels >= 16;
 }
 
 }  // namespace minnow

@@ -30,10 +30,21 @@
 #error "Include kernels/cpu/machine/simd.h before Highway"
 #endif
 #if HWY_ARCH_X86_64
-#define HWY_BASELINE_TARGETS HWY_SSE4
-#define HWY_DISABLED_TARGETS (~(HWY_SSE4 | HWY_AVX2 | HWY_AVX3))
+#ifndef MINNOW_X86_TARGETS  // a slim build may have fewer, see cmake/slim.cmake
+#define MINNOW_X86_TARGETS (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
+#define MINNOW_X86_BASELINE HWY_SSE4
+#endif
+#define HWY_BASELINE_TARGETS MINNOW_X86_BASELINE
+#define HWY_DISABLED_TARGETS (~(MINNOW_X86_TARGETS))
 #elif HWY_ARCH_ARM_A64
 #define HWY_DISABLED_TARGETS (~HWY_NEON)
+#endif
+
+// Whether to compile what is written by hand for AVX-512 and its extensions.
+#if HWY_ARCH_X86_64 && !defined(MINNOW_NO_AVX512)
+#define MINNOW_AVX512 1
+#else
+#define MINNOW_AVX512 0
 #endif
 
 #include "kernels/core/status.h"

@@ -127,6 +127,9 @@ class Opened {
 Status find_backend(const std::string& name, Backend** out) {
   *out = &Cpu::instance();
   if (name.empty() || name == (*out)->name()) return ok();
+  if constexpr (!kHasOtherDevices)
+    return fail(Code::kDevice, "the device '%s' is not available: " MINNOW_THIS_BUILD " has only the CPU",
+                name.c_str());
   const size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon), digits = colon == std::string::npos ? "0" : name.substr(colon + 1);
   const bool counts = !digits.empty() && digits.size() < 4 &&
@@ -144,7 +147,7 @@ Status find_backend(const std::string& name, Backend** out) {
 
 std::vector<Backend*> other_backends() {
   std::vector<Backend*> all;
-  for (const std::string& kind : kinds()) {
+  for (const std::string& kind : kHasOtherDevices ? kinds() : std::vector<std::string>()) {
     int n = 0;
     if (!is_kind(kind) || !Opened::instance().count(kind, &n).ok()) continue;
     for (int i = 0; i < n; ++i) {

@@ -147,12 +147,15 @@ Format Decoder::format_of_inputs() const {
 Status Decoder::decode_op(const wire::Op& op) {
   const size_t first = graph_.nodes.size();
   const DecodeFunction function = find_decoder(op.type());
+#ifdef MINNOW_SLIM
+  if (function == nullptr) return unsupported(MINNOW_THIS_BUILD " has no kernel for it");
+#endif
   if (function == nullptr) return unsupported("");
   MINNOW_RETURN_IF_ERROR(function(*this));
   for (size_t i = first; i < graph_.nodes.size(); ++i) {
     const std::string& name = graph_.nodes[i].op;
     if (graph_.nodes[i].calls.empty() && find_op(name) == nullptr && find_lowering(name) == nullptr)
-      return unsupported("this build has no kernel for " + name);
+      return unsupported(MINNOW_THIS_BUILD " has no kernel for " + name);
   }
   return ok();
 }

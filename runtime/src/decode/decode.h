@@ -131,10 +131,10 @@ struct DecodeRegistrar {
 };
 DecodeFunction find_decoder(wire::OpType type);
 
-#define MINNOW_DECODE(type, function)                                                 \
-  static const ::minnow::DecodeRegistrar MINNOW_CONCAT(decode_registrar_, __LINE__) { \
-    ::minnow::wire::OpType::type, function                                            \
-  }
+// Among the rows of a slim build, that of Softmax is "decode Softmax".
+#define MINNOW_DECODE(type, function)                                                                        \
+  MINNOW_REGISTER_AS("decode " #type, ::minnow::DecodeRegistrar, MINNOW_CONCAT(decode_registrar_, __LINE__), \
+                     ::minnow::wire::OpType::type, function)
 
 // The name of an enumerator in a list of names.h; empty where there is none.
 const char* enumerator_name(const char* names, int code);

@@ -165,7 +165,7 @@ Status decode_extra(Decoder& d) {
   if (type == "Fused") return decode_fused(d, *main);
   // Names with a point are those of the file's own forms, which are checked where they are decoded.
   const bool lowered = type.find('.') == std::string::npos && find_lowering(type) != nullptr;
-  if (find_op(type) == nullptr && !lowered) return d.unsupported("this build has no kernel for it");
+  if (find_op(type) == nullptr && !lowered) return d.unsupported(MINNOW_THIS_BUILD " has no kernel for it");
   Attrs attrs;
   if (main->attr() != nullptr) {
     for (const wire::Attribute* a : *main->attr()) {

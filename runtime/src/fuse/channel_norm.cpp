@@ -23,6 +23,8 @@ void fuse_channel_norms(PlanGraph& graph) {
     auto attrs = std::make_shared<Attrs>();
     attrs->set("epsilon", norm.attrs->f("epsilon", 1e-5));
     const bool channels = !groups && first == 2;
+    constexpr bool kHasInstance = is_kept("InstanceNorm"), kHasGroup = is_kept("GroupNorm");
+    if (channels ? !kHasInstance : !kHasGroup) continue;
     if (!channels) attrs->set("num_groups", groups ? norm.attrs->i("num_groups") : int64_t{1});
     std::vector<int> in = graph.node(i).in;
     in[0] = norm.in[0];

@@ -1,9 +1,19 @@
 #include "runtime/src/fuse/pipeline.h"
 
+#include <type_traits>
+
 namespace minnow {
 namespace {
 
 void drop_unread(PlanGraph& graph) { graph.drop_unread(); }
+
+// A slim build goes without fusions that make, or start with, an op that it does not have.
+#define MINNOW_IF(kept, fusion) (std::bool_constant<(kept)>::value ? (fusion) : +[](PlanGraph&) {})
+
+// op list: the ops that fuse_spelled starts with, for slim builds alone
+constexpr bool kHasSpelled = is_kept("Equal") || is_kept("NotEqual") || is_kept("RoundTo") || is_kept("Gather") ||
+                             is_kept("GatherElements") || is_kept("ScatterElements") || is_kept("And") ||
+                             is_kept("Where");
 
 }  // namespace
 
@@ -11,20 +21,23 @@ void drop_unread(PlanGraph& graph) { graph.drop_unread(); }
 // the result, so that it is written in parts (target mnn), where another converter wrote it, and where it was converted
 // without optimization (-O0).
 const std::vector<Fusion>& common_fusions() {
+  // op list: the ops that each fusion makes or starts with
   static const std::vector<Fusion> kFusions = {
-      {"fuse_attention", fuse_attention, "FusedAttention",
+      {"fuse_attention", MINNOW_IF(is_kept("FusedAttention"), fuse_attention), "FusedAttention",
        "Target mnn, other converters, -O0. First: it reads through transposes, scales and masks that others take."},
-      {"fuse_channel_norms", fuse_channel_norms, nullptr,
+      {"fuse_channel_norms", MINNOW_IF(is_kept("Scale"), fuse_channel_norms), nullptr,
        "Target mnn, -O0: these norms have no numbers per channel in the format."},
-      {"pool_spatial_means", pool_spatial_means, "GlobalAveragePool",
+      {"pool_spatial_means", MINNOW_IF(is_kept("GlobalAveragePool"), pool_spatial_means), "GlobalAveragePool",
        "Target minnow, where a mean is one node. Before the epilogues, which then meet a small image."},
       {"fuse_epilogues", fuse_epilogues, nullptr,
        "Target mnn, other converters, -O0: the format's layers have no residual, and of activations Relu and Relu6."},
       {"fuse_gates", fuse_gates, nullptr, "Every file. After the epilogues: a gate stands beside a residual."},
-      {"fuse_requantization", fuse_requantization, nullptr,
-       "-O0: sums of integers end in their scale. After the epilogues, which are of floats."},
-      {"fuse_log_softmax", fuse_log_softmax, "LogSoftmax", "Target mnn: the format has no LogSoftmax."},
-      {"fuse_spelled", fuse_spelled, nullptr,
+      {"fuse_requantization",
+       MINNOW_IF(is_kept("ConvInteger") || is_kept("MatMulInteger") || is_kept("Requantize"), fuse_requantization),
+       nullptr, "-O0: sums of integers end in their scale. After the epilogues, which are of floats."},
+      {"fuse_log_softmax", MINNOW_IF(is_kept("LogSoftmax"), fuse_log_softmax), "LogSoftmax",
+       "Target mnn: the format has no LogSoftmax."},
+      {"fuse_spelled", MINNOW_IF(kHasSpelled, fuse_spelled), nullptr,
        "Target mnn, other converters: the format has no bool, its Round and Max are not those of ONNX, and layout "
        "conversions stand between nodes. After what would take these apart."},
       {"drop_unread", drop_unread, nullptr,
@@ -35,11 +48,12 @@ const std::vector<Fusion>& common_fusions() {
 
 const std::vector<Fusion>& cpu_fusions() {
   static const std::vector<Fusion> kFusions = {
-      {"pair_convolutions", pair_convolutions, "ConvPair",
+      {"pair_convolutions", MINNOW_IF(is_kept("ConvPair"), pair_convolutions), "ConvPair",
        "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},
-      {"fuse_rectified", fuse_rectified, "BinaryRelu",
+      {"fuse_rectified", MINNOW_IF(is_kept("BinaryRelu"), fuse_rectified), "BinaryRelu",
        "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take both."},
-      {"fuse_elementwise", fuse_elementwise, "Fused", "Every file. Takes what the others have left."},
+      {"fuse_elementwise", MINNOW_IF(is_kept("Fused"), fuse_elementwise), "Fused",
+       "Every file. Takes what the others have left."},
       {"keep_stored_weights", keep_stored_weights, nullptr, "Every file. Last: it counts the products that there are."},
   };
   return kFusions;

@@ -94,7 +94,7 @@ PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
   node.op = find_op(op);
   node.lowering = node.op == nullptr ? find_lowering(op) : nullptr;
   if (node.op == nullptr && node.lowering == nullptr && status.ok())
-    status = fail(Code::kUnsupported, "this build has no kernel for %s", op);
+    status = fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for %s", op);
   node.attrs = std::make_shared<const Attrs>(std::move(attrs));
   node.source = node_.source;
   // Parts of parts: the numbers only have to differ within one source. Those from 1 << 15 on are of casts of operands.

@@ -112,9 +112,8 @@ const Lowering* find_lowering(const std::string& name);
 const Lowering* other_form_of(const OpSpec& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
                               const Shape& out, int channel_block);
 
-#define MINNOW_LOWERING(name, function)                                                   \
-  static const ::minnow::LoweringRegistrar MINNOW_CONCAT(lowering_registrar_, __LINE__) { \
-    ::minnow::Lowering { name, function }                                                 \
-  }
+#define MINNOW_LOWERING(name, function)                                                               \
+  MINNOW_REGISTER_AS(name, ::minnow::LoweringRegistrar, MINNOW_CONCAT(lowering_registrar_, __LINE__), \
+                     ::minnow::Lowering{name, function})
 
 }  // namespace minnow

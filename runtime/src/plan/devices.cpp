@@ -6,6 +6,7 @@
 #include <set>
 
 #include "runtime/src/plan/minimum_cut.h"
+#include "runtime/src/backend/plugin.h"
 #include "runtime/src/plan/planner.h"
 
 namespace minnow {
@@ -52,7 +53,7 @@ double Planner::estimate(const PlanNode& node, size_t device, std::string* why) 
 // minimum cut between "runs there" and "stays where it is".
 Status Planner::assign_devices(PlanGraph& graph) {
   const Devices& devices = x_.devices();
-  if (devices.size() == 1) return ok();
+  if (!kHasOtherDevices || devices.size() == 1) return ok();
   const size_t n = static_cast<size_t>(graph.size());
   const auto node = [&](size_t i) -> const PlanNode& { return graph.node(static_cast<int>(i)); };
   std::vector<double> now(n);
@@ -116,6 +117,7 @@ Status Planner::assign_devices(PlanGraph& graph) {
 // Steps in the order in which what can go to another device goes there first, and what waits for such a device comes
 // last: while the device works, the host does.
 void Planner::begin_devices_early() {
+  if constexpr (!kHasOtherDevices) return;
   const size_t n = stage_.steps.size();
   const bool all_here =
       std::all_of(stage_.steps.begin(), stage_.steps.end(), [](const Step& s) { return s.device == 0; });

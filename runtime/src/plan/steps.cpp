@@ -283,7 +283,7 @@ Status Planner::emit(PlanNode node) {
   }
   const Backend& backend = x_.backend(node.device);
   const KernelRow* row = node.op == nullptr ? nullptr : backend.find(*node.op);
-  if (node.op != nullptr && row == nullptr) return fail(Code::kUnsupported, "this build has no kernel for it");
+  if (node.op != nullptr && row == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
   const bool packed =
       row != nullptr && !node.out.empty() &&
       can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type.shape, backend.channel_block());

@@ -96,7 +96,7 @@ Status Planner::unify(PlanNode* node) {
   if (!seen || (same && !(some_bool && rule->numbers))) return ok();
   if (all_bool && std::string_view(rule->op) == "Mul") {  // how the format writes And
     node->op = find_op("And");
-    return node->op != nullptr ? ok() : fail(Code::kUnsupported, "this build has no kernel for And");
+    return node->op != nullptr ? ok() : fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for And");
   }
   if (all_bool) target = DType::kI32;
   for (size_t i = 0; i < node->in.size(); ++i)
@@ -108,7 +108,7 @@ Status Planner::cast_operand(PlanNode* node, size_t i, DType target) {
   if (stage_.values[static_cast<size_t>(node->in[i])].type.dtype == target) return ok();
   PlanNode cast;
   cast.op = find_op("Cast");
-  if (cast.op == nullptr) return fail(Code::kUnsupported, "this build has no kernel for Cast");
+  if (cast.op == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for Cast");
   cast.attrs = std::make_shared<const Attrs>(make_attrs({{"to", target}}));
   cast.source = node->source;
   cast.part = node->part * (1 << 16) + (1 << 15) + static_cast<int64_t>(i);

@@ -177,14 +177,19 @@ class If final : public Control {
 std::unique_ptr<Control> make_loop(Executor& parent, const Node& node);
 
 Status make_control(Executor& parent, const Node& node, std::unique_ptr<Control>* out) {
-  if (node.op == "If") {
-    *out = std::make_unique<If>(parent, node);
+  if constexpr (is_kept("If")) {
+    if (node.op == "If") {
+      *out = std::make_unique<If>(parent, node);
+      return ok();
+    }
+  }
+  if constexpr (is_kept("Loop")) {
+    const Graph& body = parent.model().graphs[static_cast<size_t>(node.calls[0].graph)];
+    MINNOW_RETURN_IF_ERROR(Executor::may_make(parent.model(), body, parent.environment()));
+    *out = make_loop(parent, node);
     return ok();
   }
-  const Graph& body = parent.model().graphs[static_cast<size_t>(node.calls[0].graph)];
-  MINNOW_RETURN_IF_ERROR(Executor::may_make(parent.model(), body, parent.environment()));
-  *out = make_loop(parent, node);
-  return ok();
+  return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
 }
 
 void* BufferSink::memory(int index, const TensorType& type) {

@@ -66,7 +66,7 @@ Status evaluate(const Backend& backend, const OpSpec& op, const Attrs& attrs, co
   std::vector<const TensorType*> plain_types;
   for (const Tensor* t : inputs) plain_types.push_back(t == nullptr ? nullptr : &t->type);
   const KernelRow* row = backend.find(op);
-  if (row == nullptr) return fail(Code::kUnsupported, "this build has no kernel for it");
+  if (row == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
   const LayoutRule rule = row->layout_of(plain_types);
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks) && !types.empty() &&
                       can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape,
@@ -104,7 +104,7 @@ Status evaluate(const Backend& backend, const OpSpec& op, const Attrs& attrs, co
     run.out.push_back(&out[i]);
   }
   std::unique_ptr<Kernel> kernel = row->create(node);
-  if (kernel == nullptr) return fail(Code::kUnsupported, "this build has no kernel for these types");
+  if (kernel == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for these types");
   int64_t workspace = 0;
   MINNOW_RETURN_IF_ERROR(kernel->reshape(node, &workspace));
   MINNOW_RETURN_IF_ERROR(memory.back().make(workspace, how.guarded));
