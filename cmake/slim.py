@@ -108,7 +108,7 @@ def rows_of(path: Path) -> Iterator[str]:
 def rows(paths: list[Path]) -> list[str]:
     """The rows that the models need together, sorted."""
     made, beside = lowerings(), needed_beside()
-    known = set(_engine.op_names()) | set(made) | {"If", "Loop"} | DEPTHWISE
+    known = set(_engine.op_traits()) | set(made) | {"If", "Loop"} | DEPTHWISE
     kept: set[str] = set()
     todo = {row for path in paths for row in rows_of(path)}
     while todo:
@@ -148,7 +148,7 @@ def main() -> None:
         settings.append(f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64-linux-gnu.cmake'}")
     kept = rows(arguments.models) + ["low precision"] * arguments.low
     library = build(folder.resolve(), settings, kept)
-    ops = sum(row in set(_engine.op_names()) for row in kept)
+    ops = sum(row in set(_engine.op_traits()) for row in kept)
     print(f"{library}: {library.stat().st_size} bytes, {ops} ops, listed in {folder / 'rows.txt'}")
 
 

@@ -53,7 +53,7 @@ def one_op(name: str) -> bytes:
 def test_the_list_has_what_the_model_needs_and_little_else(slim: ModuleType, digits: Path) -> None:
     kept = set(slim.rows([digits]))
     assert {"Conv", "MaxPool", "Softmax", "mnn.Output", "decode Convolution", "decode Pooling"} <= kept
-    known = set(_engine.op_names())
+    known = set(_engine.op_traits())
     ops = kept & known
     planned = {row["op"] for row in minnow.load(digits).profile({"image": np.zeros((5, 1, 8, 8), np.float32)}, 1)}
     assert planned & known <= ops
@@ -71,7 +71,7 @@ def test_lists_of_several_models_are_joined(slim: ModuleType, digits: Path, tmp_
 def test_everything_is_found_that_a_lowering_can_make(slim: ModuleType) -> None:
     """Each lowering of the sources, and at least one op for each."""
     made = slim.lowerings()
-    ops = set(_engine.op_names())
+    ops = set(_engine.op_traits())
     texts = [path.read_text() for path in (ROOT / "runtime/src/lower").glob("*.cpp")]
     assert len(made) == sum(text.count("\nMINNOW_LOWERING(") for text in texts)
     assert made.keys() >= OTHER_FORMS
