@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"schema": "minnow.schema", "converter": "minnow.converter", "optimizer": "minnow.optimizer"}
-FOLDERS |= {"runtime": "minnow.runtime", "minnow": "minnow"}
+FOLDERS |= {"runtime": "minnow.runtime", "workflow": "minnow.workflow", "report": "minnow.report", "minnow": "minnow"}
 
 # Module prefix -> the prefixes it may import besides itself and the standard library. The longest prefix counts.
 ALLOWED: dict[str, set[str]] = {
@@ -57,6 +57,15 @@ ALLOWED: dict[str, set[str]] = {
         "ncnn",
         "openvino",
         "ai_edge_litert",
+    },
+    "minnow.workflow": {"minnow", "numpy", "distributed", "fsspec", "tomli"},
+    "minnow.workflow.cell": set(),
+    "minnow.workflow.metric": set(),
+    "minnow.workflow.rule": {"minnow.schema.errors", "minnow.workflow.metric"},
+    "minnow.workflow.result": {"minnow.schema.errors", "minnow.workflow.cell", "minnow.workflow.rule"},
+    "minnow.report": {
+        *("minnow.schema", "minnow.optimizer", "minnow.runtime", "minnow.output", "minnow.workflow.cell"),
+        *("minnow.workflow.metric", "minnow.workflow.rule", "minnow.workflow.result", "numpy", "ml_dtypes"),
     },
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},
 }

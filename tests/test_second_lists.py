@@ -16,7 +16,7 @@ import pytest
 from minnow.schema.ops import all_ops
 
 ROOT = Path(__file__).parents[1]
-PYTHON = ("schema", "optimizer", "converter", "runtime", "minnow")
+PYTHON = ("schema", "optimizer", "converter", "runtime", "workflow", "report", "minnow")
 CPP = ("kernels", "runtime/src", "runtime/binding.cpp")
 HOME = ROOT / "schema" / "ops"
 MANY = 4

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("minnow", "schema", "converter", "optimizer", "runtime", "kernels", "bench")
+FOLDERS = ("minnow", "schema", "converter", "optimizer", "runtime", "workflow", "report", "kernels", "bench")
 
 WORDS = {
     r"extents?": "dimension; size; shape",
@@ -98,7 +98,7 @@ def test_messages_and_comments_use_plain_words(folder: str) -> None:
     rows = []
     readers = {".py": python_texts, ".cpp": cpp_texts, ".h": cpp_texts}
     files = [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in readers]
-    assert len(files) > 10
+    assert files, "the folder has been moved"
     for path in files:
         source = path.read_text()
         if any_word(source):

@@ -281,7 +281,7 @@ def test_what_the_layers_below_know_of_options_is_the_same() -> None:
     assert OPTIONS.keys() <= {f.name for f in fields(ReadOptions)}
 
 
-@pytest.mark.parametrize("folder", ["minnow", "optimizer", "runtime"])
+@pytest.mark.parametrize("folder", ["minnow", "optimizer", "report", "runtime", "workflow"])
 def test_no_function_says_a_list_of_options_again(folder: str) -> None:
     """Mappings of operators are another matter: their parameters are the attributes of the source format."""
     for path in (ROOT / folder).rglob("*.py"):
@@ -313,7 +313,8 @@ minnow.verify("m.onnx", "m.mnn", tolerance="low")
 def test_type_checkers_see_every_option(tmp_path: Path) -> None:
     package = tmp_path / "minnow"
     package.mkdir()
-    for entry in (*(ROOT / "minnow").iterdir(), *(ROOT / n for n in ("schema", "converter", "optimizer", "runtime"))):
+    folders = [ROOT / name for name in ("schema", "converter", "optimizer", "runtime", "workflow", "report")]
+    for entry in (*(ROOT / "minnow").iterdir(), *folders):
         (package / entry.name).symlink_to(entry)
     (tmp_path / "user.py").write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "user.py"]
