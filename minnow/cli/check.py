@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options
+from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, Command, emit, options
 
 if TYPE_CHECKING:
     from minnow.options.read import ReadOptions
 
 
 @click.command(cls=Command)
-@click.argument("source", type=MODEL_FILE)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @options("read.ReadOptions")
+@QUIET
 @FORMAT
-def command(source: str, options: ReadOptions, format_: str) -> int:
-    """Check whether a model can be converted, without converting it.
+def command(sources: tuple[str, ...], options: ReadOptions, quiet: bool, format_: str) -> int:
+    """Check whether models can be converted, without converting them.
 
-    Lists everything that is unsupported, with the nodes and what to try; exit code 3 if there is anything.
+    Lists everything that is unsupported, with the nodes and what to try; exit code 3 if there is anything. With several
+    models, all of them are checked, the exit code is that of the first one with a problem, and JSON is a list with a
+    result or an error for each. --quiet shows only those with a problem.
     """
+    from minnow.schema.errors import MinnowError, UnsupportedError
+
+    if len(sources) == 1:
+        found = _checked(sources[0], options)
+        if not (quiet and found.convertible):
+            emit(found, format_)
+        return 0 if found.convertible else UnsupportedError.exit_code
+    codes: list[int] = []
+    results: list[Any] = []
+    for source in sources:
+        try:
+            found = _checked(source, options)
+            code = 0 if found.convertible else UnsupportedError.exit_code
+        except MinnowError as e:
+            found, code = e, e.exit_code
+            click.echo(f"error: {e}", err=True)
+        codes.append(code)
+        if format_ == "json":
+            results += [found] if code or not quiet else []
+        elif not isinstance(found, MinnowError) and not (quiet and not code):
+            emit(found, format_)
+    if format_ == "json":
+        emit(results, format_)
+    return next(filter(None, codes), 0)
+
+
+def _checked(source: str, options: ReadOptions) -> Any:
+    path = MODEL_FILE.convert(source, None, None)
     from pathlib import Path
 
     from minnow.check import check_file
-    from minnow.schema.errors import UnsupportedError
 
-    found = check_file(Path(source), options)
-    emit(found, format_)
-    return 0 if found.convertible else UnsupportedError.exit_code
+    return check_file(Path(path), options)

@@ -105,3 +105,19 @@ def test_files_that_are_no_models(tmp_path, capsys):
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x12garbage")
     assert run(["check", str(tmp_path / "m.onnx")]) == 6
     assert run(["check", str(tmp_path / "none.onnx")]) == 6
+
+
+def test_several_models_are_all_checked(hopeless, tmp_path, capsys):
+    """The exit code is that of the first one with a problem, and no model hides the others."""
+    good = save(tmp_path / "good.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": [1]}, {"y": [1]})
+    missing = str(tmp_path / "none.onnx")
+    assert run(["check", good, missing, hopeless]) == 6
+    out, err = capsys.readouterr()
+    assert "good.onnx: can be converted" in out
+    assert "m.onnx: cannot be converted" in out
+    assert "none.onnx" in err
+    assert run(["check", "--quiet", good, good]) == 0
+    assert capsys.readouterr().out == ""
+    assert run(["check", "--format", "json", hopeless, missing, good]) == 3
+    rows = json.loads(capsys.readouterr().out)
+    assert [row.get("convertible", row.get("error")) for row in rows] == [False, "FormatError", True]
