@@ -1,8 +1,8 @@
 """The HTML document of a report: one file that needs no other, and asks the network for nothing.
 
-A report gives sections; the document around them has a header with a switch between light and dark, a table of contents,
-and a content security policy that allows exactly its own styles and scripts. Styles may therefore not stand in `style`
-attributes. The classes of `base.css` are for all reports:
+A report gives sections; the document around them has a header with a switch between light and dark, a table of
+contents, and a content security policy that allows exactly its own styles and scripts. Styles may therefore not stand
+in `style` attributes. The classes of `base.css` are for all reports:
 
     card                    a box; `grid` puts several beside each other
     wide                    scrolls sideways where a table is wider than the window
