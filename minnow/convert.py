@@ -236,12 +236,14 @@ def _verify(report: Report, source: Path, written: Path, options: ConvertOptions
     if found.verdict == "inconclusive":
         report.notices.append(_untested(found))
     if found.verdict == "fail":
-        raise VerifyError(
+        error = VerifyError(
             "the outputs of the converted model differ from those of its source",
             where=str(source),
             why=str(found),
             hint="`--no-verify` writes the file nevertheless; `-O0` shows whether an optimization is the cause",
         )
+        error.verification = found
+        raise error
 
 
 def _check_target(model: Model, where: str) -> None:

@@ -110,9 +110,14 @@ class UnsupportedError(MinnowError):
 
 
 class VerifyError(MinnowError):
-    """The converted model does not give the numbers of its source."""
+    """The converted model does not give the numbers of its source.
+
+    Attributes:
+        verification: the comparison of all outputs, a `minnow.runtime.verify.Verification`; None where there is none.
+    """
 
     exit_code = 4
+    verification: object = None
 
 
 class BudgetError(MinnowError):

@@ -21,15 +21,19 @@ class Budget:
 
     Attributes:
         metric: name of a metric, of `minnow.workflow.metric.METRICS`.
-        limit: in the unit of the metric; for latency the largest ratio to the baseline.
+        limit: in the unit of the metric, or a fraction of the source's; for latency the largest ratio to the baseline.
         baseline: what a latency is compared with: a `.mnn` file, or the name of a runtime; "" for other metrics.
         retries: how many times a breach is measured again before it counts.
+        relative: the limit is a fraction of the metric of the source.
+        runs: timed runs of each, for latency.
     """
 
     metric: str
     limit: float
     baseline: str = ""
     retries: int = 2
+    relative: bool = False
+    runs: int = 50
 
 
 @dataclass(frozen=True)
