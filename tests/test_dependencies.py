@@ -41,7 +41,7 @@ def needed(tree: ast.Module) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             modules = [node.module or ""]
         for module in modules:
-            if module.partition(".")[0] not in {*sys.stdlib_module_names, "minnow"}:
+            if module.partition(".")[0] not in {*sys.stdlib_module_names, "tomllib", "minnow"}:
                 yield package(module), at_once
         for child in ast.iter_child_nodes(node):
             yield from walk(child, at_once)

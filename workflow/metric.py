@@ -15,22 +15,31 @@ class Metric:
         title: in tables.
         unit: "bytes", "" for counts and ratios, "s" for seconds.
         measured: "converted" if the conversion alone gives it, "timed" if the model is run and timed for it.
+        help: what it is, one or two sentences.
     """
 
     name: str
     title: str
     unit: Literal["bytes", "", "s"]
     measured: Literal["converted", "timed"] = "converted"
+    help: str = ""
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("bytes", "file size", "bytes"),
-        Metric("nodes", "nodes", ""),
-        Metric("macs", "multiply-accumulates", ""),
-        Metric("peak_memory", "peak memory", "bytes"),
-        Metric("max_error", "largest error", ""),
-        Metric("latency", "latency / baseline", "", measured="timed"),
+        Metric("bytes", "file size", "bytes",
+               help="Size of the `.mnn` file with its companion files."),
+        Metric("nodes", "nodes", "",
+               help="Number of nodes, those of subgraphs included."),
+        Metric("macs", "multiply-accumulates", "",
+               help="Multiply-accumulates of one run, with 1 for a dynamic batch and 64 for other dynamic dimensions."),
+        Metric("peak_memory", "peak memory", "bytes",
+               help="Bytes of inputs and results that are needed at the same time, from their types; without weights."),
+        Metric("max_error", "largest error", "",
+               help="The smallest tolerance with which all outputs pass the verification: of each output the largest "
+               "error as a fraction of its largest magnitude, and of these the largest."),
+        Metric("latency", "latency / baseline", "", measured="timed",
+               help="Median latency as a ratio to that of a baseline, timed in turns."),
     )
-}
+}  # fmt: skip
