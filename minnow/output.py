@@ -108,13 +108,37 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     Raises:
         UsageError, WriteError: as `written`.
     """
-    mode = _mode(Path(path))
-    if mode is not None and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+    if _is_stream(Path(path)):
         with writing(path), open(path, "w", encoding="utf-8") as file:
             file.write(text)
     else:
         with written(path) as part:
             part.write_text(text, encoding="utf-8")
+
+
+def check_text_target(path: str | os.PathLike[str]) -> None:
+    """Checks that `write_text` can write the file.
+
+    Raises:
+        UsageError, WriteError: as `target_of`.
+    """
+    if not _is_stream(Path(path)):
+        target_of(path)
+
+
+def append_text(path: str | os.PathLike[str], text: str) -> None:
+    """Appends to a text file that other programs write, too; it is created if there is none.
+
+    Raises:
+        WriteError: it cannot be written.
+    """
+    with writing(path), open(path, "a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _is_stream(path: Path) -> bool:
+    mode = _mode(path)
+    return mode is not None and (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode))
 
 
 def _mode(path: Path) -> int | None:

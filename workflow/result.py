@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import nan
 from typing import Any, Literal
 
 from minnow.schema.errors import FormatError
@@ -108,11 +109,13 @@ class CellResult:
         """The result of its JSON-ready values."""
         checks = tuple(Check(**{**c, "nodes": tuple(c.get("nodes", ()))}) for c in values["checks"])
         interval = values.get("interval")
-        more = {
+        more: dict[str, Any] = {
             "checks": checks,
             "place": Place(**values.get("place", {})),
             "interval": None if interval is None else (interval[0], interval[1]),
         }
+        for name in ("metrics", "before"):  # JSON has no infinity and no NaN: they are null there
+            more[name] = {key: nan if v is None else float(v) for key, v in values.get(name, {}).items()}
         return cls(**{**values, **more})
 
 

@@ -21,6 +21,7 @@ class Rule:
         help: what it means and what to do.
         level: how bad it is.
         exit_code: of a run in which it is the only reason.
+        tags: what it is about, for filters of reports.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Rule:
     help: str
     level: Level = "error"
     exit_code: int = 1
+    tags: tuple[str, ...] = ()
 
 
 RULES = {

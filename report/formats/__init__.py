@@ -1,0 +1,123 @@
+"""Formats of the reports of `mnnconvert ci`: a module for each kind, unless its name begins with an underscore.
+
+A kind is a function from `Results` to text, with the decorator `report`. `write_reports` writes several of them in one
+run; `check_reports` finds mistakes in the arguments before the run.
+
+Paths below the current folder are shown relative to it. Results without a start (`Results.started` is "") give reports
+without times, which do not differ between runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from minnow.schema.errors import UsageError
+from minnow.workflow.result import Results
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of report.
+
+    Attributes:
+        kind: its name in `--report KIND=FILE`; also that of its module.
+        about: one line for help texts.
+        file: the usual name of the file; "" if it is written without one, to where the CI service reads it.
+        text: the report of results that `cleaned` has returned, for a file in the given folder.
+        deliver: for a report without a file: writes its text to where it belongs.
+    """
+
+    kind: str
+    about: str
+    file: str
+    text: Callable[[Results, Path], str]
+    deliver: Callable[[Results, str], None] | None = None
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def report(
+    kind: str, about: str, *, file: str = "", deliver: Callable[[Results, str], None] | None = None
+) -> Callable[[Callable[[Results], str]], Callable[[Results], str]]:
+    """Registers a function from `Results` to text as a kind of report; the arguments are the attributes of `Format`.
+
+    The function gets results with relative paths; see `minnow.report.formats._cleaned`.
+    """
+
+    def decorate(function: Callable[[Results], str]) -> Callable[[Results], str]:
+        from minnow.report.formats._cleaned import cleaned
+
+        @functools.wraps(function)
+        def text(results: Results) -> str:
+            return function(cleaned(results))
+
+        _FORMATS[kind] = Format(kind, about, file, lambda results, folder: text(results), deliver)
+        return text
+
+    return decorate
+
+
+def kinds() -> list[str]:
+    """The names of all kinds, sorted."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def format_of(kind: str) -> Format:
+    """A kind of report by its name.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if kind not in kinds():
+        raise UsageError(f"unknown kind of report '{kind}'", hint=f"use one of {', '.join(kinds())}")
+    importlib.import_module(f"{__name__}.{kind}")
+    return _FORMATS[kind]
+
+
+def check_reports(specs: Sequence[str]) -> list[tuple[Format, Path | None]]:
+    """The formats and files of reports, each given as "KIND=FILE", or as "KIND" if it needs no file.
+
+    Raises:
+        UsageError: a kind is unknown, a file is missing or given twice, or its folder does not exist.
+        WriteError: a file cannot be written.
+    """
+    from minnow.output import check_text_target
+
+    found: list[tuple[Format, Path | None]] = []
+    for spec in specs:
+        kind, is_given, file = spec.partition("=")
+        chosen = format_of(kind)
+        if chosen.file and not file:
+            hint = f"give one, for example --report {kind}={chosen.file}"
+            raise UsageError(f"the report '{kind}' needs a file", hint=hint)
+        if not chosen.file and is_given:
+            raise UsageError(f"the report '{kind}' takes no file", where=spec, hint=f"give --report {kind}")
+        if file:
+            check_text_target(file)
+        path = Path(file) if file else None
+        if any((path is None and other is chosen) or (path is not None and path == at) for other, at in found):
+            raise UsageError("a report is given twice", where=spec, hint="give each report a file of its own")
+        found.append((chosen, path))
+    return found
+
+
+def write_reports(results: Results, specs: Sequence[str]) -> None:
+    """Writes reports, each given as "KIND=FILE" or "KIND"; each file is written completely or not at all.
+
+    Raises:
+        UsageError, WriteError: as `check_reports`.
+    """
+    from minnow.output import write_text
+
+    for chosen, path in check_reports(specs):
+        text = chosen.text(results, Path() if path is None else path.parent)
+        if path is not None:
+            write_text(path, text)
+        elif chosen.deliver is not None:
+            chosen.deliver(results, text)
