@@ -23,7 +23,8 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
 
     from minnow.cli.convert import progress_bar
     from minnow.options.run import RunOptions
-    from minnow.runtime.benchmark.benchmark import benchmark
+    from minnow.runtime.benchmark.benchmark import Baseline, benchmark
+    from minnow.runtime.benchmark.turns import STARTS
     from minnow.runtime.session import load
     from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
@@ -38,13 +39,17 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
         session.run(arrays)  # a model that does not end within the timeout is not timed
     names = [o.name for o in session.outputs]
     del session
+    base, python = (Path(p) if p else None for p in (options.compare, options.compare_python))
+    baseline = Baseline(base, python=python) if base or python else None
+    runs = options.runs if baseline else options.runs or 50
     with progress_bar() as progress:
         if progress is not None:
             progress("benchmark")
         timings = benchmark(
-            Path(model), arrays, names, against=options.against,
+            Path(model), arrays, names, baseline=baseline, against=options.against,
             source=Path(options.source) if options.source else None,
-            session=running, runs=options.runs, profile_runs=min(options.runs, 20) if options.profile else 0,
+            session=running, runs=runs, starts=options.starts or (STARTS if baseline else 1),
+            profile_runs=min(runs or 20, 20) if options.profile else 0,
         )  # fmt: skip
     if options.roofline and timings[0].profile:
         from minnow.runtime.benchmark.roofline import roofline as limits
@@ -53,7 +58,7 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
         timings[0].limits = vars(limit)
         for row in timings[0].profile:
             row |= limit.rates(row)
-    emit([vars(t) for t in timings], format_, lambda: _text(timings))
+    emit(timings, format_, lambda: _text(timings))
     if timings[0].error:
         # In JSON the error is part of the result; raising it would print a second document.
         click.echo(f"error: {ModelError('the model does not run', where=model, why=timings[0].error)}", err=True)
@@ -62,17 +67,31 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
 
 
 def _text(timings: list[Any]) -> str:
-    header = ["runtime", "version", "median ms", "p90 ms", "p99 ms", "load ms", "first ms", "peak MB", "time / minnow"]
+    times = ["min ms", "median ms", "p90 ms", "p99 ms"]
+    header = ["runtime", "version", *times, "load ms", "first ms", "peak MB", "time / minnow"]
+    interval = any(t.ratio_low is not None for t in timings)
     rows = []
     for t in timings:
         if t.error:
-            rows.append([t.name, t.version, t.error[:60], *[""] * 6])
+            rows.append([t.name, t.version, t.error[:60], *[""] * (7 + interval)])
         else:
-            times = [f"{1e3 * s:.3f}" for s in (t.median_s, t.p90_s, t.p99_s)]
+            times = [f"{1e3 * s:.3f}" for s in (t.min_s, t.median_s, t.p90_s, t.p99_s)]
             setup = [f"{1e3 * s:.1f}" for s in (t.load_s, t.first_s)]
-            rows.append([t.name, t.version, *times, *setup, f"{t.peak_bytes / 1e6:.0f}", f"{t.ratio:.2f}"])
-    text = table(header, rows, right=2)
+            ends = [] if not interval else ["" if t.ratio_low is None else f"{t.ratio_low:.3f} to {t.ratio_high:.3f}"]
+            ratio = f"{t.ratio:.3f}" if interval else f"{t.ratio:.2f}"
+            rows.append([t.name, t.version, *times, *setup, f"{t.peak_bytes / 1e6:.0f}", ratio, *ends])
+    text = table([*header, "95 %"] if interval else header, rows, right=2)
+    if timings[0].comparison:
+        text += f"\n\n{_comparison(timings[0].comparison)}"
     return f"{text}\n\n{_profile(timings[0])}" if timings[0].profile else text
+
+
+def _comparison(found: dict[str, Any]) -> str:
+    """One line on the model beside the baseline."""
+    text = f"MODEL takes {found['ratio']:.3f} times as long as the baseline, {found['baseline']}"
+    if found["low"] is None:
+        return f"{text}; for an interval at least 6 starts are needed"
+    return f"{text} (95 %: {found['low']:.3f} to {found['high']:.3f}): {found['verdict']}"
 
 
 def _choices(timing: Any) -> str:

@@ -114,7 +114,30 @@ class BenchmarkCommand(RunOptions, FeedOptions):
 
     SECTION: ClassVar[str] = "Measuring"
 
-    runs: int = option(50, "Number of timed runs of each runtime.", least=1)
+    runs: int | None = option(
+        None,
+        "Number of timed runs of each runtime; by default 50, or with --compare as many as take 2 s, at least 180.",
+        least=1,
+    )
+    starts: int | None = option(
+        None,
+        "How often the process of each runtime is started; by default 1, or with --compare 10. From 6 on, ratios have "
+        "an interval of 95 % confidence.",
+        least=1,
+        most=1000,
+    )
+    compare: str | None = option(
+        None,
+        "Another .mnn file to compare with, timed in turns on the same inputs: prints the ratio of the latencies, its "
+        "interval of 95 % confidence, and whether MODEL is faster or slower.",
+        metavar="BASE.mnn",
+    )
+    compare_python: str | None = option(
+        None,
+        "The Python interpreter of another environment: compare with its build of Minnow, which runs MODEL or the file "
+        "of --compare.",
+        metavar="PATH",
+    )
     against: Sequence[str] = option(
         (), "Other runtimes to compare with: onnxruntime,openvino,litert,mnn,ncnn.", metavar="NAME,..."
     )

@@ -20,10 +20,12 @@ class Contestant(ABC):
     Attributes:
         module: the package it needs.
         files: suffixes of the files that it reads; the first that exists beside the model is used.
+        needs_names: it must be told the names of the outputs.
     """
 
     module: ClassVar[str]
     files: ClassVar[tuple[str, ...]]
+    needs_names: ClassVar[bool] = False
 
     @abstractmethod
     def load(self, path: str, options: RunOptions) -> str:
@@ -133,6 +135,7 @@ class LiteRT(Contestant):
 class MNN(Contestant):
     module = "MNN"
     files = (".mnn",)
+    needs_names = True
 
     def load(self, path: str, options: RunOptions) -> str:
         # The package must never import its `tools`, which contact a log server.

@@ -1,7 +1,7 @@
 """A process that runs one runtime and times it on request: JSON lines in, JSON lines out.
 
 Each runtime has its own process, so that load time and memory are measured separately, and so that its threads can be
-stopped while another runtime is timed.
+stopped while another runtime is timed. The process that asks may be that of another version: see `process.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import time
 from typing import Any
 
 import numpy as np
+
+PROTOCOL = 1
+"""Version of the protocol. A worker that answers `{}` to "hello" has version 0: it has all requests but that one."""
 
 
 def _peak_bytes() -> int:
@@ -37,12 +40,15 @@ def main() -> None:
         request = json.loads(line)
         try:
             answer: dict[str, Any] = {}
-            if request["do"] == "load":
+            if request["do"] == "hello":
+                answer = {"protocol": PROTOCOL, "folder": os.path.dirname(os.path.realpath(__file__))}
+            elif request["do"] == "load":
                 contestant = CONTESTANTS[request["name"]]()
                 contestant._names = (request["inputs"], request["outputs"])
                 with np.load(request["data"]) as data:
                     arrays = dict(zip(request["inputs"], (data[k] for k in data.files), strict=True))
                 options = RunOptions(**request["session"])
+                answer["idle_bytes"] = _peak_bytes()
                 begin = time.perf_counter()
                 answer["version"] = contestant.load(request["path"], options)
                 answer["load_s"] = time.perf_counter() - begin
