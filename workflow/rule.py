@@ -87,5 +87,7 @@ _OF_ERRORS: dict[type[errors.MinnowError], str] = {
 
 def rule_of(error: BaseException) -> Rule:
     """The rule of an error that a conversion has raised."""
+    if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
+        return RULES["out-of-memory"]
     kinds = type(error).__mro__
     return RULES[next((_OF_ERRORS[kind] for kind in kinds if kind in _OF_ERRORS), "internal-error")]
