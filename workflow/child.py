@@ -1,7 +1,7 @@
 """Functions in child processes with limits of time and memory; whatever happens in one, the caller goes on.
 
     with Children() as children:
-        outcome = children.call("minnow.workflow.convert:convert_cell", cell.as_dict(), limits=Limits(seconds=60))
+        outcome = children.call("minnow.workflow.convert_cell:convert_cell", cell.as_dict(), limits=Limits(seconds=60))
 
 A `Child` keeps one process, the supervisor (`supervisor.py`), which has imported what conversions need and forks for
 each call. All of it ends when the process that made it ends, also by `kill -9`: the supervisor sees its pipe end.
