@@ -102,7 +102,9 @@ class CellResult:
         """The exit code of the first check that is worst."""
         worst = [c for c in self.checks if c.status in ("failed", "error")]
         first = max(worst, key=lambda c: STATUSES.index(c.status), default=None)
-        return 0 if first is None else RULES[first.rule].exit_code
+        if first is None:
+            return 0
+        return RULES[first.rule].exit_code if first.rule in RULES else 1  # a rule of a newer version
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> CellResult:

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from minnow.report.formats._cleaned import repository_path
-from minnow.workflow.result import CellResult, Check, Results
+from minnow.workflow.result import STATUSES, CellResult, Check, Results
 from minnow.workflow.rule import RULES, Level, Rule
 
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -17,7 +17,7 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Finding:
-    """A check that did not pass, or that has a note.
+    """A check that did not pass, or that is a note.
 
     Attributes:
         cell, check, rule: what was found.
@@ -60,7 +60,12 @@ def findings(results: Results) -> list[Finding]:
             print_ = _fingerprint(cell, check, rule)
             seen[print_] += 1
             found.append(Finding(cell, check, rule, _level(check, rule), path, line, print_, seen[print_]))
-    return sorted(found, key=lambda f: LEVELS.index(f.level))
+    return sorted(found, key=lambda f: (LEVELS.index(f.level), -STATUSES.index(f.check.status)))
+
+
+def is_note(check: Check) -> bool:
+    """Whether it is a note of the conversion, and not something that can fail."""
+    return check.status == "passed" and bool(check.rule)
 
 
 def rule_named(name: str) -> Rule:

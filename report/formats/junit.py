@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 
 from minnow.report.formats import report
-from minnow.report.formats._finding import place_of, rule_named
+from minnow.report.formats._finding import is_note, place_of, rule_named
 from minnow.report.formats._text import exact, last_part
 from minnow.workflow.result import CellResult, Check, Results
 
@@ -31,7 +31,8 @@ def junit(results: Results) -> str:
 
 
 def _suite(results: Results, cell: CellResult, number: int) -> ET.Element:
-    checks = cell.checks or (Check("convert", "skipped", message="nothing was checked"),)
+    checks = [check for check in cell.checks if not is_note(check)]
+    checks = checks or [Check("convert", "skipped", message="nothing was checked")]
     counts = Counter(check.status for check in checks)
     suite = ET.Element("testsuite", {
         "name": legal(cell.name) or "model",
@@ -52,16 +53,23 @@ def _suite(results: Results, cell: CellResult, number: int) -> ET.Element:
     for name, value in values.items():
         if legal(name):
             ET.SubElement(properties, "property", name=legal(name), value=legal(value))
+    seen: Counter[str] = Counter()
     for check in checks:
-        suite.append(_case(results, cell, check))
-    said = [f"{check.status}: {check.name}: {check.message}" for check in checks if _has_note(check)]
+        name = legal(check.name) or "check"
+        seen[name] += 1
+        suite.append(_case(results, cell, check, name if seen[name] == 1 else f"{name} ({seen[name]})"))
+    said = [
+        f"{'note' if check.status == 'passed' else check.status}: {check.name}: {check.message}"
+        for check in cell.checks
+        if check.status == "warning" or (check.status == "passed" and check.message)
+    ]
     ET.SubElement(suite, "system-out").text = legal("\n".join([*said, last_part(cell.log, _LOG)]).strip())
     ET.SubElement(suite, "system-err")
     return suite
 
 
-def _case(results: Results, cell: CellResult, check: Check) -> ET.Element:
-    names = {"name": legal(check.name) or "check", "classname": legal(cell.name) or "model"}
+def _case(results: Results, cell: CellResult, check: Check, name: str) -> ET.Element:
+    names = {"name": name, "classname": legal(cell.name) or "model"}
     case = ET.Element("testcase", {**names, "time": _seconds(check.seconds)})
     if check.status == "skipped":
         ET.SubElement(case, "skipped", message=legal(check.message))
@@ -76,10 +84,6 @@ def _case(results: Results, cell: CellResult, check: Check) -> ET.Element:
         rows += [f"reproduce: {cell.reproduce}"] if cell.reproduce else []
         found.text = legal("\n".join(row for row in rows if row))
     return case
-
-
-def _has_note(check: Check) -> bool:
-    return check.status == "warning" or (check.status == "passed" and bool(check.message))
 
 
 def legal(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from minnow.workflow.cell import Place
@@ -111,3 +112,8 @@ results = st.builds(
     started=st.sampled_from(["", RESULTS.started]),
     host=texts,
 )
+
+hostile = settings(
+    max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
+)
+"""For tests with random results: shrinking these takes minutes."""

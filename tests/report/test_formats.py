@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ci_results import PASSED, RESULTS, WRONG
+from ci_results import PASSED, RESULTS, WRONG, hostile
 from ci_results import results as random_results
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minnow.report.formats import check_reports, format_of, kinds, write_reports
@@ -109,7 +109,7 @@ def test_reports_without_a_start_do_not_differ_between_runs(kind: str, tmp_path:
         assert format_of(kind).text(RESULTS, tmp_path) != format_of(kind).text(replace(RESULTS, started=""), tmp_path)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@hostile
 @given(given_=random_results, kind=st.sampled_from(kinds()))
 def test_any_results_give_a_report_that_can_be_written(given_: Results, kind: str) -> None:
     text = format_of(kind).text(given_, Path())
