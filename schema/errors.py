@@ -21,7 +21,8 @@ class MinnowError(Exception):
     """
 
     exit_code = 1
-    title = "error"
+    meaning = ""
+    """What the exit code means: a few words, and after a colon more of them."""
 
     def __init__(self, message: str, *, where: str = "", why: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -65,6 +66,7 @@ class UsageError(MinnowError):
     """The call itself is wrong: an unknown option, a bad value, a missing argument."""
 
     exit_code = 2
+    meaning = "wrong usage: an unknown option, a bad value, a missing argument"
 
 
 class Refused(NamedTuple):
@@ -87,6 +89,9 @@ class UnsupportedError(MinnowError):
     """
 
     exit_code = 3
+    meaning = (
+        "not supported: the model holds something unsupported (all of it is listed), or needs more memory than allowed"
+    )
 
     def __init__(
         self,
@@ -117,6 +122,7 @@ class VerifyError(MinnowError):
     """
 
     exit_code = 4
+    meaning = "verification failed: the outputs differ from those of the source model"
     verification: object = None
 
 
@@ -124,36 +130,42 @@ class BudgetError(MinnowError):
     """A budget the user set (latency, size, memory) is exceeded."""
 
     exit_code = 5
+    meaning = "budget exceeded: a limit that the user has set, of latency, size or memory"
 
 
 class FormatError(MinnowError):
     """The file cannot be read: missing, empty, truncated, or not what it claims to be."""
 
     exit_code = 6
+    meaning = "unreadable or invalid model: the file cannot be read, or the model in it is invalid"
 
 
 class ModelError(MinnowError):
     """The file can be read, but the model in it is invalid: types, shapes or references do not fit."""
 
     exit_code = 6
+    meaning = FormatError.meaning
 
 
 class DeviceError(MinnowError):
     """The requested device or instruction set is not available."""
 
     exit_code = 7
+    meaning = "device not available: neither is an instruction set that the processor lacks"
 
 
 class WriteError(MinnowError):
     """The output cannot be written: the disk is full, the folder is read-only, or there is something but a file."""
 
     exit_code = 8
+    meaning = "output not writable: disk full, no permission, or the target is not a regular file"
 
 
 class StoppedError(MinnowError):
     """A run was ended before it was done."""
 
     exit_code = 9
+    meaning = "stopped: the time given by `--timeout` has passed, or the run was cancelled"
 
 
 class DeadlineError(StoppedError):
@@ -168,3 +180,4 @@ class InternalError(MinnowError):
     """A defect of Minnow itself."""
 
     exit_code = 1
+    meaning = "internal error: a defect of Minnow; please report it"

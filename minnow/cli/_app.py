@@ -5,18 +5,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import io
 import json
 import os
 import pkgutil
 import sys
 import traceback
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import click
 
 import minnow
+from minnow.cli import _log
+from minnow.cli._exit import brief
+from minnow.cli._terminal import show
 from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError, MinnowError, ModelError, UsageError, WriteError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+COMPLETE = "_MNNCONVERT_COMPLETE"
+"""The environment variable with which a shell asks for completions, by click's convention."""
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -48,6 +59,17 @@ class Commands(click.Group):
             args = ["convert", *args]
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands and options; and as `convert` may be omitted, models and its options."""
+        convert = self.get_command(ctx, "convert")
+        assert convert is not None
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            known = {item.value for item in found}
+            others = convert.shell_complete(click.Context(convert, parent=ctx), incomplete)
+            return [*found, *(item for item in others if item.value not in known)]
+        return [*found, *convert.params[0].shell_complete(ctx, incomplete)]
+
 
 @click.group(
     cls=Commands,
@@ -58,17 +80,34 @@ class Commands(click.Group):
     },
     no_args_is_help=True,
     epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
-    "(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: 0 done, 1 internal error, 2 usage, 3 not supported, "
-    "4 verification failed, 5 budget exceeded, 6 unreadable or invalid model, 7 device not available, 8 the output "
-    "cannot be written, 9 stopped (timeout, cancelled), 130 interrupted, 143 terminated.",
+    f"(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: {brief()}.",
+    params=_log.flags(),
 )
-@click.version_option(minnow.__version__, "-v", "--version", message="%(version)s")
+@click.version_option(minnow.__version__, "-V", "--version", message="%(version)s")
 def app() -> None:
     """Turns trained models into small, fast, verified .mnn files, and runs them."""
 
 
 def run(args: list[str]) -> int:
     """Runs a command line; returns the exit code."""
+    if COMPLETE in os.environ:
+        from minnow.cli._complete import answer
+
+        return answer(app, os.environ[COMPLETE])
+    _log.begin(args)
+    code = InternalError.exit_code
+    try:
+        code = _run_to_the_end(args)
+    except SystemExit as e:  # a signal
+        code = e.code if isinstance(e.code, int) else code
+        raise
+    finally:
+        _log.end(code)
+    return code
+
+
+def _run_to_the_end(args: list[str]) -> int:
+    """Runs a command line up to writing all of its standard output; returns the exit code."""
     code = 0
     try:
         code = _run(args)
@@ -81,7 +120,7 @@ def run(args: list[str]) -> int:
         if code != WriteError.exit_code:
             code = WriteError.exit_code
             with contextlib.suppress(OSError):
-                click.echo(f"error: cannot write to the standard output: {e.strerror}", err=True)
+                _log.error(f"error: cannot write to the standard output: {e.strerror}")
     return code
 
 
@@ -94,25 +133,26 @@ def _run(args: list[str]) -> int:
     """The same, except that errors of writing to standard output are raised."""
     try:
         # click would take a leading flag for one of the group; a line for MNN's converter begins with one.
-        if args and args[0].startswith("-") and args[0] not in ("-h", "--help", "-v", "--version"):
-            args = ["--", *args]
+        words = args
+        if args and args[0].startswith("-") and not _is_own(args[0]):
+            words = ["--", *args]
+        if args == ["-v"]:  # as for MNN's own converter
+            words = ["--version"]
         with SeldomCollected():
-            result = app.main(args, prog_name="mnnconvert", standalone_mode=False)
+            result = app.main(words, prog_name=_program(), standalone_mode=False)
         return result if isinstance(result, int) else 0
     except MinnowError as e:
+        _log.traceback_of(e)
         if os.environ.get("MINNOW_DEBUG") and e.__cause__ is not None:
             traceback.print_exception(e.__cause__)
         return _report(e, args)
     except click.exceptions.NoArgsIsHelpError as e:
-        click.echo(e.format_message(), err=True)
+        show(e.format_message(), err=True)
         return UsageError.exit_code
     except click.ClickException as e:
-        if _wants_json(args):
-            click.echo(json.dumps(UsageError(e.format_message()).as_dict()))
-        e.show()
-        return UsageError.exit_code
+        return _report_usage(e, args)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        _log.error("interrupted")
         return 130
     except BrokenPipeError:
         raise
@@ -120,8 +160,9 @@ def _run(args: list[str]) -> int:
         return _report(ModelError("the model needs more memory than is available", why=str(e)), args)
     except Exception as e:
         if _was_interrupted(e):
-            click.echo("interrupted", err=True)
+            _log.error("interrupted")
             return 130
+        _log.traceback_of(e)
         if isinstance(e, OSError) and e.errno in _NO_ROOM:
             where, hint = str(e.filename or ""), "set TMPDIR to use another folder for temporary files"
             return _report(WriteError("cannot write", where=where, why=e.strerror or str(e), hint=hint), args)
@@ -136,17 +177,47 @@ def _run(args: list[str]) -> int:
         return _report(error, args)
 
 
+def _is_own(word: str) -> bool:
+    """Whether a word is an option of the group, and not one of a conversion."""
+    names = {*app.context_settings["help_option_names"], *(name for param in app.params for name in param.opts)}
+    return word.partition("=")[0] in names or (word.startswith("-v") and not word[1:].strip("v"))
+
+
+def _program() -> str:
+    """How the command was started, for usage lines."""
+    return "python -m minnow" if os.path.basename(sys.argv[0]) == "__main__.py" else "mnnconvert"
+
+
+def _value(name: str, args: list[str]) -> str:
+    """The value of an option on a command line, valid or not: the last one counts. "" without the option."""
+    given = [a.partition("=")[2] if "=" in a else b for a, b in pairwise([*args, ""]) if a.split("=")[0] == name]
+    return given[-1] if given else ""
+
+
 def _wants_json(args: list[str]) -> bool:
-    """Whether a command line, valid or not, asks for JSON: the last `--format` counts."""
-    asked = [a.partition("=")[2] if "=" in a else b for a, b in pairwise([*args, ""]) if a.split("=")[0] == "--format"]
-    return asked[-1:] == ["json"]
+    return _value("--format", args) == "json"
 
 
 def _report(error: MinnowError, args: list[str]) -> int:
     if _wants_json(args):
         click.echo(json.dumps(error.as_dict()))
-    click.echo(f"error: {error}", err=True)
+    _log.error(f"error: {error}")
     return error.exit_code
+
+
+def _report_usage(error: click.ClickException, args: list[str]) -> int:
+    """Reports a command line that click cannot read; it has not come to the options of the log then."""
+    if path := _value("--log-file", args):
+        try:
+            _log.start_file(path)
+        except MinnowError as e:
+            _log.error(f"error: {e}")
+    if _wants_json(args):
+        click.echo(json.dumps(UsageError(error.format_message()).as_dict()))
+    text = io.StringIO()
+    error.show(text)
+    _log.error(text.getvalue().rstrip("\n"))
+    return UsageError.exit_code
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

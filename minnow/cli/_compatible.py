@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE
+from minnow.cli._log import note
+from minnow.cli._option import FORMAT, MODEL_FILE, Command
 from minnow.schema.errors import UnsupportedError, UsageError
 
 _FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info")
@@ -42,7 +43,7 @@ def _options(function: Any) -> Any:
     return function
 
 
-@click.command(context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
+@click.command(cls=Command, context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
 @click.option("-f", "--framework", "framework", required=True)
 @click.option("--modelFile", "model_file", type=MODEL_FILE)
 @click.option("--MNNModel", "mnn_model")
@@ -84,7 +85,7 @@ def command(
         raise UsageError("--MNNModel is missing", hint="give the file to write")
     ignored = [f"--{n}" for n in (*_IGNORED, *_IGNORED_FLAGS) if others[n]]
     if ignored:
-        click.echo(f"note: ignored options: {', '.join(ignored)}", err=True)
+        note(f"ignored options: {', '.join(ignored)}")
     ctx.invoke(
         convert.command,
         source=model_file,

@@ -13,6 +13,8 @@ from minnow.options.text import input_of, names_of
 from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from minnow.converter.inputs.given import Given
 
 
@@ -24,6 +26,8 @@ class _Input(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Given]:
         if isinstance(value, tuple):
             return value
+        if ctx is not None and ctx.resilient_parsing:
+            self.fail("not looked at for a completion", param, ctx)
         try:
             return input_of(str(value))
         except UsageError as e:
@@ -62,6 +66,12 @@ class Flag(click.Option):
             metavar=more.metavar or ("NAME,..." if is_names(field) else None),
             help=doc,
         )
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from minnow.cli._complete import items_of
+
+        found = items_of(self.field, incomplete)
+        return super().shell_complete(ctx, incomplete) if found is None else found
 
 
 def flags_of(kind: type[Options], required: Collection[str] = ()) -> list[Flag]:

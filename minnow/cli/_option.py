@@ -11,17 +11,41 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minnow.cli._log import flags
+from minnow.cli._terminal import show
 from minnow.schema.errors import UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from minnow.cli._flag import Flag
     from minnow.options.option import Options
 
 
 class _ModelFile(click.Path):
-    """The path of a model. A missing file, or one that is not a model, is reported before slow imports."""
+    """The path of a model. A missing file, or one that is not a model, is reported before slow imports.
+
+    Args:
+        sources: it may have any format, not only that of .mnn files.
+    """
+
+    def __init__(self, sources: bool) -> None:
+        super().__init__()
+        self._sources = sources
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        from minnow.converter.formats import formats
+
+        suffixes = [".mnn"]
+        if self._sources:
+            suffixes += [suffix for format in formats().values() for suffix in format.suffixes]
+        return [CompletionItem(incomplete, type="file", suffixes=suffixes)]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if ctx is not None and ctx.resilient_parsing:
+            return value
         if value == "-":
             hint = "save it to a file first; './-' is a file of that name"
             raise UsageError("the model is '-', but reading from standard input is not supported", hint=hint)
@@ -32,7 +56,7 @@ class _ModelFile(click.Path):
 
 
 class Command(click.Command):
-    """A command with flags from `options`; its help shows them by section.
+    """A command with flags from `options`, and those of the log; its help shows them by section.
 
     The flags are created on first use: listing all commands needs none, and creating them takes time.
     """
@@ -41,11 +65,12 @@ class Command(click.Command):
 
     @property
     def params(self) -> list[click.Parameter]:
-        make = getattr(self.callback, "flags", None)
-        if make is not None and not self._complete:
+        if not self._complete:
             self._complete = True
+            make = getattr(self.callback, "flags", list)
             first = sum(isinstance(p, click.Argument) for p in self._params)
             self._params[first:first] = make()
+            self._params += flags()
         return self._params
 
     @params.setter
@@ -106,7 +131,8 @@ QUIET = click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 STATS = click.option(
     "--stats", is_flag=True, help="Show statistics of each pass: tries, applications, nodes removed, time."
 )
-MODEL_FILE = _ModelFile()
+MODEL_FILE = _ModelFile(sources=True)
+MNN_FILE = _ModelFile(sources=False)
 
 
 def emit(value: Any, format_: str, text: Callable[[], str] | None = None) -> None:
@@ -114,7 +140,7 @@ def emit(value: Any, format_: str, text: Callable[[], str] | None = None) -> Non
     if format_ == "json":
         click.echo(json.dumps(value, default=_plain))
     else:
-        click.echo(text() if text is not None else str(value))
+        show(text() if text is not None else str(value))
 
 
 def _plain(value: Any) -> Any:

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options, table
+from minnow.cli._log import error
+from minnow.cli._option import FORMAT, MNN_FILE, Command, emit, options, table
+from minnow.cli._terminal import spinner
 
 if TYPE_CHECKING:
     from minnow.options.run import BenchmarkCommand
 
 
 @click.command(cls=Command)
-@click.argument("model", type=MODEL_FILE)
+@click.argument("model", type=MNN_FILE)
 @options("run.BenchmarkCommand")
 @FORMAT
 def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     """Measure a .mnn file: median and tail latency, load time, peak memory, and the time of each op."""
     from pathlib import Path
 
-    from minnow.cli.convert import progress_bar
     from minnow.options.run import RunOptions
     from minnow.runtime.benchmark.benchmark import Baseline, benchmark
     from minnow.runtime.benchmark.turns import STARTS
@@ -42,7 +43,7 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     base, python = (Path(p) if p else None for p in (options.compare, options.compare_python))
     baseline = Baseline(base, python=python) if base or python else None
     runs = options.runs if baseline else options.runs or 50
-    with progress_bar() as progress:
+    with spinner() as progress:
         if progress is not None:
             progress("benchmark")
         timings = benchmark(
@@ -61,7 +62,7 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     emit(timings, format_, lambda: _text(timings))
     if timings[0].error:
         # In JSON the error is part of the result; raising it would print a second document.
-        click.echo(f"error: {ModelError('the model does not run', where=model, why=timings[0].error)}", err=True)
+        error(f"error: {ModelError('the model does not run', where=model, why=timings[0].error)}")
         return ModelError.exit_code
     return 0
 

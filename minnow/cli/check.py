@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from minnow.cli._log import error
 from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, Command, emit, options
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, shell_complete=MODEL_FILE.shell_complete)
 @options("read.ReadOptions")
 @QUIET
 @FORMAT
@@ -39,7 +40,7 @@ def command(sources: tuple[str, ...], options: ReadOptions, quiet: bool, format_
             code = 0 if found.convertible else UnsupportedError.exit_code
         except MinnowError as e:
             found, code = e, e.exit_code
-            click.echo(f"error: {e}", err=True)
+            error(f"error: {e}")
         codes.append(code)
         if format_ == "json":
             results += [found] if code or not quiet else []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, STATS, Command, emit, options
+from minnow.cli._terminal import spinner
 
 if TYPE_CHECKING:
     from minnow.options.convert import ConvertOptions
@@ -30,7 +30,7 @@ def command(source: str, options: ConvertOptions, stats: bool, quiet: bool, form
 
     from minnow.convert import convert_file
 
-    with progress_bar() as progress:
+    with spinner() as progress:
         report = convert_file(Path(source), replace(options, progress=progress))
     if not quiet:
         emit(report, format_, lambda: _text(report, stats, options.explain))
@@ -69,20 +69,3 @@ def _explained(report: Any, name: str, node: str) -> Iterator[str]:
                 else f"{name}: not applied, since there was nothing to change"
             )
         )
-
-
-@contextmanager
-def progress_bar() -> Iterator[Any]:
-    """A spinner with the current step if standard error is a terminal; otherwise nothing."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("read")
-        yield lambda name: bar.update(task, description=name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options
+from minnow.cli._terminal import spinner
 
 if TYPE_CHECKING:
     from minnow.options.convert import BisectOptions
@@ -30,13 +31,12 @@ def bisect(source: str, options: BisectOptions, format_: str) -> int:
     from pathlib import Path
 
     from minnow.bisection import bisect_file
-    from minnow.cli.convert import progress_bar
     from minnow.runtime.verify.data import read_npz
     from minnow.schema.errors import VerifyError
 
     data = [read_npz(path) for path in options.data]
     output = options.output or "bisect.mnn"
-    with progress_bar() as progress:
+    with spinner() as progress:
         result = bisect_file(Path(source), replace(options, data=data, output=output, progress=progress))
     emit(result, format_)
     return 0 if result.passed else VerifyError.exit_code

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, emit, table
+from minnow.cli._option import FORMAT, Command, emit, table
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
-@click.command()
-@click.option("-f", "--framework", help="List the operators of this source format instead of Minnow's ops.")
+def _frameworks(ctx: click.Context, param: click.Parameter, start: str) -> list[CompletionItem]:
+    from minnow.cli._complete import framework_items
+
+    return framework_items(start)
+
+
+@click.command(cls=Command)
+@click.option(
+    "-f", "--framework", shell_complete=_frameworks,
+    help="List the operators of this source format instead of Minnow's ops.",
+)  # fmt: skip
 @click.option("--passes", is_flag=True, help="List the optimizer's passes instead.")
 @FORMAT
 def command(framework: str | None, passes: bool, format_: str) -> None:

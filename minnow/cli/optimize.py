@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, STATS, Command, emit, options
+from minnow.cli._terminal import spinner
 
 if TYPE_CHECKING:
     from minnow.options.convert import WrittenOptions
@@ -26,11 +27,10 @@ def command(model: str, options: WrittenOptions, stats: bool, quiet: bool, forma
     from pathlib import Path
 
     from minnow.cli._report import effect_text, statistics_text
-    from minnow.cli.convert import progress_bar
     from minnow.convert import convert_file
     from minnow.options.convert import ConvertOptions
 
-    with progress_bar() as progress:
+    with spinner() as progress:
         report = convert_file(Path(model), ConvertOptions(**vars(options), progress=progress))
 
     def text() -> str:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options, table
+from minnow.cli._option import FORMAT, MNN_FILE, Command, emit, options, table
 
 if TYPE_CHECKING:
     from minnow.options.run import RunCommand
 
 
 @click.command(cls=Command)
-@click.argument("model", type=MODEL_FILE)
+@click.argument("model", type=MNN_FILE)
 @options("run.RunCommand")
 @FORMAT
 def command(model: str, options: RunCommand, format_: str) -> None:

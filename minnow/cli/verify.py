@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit, options
+from minnow.cli._option import FORMAT, MNN_FILE, MODEL_FILE, Command, emit, options
 
 if TYPE_CHECKING:
     from minnow.options.verify import VerifyCommand
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("source", type=MODEL_FILE)
-@click.argument("model", type=MODEL_FILE)
+@click.argument("model", type=MNN_FILE)
 @options("verify.VerifyCommand")
 @FORMAT
 def command(source: str, model: str, options: VerifyCommand, format_: str) -> int:

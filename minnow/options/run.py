@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from minnow.options.option import Options, option
-from minnow.options.read import InputOptions
+from minnow.options.read import InputOptions, Path
 
 Precision = Literal["high", "normal", "low"]
 
@@ -92,7 +92,7 @@ class FeedOptions(InputOptions):
 
     SECTION: ClassVar[str] = "Inputs"
 
-    data: str | None = option(
+    data: Path | None = option(
         None, "An .npz file with one array per graph input; by default random inputs.", metavar="PATH"
     )
 
@@ -103,7 +103,7 @@ class RunCommand(RunOptions, RandomOptions, FeedOptions):
 
     SECTION: ClassVar[str] = "Output"
 
-    output: str | None = option(
+    output: Path | None = option(
         None, "Write the graph outputs to this .npz file.", flags=("-o", "--output"), metavar="PATH"
     )
 
@@ -141,7 +141,7 @@ class BenchmarkCommand(RunOptions, FeedOptions):
     against: Sequence[str] = option(
         (), "Other runtimes to compare with: onnxruntime,openvino,litert,mnn,ncnn.", metavar="NAME,..."
     )
-    source: str | None = option(
+    source: Path | None = option(
         None, "Model file for runtimes that do not read .mnn; by default the one beside MODEL.", metavar="PATH"
     )
     profile: bool = option(True, "Show the time of each op.")

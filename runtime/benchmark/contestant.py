@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from minnow.options.run import RunOptions
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
 
 
 class Contestant(ABC):
@@ -101,7 +102,7 @@ class OpenVINO(Contestant):
         return str(openvino.__version__)
 
     def step(self) -> object:
-        return [np.array(v) for v in self.request.infer(self.inputs, share_inputs=True).values()]
+        return [v.copy() for v in self.request.infer(self.inputs, share_inputs=True).values()]
 
 
 class LiteRT(Contestant):
@@ -161,9 +162,9 @@ class MNN(Contestant):
         for name in self._names[0]:
             array = inputs[name]
             kind, array = (
-                (expr.int, array.astype(np.int32))
+                (expr.int, array.astype("int32"))
                 if array.dtype.kind in "iub"
-                else (expr.float, array.astype(np.float32))
+                else (expr.float, array.astype("float32"))
             )
             self.vars.append(expr.const(array, list(array.shape), expr.NCHW, kind))
 
@@ -177,7 +178,9 @@ class NCNN(Contestant):
 
     def load(self, path: str, options: RunOptions) -> str:
         import ncnn
+        from numpy import array
 
+        self.array = array
         self.net = ncnn.Net()
         self.net.opt.num_threads = options.threads or 1
         if options.precision == "high":
@@ -198,7 +201,7 @@ class NCNN(Contestant):
         with self.net.create_extractor() as extractor:
             for name, mat in self.mats:
                 extractor.input(name, mat)
-            return [np.array(extractor.extract(n)[1]) for n in self.net.output_names()]
+            return [self.array(extractor.extract(n)[1]) for n in self.net.output_names()]
 
 
 CONTESTANTS: dict[str, type[Contestant]] = {

@@ -21,6 +21,7 @@ import minnow
 from minnow.bisection import bisect
 from minnow.cli._app import app, run
 from minnow.cli._flag import Flag, taken
+from minnow.cli._log import flags as of_the_log
 from minnow.cli._option import FORMAT, QUIET, STATS
 from minnow.converter.inputs.given import Given
 from minnow.options.convert import BisectOptions, ConvertOptions, WrittenOptions
@@ -127,6 +128,7 @@ def test_every_flag_comes_from_a_field(name: str) -> None:
         flag: other for other, c in COMMAND_OF.items() if other != name for p in c.params for flag in (*p.opts,)
     }
     shared = {flag for decorator in (FORMAT, QUIET, STATS) for flag in decorated(decorator)}
+    shared |= {flag for p in of_the_log() for flag in p.opts}
     for p in options:
         if p in made or OTHER_MEANING.get((name, p.opts[-1])):
             continue
