@@ -85,6 +85,7 @@ COMMANDS = [
     ["ops", "-f", "onnx"],
     ["ops", "-f", "torch"],
     ["ops", "--passes"],
+    ["completion", "bash"],
     ["optimize", "digits.mnn", "-o", "small.mnn"],
     ["benchmark", "digits.mnn", "--runs", "5"],
     ["benchmark", "digits.mnn", "--runs", "5", "--profile"],
