@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ Array = np.ndarray[Any, Any]
 
 _ENGINE_ROUNDING = 1e-4
 _SHOWN = 3
+
+_log = logging.getLogger("minnow.bisection")
 
 
 @dataclass
@@ -126,7 +129,12 @@ def bisect(source: str | os.PathLike[str], options: BisectOptions) -> Bisection:
 
 def bisect_file(source: Path, options: BisectOptions) -> Bisection:
     """Bisects a model file; see `bisect`."""
-    tell = options.progress or (lambda name: None)
+    show = options.progress or (lambda name: None)
+
+    def tell(name: str) -> None:
+        _log.info("%s", name)
+        show(name)
+
     if options.output is not None:
         target_of(options.output)
     tell("read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +17,9 @@ from minnow.schema.errors import Refused, UnsupportedError
 if TYPE_CHECKING:
     from minnow.converter.base import Description, Port
     from minnow.schema.ir import Model, TensorType
+
+
+_log = logging.getLogger("minnow.check")
 
 
 @dataclass
@@ -86,6 +90,7 @@ def check(source: str | os.PathLike[str], options: ReadOptions) -> Check:
 
 def check_file(source: Path, options: ReadOptions) -> Check:
     """As `check`."""
+    _log.info("read %s", source)
     frontend = find_format(source, options.framework).frontend()
     description = frontend.describe(source, options.companion, options.trust)
     refused: list[Refused] = []

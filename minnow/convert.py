@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import time
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from minnow.optimizer.rewrite import Trace
     from minnow.runtime.verify import Verification
     from minnow.schema.ir import Model
+
+_log = logging.getLogger("minnow.convert")
 
 PACKED = ".packed"
 """The suffix of the companion file with packed weights."""
@@ -131,6 +134,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
     destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
     if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
         raise UsageError("the output file is the source file", where=str(destination))
+    _log.info("convert %s to %s", source, destination)
     step = _Clock(options.progress or (lambda name: None))
 
     # Slow imports follow late, so that a missing or invalid file is reported at once.
@@ -153,9 +157,15 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
     from minnow.optimizer.effect import effect_of
 
     before = effect_of(model.graph)
+    _log.info("%s, %d nodes, inputs: %s", model.source, before.total, ", ".join(f"{n} {t}" for n, t in model.inputs))
     summary, log = _optimized(model, source, options, step)
     if options.strict_target and options.target == "mnn":
         _check_target(model, str(source))
+
+    _log.info("%d nodes after the optimizer", sum(summary.after.values()))
+    for name, row in summary.statistics.items():
+        if row["hits"]:
+            _log.debug("%s: %d times, %d nodes removed, %.1f ms", name, row["hits"], row["removed"], row["ms"])
 
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
@@ -193,6 +203,9 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             report.notices.append(
                 f"the weights are in the companion file {side_path(destination).name}: keep both files together"
             )
+    for notice in report.notices:
+        _log.info("note: %s", notice)
+    _log.info("written: %s, %s", destination, _size(report.output_bytes))
     return report
 
 
@@ -315,10 +328,12 @@ class _Clock:
 
     def __enter__(self) -> None:
         self._progress(self._name)
+        _log.info("%s", self._name)
         self._begin = time.perf_counter()
 
     def __exit__(self, *exc: object) -> None:
         self.seconds[self._name] = time.perf_counter() - self._begin
+        _log.info("%s: %.2f s", self._name, self.seconds[self._name])
 
 
 def _size(n: float) -> str:

@@ -142,7 +142,7 @@ def _run(args: list[str]) -> int:
             result = app.main(words, prog_name=_program(), standalone_mode=False)
         return result if isinstance(result, int) else 0
     except MinnowError as e:
-        _log.traceback_of(e)
+        _log.traceback_of(e.__cause__)
         if os.environ.get("MINNOW_DEBUG") and e.__cause__ is not None:
             traceback.print_exception(e.__cause__)
         return _report(e, args)

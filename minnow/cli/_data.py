@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from minnow.output import written
 
 
-def write_npz(path: str, arrays: Mapping[str, Any]) -> None:
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Writes an .npz file.
 
     Raises:

@@ -65,9 +65,9 @@ def note(text: str) -> None:
     _to_file("INFO", f"note: {text}")
 
 
-def traceback_of(error: BaseException) -> None:
-    """Adds the traceback of an error to the log."""
-    if "file" in _handlers:
+def traceback_of(error: BaseException | None) -> None:
+    """Adds the traceback of an error, if there is one, to the log."""
+    if error is not None and "file" in _handlers:
         import traceback
 
         _to_file("DEBUG", "".join(traceback.format_exception(error)).rstrip())

@@ -13,9 +13,11 @@ def open_model(path: str, options: SourceOptions = SourceOptions()) -> Model:
     Raises:
         FormatError: the format is unknown. UsageError: a companion file is given for a format without one.
     """
+    from minnow.cli._log import step
     from minnow.converter import read
 
-    return read(path, weights=options.companion, trust=options.trust)
+    with step(f"read {path}"):
+        return read(path, weights=options.companion, trust=options.trust)
 
 
 def weight_bytes(graph: Graph) -> int:

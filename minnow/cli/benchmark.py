@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._log import error
+from minnow.cli._log import error, step
 from minnow.cli._option import FORMAT, MNN_FILE, Command, emit, options, table
 from minnow.cli._terminal import spinner
 
@@ -32,7 +32,8 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     from minnow.schema.errors import ModelError, UsageError
 
     running = replace(options.only(RunOptions), threads=options.threads or 1)
-    session = load(model, **vars(replace(running, threads=1)))
+    with step(f"load {model}"):
+        session = load(model, **vars(replace(running, threads=1)))
     if held := next((info for info in session.inputs if info.container), None):
         raise UsageError(f"only models with array inputs can be timed; input '{held.name}' is a {held.container}")
     arrays = read_npz(options.data) if options.data else random_inputs(Path(model), options.inputs or {})
@@ -43,7 +44,7 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     base, python = (Path(p) if p else None for p in (options.compare, options.compare_python))
     baseline = Baseline(base, python=python) if base or python else None
     runs = options.runs if baseline else options.runs or 50
-    with spinner() as progress:
+    with step(f"benchmark {', '.join(['minnow', *options.against])}"), spinner() as progress:
         if progress is not None:
             progress("benchmark")
         timings = benchmark(

@@ -23,20 +23,23 @@ def command(model: str, options: RunCommand, format_: str) -> None:
     import numpy as np
 
     from minnow.cli._data import write_npz
+    from minnow.cli._log import step
     from minnow.options.run import RunOptions
     from minnow.runtime.session import load
     from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.mnn.container import flat, gathered
 
-    session = load(model, **vars(options.only(RunOptions)))
+    with step(f"load {model}"):
+        session = load(model, **vars(options.only(RunOptions)))
     given = read_npz(options.data) if options.data else random_inputs(Path(model), options.inputs or {}, options.seed)
     for info in session.inputs if options.data else ():
         if info.container:
             given = {k: v for k, v in given.items() if not k.startswith(f"{info.name}[")} | {
                 info.name: gathered(given, info.name, info.container)
             }
-    results = session.run(given)
+    with step("run"):
+        results = session.run(given)
     # The tensors of a sequence are called y[0], y[1], ... in the table and in .npz files, also those for --data.
     outputs = {key: array for name, value in results.items() for key, array in flat(name, value)}
     if options.output:

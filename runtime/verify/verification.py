@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,8 @@ from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_s
 from minnow.schema.errors import MinnowError, StoppedError, UsageError
 from minnow.schema.ir import Model
 from minnow.schema.mnn.container import flat
+
+_log = logging.getLogger("minnow.verify")
 
 Array = np.ndarray[Any, Any]
 
@@ -153,6 +156,7 @@ def compare_files(source: Path, target: Path, options: VerifyOptions) -> Verific
     reference, note = open_source(source, model, framework, **reading)
     if model.states:
         reference = TwoRuns(reference)
+    _log.info("compare with %s%s", reference.name, f": {note}" if note else "")
     out = Verification(str(source), str(target), reference.name, note=note)
     arrays = {n: typed(given.arrays, n, model) for n, _ in model.user_inputs if n in given.arrays}
     asked = samples(() if data is None else data, model, given.arrays)
@@ -187,6 +191,7 @@ def compare_files(source: Path, target: Path, options: VerifyOptions) -> Verific
             want = reference.run(scaled)
             case = run(scaled, want, steps=coarse)
             out.note = f"{noise}: compared on inputs in [0, {PIXELS:g}) instead"
+        _log.debug("run %d, %s: %s", k, case.shapes, case.error or "; ".join(map(str, case.outputs)))
         out.cases.append(case)
         wants.append(flattened(want))
     mark([c.outputs for c in out.cases], judged.unexcited(wants), judged.faint(wants))
