@@ -116,11 +116,9 @@ _CANONICALIZE = (
     Step("hoist_invariants", "of loops that are left; not before layers are found, which read their weights inside"),
     Step("hoist_common", "of branches that are left: rules do not look into a branch from outside"),
     Step("choose_results", "after that, little may be left in both branches, which are then computed and chosen from"),
+    Step("sequence:* shape:*", "the shapes of masks and indices must be numbers before the next pass looks at them"),
     Step("eliminate_repetition", "masks and indices are small before anything is computed with them"),
-    Step(
-        "sequence:* shape:* logic:*",
-        "the tensors of a sequence, the numbers of a shape and the results of comparisons follow from each other",
-    ),
+    Step("logic:*", "the results of comparisons, of which branches and choices are made, follow from shapes"),
     Step("eliminate_dead", "shapes that are unused by now must not count as readers of what they were taken of"),
     Step("eliminate_common", "patterns want one value where the source computes the same twice"),
     Step(

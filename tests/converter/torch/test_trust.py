@@ -107,7 +107,7 @@ def test_the_process_itself_can_write_no_file(how: str, confined: bool, tmp_path
         module = "runtime.verify.torch_worker"
         script(source, HEAD + FORWARD + save + "    return torch.mul(x, 2)\n")
     else:
-        module = "converter.torch.child"
+        module = "converter.torch.program.child"
         torch.jit.save(torch.jit.script(Restores()), tmp_path / "saved.pt")
         with zipfile.ZipFile(tmp_path / "saved.pt") as saved, zipfile.ZipFile(source, "w") as archive:
             for name in saved.namelist():
