@@ -23,6 +23,7 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     """Measure a .mnn file: median and tail latency, load time, peak memory, and the time of each op."""
     from pathlib import Path
 
+    from minnow.converter.formats import check_readable
     from minnow.options.run import RunOptions
     from minnow.runtime.benchmark.benchmark import Baseline, benchmark
     from minnow.runtime.benchmark.turns import STARTS
@@ -42,6 +43,8 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
     names = [o.name for o in session.outputs]
     del session
     base, python = (Path(p) if p else None for p in (options.compare, options.compare_python))
+    if base is not None:
+        check_readable(base)
     baseline = Baseline(base, python=python) if base or python else None
     runs = options.runs if baseline else options.runs or 50
     with step(f"benchmark {', '.join(['minnow', *options.against])}"), spinner() as progress:
@@ -60,6 +63,9 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
         timings[0].limits = vars(limit)
         for row in timings[0].profile:
             row |= limit.rates(row)
+    if not options.samples:
+        for timing in timings:
+            timing.samples = []
     emit(timings, format_, lambda: _text(timings))
     if timings[0].error:
         # In JSON the error is part of the result; raising it would print a second document.

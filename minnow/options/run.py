@@ -126,13 +126,13 @@ class BenchmarkCommand(RunOptions, FeedOptions):
         least=1,
         most=1000,
     )
-    compare: str | None = option(
+    compare: Path | None = option(
         None,
         "Another .mnn file to compare with, timed in turns on the same inputs: prints the ratio of the latencies, its "
         "interval of 95 % confidence, and whether MODEL is faster or slower.",
         metavar="BASE.mnn",
     )
-    compare_python: str | None = option(
+    compare_python: Path | None = option(
         None,
         "The Python interpreter of another environment: compare with its build of Minnow, which runs MODEL or the file "
         "of --compare.",
@@ -143,6 +143,9 @@ class BenchmarkCommand(RunOptions, FeedOptions):
     )
     source: Path | None = option(
         None, "Model file for runtimes that do not read .mnn; by default the one beside MODEL.", metavar="PATH"
+    )
+    samples: bool = option(
+        False, "With --format json: the seconds of every run, by start of the process and by round, for histograms."
     )
     profile: bool = option(True, "Show the time of each op.")
     roofline: bool = option(True, "Compare ops with the limits of this processor, which are measured once and stored.")

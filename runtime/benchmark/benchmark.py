@@ -69,7 +69,7 @@ class Timing:
     error: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready values; the samples in whole nanoseconds."""
+        """JSON-ready values; the samples rounded to nanoseconds."""
         return {**asdict(self), "samples": in_nanoseconds(self.samples)}
 
 
@@ -123,7 +123,7 @@ def benchmark(
                 last = process.finish(profile_runs if i == 0 and start == starts - 1 else 0)
                 answers[i].append({**taken.loaded[i], **last})
                 timing.samples.append(taken.rounds[i])
-                timing.error = process.error
+                timing.error = timing.error or process.error
         if timings[0].error or (len(timings) == 2 and timings[1].error):
             break
     for timing, found in zip(timings, answers, strict=True):

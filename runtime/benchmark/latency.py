@@ -64,7 +64,7 @@ class LatencyComparison:
         return Ratio(self.ratio, self.low, self.high).verdict
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready values; `limit` is None if there is none, the samples are whole nanoseconds."""
+        """JSON-ready values; `limit` is None if there is none, the samples are rounded to nanoseconds."""
         values = asdict(self)
         for name in ("samples", "baseline_samples"):
             values[name] = in_nanoseconds(values[name])
@@ -176,9 +176,10 @@ class _Measurement:
         value, low, high = ratio_of(*self.samples)
         assert low is not None
         assert high is not None
-        medians = [statistics.median(s for start in samples for r in start for s in r) for samples in self.samples]
+        own, other = (statistics.median(s for start in samples for r in start for s in r) for samples in self.samples)
         return LatencyComparison(
-            name, value, low, high, limit, low > limit, attempts, *medians, *self.versions, *self.samples,
+            name, value, low, high, limit, low > limit, attempts, own, other, self.versions[0], self.versions[1],
+            self.samples[0], self.samples[1],
         )  # fmt: skip
 
     def _check(self, processes: Sequence[ContestantProcess]) -> None:

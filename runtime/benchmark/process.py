@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,9 @@ from minnow.schema.errors import UsageError
 
 _OWN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "__PYVENV_LAUNCHER__")
 """Variables that would give another interpreter the packages of this one."""
+
+_PATIENCE = 60.0
+"""Seconds that the process of another interpreter has for its start."""
 
 
 class ContestantProcess:
@@ -98,8 +102,16 @@ class ContestantProcess:
         self.resume()
         return self.ask(do="finish", runs=profile_runs)
 
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Sends a request and waits for the answer; {} after an error, which is kept in `error`."""
+    def greet(self) -> dict[str, Any]:
+        """Asks for the version of the protocol; another program than a worker may never answer."""
+        return self.ask(_PATIENCE, do="hello")
+
+    def ask(self, patience: float | None = None, **request: Any) -> dict[str, Any]:
+        """Sends a request and waits for the answer, or for so many seconds.
+
+        Returns:
+            The answer; {} after an error, which is kept in `error`.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if self.error:
@@ -109,6 +121,9 @@ class ContestantProcess:
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # it has ended, and may have said something before
+        if patience is not None and not select.select([self._process.stdout], [], [], patience)[0]:
+            self.error = f"it has not answered within {patience:g} s"
+            return {}
         line = self._process.stdout.readline()
         try:
             answer = json.loads(line) if line else {"error": self._end()}

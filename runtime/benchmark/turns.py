@@ -187,7 +187,7 @@ def turns(
 
 def _greet(process: ContestantProcess, python: Path) -> None:
     """Raises UsageError unless the process of another interpreter answers as a worker of another build does."""
-    answer = process.ask(do="hello")
+    answer = process.greet()
     if answer.get("folder") == os.path.dirname(os.path.realpath(__file__)):
         raise UsageError(
             "this Python interpreter has the same build of Minnow",

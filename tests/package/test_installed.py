@@ -11,6 +11,7 @@ import os
 import pty
 import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -89,6 +90,7 @@ COMMANDS = [
     ["optimize", "digits.mnn", "-o", "small.mnn"],
     ["benchmark", "digits.mnn", "--runs", "5"],
     ["benchmark", "digits.mnn", "--runs", "5", "--profile"],
+    ["benchmark", "digits.mnn", "--compare-python", sys.executable, "--starts", "6", "--runs", "12"],
     ["debug", "bisect", "digits.onnx"],
 ]
 

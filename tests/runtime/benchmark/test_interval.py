@@ -48,16 +48,15 @@ def starts(rng, ratio, *, count=10, rounds=6, runs=5, spikes=0.0, height=0.5, dr
 
 @pytest.mark.parametrize(
     "noise",
-    [{}, {"drift": 0.05}, {"memory": 0.03}, {"spikes": 0.2}, {"spikes": 0.5},
-     {"spikes": 0.3, "drift": 0.02, "memory": 0.02}],
+    [{}, {"drift": 0.05}, {"spikes": 0.5}, {"spikes": 0.3, "drift": 0.02, "memory": 0.02}],
     ids=str,
 )  # fmt: skip
 def test_the_interval_holds_the_ratio_as_often_as_it_claims(noise):
-    """19 of 20 times; of 300 cases, 272 are three standard deviations fewer."""
+    """19 of 20 times; of 150 cases, 134 are three standard deviations fewer."""
     rng = np.random.default_rng(7)
-    found = [ratio_of(*starts(rng, 1.07, **noise)) for _ in range(300)]
+    found = [ratio_of(*starts(rng, 1.07, **noise)) for _ in range(150)]
     held = sum(r.low <= 1.07 <= r.high for r in found)
-    assert held >= 272
+    assert held >= 134
     assert math.exp(np.mean([math.log(r.value) for r in found])) == pytest.approx(1.07, rel=0.01)
 
 

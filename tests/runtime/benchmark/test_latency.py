@@ -223,6 +223,13 @@ def test_an_interpreter_without_a_build_is_refused(digits, tmp_path, package, wh
     assert "install a build of Minnow" in e.value.hint
 
 
+def test_an_interpreter_that_does_not_answer_is_refused(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr("minnow.runtime.benchmark.process._PATIENCE", 0.1)
+    with pytest.raises(UsageError) as e:
+        compare_latency(digits, Baseline(python=environment(tmp_path, "import time; time.sleep(60)")), **FEW)
+    assert e.value.why == "it has not answered within 0.1 s"
+
+
 def test_a_comparison_with_the_same_build_is_refused(digits):
     """In a CI job that is a mistake: the environment of the base branch holds the build of the change."""
     with pytest.raises(UsageError, match="has the same build of Minnow") as e:
