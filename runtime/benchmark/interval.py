@@ -55,10 +55,12 @@ class Ratio(NamedTuple):
 def ratio_of(first: Samples, second: Samples) -> Ratio:
     """The ratio of two latencies that were measured in turns, in several starts of their processes.
 
-    The quotient of the medians of a round is one measurement: both were timed directly one after the other, so noise
-    that lasts longer cancels. The rounds of a start are not independent, since the speed of a process also depends on
-    where its memory happens to lie: the interval of the rounds of one start would be too narrow. So each start counts
-    once, with the estimate below over its rounds.
+    The quotient of the lower quartiles of a round is one measurement. Noise that lasts longer than a round cancels in
+    it, since both were timed directly one after the other; shorter noise mostly stays above the quartile, since it only
+    makes runs longer. (The minimum varies more where a round has few runs, the median where many are disturbed.)
+    The rounds of a start are not independent, since the speed of a process also depends on where its memory happens to
+    lie: the interval of the rounds of one start would be too narrow. So each start counts once, with the estimate below
+    over its rounds.
 
     Ratio and interval are those of Wilcoxon's signed ranks: if two contestants are equally fast, each is as likely to
     be the faster one in a start, by any factor. The logarithms of the quotients are then distributed symmetrically
@@ -75,7 +77,7 @@ def ratio_of(first: Samples, second: Samples) -> Ratio:
     """
     logs = []
     for rounds in zip(first, second, strict=True):
-        pairs = [(np.median(a), np.median(b)) for a, b in zip(*rounds, strict=True) if len(a) and len(b)]
+        pairs = [(_quartile(a), _quartile(b)) for a, b in zip(*rounds, strict=True) if len(a) and len(b)]
         if pairs:
             logs.append(float(np.median(_means(np.array([math.log(a / b) for a, b in pairs])))))
     if not logs:
@@ -91,6 +93,13 @@ def signed_rank_ratio(logs: np.ndarray[Any, Any]) -> Ratio:
         return Ratio(value)
     rank = _rank(n)
     return Ratio(value, math.exp(means[rank - 1]), math.exp(means[len(means) - rank]))
+
+
+def _quartile(seconds: Sequence[float]) -> float:
+    """The lower quartile, as of `numpy.quantile`, which takes longer for a few numbers."""
+    ordered = sorted(seconds)
+    i, part = divmod(len(ordered) - 1, 4)
+    return ordered[i] + part / 4 * (ordered[i + 1] - ordered[i]) if part else ordered[i]
 
 
 def _means(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from minnow.runtime.benchmark.interval import LEAST_STARTS, Ratio, _rank, ratio_of, signed_rank_ratio
+from minnow.runtime.benchmark.interval import LEAST_STARTS, Ratio, _quartile, _rank, ratio_of, signed_rank_ratio
 
 # Critical values of the signed-rank test, two-sided 5 %, from the tables in textbooks of statistics: the largest sum
 # that is significant.
@@ -103,6 +103,13 @@ def test_few_starts_have_no_interval():
         assert (found.low is None) == (found.high is None) == (n < LEAST_STARTS)
     assert Ratio(2.0).verdict == "no difference shown"
     assert Ratio(2.0).inverse() == Ratio(0.5)
+
+
+def test_the_quartile_is_that_of_numpy():
+    rng = np.random.default_rng(0)
+    for n in range(1, 12):
+        numbers = rng.random(n)
+        assert _quartile(numbers) == pytest.approx(np.quantile(numbers, 0.25))
 
 
 def test_rounds_without_samples_are_left_out():
