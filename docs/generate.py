@@ -6,6 +6,7 @@ python docs/generate.py --check    # fails when a page is stale
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -165,6 +166,29 @@ def cli() -> str:
     return "\n".join(parts)
 
 
+def ci_rules() -> str:
+    """The rules of reports: why a check did not pass, or what a note is about."""
+    from minnow.workflow.rule import RULES
+
+    rows = [
+        [f"`{r.name}`", r.level, str(r.exit_code) if r.exit_code else "", f"{r.title} {r.help}", ", ".join(r.tags)]
+        for r in RULES.values()
+    ]
+    about = (
+        "Every check of `mnnconvert ci` that does not pass, and every note, has one of these rules. Their names are "
+        "stable: SARIF, JUnit, GitLab and JSON reports have them as rule, type or name of the check. The exit code is "
+        "that of a run in which the rule is the only reason; empty: it does not change the exit code."
+    )
+    return f"# Rules of reports\n\n{about}\n\n" + _table(["rule", "level", "exit code", "meaning", "tags"], rows)
+
+
+def ci_report_schema() -> str:
+    """The JSON schema of the machine-readable report."""
+    from minnow.workflow.result import json_schema
+
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
 def support() -> str:
     """The README's table of what is supported."""
     import onnx as onnx_package
@@ -294,6 +318,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "passes.md": passes,
     "cli.md": cli,
     "options.md": options,
+    "ci-rules.md": ci_rules,
 }
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
@@ -308,6 +333,7 @@ def main() -> int:
     stale = []
     pages = {HERE / name: NOTICE + page() for name, page in PAGES.items()}
     pages[HERE / "speed.svg"] = chart()
+    pages[HERE / "ci-report.schema.json"] = ci_report_schema()
     pages |= {ROOT / page: _filled(page, parts) for page, parts in PARTS.items()}
     for path, text in pages.items():
         if not path.exists() or path.read_text() != text:

@@ -19,6 +19,7 @@ from minnow.options.signature import takes
 from minnow.options.text import words
 from minnow.output import replaced, target_of, writing
 from minnow.schema.errors import UnsupportedError, UsageError, VerifyError
+from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -197,11 +198,17 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             with step("prepack"):
                 written = _prepack(temporary, options, report.verification)
             report.notices.append(
-                f"packed weights ({_size(written)}) are in the companion file {packed_path(destination).name}"
+                Notice(
+                    f"packed weights ({_size(written)}) are in the companion file {packed_path(destination).name}",
+                    "companion-file",
+                )
             )
         if side_path(temporary).exists():
             report.notices.append(
-                f"the weights are in the companion file {side_path(destination).name}: keep both files together"
+                Notice(
+                    f"the weights are in the companion file {side_path(destination).name}: keep both files together",
+                    "companion-file",
+                )
             )
     for notice in report.notices:
         _log.info("note: %s", notice)
@@ -234,7 +241,7 @@ def _optimized(model: Model, source: Path, options: ConvertOptions, step: _Clock
             check=check,
         )
     if check is not None and (notice := check.finish(model)):
-        model.notices.append(notice)
+        model.notices.append(Notice(notice, "check-incomplete"))
     return summary, log
 
 

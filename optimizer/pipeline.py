@@ -21,6 +21,7 @@ from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.limit import metered
+from minnow.schema.notice import Notice
 from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
@@ -121,7 +122,7 @@ def _notice(model: Model) -> None:
         texts.append(
             f"MNN's own runtime keeps the bits and the range of f32 where f16 has fewer: {some_names(rounded)}"
         )
-    model.notices += [text for text in texts if text not in model.notices]
+    model.notices += [Notice(text, "not-for-mnn") for text in texts if text not in model.notices]
 
 
 def _is_native(node: Node) -> bool:

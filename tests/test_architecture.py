@@ -62,10 +62,14 @@ ALLOWED: dict[str, set[str]] = {
     "minnow.workflow.cell": set(),
     "minnow.workflow.metric": set(),
     "minnow.workflow.rule": {"minnow.schema.errors", "minnow.workflow.metric"},
-    "minnow.workflow.result": {"minnow.schema.errors", "minnow.workflow.cell", "minnow.workflow.rule"},
+    "minnow.workflow.record": set(),
+    "minnow.workflow.result": {
+        *("minnow.schema.errors", "minnow.workflow.cell", "minnow.workflow.record", "minnow.workflow.rule"),
+    },
     "minnow.report": {
         *("minnow.schema", "minnow.optimizer", "minnow.runtime", "minnow.output", "minnow.workflow.cell"),
-        *("minnow.workflow.metric", "minnow.workflow.rule", "minnow.workflow.result", "numpy", "ml_dtypes"),
+        *("minnow.workflow.metric", "minnow.workflow.rule", "minnow.workflow.result", "minnow.workflow.compare"),
+        *("numpy", "ml_dtypes"),
     },
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},
 }

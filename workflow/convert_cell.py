@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from minnow.schema.errors import MinnowError, UnsupportedError, UsageError, VerifyError, WriteError
+from minnow.schema.notice import kind_of
 from minnow.workflow.cell import Budget, Cell
-from minnow.workflow.metric import METRICS
+from minnow.workflow.metric import METRICS, shown
 from minnow.workflow.result import CellResult, Check, Status
 from minnow.workflow.rule import RULES, rule_of
 
@@ -147,17 +148,6 @@ def budget_check(budget: Budget, result: CellResult) -> Check:
     return Check(name, "failed", rule.name, f"the {metric.title} is {said}", value=value, limit=limit)
 
 
-def shown(value: float, unit: str) -> str:
-    """A number of a metric for people: sizes in kB, MB and GB of 1000."""
-    if unit != "bytes":
-        return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.3g}"
-    for name in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} B" if name == "B" else f"{value:.1f} {name}"
-        value /= 1000
-    return f"{value:.2f} GB"
-
-
 def failure(error: Exception, seconds: float = 0.0) -> tuple[Check, ...]:
     """The checks of a conversion that has raised an error: which rule, where, and which nodes."""
     rule = rule_of(error)
@@ -200,7 +190,7 @@ def _converted(result: CellResult, source: Path, options: ConvertOptions) -> Cel
     if report.verification is not None:
         checks += _outputs(report.verification, report.seconds.get("verify", 0.0))
         metrics["max_error"] = max((o.needed for o in _compared(report.verification)), default=0.0)
-    checks += [Check("convert", "passed", "notice", text) for text in _notices(report)]
+    checks += [Check("convert", "passed", kind_of(text), text) for text in _notices(report)]
     return replace(
         result,
         checks=tuple(checks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 
@@ -43,3 +44,18 @@ METRICS = {
                help="Median latency as a ratio to that of a baseline, timed in turns."),
     )
 }  # fmt: skip
+
+
+def shown(value: float, unit: str) -> str:
+    """The value of a metric for people: sizes in kB, MB and GB of 1000."""
+    if not isfinite(value):
+        return str(value)
+    if unit == "s":
+        return f"{value * 1000:.1f} ms" if abs(value) < 1 else f"{value:.1f} s"
+    if unit != "bytes":
+        return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.3g}"
+    for name in ("B", "kB", "MB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} B" if name == "B" else f"{value:.2f} {name}"
+        value /= 1000
+    return f"{value:.2f} GB"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from math import nan
 from typing import Any, Literal
 
 from minnow.schema.errors import FormatError
 from minnow.workflow.cell import Place
+from minnow.workflow.record import record, schema
 from minnow.workflow.rule import RULES
 
 SCHEMA = 1
@@ -108,17 +108,8 @@ class CellResult:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> CellResult:
-        """The result of its JSON-ready values."""
-        checks = tuple(Check(**{**c, "nodes": tuple(c.get("nodes", ()))}) for c in values["checks"])
-        interval = values.get("interval")
-        more: dict[str, Any] = {
-            "checks": checks,
-            "place": Place(**values.get("place", {})),
-            "interval": None if interval is None else (interval[0], interval[1]),
-        }
-        for name in ("metrics", "before"):  # JSON has no infinity and no NaN: they are null there
-            more[name] = {key: nan if v is None else float(v) for key, v in values.get(name, {}).items()}
-        return cls(**{**values, **more})
+        """The result of its JSON-ready values. Raises TypeError if they are others."""
+        return record(cls, values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,16 +156,27 @@ class Results:
         Raises:
             FormatError: it is no such document, or of another version.
         """
-        schema = document.get("schema") if isinstance(document, Mapping) else None
-        if schema != SCHEMA:
-            why = f"it has schema {schema!r}" if schema is not None else "it has no field 'schema'"
+        version = document.get("schema") if isinstance(document, Mapping) else None
+        if version != SCHEMA or isinstance(version, bool):
+            why = f"it has schema {version!r}" if version is not None else "it has no field 'schema'"
             raise FormatError("not a report of `mnnconvert ci`", why=f"{why}; this version of Minnow reads {SCHEMA}")
         try:
-            cells = tuple(CellResult.of(_known(CellResult, c)) for c in document["cells"])
-            return cls(**{**_known(cls, document), "cells": cells})
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
-            raise FormatError("a damaged report of `mnnconvert ci`", why=f"{type(e).__name__}: {e}") from None
+            return record(cls, document)
+        except TypeError as e:
+            raise FormatError("a damaged report of `mnnconvert ci`", why=str(e)) from None
 
 
-def _known(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: values[name] for name in kind.__dataclass_fields__ if name in values}  # type: ignore[attr-defined]
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of the document of `Results.as_dict`, draft 2020-12."""
+    document, cell = schema(Results), schema(CellResult)
+    code = {"type": "integer", "minimum": 0, "maximum": 255}
+    cell["properties"] |= {"name": {"type": "string"}, "status": {"enum": list(STATUSES)}, "exit_code": code}
+    document["properties"] |= {
+        "schema": {"const": SCHEMA, "description": "The version of this form. Within a version fields are only added."},
+        "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "exit_code": code,
+        "cells": {"type": "array", "items": cell},
+    }
+    document["required"] = ["schema", *document["required"]]
+    about = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Report of mnnconvert ci"}
+    return {**about, **document}

@@ -32,44 +32,83 @@ class Rule:
     tags: tuple[str, ...] = ()
 
 
+_NOTES = (
+    ("lossy-cast", "Integers were narrowed without a proof that they fit.", ("numbers",),
+     "It was asked for by `int64 = \"narrow\"`. Use `auto` to narrow only what provably fits in 32 bits, or make sure "
+     "that the values named in the message are small."),
+    ("shape-assumed", "A shape was assumed, since the file does not tell it.", ("shapes",),
+     "Give the shapes of the inputs, for example `inputs = { x = \"1x3x224x224\" }`, so that they are what you mean."),
+    ("type-assumed", "An element type was assumed or made the same for several values.", ("numbers",),
+     "Give the types of the inputs, for example `inputs = { x = \"float64[1,3]\" }`, if they are others."),
+    ("layer-left-out", "A layer of the source that is not for inference was left out.", ("graph",),
+     "Nothing has to be done if it is for training only. If its results became inputs, feed them."),
+    ("error-left-out", "The source can raise an error, which the converted model never does.", ("graph",),
+     "Check the inputs before a run in the way in which the source did."),
+    ("name-changed", "An output has another name than in the source.", ("graph",),
+     "Use the new name where outputs are read by name."),
+    ("complex-as-pairs", "A complex tensor has its real and imaginary parts along a last dimension.", ("numbers",),
+     "Feed and read such tensors with that last dimension of size 2."),
+    ("not-for-mnn", "The runtime of MNN cannot run the file, or computes parts of it differently.", ("target",),
+     "Nothing has to be done if Minnow's engine runs it. Otherwise see the message; `strict_target` refuses such "
+     "files."),
+    ("check-incomplete", "Not every step of the optimizer was checked.", ("verification",),
+     "Raise `check_limit` if each step is to be checked."),
+    ("companion-file", "The output has a companion file.", ("files",),
+     "Keep both files together, and publish both."),
+    ("notice", "A note of the conversion.", (), "Nothing has to be done."),
+)  # fmt: skip
+"""Notes: name, title, tags, help. The kinds of notices of a conversion (`minnow.schema.notice`) are among them."""
+
 RULES = {
     rule.name: rule
     for rule in (
         Rule("unreadable-source", "The source file cannot be read.",
-             "It is missing, truncated, or not of a supported format. Check the path and that Git LFS has fetched it.",
-             exit_code=errors.FormatError.exit_code),
+             "It is missing, truncated, or not of a supported format. Check the path, and that Git LFS has fetched the "
+             "file: `git lfs pull`.",
+             exit_code=errors.FormatError.exit_code, tags=("source",)),
         Rule("invalid-model", "The model in the file is invalid.",
-             "Types, shapes or references do not fit. Check the file with the framework that wrote it.",
-             exit_code=errors.ModelError.exit_code),
+             "Types, shapes or references do not fit, or a limit on sizes is exceeded. Check the file with the "
+             "framework that wrote it, and export it again.",
+             exit_code=errors.ModelError.exit_code, tags=("source",)),
         Rule("unsupported-operator", "The model contains unsupported operators.",
-             "The message lists all of them with their nodes. `mnnconvert check` shows what is supported.",
-             exit_code=errors.UnsupportedError.exit_code),
+             "The message lists all of them with their nodes. `mnnconvert check MODEL` shows them with what to try; "
+             "`mnnconvert ops` lists what is supported.",
+             exit_code=errors.UnsupportedError.exit_code, tags=("operators",)),
         Rule("verification-failed", "The outputs differ from those of the source.",
-             "`mnnconvert debug bisect` finds the first rewrite that changes an output.",
-             exit_code=errors.VerifyError.exit_code),
+             "No file was written. `mnnconvert debug bisect MODEL` finds the first rewrite that changes an output. If "
+             "the difference is acceptable, raise `tolerance`.",
+             exit_code=errors.VerifyError.exit_code, tags=("verification",)),
         Rule("verification-inconclusive", "Some outputs were not tested by the inputs.",
-             "Give real inputs to verify with, in `data`.", level="warning", exit_code=0),
+             "They were constant or random, for example. Give real inputs to verify with: `data`.",
+             level="warning", exit_code=0, tags=("verification",)),
         Rule("device-unavailable", "The device is not available.", "Choose another device, or another machine.",
-             exit_code=errors.DeviceError.exit_code),
-        Rule("output-not-written", "The output cannot be written.", "Check the folder, its permissions and the disk.",
-             exit_code=errors.WriteError.exit_code),
-        Rule("stopped", "The conversion was stopped by its time limit.", "Raise the limit of seconds.",
-             exit_code=errors.StoppedError.exit_code),
-        Rule("out-of-memory", "The conversion needs more memory than its limit.", "Raise the limit of memory.",
-             exit_code=errors.ModelError.exit_code),
+             exit_code=errors.DeviceError.exit_code, tags=("environment",)),
+        Rule("output-not-written", "The output cannot be written.",
+             "Check the folder, its permissions and the free space on the disk.",
+             exit_code=errors.WriteError.exit_code, tags=("environment", "files")),
+        Rule("stopped", "The conversion was stopped by its time limit.",
+             "Raise the limit of seconds, or use a faster machine. The log shows the last step.",
+             exit_code=errors.StoppedError.exit_code, tags=("environment",)),
+        Rule("out-of-memory", "The conversion needs more memory than its limit.",
+             "Raise the limit of memory, or run fewer conversions at a time: `--jobs`.",
+             exit_code=errors.ModelError.exit_code, tags=("environment",)),
         Rule("crashed", "The process of the conversion has ended without a result.",
-             "This is a bug in Minnow or in a library; please report it with the log."),
-        Rule("internal-error", "A bug in Minnow.", "Please report it with the log."),
-        Rule("wrong-options", "The options of the variant do not fit the model.", "Correct the configuration.",
-             exit_code=errors.UsageError.exit_code),
+             "This is a bug in Minnow or in a library; please report it with the log.", tags=("bug",)),
+        Rule("internal-error", "A bug in Minnow.",
+             "Please report it with the log; MINNOW_DEBUG=1 shows the traceback.", tags=("bug",)),
+        Rule("wrong-options", "The options of the variant do not fit the model.",
+             "Correct the configuration at the line that is named.",
+             exit_code=errors.UsageError.exit_code, tags=("configuration",)),
         Rule("stale-output", "The output does not belong to the sources and options as they are now.",
-             "Run `mnnconvert ci`, and commit or publish the outputs.", exit_code=errors.VerifyError.exit_code),
-        Rule("notice", "A note of the conversion.", "Nothing has to be done.", level="note", exit_code=0),
+             "Run `mnnconvert ci`, and commit or publish the outputs.",
+             exit_code=errors.VerifyError.exit_code, tags=("files",)),
         *(
             Rule(f"budget-{m.name.replace('_', '-')}", f"The budget of the {m.title} is exceeded.",
-                 "Make the model smaller or faster, or raise the budget.", exit_code=errors.BudgetError.exit_code)
+                 f"Make the model smaller or faster, or raise `budgets.{m.name}`.",
+                 exit_code=errors.BudgetError.exit_code, tags=("budget",))
             for m in METRICS.values()
         ),
+        *(Rule(name, title, help, level="note", exit_code=0, tags=tags) for name, title, tags, help in _NOTES),
     )
 }  # fmt: skip
 

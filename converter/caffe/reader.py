@@ -21,6 +21,7 @@ from minnow.converter.inputs.given import Inputs
 from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
+from minnow.schema.notice import Notice
 from minnow.schema.ops import Builder
 from minnow.schema.registry.folding import fold
 
@@ -108,7 +109,8 @@ class _Net:
         while free in taken:
             free += "_out"
         if free != name:
-            self.notices.append(f"the output '{name}' is renamed to '{free}': an input has its name")
+            text = f"the output '{name}' is renamed to '{free}': an input has its name"
+            self.notices.append(Notice(text, "name-changed"))
         return free
 
     def state(self, key: str, shape: tuple[int, ...]) -> Value:
@@ -156,11 +158,13 @@ class _Net:
 
     def _leave_out(self, layer: Any) -> None:
         if purpose := frontend.purpose(layer):
-            self.notices.append(f"the layer '{layer.name}' is left out: {layer.type} {purpose}")
+            text = f"the layer '{layer.name}' is left out: {layer.type} {purpose}"
+            self.notices.append(Notice(text, "layer-left-out"))
         elif frontend.is_source(layer) and (read := [n for n in layer.top if n in self.values]):
-            self.notices.append(
+            text = (
                 f"the results of the layer '{layer.name}' ({layer.type}) become inputs of the model: {', '.join(read)}"
             )
+            self.notices.append(Notice(text, "layer-left-out"))
 
     def _value(self, name: str, reader: str) -> Value:
         value = self.values.get(name)

@@ -19,6 +19,7 @@ from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
 from minnow.schema.limit import add_nodes
+from minnow.schema.notice import Notice
 from minnow.schema.ops import Builder
 from minnow.schema.registry.folding import fold
 
@@ -91,9 +92,8 @@ class Translator:
             for k, i in enumerate(indices):
                 if source.tensors[i].is_complex:
                     name = port_name(source.tensors[i], k)
-                    model.notices.append(
-                        f"the {what} '{name}' is complex: its real and imaginary parts are pairs along a last axis"
-                    )
+                    text = f"the {what} '{name}' is complex: its real and imaginary parts are pairs along a last axis"
+                    model.notices.append(Notice(text, "complex-as-pairs"))
         self.variables.finish(model, self.variables.closed[scope.graph])
         return model
 

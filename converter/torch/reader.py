@@ -21,6 +21,7 @@ from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ir.type import merge
+from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
     from minnow.converter.torch.program.script import Script
@@ -150,8 +151,11 @@ def search(script: Script, batch: int | None = None) -> Model | None:
             except MinnowError:
                 continue
             if all(not t.shape or not isinstance(t.shape[0], int) or t.shape[0] == 1 for _, t in model.user_outputs):
-                model.notices.append(f"the file does not tell the shape of '{name}'; {'x'.join(map(str, shape))} was"
-                                     f" found by trying, and `--input {name}=...` sets another")  # fmt: skip
+                text = (
+                    f"the file does not tell the shape of '{name}'; {'x'.join(map(str, shape))} was found by trying, "
+                    f"and `--input {name}=...` sets another"
+                )
+                model.notices.append(Notice(text, "shape-assumed"))
                 return model  # a picture of another size is several of the right one
     return None
 

@@ -12,12 +12,17 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from minnow.schema.errors import UsageError
 from minnow.workflow.result import Results
+
+Deliver = Callable[[Results, str, TextIO], None]
+"""Writes a report without a file to where it belongs: the results, their report, and a stream for what is printed."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +34,21 @@ class Format:
         about: one line for help texts.
         file: the usual name of the file; "" if it is written without one, to where the CI service reads it.
         text: the report of results that `cleaned` has returned, for a file in the given folder.
-        deliver: for a report without a file: writes its text to where it belongs.
+        deliver: for a report without a file.
     """
 
     kind: str
     about: str
     file: str
     text: Callable[[Results, Path], str]
-    deliver: Callable[[Results, str], None] | None = None
+    deliver: Deliver | None = None
 
 
 _FORMATS: dict[str, Format] = {}
 
 
 def report(
-    kind: str, about: str, *, file: str = "", deliver: Callable[[Results, str], None] | None = None
+    kind: str, about: str, *, file: str = "", deliver: Deliver | None = None
 ) -> Callable[[Callable[[Results], str]], Callable[[Results], str]]:
     """Registers a function from `Results` to text as a kind of report; the arguments are the attributes of `Format`.
 
@@ -87,28 +92,44 @@ def check_reports(specs: Sequence[str]) -> list[tuple[Format, Path | None]]:
         UsageError: a kind is unknown, a file is missing or given twice, or its folder does not exist.
         WriteError: a file cannot be written.
     """
-    from minnow.output import check_text_target
-
     found: list[tuple[Format, Path | None]] = []
     for spec in specs:
         kind, is_given, file = spec.partition("=")
         chosen = format_of(kind)
-        if chosen.file and not file:
-            hint = f"give one, for example --report {kind}={chosen.file}"
-            raise UsageError(f"the report '{kind}' needs a file", hint=hint)
         if not chosen.file and is_given:
             raise UsageError(f"the report '{kind}' takes no file", where=spec, hint=f"give --report {kind}")
-        if file:
-            check_text_target(file)
-        path = Path(file) if file else None
-        if any((path is None and other is chosen) or (path is not None and path == at) for other, at in found):
+        found.append((chosen, checked_file(kind, file, chosen.file) if chosen.file else None))
+        if found[-1] in found[:-1] or any(at and at == found[-1][1] for _, at in found[:-1]):
             raise UsageError("a report is given twice", where=spec, hint="give each report a file of its own")
-        found.append((chosen, path))
     return found
 
 
-def write_reports(results: Results, specs: Sequence[str]) -> None:
+def checked_file(kind: str, file: str, usual: str) -> Path:
+    """The file of a report, which can be written.
+
+    Args:
+        kind: of the report.
+        file: as it was given.
+        usual: its usual name, for a hint.
+
+    Raises:
+        UsageError, WriteError: as `minnow.output.target_of`. UsageError: the file is "".
+    """
+    from minnow.output import check_text_target
+
+    if not file:
+        raise UsageError(f"the report '{kind}' needs a file", hint=f"give one, for example --report {kind}={usual}")
+    check_text_target(file)
+    return Path(file)
+
+
+def write_reports(results: Results, specs: Sequence[str], annotations: TextIO | None = None) -> None:
     """Writes reports, each given as "KIND=FILE" or "KIND"; each file is written completely or not at all.
+
+    Args:
+        results: of the run.
+        specs: the reports.
+        annotations: where `github` prints; by default the standard output. GitHub reads the standard error, too.
 
     Raises:
         UsageError, WriteError: as `check_reports`.
@@ -120,4 +141,4 @@ def write_reports(results: Results, specs: Sequence[str]) -> None:
         if path is not None:
             write_text(path, text)
         elif chosen.deliver is not None:
-            chosen.deliver(results, text)
+            chosen.deliver(results, text, annotations or sys.stdout)

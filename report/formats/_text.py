@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from minnow.workflow.metric import METRICS
+from minnow.workflow.metric import METRICS, shown
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
@@ -37,28 +37,7 @@ def title_of(metric: str) -> str:
 
 def quantity(metric: str, value: float | None) -> str:
     """The value of a metric with its unit; "" for None."""
-    unit = METRICS[metric].unit if metric in METRICS else ""
-    if value is None or not math.isfinite(value):
-        return "" if value is None else str(value)
-    if unit == "bytes":
-        return size(value)
-    if unit == "s":
-        return duration(value)
-    return f"{value:,.0f}" if value == int(value) else f"{value:.3g}"
-
-
-def size(value: float) -> str:
-    """Bytes, in the largest unit that keeps the number above 1."""
-    for unit in ("B", "kB", "MB"):
-        if abs(value) < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
-        value /= 1000
-    return f"{value:.2f} GB"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, or milliseconds below one second."""
-    return f"{seconds * 1000:.1f} ms" if abs(seconds) < 1 else f"{seconds:.1f} s"
+    return "" if value is None else shown(value, METRICS[metric].unit if metric in METRICS else "")
 
 
 def change(before: float | None, after: float | None) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
+from typing import TextIO
 
 from minnow.output import append_text
 from minnow.report.formats import report
@@ -20,14 +20,14 @@ PER_STEP = 10
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def _deliver(results: Results, text: str) -> None:
+def _deliver(results: Results, text: str, stream: TextIO) -> None:
     """Prints the annotations, and appends to the files that GitHub names in the environment.
 
     Raises:
         WriteError: these files cannot be written.
     """
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    stream.write(text)
+    stream.flush()
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         append_text(path, markdown(results) + "\n")
     if path := os.environ.get("GITHUB_OUTPUT"):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from minnow.report.formats import report
 from minnow.report.formats._markdown import RESULTS, block, code, folded, table, text
-from minnow.report.formats._text import change, clipped, duration, last_part, quantity, title_of
-from minnow.workflow.metric import METRICS
+from minnow.report.formats._text import change, clipped, last_part, quantity, title_of
+from minnow.workflow.metric import METRICS, shown
 from minnow.workflow.result import STATUSES, CellResult, Check, Results
 
 LIMIT = 1_000_000
@@ -25,8 +25,8 @@ def markdown(results: Results) -> str:
     parts = [f"## {headline(results)}\n", ""]
     room = LIMIT - _bytes("\n".join(parts)) - 1000
     rows, room = _fitting(worst_first, lambda cell: table([], [_row(cell, used)]), room)
-    shown = set(map(id, worst_first[: len(rows)]))
-    ordered = [_row(cell, used) for cell in results.cells if id(cell) in shown]
+    kept = set(map(id, worst_first[: len(rows)]))
+    ordered = [_row(cell, used) for cell in results.cells if id(cell) in kept]
     if ordered:
         parts.append(table(header, ordered))
     if len(rows) < len(worst_first):
@@ -38,7 +38,7 @@ def markdown(results: Results) -> str:
         parts.append(f"The details of {len(bad) - len(details)} more cells are left out: there is no room for them.\n")
     facts = [f"Minnow {text(results.version)}"] if results.version else []
     facts += [code(results.config)] if results.config else []
-    facts += [duration(results.seconds)] if results.seconds else []
+    facts += [shown(results.seconds, "s")] if results.seconds else []
     return "\n".join([*parts, f"<sub>{' · '.join(facts)}</sub>\n" if facts else ""]).rstrip("\n") + "\n"
 
 
@@ -87,11 +87,11 @@ def _check(check: Check) -> str:
     return lines
 
 
-def _fitting(cells: list[CellResult], shown: Callable[[CellResult], str], room: int) -> tuple[list[str], int]:
+def _fitting(cells: list[CellResult], made_of: Callable[[CellResult], str], room: int) -> tuple[list[str], int]:
     """The texts of the first cells that fit, and the room that is left."""
     texts: list[str] = []
     for cell in cells:
-        made = shown(cell)
+        made = made_of(cell)
         if _bytes(made) > room:
             break
         room -= _bytes(made) + 1

@@ -20,6 +20,7 @@ from minnow.converter.torch.program.program import Block, Input, Node, Object, P
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Dim
+from minnow.schema.notice import Notice
 
 MISSING, REFUSED, NOT_TRUSTED, UNREADABLE, FAILED = 3, 4, 5, 6, 1
 """What the child process ends with; the reason is on its stderr."""
@@ -209,7 +210,8 @@ class _Reader:
         given = self.inputs.get(name) or Given()
         if given.array is not None and given.dtype is DType.F64 and dtype is DType.F32:
             # numpy's default; modules compute in float32 unless the caller says otherwise.
-            self.notices.append(f"the input '{name}' is taken as float32: `--input {name}=float64[...]` says otherwise")
+            text = f"the input '{name}' is taken as float32: `--input {name}=float64[...]` says otherwise"
+            self.notices.append(Notice(text, "type-assumed"))
             return given.shape, dtype
         return given.shape, given.dtype or dtype
 

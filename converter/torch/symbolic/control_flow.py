@@ -21,6 +21,7 @@ from minnow.converter.torch.symbolic.thing import MISSING, tensors_in
 from minnow.converter.torch.symbolic.translator import Translator
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
+from minnow.schema.notice import Notice
 
 _MOST_WRITTEN_OUT = 20_000
 """The most nodes that an unrolled loop may have."""
@@ -86,7 +87,8 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
         if all(br.raised for br in branches):
             raise RaisedError(message)
         # The other branch is what every run without an exception does.
-        t.notices.append(f"the program may raise '{message}'; the converted model never does ({t.builder.origin})")
+        text = f"the program may raise '{message}'; the converted model never does ({t.builder.origin})"
+        t.notices.append(Notice(text, "error-left-out"))
         return Tuple(t.run(*next(b for b, br in zip(blocks, branches, strict=True) if not br.raised)))
     cells = list(dict.fromkeys(c for br in branches for c in br.cells))
     if any(len(br.cells) < len(cells) for br in branches):
@@ -104,9 +106,8 @@ def choose(t: Translator, cond: Any, blocks: Sequence[tuple[Block, dict[str, Any
     for mine, theirs in pairs:
         if mine is not None and theirs is not None and mine.type.dtype is not theirs.type.dtype:
             types = f"{mine.type.dtype}, the other {theirs.type.dtype}"
-            t.notices.append(
-                f"one branch gives {types}; the converted model gives one type for both ({t.builder.origin})"
-            )
+            text = f"one branch gives {types}; the converted model gives one type for both ({t.builder.origin})"
+            t.notices.append(Notice(text, "type-assumed"))
     captured = []
     for br, out in zip(branches, outputs(pairs, [br.builder for br in branches]), strict=True):
         br.graph.outputs = out

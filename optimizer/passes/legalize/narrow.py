@@ -13,6 +13,7 @@ from minnow.optimizer.facts.range_use import Uses
 from minnow.optimizer.rewrite import changed_by, graph_pass
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, Value
+from minnow.schema.notice import Notice
 from minnow.schema.ops import Builder, Trait, get, infer_node
 from minnow.schema.registry.builder import arg
 
@@ -68,7 +69,7 @@ def narrow_types(graph: Graph, int64: Int64 = "auto", notices: list[str] | None 
     changes = narrowing.run(graph)
     if notices is not None and narrowing.unproven:
         names = some_names(narrowing.unproven)
-        notices.append(f"narrowed to int32 as asked, though nothing says that they fit: {names}")
+        notices.append(Notice(f"narrowed to int32 as asked, though nothing says that they fit: {names}", "lossy-cast"))
     return changes
 
 
