@@ -68,7 +68,7 @@ def test_companion_files_count(here: Path) -> None:
     result = convert_cell(cell("big.onnx", side_file=True))
     files = [here / "out/m.mnn", here / "out/m.mnn.weight"]
     assert result.metrics["bytes"] == sum(p.stat().st_size for p in files) > alone
-    assert [c.rule for c in result.checks if c.message.startswith("the weights are in")] == ["notice"]
+    assert [c.rule for c in result.checks if c.message.startswith("the weights are in")] == ["companion-file"]
     assert result.status == "passed"
 
 
