@@ -9,3 +9,7 @@ nanobind_add_module(_engine NB_STATIC NB_SUPPRESS_WARNINGS runtime/binding.cpp r
 target_link_libraries(_engine PRIVATE minnow_engine minnow_kernels)
 target_link_options(_engine PRIVATE -Wl,--gc-sections)
 install(TARGETS _engine COMPONENT python LIBRARY DESTINATION minnow/runtime)
+
+# `man mnnconvert`: below the prefix of the environment, where man looks for the pages of its programs.
+file(GLOB manual_pages CONFIGURE_DEPENDS docs/man/*.1)
+install(FILES ${manual_pages} COMPONENT python DESTINATION "${SKBUILD_DATA_DIR}/share/man/man1")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path.append(str(ROOT / "bench"))  # chart.py
+sys.path += [str(ROOT / "bench"), str(HERE)]  # chart.py, man.py
 NOTICE = "<!-- Written by docs/generate.py; edit the code it describes. -->\n"
 
 
@@ -156,8 +156,12 @@ def cli() -> str:
 
     from minnow.cli._app import app
 
-    context = click.Context(app, info_name="mnnconvert", terminal_width=100, max_content_width=100)
+    names = app.context_settings["help_option_names"]
+    context = click.Context(
+        app, info_name="mnnconvert", terminal_width=100, max_content_width=100, help_option_names=names
+    )
     parts = ["# Command line\n", "```\n" + app.get_help(context) + "\n```\n"]
+    parts.append(TERMINAL)
     for name in app.list_commands(context):
         command = app.get_command(context, name)
         assert command is not None
@@ -187,6 +191,28 @@ def ci_report_schema() -> str:
     from minnow.workflow.result import json_schema
 
     return json.dumps(json_schema(), indent=2) + "\n"
+
+
+def exit_codes() -> str:
+    """The exit codes of the command line."""
+    from minnow.cli._exit import exit_codes
+
+    rows = [[str(e.code), e.meaning, ", ".join(f"`{name}`" for name in e.errors)] for e in exit_codes()]
+    return _table(["exit code", "meaning", "in Python"], rows)
+
+
+def environment() -> str:
+    """The environment variables."""
+    from minnow.options.environment import VARIABLES
+
+    return _table(["variable", "meaning"], [[f"`{v.name}`", v.meaning] for v in VARIABLES])
+
+
+def manual() -> dict[str, str]:
+    """The manual pages."""
+    from man import pages
+
+    return pages()
 
 
 def support() -> str:
@@ -308,6 +334,31 @@ def _filled(page: str, parts: dict[str, Callable[[], str]]) -> str:
     return text
 
 
+TERMINAL = """\
+## Completion, manual pages, logs, colors
+
+**Completion.** The Tab key completes commands, flags, their values, and models:
+
+| shell | to switch it on |
+| --- | --- |
+| bash | add `eval "$(mnnconvert completion bash)"` to `~/.bashrc` |
+| zsh | add `eval "$(mnnconvert completion zsh)"` to `~/.zshrc` |
+| fish | `mnnconvert completion fish > ~/.config/fish/completions/mnnconvert.fish` |
+
+**Manual pages.** `pip` installs them: `man mnnconvert`, and `man mnnconvert-convert` for the command `convert`.
+
+**Steps and logs.** `-v` shows what is being done, and how long it took, on standard error; `-vv` shows all details.
+Every command has `--log-file FILE`: all details, errors with their tracebacks, and the exit code are appended to FILE,
+with date and time. The first entry of a run is its command line. A file that is not a log is refused. In Python,
+`logging` gets the same records from the loggers below `minnow`.
+
+**Colors.** Verdicts and messages are colored on terminals, and a line with the current step is redrawn there.
+`NO_COLOR`, `FORCE_COLOR`, `TERM=dumb` and `CI` change that:
+[environment variables](troubleshooting.md#environment-variables). Files and pipes get plain text, and standard output
+has the result only.
+
+"""
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops,
     "onnx.md": onnx,
@@ -324,6 +375,7 @@ PAGES: dict[str, Callable[[], str]] = {
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"measured": summary, "support": support},
     "docs/speed.md": {"speed": speed},
+    "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
 }
 """Parts of pages that are written by hand."""
 
@@ -335,10 +387,16 @@ def main() -> int:
     pages[HERE / "speed.svg"] = chart()
     pages[HERE / "ci-report.schema.json"] = ci_report_schema()
     pages |= {ROOT / page: _filled(page, parts) for page, parts in PARTS.items()}
+    pages |= {HERE / "man" / name: text for name, text in manual().items()}
+    for path in set((HERE / "man").glob("*")) - pages.keys():
+        stale.append(path.name)  # of a command that is no more
+        if "--check" not in sys.argv:
+            path.unlink()
     for path, text in pages.items():
         if not path.exists() or path.read_text() != text:
             stale.append(path.name)
             if "--check" not in sys.argv:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
     if "--check" in sys.argv and stale:
         print(f"stale pages in docs/: {', '.join(stale)}; `./dev docs` writes them", file=sys.stderr)

@@ -151,7 +151,7 @@ class DeviceError(MinnowError):
     """The requested device or instruction set is not available."""
 
     exit_code = 7
-    meaning = "device not available: neither is an instruction set that the processor lacks"
+    meaning = "device not available: this machine does not have the device or the instruction set"
 
 
 class WriteError(MinnowError):

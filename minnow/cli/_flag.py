@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from minnow.converter.inputs.given import Given
 
 
+_PLACEHOLDERS = {int: "N", float: "X"}
+
+
 class _Input(click.ParamType):
     """A graph input: (name, shape and element type)."""
 
@@ -63,7 +66,7 @@ class Flag(click.Option):
             required=required,
             show_default=not switch and field.default not in (None, "", ()),
             multiple=more.repeated,
-            metavar=more.metavar or ("NAME,..." if is_names(field) else None),
+            metavar=more.metavar or ("NAME,..." if is_names(field) else _PLACEHOLDERS.get(plain_type(field))),
             help=doc,
         )
 

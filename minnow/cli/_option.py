@@ -78,14 +78,18 @@ class Command(click.Command):
         self._params, self._complete = params, False
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, records in self.sections(ctx).items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """The help of the options by section: flags with the placeholders of their values, and what they do."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
                 sections.setdefault(getattr(param, "section", "Options"), []).append(record)
         last = sections.pop("Options", [])
-        for title, records in {**sections, "Options": last}.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
+        return {**sections, "Options": last}
 
 
 def options(where: str, required: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

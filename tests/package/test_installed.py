@@ -104,6 +104,17 @@ def test_a_command_works_on_a_terminal(folder: Path, arguments: list[str]) -> No
     assert shown.strip() or arguments[0] == "inspect"  # which says nothing when it has drawn
 
 
+def test_the_manual_pages_are_installed() -> None:
+    folder = PROGRAMS.parent / "share" / "man" / "man1"
+    names = {path.name for path in (ROOT / "docs" / "man").glob("*.1")}
+    assert names
+    assert {path.name for path in folder.iterdir()} == names
+    if shutil.which("man"):
+        environment = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
+        done = subprocess.run(["man", "-w", "mnnconvert"], capture_output=True, text=True, env=environment, check=True)
+        assert Path(done.stdout.strip()) == folder / "mnnconvert.1"
+
+
 def test_every_command_is_tried() -> None:
     _, shown = on_terminal(ROOT.parent, "mnnconvert", "--help")
     listed = shown.partition("Commands:\n")[2].partition("\n\n")[0]

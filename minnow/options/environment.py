@@ -1,0 +1,44 @@
+"""The environment variables that Minnow reads, and the files it keeps beside those that a user names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Variable(NamedTuple):
+    """An environment variable: its name, or how it is set, and what it does."""
+
+    name: str
+    meaning: str
+
+
+VARIABLES = (
+    Variable("MINNOW_ISA", "the instruction set to use, instead of the best one of the processor"),
+    Variable(
+        "MINNOW_CALIBRATION=off",
+        "choose algorithms without the measurements that `mnnconvert benchmark` keeps for this machine",
+    ),
+    Variable(
+        "MINNOW_BF16",
+        "the bfloat16 unit to use with `--precision low` or `normal`: `amx`, `avx512`, `emulated` (for tests), `none`",
+    ),
+    Variable("MINNOW_BACKENDS", "a folder with libraries for devices, `libminnow_KIND.so`, besides the engine's own"),
+    Variable("MINNOW_DEBUG=1", "show the Python traceback of an error on the command line"),
+    Variable("NO_COLOR", "any value: no colors"),
+    Variable(
+        "FORCE_COLOR, CLICOLOR_FORCE", "any value but 0: colors also where the output is no terminal; NO_COLOR wins"
+    ),
+    Variable("TERM=dumb", "the terminal can neither show colors nor redraw a line"),
+    Variable("CI", "any value but 0 and false: no line is redrawn, not even on a terminal"),
+    Variable("XDG_CACHE_HOME", "the folder for what is kept of a machine, instead of `~/.cache`"),
+    Variable("TMPDIR", "the folder for temporary files, instead of `/tmp`"),
+)
+
+FILES = (
+    Variable("OUTPUT.weight", "the companion weights file of a large model, or with `--side-file`"),
+    Variable("OUTPUT.packed", "the companion file with packed weights, with `--prepack`"),
+    Variable(
+        "~/.cache/minnow/roofline.json", "the throughput of this processor, as `mnnconvert benchmark` has measured it"
+    ),
+)
+"""Files by name. Output is first written to a hidden file beside its target, with the suffix `.part`."""
