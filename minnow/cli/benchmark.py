@@ -98,7 +98,7 @@ def _comparison(found: dict[str, Any]) -> str:
     """One line on the model beside the baseline."""
     text = f"MODEL takes {found['ratio']:.3f} times as long as the baseline, {found['baseline']}"
     if found["low"] is None:
-        return f"{text}; for an interval at least 6 starts are needed"
+        return f"{text}; for an interval at least 6 starts and 6 runs are needed"
     return f"{text} (95 %: {found['low']:.3f} to {found['high']:.3f}): {found['verdict']}"
 
 

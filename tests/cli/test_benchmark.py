@@ -64,7 +64,7 @@ def test_a_table_shows_intervals_only_where_there_are_some():
 
 def test_a_verdict_without_an_interval_says_what_it_needs():
     found = {"baseline": "b.mnn", "ratio": 1.5, "low": None, "high": None, "verdict": "no difference shown"}
-    assert _comparison(found).endswith("for an interval at least 6 starts are needed")
+    assert _comparison(found).endswith("for an interval at least 6 starts and 6 runs are needed")
     assert _comparison(found | {"low": 1.4, "high": 1.6, "verdict": "slower"}).endswith(
         "(95 %: 1.400 to 1.600): slower"
     )
