@@ -51,6 +51,7 @@ ALLOWED: dict[str, set[str]] = {
         "minnow.options",
         "minnow.runtime",
         "minnow.schema.errors",
+        "minnow.schema.extra",
         "numpy",
         "onnxruntime",
         "MNN",

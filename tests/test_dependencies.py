@@ -12,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from test_architecture import ROOT, python_files
 
+from minnow.schema.extra import install
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -125,6 +127,26 @@ def test_what_is_declared_is_imported() -> None:
     required, optional = declared()
     assert len(required) >= 8, "almost no dependencies: has pyproject.toml changed its form?"
     assert not (required | optional) - set(imported())
+
+
+def test_who_misses_an_optional_package_is_told_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    metadata = [
+        f'{item}{" and" if ";" in item else ";"} extra == "{extra}"'
+        for extra, items in extras.items()
+        for item in items
+    ]
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: metadata)  # of a package installed just now
+    modules = {package(name): name for name in PACKAGE}
+    told = 0
+    for extra, items in extras.items():
+        for name in (Requirement(item).name for item in items if extra != "dev" and not item.startswith("minnow")):
+            holders = [e for e, them in extras.items() if e != "dev" and any(Requirement(t).name == name for t in them)]
+            module = modules.get(package(name), name.replace("-", "_"))
+            assert install(f"{module}.part") in {f"pip install 'minnow[{holder}]'" for holder in holders}
+            told += 1
+    assert told >= 8
+    assert install("no_such_module") == "pip install no_such_module"
 
 
 def test_nothing_is_both_required_and_optional() -> None:

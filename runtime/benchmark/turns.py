@@ -17,6 +17,7 @@ from minnow.options.run import RunOptions
 from minnow.runtime.benchmark.contestant import CONTESTANTS
 from minnow.runtime.benchmark.process import ContestantProcess
 from minnow.schema.errors import MinnowError, ModelError, UsageError
+from minnow.schema.extra import install
 
 ONE_THREAD = RunOptions(threads=1)
 """What is timed by default: numbers that do not depend on how many processors there are."""
@@ -81,7 +82,8 @@ class Baseline:
         if self.runtime not in CONTESTANTS:
             raise UsageError(f"unknown runtime '{self.runtime}'", hint=f"one of: {', '.join(CONTESTANTS)}")
         if self.python is None and not is_installed(self.runtime):
-            raise UsageError(f"{self.runtime} is not installed", hint=f"install it, or omit {self.runtime}")
+            hint = f"{install(CONTESTANTS[self.runtime].module)}, or omit {self.runtime}"
+            raise UsageError(f"{self.runtime} is not installed", hint=hint)
         endings = CONTESTANTS[self.runtime].files
         if self.runtime == "minnow":
             path = self.model or model

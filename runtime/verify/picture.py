@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import FormatError, UsageError
+from minnow.schema.extra import install
 from minnow.schema.ir import DType, Model, TensorType
 
 Array = np.ndarray[Any, Any]
@@ -105,7 +106,7 @@ def _read(path: Path) -> Array:
         raise UsageError(
             "pictures are read by OpenCV, which is not installed",
             where=str(path),
-            hint="pip install 'minnow[verify]', or give an array: numpy.savez('data.npz', ...), --data data.npz",
+            hint=f"{install('cv2')}, or give an array: numpy.savez('data.npz', ...), --data data.npz",
         ) from None
     data, found, why = np.fromfile(path, np.uint8), None, ""
     try:

@@ -12,6 +12,7 @@ import numpy as np
 from minnow.converter.formats import is_mnn
 from minnow.runtime.verify.comparison import TOLERANCE
 from minnow.schema.errors import MinnowError, UnsupportedError
+from minnow.schema.extra import install
 from minnow.schema.ir import DType, Graph, Model, Node, TensorType, Value
 from minnow.schema.mnn.container import of_bytes, opened, to_bytes
 
@@ -137,8 +138,9 @@ def open_source(path: Path, model: Model, framework: str | None = None, **option
         return Reference(model), ""
     try:
         return open_runtime(path, model, **options), ""
-    except ImportError:
-        return Reference(model), f"{name} is not installed: compared with the numpy reference implementation"
+    except ModuleNotFoundError as e:
+        how = install(e.name or name)
+        return Reference(model), f"{name} is not installed ({how}): compared with the numpy reference implementation"
     except Exception as e:  # noqa: BLE001  (each runtime has classes of its own, few of them public)
         # Runtimes reject operators and types of some valid files; the reference has all that were converted.
         reason = (str(e).splitlines() or [type(e).__name__])[0][:200]

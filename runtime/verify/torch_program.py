@@ -31,10 +31,10 @@ class TorchProgram:
             trust: code of the file may run; a TorchScript program consists of code.
 
         Raises:
-            ImportError: PyTorch is not installed. RuntimeError: it cannot load the file.
+            ModuleNotFoundError: PyTorch is not installed. RuntimeError: it cannot load the file.
         """
         if importlib.util.find_spec("torch") is None:
-            raise ImportError("torch")
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
         self._path = path.resolve()
         self._kind = model.source
         self._types = dict(model.user_inputs)

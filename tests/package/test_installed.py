@@ -1,52 +1,22 @@
 """The README's commands as who has just installed Minnow runs them: from the wheel, on a terminal, nothing beside it.
 
-MINNOW_PACKAGE is the folder of programs of an environment that has the wheel and what a plain `pip install` brings with
-it. `./dev package` makes it and runs these tests.
+`./dev package` and `./dev wheels` run these tests.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
-import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from package_terminal import in_an_environment, on_terminal
 
 ROOT = Path(__file__).parents[2]
 DIGITS, IMAGES = ROOT / "examples" / "digits" / "digits.onnx", ROOT / "examples" / "digits" / "digits_test.npz"
-PROGRAMS = Path(os.environ.get("MINNOW_PACKAGE", ""))
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif("MINNOW_PACKAGE" not in os.environ, reason="`./dev package` makes the environment"),
-]
-
-
-def on_terminal(folder: Path, program: str, *arguments: str | Path) -> tuple[int, str]:
-    """The exit code of a program of the environment, and all that it shows on a terminal of its own."""
-    outer, inner = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", "PATH": str(PROGRAMS)}
-    environment = {k: v for k, v in environment.items() if not k.startswith(("PYTHON", "PYTEST", "CI", "NO_COLOR"))}
-    command = [str(PROGRAMS / program), *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=inner, stdout=inner, stderr=inner)
-    os.close(inner)
-    shown = bytearray()
-    while True:
-        try:
-            part = os.read(outer, 65536)
-        except OSError:  # how Linux says that nobody has the other end open any more
-            break
-        if not part:
-            break
-        shown += part
-    os.close(outer)
-    return process.wait(timeout=60), shown.decode(errors="replace").replace("\r\n", "\n")
+pytestmark = in_an_environment
 
 
 @pytest.fixture(scope="module")
@@ -128,26 +98,6 @@ def test_the_judge_is_named_where_the_source_runtime_is_missing(folder: Path) ->
     assert code == 0
     assert "onnxruntime is not installed" in shown
     assert "numpy" in shown
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "package"),
-    [
-        ("module.pt", {"archive/data.pkl": b"", "archive/constants.pkl": b"", "archive/code/a.py": b""}, "torch"),
-        ("model.keras", {"config.json": b"{}", "metadata.json": b"{}", "model.weights.h5": b""}, "tensorflow"),
-    ],
-)
-def test_a_format_that_needs_more_says_what_to_install(
-    folder: Path, name: str, content: dict[str, bytes], package: str
-) -> None:
-    with zipfile.ZipFile(folder / name, "w") as file:
-        for path, data in content.items():
-            file.writestr(path, data)
-    code, shown = on_terminal(folder, "mnnconvert", name, "-o", "no.mnn")
-    assert code in (2, 3), shown
-    assert "Traceback" not in shown
-    assert f"minnow[{package}]" in shown
-    assert not (folder / "no.mnn").exists()
 
 
 def test_errors_reach_the_terminal(folder: Path) -> None:

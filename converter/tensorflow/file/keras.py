@@ -14,6 +14,7 @@ from minnow.converter.tensorflow.file import keras_child
 from minnow.converter.tensorflow.file.source import Source
 from minnow.converter.tensorflow.symbolic.state import Numbers
 from minnow.schema.errors import FormatError, UnsupportedError
+from minnow.schema.extra import install
 from minnow.schema.ir import ArrayBlob
 
 _lock = threading.Lock()
@@ -77,7 +78,7 @@ def _check_version(where: str) -> None:
         raise UnsupportedError(
             "Keras files are read by Keras and TensorFlow, which are not installed",
             where=where,
-            hint="pip install minnow[tensorflow]; or save the model as a SavedModel, which needs nothing",
+            hint=f"{install('keras')}; or save the model as a SavedModel, which needs nothing",
         )
     if found < keras_child.OLDEST:
         raise UnsupportedError(

@@ -18,6 +18,7 @@ import numpy as np
 from minnow.converter.inputs.given import Given, Inputs
 from minnow.converter.torch.program.program import Block, Input, Node, Object, Program, Ref, Stored
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
+from minnow.schema.extra import install
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import Dim
 from minnow.schema.notice import Notice
@@ -104,7 +105,7 @@ def _refuse(code: int, said: str, where: str) -> NoReturn:
     """Raises the error for what the child process ended with."""
     if code == MISSING:
         raise UsageError("TorchScript files are read by PyTorch, which is not installed", where=where, why=said,
-                         hint="pip install 'minnow[torch]', or save the model with `torch.export.save`")  # fmt: skip
+                         hint=f"{install('torch')}, or save the model with `torch.export.save`")  # fmt: skip
     if code == REFUSED:
         raise UnsupportedError("the program names operators that are not allowed", where=where,
                                items=said.splitlines(),

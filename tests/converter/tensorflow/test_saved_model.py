@@ -136,7 +136,7 @@ def test_keras_files_without_tensorflow(models, monkeypatch, capsys):
     monkeypatch.setattr(keras_child, "version", lambda: None)
     with pytest.raises(UnsupportedError) as e:
         read(models / "network.keras")
-    assert "pip install minnow[tensorflow]" in e.value.hint
+    assert "pip install 'minnow[tensorflow]'" in e.value.hint
     assert main(["convert", str(models / "network.h5"), "-o", str(models / "never.mnn")]) == 3
     assert not (models / "never.mnn").exists()
     assert "minnow[tensorflow]" in capsys.readouterr().err
