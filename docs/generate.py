@@ -150,6 +150,14 @@ def options() -> str:
     return "\n".join([f"# Options\n\n{about}\n", *parts])
 
 
+def configuration() -> str:
+    """The keys of the configuration file."""
+    from minnow.workflow.config.schema import key_tables
+
+    header = ["key", "value", "default", "meaning"]
+    return "\n".join(f"### {title}\n\n{about}\n\n{_table(header, rows)}" for title, about, rows in key_tables())
+
+
 def cli() -> str:
     """The help texts of the command line."""
     import click
@@ -376,6 +384,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"measured": summary, "support": support},
     "docs/speed.md": {"speed": speed},
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
+    "docs/configuration.md": {"keys": configuration},
 }
 """Parts of pages that are written by hand."""
 

@@ -25,7 +25,6 @@ class Budget:
         baseline: what a latency is compared with: a `.mnn` file, or the name of a runtime; "" for other metrics.
         retries: how many times a breach is measured again before it counts.
         relative: the limit is a fraction of the metric of the source.
-        runs: timed runs of each, for latency.
     """
 
     metric: str
@@ -33,7 +32,6 @@ class Budget:
     baseline: str = ""
     retries: int = 2
     relative: bool = False
-    runs: int = 50
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,16 @@ import shlex
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from minnow.schema.errors import MinnowError, UnsupportedError, UsageError, VerifyError, WriteError
 from minnow.schema.notice import kind_of
 from minnow.workflow.cell import Budget, Cell
 from minnow.workflow.metric import METRICS, shown
+from minnow.workflow.receipt import COMPANIONS
 from minnow.workflow.result import CellResult, Check, Status
 from minnow.workflow.rule import RULES, rule_of
 
@@ -31,19 +32,17 @@ if TYPE_CHECKING:
     from minnow.runtime.verify.comparison import OutputComparison
     from minnow.runtime.verify.verification import Verification
 
-COMPANIONS = (".weight", ".packed")
-"""What the name of an output can be followed by: its companion files."""
-
 _TEMPORARY = re.compile(r"\.([^/\s]+)\.[0-9a-f]{12}\.part")
 """The names that outputs have before they are complete; messages have the final name."""
 
 
-def convert_cell(cell: Cell, output: Path | None = None) -> CellResult:
+def convert_cell(cell: Cell, output: Path | None = None, source: Path | None = None) -> CellResult:
     """Converts, verifies and measures a model; budgets are left to `with_budgets`.
 
     Args:
         cell: what to convert. The folder of the output is made if it does not exist.
         output: another file to write than that of the cell, for example in a folder for this run only.
+        source: where the source is, if it has been downloaded already.
 
     Returns:
         The result, without `key`; its `sha256` is that of the output, and `before` and `metrics` are measured. The
@@ -58,16 +57,21 @@ def convert_cell(cell: Cell, output: Path | None = None) -> CellResult:
     try:
         options = options_of(cell)
         result = replace(result, reproduce=reproduce(cell, options))
-        with local(cell.source) as source:
+        with nullcontext(source) if source is not None else local(cell.source) as path:
             try:
-                result = _converted(result, source, replace(options, output=destination))
+                result = _converted(result, path, replace(options, output=destination))
             except Exception as e:  # noqa: BLE001  (a defect is a row of the report, and other cells go on)
                 result = replace(result, checks=failure(e, time.perf_counter() - begin))
-            checks = tuple(_public(check, source, cell, destination) for check in result.checks)
+            checks = tuple(_public(check, path, cell, destination) for check in result.checks)
             result = replace(result, checks=checks)
     except MinnowError as e:
         result = replace(result, checks=failure(e, time.perf_counter() - begin))
     return replace(result, seconds={**result.seconds, "total": time.perf_counter() - begin})
+
+
+def converted(cell: dict[str, Any], output: str, source: str) -> dict[str, Any]:
+    """As `convert_cell`, with JSON-ready values: for child processes."""
+    return asdict(convert_cell(Cell.of(cell), Path(output), Path(source)))
 
 
 def options_of(cell: Cell) -> ConvertOptions:
@@ -145,7 +149,7 @@ def budget_check(budget: Budget, result: CellResult) -> Check:
     if value <= limit:
         return Check(name, "passed", message=said, value=value, limit=limit)
     rule = RULES[f"budget-{budget.metric.replace('_', '-')}"]
-    return Check(name, "failed", rule.name, f"the {metric.title} is {said}", value=value, limit=limit)
+    return Check(name, "failed", rule.name, f"{metric.title}: {said}", value=value, limit=limit)
 
 
 def failure(error: Exception, seconds: float = 0.0) -> tuple[Check, ...]:
@@ -195,10 +199,19 @@ def _converted(result: CellResult, source: Path, options: ConvertOptions) -> Cel
         result,
         checks=tuple(checks),
         sha256=sha256_of(output),
+        reference="" if report.verification is None else report.verification.reference,
         metrics=metrics,
-        before={"bytes": float(report.source_bytes), **_cost(report.before)},
+        before={"bytes": float(_source_bytes(source, options)), **_cost(report.before)},
         seconds=dict(report.seconds),
     )
+
+
+def _source_bytes(source: Path, options: ConvertOptions) -> int:
+    """Bytes of all files of a source, and of the other file that the options name."""
+    from minnow.workflow.key import source_files
+
+    files = [*source_files(source, vars(options)).values(), Path(options.companion) if options.companion else None]
+    return sum(path.stat().st_size for path in files if path is not None)
 
 
 def _cost(effect: Effect) -> dict[str, float]:

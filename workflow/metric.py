@@ -17,6 +17,7 @@ class Metric:
         unit: "bytes", "" for counts and ratios, "s" for seconds.
         measured: "converted" if the conversion alone gives it, "timed" if the model is run and timed for it.
         help: what it is, one or two sentences.
+        of_source: the source has it, too.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Metric:
     unit: Literal["bytes", "", "s"]
     measured: Literal["converted", "timed"] = "converted"
     help: str = ""
+    of_source: bool = True
 
 
 METRICS = {
@@ -37,10 +39,10 @@ METRICS = {
                help="Multiply-accumulates of one run, with 1 for a dynamic batch and 64 for other dynamic dimensions."),
         Metric("peak_memory", "peak memory", "bytes",
                help="Bytes of inputs and results that are needed at the same time, from their types; without weights."),
-        Metric("max_error", "largest error", "",
+        Metric("max_error", "largest error", "", of_source=False,
                help="The smallest tolerance with which all outputs pass the verification: of each output the largest "
                "error as a fraction of its largest magnitude, and of these the largest."),
-        Metric("latency", "latency / baseline", "", measured="timed",
+        Metric("latency", "latency / baseline", "", measured="timed", of_source=False,
                help="Median latency as a ratio to that of a baseline, timed in turns."),
     )
 }  # fmt: skip

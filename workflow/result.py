@@ -67,6 +67,7 @@ class CellResult:
         worker: where it ran; "" for this process's own pool.
         log: the end of what the conversion has printed.
         reproduce: a command line that does the same.
+        reference: what computed the expected outputs, such as "onnxruntime 1.20.0"; "" without verification.
     """
 
     model: str
@@ -86,6 +87,7 @@ class CellResult:
     worker: str = ""
     log: str = ""
     reproduce: str = ""
+    reference: str = ""
 
     @property
     def name(self) -> str:

@@ -11,8 +11,11 @@ from typing import Any
 
 import click
 
-_COLORS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "error:": "red", "Error:": "red", "note:": "cyan"}
-_COLORED = re.compile(r"^( *)(PASS|FAIL|INCONCLUSIVE|error:|Error:|note:)(?=\s)", re.MULTILINE)
+_COLORS = {
+    "PASS": "green", "FAIL": "red", "ERROR": "red", "INCONCLUSIVE": "yellow", "WARN": "yellow", "SKIP": "cyan",
+    "error:": "red", "Error:": "red", "note:": "cyan",
+}  # fmt: skip
+_COLORED = re.compile(rf"^((?:\[\d+/\d+\])? *)({'|'.join(_COLORS)})(?=\s)", re.MULTILINE)
 
 
 def has_colors(stream: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from minnow.workflow.config.cells import Config, find_config, load_config
 from minnow.workflow.config.keys import option_keys
 from minnow.workflow.config.line import Lines, parsed
 from minnow.workflow.metric import METRICS
+from minnow.workflow.run import Settings, check_cells, run_cells
+
+DIGITS = Path(__file__).parents[2] / "examples/digits/digits.onnx"
 
 EXAMPLE = """\
 # two models, two variants
@@ -79,7 +83,7 @@ def test_the_cells_of_a_file(here: Path) -> None:
     assert (own.options["tolerance"], own.options["optimize"], own.options["target"]) == (1e-3, 1, "minnow")
     assert small.budgets == (Budget("bytes", 5e6), Budget("nodes", 100))
     assert own.budgets == (Budget("bytes", 0.6, relative=True), Budget("nodes", 100))
-    assert second.budgets[-1] == Budget("latency", 1.1, "onnxruntime", retries=2, runs=50)
+    assert second.budgets[-1] == Budget("latency", 1.1, "onnxruntime", retries=2)
     assert (own.limits, small.limits) == (Limits(5.5, 512 << 20), Limits())
     assert (small.output, second.source) == ("out/first-small.mnn", "sub/b.tflite")
     assert [c.excluded for c in (small, own, second)] == ["", "not on this target", ""]
@@ -137,8 +141,9 @@ MODEL = '[models.m]\nsource = "a.onnx"\n'
         ("[budgets]\nbites = 1\n" + MODEL, 2, "unknown key 'bites'", "did you mean 'bytes'?"),
         (MODEL + "budgets = { bytes = '5 lightyears' }\n", 3, "budgets.bytes is '5 lightyears'", '"5 MB"'),
         (MODEL + "[models.m.budgets]\nmacs = '5 MB'\n", 4, "macs is '5 MB'", "60 %"),
+        (MODEL + "[models.m.budgets]\nmax_error = '60 %'\n", 4, "max_error is '60 %'", "a number"),
         (MODEL + "[models.m.budgets.latency]\nratio = 1.1\n", 3, "no key 'baseline'", "runtime"),
-        (MODEL + "optimize = 7\n", 3, "models.m.optimize is 7", "from 0 to 3|up to 3"),
+        (MODEL + "optimize = 7\n", 3, "models.m.optimize is 7", "from 0 to 3"),
         (MODEL + 'target = "gpu"\n', 3, "is 'gpu'", "mnn, minnow"),
         (MODEL + "verify = 'no'\n", 3, "is 'no'", "true or false"),
         (MODEL + "inputs = { x = 'a b' }\n", 3, "'a b'", ""),
@@ -243,8 +248,36 @@ def test_every_key_of_a_text_is_found() -> None:
 def test_every_metric_can_have_a_budget(here: Path) -> None:
     values = {name: 5 for name in METRICS if METRICS[name].measured == "converted"}
     text = "\n".join(f"{name} = {value}" for name, value in values.items())
-    latency = '[budgets.latency]\nratio = 2\nbaseline = "base/{name}/{output}"\nruns = 9\nretries = 0\n'
+    latency = '[budgets.latency]\nratio = 2\nbaseline = "base/{name}/{output}"\nretries = 0\n'
     (cell,) = config(here, f"[budgets]\n{text}\n{latency}{MODEL}").cells
     assert cell.budgets == (
-        *(Budget(n, 5) for n in values), Budget("latency", 2, "base/m/a.mnn", retries=0, runs=9),
+        *(Budget(n, 5) for n in values), Budget("latency", 2, "base/m/a.mnn", retries=0),
     )  # fmt: skip
+
+
+PAGE = Path(__file__).parents[2] / "docs/configuration.md"
+
+
+def test_the_example_of_the_page(here: Path) -> None:
+    example = PAGE.read_text().partition("<!-- example -->\n```toml\n")[2].partition("```")[0]
+    for name in ("models/digits.onnx", "models/pets/cat.onnx", "models/pets/dog.onnx"):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(DIGITS, here / name)
+    found = config(here, example)
+    assert [(c.name, c.output, c.excluded != "") for c in found.cells] == [
+        ("digits/portable", "build/digits-portable.mnn", False),
+        ("digits/engine", "build/digits-engine.mnn", False),
+        ("pets.cat/engine", "build/pets.cat-engine.mnn", False),
+        ("pets.dog/engine", "build/pets.dog-engine.mnn", True),
+    ]
+    assert {b.metric: (b.limit, b.relative) for b in found.cells[0].budgets} == {
+        "bytes": (90_000, False), "nodes": (0.8, True), "max_error": (1e-5, False),
+    }  # fmt: skip
+    results = run_cells(found.cells, "minnow.toml", Settings(jobs=1))
+    assert [c.status for c in results.cells] == ["passed", "passed", "passed", "skipped"], results
+    assert results.cells[2].checks[-1].message == "no baseline: base/build/pets.cat-engine.mnn does not exist"
+    assert [c.status for c in check_cells(found.cells, "").cells] == ["passed", "passed", "passed", "skipped"]
+    with pytest.raises(UsageError) as caught:
+        config(here, example.replace("tolerance", "tolerence"))
+    shown = PAGE.read_text().partition("    error: unknown")[2]
+    assert re.sub(r"(?m)^    ", "", f"unknown{shown.partition(chr(10) * 2)[0]}") == str(caught.value)

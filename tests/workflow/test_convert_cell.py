@@ -176,7 +176,7 @@ def test_budgets_relative_to_the_source() -> None:
         return with_budgets(given, RESULT).checks[-1]
 
     assert checked("bytes", 0.5).status == "passed"
-    assert checked("bytes", 0.49).message == "the file size is 1.00 kB, at most 980 B (49 % of the source)"
+    assert checked("bytes", 0.49).message == "file size: 1.00 kB, at most 980 B (49 % of the source)"
     assert (checked("macs", 0.5).status, checked("macs", 0.5).message[:11]) == ("passed", "no baseline")
 
 

@@ -172,9 +172,9 @@ class _Expansion:
             baseline = _filled(value["baseline"], parts, at / "baseline")
             if baseline.endswith(".mnn") or "/" in baseline:
                 baseline = self._here(baseline)
-            known = {n: value[n] for n in ("retries", "runs") if n in value}
+            known = {n: value[n] for n in ("retries",) if n in value}
             return Budget(metric, value["ratio"], baseline, **known)
-        limit, relative = value
+        limit, relative = value if isinstance(value, tuple) else (value, False)
         return Budget(metric, limit, relative=relative)
 
     def _here(self, path: str) -> str:

@@ -66,14 +66,13 @@ LATENCY = Table(
             Number(above=0), "The largest ratio of the median latency to that of the baseline.", required=True
         ),
         "baseline": Key(
-            Text(path=True),
+            Text(path=True, what="a path, or the name of a runtime"),
             "A `.mnn` file, for example that of the base branch; or a runtime: onnxruntime, litert, openvino, mnn, "
             "ncnn. Names in braces as in `output`, and `{output}` for the path of the output. If the file does not "
             "exist, the budget passes with a note.",
             required=True,
         ),
-        "runs": Key(Number(True, least=5), "Timed runs of each.", "50"),
-        "retries": Key(Number(True, least=0), "How many times a breach is measured again before it counts.", "2"),
+        "retries": Key(Number(True, least=0), "How many times it is measured again before a breach counts.", "2"),
     },
 )
 
@@ -82,7 +81,8 @@ LATENCY = Table(
 def _budget_keys() -> Mapping[str, Key]:
     keys = {}
     for m in METRICS.values():
-        kind: Kind = LATENCY if m.measured == "timed" else Relative(Size() if m.unit == "bytes" else Number(least=0))
+        number: Kind = Size() if m.unit == "bytes" else Number(least=0)
+        kind = LATENCY if m.measured == "timed" else Relative(number) if m.of_source else number
         keys[m.name] = Key(kind, m.help)
     return keys
 
@@ -116,7 +116,7 @@ MODEL = Table(
     "A model, or several by a pattern. Its options count more than those of a variant.",
     lambda: {
         "source": Key(
-            Text(path=True),
+            Text(path=True, what="a path, pattern or URL"),
             "The model file; a pattern such as `models/**/*.onnx`, for models called NAME.STEM; or a URL "
             "(`pip install 'minnow[fleet]'`).",
             required=True,

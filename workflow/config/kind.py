@@ -78,14 +78,16 @@ class Text(Kind):
     Attributes:
         of: () or all texts that are allowed.
         path: it is the path of a file, relative to the configuration file.
+        what: another name for it in the documentation.
     """
 
     of: tuple[str, ...] = ()
     path: bool = False
+    what: str = ""
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        return f"one of {', '.join(self.of)}" if self.of else "a path" if self.path else "a text"
+        return f"one of {', '.join(self.of)}" if self.of else self.what or ("a path" if self.path else "a text")
 
     def read(self, value: Any, at: At) -> Any:
         if not isinstance(value, str) or (self.of and value not in self.of):
@@ -120,8 +122,10 @@ class Number(Kind):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        limits = [("of at least", self.least), ("above", self.above), ("up to", self.most)]
         what = "a whole number" if self.whole else "a number"
+        if self.least is not None and self.most is not None:
+            return f"{what} from {self.least:g} to {self.most:g}"
+        limits = [("of at least", self.least), ("above", self.above), ("up to", self.most)]
         return " ".join([what, *(f"{word} {limit:g}" for word, limit in limits if limit is not None)])
 
     def read(self, value: Any, at: At) -> Any:
