@@ -12,7 +12,7 @@ import numpy as np
 import minnow.runtime._engine as _engine
 from minnow.options.run import LimitOptions, Precision, RunOptions
 from minnow.options.signature import takes
-from minnow.schema.errors import UsageError
+from minnow.schema.errors import FormatError, UsageError
 
 Array = np.ndarray[Any, Any]
 Before = Callable[[str, str, list[Array | None]], object]
@@ -64,7 +64,13 @@ class Model:
         if isinstance(model, (bytes, bytearray, memoryview)):
             self._engine = _engine.load_bytes(bytes(model))
         else:
-            self._engine = _engine.load_file(os.fspath(model))
+            try:
+                self._engine = _engine.load_file(os.fspath(model))
+            except FormatError as e:
+                path = os.fspath(model)
+                if os.path.splitext(path)[1] not in (".mnn", "") and not e.hint:
+                    e.hint = f"`mnnconvert {path} -o {os.path.splitext(path)[0]}.mnn` converts a source model"
+                raise
 
     @takes(RunOptions)
     def session(self, options: RunOptions) -> Session:

@@ -97,6 +97,18 @@ def is_mnn(path: str | Path, framework: str | None = None) -> bool:
     return Path(path).suffix.lower() == ".mnn" if framework is None else framework.lower() == "mnn"
 
 
+def _similar(path: Path) -> str:
+    """A question with the files beside it whose names are nearly that of a missing one; "" without any."""
+    from difflib import get_close_matches
+
+    try:
+        beside = sorted(other.name for other in path.parent.iterdir())
+    except OSError:
+        return ""
+    near = get_close_matches(path.name, beside, 3, 0.8)
+    return f"{' or '.join(str(path.with_name(name)) for name in near)}?" if near else ""
+
+
 def check_readable(path: Path) -> bytes:
     """The first bytes of a file, none of a folder, which may be a model, too.
 
@@ -115,7 +127,8 @@ def check_readable(path: Path) -> bytes:
         with path.open("rb") as file:
             head = file.read(_SNIFF_BYTES)
     except OSError as e:
-        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+        hint = _similar(path) if isinstance(e, FileNotFoundError) else ""
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e), hint=hint) from None
     if not head:
         raise FormatError("the file is empty", where=str(path), hint="download or export it again")
     refuse_foreign(path, head)

@@ -56,6 +56,8 @@ class Commands(click.Group):
 
             if is_compatible(args):
                 return "mnnconvert", compatible, args
+            if not ctx.resilient_parsing:
+                _check_is_model(args[0], self.list_commands(ctx))
             args = ["convert", *args]
         return super().resolve_command(ctx, args)
 
@@ -175,6 +177,17 @@ def _run(args: list[str]) -> int:
             hint="this is a bug in Minnow, please report it; MINNOW_DEBUG=1 shows the traceback",
         )
         return _report(error, args)
+
+
+def _check_is_model(word: str, commands: list[str]) -> None:
+    """Refuses a first word that is rather a command with a typing error than the source of a conversion."""
+    if word.startswith("-") or os.path.splitext(word)[1] or os.sep in word or os.path.lexists(word):
+        return
+    from difflib import get_close_matches
+
+    near = [f"`mnnconvert {name}`" for name in get_close_matches(word, commands, 2)]
+    hint = f"{' or '.join(near)}? " * bool(near) + "`mnnconvert --help` lists the commands"
+    raise UsageError(f"'{word}' is neither a command nor a file", hint=hint)
 
 
 def _is_own(word: str) -> bool:

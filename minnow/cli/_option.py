@@ -77,6 +77,14 @@ class Command(click.Command):
     def params(self, params: list[click.Parameter]) -> None:
         self._params, self._complete = params, False
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as e:
+            if "unexpected extra argument" in e.message and any("-o" in param.opts for param in self.params):
+                e.message += "; the output file is given with -o"
+            raise
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, records in self.sections(ctx).items():
             with formatter.section(title):

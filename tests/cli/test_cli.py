@@ -216,3 +216,29 @@ def test_every_command_has_help():
         done = run(name, "--help")
         assert done.returncode == 0
         assert done.stdout.startswith("Usage: ")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "hint"),
+    [
+        (["convrt", "digits.onnx"], 2, "`mnnconvert convert`?"),
+        (["help"], 2, "`mnnconvert --help` lists the commands"),
+        (["digit.onnx"], 6, "try: digits.onnx?"),
+        (["run", "digits.onnx"], 6, "`mnnconvert digits.onnx -o digits.mnn` converts"),
+        (["verify", "digits.onnx", "digits.onnx"], 6, "`mnnconvert digits.onnx -o digits.mnn` converts"),
+        (["digits.onnx", "digits.mnn"], 2, "the output file is given with -o"),
+    ],
+)
+def test_a_typical_slip_gets_a_hint(args, code, hint, tmp_path, monkeypatch, capsys):
+    from minnow.cli._app import run as run_here
+
+    (tmp_path / "digits.onnx").write_bytes(DIGITS.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert run_here(args) == code
+    assert hint in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["digits.onnx"]
+
+
+def test_a_folder_or_file_without_a_suffix_is_a_source(tmp_path):
+    (tmp_path / "model").write_bytes(DIGITS.read_bytes())
+    assert run("model", "-o", "m.mnn", "--no-verify", cwd=tmp_path).returncode == 0
