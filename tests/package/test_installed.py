@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from package_terminal import in_an_environment, on_terminal
+from package_terminal import PROGRAMS, in_an_environment, on_terminal
 
 ROOT = Path(__file__).parents[2]
 DIGITS, IMAGES = ROOT / "examples" / "digits" / "digits.onnx", ROOT / "examples" / "digits" / "digits_test.npz"
