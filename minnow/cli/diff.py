@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from minnow.cli._option import FORMAT, QUIET, emit
+from minnow.cli._option import FORMAT, QUIET, Command, emit
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("base", type=click.Path())
 @click.argument("head", type=click.Path())
 @click.option("--max-increase", "increases", multiple=True, metavar="METRIC=N[%]", help="The largest increase of a "
