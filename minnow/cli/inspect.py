@@ -98,8 +98,9 @@ def _compare(model: str, other: str, options: SourceOptions, format_: str) -> No
 
 
 def _draw(model: str, options: SourceOptions, dot: str | None, svg: str | None) -> None:
-    from minnow.cli._drawing import to_dot, to_svg
     from minnow.cli._model import open_model
+    from minnow.report.drawing.dot import to_dot
+    from minnow.report.drawing.svg import to_svg
 
     graph = open_model(model, options).graph
     for path, text_of in ((dot, to_dot), (svg, to_svg)):

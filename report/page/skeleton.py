@@ -78,6 +78,7 @@ def document(
     data: Mapping[str, Any] | None = None,
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
+    css: str = "",
 ) -> str:
     """The whole document.
 
@@ -88,11 +89,12 @@ def document(
         summary: HTML between heading and sections.
         footer: a line at the end, plain text.
         data: JSON values for scripts, each in an element with the id "data-" and its name.
+        css: more styles, from code.
         styles, scripts: names of more files of the folder `assets`, besides `base.css` and `base.js`.
     """
-    css = [asset(name) for name in ("base.css", *styles)]
+    sheets = [*(asset(name) for name in ("base.css", *styles)), *([css] if css else [])]
     js = [asset(name) for name in ("base.js", *scripts)]
-    policy = _POLICY.format(styles=" ".join(map(_hash, css)), scripts=" ".join(map(_hash, js)))
+    policy = _POLICY.format(styles=" ".join(map(_hash, sheets)), scripts=" ".join(map(_hash, js)))
     links = "".join(f'<li><a href="#{s.id}">{text(s.title)}</a></li>' for s in sections)
     rows = [
         "<!DOCTYPE html>",
@@ -105,7 +107,7 @@ def document(
         '<meta name="referrer" content="no-referrer">',
         '<link rel="icon" href="data:,">',
         f"<title>{text(title)}</title>",
-        *(f"<style>{style}</style>" for style in css),
+        *(f"<style>{style}</style>" for style in sheets),
         "</head>",
         "<body>",
         '<a class="skip" href="#main">Skip to the content</a>',
