@@ -5,6 +5,7 @@ Dynamic dimensions are guessed as in `optimizer.cut`: 1 for the first of an inpu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from minnow.schema.ir import Graph, Node, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.type import UNKNOWN
 from minnow.schema.ops import Trait, get
-from minnow.schema.registry.cost import UnknownDimensionError, macs
+from minnow.schema.registry.cost import UnknownDimensionError, macs, node_macs
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,103 @@ def effect_of(graph: Graph) -> Effect:
         bytes=sum(_traffic(node) for node in nodes),
         moved_bytes=sum(_bytes(node.inputs[0]) for node in nodes if Trait.REORDER in get(node.op).traits),
         weight_bytes=sum(weights.values()),
-        peak_bytes=_peak(graph),
+        peak_bytes=max(live_bytes(graph)),
         guessed=any(not v.type.is_static for node in nodes for v in node.outputs),
     )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one node costs, bodies not included: multiply-accumulates (None: unknown), and bytes read and written."""
+
+    macs: int | None
+    bytes: int
+
+
+def costs_of(graph: Graph) -> dict[Node, Cost]:
+    """The cost of each node of a graph and of the graphs in it, with the sizes that `effect_of` assumes."""
+    guesses, costs = _guesses(graph), {}
+    for g in graph.walk():
+        for node in g:
+            try:
+                count: int | None = node_macs(node, guesses, BATCH)
+            except UnknownDimensionError:
+                count = None
+            costs[node] = Cost(count, _traffic(node))
+    return costs
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A tensor in memory: from the node that makes it (-1: before the first one) to the last one that reads it."""
+
+    value: Value
+    bytes: int
+    first: int
+    last: int
+
+
+def lifetimes_of(graph: Graph) -> list[Lifetime]:
+    """When the tensors of the main graph are alive, by the positions of nodes. Views are part of what they show."""
+    root = _roots(graph)
+    position = {node: k for k, node in enumerate(graph)}
+    last: dict[Value, int] = {}
+    for value in graph.values():
+        whole = root.get(value, value)
+        readers = [position.get(node, len(position)) for node, _ in value.uses]
+        last[whole] = max([last.get(whole, -1), *readers])
+    found = []
+    for value, end in last.items():
+        first = -1 if value.producer is None else position[value.producer]
+        if size := _bytes(value):
+            found.append(Lifetime(value, size, first, max(end, first)))
+    return found
+
+
+def _guesses(graph: Graph) -> dict[str, int]:
+    """The assumed sizes of symbols."""
+    guesses = {UNKNOWN: EXTENT}
+    for g in graph.walk():
+        for value in g.values():
+            for axis, d in enumerate(value.type.shape or ()):
+                if isinstance(d, str) and d != UNKNOWN:
+                    guesses.setdefault(d, EXTENT if axis else BATCH)
+    return guesses
+
+
+def live_bytes(graph: Graph, inside: bool = False) -> Iterator[int]:
+    """Bytes that are alive while each node runs, bodies included: first those of the inputs, then one per node."""
+    root = _roots(graph)
+    readers: dict[Value, int] = {}
+    for value in graph.values():
+        whole = root.get(value, value)
+        readers[whole] = readers.get(whole, 0) + sum(not any(o in root for o in n.outputs) for n, _ in value.uses)
+    live = 0
+    for param in graph.params:
+        readers[param] += inside
+        live += 0 if inside or not readers[param] else _bytes(param)
+    yield live
+    for node in graph:
+        if node.outputs and node.outputs[0] in root:
+            yield live
+            continue
+        live += sum(_bytes(v) for v in node.outputs)
+        yield live + max((max(live_bytes(body, True)) for body in node.subgraphs.values()), default=0)
+        live -= sum(_bytes(v) for v in node.outputs if not readers[v])
+        for operand in node.inputs:
+            held = None if operand is None else root.get(operand, operand)
+            if held is not None and not held.is_const:
+                readers[held] -= 1
+                live -= _bytes(held) if not readers[held] else 0
+
+
+def _roots(graph: Graph) -> dict[Value, Value]:
+    """For each view the value that it shows."""
+    root: dict[Value, Value] = {}
+    for node in graph:
+        if Trait.VIEW in get(node.op).traits and len(node.outputs) == 1 and node.inputs[0] is not None:
+            root[node.output] = root.get(node.inputs[0], node.inputs[0])
+    return root
 
 
 def _bytes(value: Value | None) -> int:
@@ -71,14 +166,8 @@ def _bytes(value: Value | None) -> int:
 
 def _macs(graph: Graph) -> int | None:
     """Multiply-accumulates under the guesses."""
-    guesses = {UNKNOWN: EXTENT}
-    for g in graph.walk():
-        for value in g.values():
-            for axis, d in enumerate(value.type.shape or ()):
-                if isinstance(d, str) and d != UNKNOWN:
-                    guesses.setdefault(d, EXTENT if axis else BATCH)
     try:
-        return macs(graph, guesses, BATCH)
+        return macs(graph, _guesses(graph), BATCH)
     except UnknownDimensionError:
         return None
 
@@ -90,33 +179,3 @@ def _traffic(node: Node) -> int:
         return 0
     read = 0 if Trait.SHAPE_ONLY in traits else sum(_bytes(v) for v in dict.fromkeys(node.inputs))
     return read + sum(_bytes(v) for v in node.outputs)
-
-
-def _peak(graph: Graph, inside: bool = False) -> int:
-    """The most bytes that are alive at one time; parameters do not count inside: others hold them."""
-    root: dict[Value, Value] = {}
-    readers: dict[Value, int] = {}
-    for node in graph:
-        if Trait.VIEW in get(node.op).traits and len(node.outputs) == 1 and node.inputs[0] is not None:
-            root[node.output] = root.get(node.inputs[0], node.inputs[0])
-    for value in graph.values():
-        whole = root.get(value, value)
-        readers[whole] = readers.get(whole, 0) + sum(not any(o in root for o in n.outputs) for n, _ in value.uses)
-    live = 0
-    for param in graph.params:
-        readers[param] += inside
-        live += 0 if inside or not readers[param] else _bytes(param)
-    most = live
-    for node in graph:
-        if node.outputs and node.outputs[0] in root:
-            continue
-        live += sum(_bytes(v) for v in node.outputs)
-        inner = max((_peak(body, True) for body in node.subgraphs.values()), default=0)
-        most = max(most, live + inner)
-        live -= sum(_bytes(v) for v in node.outputs if not readers[v])
-        for operand in node.inputs:
-            held = None if operand is None else root.get(operand, operand)
-            if held is not None and not held.is_const:
-                readers[held] -= 1
-                live -= _bytes(held) if not readers[held] else 0
-    return most

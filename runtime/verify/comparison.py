@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,29 @@ FLOOR = 2.0**-22
 SMALL = 1e-5
 
 
+BINS_PER_DECADE = 2
+LEAST_ERROR, MOST_ERROR = -16, 4
+"""The decades of an error histogram."""
+_WORST = 10
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How the absolute errors of an output are distributed.
+
+    Attributes:
+        counts: elements by error: `BINS_PER_DECADE` bins for each power of ten from `LEAST_ERROR` to `MOST_ERROR`; what
+            is outside is in the first or last bin.
+        exact: elements that are equal.
+        worst: the largest errors: index, value, and value in the source.
+    """
+
+    counts: list[int]
+    exact: int
+    worst: list[tuple[tuple[int, ...], float, float]]
+
+
 @dataclass
 class OutputComparison:
     """How far one output is from its reference.
@@ -39,6 +62,7 @@ class OutputComparison:
         random: it depends on random numbers, so that only its type and rank were compared.
         inconclusive: why passing proves nothing: no run has made this output vary, so it could not have been wrong.
         floor: the absolute error that passes with any tolerance; 0 if the user gave a tolerance.
+        errors: the distribution of the errors, if it was asked for and there are numbers to compare.
     """
 
     name: str
@@ -56,6 +80,7 @@ class OutputComparison:
     random: bool = False
     inconclusive: str = ""
     floor: float = 0.0
+    errors: Errors | None = field(default=None, repr=False)
 
     @property
     def by_floor(self) -> bool:
@@ -87,11 +112,13 @@ def compare(
     precision: str = "high",
     quanta: float = 0,
     floor: float = FLOOR,
+    details: bool = False,
 ) -> OutputComparison:
     """Compares an output with its reference. Integers and bool must be equal.
 
     `tolerance` None chooses by dtype and by the precision of the session: for "low" at least LOW_TOLERANCE. An
-    absolute error of up to `quanta`, or for floating-point outputs up to `floor`, passes with any tolerance.
+    absolute error of up to `quanta`, or for floating-point outputs up to `floor`, passes with any tolerance. With
+    `details` the result has the distribution of the errors.
     """
     exact = want.dtype.kind in "iub"
     floor = 0.0 if exact else floor
@@ -118,6 +145,8 @@ def compare(
     at = int(error.argmax())
     out.scale = float(np.abs(b).max())
     out.max_abs = float(error[at])
+    if details:
+        out.errors = errors_of(error, a, b, want.shape)
     near_zero = max(out.scale * 1e-6, 1e-30)
     out.max_rel = float((error / np.maximum(np.abs(b), near_zero)).max())
     norm = float(np.linalg.norm(a) * np.linalg.norm(b))
@@ -131,6 +160,25 @@ def compare(
     if out.scale < SMALL and not exact:
         out.reason = f"its scale is only {out.scale:.2g}: these inputs hardly test it"
     return out
+
+
+def errors_of(error: Array, got: Array, want: Array, shape: tuple[int, ...]) -> Errors:
+    """The distribution of errors; apart from the three flat arrays this takes memory for one part of them at a time."""
+    bins = (MOST_ERROR - LEAST_ERROR) * BINS_PER_DECADE
+    counts = np.zeros(bins, np.int64)
+    exact = 0
+    candidates: list[int] = []
+    for start in range(0, error.size, _CHUNK):
+        part = error[start : start + _CHUNK]
+        positive = part[part > 0]
+        exact += part.size - positive.size
+        place = np.floor((np.log10(positive) - LEAST_ERROR) * BINS_PER_DECADE).astype(np.int64)
+        counts += np.bincount(np.clip(place, 0, bins - 1), minlength=bins)
+        top = np.argpartition(part, -min(_WORST, part.size))[-_WORST:]
+        candidates += (start + top).tolist()
+    ranked = sorted((i for i in candidates if error[i] > 0), key=lambda i: (-error[i], i))[:_WORST]
+    worst = [(tuple(int(k) for k in np.unravel_index(i, shape)), float(got[i]), float(want[i])) for i in ranked]
+    return Errors(counts.tolist(), int(exact), worst)
 
 
 def compare_random(name: str, got: Array | None, want: Array) -> OutputComparison:

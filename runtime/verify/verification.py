@@ -141,8 +141,8 @@ def verify(source: str | os.PathLike[str], target: str | os.PathLike[str], optio
     return compare_files(Path(source), Path(target), options)
 
 
-def compare_files(source: Path, target: Path, options: VerifyOptions) -> Verification:
-    """As `verify`."""
+def compare_files(source: Path, target: Path, options: VerifyOptions, details: bool = False) -> Verification:
+    """As `verify`; with `details` the comparisons have the distribution of the errors."""
     from minnow.converter import read
     from minnow.runtime.session import load
 
@@ -177,7 +177,7 @@ def compare_files(source: Path, target: Path, options: VerifyOptions) -> Verific
     drawn, rounded = random_outputs(model), rounded_outputs(model)
     strict = tolerance is not None
     coarse = {} if strict or precision == "low" else coarse_outputs(model)
-    run = partial(_run, session, tolerance=tolerance, drawn=drawn, precision=precision)
+    run = partial(_run, session, tolerance=tolerance, drawn=drawn, precision=precision, details=details)
     wants: list[Mapping[str, Array]] = []
     for k, (candidate, want) in enumerate((*runs, *extra)):
         case = run(candidate.inputs, want, steps=coarse, quanta=rounded)
@@ -356,6 +356,7 @@ def _run(
     precision: str,
     steps: Mapping[str, float] | None = None,
     quanta: frozenset[str] = frozenset(),
+    details: bool = False,
 ) -> Case:
     """Runs the converted file and compares. With a tolerance given by the user nothing else makes an error pass."""
     strict = tolerance is not None
@@ -380,6 +381,7 @@ def _run(
             precision,
             0.0 if strict else _quanta(a, n in quanta),
             floor,
+            details,
         )
         for n, a in expected.items()
     ]

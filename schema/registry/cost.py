@@ -67,11 +67,16 @@ def macs(graph: Graph, dims: Dims | None = None, batch: int | None = None) -> in
     known = dims or {}
     total = 0
     for node in graph:
-        if count := get(node.op, node.origin).count_macs:
-            total += count(Sizes(node, known, batch))
+        total += node_macs(node, known, batch)
         if node.subgraphs:
             total += max(macs(body, known, batch) for body in node.subgraphs.values())
     return total
+
+
+def node_macs(node: Node, dims: Dims, batch: int | None = None) -> int:
+    """Those of one node, without its bodies; see `macs`."""
+    count = get(node.op, node.origin).count_macs
+    return count(Sizes(node, dims, batch)) if count else 0
 
 
 def _number(dim: Dim, known: Dims) -> int:
