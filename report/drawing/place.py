@@ -22,7 +22,7 @@ GAP_X, GAP_LINE, GAP_Y, TRACK = 26, 12, 28, 9
 _SWEEPS = 7
 _STEEP, _MOST_STEEP = 0.1, 40
 """A line that goes far sideways gets more height: a fraction of its width, and the most of it."""
-_TALL, _RATIO, _LEAST_WIDTH = 1400, 1.5, 160
+_TALL, _RATIO, _LEAST_WIDTH = 900, 1.5, 160
 """Height from which on a group is wrapped, the width of the result as a multiple of its height, the least width."""
 _BOX, _LINE, _TRUNK = 4, 1, 8
 """Weights of segments between boxes, to and from a bend, and between bends."""

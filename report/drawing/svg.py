@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import html
-import re
-
 from minnow.report.drawing.look import COLORS, color_of, heading, lines_of, short, size_of, tip_of
 from minnow.report.drawing.outline import outline_of
 from minnow.report.drawing.picture import HEAD, Box, Picture, drawing_of
 from minnow.report.drawing.place import Point
+from minnow.report.markup import text
 from minnow.schema.ir import Graph, Value
 
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _ROUND = 7
 """Radius of right-angled corners."""
 
@@ -46,7 +43,7 @@ def svg_of(picture: Picture, values: list[Value], *, style: str = "", label: str
     width, height = _number(picture.width), _number(picture.height)
     rows = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-        + (f' role="img" aria-label="{_text(label)}">' if label else ">"),
+        + (f' role="img" aria-label="{text(label)}">' if label else ">"),
     ]
     if style:
         rows += [f"<style>{style}</style>", f'<rect width="{width}" height="{height}" fill="#fff"/>']
@@ -54,7 +51,7 @@ def svg_of(picture: Picture, values: list[Value], *, style: str = "", label: str
     rows += [_group(box) for box in picture.boxes if box.is_open]
     for line in picture.lines:
         value = values[line.value]
-        tip = f"<title>{_text(f'{value.name}: {value.type}')}</title>"
+        tip = f"<title>{text(f'{value.name}: {value.type}')}</title>"
         end = ' marker-end="url(#end)"' if line.ends else ""
         rows.append(f'<path class="line"{end} d="{path_of(line.points)}">{tip}</path>')
     rows += [_heading(box) for box in picture.boxes if box.is_open]
@@ -95,20 +92,20 @@ def _group(box: Box) -> str:
 def _heading(box: Box) -> str:
     room = max(4, int((box.width - 24) / 6.5))
     at = f'x="{_number(box.x + 12)}" y="{_number(box.y + HEAD - 9)}"'
-    return f'<text class="t s" {at}>{_text(short(heading(box.item), room))}</text>'
+    return f'<text class="t s" {at}>{text(short(heading(box.item), room))}</text>'
 
 
 def _box(box: Box) -> str:
     item = box.item
     corner = 14 if item.value is not None else 6
-    rows = [f"<g><title>{_text(tip_of(item))}</title>", f'<rect class="{color_of(item)}" {_frame(box)} rx="{corner}"/>']
+    rows = [f"<g><title>{text(tip_of(item))}</title>", f'<rect class="{color_of(item)}" {_frame(box)} rx="{corner}"/>']
     if item.is_group:
         rows.append(f'<rect class="{color_of(item)}" {_frame(box, 3)} rx="{corner}"/>')
     y = box.y + 17
     for k, line in enumerate(lines_of(item)):
         if line or not k:
             rows.append(
-                f'<text class="{"s" if k else "t"}" x="{_number(box.x + 10)}" y="{_number(y)}">{_text(line)}</text>'
+                f'<text class="{"s" if k else "t"}" x="{_number(box.x + 10)}" y="{_number(y)}">{text(line)}</text>'
             )
             y += 14
     return "".join([*rows, "</g>"])
@@ -121,7 +118,3 @@ def _frame(box: Box, inset: float = 0) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _text(value: str) -> str:
-    return html.escape(_CONTROLS.sub("\ufffd", value))

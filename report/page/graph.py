@@ -43,6 +43,7 @@ class NodeFacts:
 class GraphView:
     """A graph to show: its drawing, the groups that are open at first, and facts of nodes."""
 
+    graph: Graph
     drawing: Drawing
     opened: list[Item]
     facts: Mapping[Node, NodeFacts] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class GraphView:
     @classmethod
     def of(cls, graph: Graph, facts: Mapping[Node, NodeFacts], most: int = MOST_BOXES) -> GraphView:
         drawing = drawing_of(outline_of(graph))
-        return cls(drawing, first_open(drawing.outline.root, most), facts)
+        return cls(graph, drawing, first_open(drawing.outline.root, most), facts)
 
     def svg(self, label: str) -> str:
         """The picture as it is at first."""
@@ -161,7 +162,7 @@ def color_css() -> str:
     for name, (light, dark) in COLORS.items():
         pairs = zip(("fill", "stroke"), light, dark, strict=True)
         rules = (f"{key}:{a if a == b else f'light-dark({a},{b})'}" for key, a, b in pairs)
-        rows.append(f".graph .{name}{{{';'.join(rules)}}}")
+        rows.append(f":is(.graph,.chart) .{name}{{{';'.join(rules)}}}")
     return "".join(rows)
 
 

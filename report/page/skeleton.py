@@ -18,17 +18,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-_DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+from minnow.report.markup import text as text
 
 _POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src {styles}; script-src {scripts}"
@@ -50,16 +47,6 @@ class Section:
     title: str
     body: str
     note: str = ""
-
-
-def text(value: object) -> str:
-    """Any text for HTML, also in an attribute.
-
-    Characters that are none in HTML are replaced, and those that change the direction of what follows are shown as
-    their numbers, since they could make one name look like another.
-    """
-    clean = _DIRECTIONS.sub(lambda m: f"\\u{ord(m.group()):04x}", _CONTROLS.sub("\ufffd", str(value)))
-    return html.escape(clean, quote=True)
 
 
 def json_text(value: Any) -> str:

@@ -53,6 +53,7 @@ COMMANDS = [
     ["inspect", "digits.mnn"],
     ["inspect", "digits.onnx", "digits.mnn"],
     ["inspect", "digits.mnn", "--svg", "digits.svg"],
+    ["report", "digits.mnn", "digits.onnx", "-o", "digits.html", "--runs", "5"],
     ["check", "digits.onnx"],
     ["ops"],
     ["ops", "-f", "onnx"],

@@ -4,7 +4,7 @@
 const Placement = (() => {
   const GAP_X = 26, GAP_LINE = 12, GAP_Y = 28, TRACK = 9;
   const SWEEPS = 7, STEEP = 0.1, MOST_STEEP = 40;
-  const TALL = 1400, RATIO = 1.5, LEAST_WIDTH = 160;
+  const TALL = 900, RATIO = 1.5, LEAST_WIDTH = 160;
   const BOX = 4, LINE = 1, TRUNK = 8;
   const PAD = 14, HEAD = 24;
 

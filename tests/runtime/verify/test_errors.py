@@ -1,4 +1,4 @@
-"""The distribution of errors in a comparison: nothing is counted twice or lost, and the worst elements are the worst."""
+"""The distribution of errors: nothing is counted twice or lost, and the worst elements are the worst."""
 
 from __future__ import annotations
 
