@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import zipfile
 from pathlib import Path
 
 from minnow.schema.errors import FormatError
@@ -64,6 +63,8 @@ def refuse_zip(path: Path, head: bytes) -> None:
     """Raises FormatError, which says what is in it, for a zip archive: for one that no format is at home in."""
     if not head.startswith(_ZIP):
         return
+    import zipfile
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

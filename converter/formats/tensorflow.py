@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from pathlib import Path
 
 from minnow.converter.formats import Format
@@ -36,6 +35,8 @@ def _sniff(path: Path, head: bytes) -> bool:
 def is_keras(path: Path, head: bytes) -> bool:
     """Whether a file is one of Keras, by its first bytes and the names in it."""
     if head.startswith(_ZIP):
+        import zipfile
+
         try:
             with zipfile.ZipFile(path) as archive:
                 return set(archive.namelist()) >= _MEMBERS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 from minnow.converter.formats import Format
@@ -10,6 +9,8 @@ from minnow.converter.formats import Format
 
 def archive_kind(path: Path) -> str:
     """ "torchscript" or "torch_export" for an archive of that kind, "pickle" for one of weights alone, else ""."""
+    import zipfile
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -63,9 +63,14 @@ class Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands and options; and as `convert` may be omitted, models and its options."""
+        from click.shell_completion import CompletionItem
+
         convert = self.get_command(ctx, "convert")
         assert convert is not None
-        found = super().shell_complete(ctx, incomplete)
+        found = click.Command.shell_complete(self, ctx, incomplete)
+        for name in self.list_commands(ctx):  # click would import all of them
+            if name.startswith(incomplete) and (command := self.get_command(ctx, name)) is not None:
+                found.append(CompletionItem(name, help=command.get_short_help_str()))
         if incomplete.startswith("-"):
             known = {item.value for item in found}
             others = convert.shell_complete(click.Context(convert, parent=ctx), incomplete)

@@ -6,9 +6,7 @@ Python's `logging` is imported only if one of the two is given, or by the parts 
 from __future__ import annotations
 
 import os
-import platform
 import re
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from minnow.cli._terminal import faint, show
-from minnow.output import target_of, writing
 from minnow.schema.errors import WriteError
 
 if TYPE_CHECKING:
@@ -132,6 +129,12 @@ def start_file(path: str) -> None:
     """
     if "file" in _handlers:
         return
+    import platform
+    import shlex
+
+    import minnow
+    from minnow.output import target_of, writing
+
     target = target_of(path)
     with writing(path):
         if target.exists():
@@ -143,8 +146,6 @@ def start_file(path: str) -> None:
         stream = target.open("a", encoding="utf-8", errors="backslashreplace")
     _add("file", _log_file(stream, path), "DEBUG")
     line = shlex.join(["mnnconvert", *_command])
-    import minnow
-
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, process {os.getpid()}"
     _to_file("INFO", f"Minnow {minnow.__version__}, {system}: {line}")
 

@@ -112,7 +112,7 @@ def test_a_full_disk_ends_the_log_and_not_the_command(
 ) -> None:
     from minnow.cli import _log
 
-    monkeypatch.setattr(_log, "target_of", Path)
+    monkeypatch.setattr("minnow.output.target_of", Path)
     monkeypatch.setattr(_log, "_TIME", re.compile(b""))
     assert run(["check", str(DIGITS), "--log-file", "/dev/full"]) == 0
     done = capsys.readouterr()
