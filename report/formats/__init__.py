@@ -48,21 +48,25 @@ _FORMATS: dict[str, Format] = {}
 
 
 def report(
-    kind: str, about: str, *, file: str = "", deliver: Deliver | None = None
-) -> Callable[[Callable[[Results], str]], Callable[[Results], str]]:
+    kind: str, about: str, *, file: str = "", deliver: Deliver | None = None, beside: bool = False
+) -> Callable[[Callable[..., str]], Callable[..., str]]:
     """Registers a function from `Results` to text as a kind of report; the arguments are the attributes of `Format`.
 
-    The function gets results with relative paths; see `minnow.report.formats._cleaned`.
+    The function gets results with relative paths; see `minnow.report.formats._cleaned`. With `beside` it also gets the
+    folder of the report, to find other files in it.
     """
 
-    def decorate(function: Callable[[Results], str]) -> Callable[[Results], str]:
+    def decorate(function: Callable[..., str]) -> Callable[..., str]:
         from minnow.report.formats._cleaned import cleaned
 
         @functools.wraps(function)
-        def text(results: Results) -> str:
-            return function(cleaned(results))
+        def text(results: Results, *folder: Path) -> str:
+            return function(cleaned(results), *folder)
 
-        _FORMATS[kind] = Format(kind, about, file, lambda results, folder: text(results), deliver)
+        def made(results: Results, folder: Path) -> str:
+            return text(results, folder) if beside else text(results)
+
+        _FORMATS[kind] = Format(kind, about, file, made, deliver)
         return text
 
     return decorate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minnow.report.formats import report
-from minnow.report.formats._text import exact, title_of
+from minnow.report.formats._text import exact, plain, title_of
 from minnow.workflow.metric import METRICS
 from minnow.workflow.result import STATUSES, Results
 
@@ -34,7 +34,7 @@ def _labels(model: str, variant: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", "").replace("\n", "\\n")
+    return plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _number(value: float) -> str:

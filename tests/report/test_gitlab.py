@@ -14,6 +14,7 @@ from ci_results import results as random_results
 from hypothesis import given
 
 from minnow.report.formats._cleaned import cleaned
+from minnow.report.formats._text import plain
 from minnow.report.formats.gitlab import gitlab
 from minnow.report.formats.openmetrics import openmetrics
 from minnow.report.formats.sarif import sarif
@@ -94,7 +95,7 @@ def test_hostile_texts_are_read_back(given_: Results) -> None:
     assert_code_quality(json.loads(gitlab(given_)))
     samples = families(openmetrics(given_)).get("minnow_status", [])
     clean = cleaned(given_)
-    expected = [(c.model.replace("\r", ""), c.variant.replace("\r", "")) for c in clean.cells]
+    expected = [(plain(c.model), plain(c.variant)) for c in clean.cells]
     assert [(s.labels["model"], s.labels["variant"]) for s in samples] == expected
     nodes = families(openmetrics(given_)).get("minnow_nodes", [])
     wanted = [c.metrics["nodes"] for c in clean.cells if "nodes" in c.metrics]
