@@ -194,6 +194,16 @@ def ci_rules() -> str:
     return f"# Rules of reports\n\n{about}\n\n" + _table(["rule", "level", "exit code", "meaning", "tags"], rows)
 
 
+def report_kinds() -> str:
+    """The kinds of reports."""
+    from minnow.report.formats import format_of, kinds
+
+    found = [format_of(kind) for kind in kinds()]
+    return _table(
+        ["kind", "usual name", "what it is"], [[f"`{f.kind}`", f.file and f"`{f.file}`", f.about] for f in found]
+    )
+
+
 def ci_report_schema() -> str:
     """The JSON schema of the machine-readable report."""
     from minnow.workflow.result import json_schema
@@ -383,6 +393,7 @@ PAGES: dict[str, Callable[[], str]] = {
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"measured": summary, "support": support},
     "docs/speed.md": {"speed": speed},
+    "docs/ci-reports.md": {"kinds": report_kinds},
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
     "docs/configuration.md": {"keys": configuration},
 }

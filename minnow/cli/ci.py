@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,8 @@ def command(
     if reports:
         from minnow.report.formats import write_reports
 
-        write_reports(results, reports)
+        # A JSON document stands alone on the standard output; GitHub reads annotations from standard error, too.
+        write_reports(results, reports, sys.stderr if format_ == "json" else sys.stdout)
     if not quiet or format_ == "json":
         emit(results, format_, lambda: _text(results))
     return exit_code_of(results, fail_on)

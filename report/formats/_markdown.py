@@ -17,7 +17,7 @@ RESULTS: dict[Status, str] = {
     "error": "❌ error",
 }
 
-_MARKS = re.compile(r"([\\`*_\[\]{}()#+!|~$@:-])")
+_MARKS = re.compile(r"([\\`*_\[\]{}#!|~$@]|:(?=\S)|(?<=[wW]{3})\.)")
 
 
 def text(given: str) -> str:

@@ -46,7 +46,10 @@ def change(before: float | None, after: float | None) -> str:
         return ""
     if before == after:
         return "="
-    return f"{100 * (after - before) / abs(before):+.1f}%" if before else "from 0"
+    if not before:
+        return "from 0"
+    percent = 100 * (after - before) / abs(before)
+    return f"{percent:+.1f}%" if abs(percent) >= 0.05 else f"{percent:+.1g}%"
 
 
 def exact(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from ci_results import PASSED, RESULTS, WRONG, hostile
 from ci_results import results as random_results
 from hypothesis import given
 
+from minnow.cli._app import run
 from minnow.report.formats import write_reports
 from minnow.report.formats.github import github
 from minnow.report.formats.md import markdown
@@ -113,3 +115,18 @@ def test_hostile_texts_start_no_command_of_their_own(given_: Results) -> None:
         assert name in ("error", "warning", "notice")
         assert set(properties) == {"file", "line", "title"}
         assert data.strip()
+
+
+def test_annotations_leave_the_standard_output_to_a_json_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
+    Path("minnow.toml").write_text('[models.m]\nsource = "missing.onnx"\n')
+    assert run(["ci", "--check", "--report", "github", "--format", "json"]) != 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["cells"][0]["status"] != "passed"
+    assert "::error file=minnow.toml,line=1," in said.err
+    assert run(["ci", "--check", "--report", "github"]) != 0
+    assert "::error file=minnow.toml,line=1," in capsys.readouterr().out
