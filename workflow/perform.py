@@ -21,7 +21,7 @@ from minnow.workflow.cell import Cell, Limits
 from minnow.workflow.child import Children, failed_result
 from minnow.workflow.convert_cell import failure, local, options_of, reproduce, with_budgets
 from minnow.workflow.key import FileHashes, digest_of, key_parts
-from minnow.workflow.receipt import COMPANIONS, SUFFIX, receipt_of
+from minnow.workflow.receipt import COMPANIONS, SUFFIX, receipt_of, receipt_path
 from minnow.workflow.result import CellResult, Check
 from minnow.workflow.rule import RULES
 
@@ -85,7 +85,7 @@ class Performer:
         notes: list[Check] = []
         if self._store is not None:
             try:
-                if (found := self._cached(self._store, cell, result, output)) is not None:
+                if (found := self._cached(self._store, cell, result, source, output)) is not None:
                     self._publish(cell, found, source, output)
                     return found
             except WriteError as e:
@@ -122,17 +122,34 @@ class Performer:
         made = CellResult.of(call.items[0])
         return replace(made, **own, log="" if made.status in ("passed", "warning") else call.log[-_LOG:])
 
-    def _cached(self, store: Store, cell: Cell, result: CellResult, output: Path) -> CellResult | None:
-        """The result of a cell in the store, with its files at `output`; None if it is not there, or damaged."""
+    def _cached(self, store: Store, cell: Cell, result: CellResult, source: Path, output: Path) -> CellResult | None:
+        """The result of a cell in the store, with its files at `output`; None if it is not there, or damaged.
+
+        Without files if those of the cell are the same already, and so is their receipt: then nothing is to be written.
+        """
         entry = store.get(result.key)
         if entry is None or not entry.record.keys() >= set(_KEPT):
             return None
-        for name in entry.files:
-            if not store.fetch(entry, name, output.with_name(output.name + name.removeprefix(_FILE))):
-                return None
         known = {name: entry.record[name] for name in _KEPT}
         found = replace(CellResult.of({**asdict(result), **known}), cached=True)
-        return replace(found, checks=tuple(_renamed(c, entry.record, cell) for c in found.checks))
+        found = replace(found, checks=tuple(_renamed(c, entry.record, cell) for c in found.checks))
+        if not (entry.files and self._is_there(cell, found, source, entry.files)):
+            for name in entry.files:
+                if not store.fetch(entry, name, output.with_name(output.name + name.removeprefix(_FILE))):
+                    return None
+        return found
+
+    def _is_there(self, cell: Cell, result: CellResult, source: Path, files: Mapping[str, tuple[str, int]]) -> bool:
+        """Whether the output of a cell, with its companion files and its receipt, is what a store has."""
+        output = Path(cell.output)
+        now = {name: (self._hashes.of(path), path.stat().st_size) for name, path in _files(output).items()}
+        if now != dict(files):
+            return False
+        try:
+            text = receipt_path(output).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return False
+        return text == receipt_of(cell, result, source, output, self._hashes)
 
     def _publish(self, cell: Cell, result: CellResult, source: Path, output: Path) -> None:
         """Puts an output to its place, with its companion files and its receipt; all of them or none.
@@ -141,7 +158,7 @@ class Performer:
             WriteError: it cannot be written.
         """
         if not output.exists():
-            return  # a failure from the cache
+            return  # a failure from the cache, or a result whose output is there
         receipt = receipt_of(cell, result, source, output, self._hashes)
         target = Path(cell.output)
         with replaced(target, beside=(*COMPANIONS, SUFFIX)) as part, writing(target):
