@@ -82,7 +82,7 @@ class Command(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as e:
             if "unexpected extra argument" in e.message and any("-o" in param.opts for param in self.params):
-                e.message += "; the output file is given with -o"
+                raise click.UsageError(f"{e.message}; the output file is given with -o", ctx) from None
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
