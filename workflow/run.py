@@ -37,10 +37,12 @@ class Settings:
     Attributes:
         jobs: how many conversions run at a time; 0: as many as there are processors, and memory for.
         cache: folder or URL of the cache; "" for none.
+        latency: whether budgets of latency are measured.
     """
 
     jobs: int = 0
     cache: str = ""
+    latency: bool = True
 
 
 def run_cells(cells: Sequence[Cell], config: str, settings: Settings, progress: Progress | None = None) -> Results:
@@ -86,7 +88,7 @@ def run_cells(cells: Sequence[Cell], config: str, settings: Settings, progress: 
         report(_results(pool, work, tasks, by_name), len(tasks))
         timed = [c for c in cells if latency_budgets(c) and found[c.name].status in ("passed", "warning")]
         timed += [c for c in cells if latency_budgets(c) and _only_budgets(found[c.name])]
-        tasks = [Task(cell.name, (cell.name, True), exclusive=True) for cell in timed]
+        tasks = [Task(cell.name, (cell.name, True), exclusive=True) for cell in timed if settings.latency]
         report(_results(pool, work, tasks, by_name), len(tasks))
     return Results(
         cells=tuple(found[cell.name] for cell in cells),

@@ -50,6 +50,7 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @click.option("-j", "--jobs", type=click.IntRange(1), help="How many conversions run at a time; by default as many as "
               "there are processors and memory for.")  # fmt: skip
 @click.option("--cache", metavar="DIR|URL", help="Keep results here, and take those of unchanged models from here.")
+@click.option("--latency/--no-latency", default=True, help="Measure latencies that have a budget.")
 @click.option("--report", "reports", multiple=True, metavar="KIND=FILE", shell_complete=_kinds, help="Also write a "
               "report: junit, sarif, md, ...; `github` needs no file. May be given several times.")  # fmt: skip
 @click.option("--deterministic", is_flag=True, help="Leave times and other things that differ between runs out of the "
@@ -60,7 +61,8 @@ def _kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 @QUIET
 @FORMAT
 def command(
-    config: str | None, only: Sequence[str], check: bool, jobs: int | None, cache: str | None, reports: Sequence[str],
+    config: str | None, only: Sequence[str], check: bool, jobs: int | None, cache: str | None, latency: bool,
+    reports: Sequence[str],
     deterministic: bool, fail_on: str, schema: bool, quiet: bool, format_: str,
 ) -> int:  # fmt: skip
     """Convert, verify and measure all models of a configuration.
@@ -93,7 +95,7 @@ def command(
         results = check_cells(cells, str(found.path))
     else:
         with _progress(len(cells), quiet) as progress:
-            results = run_cells(cells, str(found.path), Settings(jobs or 0, cache or ""), progress)
+            results = run_cells(cells, str(found.path), Settings(jobs or 0, cache or "", latency), progress)
     if deterministic:
         results = timeless(results)
     if reports:
