@@ -245,14 +245,14 @@ def compare(
 
 
 def breach_text(change: Change) -> str:
-    """One sentence about a metric that has increased by more than its limit."""
+    """One line about a metric that has increased by more than its limit."""
     metric, limit = METRICS[change.metric], change.increase
     assert limit is not None
     assert change.base is not None
     assert change.head is not None
     by = "" if change.relative is None else f" ({100 * change.relative:+.3g}%)"
     values = f"{shown(change.base, metric.unit)} -> {shown(change.head, metric.unit)}"
-    return f"the {metric.title} has increased: {values}{by}, at most by {limit.text}"
+    return f"{metric.title}: {values}{by}, at most +{limit.text}"
 
 
 def _cell(base: CellResult | None, head: CellResult | None, increases: Mapping[str, Increase]) -> CellChange:
@@ -260,14 +260,15 @@ def _cell(base: CellResult | None, head: CellResult | None, increases: Mapping[s
     assert one is not None
     statuses = (base.status if base else None), (head.status if head else None)
     names = [n for n in METRICS if any(c is not None and n in c.metrics for c in (base, head))]
-    changes, notes = [], []
+    changes, unknown = [], []
     for name in names:
         a, b = (c.metrics.get(name) if c is not None else None for c in (base, head))
         limit = increases.get(name)
         if limit is not None and head is not None and (a is None or _is_nan(a)):
-            notes.append(f"no baseline: the {METRICS[name].title} of the base is unknown")
+            unknown.append(METRICS[name].title)
         changes.append(Change(name, a, b, limit, _is_breach(a, b, limit) and not _is_noise(name, base, head)))
-    return CellChange(one.name, one.model, one.variant, *statuses, tuple(changes), tuple(notes))
+    notes = (f"no baseline for {', '.join(unknown)}",) if unknown else ()
+    return CellChange(one.name, one.model, one.variant, *statuses, tuple(changes), notes)
 
 
 def _is_breach(base: float | None, head: float | None, limit: Increase | None) -> bool:

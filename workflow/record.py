@@ -24,7 +24,7 @@ def record(kind: type[T], values: Any, where: str = "") -> T:
     """
     if not isinstance(values, Mapping):
         raise TypeError(f"{where or 'it'} is {_shown(values)} instead of an object")
-    hints = _hints(kind)
+    hints = _hints(cast(Any, kind))
     given: dict[str, Any] = {}
     for f in fields(cast(Any, kind)):
         at = f"{where}.{f.name}" if where else f.name

@@ -60,7 +60,7 @@ def test_what_differs_is_shown_with_its_change(diff: Diff, capsys: pytest.Captur
 )  # fmt: skip
 def test_a_limit_is_exceeded_above_it(diff: Diff, limit: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert diff([PASSED], [BIGGER], "--max-increase", limit) == code
-    assert ("failed: digits: the file size has increased" in capsys.readouterr().out) == (code == 5)
+    assert ("failed: digits: file size: 2.50 MB -> 2.55 MB (+2%), at most +" in capsys.readouterr().out) == (code == 5)
     assert diff([PASSED], [BIGGER], "--max-increase", limit, "--fail-on", "never") == 0
 
 
@@ -76,7 +76,7 @@ def test_a_result_that_became_worse_or_went_away(diff: Diff) -> None:
 
 def test_without_a_baseline_it_passes_with_a_note(diff: Diff, capsys: pytest.CaptureFixture[str]) -> None:
     assert diff([], [PASSED], "--max-increase", "bytes=1%") == 0
-    assert "digits: no baseline: the file size of the base is unknown" in capsys.readouterr().out
+    assert "digits: no baseline for file size\n" in capsys.readouterr().out
     Path("base.json").unlink()
     assert diff(None, [PASSED], "--allow-missing-base", "--max-increase", "bytes=1%") == 0
     assert "There is no base to compare with." in capsys.readouterr().out
