@@ -19,7 +19,7 @@ from minnow.report.formats.gitlab import gitlab
 from minnow.report.formats.openmetrics import openmetrics
 from minnow.report.formats.sarif import sarif
 from minnow.workflow.cell import Place
-from minnow.workflow.result import STATUSES, Results
+from minnow.workflow.result import STATUSES, Check, Results
 
 
 def assert_code_quality(rows: Any) -> None:
@@ -57,6 +57,12 @@ def test_fingerprints_do_not_depend_on_lines_and_numbers() -> None:
     first, second = (json.loads(gitlab(replace(RESULTS, cells=(cell,)))) for cell in (WRONG, moved))
     assert [r["fingerprint"] for r in first] == [r["fingerprint"] for r in second]
     assert first != second
+
+
+def test_repeated_findings_have_fingerprints_of_their_own() -> None:
+    checks = tuple(Check("convert", "passed", "notice", "the same") for _ in range(3))
+    assert_code_quality(rows := json.loads(gitlab(replace(RESULTS, cells=(replace(PASSED, checks=checks),)))))
+    assert [row["severity"] for row in rows] == ["info"] * 3
 
 
 def test_another_tool_makes_the_same_of_the_sarif_report(tmp_path: Path) -> None:
