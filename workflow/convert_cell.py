@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from minnow.convert import Report
     from minnow.optimizer.effect import Effect
     from minnow.options.convert import ConvertOptions
-    from minnow.runtime.verify.comparison import OutputComparison
     from minnow.runtime.verify.verification import Verification
 
 _TEMPORARY = re.compile(r"\.([^/\s]+)\.[0-9a-f]{12}\.part")
@@ -193,7 +192,7 @@ def _converted(result: CellResult, source: Path, options: ConvertOptions) -> Cel
     metrics = {"bytes": float(sum(p.stat().st_size for p in (output, *companions(output)))), **_cost(report.after)}
     if report.verification is not None:
         checks += _outputs(report.verification, report.seconds.get("verify", 0.0))
-        metrics["max_error"] = max((o.needed for o in _compared(report.verification)), default=0.0)
+        metrics["max_error"] = _max_error(report.verification)
     checks += [Check("convert", "passed", kind_of(text), text) for text in _notices(report)]
     return replace(
         result,
@@ -219,9 +218,10 @@ def _cost(effect: Effect) -> dict[str, float]:
     return {name: float(number) for name, number in known.items() if number is not None}
 
 
-def _compared(verification: Verification) -> list[OutputComparison]:
-    """The worst comparison of each output of which numbers were compared."""
-    return [o for o in verification.worst.values() if not o.random]
+def _max_error(verification: Verification) -> float:
+    """The smallest tolerance with which all outputs pass. Errors that pass with any tolerance do not count."""
+    found = [o for case in verification.cases for o in case.outputs if not (o.random or o.by_floor)]
+    return max((o.needed for o in found), default=0.0)
 
 
 def _notices(report: Report) -> list[str]:

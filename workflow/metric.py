@@ -41,7 +41,8 @@ METRICS = {
                help="Bytes of inputs and results that are needed at the same time, from their types; without weights."),
         Metric("max_error", "largest error", "", of_source=False,
                help="The smallest tolerance with which all outputs pass the verification: of each output the largest "
-               "error as a fraction of its largest magnitude, and of these the largest."),
+               "error as a fraction of its largest magnitude, and of these the largest. Without a `tolerance`, "
+               "absolute errors below 2.4e-7 do not count, as in the verification."),
         Metric("latency", "latency / baseline", "", measured="timed", of_source=False,
                help="Median latency as a ratio to that of a baseline, timed in turns."),
     )

@@ -194,3 +194,20 @@ def test_a_missing_package_is_named(here: Path, monkeypatch: pytest.MonkeyPatch)
     result = convert_cell(cell("https://localhost/m.onnx"))
     assert result.exit_code == 2
     assert "pip install 'minnow[fleet]'" in result.checks[0].details
+
+
+def test_the_largest_error_is_what_the_tolerance_must_be(here: Path) -> None:
+    """With it as the tolerance the verification passes; with less it fails."""
+    measured = convert_cell(cell(str(DIGITS), tolerance=1e-3)).metrics["max_error"]
+    assert 0 < measured < 1e-5
+    assert convert_cell(cell(str(DIGITS), tolerance=measured)).status == "passed"
+    assert convert_cell(cell(str(DIGITS), tolerance=measured * 0.99)).exit_code == 4
+
+
+def test_errors_below_the_rounding_of_one_do_not_count(here: Path) -> None:
+    """Sigmoid far below 0: results near 0, whose errors are large as fractions of them."""
+    model(here / "s.onnx", "Sigmoid")
+    np.savez(here / "far.npz", x=np.linspace(-60, -17, 8, dtype=np.float32).reshape(2, 4))
+    result = convert_cell(cell("s.onnx", data=["far.npz"]))
+    assert result.exit_code == 0, result.checks
+    assert result.metrics["max_error"] < 1e-4
