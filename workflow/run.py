@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import signal
@@ -28,6 +29,9 @@ from minnow.workflow.time_cell import latency_budgets
 
 Progress = Callable[[CellResult, int, int], object]
 """Called with a result, the number of cells that are done, and that of all."""
+
+
+_log = logging.getLogger("minnow.workflow")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ def run_cells(cells: Sequence[Cell], config: str, settings: Settings, progress: 
         def report(done: Iterator[CellResult], total: int) -> None:
             for count, result in enumerate(done, 1):
                 found[result.name] = result
+                _log_result(result)
                 if progress is not None:
                     progress(result, count, total)
 
@@ -158,6 +163,17 @@ def _results(
             yield replace(_empty(cells[done.task.name]), checks=failure(done.error))
         elif done.error is not None:
             raise done.error
+
+
+def _log_result(result: CellResult) -> None:
+    steps = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in result.seconds.items())
+    _log.info("%s: %s%s", result.name, result.status, " (cached)" if result.cached else f"; {steps}" if steps else "")
+    for check in result.checks:
+        _log.debug(
+            "%s: %s: %s %s %s", result.name, check.name, check.status, check.rule, check.details or check.message
+        )
+    if result.log:
+        _log.debug("%s: what the conversion has printed:\n%s", result.name, result.log)
 
 
 def _empty(cell: Cell) -> CellResult:

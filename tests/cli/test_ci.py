@@ -331,6 +331,13 @@ def test_the_text_has_a_table_and_the_reasons(fresh: Path, capsys: pytest.Captur
     assert "[4/4]" in err
 
 
+def test_details_are_in_the_log(fresh: Path) -> None:
+    assert run(["ci", "-q", "--cache", "cache", "--only", "digits", "--only", "strict", "--log-file", "log.txt"]) == 4
+    log = (fresh / "log.txt").read_text()
+    assert "digits/own: passed (cached)" in log
+    assert re.search(r"strict: verify:probability: failed verification-failed FAIL  4 runs against", log)
+
+
 def test_the_schema_describes_the_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     """Another implementation of JSON schema accepts and refuses the same files."""
     import jsonschema
