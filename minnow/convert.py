@@ -6,13 +6,16 @@ import logging
 import os
 import shlex
 import time
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minnow.converter.formats import is_mnn
 from minnow.options.convert import BisectOptions, ConvertOptions, Progress
-from minnow.options.optimize import OptimizeOptions
+from minnow.options.optimize import ExplainOptions, OptimizeOptions
 from minnow.options.read import ReadOptions
 from minnow.options.run import LimitOptions
 from minnow.options.signature import takes
@@ -138,36 +141,19 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
     _log.info("convert %s to %s", source, destination)
     step = _Clock(options.progress or (lambda name: None))
 
-    # Slow imports follow late, so that a missing or invalid file is reported at once.
-    from minnow.converter import read
-
-    if options.inputs is not None:
-        from minnow.converter.inputs.given import Inputs
-
-        options = replace(options, inputs=Inputs.of(options.inputs))  # reading names those given by position
-    reading = options.for_reader()
     if options.side_file:
         from minnow.schema.mnn.side_file import side_path
 
         target_of(side_path(destination))
     if options.prepack:
         target_of(packed_path(destination))
-    with step("read"):
-        model = read(source, options.framework, **reading)
-
-    from minnow.optimizer.effect import effect_of
-
-    before = effect_of(model.graph)
-    _log.info("%s, %d nodes, inputs: %s", model.source, before.total, ", ".join(f"{n} {t}" for n, t in model.inputs))
-    summary, log = _optimized(model, source, options, step)
+    prefix = _prefix(source, options, step)
+    model, summary, log = prefix.model, prefix.summary, prefix.log
+    options = replace(options, inputs=prefix.inputs)
     if options.strict_target and options.target == "mnn":
         _check_target(model, str(source))
 
-    _log.info("%d nodes after the optimizer", sum(summary.after.values()))
-    for name, row in summary.statistics.items():
-        if row["hits"]:
-            _log.debug("%s: %d times, %d nodes removed, %.1f ms", name, row["hits"], row["removed"], row["ms"])
-
+    from minnow.optimizer.effect import effect_of
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
 
@@ -182,10 +168,10 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             output_bytes=written,
             nodes_before=summary.before,
             nodes_after=summary.after,
-            before=before,
+            before=prefix.before,
             after=effect_of(model.graph),
             seconds=step.seconds,
-            notices=model.notices,
+            notices=list(model.notices),
             statistics=summary.statistics,
             explained=log.reasons,
             applied=log.applications,
@@ -214,6 +200,72 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         _log.info("note: %s", notice)
     _log.info("written: %s, %s", destination, _size(report.output_bytes))
     return report
+
+
+@dataclass
+class _Prefix:
+    """The steps of a conversion up to the optimized model. What follows writes and verifies it without changing it."""
+
+    model: Model
+    inputs: Any
+    before: Effect
+    summary: Summary
+    log: Trace
+
+
+_shared: ContextVar[dict[Any, _Prefix] | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def shared_prefix() -> Iterator[None]:
+    """Conversions in the block that follow each other read and optimize a model once, if only the writing differs.
+
+    The files must not change meanwhile.
+    """
+    token = _shared.set({})
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def prefix_options(options: ConvertOptions) -> dict[str, Any]:
+    """The options that reading and optimizing depend on, as far as they differ from their defaults."""
+    names = {f.name for kind in (ReadOptions, OptimizeOptions, ExplainOptions) for f in fields(kind)}
+    return {name: value for name, value in options.changed().items() if name in names}
+
+
+def _prefix(source: Path, options: ConvertOptions, step: _Clock) -> _Prefix:
+    """Reads and optimizes a model, unless the conversion before has done the same."""
+    shared = _shared.get()
+    key = (os.path.realpath(source), repr(sorted(prefix_options(options).items())))
+    if shared is not None and key in shared:
+        return shared[key]
+    # Slow imports follow late, so that a missing or invalid file is reported at once.
+    from minnow.converter import read
+
+    inputs = options.inputs
+    if inputs is not None:
+        from minnow.converter.inputs.given import Inputs
+
+        inputs = Inputs.of(inputs)  # reading names those given by position
+        options = replace(options, inputs=inputs)
+    with step("read"):
+        model = read(source, options.framework, **options.for_reader())
+
+    from minnow.optimizer.effect import effect_of
+
+    before = effect_of(model.graph)
+    _log.info("%s, %d nodes, inputs: %s", model.source, before.total, ", ".join(f"{n} {t}" for n, t in model.inputs))
+    made = _Prefix(model, inputs, before, *_optimized(model, source, options, step))
+    _log.info("%d nodes after the optimizer", sum(made.summary.after.values()))
+    for name, row in made.summary.statistics.items():
+        if row["hits"]:
+            _log.debug("%s: %d times, %d nodes removed, %.1f ms", name, row["hits"], row["removed"], row["ms"])
+    if shared is not None:
+        shared.clear()  # one model at a time is in memory
+        shared[key] = made
+    return made
 
 
 def _optimized(model: Model, source: Path, options: ConvertOptions, step: _Clock) -> tuple[Summary, Trace]:
