@@ -60,6 +60,7 @@ ALLOWED: dict[str, set[str]] = {
         "ai_edge_litert",
     },
     "minnow.workflow": {"minnow", "numpy", "distributed", "fsspec", "tomli"},
+    "minnow.workflow.warm": {"minnow", "numpy", "onnx"},
     "minnow.workflow.cell": set(),
     "minnow.workflow.metric": set(),
     "minnow.workflow.rule": {"minnow.schema.errors", "minnow.workflow.metric"},

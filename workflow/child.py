@@ -29,9 +29,9 @@ PRELOAD = (
     "minnow.schema.mnn.encoder", "minnow.runtime.session", "minnow.runtime.verify.verification",
     "minnow.runtime.verify.onnx_runtime", "minnow.runtime.verify.lite_rt", "numpy.random", "difflib",
     "minnow.converter.file.wire", "minnow.converter.formats.caffe", "minnow.converter.formats.tensorflow",
-    "minnow.converter.formats.torch", "onnxruntime", "ai_edge_litert.interpreter",
+    "minnow.converter.formats.torch", "onnxruntime", "ai_edge_litert.interpreter", "minnow.workflow.warm:warm_up",
 )  # fmt: skip
-"""What is imported once for all children: what most conversions need. The rest is imported where it is needed."""
+"""What is imported, or called, once for all children: what most conversions need. The rest comes where it is needed."""
 
 Ended = Literal["done", "error", "out-of-memory", "stopped", "crashed"]
 
@@ -63,7 +63,7 @@ class Child:
     """Runs functions one after the other, each in a process of its own.
 
     Args:
-        preload: modules that are imported once for all calls.
+        preload: modules that are imported once for all calls, and functions in them that are called.
     """
 
     def __init__(self, preload: Sequence[str] = PRELOAD) -> None:
@@ -79,7 +79,7 @@ class Child:
 
         Args:
             function: "module:name", importable. args: JSON values.
-            limits: of time and memory.
+            limits: of time, for each item of a generator, and of memory.
             scratch: a folder for temporary files, which is removed if this process ends meanwhile.
             cores: the processors that it may use; by default all.
         """

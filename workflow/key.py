@@ -33,6 +33,8 @@ _FILES = ("weights", "prototxt", "data")
 _CODE = ("schema", "converter", "optimizer", "runtime", "options")
 """The packages that decide about the bytes of an output, and about its verification."""
 _BLOCK = 1 << 20
+_REMEMBERED = 10_000
+"""Files whose hashes are remembered."""
 
 
 class FileHashes:
@@ -59,33 +61,33 @@ class FileHashes:
         except OSError as e:
             raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
         with self._lock:
+            if len(self._known) >= _REMEMBERED:
+                self._known.pop(next(iter(self._known)))
             self._known[name] = state, digest.hexdigest()
         return digest.hexdigest()
 
 
-def key_of(cell: Cell, hashes: FileHashes | None = None) -> str:
-    """The key of a cell, 64 hexadecimal digits. Raises as `key_parts`."""
-    return digest_of(key_parts(cell, hashes))
+def key_of(cell: Cell, hashes: FileHashes | None = None, source: Mapping[str, Any] | None = None) -> str:
+    """The key of a cell, 64 hexadecimal digits. Arguments and errors are those of `key_parts`."""
+    return digest_of(key_parts(cell, hashes, source))
 
 
-def key_parts(cell: Cell, hashes: FileHashes | None = None) -> dict[str, Any]:
+def key_parts(cell: Cell, hashes: FileHashes | None = None, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What the key is the hash of, as JSON-ready values: "sources" and "data" (hashes by name), "options", "build".
+
+    Args:
+        hashes: of files that were read before.
+        source: the `source_parts`, if they are known. The source need not be there then.
 
     Raises:
         FormatError: a file is missing or cannot be read.
         UsageError: an option has a value out of range.
     """
     hashes = hashes or FileHashes()
-    source = Path(cell.source)
     options = canonical_options(cell.options)
-    parts: dict[str, Any] = {
-        "version": VERSION,
-        "suffix": source.suffix.lower(),
-        "sources": {name: hashes.of(path) if path else None for name, path in source_files(source, options).items()},
-        "data": {},
-        "build": build(),
-        "tools": _tools(source, options),
-    }
+    if source is None:
+        source = source_parts(Path(cell.source), options, hashes)
+    parts: dict[str, Any] = {"version": VERSION, **source, "data": {}, "build": build()}
     for name in _FILES:
         value = options.pop(name, None)
         paths = [value] if isinstance(value, (str, os.PathLike)) else list(value or ())
@@ -94,6 +96,16 @@ def key_parts(cell: Cell, hashes: FileHashes | None = None) -> dict[str, Any]:
     if options.get("prepack"):
         parts["machine"] = _machine()  # packed weights are for one kind of processor
     return {**parts, "options": options}
+
+
+def source_parts(source: Path, options: Mapping[str, Any], hashes: FileHashes | None = None) -> dict[str, Any]:
+    """The part of `key_parts` that comes from the files of the source. Raises FormatError."""
+    hashes = hashes or FileHashes()
+    return {
+        "suffix": source.suffix.lower(),
+        "sources": {name: hashes.of(path) if path else None for name, path in source_files(source, options).items()},
+        "tools": _tools(source, options),
+    }
 
 
 def digest_of(value: Any) -> str:

@@ -39,12 +39,14 @@ class Task:
         args: of the function; JSON values.
         memory: estimated bytes that it needs.
         exclusive: nothing else runs meanwhile on the same machine, because it measures time.
+        group: what dashboards show together.
     """
 
     name: str
     args: tuple[Any, ...] = ()
     memory: int = 0
     exclusive: bool = False
+    group: str = "task"
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,7 @@ class Store:
                     self._place.put_file(target, path)
                 described[name] = (digest, size)
             body = {"schema": SCHEMA, "key": key, "record": dict(record), "files": described}
-            text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
-            self._place.put(_name(_ENTRIES, key), hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
+            self._place.put(_name(_ENTRIES, key), _with_hash(body))
         return Entry(key, dict(record), described)
 
     def fetch(self, entry: Entry, name: str, path: Path) -> bool:
@@ -166,22 +165,21 @@ class Store:
                 if not name.endswith(_PART):
                     yield "".join(name.split("/")[-2:])
 
-    def source_hash(self, identity: str) -> str | None:
-        """What `remember_source` was told of a remote file."""
+    def source(self, identity: str) -> Any:
+        """What `remember_source` was told of a remote source; None if there is nothing, or it is damaged."""
         with _reaching(self.url):
             data = self._place.read(_name(_SOURCES, hashlib.sha256(identity.encode()).hexdigest()))
-        text = (data or b"").decode("ascii", "replace").split("\n")
-        return text[1] if len(text) == 2 and text[0] == hashlib.sha256(text[1].encode()).hexdigest() else None
+        return None if data is None else _checked(data)
 
-    def remember_source(self, identity: str, digest: str) -> None:
-        """Stores the hash of a remote file, so that it need not be fetched again.
+    def remember_source(self, identity: str, known: Any) -> None:
+        """Stores what is known of a remote source, so that it need not be fetched again.
 
         Args:
-            identity: what changes when the content does: its URL with size and time or version.
+            identity: what changes when its content does: its URL with size and time or version.
+            known: JSON-ready values.
         """
-        line = f"{hashlib.sha256(digest.encode()).hexdigest()}\n{digest}"
         with _reaching(self.url):
-            self._place.put(_name(_SOURCES, hashlib.sha256(identity.encode()).hexdigest()), line.encode())
+            self._place.put(_name(_SOURCES, hashlib.sha256(identity.encode()).hexdigest()), _with_hash(known))
 
     def gc(self, grace: float = GRACE, used: Mapping[str, Any] | frozenset[str] | None = None) -> Swept:
         """Removes what no entry names any more, damaged entries, and unfinished files.
@@ -222,12 +220,21 @@ def _name(folder: str, key: str) -> str:
     return f"{folder}/{key[:2]}/{key[2:]}"
 
 
-def _entry(key: str, data: bytes) -> Entry | None:
+def _with_hash(value: Any) -> bytes:
+    """A line with the hash of what follows."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
+
+
+def _checked(data: bytes) -> Any:
+    """The values of `_with_hash`; None for damaged ones."""
     head, _, text = data.partition(b"\n")
-    if hashlib.sha256(text).hexdigest().encode() != head:
-        return None
-    body = json.loads(text)
-    if body.get("schema") != SCHEMA or body.get("key") != key:
+    return json.loads(text) if hashlib.sha256(text).hexdigest().encode() == head else None
+
+
+def _entry(key: str, data: bytes) -> Entry | None:
+    body = _checked(data)
+    if body is None or body.get("schema") != SCHEMA or body.get("key") != key:
         return None
     return Entry(key, body["record"], {name: (one[0], one[1]) for name, one in body["files"].items()})
 

@@ -42,13 +42,17 @@ def main(requests: int, answers: int, modules: str) -> None:
     """Serves requests until the pipe ends.
 
     Args:
-        requests, answers: descriptors of the two pipes. modules: names of modules to import, with commas.
+        requests, answers: descriptors of the two pipes.
+        modules: names of modules to import, or of functions in them to call, with commas.
     """
     for signal_ in (signal.SIGINT, signal.SIGHUP):  # of the terminal: the parent decides
         signal.signal(signal_, signal.SIG_IGN)
     for name in filter(None, modules.split(",")):
-        with contextlib.suppress(ImportError):  # a package that is not installed: its user says so
-            importlib.import_module(name)
+        module, _, function = name.partition(":")
+        with contextlib.suppress(Exception):  # a package that is not installed: its user says so
+            found = importlib.import_module(module)
+            if function:
+                getattr(found, function)()
     gc.collect()
     gc.freeze()  # pages that the collector does not touch stay shared with the children
     pending = b""
@@ -78,7 +82,7 @@ class _Child:
         self._ended = ""
         self._term: float | None = None
         self._kills = _kernel_kills()
-        self._begin = time.monotonic()
+        self._begin = self._last = time.monotonic()
         log, self._log_end = os.pipe()
         items, self._items_end = os.pipe()
         self._pipes = {log: self._log, items: self._items}
@@ -167,14 +171,14 @@ class _Child:
 
     def _left(self) -> float:
         seconds = self._request.get("seconds")
-        return 0.5 if seconds is None else max(0.001, self._begin + seconds - time.monotonic())
+        return 0.5 if seconds is None else max(0.001, self._last + seconds - time.monotonic())
 
     def _check_time(self) -> None:
         now, seconds = time.monotonic(), self._request.get("seconds")
         if self._term is not None:
             if now > self._term + _GRACE:
                 _kill(self.pid, signal.SIGKILL)
-        elif seconds is not None and now > self._begin + seconds:
+        elif seconds is not None and now > self._last + seconds:
             self._ended, self._term = self._ended or "stopped", now
             _kill(self.pid, signal.SIGTERM)
 
@@ -188,6 +192,8 @@ class _Child:
             poll.unregister(descriptor)
         kept = self._pipes[descriptor]
         kept += data
+        if kept is self._items and b"\n" in data:
+            self._last = time.monotonic()  # the limit of time is one of each item
         if kept is self._log and len(kept) > 2 * LOG_BYTES:
             del kept[:-LOG_BYTES]
         return bool(data)

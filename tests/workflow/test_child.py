@@ -151,7 +151,9 @@ def test_failures_become_results() -> None:
 def test_what_is_imported_in_advance_exists_and_starts_no_engine() -> None:
     """A thread that waits for work at the fork would be missing in the child."""
     program = (
-        f"import importlib, os\nfor name in {PRELOAD!r}: importlib.import_module(name)\n"
+        f"import importlib, os\nfor name in {PRELOAD!r}:\n"
+        " module, _, function = name.partition(':')\n module = importlib.import_module(module)\n"
+        " getattr(module, function)() if function else None\n"
         "names = [open(f'/proc/self/task/{t}/stat').read().rpartition(')')[2].split()[0] for t in"
         " os.listdir('/proc/self/task') if int(t) != os.getpid()]\nprint(len(names), set(names) <= {'S'})"
     )

@@ -69,10 +69,11 @@ def test_gc_removes_what_no_entry_names_and_leaves_new_files(store: Store, file:
 
 
 def test_remote_sources_are_remembered(store: Store) -> None:
-    assert store.source_hash("s3://bucket/a 5 etag") is None
-    store.remember_source("s3://bucket/a 5 etag", "ab" * 32)
-    assert store.source_hash("s3://bucket/a 5 etag") == "ab" * 32
-    assert store.source_hash("s3://bucket/a 6 etag") is None
+    known = {"sources": {"": KEY}}
+    assert store.source("s3://bucket/a 5 etag") is None
+    store.remember_source("s3://bucket/a 5 etag", known)
+    assert store.source("s3://bucket/a 5 etag") == known
+    assert store.source("s3://bucket/a 6 etag") is None
 
 
 @pytest.mark.parametrize("what", ["objects", "entries", "sources"])
@@ -89,7 +90,7 @@ def test_damage_is_a_miss_and_heals(file: Path, tmp_path: Path, what: str) -> No
         if what == "objects":
             assert not store.fetch(entry, "model.mnn", tmp_path / "copy")
             assert not (tmp_path / "copy").exists()
-        assert (store.source_hash("x") is None) == (what == "sources")
+        assert (store.source("x") is None) == (what == "sources")
         entry = store.put(KEY, {"a": 1}, {"model.mnn": file})
         assert store.fetch(entry, "model.mnn", tmp_path / "copy")
         (tmp_path / "copy").unlink()

@@ -32,10 +32,12 @@ class Config:
     Attributes:
         path: of the file.
         cells: of all models in their variants, in the order of the file.
+        store: folder or URL of the store; "" for none.
     """
 
     path: Path
     cells: tuple[Cell, ...]
+    store: str = ""
 
     def only(self, patterns: Sequence[str]) -> tuple[Cell, ...]:
         """The cells whose model, or "model/variant", is one of the names or fits one of the patterns; without any: all.
@@ -102,7 +104,8 @@ def load_config(path: Path | None = None) -> Config:
         for key in _TABLE:
             values = values.get(key, {})
         at = At(at.file, at.lines, _TABLE, len(_TABLE))
-    return Config(path, _Expansion(path, FILE.read(values, at), at).cells())
+    expansion = _Expansion(path, FILE.read(values, at), at)
+    return Config(path, expansion.cells(), expansion.store())
 
 
 class _Expansion:
@@ -116,6 +119,10 @@ class _Expansion:
         cells = [cell for name in self._values["models"] for cell in self._of_model(name)]
         self._check_unique(cells)
         return tuple(self._excluded(cells))
+
+    def store(self) -> str:
+        """The store, relative to the current folder."""
+        return self._here(self._values["store"]) if self._values.get("store") else ""
 
     def _of_model(self, name: str) -> Iterator[Cell]:
         table, at = self._values["models"][name], self._at / "models" / name

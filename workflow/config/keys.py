@@ -153,6 +153,7 @@ FILE = Table(
             "suffix, `{folder}` the folder of its file, `{variant}` the variant (`default` without one).",
             '"{folder}/{stem}.mnn", with variants "{folder}/{stem}-{variant}.mnn"',
         ),
+        "store": Key(Text(path=True), "Where `mnnconvert fleet` keeps its results: a folder, or a URL."),
         "models": Key(Named(MODEL), "The models by name.", required=True),
         "variants": Key(Named(VARIANT), "The ways to convert each model; without any, each is converted once."),
         "defaults": Key(Table("defaults", "Options of all conversions.", option_keys), "Options of all conversions."),

@@ -1,0 +1,81 @@
+"""What commands about many models share: completion, progress, and why a model did not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from minnow.cli._terminal import has_colors, is_redrawn, show
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+    from minnow.workflow.result import CellResult, Check
+
+SHOWN = {"passed": "PASS", "warning": "WARN", "failed": "FAIL", "error": "ERROR", "skipped": "SKIP"}
+
+
+def model_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The models of the configuration that the line names, or of the current folder."""
+    from pathlib import Path
+
+    from minnow.cli._complete import listed
+    from minnow.workflow.config.cells import load_config
+
+    path = ctx.params.get("config") or ctx.params.get("plan")
+    cells = load_config(Path(path) if path else None).cells
+    return listed(dict.fromkeys(name for cell in cells for name in (cell.model, cell.name)), incomplete)
+
+
+def report_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The kinds of reports, with the usual names of their files."""
+    from minnow.cli._complete import listed
+    from minnow.report.formats import format_of, kinds
+
+    return listed((f"{kind}={file}" if (file := format_of(kind).file) else kind for kind in kinds()), incomplete)
+
+
+def reasons(cell: CellResult) -> Iterator[str]:
+    """Lines for what did not pass, or was skipped."""
+    for check in cell.checks:
+        if check.status != "passed":
+            yield f"{SHOWN[check.status]}  {cell.name}  {check.name}: {_line(check)}"
+    if cell.status in ("failed", "error") and cell.reproduce:
+        yield f"      {cell.reproduce}"
+
+
+def _line(check: Check) -> str:
+    text = check.message or check.rule
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+@contextmanager
+def progress(total: int, quiet: bool) -> Iterator[Any]:
+    """A bar if standard error is a terminal, and this is no CI job; otherwise a line for each cell that is done."""
+    import sys
+
+    if quiet:
+        yield None
+        return
+    if not is_redrawn(sys.stderr):
+        yield lambda result, count, all_: show(f"[{count}/{all_}] {_said(result)}", err=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True, no_color=not has_colors(sys.stderr))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def update(result: CellResult, count: int, all_: int) -> None:
+            bar.update(task, completed=count, total=all_, description=_said(result))
+
+        yield update
+
+
+def _said(result: CellResult) -> str:
+    took = " cached" if result.cached else f" {result.seconds['total']:.1f} s" if "total" in result.seconds else ""
+    return f"{SHOWN[result.status]} {result.name}{took}"
