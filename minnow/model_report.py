@@ -60,6 +60,9 @@ class _Subject:
         source: path of the source; None without one.
         before: the source, as read, before any change.
         effect: the cost of the source.
+        output_bytes: size of the `.mnn` file.
+        notices: of the conversion.
+        names: the nodes by the names that the engine has for them.
     """
 
     name: str
@@ -71,6 +74,7 @@ class _Subject:
     effect: Effect | None = None
     output_bytes: int = 0
     notices: list[str] = field(default_factory=list)
+    names: dict[str, Node] = field(default_factory=dict)
 
 
 def write_report(model: Path, source: Path | None, options: ReportCommand, progress: Progress | None = None) -> Written:
@@ -113,6 +117,7 @@ def _subject(model: Path, source: Path | None, options: ReportCommand, step: Pro
     step("read")
     if is_mnn(model, options.framework if source is None else None):
         subject = _Subject(model.name, model, read(model), output_bytes=model.stat().st_size)
+        subject.names = _names(subject.after.graph, subject.after.graph)
         if source is not None:
             subject.source, subject.before = source, read(source, options.framework, **reading)
             subject.effect = effect_of(subject.before.graph)
@@ -135,7 +140,8 @@ def _subject(model: Path, source: Path | None, options: ReportCommand, step: Pro
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{model.stem}.mnn"
         size = save(opened, path)
-        yield _Subject(model.name, path, opened, lineage, model, before, effect, size, opened.notices)
+        names = _names(opened.graph, read(path).graph)
+        yield _Subject(model.name, path, opened, lineage, model, before, effect, size, opened.notices, names)
 
 
 def _gathered(subject: _Subject, options: ReportCommand, step: Progress) -> ModelPage:
@@ -151,7 +157,7 @@ def _gathered(subject: _Subject, options: ReportCommand, step: Progress) -> Mode
     timings, untimed = [], "The times were not measured (--no-time)."
     if options.time:
         step("time")
-        timings, untimed = _timed(subject, options)
+        timings, untimed = _timed(subject, options, verification)
     step("lay out")
     profile = timings[0].profile if timings else []
     view = GraphView.of(subject.after.graph, _facts(subject, profile))
@@ -170,6 +176,7 @@ def _gathered(subject: _Subject, options: ReportCommand, step: Progress) -> Mode
         limits=timings[0].limits if timings else {},
         quantized=quantized_layers(subject.after.graph, view),
         notices=subject.notices,
+        names=subject.names,
         footer=f"Written by Minnow {minnow.__version__}.",
     )
 
@@ -190,8 +197,8 @@ def _verified(subject: _Subject, options: ReportCommand) -> tuple[Verification |
     return found, ""
 
 
-def _timed(subject: _Subject, options: ReportCommand) -> tuple[list[Any], str]:
-    """The timings, or why there are none."""
+def _timed(subject: _Subject, options: ReportCommand, verification: Verification | None) -> tuple[list[Any], str]:
+    """The timings, or why there are none. Dynamic dimensions have the sizes of the first run that was compared."""
     from minnow.runtime.benchmark.benchmark import benchmark
     from minnow.runtime.benchmark.roofline import roofline
     from minnow.runtime.session import load
@@ -204,7 +211,10 @@ def _timed(subject: _Subject, options: ReportCommand) -> tuple[list[Any], str]:
         return [], f"Only models with array inputs can be timed; input '{held.name}' is a {held.container}."
     files = [options.data] if isinstance(options.data, (str, os.PathLike)) else list(options.data)
     own = [f for f in files if os.fspath(f).endswith(".npz")]
-    given = {} if options.inputs is None else dict(dict(options.inputs).items())
+    given: dict[str, Any] = dict(options.inputs or {})
+    if not given and verification is not None and verification.cases:
+        names = {info.name for info in session.inputs}
+        given = {n: shape for n, shape in verification.cases[0].shapes.items() if n in names}
     arrays = read_npz(own[0]) if own else random_inputs(subject.path, given)
     outputs = [info.name for info in session.outputs]
     del session
@@ -230,7 +240,7 @@ def _facts(subject: _Subject, profile: list[dict[str, Any]]) -> dict[Node, Any]:
     times: dict[str, list[dict[str, Any]]] = {}
     for row in profile:
         times.setdefault(row["name"], []).append(row)
-    names = _names(subject.after.graph)
+    names = {node: name for name, node in subject.names.items()}
     found: dict[Node, Any] = {}
     for node, cost in costs_of(subject.after.graph).items():
         rows = times.pop(names.get(node, ""), [])
@@ -251,14 +261,21 @@ def _facts(subject: _Subject, profile: list[dict[str, Any]]) -> dict[Node, Any]:
     return found
 
 
-def _names(graph: Graph, prefix: str = "") -> dict[Node, str]:
-    """The names of nodes as the engine has them: those in bodies begin with those of the nodes around them."""
-    found = {}
+def _names(graph: Graph, written: Graph, prefix: str = "") -> dict[str, Node]:
+    """The nodes of a graph by the names that the engine has for them.
+
+    The engine knows the names in the file, of nodes in bodies after those of the nodes around them. The file has the
+    nodes in the same order, and may have more.
+    """
+    found: dict[str, Node] = {}
+    rest = iter(written)
     for node in graph:
-        if node.name:
-            found[node] = prefix + node.name
-        for body in node.subgraphs.values():
-            found |= _names(body, f"{prefix}{node.name}/")
+        twin = next((other for other in rest if other.op == node.op), None)
+        if twin is None:
+            break
+        found.setdefault(prefix + twin.name, node)
+        for body, other in zip(node.subgraphs.values(), twin.subgraphs.values(), strict=False):
+            found |= {n: v for n, v in _names(body, other, f"{prefix}{twin.name}/").items() if n not in found}
     return found
 
 

@@ -68,7 +68,7 @@ def place(
         tall: height from which on a group is wrapped into columns.
     """
     upper, lower = _ends(rows, width, ports)
-    x = _sideways(rows, width, height, upper, lower)
+    x = _sideways(rows, width, upper, lower, ports)
     tops, deep = _downwards(rows, x, height, upper, lower)
     cuts = _cuts(rows, x, width, tops, deep, tall)
     return _folded(rows, x, width, height, tops, deep, cuts, upper, lower)
@@ -110,9 +110,13 @@ def _spread(k: int, count: int, width: float) -> float:
 
 
 def _sideways(
-    rows: Rows, width: Sequence[float], height: Sequence[float], upper: Sequence[float], lower: Sequence[float]
+    rows: Rows, width: Sequence[float], upper: Sequence[float], lower: Sequence[float], ports: Mapping[int, Port]
 ) -> list[float]:
-    """The centers of all cells."""
+    """The centers of all cells.
+
+    Lines between boxes become straight. Open groups are aligned by their centers: aligned by the ends of their lines,
+    one after the other would be further to the side.
+    """
     x = [0.0] * len(rows.cells)
     weight = [1.0 if not w else 4.0 for w in width]
     up: list[list[tuple[int, float, int]]] = [[] for _ in rows.cells]
@@ -120,18 +124,19 @@ def _sideways(
     for s, (a, b, _) in enumerate(rows.segments):
         bends = (not width[a]) + (not width[b])
         pull = _TRUNK if bends == 2 else _LINE if bends else _BOX
-        up[b].append((a, upper[s] - lower[s], pull))
-        down[a].append((b, lower[s] - upper[s], pull))
+        offset = (0.0 if a in ports else upper[s]) - (0.0 if b in ports else lower[s])
+        up[b].append((a, offset, pull))
+        down[a].append((b, -offset, pull))
     offsets = []
     for row in rows.rows:
-        offset = [0.0] * len(row)
+        places = [0.0] * len(row)
         for k in range(1, len(row)):
-            a, b = width[row[k - 1]], width[row[k]]
-            gap = GAP_X if a and b else GAP_LINE
-            offset[k] = offset[k - 1] + a / 2 + b / 2 + gap
-        offsets.append(offset)
+            left, right = width[row[k - 1]], width[row[k]]
+            gap = GAP_X if left and right else GAP_LINE
+            places[k] = places[k - 1] + left / 2 + right / 2 + gap
+        offsets.append(places)
         for k, cell in enumerate(row):
-            x[cell] = offset[k] - offset[-1] / 2
+            x[cell] = places[k] - places[-1] / 2
     for sweep in range(_SWEEPS):
         rising = sweep % 2 == 1
         for r in range(len(rows.rows) - 1, -1, -1) if rising else range(len(rows.rows)):
@@ -221,10 +226,12 @@ def _cuts(
     """The rows with which new columns begin."""
     count = len(rows.rows)
     total = tops[-1] + deep[-1]
-    left = right = 0.0
-    for cell, size in enumerate(width):
-        left, right = min(left, x[cell] - size / 2), max(right, x[cell] + size / 2)
-    columns = floor(sqrt(_RATIO * total / max(right - left, _LEAST_WIDTH)) + 0.5)
+    widest = 0.0
+    for row in rows.rows:
+        if row:
+            start, end = row[0], row[-1]
+            widest = max(widest, x[end] + width[end] / 2 - x[start] + width[start] / 2)
+    columns = floor(sqrt(_RATIO * total / max(widest, _LEAST_WIDTH)) + 0.5)
     if total <= tall or columns < 2:
         return []
     cross = [0] * (count + 1)

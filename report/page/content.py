@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +118,7 @@ class ModelPage:
         memory: over time.
         quantized: the layers with weights of few bits.
         notices: of the conversion.
+        names: the nodes by the names that the engine has for them.
         footer: versions.
     """
 
@@ -133,6 +134,7 @@ class ModelPage:
     limits: dict[str, float] = field(default_factory=dict)
     quantized: Sequence[QuantizedLayer] = ()
     notices: Sequence[str] = ()
+    names: Mapping[str, Node] = field(default_factory=dict)
     footer: str = ""
 
     def item_of(self, node: Node | None) -> int:
@@ -160,7 +162,7 @@ def quantized_layers(graph: Graph, view: GraphView) -> list[QuantizedLayer]:
             assert data is not None
             found.append(
                 QuantizedLayer(
-                    reader.name or value.name,
+                    name_of(reader),
                     reader.op if reader is node else f"{reader.op} after {node.op}",
                     str(value.type.dtype),
                     value.type.dtype.bits,
@@ -170,6 +172,11 @@ def quantized_layers(graph: Graph, view: GraphView) -> list[QuantizedLayer]:
                 )
             )
     return found
+
+
+def name_of(node: Node) -> str:
+    """The name of a node, or where it comes from, or its op."""
+    return node.name or node.origin.partition(" > ")[0].partition(":")[2] or node.op
 
 
 def _nodes(graph: Graph) -> Iterable[Node]:

@@ -122,6 +122,7 @@ _COLORINGS = {"kind": "kind of op", "ms": "time", "macs": "multiply-accumulates"
 
 def graph_html(view: GraphView, label: str) -> str:
     """The elements that `graph.js` fills, and the picture that is there without it."""
+    used = {color_of(item) for item in view.drawing.outline.items}
     options = "".join(f'<option value="{name}">Color: {title}</option>' for name, title in _COLORINGS.items())
     buttons = "".join(
         f'<button type="button" class="{name}" title="{tip}" aria-label="{tip}">{title}</button>'
@@ -131,6 +132,7 @@ def graph_html(view: GraphView, label: str) -> str:
         f'<span><svg width="12" height="12" aria-hidden="true"><rect class="{name}" x="1" y="1" width="10" height="10" '
         f'rx="3"/></svg> {title}</span>'
         for name, title in TITLES.items()
+        if name in used
     )
     return (
         '<div class="graph card" id="graph-view"><div class="bar"><div class="find">'

@@ -8,11 +8,10 @@ from typing import Any
 
 from minnow.report.drawing.chart import Mark, bar, distributions, histogram, roofline, steps, treemap
 from minnow.report.drawing.look import family_of, shape_text
-from minnow.report.page.content import ModelPage
+from minnow.report.page.content import ModelPage, name_of
 from minnow.report.page.graph import color_css, graph_html
 from minnow.report.page.skeleton import Section, badge, document, table, text
 from minnow.runtime.verify.comparison import BINS_PER_DECADE, LEAST_ERROR, OutputComparison
-from minnow.schema.ir import Node
 
 _MOST_ROWS = 40
 _VERDICTS = {"pass": "good", "inconclusive": "warn", "fail": "bad"}
@@ -257,20 +256,9 @@ def _latency(page: ModelPage) -> Section:
 
 def _profiled(page: ModelPage) -> list[tuple[dict[str, Any], int, str]]:
     """Rows of the profile, with the number of the box in the graph, and the color."""
-    nodes: dict[str, Node] = {}
-
-    def collect(graph: Any, prefix: str) -> None:
-        for node in graph:
-            for value in node.outputs:
-                if value.name:
-                    nodes.setdefault(prefix + value.name, node)
-            for body in node.subgraphs.values():
-                collect(body, f"{prefix}{node.name}/")
-
-    collect(page.graph.graph, "")
     found = []
     for row in page.timings[0].profile:
-        node = nodes.get(row["name"])
+        node = page.names.get(row["name"])
         item = page.item_of(node)
         found.append((row, item, "other" if node is None else family_of(node)))
     return found
@@ -337,7 +325,8 @@ def memory(page: ModelPage) -> Section:
     rows = []
     for life in found.largest:
         item = page.item_of(life.value.producer)
-        name = f"<code>{text(life.value.name or '(no name)')}</code>"
+        producer = life.value.producer
+        name = f"<code>{text(life.value.name or (name_of(producer) if producer else 'input'))}</code>"
         rows.append([
             f'<a href="#item-{item}">{name}</a>' if item >= 0 else name, text(shape_text(life.value.type)),
             bar(life.bytes, max(live), "after"), amount(life.bytes, "B"), f"{life.first + 1} to {life.last + 1}",

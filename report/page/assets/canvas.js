@@ -79,8 +79,16 @@ const GraphCanvas = (() => {
     const seen = (b) => b.x < right && b.x + b.w > left && b.y < bottom && b.y + b.h > top;
 
     const groups = [], boxes = [];
-    for (const b of picture.boxes) if (seen(b)) (b.open ? groups : boxes).push(b);
+    const speck = 0.8 / k; // smaller ones are not seen
+    for (const b of picture.boxes) {
+      if (seen(b) && (b.w > speck || b.h > speck)) (b.open ? groups : boxes).push(b);
+    }
     for (const b of groups) {
+      if (b.h * k < 6 && scene.selected !== b.id) {
+        ctx.fillStyle = colors.group[1];
+        ctx.fillRect(b.x, b.y, b.w, b.h);
+        continue;
+      }
       rounded(ctx, b, 10);
       ctx.fillStyle = colors.group[0];
       ctx.fill();
@@ -90,7 +98,7 @@ const GraphCanvas = (() => {
       ctx.stroke();
     }
     ctx.setLineDash([]);
-    const dot = 1.5 / k;
+    const dot = (k < PLAIN / 2 ? 8 : 1.5) / k; // shorter lines are not seen
     const plain = new Path2D(), lit = new Path2D(), arrows = new Path2D(), litArrows = new Path2D();
     for (const line of picture.lines) {
       const [l, t, r, d] = (line.bounds ??= boundsOf(line.points));
@@ -124,24 +132,45 @@ const GraphCanvas = (() => {
     drawHeadings(ctx, groups, k, left, top, scene);
   };
 
+  // Keeps what is drawn, and draws it again for a camera that has moved.
+  const keep = (canvas, copy) => {
+    copy.width = canvas.width;
+    copy.height = canvas.height;
+    copy.getContext("2d", { alpha: false }).drawImage(canvas, 0, 0);
+  };
+  const drawMoved = (canvas, copy, from, to, scene) => {
+    const ctx = canvas.getContext("2d", { alpha: false }), ratio = devicePixelRatio || 1, zoom = to.k / from.k;
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.fillStyle = scene.colors.card;
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+    const x = (from.x - to.x) * to.k * ratio, y = (from.y - to.y) * to.k * ratio;
+    ctx.drawImage(copy, x, y, copy.width * zoom, copy.height * zoom);
+  };
+
   const drawBoxes = (ctx, boxes, k, scene) => {
     const { data, colors } = scene;
-    for (const b of boxes) {
-      const [fill, stroke] = colors.boxes[data.color[b.id]];
-      const marked = scene.selected === b.id || scene.hovered === b.id || scene.matches.has(b.id);
-      ctx.fillStyle = scene.tint ? scene.tint[b.id] : fill;
-      if (k < PLAIN && !marked) {
-        ctx.fillRect(b.x, b.y, b.w, b.h);
-        ctx.strokeStyle = stroke;
-        ctx.lineWidth = 0.5 / k;
-        ctx.strokeRect(b.x, b.y, b.w, b.h);
-        continue;
+    const marked = (b) => scene.selected === b.id || scene.hovered === b.id || scene.matches.has(b.id);
+    if (k < PLAIN) {
+      const byColor = new Map();
+      for (const b of boxes) {
+        const color = scene.tint ? scene.tint[b.id] : colors.boxes[data.color[b.id]][k < PLAIN / 2 ? 1 : 0];
+        if (!byColor.has(color)) byColor.set(color, []);
+        byColor.get(color).push(b);
       }
+      for (const [color, list] of byColor) {
+        ctx.fillStyle = color;
+        for (const b of list) ctx.fillRect(b.x, b.y, b.w, b.h);
+      }
+    }
+    for (const b of boxes) {
+      if (k < PLAIN && !marked(b)) continue;
+      const [fill, stroke] = colors.boxes[data.color[b.id]];
+      ctx.fillStyle = scene.tint ? scene.tint[b.id] : fill;
       const kind = data.kinds[b.id], radius = kind === "input" || kind === "output" ? 14 : 6;
       rounded(ctx, b, radius);
       ctx.fill();
-      ctx.strokeStyle = marked ? colors.accent : stroke;
-      ctx.lineWidth = (scene.selected === b.id ? 3 : marked ? 2 : 1) / Math.min(1, k * 1.5);
+      ctx.strokeStyle = marked(b) ? colors.accent : stroke;
+      ctx.lineWidth = (scene.selected === b.id ? 3 : marked(b) ? 2 : 1) / Math.min(1, k * 1.5);
       ctx.stroke();
       if (data.children[b.id]) {
         ctx.lineWidth = 1;
@@ -189,7 +218,7 @@ const GraphCanvas = (() => {
     let stuck = 0;
     for (const b of groups) {
       const title = `− ${data.strings[data.title[b.id]]}`;
-      const size = Math.max(Math.min(12, 12 / k), Math.min(13 / k, ((b.w - 20) / title.length) * 1.7, 20));
+      const size = Math.max(Math.min(12, 12 / k), Math.min(13 / k, ((b.w - 20) / title.length) * 1.7, 36));
       if (size * k < 6) continue;
       const x = Math.max(b.x, Math.min(left + 4, b.x + b.w - title.length * size * 0.6)) + 10;
       const stays = b.y < top && b.y + b.h > top + (stuck + 3) * (size + 5);
@@ -215,7 +244,7 @@ const GraphCanvas = (() => {
       scene.mapOf = picture;
       canvas.width = w;
       canvas.height = h;
-      const ctx = canvas.getContext("2d");
+      const ctx = canvas.getContext("2d", { willReadFrequently: true });
       ctx.clearRect(0, 0, w, h);
       for (const b of picture.boxes) {
         ctx.fillStyle = b.open ? colors.group[0] : colors.boxes[scene.data.color[b.id]][1];
@@ -223,7 +252,7 @@ const GraphCanvas = (() => {
       }
       scene.mapImage = ctx.getImageData(0, 0, w, h);
     }
-    const ctx = canvas.getContext("2d");
+    const ctx = canvas.getContext("2d", { willReadFrequently: true });
     ctx.putImageData(scene.mapImage, 0, 0);
     ctx.strokeStyle = colors.accent;
     ctx.lineWidth = 1.5;
@@ -232,5 +261,5 @@ const GraphCanvas = (() => {
     return scale;
   };
 
-  return { colorsOf, draw, drawMap };
+  return { colorsOf, draw, drawMap, drawMoved, keep };
 })();

@@ -71,13 +71,28 @@
     scene.picture = Placement.picture(tree, opened);
     boxOf = new Map(scene.picture.boxes.map((box) => [box.id, box]));
   };
+  // Where a whole drawing takes longer than a frame, the last one is moved along until the movement has ended.
+  const last = document.createElement("canvas");
+  let cost = 0, changed = true, lastCamera = null, later = 0;
   const paint = () => {
     waiting = false;
     if (!view.clientWidth) return;
-    GraphCanvas.draw(canvas, camera, scene);
+    clearTimeout(later);
+    if (cost > 24 && !changed && lastCamera) {
+      GraphCanvas.drawMoved(canvas, last, lastCamera, camera, scene);
+      later = setTimeout(redraw, 160);
+    } else {
+      const begin = performance.now();
+      GraphCanvas.draw(canvas, camera, scene);
+      cost = performance.now() - begin;
+      changed = false;
+      lastCamera = { ...camera };
+      if (cost > 24) GraphCanvas.keep(canvas, last);
+    }
     scale = GraphCanvas.drawMap(map, view, camera, scene);
   };
-  const redraw = () => {
+  const redraw = (moved = false) => {
+    if (moved !== true) changed = true;
     if (!waiting) requestAnimationFrame(paint);
     waiting = true;
   };
@@ -104,7 +119,7 @@
       const f = k === from.k ? e : (1 / camera.k - 1 / from.k) / (1 / k - 1 / from.k);
       camera.x = from.x + (x - from.x) * f;
       camera.y = from.y + (y - from.y) * f;
-      redraw();
+      redraw(true);
       if (t < 1) requestAnimationFrame(step);
     };
     requestAnimationFrame(step);
@@ -126,13 +141,13 @@
     camera.x += px / camera.k - px / k;
     camera.y += py / camera.k - py / k;
     camera.k = k;
-    redraw();
+    redraw(true);
   };
   const pan = (dx, dy) => {
     moving++;
     camera.x += dx / camera.k;
     camera.y += dy / camera.k;
-    redraw();
+    redraw(true);
   };
   const center = (id, k = camera.k) => {
     const box = boxOf.get(id);

@@ -12,7 +12,7 @@ const Placement = (() => {
   // width, height: per cell; ports: Map of cell to {ins: Map, outs: Map}
   const place = (rows, width, height, ports, tall = TALL) => {
     const [upper, lower] = ends(rows, width, ports);
-    const x = sideways(rows, width, upper, lower);
+    const x = sideways(rows, width, upper, lower, ports);
     const [tops, deep] = downwards(rows, x, height, upper, lower);
     const cuts = cutsOf(rows, x, width, tops, deep, tall);
     return folded(rows, x, width, height, tops, deep, cuts, upper, lower);
@@ -54,14 +54,15 @@ const Placement = (() => {
     return [upper, lower];
   };
 
-  const sideways = ({ count, rows, segments }, width, upper, lower) => {
+  const sideways = ({ count, rows, segments }, width, upper, lower, ports) => {
     const x = new Float64Array(count);
     const up = Array.from({ length: count }, () => []), down = Array.from({ length: count }, () => []);
     segments.forEach(([a, b], s) => {
       const bends = (width[a] ? 0 : 1) + (width[b] ? 0 : 1);
       const pull = bends === 2 ? TRUNK : bends ? LINE : BOX;
-      up[b].push([a, upper[s] - lower[s], pull]);
-      down[a].push([b, lower[s] - upper[s], pull]);
+      const offset = (ports.has(a) ? 0 : upper[s]) - (ports.has(b) ? 0 : lower[s]);
+      up[b].push([a, offset, pull]);
+      down[a].push([b, -offset, pull]);
     });
     const offsets = rows.map((row) => {
       const offset = new Float64Array(row.length);
@@ -150,15 +151,16 @@ const Placement = (() => {
   };
 
   const cutsOf = (order, x, width, tops, deep, tall) => {
-    const { count, rows, segments } = order;
+    const { rows, segments } = order;
     const last = rows.length - 1;
     const total = tops[last] + deep[last];
-    let left = 0, right = 0;
-    for (let cell = 0; cell < count; cell++) {
-      left = Math.min(left, x[cell] - width[cell] / 2);
-      right = Math.max(right, x[cell] + width[cell] / 2);
+    let widest = 0;
+    for (const row of rows) {
+      if (!row.length) continue;
+      const start = row[0], end = row[row.length - 1];
+      widest = Math.max(widest, x[end] + width[end] / 2 - x[start] + width[start] / 2);
     }
-    const columns = Math.floor(Math.sqrt((RATIO * total) / Math.max(right - left, LEAST_WIDTH)) + 0.5);
+    const columns = Math.floor(Math.sqrt((RATIO * total) / Math.max(widest, LEAST_WIDTH)) + 0.5);
     if (total <= tall || columns < 2) return [];
     const cross = new Int32Array(rows.length + 1), at = rowOf(order);
     for (const [a] of segments) cross[at[a] + 1]++;
