@@ -569,5 +569,5 @@
   addEventListener("hashchange", followed);
   followed();
   // For tests and the console: what is shown.
-  host.graph = { data, scene, camera, opened, boxes: () => scene.picture.boxes, reveal, paint };
+  host.graph = { data, scene, camera, opened, boxes: () => scene.picture.boxes, reveal, paint, layOut };
 })();
