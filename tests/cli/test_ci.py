@@ -69,6 +69,12 @@ output = "out/{name}.mnn"
 variants = []
 limits.memory = "1 MB"
 
+[models.web]
+source = "URL"
+optimize = 1
+output = "out/{name}.mnn"
+variants = []
+
 [[exclude]]
 model = "digits"
 variant = "mnn"
@@ -77,7 +83,7 @@ reason = "only for the engine"
 
 CODES = {
     "digits/mnn": ("skipped", 0), "digits/own": ("passed", 0), "big/own": ("failed", 5), "strict": ("failed", 4),
-    "foreign": ("error", 3), "cut": ("error", 6), "late": ("error", 9), "huge": ("error", 6),
+    "foreign": ("error", 3), "cut": ("error", 6), "late": ("error", 9), "huge": ("error", 6), "web": ("passed", 0),
 }  # fmt: skip
 
 
@@ -114,7 +120,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, dict[str,
     """A run with every kind of result."""
     folder = tmp_path_factory.mktemp("ci")
     write_models(folder)
-    (folder / "minnow.toml").write_text(CONFIG)
+    (folder / "minnow.toml").write_text(CONFIG.replace("URL", f"file://{folder}/digits.onnx"))
     return folder, *ci(folder, "--cache", "cache", "--deterministic", "--report", "junit=junit.xml")
 
 
@@ -141,7 +147,7 @@ def test_every_metric_can_exceed_its_budget(done: Any) -> None:
 
 def test_only_verified_outputs_are_written(done: Any) -> None:
     folder, _, _, _ = done
-    assert sorted(p.name for p in folder.rglob("*.mnn")) == ["big.mnn", "digits-own.mnn"]
+    assert sorted(p.name for p in folder.rglob("*.mnn")) == ["big.mnn", "digits-own.mnn", "web.mnn"]
     assert not left_over(folder)
 
 
@@ -156,7 +162,7 @@ def test_unchanged_models_come_from_the_cache(done: Any) -> None:
     assert "FAIL strict cached" in stderr, "failures that would come again are kept"
     keys = {name: cell["key"] for name, cell in cells(document).items() if cell["key"]}
     kept = {name for name, key in keys.items() if (folder / "cache/entries" / key[:2] / key[2:]).exists()}
-    assert kept == {"digits/own", "big/own", "strict", "foreign", "cut"}
+    assert kept == {"digits/own", "big/own", "strict", "foreign", "cut", "web"}
     assert keys.keys() - kept == {"late", "huge"}
     assert (folder / "digits-own.mnn").exists()
     receipt, before = receipt_path(folder / "digits-own.mnn"), (folder / "digits-own.mnn").stat()
@@ -267,6 +273,17 @@ def test_check_has_exit_code_4_and_converts_nothing(fresh: Path, capsys: pytest.
     assert run(["ci", "--check"]) == 4
     assert "FAIL  strict  fresh: out/strict.mnn does not exist" in capsys.readouterr().out
     assert {p: p.stat().st_mtime_ns for p in fresh.rglob("*")} == before
+
+
+def test_a_source_at_a_url_is_converted_but_not_compared(done: Any, fresh: Path) -> None:
+    web = cells(done[2])["web"]
+    assert web["source"].startswith("file:///")
+    assert web["reproduce"] == "mnnconvert ci --only web"
+    (cell,) = check_cells(load_config(fresh / "minnow.toml").only(["web"]), "").cells
+    assert [(c.status, c.message) for c in cell.checks] == [("passed", "the source at the URL was not compared")]
+    (fresh / "out/web.mnn").write_bytes(b"x")
+    (cell,) = check_cells(load_config(fresh / "minnow.toml").only(["web"]), "").cells
+    assert cell.exit_code == 4
 
 
 def test_receipts_can_be_committed(done: Any) -> None:
