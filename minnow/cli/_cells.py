@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-    from minnow.workflow.result import CellResult, Check
+    from minnow.workflow.result import CellResult, Check, Results
 
 SHOWN = {"passed": "PASS", "warning": "WARN", "failed": "FAIL", "error": "ERROR", "skipped": "SKIP"}
 
@@ -35,6 +36,22 @@ def report_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     from minnow.report.formats import format_of, kinds
 
     return listed((f"{kind}={file}" if (file := format_of(kind).file) else kind for kind in kinds()), incomplete)
+
+
+def finish(results: Results, reports: Sequence[str], format_: str, quiet: bool, text: Callable[[], str]) -> None:
+    """Writes the reports and prints the results, as the JSON report has them or as text."""
+    from minnow.report.formats import write_reports
+
+    # A JSON document stands alone on the standard output; GitHub reads annotations from standard error, too.
+    write_reports(results, reports, sys.stderr if format_ == "json" else sys.stdout)
+    if format_ == "json":
+        import click
+
+        from minnow.report.formats.json import document
+
+        click.echo(document(results), nl=False)
+    elif not quiet:
+        show(text())
 
 
 def reasons(cell: CellResult) -> Iterator[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from minnow.cli._cells import SHOWN, model_names, progress, reasons, report_kinds
-from minnow.cli._option import FORMAT, QUIET, Command, emit, table
+from minnow.cli._cells import SHOWN, finish, model_names, progress, reasons, report_kinds
+from minnow.cli._option import FORMAT, QUIET, Command, table
 
 if TYPE_CHECKING:
     from minnow.workflow.result import Results
@@ -75,13 +74,7 @@ def command(
             results = run_cells(cells, str(found.path), Settings(jobs or 0, cache or "", latency), report)
     if deterministic:
         results = timeless(results)
-    if reports:
-        from minnow.report.formats import write_reports
-
-        # A JSON document stands alone on the standard output; GitHub reads annotations from standard error, too.
-        write_reports(results, reports, sys.stderr if format_ == "json" else sys.stdout)
-    if not quiet or format_ == "json":
-        emit(results, format_, lambda: _text(results))
+    finish(results, reports, format_, quiet, lambda: _text(results))
     return exit_code_of(results, fail_on)
 
 

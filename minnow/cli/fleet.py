@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._cells import model_names, report_kinds
+from minnow.cli._cells import finish, model_names, report_kinds
 from minnow.cli._option import FORMAT, QUIET, Command, emit, table
 
 if TYPE_CHECKING:
@@ -82,12 +82,7 @@ def command(
         own = Settings(store=url, retry_failed=retry_failed, look=status, jobs=here,
                        outputs=not status and (local if outputs is None else outputs))  # fmt: skip
         results = run_plan(cells, str(found.path), own, runner, progress)
-    if reports:
-        from minnow.report.formats import write_reports
-
-        write_reports(results, reports)
-    if not quiet or format_ == "json":
-        emit(results, format_, lambda: _text(results))
+    finish(results, reports, format_, quiet, lambda: _text(results))
     return 0 if status else results.exit_code
 
 

@@ -10,8 +10,8 @@ from minnow.report.formats._text import change, clipped, last_part, quantity, ti
 from minnow.workflow.metric import METRICS, shown
 from minnow.workflow.result import STATUSES, CellResult, Check, Results
 
-LIMIT = 1_000_000
-"""Bytes; GitHub refuses the summary of a step above 1 MiB."""
+LIMIT = 900_000
+"""Bytes; GitHub refuses the summary of a step above 1 MiB, in which other reports may stand, too."""
 
 _DETAILS = 4_000
 

@@ -13,6 +13,7 @@ from ci_results import PASSED, RESULTS, hostile
 from ci_results import results as random_results
 from hypothesis import given
 
+from minnow.cli._app import run
 from minnow.report.formats._cleaned import cleaned
 from minnow.report.formats.json import document
 from minnow.schema.errors import FormatError
@@ -90,3 +91,14 @@ def test_the_reader_refuses_what_the_schema_refuses(key: str, value: Any) -> Non
 @given(given_=random_results)
 def test_the_published_schema_accepts_any_report(given_: Results) -> None:
     validator().validate(json.loads(document(given_)))
+
+
+def test_the_command_prints_the_same_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("minnow.toml").write_text('[models.m]\nsource = "missing.onnx"\n')
+    assert run(["ci", "--check", "--deterministic", "--format", "json", "--report", "json=r.json"]) != 0
+    printed = capsys.readouterr().out
+    assert printed == Path("r.json").read_text()
+    validator().validate(json.loads(printed))
