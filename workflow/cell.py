@@ -22,7 +22,10 @@ class Budget:
     Attributes:
         metric: name of a metric, of `minnow.workflow.metric.METRICS`.
         limit: in the unit of the metric, or a fraction of the source's; for latency the largest ratio to the baseline.
-        baseline: what a latency is compared with: a `.mnn` file, or the name of a runtime; "" for other metrics.
+        baseline: what a latency is compared with: a `.mnn` file, or the name of a runtime; "" for other metrics, or
+            if it is the same file in another build of Minnow.
+        python: the interpreter of an environment with that build; "" for this one.
+        threads: of both sides of a latency.
         retries: how many times a breach is measured again before it counts.
         relative: the limit is a fraction of the metric of the source.
     """
@@ -31,6 +34,8 @@ class Budget:
     limit: float
     baseline: str = ""
     retries: int = 2
+    python: str = ""
+    threads: int = 1
     relative: bool = False
 
 

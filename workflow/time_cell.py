@@ -25,11 +25,12 @@ def latency_budgets(cell: Cell) -> list[Budget]:
 def time_cell(cell: Cell, result: CellResult) -> CellResult:
     """Adds the check of a latency budget to the result of a cell. Nothing else should run meanwhile.
 
-    A budget whose baseline is a file that does not exist passes with a note: so it is for a new model.
+    A budget whose baseline, a file or another build, does not exist passes with a note: so it is for a new model.
     """
     for budget in latency_budgets(cell):
-        if _is_file(budget) and not Path(budget.baseline).exists():
-            message = f"no baseline: {budget.baseline} does not exist"
+        needed = [budget.python, budget.baseline if _is_file(budget) else ""]
+        if missing := [path for path in needed if path and not Path(path).exists()]:
+            message = f"no baseline: {missing[0]} does not exist"
             result = replace(
                 result, checks=(*result.checks, Check(CHECK, "passed", message=message, limit=budget.limit))
             )
@@ -49,6 +50,7 @@ def timed(cell: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
 def _timed(cell: Cell, budget: Budget, result: CellResult) -> CellResult:
     import time
 
+    from minnow.options.run import RunOptions
     from minnow.runtime.benchmark.latency import compare_latency
     from minnow.runtime.benchmark.turns import Baseline
     from minnow.runtime.verify.data import read_npz
@@ -58,12 +60,14 @@ def _timed(cell: Cell, budget: Budget, result: CellResult) -> CellResult:
     output, options = Path(cell.output), options_of(cell)
     arrays = next((str(path) for path in options.data if str(path).endswith(".npz")), None)
     inputs = read_npz(arrays) if arrays is not None else random_inputs(output, options.inputs or {})
-    if _is_file(budget):
-        found = compare_latency(output, Baseline(Path(budget.baseline)), budget.limit, budget.retries, inputs=inputs)
+    session, python = RunOptions(threads=budget.threads), Path(budget.python) if budget.python else None
+    if _is_file(budget) or not budget.baseline:
+        baseline = Baseline(Path(budget.baseline) if budget.baseline else None, python=python)
+        found = compare_latency(output, baseline, budget.limit, budget.retries, inputs=inputs, session=session)
     else:
         with local(cell.source) as source:
-            baseline = Baseline(source, budget.baseline)
-            found = compare_latency(output, baseline, budget.limit, budget.retries, inputs=inputs)
+            baseline = Baseline(source, budget.baseline, python)
+            found = compare_latency(output, baseline, budget.limit, budget.retries, inputs=inputs, session=session)
     seconds = time.perf_counter() - begin
     check = Check(CHECK, "passed", "", str(found), seconds=seconds, value=found.ratio, limit=budget.limit)
     if found.breached:

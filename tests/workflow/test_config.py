@@ -142,7 +142,7 @@ MODEL = '[models.m]\nsource = "a.onnx"\n'
         (MODEL + "budgets = { bytes = '5 lightyears' }\n", 3, "budgets.bytes is '5 lightyears'", '"5 MB"'),
         (MODEL + "[models.m.budgets]\nmacs = '5 MB'\n", 4, "macs is '5 MB'", "60 %"),
         (MODEL + "[models.m.budgets]\nmax_error = '60 %'\n", 4, "max_error is '60 %'", "a number"),
-        (MODEL + "[models.m.budgets.latency]\nratio = 1.1\n", 3, "no key 'baseline'", "runtime"),
+        (MODEL + "[models.m.budgets.latency]\nratio = 1.1\n", 3, "neither 'baseline' nor 'python'", "runtime"),
         (MODEL + "optimize = 7\n", 3, "models.m.optimize is 7", "from 0 to 3"),
         (MODEL + 'target = "gpu"\n', 3, "is 'gpu'", "mnn, minnow"),
         (MODEL + "verify = 'no'\n", 3, "is 'no'", "true or false"),
@@ -253,6 +253,12 @@ def test_every_metric_can_have_a_budget(here: Path) -> None:
     assert cell.budgets == (
         *(Budget(n, 5) for n in values), Budget("latency", 2, "base/m/a.mnn", retries=0),
     )  # fmt: skip
+
+
+def test_another_build_can_be_the_baseline(here: Path) -> None:
+    text = '[budgets.latency]\nratio = 1.1\npython = "base/bin/python"\nthreads = 2\n'
+    (cell,) = config(here, text + MODEL).cells
+    assert cell.budgets == (Budget("latency", 1.1, python="base/bin/python", threads=2),)
 
 
 PAGE = Path(__file__).parents[2] / "docs/configuration.md"

@@ -67,6 +67,26 @@ def test_without_a_baseline_it_passes_with_a_note(here: Path) -> None:
     assert [(c.status, c.message) for c in result.checks[1:]] == [("passed", "no baseline: base/m.mnn does not exist")]
 
 
+@pytest.mark.parametrize("baseline", ["", "base.mnn"])
+def test_another_build_runs_the_baseline(here: Path, monkeypatch: pytest.MonkeyPatch, baseline: str) -> None:
+    asked: list[Any] = []
+
+    def compared(model: Path, baseline: Any, limit: float, retries: int, **more: Any) -> LatencyComparison:
+        asked.append((baseline.entry(model).model, baseline.python, more["session"].threads))
+        return LatencyComparison(baseline.name, 1.0, 0.9, 1.1, limit, False, 1, 1e-3, 1e-3)
+
+    monkeypatch.setattr(latency, "compare_latency", compared)
+    convert_cell(cell())
+    shutil.copy("m.mnn", "base.mnn")
+    budget = Budget("latency", 1.3, baseline, python="base/bin/python", threads=2)
+    missing = time_cell(cell(budget), DONE)
+    assert missing.checks[-1].message == "no baseline: base/bin/python does not exist"
+    Path("base/bin").mkdir(parents=True)
+    Path("base/bin/python").touch()
+    assert time_cell(cell(budget), DONE).checks[-1].status == "passed"
+    assert asked == [(Path(baseline or "m.mnn"), Path("base/bin/python"), 2)]
+
+
 def test_a_baseline_that_does_not_run_is_an_error(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def compared(*args: Any, **more: Any) -> None:
         raise ModelError("the baseline does not run")

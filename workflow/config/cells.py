@@ -176,11 +176,14 @@ class _Expansion:
 
     def _budget(self, metric: str, value: Any, parts: Mapping[str, str], at: At) -> Budget:
         if METRICS[metric].measured == "timed":
-            baseline = _filled(value["baseline"], parts, at / "baseline")
+            if "baseline" not in value and "python" not in value:
+                at.error("the budget has neither 'baseline' nor 'python'", "add a file, a runtime, or another build")
+            baseline = _filled(value.get("baseline", ""), parts, at / "baseline")
             if baseline.endswith(".mnn") or "/" in baseline:
                 baseline = self._here(baseline)
-            known = {n: value[n] for n in ("retries",) if n in value}
-            return Budget(metric, value["ratio"], baseline, **known)
+            known = {n: value[n] for n in ("retries", "threads") if n in value}
+            python = self._here(value["python"]) if "python" in value else ""
+            return Budget(metric, value["ratio"], baseline, python=python, **known)
         limit, relative = value if isinstance(value, tuple) else (value, False)
         return Budget(metric, limit, relative=relative)
 

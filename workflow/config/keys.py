@@ -70,8 +70,14 @@ LATENCY = Table(
             "A `.mnn` file, for example that of the base branch; or a runtime: onnxruntime, litert, openvino, mnn, "
             "ncnn. Names in braces as in `output`, and `{output}` for the path of the output. If the file does not "
             "exist, the budget passes with a note.",
-            required=True,
         ),
+        "python": Key(
+            Text(path=True),
+            "The Python of an environment with another build of Minnow, for example that of the base branch: "
+            "`base/bin/python`. It runs the baseline, or without one the same file. If it does not exist, the budget "
+            "passes with a note.",
+        ),
+        "threads": Key(Number(True, least=1), "Number of threads of both.", "1"),
         "retries": Key(Number(True, least=0), "How many times it is measured again before a breach counts.", "2"),
     },
 )
