@@ -135,8 +135,10 @@ def _subject(model: Path, source: Path | None, options: ReportCommand, step: Pro
     opened = read(model, options.framework, **reading)
     effect, before, lineage = effect_of(opened.graph), opened.clone(), Lineage()
     step("convert")
-    choice = {"target": options.target, "passes": options.passes, "int64": options.int64}
-    optimize(opened, options.optimize, **choice, log=Trace(watch=lineage))
+    optimize(
+        opened, options.optimize, target=options.target, passes=options.passes, int64=options.int64,
+        log=Trace(watch=lineage),
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{model.stem}.mnn"
         size = save(opened, path)
@@ -154,7 +156,8 @@ def _gathered(subject: _Subject, options: ReportCommand, step: Progress) -> Mode
     if subject.source is not None:
         step("verify")
         verification, unverified = _verified(subject, options)
-    timings, untimed = [], "The times were not measured (--no-time)."
+    timings: list[Any] = []
+    untimed = "The times were not measured (--no-time)."
     if options.time:
         step("time")
         timings, untimed = _timed(subject, options, verification)

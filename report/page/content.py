@@ -142,7 +142,7 @@ class ModelPage:
         if not hasattr(self, "_items"):
             items = self.graph.drawing.outline.items
             self._items = {item.node: item.id for item in items if item.node is not None}
-        return self._items.get(node, -1)
+        return -1 if node is None else self._items.get(node, -1)
 
 
 def quantized_layers(graph: Graph, view: GraphView) -> list[QuantizedLayer]:

@@ -144,7 +144,7 @@ def badge(kind: str, label: str) -> str:
 @cache
 def asset(name: str) -> str:
     """The text of a file of the folder `assets`."""
-    found = files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    found = (files(__package__) / "assets" / name).read_text(encoding="utf-8")
     # A hash of the policy is that of what stands between the tags, after the browser has made one of \r\n.
     return f"\n{found}" if found.endswith("\n") else f"\n{found}\n"
 

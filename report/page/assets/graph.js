@@ -125,10 +125,10 @@
     requestAnimationFrame(step);
   };
   const fit = (now = false) => {
-    const { width, height } = scene.picture, whole = fitting();
-    const k = clamp(Math.max(whole, Math.min(0.6, view.clientWidth / width)), 0.001, 1.25);
-    const shown = now ? k : clamp(whole, 0.001, 1.25);
-    const x = (width - view.clientWidth / shown) / 2;
+    const { width, height, boxes } = scene.picture;
+    const shown = clamp(fitting(), now ? 0.3 : 0.001, 1.25); // at first large enough to see what it is
+    let x = (width - view.clientWidth / shown) / 2;
+    if (x > 0 && boxes.length) x = Math.max(0, boxes[0].x + boxes[0].w / 2 - view.clientWidth / shown / 2);
     const y = height * shown <= view.clientHeight ? (height - view.clientHeight / shown) / 2 : 0;
     moving++;
     if (now) Object.assign(camera, { x, y, k: shown });
@@ -223,7 +223,7 @@
     if (entries.length > 40) rows.append(element("li", `and ${entries.length - 40} more`));
     return [element("h4", title), rows];
   };
-  const label = (id) => [text(data.title[id]), isGroup(id) ? "" : text(data.name[id])].filter(Boolean).join(" ");
+  const label = (id) => text(data.title[id]);
   const details = () => {
     const id = scene.selected, about = element("dl", "", { className: "facts" });
     for (const [name, value] of id ? facts(id) : [["Nodes", String(data.size[0])], ...numbers(0)]) {
