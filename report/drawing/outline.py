@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heappop, heappush
 from typing import Literal
 
 from minnow.report.drawing.repeat import parts, repeats
 from minnow.schema.ir import Graph, Node, Value
+from minnow.schema.ops import all_ops
 
 Kind = Literal["graph", "node", "input", "output", "control", "body", "scope", "repeat", "part"]
 
@@ -110,8 +112,16 @@ def scope_of(node: Node) -> tuple[str, ...]:
     name = (origin or node.name).partition(";")[0].strip("/")
     for separator in ("/", "."):
         if separator in name:
-            return tuple(part for part in name.split(separator)[:-1] if part)[:_DEEPEST]
+            scopes = [part for part in name.split(separator)[:-1] if part]
+            while scopes and scopes[-1] in _op_names():  # some exporters name nodes "Conv.12"
+                scopes.pop()
+            return tuple(scopes[:_DEEPEST])
     return ()
+
+
+@cache
+def _op_names() -> frozenset[str]:
+    return frozenset(op.name for op in all_ops())
 
 
 class _Maker:

@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from minnow.report.drawing.look import size_of
-from minnow.report.drawing.outline import Item, outline_of
+from minnow.report.drawing.outline import Item, outline_of, scope_of
 from minnow.report.drawing.picture import Box, Drawing, Picture, drawing_of
 from minnow.report.drawing.place import Point
 from minnow.report.drawing.repeat import repeats
@@ -178,3 +178,5 @@ def test_scopes_of_the_source_become_groups() -> None:
     outline = outline_of(Plan(nodes, -1).graph())
     titles = [g.title for g in outline.groups[0].children if g.is_group]
     assert titles == ["layer0", "layer1", "layer2"]
+    assert scope_of(Node("Relu", [], {}, [F32], ["x"], "onnx:p2o.Conv.12 > fuse_conv_bn")) == ("p2o",)
+    assert scope_of(Node("Relu", [], {}, [F32], ["a/b/x;c/d"], "")) == ("a", "b")
