@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,8 +28,12 @@ _CHUNK = 64
 _LEAST = 256
 _LONGEST = 32
 """Tasks in one call: a call costs the scheduler a millisecond."""
+_TRIES = 2
+"""How often a task is tried again whose workers have ended, which Dask has tried four times by then."""
 _REMEMBER = 5.0
 """Seconds after which the workers are asked for their resources again."""
+_RETURN = 60.0
+"""Seconds in which a worker that has ended may start again."""
 _STEP = 1.25
 """Estimates are rounded up to powers of this, so that many tasks are submitted at once."""
 _SHARE = 0.8
@@ -59,12 +63,12 @@ class Cluster:
         self._address = address
         self._client: Any = None
         self._cluster: Any = None
-        self._asked, self._known = -math.inf, dict[str, float]()
+        self._seen: list[tuple[float, Mapping[str, float]]] = []
         if not address:
             count = jobs or available_cores()
             memory = int(_SHARE * available_memory() / count)
             self._cluster = distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
+                n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
                 memory_limit=None, resources={MEMORY: memory, BENCH: 1},
             )  # fmt: skip
         try:
@@ -137,6 +141,7 @@ class Cluster:
 
         source, later = iter(tasks), deque[Task]()
         pending: dict[Any, tuple[Any, list[Task]]] = {}
+        tried: Counter[str] = Counter()
         waiting = 0
         ended = distributed.as_completed([], loop=self._client.loop, with_results=True, raise_errors=False)
         more = True
@@ -162,9 +167,11 @@ class Cluster:
                     yield from refused
                     continue
                 for future, value in next(ended.batches()):
-                    _, tasks_ = pending.pop(future.key)
-                    waiting -= len(tasks_)
-                    yield from self._done(future, tasks_, value)
+                    _, call = pending.pop(future.key)
+                    waiting -= len(call)
+                    again = [] if future.status == "finished" else self._innocent(value, call, tried)
+                    waiting += len(again) - len(self._submit(function, again, 1, pending, ended, len(tried)))
+                    yield from self._done(future, [task for task in call if task not in again], value)
                     future.release()
         finally:
             if pending:
@@ -175,14 +182,28 @@ class Cluster:
             for task, (result, failed) in zip(tasks, value, strict=True):
                 yield Done(task, result, failed)
             return
-        error = value[1] if isinstance(value, tuple) and len(value) == 3 else value
-        if not isinstance(error, BaseException):
-            error = InternalError("the task was cancelled")
         for task in tasks:
-            yield Done(task, error=error)
+            yield Done(task, error=_error(value))
+
+    def _innocent(self, value: Any, call: list[Task], tried: Counter[str]) -> list[Task]:
+        """The tasks of a call to try again, each in a call of its own.
+
+        Dask gives up whatever was waiting at workers that have ended, also what has not begun there.
+        """
+        if type(_error(value)).__name__ != "KilledWorker":
+            return []
+        again = [task for task in call if tried[task.name] < _TRIES]
+        tried.update(task.name for task in again)
+        return again
 
     def _submit(
-        self, function: Callable[..., Any], tasks: list[Task], longest: int, pending: dict[Any, Any], ended: Any
+        self,
+        function: Callable[..., Any],
+        tasks: list[Task],
+        longest: int,
+        pending: dict[Any, Any],
+        ended: Any,
+        attempt: int = 0,
     ) -> list[Done]:
         """Submits tasks, those with equal needs at once; gives those that no worker has the resources for."""
         most = self._most() if tasks else {}
@@ -198,7 +219,7 @@ class Cluster:
             calls = [group[i : i + longest] for i in range(0, len(group), longest)]
             futures = self._client.map(
                 partial(_call_all, function), [[t.args for t in call] for call in calls], pure=False,
-                key=[(call[0].group, call[0].name, len(call)) for call in calls], resources=dict(amounts),
+                key=[(call[0].group, call[0].name, len(call), attempt) for call in calls], resources=dict(amounts),
             )  # fmt: skip
             for future, call in zip(futures, calls, strict=True):
                 pending[future.key] = future, call
@@ -206,16 +227,27 @@ class Cluster:
         return refused
 
     def _most(self) -> Mapping[str, float]:
-        """The largest amount of each resource that a worker has; resources that none declares are not limited."""
-        if time.monotonic() - self._asked < _REMEMBER:
-            return self._known
-        self._asked = time.monotonic()
-        most: dict[str, float] = {}
-        for worker in self._client.scheduler_info(n_workers=-1)["workers"].values():
-            for name, amount in (worker.get("resources") or {}).items():
-                most[name] = max(most.get(name, 0), amount)
-        self._known = most
-        return most
+        """The largest amount of each resource that a worker has; resources that none declares are not limited.
+
+        Workers that have just ended count, too: they may be starting again.
+        """
+        now = time.monotonic()
+        if not self._seen or now > self._seen[-1][0] + _REMEMBER:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+            most: dict[str, float] = {}
+            for resources in [worker.get("resources") or {} for worker in workers]:
+                most |= {name: max(most.get(name, 0), amount) for name, amount in resources.items()}
+            if workers or not self._seen:
+                self._seen = [(at, old) for at, old in self._seen if now < at + _RETURN]
+                self._seen.append((now, most))
+        names = {name for _, most in self._seen for name in most}
+        return {name: max(most.get(name, 0) for _, most in self._seen) for name in names}
+
+
+def _error(value: Any) -> BaseException:
+    """The error of a task, of what Dask gives for it: the error, or a tuple with its type and traceback."""
+    error = value[1] if isinstance(value, tuple) and len(value) == 3 else value
+    return error if isinstance(error, BaseException) else InternalError("the task was cancelled")
 
 
 def _call_all(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[tuple[Any, Exception | None]]:
