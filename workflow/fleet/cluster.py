@@ -68,8 +68,8 @@ class Cluster:
             count = jobs or available_cores()
             memory = int(_SHARE * available_memory() / count)
             self._cluster = distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
-                memory_limit=None, resources={MEMORY: memory, BENCH: 1},
+                n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address="127.0.0.1:0", memory_limit=None, resources={MEMORY: memory, BENCH: 1},
             )  # fmt: skip
         try:
             self._client = distributed.Client(self._cluster or address, timeout=wait, set_as_default=False)
