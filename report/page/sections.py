@@ -361,6 +361,7 @@ def quantization(page: ModelPage) -> Iterator[Section]:
             text(layer.scale), bar(layer.bytes, most, "after"), str(layer.bits), amount(layer.bytes, "B"),
         ])  # fmt: skip
     header = ["layer", "op", "weights", "scales", "", "bits", "bytes"]
-    total = sum(layer.bytes for layer in page.quantized)
-    listed = table(header, rows, caption=f"{len(page.quantized)} layers, {amount(total, 'B')} of weights", right=5)
+    total, count = sum(layer.bytes for layer in page.quantized), len(page.quantized)
+    caption = f"{count} layer{'s' if count > 1 else ''}, {amount(total, 'B')} of weights"
+    listed = table(header, rows, caption=caption, right=5)
     yield Section("quantization", "Quantized layers", f'<div class="card">{listed}</div>')

@@ -122,3 +122,26 @@ def test_what_cannot_be_reported_is_refused(
     assert run(["report", *arguments]) == code
     assert not [*tmp_path.iterdir()]
     assert DIGITS.read_bytes() == before
+
+
+def test_layers_with_few_bits_are_listed(tmp_path: Path) -> None:
+    weight = numpy_helper.from_array(np.ones((8, 4), np.int8), "w")
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z"], ["sums"], "layer"),
+        helper.make_node("Cast", ["sums"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["real", "s"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in (("x", [1, 8]), ("y", [1, 4])))
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y], [weight])), tmp_path / "q.onnx")
+    page = Page(made(tmp_path, tmp_path / "q.onnx"))
+    assert "1 layer, 32 B of weights" in page.texts["caption"]
+    cells = page.texts["td"]
+    assert cells[len(cells) - cells[::-1].index("MatMulInteger")] == "i8"
+    assert "Quantized layers" not in made(tmp_path, DIGITS)
+
+
+def test_memory_over_time_names_the_tensors_at_the_peak(tmp_path: Path) -> None:
+    page = Page(made(tmp_path, DIGITS))
+    assert any(t.startswith("Alive at the peak, at node") for t in page.texts["caption"])
+    assert {"relu_5", "relu_8"} <= {*page.texts["code"]}
