@@ -113,6 +113,7 @@ def options() -> str:
     """Every option: its name in Python, its flag, and what it means."""
     from minnow.options.convert import BisectOptions, ConvertOptions
     from minnow.options.option import Options, choices, flags, plain_type, said, section
+    from minnow.options.report import ReportCommand
     from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
     from minnow.options.verify import VerifyCommand
 
@@ -136,6 +137,7 @@ def options() -> str:
         VerifyCommand: " (`verify`)",
         RunCommand: " (`run`)",
         BenchmarkCommand: " (`benchmark`)",
+        ReportCommand: " (`report`)",
         BisectOptions: " (`debug bisect`)",
     }
     tables: dict[str, list[list[str]]] = {}

@@ -28,6 +28,7 @@ from minnow.options.convert import BisectOptions, ConvertOptions, WrittenOptions
 from minnow.options.optimize import Int64, Target
 from minnow.options.option import Options, choices, flags, is_names, plain_type, said
 from minnow.options.read import ReadOptions, SourceOptions
+from minnow.options.report import ReportCommand
 from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
 from minnow.options.text import words
 from minnow.options.verify import VerifyCommand, VerifyOptions
@@ -52,6 +53,7 @@ COMMANDS: dict[str, type[Options]] = {
     "debug bisect": BisectOptions,
     "inspect": SourceOptions,
     "optimize": WrittenOptions,
+    "report": ReportCommand,
     "run": RunCommand,
     "verify": VerifyCommand,
 }
