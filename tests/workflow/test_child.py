@@ -148,6 +148,7 @@ def test_failures_become_results() -> None:
     assert all(r.log == "printed" for r in found.values())
 
 
+@pytest.mark.slow
 def test_what_is_imported_in_advance_exists_and_starts_no_engine() -> None:
     """A thread that waits for work at the fork would be missing in the child."""
     program = (

@@ -109,7 +109,7 @@ def test_paths_are_made_absolute_for_other_processes() -> None:
     assert absolute(Cell(model="m", variant="", source="s3://b/a.onnx", output="")).source == "s3://b/a.onnx"
 
 
-@pytest.mark.parametrize("number", range(fleet_models.KINDS))
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 40))])
 def test_a_shared_prefix_gives_the_same_bytes(tmp_path: Path, number: int) -> None:
     cells = cells_of(tmp_path, [number], VARIANTS)
     expected = serial(cells, tmp_path / "serial")
@@ -129,14 +129,14 @@ def test_a_shared_prefix_gives_the_same_bytes(tmp_path: Path, number: int) -> No
 
 
 def test_a_run_gives_the_bytes_of_a_serial_run_and_the_next_one_takes_them_from_the_store(tmp_path: Path) -> None:
-    cells = cells_of(tmp_path, [0, 4], VARIANTS)
+    cells = cells_of(tmp_path, [0], VARIANTS)
     seen = []
     results = run_plan(
-        cells, "plan.toml", Settings(store=str(tmp_path / "store")), LocalPool(2), lambda *a: seen.append(a[1:])
+        cells, "plan.toml", Settings(store=str(tmp_path / "store")), LocalPool(1), lambda *a: seen.append(a[1:])
     )
-    assert [c.status for c in results.cells] == ["passed"] * 10
+    assert [c.status for c in results.cells] == ["passed"] * 5
     assert [c.name for c in results.cells] == [c.name for c in cells]
-    assert seen == [(i + 1, 10) for i in range(10)]
+    assert seen == [(i + 1, 5) for i in range(5)]
     expected = serial(cells, tmp_path / "serial")
     assert files_in(tmp_path / "out") == expected
     assert {c.sha256 for c in results.cells} == {work.sha256_of(tmp_path / "out" / Path(c.output).name) for c in cells}
@@ -147,11 +147,11 @@ def test_a_run_gives_the_bytes_of_a_serial_run_and_the_next_one_takes_them_from_
     assert files_in(tmp_path / "out") == expected
     assert [(c.key, c.metrics, c.checks) for c in again.cells] == [(c.key, c.metrics, c.checks) for c in results.cells]
 
-    assert check_cells(cells, "").counts["passed"] == 10  # the receipts
+    assert check_cells(cells, "").counts["passed"] == 5  # the receipts
     one = tmp_path / "out" / Path(cells[0].output).name
     one.write_bytes(b"changed by somebody")
     os.utime(tmp_path / "out" / Path(cells[1].output).name, (5, 5))
-    assert run(cells, tmp_path / "store").counts["passed"] == 10
+    assert run(cells, tmp_path / "store").counts["passed"] == 5
     assert files_in(tmp_path / "out") == expected
     assert (tmp_path / "out" / Path(cells[1].output).name).stat().st_mtime == 5  # it was right
 

@@ -19,6 +19,7 @@ from minnow.workflow.fleet.work import Settings, build_digest, empty_result, run
 from minnow.workflow.result import CellResult, Check, Results
 from minnow.workflow.rule import RULES
 from minnow.workflow.schedule import Done, LocalPool, Scheduler, Task
+from minnow.workflow.store import Store
 from minnow.workflow.time_cell import latency_budgets
 
 Progress = Callable[[CellResult, int, int], object]
@@ -73,6 +74,7 @@ def run_plan(
     """
     begin, started = time.perf_counter(), datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
     settings = replace(settings, build=build_digest())
+    Store(settings.store)  # what is wrong with its name is no matter of the models
     places = {cell.name: i for i, cell in enumerate(cells)}
     found: list[CellResult | None] = [None] * len(cells)
 
