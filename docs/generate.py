@@ -116,6 +116,7 @@ def options() -> str:
     from minnow.options.report import ReportCommand
     from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
     from minnow.options.verify import VerifyCommand
+    from minnow.options.workflow import CellsOptions, CiCommand, DiffCommand, FleetCommand
 
     def row(f: Field[Any]) -> list[str]:
         shown, of_type = plain_type(f), choices(f)
@@ -138,6 +139,9 @@ def options() -> str:
         RunCommand: " (`run`)",
         BenchmarkCommand: " (`benchmark`)",
         ReportCommand: " (`report`)",
+        CiCommand: " (`ci`)",
+        FleetCommand: " (`fleet`)",
+        DiffCommand: " (`diff`)",
         BisectOptions: " (`debug bisect`)",
     }
     tables: dict[str, list[list[str]]] = {}
@@ -146,7 +150,11 @@ def options() -> str:
             if (f.name, said(f).doc) not in seen:
                 seen.add((f.name, said(f).doc))
                 title = section(kind, f.name)
-                title = "Python only" if title == Options.SECTION else title + suffix * (title != "Inputs")
+                title = (
+                    "Python only"
+                    if title == Options.SECTION
+                    else title + suffix * (title not in ("Inputs", CellsOptions.SECTION))
+                )
                 tables.setdefault(title, []).append(row(f))
     parts = (f"## {title}\n\n{_table(header, rows)}" for title, rows in tables.items())
     return "\n".join([f"# Options\n\n{about}\n", *parts])

@@ -1,4 +1,4 @@
-"""What commands about many models share: completion, progress, and why a model did not pass."""
+"""What commands about many models share: progress, and why a model did not pass."""
 
 from __future__ import annotations
 
@@ -10,32 +10,9 @@ from typing import TYPE_CHECKING, Any
 from minnow.cli._terminal import has_colors, is_redrawn, show
 
 if TYPE_CHECKING:
-    import click
-    from click.shell_completion import CompletionItem
-
     from minnow.workflow.result import CellResult, Check, Results
 
 SHOWN = {"passed": "PASS", "warning": "WARN", "failed": "FAIL", "error": "ERROR", "skipped": "SKIP"}
-
-
-def model_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The models of the configuration that the line names, or of the current folder."""
-    from pathlib import Path
-
-    from minnow.cli._complete import listed
-    from minnow.workflow.config.cells import load_config
-
-    path = ctx.params.get("config") or ctx.params.get("plan")
-    cells = load_config(Path(path) if path else None).cells
-    return listed(dict.fromkeys(name for cell in cells for name in (cell.model, cell.name)), incomplete)
-
-
-def report_kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The kinds of reports, with the usual names of their files."""
-    from minnow.cli._complete import listed
-    from minnow.report.formats import format_of, kinds
-
-    return listed((f"{kind}={file}" if (file := format_of(kind).file) else kind for kind in kinds()), incomplete)
 
 
 def finish(results: Results, reports: Sequence[str], format_: str, quiet: bool, text: Callable[[], str]) -> None:

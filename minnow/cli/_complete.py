@@ -185,13 +185,15 @@ def paths(start: str, suffixes: tuple[str, ...]) -> list[str]:
 # --- values of options -----------------------------------------------------------------------------------------------
 
 
-def items_of(field: Field[Any], start: str) -> list[CompletionItem] | None:
+def items_of(field: Field[Any], ctx: click.Context, start: str) -> list[CompletionItem] | None:
     """Values for the flag of an option; None where the type of the flag decides."""
     more = said(field)
     if field.name == "source":
         from minnow.cli._option import MODEL_FILE
 
         return MODEL_FILE.shell_complete(None, None, start)  # type: ignore[arg-type]
+    if field.name in _BY_LINE:
+        return listed(_BY_LINE[field.name](ctx), start)
     if field.name in _REGISTRIES:
         return listed(_REGISTRIES[field.name](), start, several=is_names(field))
     if plain_type(field) is int and more.least is not None and more.most is not None and more.most - more.least < 10:
@@ -241,6 +243,30 @@ def _devices() -> list[str]:
     return ["cpu", "auto", *sorted(name.removeprefix("libminnow_") for name in files)]
 
 
+def _models(ctx: click.Context) -> Iterator[str]:
+    """The models of the configuration that the line names, or of the current folder."""
+    from minnow.workflow.config.cells import load_config
+
+    path = ctx.params.get("config") or ctx.params.get("plan")
+    cells = load_config(Path(path) if path else None).cells
+    yield from dict.fromkeys(name for cell in cells for name in (cell.model, cell.name))
+
+
+def _reports(ctx: click.Context) -> Iterator[str]:
+    """The kinds of reports, with the usual names of their files."""
+    if ctx.info_name == "diff":
+        from minnow.report.comparison import KINDS
+
+        files = {kind: file for kind, (_, file) in KINDS.items()}
+    else:
+        from minnow.report.formats import format_of, kinds
+
+        files = {kind: format_of(kind).file for kind in kinds()}
+    yield from (f"{kind}={file}" if file else kind for kind, file in files.items())
+
+
+_BY_LINE: dict[str, Callable[[click.Context], Iterable[str]]] = {"only": _models, "report": _reports}
+"""By option the values that depend on the rest of the line."""
 _REGISTRIES: dict[str, Callable[[], Iterable[str]]] = {
     "framework": _formats,
     "passes": rule_names,

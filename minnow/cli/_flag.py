@@ -73,7 +73,7 @@ class Flag(click.Option):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from minnow.cli._complete import items_of
 
-        found = items_of(self.field, incomplete)
+        found = items_of(self.field, ctx, incomplete)
         return super().shell_complete(ctx, incomplete) if found is None else found
 
 

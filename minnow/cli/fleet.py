@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from minnow.cli._cells import finish, model_names, report_kinds
-from minnow.cli._option import FORMAT, QUIET, Command, emit, table
+from minnow.cli._cells import finish
+from minnow.cli._option import FORMAT, QUIET, Command, emit, options, table
 
 if TYPE_CHECKING:
+    from minnow.options.workflow import FleetCommand
     from minnow.workflow.result import CellResult, Results
 
 _ROWS = 50
@@ -22,29 +23,10 @@ _EVERY = 10.0
 
 @click.command(cls=Command)
 @click.argument("plan", type=click.Path(), required=False)
-@click.option("--scheduler", "on", default="local", show_default=True, metavar="local|dask|dask://HOST:PORT",
-              help="Where conversions run: on this machine in a pool, in Dask workers of this machine, or on a Dask "
-              "cluster.")  # fmt: skip
-@click.option("--store", metavar="DIR|URL", help="Where results are kept; by default the `store` of the plan.")
-@click.option("--retry-failed", is_flag=True, help="Convert again what has failed before.")
-@click.option("-j", "--jobs", type=click.IntRange(1), help="How many conversions run at a time; by default as many as "
-              "there are processors. A Dask cluster has as many as its workers have threads.")  # fmt: skip
-@click.option("--only", multiple=True, metavar="NAME", shell_complete=model_names,
-              help="Only this model, or MODEL/VARIANT; also a pattern. May be given several times.")  # fmt: skip
-@click.option("--outputs/--no-outputs", default=None, help="Also write each model to its output path, besides the "
-              "store; by default if the conversions run on this machine.")  # fmt: skip
-@click.option("--report", "reports", multiple=True, metavar="KIND=FILE", shell_complete=report_kinds,
-              help="Also write a report: junit, sarif, md, json, ...; `github` needs no file. May be given several "
-              "times.")  # fmt: skip
-@click.option("--status", is_flag=True, help="Convert nothing: show what the store has.")
-@click.option("--gc", is_flag=True, help="Convert nothing: remove from the store what does not belong to this plan as "
-              "it is now.")  # fmt: skip
+@options("workflow.FleetCommand")
 @QUIET
 @FORMAT
-def command(
-    plan: str | None, on: str, store: str | None, retry_failed: bool, jobs: int | None, only: Sequence[str],
-    outputs: bool | None, reports: Sequence[str], status: bool, gc: bool, quiet: bool, format_: str,
-) -> int:  # fmt: skip
+def command(plan: str | None, options: FleetCommand, quiet: bool, format_: str) -> int:
     """Convert many models, here or on a cluster, and keep the results in a store.
 
     PLAN is a configuration as for `mnnconvert ci`; by default minnow.toml in the current folder or above it. What the
@@ -57,33 +39,40 @@ def command(
     from minnow.workflow.config.cells import load_config
 
     found = load_config(Path(plan) if plan is not None else None)
-    cells = found.only(only)
-    url = store or found.store
+    cells = found.only(options.only)
+    url = options.store or found.store
     if not url:
         raise UsageError("there is no store", where=str(found.path), hint="give --store FOLDER, or set `store` in it")
     if "://" not in url:
         url = str(Path(url).absolute())
-    if reports:
+    if options.report:
         from minnow.report.formats import check_reports
 
-        check_reports(reports)  # a mistake in them is found before the work is done
+        check_reports(options.report)  # a mistake in them is found before the work is done
     from minnow.workflow.fleet.run import run_plan, scheduler
     from minnow.workflow.fleet.work import Settings
 
-    local = on in ("local", "dask")
-    if gc:
+    local = options.scheduler in ("local", "dask")
+    if options.gc:
         from minnow.workflow.fleet.sweep import sweep
 
         swept = sweep(cells, url)
         emit(vars(swept), format_, lambda: f"removed {swept.removed} files, {swept.removed_bytes:,} bytes; "
              f"kept {swept.kept}, {swept.kept_bytes:,} bytes")  # fmt: skip
         return 0
-    with scheduler("local" if status else on, jobs or 0) as (runner, here), _progress(len(cells), quiet) as progress:
-        own = Settings(store=url, retry_failed=retry_failed, look=status, jobs=here,
-                       outputs=not status and (local if outputs is None else outputs))  # fmt: skip
+    where = "local" if options.status else options.scheduler
+    outputs = local if options.outputs is None else options.outputs
+    with scheduler(where, options.jobs or 0) as (runner, here), _progress(len(cells), quiet) as progress:
+        own = Settings(
+            store=url,
+            retry_failed=options.retry_failed,
+            look=options.status,
+            jobs=here,
+            outputs=outputs and not options.status,
+        )
         results = run_plan(cells, str(found.path), own, runner, progress)
-    finish(results, reports, format_, quiet, lambda: _text(results))
-    return 0 if status else results.exit_code
+    finish(results, options.report, format_, quiet, lambda: _text(results))
+    return 0 if options.status else results.exit_code
 
 
 def _text(results: Results) -> str:

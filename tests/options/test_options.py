@@ -32,6 +32,7 @@ from minnow.options.report import ReportCommand
 from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
 from minnow.options.text import words
 from minnow.options.verify import VerifyCommand, VerifyOptions
+from minnow.options.workflow import CiCommand, DiffCommand, FleetCommand
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType
 
@@ -49,8 +50,11 @@ FUNCTIONS: dict[Any, type[Options]] = {
 COMMANDS: dict[str, type[Options]] = {
     "benchmark": BenchmarkCommand,
     "check": ReadOptions,
+    "ci": CiCommand,
     "convert": ConvertOptions,
     "debug bisect": BisectOptions,
+    "diff": DiffCommand,
+    "fleet": FleetCommand,
     "inspect": SourceOptions,
     "optimize": WrittenOptions,
     "report": ReportCommand,
@@ -187,8 +191,9 @@ def options_of(draw: st.DrawFn, kind: type[Options]) -> Options:
 
 def parsed(name: str, arguments: list[str]) -> Options:
     """The options that a command gets from its words."""
-    models = [str(DIGITS)] * (2 if name == "verify" else 1)
-    context = COMMAND_OF[name].make_context(name, [*models, *arguments])
+    command = COMMAND_OF[name]
+    models = [str(DIGITS) for p in command.params if isinstance(p, click.Argument) and p.required]
+    context = command.make_context(name, [*models, *arguments])
     return taken(COMMANDS[name], dict(context.params))
 
 
