@@ -6,6 +6,7 @@ execute_process(
 find_package(nanobind CONFIG REQUIRED)
 
 nanobind_add_module(_engine NB_STATIC NB_SUPPRESS_WARNINGS runtime/binding.cpp runtime/binding_array.cpp)
+set_target_properties(nanobind-static PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0) # as its nb_combined.cpp does
 target_link_libraries(_engine PRIVATE minnow_engine minnow_kernels)
 target_link_options(_engine PRIVATE -Wl,--gc-sections)
 install(TARGETS _engine COMPONENT python LIBRARY DESTINATION minnow/runtime)

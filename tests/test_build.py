@@ -1,9 +1,16 @@
-"""What the build says where something that it needs is missing."""
+"""How the build groups source files, and what it says where something that it needs is missing."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
 import shutil
 import subprocess
+import sysconfig
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,6 +44,40 @@ def test_options_are_for_files_that_exist(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "options for kernels/cpu/conv/winegrad.cpp" in done.stderr, done.stderr
+
+
+def sources_of(command: dict[str, str]) -> list[Path]:
+    """The source files that a row of compile_commands.json compiles: those of a group, or the one."""
+    file = Path(command["file"])
+    if "groups" not in file.parts:
+        return [file]
+    return [ROOT / name for name in re.findall(r'#include "([^"]+)"', file.read_text())]
+
+
+def test_every_source_file_is_compiled_once() -> None:
+    python = "cp" + sysconfig.get_config_var("py_version_nodot")
+    (database,) = (ROOT / "build").glob(f"{python}-*/compile_commands.json")
+    counts = Counter(source for command in json.loads(database.read_text()) for source in sources_of(command))
+    sources = {*(ROOT / "kernels").rglob("*.cpp"), *(ROOT / "runtime/src").rglob("*.cpp")}
+    assert {source: counts[source] for source in sources} == dict.fromkeys(sources, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [0, 1 << 30], ids=["each by itself", "as few as possible"])
+def test_source_files_compile_in_groups_of_any_size(most: int, tmp_path: Path) -> None:
+    """Each includes what it needs, and no two with the same options use one name for two things."""
+    settings = [f"-DMINNOW_GROUP_BYTES={most}", "-DCMAKE_CXX_FLAGS=-DHWY_COMPILE_ONLY_STATIC"]
+    subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", *settings], capture_output=True, check=True)
+    subprocess.run(["ninja", "-C", tmp_path, "minnow_schema_header"], capture_output=True, check=True)
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+
+    def errors(command: dict[str, str]) -> str:
+        check = [*shlex.split(command["command"]), "-fsyntax-only", "-o", os.devnull]
+        return subprocess.run(check, cwd=command["directory"], capture_output=True, text=True, check=False).stderr
+
+    assert len(commands) < 12 if most else len(commands) > 150
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        assert "".join(pool.map(errors, commands)) == ""
 
 
 @pytest.mark.slow

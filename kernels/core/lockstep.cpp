@@ -7,7 +7,7 @@
 namespace minnow {
 namespace {
 
-constexpr int kSpinsBeforeYield = 1000;
+constexpr int kSpinsAtStep = 1000;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Lockstep::work(int64_t phases, int own, FunctionRef<void(int64_t, int)> bod
       done_.value.fetch_add(1, std::memory_order_acq_rel);
     }
     for (int spins = 0; done_.value.load(std::memory_order_acquire) < all;) {
-      if (++spins < kSpinsBeforeYield) {
+      if (++spins < kSpinsAtStep) {
         relax();
       } else {
         std::this_thread::yield();

@@ -97,6 +97,6 @@ struct OpRegistrar {
 const OpSpec* find_op(const std::string& name);
 std::vector<const OpSpec*> all_ops();  // sorted by name
 
-#define MINNOW_OP(...) MINNOW_REGISTER(::minnow::OpRegistrar, MINNOW_CONCAT(op_registrar_, __LINE__), __VA_ARGS__)
+#define MINNOW_OP(...) MINNOW_REGISTER(::minnow::OpRegistrar, MINNOW_UNIQUE(op_registrar_), __VA_ARGS__)
 
 }  // namespace minnow

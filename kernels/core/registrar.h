@@ -6,6 +6,8 @@
 
 #define MINNOW_CONCAT_(a, b) a##b
 #define MINNOW_CONCAT(a, b) MINNOW_CONCAT_(a, b)
+// A name that no other row has, also where several files are compiled as one.
+#define MINNOW_UNIQUE(name) MINNOW_CONCAT(name, __COUNTER__)
 
 #ifdef MINNOW_SLIM
 #include <string_view>

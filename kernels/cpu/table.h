@@ -15,7 +15,6 @@ struct CpuKernelRegistrar {
                      bool in_place = false, LayoutFunction layout_for = nullptr, Pieces pieces = Pieces::kNone);
 };
 
-#define MINNOW_KERNEL(...) \
-  MINNOW_REGISTER(::minnow::CpuKernelRegistrar, MINNOW_CONCAT(kernel_registrar_, __LINE__), __VA_ARGS__)
+#define MINNOW_KERNEL(...) MINNOW_REGISTER(::minnow::CpuKernelRegistrar, MINNOW_UNIQUE(kernel_registrar_), __VA_ARGS__)
 
 }  // namespace minnow

@@ -12,7 +12,7 @@
 //   fill, keep         of masks that are conditions: the score where one is not `keep`
 //   causal             row i sees the first i + 1 + causal keys; those behind have the score -inf
 //   zero_rows          rows of the softmax that become 0: "empty", of scores -inf only, or "nan"
-#define HWY_TARGET_INCLUDE "kernels/cpu/attention/fused.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>

@@ -1,5 +1,5 @@
 // RotaryEmbedding: pairs of features turned by the angles of their rows.
-#define HWY_TARGET_INCLUDE "kernels/cpu/attention/rotary.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 

@@ -11,8 +11,8 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kBandBytes = 512 << 10;  // of rounded input, which stays in the second-level cache
-constexpr int64_t kSerialMacs = 20000;     // fewer are not worth waking a thread
+constexpr int64_t kBf16BandBytes = 512 << 10;  // of rounded input, which stays in the second-level cache
+constexpr int64_t kBf16SerialMacs = 20000;     // fewer are not worth waking a thread
 constexpr int64_t kPixelBytes = 2 * kBf16Depth;
 // The number of the band that a worker holds, and the sums of a tile; the band follows.
 constexpr int64_t kHeadBytes = 64 + 4 * kBf16Pixels * kBf16Blocks * kBf16Columns;
@@ -27,7 +27,7 @@ class ConvBf16 final : public ConvScheme {
     width_ = flat_ ? kBf16Pixels : s_.ow;
     lines_ = flat_ ? ceil_div(s_.oh * s_.ow, width_) : s_.oh;
     const int64_t line_bytes = (flat_ ? width_ : s_.sh * span()) * parts() * chunks_ * kPixelBytes;
-    int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, kBandBytes));
+    int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, kBf16BandBytes));
     // Several pieces of work for each thread. Where lines are too few, columns are cut too.
     if (s_.threads > 1) bands = std::max(bands, ceil_div(4 * s_.threads, std::max<int64_t>(1, s_.n)));
     bands = std::max<int64_t>(1, std::min(bands, lines_));
@@ -69,11 +69,13 @@ class ConvBf16 final : public ConvScheme {
     char* space = static_cast<char*>(call.workspace);
     for (int i = 0; i < s_.threads; ++i) *reinterpret_cast<int64_t*>(space + i * worker_bytes()) = -1;
     const int64_t items = s_.n * bands_ * groups_;
-    call.pool->parallel_for(items, s_.macs() < kSerialMacs ? items : 1, [&](int64_t begin, int64_t end, int worker) {
-      bf16_unit()->begin();
-      for (int64_t i = begin; i < end; ++i) run_item(call, i / groups_, i % groups_, space + worker * worker_bytes());
-      bf16_unit()->end();
-    });
+    call.pool->parallel_for(items, s_.macs() < kBf16SerialMacs ? items : 1,
+                            [&](int64_t begin, int64_t end, int worker) {
+                              bf16_unit()->begin();
+                              for (int64_t i = begin; i < end; ++i)
+                                run_item(call, i / groups_, i % groups_, space + worker * worker_bytes());
+                              bf16_unit()->end();
+                            });
   }
 
  private:

@@ -240,12 +240,12 @@ LayoutRule layout_conv(const std::vector<const TensorType*>& inputs) {
   return few ? LayoutRule::kPacks : LayoutRule::kPacked;
 }
 
-std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
+std::unique_ptr<Kernel> create_float_conv(const NodeContext& node) {
   if (!is_packed(node.in)) return make_conv_plain(node);
   return std::make_unique<ConvPacked>();
 }
 
-std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
+std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half_operands(node, create_float_conv); }
 
 MINNOW_OP("Conv", infer_conv, kNoTrait, macs_per_output);
 MINNOW_KERNEL("Conv", create_conv, LayoutRule::kPacked, /*in_place=*/false, layout_conv);

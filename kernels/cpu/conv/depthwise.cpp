@@ -1,5 +1,5 @@
 // Convolution where every channel, or every group of less than a block of channels, has its own kernel.
-#define HWY_TARGET_INCLUDE "kernels/cpu/conv/depthwise.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>
@@ -19,7 +19,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 
 template <int R>
 HWY_INLINE void begin_sums(const DepthwiseTile& t, V (&sum)[R]) {
@@ -34,7 +33,7 @@ HWY_NOINLINE void finish_sums(const DepthwiseTile& t, const float* sums, int pix
   const D d;
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
   for (int64_t r = 0; r < pixels; ++r) {
-    V sum = hn::Load(d, sums + r * kLanes);
+    V sum = hn::Load(d, sums + r * kFloatLanes);
     if (t.start != nullptr) sum = hn::Add(sum, hn::LoadU(d, t.start + r * t.out_pixel));
     hn::StoreU(AtMost(high, AtLeast(low, sum)), d, t.out + r * t.out_pixel);
   }
@@ -43,9 +42,9 @@ HWY_NOINLINE void finish_sums(const DepthwiseTile& t, const float* sums, int pix
 template <int R>
 HWY_INLINE void store_sums(const DepthwiseTile& t, const V (&sum)[R]) {
   const D d;
-  HWY_ALIGN float sums[R * kLanes];
+  HWY_ALIGN float sums[R * kFloatLanes];
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) hn::Store(sum[r], d, sums + r * kLanes);
+  for (int r = 0; r < R; ++r) hn::Store(sum[r], d, sums + r * kFloatLanes);
   finish_sums(t, sums, R);
 }
 
@@ -61,7 +60,7 @@ void depthwise(const DepthwiseTile& t) {
     const float* HWY_RESTRICT p[kPointers];
 #pragma GCC unroll 16
     for (int k = 0; k < kPointers; ++k) p[k] = t.in + y * t.in_row + 3 * k * stride;
-    for (int64_t x = 0; x < t.columns; ++x, w += kLanes) {
+    for (int64_t x = 0; x < t.columns; ++x, w += kFloatLanes) {
       const V weight = hn::LoadU(d, w);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::LoadU(d, p[r / 3] + (r % 3) * stride), weight, sum[r]);
@@ -84,9 +83,9 @@ void group(const DepthwiseTile& t) {
       V v[R];
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) v[r] = hn::LoadU(d, in + r * t.in_pixel);
-      for (int64_t s = 0; s < t.steps; ++s, w += kLanes) {
+      for (int64_t s = 0; s < t.steps; ++s, w += kFloatLanes) {
         const V weight = hn::LoadU(d, w);
-        const auto lanes = hn::SetTableIndices(d, t.lanes + s * kLanes);
+        const auto lanes = hn::SetTableIndices(d, t.lanes + s * kFloatLanes);
 #pragma GCC unroll 16
         for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::TableLookupLanes(v[r], lanes), weight, sum[r]);
       }
@@ -106,16 +105,16 @@ void depthwise_row(const DepthwiseRow& t) {
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) sum[r] = bias;
   for (int64_t y = 0; y < t.rows; ++y) {
-    const float* HWY_RESTRICT w = t.w + y * K * kLanes;
+    const float* HWY_RESTRICT w = t.w + y * K * kFloatLanes;
     const float* HWY_RESTRICT in = t.in + y * t.in_row;
     V weight[K];
 #pragma GCC unroll 8
-    for (int k = 0; k < K; ++k) weight[k] = hn::Load(d, w + k * kLanes);
+    for (int k = 0; k < K; ++k) weight[k] = hn::Load(d, w + k * kFloatLanes);
 #pragma GCC unroll 32
     for (int p = 0; p < kSpan; ++p) {
       // Padding, which only the first and the last columns can be.
       if ((p >= K - 1 || p >= t.first) && (p <= kSpan - K || p < t.last)) {
-        const V v = hn::Load(d, in + p * kLanes);
+        const V v = hn::Load(d, in + p * kFloatLanes);
 #pragma GCC unroll 8
         for (int k = p % S; k < K; k += S)
           if (p >= k && (p - k) / S < R) sum[(p - k) / S] = hn::MulAdd(v, weight[k], sum[(p - k) / S]);
@@ -124,7 +123,7 @@ void depthwise_row(const DepthwiseRow& t) {
   }
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) hn::Store(AtMost(high, AtLeast(low, sum[r])), d, t.out + r * kLanes);
+  for (int r = 0; r < R; ++r) hn::Store(AtMost(high, AtLeast(low, sum[r])), d, t.out + r * kFloatLanes);
 }
 
 template <int K, int S>
@@ -164,18 +163,18 @@ DepthwiseRowFunction pick_row(int kernel, int stride, int pixels) {
 // `before` zeros, `pixels` pixels and `after` zeros.
 void copy_row(const float* from, int64_t before, int64_t pixels, int64_t after, float* to) {
   const D d;
-  for (; before > 0; --before, to += kLanes) hn::StoreU(hn::Zero(d), d, to);
-  for (; pixels > 0; --pixels, from += kLanes, to += kLanes) hn::StoreU(hn::LoadU(d, from), d, to);
-  for (; after > 0; --after, to += kLanes) hn::StoreU(hn::Zero(d), d, to);
+  for (; before > 0; --before, to += kFloatLanes) hn::StoreU(hn::Zero(d), d, to);
+  for (; pixels > 0; --pixels, from += kFloatLanes, to += kFloatLanes) hn::StoreU(hn::LoadU(d, from), d, to);
+  for (; after > 0; --after, to += kFloatLanes) hn::StoreU(hn::Zero(d), d, to);
 }
 
 // Rows from `first` on; those outside the image are zeros.
 void copy_padded(const PaddedCopy& c, const float* image, int64_t first, int64_t rows, float* to) {
-  for (int64_t y = first; y < first + rows; ++y, to += c.span * kLanes) {
+  for (int64_t y = first; y < first + rows; ++y, to += c.span * kFloatLanes) {
     if (y < 0 || y >= c.height) {
       copy_row(nullptr, c.span, 0, 0, to);
     } else {
-      copy_row(image + y * c.width * kLanes, c.before, c.inside, c.span - c.before - c.inside, to);
+      copy_row(image + y * c.width * kFloatLanes, c.before, c.inside, c.span - c.before - c.inside, to);
     }
   }
 }

@@ -11,7 +11,7 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kBandBytes = 256 << 10;
+constexpr int64_t kPairBandBytes = 256 << 10;
 constexpr size_t kWeights = 1, kBias = 2, kNextWeights = 4, kNextBias = 5;  // inputs; 3 would be a residual
 
 // The attributes of the depthwise convolution, and the activation of the pointwise one.
@@ -61,7 +61,7 @@ class ConvPair final : public Kernel {
     plan_ = TilePlan(a_.iw * b_.sh, std::min<int64_t>(blocks, 2), a_.ic);
     pair_ = plan_.most_blocks();
     const int64_t row = 4 * pair_ * a_.iw * pack_;
-    lines_ = std::max<int64_t>(1, (kBandBytes / row - reach()) / b_.sh + 1);
+    lines_ = std::max<int64_t>(1, (kPairBandBytes / row - reach()) / b_.sh + 1);
     lines_ = std::min(lines_, std::max<int64_t>(1, b_.oh));
     rows_ = (lines_ - 1) * b_.sh + reach();
     const int threads = std::max(1, node.threads);

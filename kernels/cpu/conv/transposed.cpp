@@ -392,20 +392,22 @@ class DeconvPacked final : public Kernel {
   Packed weights_;
 };
 
-bool is_packed(const std::vector<const TensorType*>& inputs) {
+bool is_packed_deconv(const std::vector<const TensorType*>& inputs) {
   return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() <= 4;
 }
 
 LayoutRule layout_deconv(const std::vector<const TensorType*>& inputs) {
-  return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
+  return is_packed_deconv(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
 }
 
-std::unique_ptr<Kernel> create_kernel(const NodeContext& node) {
-  if (!is_packed(node.in)) return make_deconv_plain(node);
+std::unique_ptr<Kernel> create_float_deconv(const NodeContext& node) {
+  if (!is_packed_deconv(node.in)) return make_deconv_plain(node);
   return std::make_unique<DeconvPacked>();
 }
 
-std::unique_ptr<Kernel> create_deconv(const NodeContext& node) { return widen_half_operands(node, create_kernel); }
+std::unique_ptr<Kernel> create_deconv(const NodeContext& node) {
+  return widen_half_operands(node, create_float_deconv);
+}
 
 MINNOW_OP("ConvTranspose", infer_deconv, kNoTrait, macs_per_input);
 MINNOW_KERNEL("ConvTranspose", create_deconv, LayoutRule::kPacked, /*in_place=*/false, layout_deconv);

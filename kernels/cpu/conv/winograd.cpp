@@ -1,7 +1,7 @@
 // Winograd's minimal filtering for 3x3 kernels with stride 1: an output tile of M x M takes (M + 2)^2 multiplications
 // instead of 9 M^2. The interpolation points of F(4x4) are 0, +-sqrt(1/2), +-sqrt(2) and infinity: with them the result
 // is as good as 2e-6 of the output's size, three times better than with the usual 0, +-1, +-2.
-#define HWY_TARGET_INCLUDE "kernels/cpu/conv/winograd.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>
@@ -17,7 +17,6 @@ namespace minnow::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr float kRoot2 = 1.41421356f, kRootHalf = 0.70710678f;
 
 // x <- B^T x of 4 or 6 vectors.
@@ -65,28 +64,28 @@ HWY_INLINE void input_tile(const float* in, int64_t row, int64_t row_begin, int6
                            int64_t column_end, float* to, int64_t to_step) {
   constexpr int N = M + 2;
   const D d;
-  HWY_ALIGN float part[N * N * kLanes];
+  HWY_ALIGN float part[N * N * kFloatLanes];
   const bool whole = row_begin == 0 && row_end == N && column_begin == 0 && column_end == N;
   for (int c = 0; c < N; ++c) {
     V x[N];
     if (whole) {
 #pragma GCC unroll 6
-      for (int r = 0; r < N; ++r) x[r] = hn::LoadU(d, in + r * row + c * kLanes);
+      for (int r = 0; r < N; ++r) x[r] = hn::LoadU(d, in + r * row + c * kFloatLanes);
     } else {
 #pragma GCC unroll 6
       for (int r = 0; r < N; ++r) {
         const bool inside = r >= row_begin && r < row_end && c >= column_begin && c < column_end;
-        x[r] = inside ? hn::LoadU(d, in + r * row + c * kLanes) : hn::Zero(d);
+        x[r] = inside ? hn::LoadU(d, in + r * row + c * kFloatLanes) : hn::Zero(d);
       }
     }
     transform_in(x);
 #pragma GCC unroll 6
-    for (int r = 0; r < N; ++r) hn::Store(x[r], d, part + (r * N + c) * kLanes);
+    for (int r = 0; r < N; ++r) hn::Store(x[r], d, part + (r * N + c) * kFloatLanes);
   }
   for (int r = 0; r < N; ++r) {
     V x[N];
 #pragma GCC unroll 6
-    for (int c = 0; c < N; ++c) x[c] = hn::Load(d, part + (r * N + c) * kLanes);
+    for (int c = 0; c < N; ++c) x[c] = hn::Load(d, part + (r * N + c) * kFloatLanes);
     transform_in(x);
 #pragma GCC unroll 6
     for (int c = 0; c < N; ++c) hn::StoreU(x[c], d, to + (r * N + c) * to_step);
@@ -99,27 +98,27 @@ HWY_INLINE void output_tile(const float* from, int64_t from_step, const float* b
                             float high, float* out, int64_t row, int64_t rows, int64_t columns) {
   constexpr int N = M + 2;
   const D d;
-  HWY_ALIGN float part[M * N * kLanes];
+  HWY_ALIGN float part[M * N * kFloatLanes];
   for (int c = 0; c < N; ++c) {
     V x[N], y[M];
 #pragma GCC unroll 6
     for (int r = 0; r < N; ++r) x[r] = hn::LoadU(d, from + (r * N + c) * from_step);
     transform_out(x, y);
 #pragma GCC unroll 6
-    for (int r = 0; r < M; ++r) hn::Store(y[r], d, part + (r * N + c) * kLanes);
+    for (int r = 0; r < M; ++r) hn::Store(y[r], d, part + (r * N + c) * kFloatLanes);
   }
   const V add = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias), least = hn::Set(d, low), most = hn::Set(d, high);
   for (int r = 0; r < rows; ++r) {
     V x[N], y[M];
 #pragma GCC unroll 6
-    for (int c = 0; c < N; ++c) x[c] = hn::Load(d, part + (r * N + c) * kLanes);
+    for (int c = 0; c < N; ++c) x[c] = hn::Load(d, part + (r * N + c) * kFloatLanes);
     transform_out(x, y);
 #pragma GCC unroll 6
     for (int c = 0; c < M; ++c) {
       if (c >= columns) continue;
       V v = hn::Add(y[c], add);
-      if (residual != nullptr) v = hn::Add(v, hn::LoadU(d, residual + r * row + c * kLanes));
-      hn::StoreU(AtMost(most, AtLeast(least, v)), d, out + r * row + c * kLanes);
+      if (residual != nullptr) v = hn::Add(v, hn::LoadU(d, residual + r * row + c * kFloatLanes));
+      hn::StoreU(AtMost(most, AtLeast(least, v)), d, out + r * row + c * kFloatLanes);
     }
   }
 }
@@ -151,7 +150,7 @@ constexpr double kKernel4[6][3] = {{1, 0, 0},
                                    {1.0 / 6, -kRoot / 6, 1.0 / 3},
                                    {0, 0, 1}};
 
-// The kernels of up to kLanes output channels, [lane][channel][9], to [point][channel][lane]. In double precision:
+// The kernels of up to kFloatLanes output channels, [lane][channel][9], to [point][channel][lane]. In double precision:
 // what is rounded here is rounded for good. By some channels at a time: places of one channel are far apart, and all
 // in the same set of the cache.
 template <int N>
@@ -161,17 +160,17 @@ HWY_INLINE void kernel_block(const double (&g)[N][3], const float* w, int64_t la
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> half;
   using Double = hn::Vec<decltype(d)>;
-  HWY_ALIGN float from[kGroup * 9 * kLanes] = {};
-  HWY_ALIGN float points[N * N][kGroup * kLanes];
+  HWY_ALIGN float from[kGroup * 9 * kFloatLanes] = {};
+  HWY_ALIGN float points[N * N][kGroup * kFloatLanes];
   for (int64_t first = 0; first < channels; first += kGroup) {
     const int64_t count = std::min(kGroup, channels - first);
     for (int64_t l = 0; l < lanes; ++l)
-      for (int64_t i = 0; i < count * 9; ++i) from[i * kLanes + l] = w[(l * channels + first) * 9 + i];
-    for (int64_t at = 0; at < count * kLanes; at += static_cast<int64_t>(hn::Lanes(d))) {
-      const float* k = from + at / kLanes * 9 * kLanes + at % kLanes;
+      for (int64_t i = 0; i < count * 9; ++i) from[i * kFloatLanes + l] = w[(l * channels + first) * 9 + i];
+    for (int64_t at = 0; at < count * kFloatLanes; at += static_cast<int64_t>(hn::Lanes(d))) {
+      const float* k = from + at / kFloatLanes * 9 * kFloatLanes + at % kFloatLanes;
       Double rows[N][3];
       for (int x = 0; x < 3; ++x) {
-        const auto load = [&](int y) { return hn::PromoteTo(d, hn::LoadU(half, k + (3 * y + x) * kLanes)); };
+        const auto load = [&](int y) { return hn::PromoteTo(d, hn::LoadU(half, k + (3 * y + x) * kFloatLanes)); };
         const Double top = load(0), middle = load(1), bottom = load(2);
         for (int i = 0; i < N; ++i)
           rows[i][x] = hn::MulAdd(hn::Set(d, g[i][0]), top,
@@ -185,7 +184,8 @@ HWY_INLINE void kernel_block(const double (&g)[N][3], const float* w, int64_t la
           hn::StoreU(hn::DemoteTo(half, sum), half, points[i * N + j] + at);
         }
     }
-    for (int64_t p = 0; p < N * N; ++p) std::copy_n(points[p], count * kLanes, to + p * to_step + first * kLanes);
+    for (int64_t p = 0; p < N * N; ++p)
+      std::copy_n(points[p], count * kFloatLanes, to + p * to_step + first * kFloatLanes);
   }
 }
 

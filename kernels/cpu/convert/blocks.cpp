@@ -1,6 +1,6 @@
 #include "kernels/cpu/convert/blocks.h"
 
-#define HWY_TARGET_INCLUDE "kernels/cpu/convert/blocks.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,5 @@
 // Arithmetic of two operands with numpy broadcasting. One row an op.
-#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise/binary.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/elementwise/frame.h"
 #include "kernels/cpu/machine/simd.h"
 //
@@ -7,7 +7,7 @@
 
 // name, of float vectors `x` and `y` with tag `d`, of doubles, of integers. Integers wrap, and what has no result
 // (division by zero) is 0.
-#define MINNOW_VECTOR_FUNCTIONS(X)                                             \
+#define MINNOW_BINARY_FUNCTIONS(X)                                             \
   MINNOW_RECTIFIED_FUNCTIONS(X)                                                \
   X(FloorDiv, hn::Floor(hn::Div(x, y)), std::floor(x / y), floor_divide(x, y)) \
   X(SquaredDifference, Square(hn::Sub(x, y)), (x - y) * (x - y), wrapped_mul(wrapped_sub(x, y), wrapped_sub(x, y)))
@@ -61,7 +61,7 @@ HWY_INLINE void MapPairs(const void* const* in, const int* step, void* out, int6
       return Vector;                                                              \
     });                                                                           \
   }
-MINNOW_VECTOR_FUNCTIONS(MINNOW_DEFINE)
+MINNOW_BINARY_FUNCTIONS(MINNOW_DEFINE)
 #define MINNOW_DEFINE_RELU(Name, Vector, ...) MINNOW_DEFINE(Name##Relu, AtLeast(hn::Zero(d), Vector))
 MINNOW_RECTIFIED_FUNCTIONS(MINNOW_DEFINE_RELU)
 #undef MINNOW_DEFINE_RELU
@@ -245,7 +245,7 @@ Status infer_prelu(InferContext& c) {
   RowKernel choose_##Name(const NodeContext& node) {                                                    \
     return pick(node, {&HWY_DYNAMIC_DISPATCH(Rows##Name), Name##F64, Name##I32, Name##I64, Name##U64}); \
   }
-MINNOW_VECTOR_FUNCTIONS(MINNOW_FUNCTIONS)
+MINNOW_BINARY_FUNCTIONS(MINNOW_FUNCTIONS)
 
 MINNOW_BINARY(Add, infer_numbers, choose_Add);
 MINNOW_BINARY(Sub, infer_numbers, choose_Sub);

@@ -1,5 +1,5 @@
 // Comparisons, predicates and logic: results are bool.
-#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise/compare.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/elementwise/frame.h"
 #include "kernels/cpu/machine/simd.h"
 

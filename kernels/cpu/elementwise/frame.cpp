@@ -66,7 +66,10 @@ void copy_elements(const void* from, void* to, int64_t n, size_t size) {
 
 template <typename T>
 void fill(const void* from, void* to, int64_t n) {
-  std::fill_n(static_cast<T*>(to), n, *static_cast<const T*>(from));
+  const T value = *static_cast<const T*>(from);
+  T* out = static_cast<T*>(to);
+  for (; n >= 4; n -= 4, out += 4) out[0] = out[1] = out[2] = out[3] = value;  // -Os unrolls nothing
+  for (; n > 0; --n) *out++ = value;
 }
 
 void fill_elements(const void* from, void* to, int64_t n, size_t size) {

@@ -18,6 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Floats of a vector, at most.
+constexpr int64_t kFloatLanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+
 // Bounds against a constant that let NaN in `x` through. On x86 the result is the second operand when one is NaN.
 template <class V>
 HWY_INLINE V AtLeast(V low, V x) {

@@ -1,5 +1,5 @@
 // Elementwise functions of one number without parameters. One row an op.
-#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise/unary.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/elementwise/frame.h"
 #include "kernels/cpu/machine/simd.h"
 //
@@ -7,7 +7,7 @@
 #include "kernels/cpu/table.h"
 
 // name, of a float vector `x` with tag `d`, of a double `x`.
-#define MINNOW_VECTOR_FUNCTIONS(X)                                                            \
+#define MINNOW_UNARY_FUNCTIONS(X)                                                             \
   X(Floor, hn::Floor(x), std::floor(x))                                                       \
   X(Ceil, hn::Ceil(x), std::ceil(x))                                                          \
   X(Sqrt, hn::Sqrt(x), std::sqrt(x))                                                          \
@@ -124,7 +124,7 @@ HWY_INLINE V Acos(D d, V x) {
       return Vector;                                                                                    \
     });                                                                                                 \
   }
-MINNOW_VECTOR_FUNCTIONS(MINNOW_DEFINE)
+MINNOW_UNARY_FUNCTIONS(MINNOW_DEFINE)
 MINNOW_NUMERIC_FUNCTIONS(MINNOW_DEFINE)
 #undef MINNOW_DEFINE
 
@@ -172,7 +172,7 @@ void each(const void* in, void* out, int64_t n, Function function) {
   HWY_EXPORT(Map##Name);                        \
   MINNOW_EACH(F64, Name, double, Scalar)        \
   MINNOW_UNARY_ROW(Name, infer_float, &HWY_DYNAMIC_DISPATCH(Map##Name), Name##F64)
-MINNOW_VECTOR_FUNCTIONS(MINNOW_VECTOR_ROW)
+MINNOW_UNARY_FUNCTIONS(MINNOW_VECTOR_ROW)
 
 #define MINNOW_LIBRARY_ROW(Name, Scalar) \
   MINNOW_EACH(F32, Name, float, Scalar)  \

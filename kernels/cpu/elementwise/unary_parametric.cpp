@@ -1,5 +1,5 @@
 // Elementwise functions of one number with parameters, mostly activations. One row an op.
-#define HWY_TARGET_INCLUDE "kernels/cpu/elementwise/unary_parametric.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/elementwise/frame.h"
 #include "kernels/cpu/machine/simd.h"
 //

@@ -8,8 +8,8 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kSerialMacs = 20000;     // fewer are not worth waking a thread
-constexpr int64_t kBandBytes = 512 << 10;  // of rounded rows, which stay in the second-level cache
+constexpr int64_t kProductSerialMacs = 20000;     // fewer are not worth waking a thread
+constexpr int64_t kRoundedBandBytes = 512 << 10;  // of rounded rows, which stay in the second-level cache
 constexpr int64_t kTileColumns = kBf16Blocks * kBf16Columns;
 // The number of the band that a worker holds, and the sums of a tile; the rounded rows follow.
 constexpr int64_t kHeadBytes = 64 + 4 * kBf16Pixels * kTileColumns;
@@ -26,7 +26,7 @@ Bf16Gemm::Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation
     : m_(m), n_(n), k_(k), threads_(threads), split_(precision == Precision::kNormal), activation_(activation) {
   if (few_rows()) return;
   const int64_t row_bytes = 2 * parts() * round_up(k, kBf16Depth), tiles = ceil_div(m, kBf16Pixels);
-  bands_ = std::clamp<int64_t>(ceil_div(m * row_bytes, kBandBytes), 1, tiles);
+  bands_ = std::clamp<int64_t>(ceil_div(m * row_bytes, kRoundedBandBytes), 1, tiles);
   // Several pieces of work for each thread. Bands are better cut than columns, whose rows are rounded for each group.
   if (threads > 1) bands_ = std::min<int64_t>(tiles, round_up(std::max<int64_t>(bands_, 4 * threads), threads));
   band_rows_ = ceil_div(tiles, bands_) * kBf16Pixels;
@@ -52,7 +52,7 @@ void Bf16Gemm::run_rows(const GemmCall& call) const {
     if (activation_.is_clamp()) return;
     activate(activation_, call.c + begin * pack, m_, call.ldc, std::min(n_, end * pack) - begin * pack);
   };
-  if (call.pool == nullptr || m_ * n_ * k_ < kSerialMacs) return run_blocks(0, blocks, 0);
+  if (call.pool == nullptr || m_ * n_ * k_ < kProductSerialMacs) return run_blocks(0, blocks, 0);
   // Long pieces, because each begins with a wait for memory.
   call.pool->parallel_for(blocks, std::max<int64_t>(4, round_up(ceil_div(blocks, 4 * threads_), 4)), run_blocks);
 }
@@ -67,7 +67,7 @@ void Bf16Gemm::run(const GemmCall& call) const {
     for (int64_t i = begin; i < end; ++i) run_item(call, i / groups_, i % groups_, space + worker * worker_bytes());
     bf16_unit()->end();
   };
-  if (call.pool == nullptr || m_ * n_ * k_ < kSerialMacs) return run_items(0, bands_ * groups_, 0);
+  if (call.pool == nullptr || m_ * n_ * k_ < kProductSerialMacs) return run_items(0, bands_ * groups_, 0);
   call.pool->parallel_for(bands_ * groups_, 1, run_items);
 }
 

@@ -1,5 +1,5 @@
 // A few rows times a matrix of bf16 that is widened in registers.
-#define HWY_TARGET_INCLUDE "kernels/cpu/gemm/bf16_few_rows.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>
@@ -13,17 +13,16 @@ namespace minnow::HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
-constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-constexpr int64_t kAhead = (4 << 10) / 4;  // pairs that are asked for ahead, in each of the blocks
+constexpr int64_t kPairsAhead = (4 << 10) / 4;  // pairs that are asked for ahead, in each of the blocks
 
 // Stores the sums [block][row], with all that is added to them: once for all numbers of rows and blocks.
 HWY_NOINLINE void finish_blocks(const Bf16RowsCall& g, int64_t block, int rows, int blocks, const float* sums) {
   const D d;
   const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
   for (; blocks > 0; --blocks, ++block) {
-    const int64_t column = block * kLanes, lanes = std::min(kLanes, g.n - column);
+    const int64_t column = block * kFloatLanes, lanes = std::min(kFloatLanes, g.n - column);
     const V bias = g.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, g.bias + column);
-    for (int r = 0; r < rows; ++r, sums += kLanes) {
+    for (int r = 0; r < rows; ++r, sums += kFloatLanes) {
       V total = hn::Add(hn::Load(d, sums), bias);
       if (g.start != nullptr) total = hn::Add(total, LoadPart(d, g.start + r * g.ldc + column, lanes));
       StorePart(d, AtMost(high, AtLeast(low, total)), g.c + r * g.ldc + column, lanes);
@@ -47,13 +46,13 @@ HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t str
       for (int i = 0; i < kSums; ++i) sum[r][b][i] = hn::Zero(d);
     }
   // The last steps fetch what comes first in the next blocks.
-  const int64_t switch_at = std::clamp<int64_t>((stride - kAhead) / kLanes, 0, g.k / 2);
+  const int64_t switch_at = std::clamp<int64_t>((stride - kPairsAhead) / kFloatLanes, 0, g.k / 2);
   int64_t i = 0;
   for (int part = 0; part < 2; ++part) {
     const int64_t end = part == 0 ? switch_at : g.k / 2;
-    const int64_t ahead = part == 0 ? kAhead : kAhead - stride + next;
+    const int64_t ahead = part == 0 ? kPairsAhead : kPairsAhead - stride + next;
     for (; i < end; ++i) {
-      const uint32_t* at = w + i * kLanes;
+      const uint32_t* at = w + i * kFloatLanes;
 #pragma GCC unroll 4
       for (int b = 0; b < NB; ++b) {
         __builtin_prefetch(at + b * stride + ahead, 0, 3);
@@ -71,18 +70,18 @@ HWY_INLINE void rows_of_blocks(const Bf16RowsCall& g, int64_t block, int64_t str
   if (2 * i < g.k) {  // the second of the pair is no weight: NaN times its 0 would be NaN
 #pragma GCC unroll 4
     for (int b = 0; b < NB; ++b) {
-      const V even = hn::BitCast(d, hn::ShiftLeft<16>(hn::Load(bits, w + b * stride + i * kLanes)));
+      const V even = hn::BitCast(d, hn::ShiftLeft<16>(hn::Load(bits, w + b * stride + i * kFloatLanes)));
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) sum[r][b][0] = hn::MulAdd(hn::Set(d, g.a[r * g.lda + 2 * i]), even, sum[r][b][0]);
     }
   }
-  HWY_ALIGN float sums[NB * R * kLanes];
+  HWY_ALIGN float sums[NB * R * kFloatLanes];
 #pragma GCC unroll 4
   for (int b = 0; b < NB; ++b)
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
       hn::Store(kSums == 2 ? hn::Add(sum[r][b][0], sum[r][b][kSums - 1]) : sum[r][b][0], d,
-                sums + (b * R + r) * kLanes);
+                sums + (b * R + r) * kFloatLanes);
   finish_blocks(g, block, R, NB, sums);
 }
 

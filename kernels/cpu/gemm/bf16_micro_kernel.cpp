@@ -1,6 +1,6 @@
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
 
-#define HWY_TARGET_INCLUDE "kernels/cpu/gemm/bf16_micro_kernel.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>
@@ -292,14 +292,14 @@ bool survives(const Bf16Unit& unit) {
 
 #endif  // MINNOW_AVX512
 
-struct Choice {
+struct UnitChoice {
   const Bf16Unit* unit = nullptr;
   bool named = false;
   Status status;
 };
 
-Choice choose() {
-  Choice choice;
+UnitChoice choose_unit() {
+  UnitChoice choice;
   const char* variable = std::getenv("MINNOW_BF16");
   const std::string wanted = variable == nullptr ? "" : variable;
   choice.named = !wanted.empty();
@@ -326,22 +326,22 @@ Choice choose() {
   return choice;
 }
 
-const Choice& choice() {
-  static const Choice chosen = choose();
+const UnitChoice& unit_choice() {
+  static const UnitChoice chosen = choose_unit();
   return chosen;
 }
 
 }  // namespace
 
-const Bf16Unit* bf16_unit() { return kHasLowPrecision ? choice().unit : nullptr; }
+const Bf16Unit* bf16_unit() { return kHasLowPrecision ? unit_choice().unit : nullptr; }
 
 double bf16_gain(Precision precision) {
   if (precision == Precision::kHigh || bf16_unit() == nullptr) return 1;
-  const double gain = choice().named ? kAmxGain : bf16_unit()->gain;  // what is asked for by name is used
+  const double gain = unit_choice().named ? kAmxGain : bf16_unit()->gain;  // what is asked for by name is used
   return std::max(1.0, precision == Precision::kNormal ? gain / 3 : gain);
 }
 
-Status bf16_status() { return kHasLowPrecision ? choice().status : ok(); }
+Status bf16_status() { return kHasLowPrecision ? unit_choice().status : ok(); }
 
 }  // namespace minnow
 #endif

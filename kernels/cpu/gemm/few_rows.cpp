@@ -1,4 +1,4 @@
-#define HWY_TARGET_INCLUDE "kernels/cpu/gemm/few_rows.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>

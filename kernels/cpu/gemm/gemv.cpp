@@ -1,6 +1,6 @@
 // One row times a packed matrix. Nothing but the memory that the matrix comes from is slow here, so it is asked for
 // well ahead, from several places at once.
-#define HWY_TARGET_INCLUDE "kernels/cpu/gemm/gemv.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>

@@ -1,4 +1,4 @@
-#define HWY_TARGET_INCLUDE "kernels/cpu/gemm/micro_kernel.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+constexpr int kTileLanes = static_cast<int>(hn::MaxLanes(D()));
 
 // 32 registers: 28 sums, 2 to 4 weights and a broadcast number; 16 registers: 12 sums.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
@@ -31,7 +31,7 @@ constexpr int kRegisters = 16, kPixels1 = 12, kPixels2 = 6, kPixels4 = 3;
   for (int r = 0; r < pixels; ++r)
     for (int b = 0; b < blocks; ++b)
       std::memcpy(to + r * to_pixel + b * to_block, from + r * from_pixel + b * from_block,
-                  sizeof(float) * static_cast<size_t>(b == blocks - 1 ? lanes : kLanes));
+                  sizeof(float) * static_cast<size_t>(b == blocks - 1 ? lanes : kTileLanes));
 }
 
 // Keeps gcc from loading the vector again for each use of it, which the load units could not follow.
@@ -50,12 +50,12 @@ HWY_INLINE void keep_pointer(T*& p) {
 }
 
 // The part of the weights that comes to the first-level cache meanwhile: so many floats ahead.
-constexpr int kAhead = 128;
+constexpr int kStepAhead = 128;
 
 // What the next run of steps reads comes to the first-level cache meanwhile: it lies elsewhere, and another core may
 // have it. Runs of many steps ask for a little at each, so that the caches can follow; the others when they begin.
 template <int NB>
-constexpr bool kAsksSteadily = kLanes >= 16 && NB > 1;
+constexpr bool kAsksSteadily = kTileLanes >= 16 && NB > 1;
 
 // Whether sums go where they belong by way of a copy, in one function for all tiles. That is most of the code of a
 // tile, and two dozen more instructions beside some thousand, which only the widest vectors are too fast for.
@@ -66,9 +66,9 @@ constexpr bool kThroughCopy = HWY_TARGET != HWY_AVX3;
   const D d;
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);
   for (int r = 0; r < pixels; ++r)
-    for (int b = 0; b < blocks; ++b, sums += kLanes) {
+    for (int b = 0; b < blocks; ++b, sums += kTileLanes) {
       const int64_t at = r * t.out_pixel + b * t.out_block;
-      const bool partial = b == blocks - 1 && t.lanes != kLanes;
+      const bool partial = b == blocks - 1 && t.lanes != kTileLanes;
       V v = hn::Load(d, sums);
       if (t.start != nullptr) v = hn::Add(v, partial ? LoadPart(d, t.start + at, t.lanes) : hn::LoadU(d, t.start + at));
       v = AtMost(high, AtLeast(low, v));
@@ -80,20 +80,20 @@ template <int NB, int R>
 void tile(const Tile& t) {
   const D d;
   V sum[R][NB];
-  static const float kNoBias[NB * kLanes] = {};
+  static const float kNoBias[NB * kTileLanes] = {};
   const float* bias = t.bias != nullptr ? t.bias : kNoBias;
 #pragma GCC unroll 4
   for (int b = 0; b < NB; ++b) {
-    const V v = hn::LoadU(d, bias + b * kLanes);
+    const V v = hn::LoadU(d, bias + b * kTileLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sum[r][b] = v;
   }
   // Where the last block is not full, `start` and `out` are reached through a copy with full blocks.
-  const bool partial = t.lanes != kLanes;
-  HWY_ALIGN float copy[R * NB * kLanes];
+  const bool partial = t.lanes != kTileLanes;
+  HWY_ALIGN float copy[R * NB * kTileLanes];
   float* out = partial ? copy : t.out;
-  const int64_t out_pixel = partial ? NB * kLanes : t.out_pixel;
-  const int64_t out_block = partial ? kLanes : t.out_block;
+  const int64_t out_pixel = partial ? NB * kTileLanes : t.out_pixel;
+  const int64_t out_block = partial ? kTileLanes : t.out_block;
   if (!kThroughCopy && t.start != nullptr) {
     if (partial) copy_lanes(t.start, t.out_pixel, t.out_block, copy, out_pixel, out_block, R, NB, t.lanes);
     const float* start = partial ? copy : t.start;
@@ -114,7 +114,8 @@ void tile(const Tile& t) {
   [[maybe_unused]] const char* prefetch = t.prefetch != nullptr ? t.prefetch : reinterpret_cast<const char*>(t.w);
   [[maybe_unused]] const int64_t prefetch_step = t.prefetch != nullptr ? t.prefetch_step : 0;
   for (const TileSteps& s : t.steps) {
-    const int64_t next_step = kAsksSteadily<NB> && s.length > 0 && s.length <= 8 * kLanes ? R * stride / s.length : 0;
+    const int64_t next_step =
+        kAsksSteadily<NB> && s.length > 0 && s.length <= 8 * kTileLanes ? R * stride / s.length : 0;
     for (int64_t o = 0; o < s.outer; ++o) {
       for (int64_t m = 0; m < s.middle; ++m) {
         const float* HWY_RESTRICT w = t.w + s.w + o * s.w_outer + m * s.w_middle;
@@ -124,7 +125,7 @@ void tile(const Tile& t) {
                                               : t.in + s.in + R * stride;
         if constexpr (!kAsksSteadily<NB>) {
 #pragma GCC unroll 8
-          for (int i = 0; i <= R * kLanes / 16; ++i) __builtin_prefetch(next + 16 * i, 0, 3);
+          for (int i = 0; i <= R * kTileLanes / 16; ++i) __builtin_prefetch(next + 16 * i, 0, 3);
         }
         for (int64_t i = 0; i < s.inner; ++i, row += s.in_inner) {
           const float* HWY_RESTRICT p[kPointers];
@@ -142,7 +143,7 @@ void tile(const Tile& t) {
             V weight[NB];
 #pragma GCC unroll 4
             for (int b = 0; b < NB; ++b) {
-              if constexpr (NB > 1) __builtin_prefetch(w + b * w_block + kAhead, 0, 3);
+              if constexpr (NB > 1) __builtin_prefetch(w + b * w_block + kStepAhead, 0, 3);
               weight[b] = hn::Load(d, w + b * w_block);
               keep_in_register<kFits>(weight[b]);
             }
@@ -154,7 +155,7 @@ void tile(const Tile& t) {
             }
 #pragma GCC unroll 16
             for (int k = 0; k < kPointers; ++k) ++p[k];
-            w += kLanes;
+            w += kTileLanes;
           }
         }
       }
@@ -165,7 +166,7 @@ void tile(const Tile& t) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-      for (int b = 0; b < NB; ++b) hn::Store(sum[r][b], d, copy + (r * NB + b) * kLanes);
+      for (int b = 0; b < NB; ++b) hn::Store(sum[r][b], d, copy + (r * NB + b) * kTileLanes);
     return finish(t, copy, R, NB);
   }
   const V low = hn::Set(d, t.low), high = hn::Set(d, t.high);

@@ -13,17 +13,17 @@ namespace {
 constexpr int kMaxAxes = 3;
 constexpr int64_t kPlaces = 128;  // in a table
 
-enum class Mode { kNearest, kLinear, kCubic };
+enum class SampleMode { kNearest, kLinear, kCubic };
 enum class Padding { kZeros, kBorder, kReflection };
 
 struct Sampler {
-  Mode mode = Mode::kLinear;
+  SampleMode mode = SampleMode::kLinear;
   Padding padding = Padding::kZeros;
   bool align_corners = false;
   int axes = 2;
   int64_t size[kMaxAxes] = {};  // of the image, the last axis first, as the grid has them
 
-  int taps() const { return mode == Mode::kNearest ? 1 : mode == Mode::kLinear ? 2 : 4; }
+  int taps() const { return mode == SampleMode::kNearest ? 1 : mode == SampleMode::kLinear ? 2 : 4; }
   int elements() const { return static_cast<int>(std::pow(taps(), axes)); }
 
   // Mirrors at the centers of the outermost elements, or at their outer edges, until inside.
@@ -40,21 +40,21 @@ struct Sampler {
   void axis_taps(F g, int64_t n, int32_t* index, F* weight) const {
     const F last = static_cast<F>(n - 1);
     F at = align_corners ? (g + 1) / 2 * last : ((g + 1) * static_cast<F>(n) - 1) / 2;
-    if (mode != Mode::kCubic && padding != Padding::kZeros) {
+    if (mode != SampleMode::kCubic && padding != Padding::kZeros) {
       if (padding == Padding::kReflection) at = reflect(at, n);
       at = std::min(std::max(at, F{0}), last);
     }
     if (!(std::fabs(at) < F(1e9))) at = -F(1e9);  // NaN, or as good as infinite: far outside
-    const F base = mode == Mode::kNearest ? std::nearbyint(at) : std::floor(at), part = at - base;
+    const F base = mode == SampleMode::kNearest ? std::nearbyint(at) : std::floor(at), part = at - base;
     switch (mode) {
-      case Mode::kNearest:
+      case SampleMode::kNearest:
         weight[0] = 1;
         break;
-      case Mode::kLinear:
+      case SampleMode::kLinear:
         weight[0] = 1 - part;
         weight[1] = part;
         break;
-      case Mode::kCubic: {
+      case SampleMode::kCubic: {
         constexpr F a = -F(0.75);
         const auto near = [](F d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
         const auto far = [](F d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
@@ -65,7 +65,7 @@ struct Sampler {
       }
     }
     for (int k = 0; k < taps(); ++k) {
-      F place = base + static_cast<F>(mode == Mode::kCubic ? k - 1 : k);
+      F place = base + static_cast<F>(mode == SampleMode::kCubic ? k - 1 : k);
       if (padding == Padding::kZeros) {
         index[k] = place >= 0 && place <= last ? static_cast<int32_t>(place) : -1;
       } else {
@@ -116,7 +116,7 @@ Status read_sampler(const Attrs& attrs, const Shape& x, Sampler* s) {
     return fail(Code::kUnsupported, "mode '%s'; known are linear, nearest and cubic", mode.c_str());
   if (padding != "zeros" && padding != "border" && padding != "reflection")
     return fail(Code::kUnsupported, "padding '%s'; known are zeros, border and reflection", padding.c_str());
-  s->mode = mode == "nearest" ? Mode::kNearest : mode == "linear" ? Mode::kLinear : Mode::kCubic;
+  s->mode = mode == "nearest" ? SampleMode::kNearest : mode == "linear" ? SampleMode::kLinear : SampleMode::kCubic;
   s->padding = padding == "zeros" ? Padding::kZeros : padding == "border" ? Padding::kBorder : Padding::kReflection;
   s->align_corners = attrs.b("align_corners", false);
   s->axes = x.rank() - 2;

@@ -1,4 +1,4 @@
-#define HWY_TARGET_INCLUDE "kernels/cpu/image/resample.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 
 #include "kernels/cpu/image/resize_axis.h"

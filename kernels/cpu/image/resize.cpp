@@ -11,7 +11,7 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kBytesPerTask = 64 << 10;
+constexpr int64_t kResizeBytesPerTask = 64 << 10;
 using Mode = ResizeSettings::Mode;
 
 // An operand that is empty counts as missing.
@@ -267,7 +267,7 @@ class ResizeKernel final : public Kernel {
         previous = from;
       }
     };
-    c.pool->parallel_for(grid_.out(0, last_), kBytesPerTask / (n * block) + 1, rows);
+    c.pool->parallel_for(grid_.out(0, last_), kResizeBytesPerTask / (n * block) + 1, rows);
   }
 
   // ---- linear and cubic: passes over float, plane by plane, so that what is between two passes stays in the cache
@@ -341,7 +341,7 @@ class ResizeKernel final : public Kernel {
     };
     // Few planes are split inside, many among the threads; the nested loops above then run in one thread each.
     if (planes < 2 * threads_ || c.pool->threads() > threads_) return range(0, planes, 0);
-    c.pool->parallel_for(planes, kBytesPerTask / (4 * (in + out)) + 1, range);
+    c.pool->parallel_for(planes, kResizeBytesPerTask / (4 * (in + out)) + 1, range);
   }
 
   // ---- tf_crop_and_resize: what lies outside the input has a value of its own

@@ -10,16 +10,16 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kMost = 1 << 16;  // bins along an axis, samples along a bin
+constexpr int64_t kMostSamples = 1 << 16;  // bins along an axis, samples along a bin
 
-struct Settings {
+struct RoiAlignSettings {
   bool max = false;
   bool half_pixel = true;
   int64_t height = 1, width = 1, ratio = 0;
   float scale = 1;
 };
 
-Status read_settings(const Attrs& attrs, Settings* s) {
+Status read_roi_align(const Attrs& attrs, RoiAlignSettings* s) {
   const std::string mode = attrs.s("mode", "avg"), coordinates = attrs.s("coordinate_mode", "half_pixel");
   if (mode != "avg" && mode != "max") return fail(Code::kUnsupported, "mode '%s'; known are avg and max", mode.c_str());
   if (coordinates != "half_pixel" && coordinates != "output_half_pixel")
@@ -30,7 +30,7 @@ Status read_settings(const Attrs& attrs, Settings* s) {
   s->width = attrs.i("output_width", 1);
   s->ratio = attrs.i("sampling_ratio", 0);
   s->scale = static_cast<float>(attrs.f("spatial_scale", 1));
-  if (std::min(s->height, s->width) < 1 || s->ratio < 0 || std::max({s->height, s->width, s->ratio}) > kMost)
+  if (std::min(s->height, s->width) < 1 || s->ratio < 0 || std::max({s->height, s->width, s->ratio}) > kMostSamples)
     return fail(Code::kFormat, "output_height, output_width and sampling_ratio are %lld, %lld, %lld",
                 static_cast<long long>(s->height), static_cast<long long>(s->width), static_cast<long long>(s->ratio));
   return ok();
@@ -61,7 +61,7 @@ struct AxisTable {
     return reinterpret_cast<char*>(least + bins * n);
   }
 
-  void build(const Settings& s, F start, F length, int64_t bins) {
+  void build(const RoiAlignSettings& s, F start, F length, int64_t bins) {
     const F bin = length / static_cast<F>(bins);
     samples = s.ratio > 0 ? static_cast<F>(s.ratio) : std::max(std::ceil(bin), F(0));
     if (!(samples < F(1e12))) samples = 0;  // a region that is not a number has no samples
@@ -165,8 +165,8 @@ Status infer_roi_align(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_dtype(c, 1, dtype));
   if (dtype != DType::kF32 && dtype != DType::kF64)
     return fail(Code::kUnsupported, "an image of %s; f32 and f64 are sampled", dtype_name(dtype));
-  Settings s;
-  MINNOW_RETURN_IF_ERROR(read_settings(c.attrs, &s));
+  RoiAlignSettings s;
+  MINNOW_RETURN_IF_ERROR(read_roi_align(c.attrs, &s));
   const Shape &x = c.shape(0), &rois = c.shape(1), &images = c.shape(2);
   if (rois.rank() != 2 || rois[1] != 4 || images.rank() != 1 || images[0] != rois[0])
     return fail(Code::kFormat, "rois and batch_indices must be [n,4] and [n], not %s and %s", rois.str().c_str(),
@@ -182,7 +182,7 @@ template <typename F>
 class RoiAlignKernel final : public Kernel {
  public:
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
-    MINNOW_RETURN_IF_ERROR(read_settings(node.attrs, &settings_));
+    MINNOW_RETURN_IF_ERROR(read_roi_align(node.attrs, &settings_));
     const Shape& x = node.in[0]->shape;
     threads_ = std::max(1, node.threads);
     // Tables of rows and of columns, and one line of the image.
@@ -201,7 +201,7 @@ class RoiAlignKernel final : public Kernel {
         return c.report(fail(Code::kUsage, "region %lld is of image %lld; there are %lld", static_cast<long long>(r),
                              static_cast<long long>(images[r]), static_cast<long long>(x.dim(0))));
     if (c.out[0]->count() == 0) return;
-    const Settings& s = settings_;
+    const RoiAlignSettings& s = settings_;
     const F scale = s.scale;
     const int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3);
     auto range = [&](int64_t begin, int64_t end, int worker) {
@@ -233,7 +233,7 @@ class RoiAlignKernel final : public Kernel {
   }
 
  private:
-  Settings settings_;
+  RoiAlignSettings settings_;
   int threads_ = 1;
   int64_t bytes_ = 0;
 };

@@ -9,7 +9,7 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kMost = 1 << 16;  // bins along an axis
+constexpr int64_t kMostBins = 1 << 16;  // bins along an axis
 
 Status infer_roi_pool(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
@@ -19,7 +19,7 @@ Status infer_roi_pool(InferContext& c) {
   if (dtype != DType::kF32 && dtype != DType::kF64)
     return fail(Code::kUnsupported, "an image of %s; f32 and f64 are pooled", dtype_name(dtype));
   const int64_t height = c.attrs.i("height"), width = c.attrs.i("width");
-  if (std::min(height, width) < 1 || std::max(height, width) > kMost)
+  if (std::min(height, width) < 1 || std::max(height, width) > kMostBins)
     return fail(Code::kFormat, "%lld x %lld bins", static_cast<long long>(height), static_cast<long long>(width));
   const Shape &x = c.shape(0), &rois = c.shape(1);
   if (rois.rank() != 2 || rois[1] != 5) return fail(Code::kFormat, "regions must be [n,5], not %s", rois.str().c_str());

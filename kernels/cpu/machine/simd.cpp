@@ -1,4 +1,4 @@
-#define HWY_TARGET_INCLUDE "kernels/cpu/machine/simd.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/machine/packed_layout.h"
 

@@ -1,6 +1,6 @@
 // SIMD for kernels: Google Highway, one source for all instruction sets, chosen at run time. A kernel file reads
 //
-//   #define HWY_TARGET_INCLUDE "kernels/cpu/norm/softmax.cpp"
+//   #define HWY_TARGET_INCLUDE __BASE_FILE__
 //   #include "kernels/cpu/machine/simd.h"          // before every other use of Highway
 //
 //   HWY_BEFORE_NAMESPACE();

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t kBytesPerTask = 64 << 10;
 
-enum class Mode { kConstant, kReflect, kEdge, kWrap };
+enum class PadMode { kConstant, kReflect, kEdge, kWrap };
 
-Status pad_mode(const Attrs& attrs, Mode* mode) {
+Status pad_mode(const Attrs& attrs, PadMode* mode) {
   static const char* const kNames[] = {"constant", "reflect", "edge", "wrap"};
   const std::string name = attrs.s("mode", "constant");
   for (int i = 0; i < 4; ++i)
     if (name == kNames[i]) {
-      *mode = static_cast<Mode>(i);
+      *mode = static_cast<PadMode>(i);
       return ok();
     }
   return fail(Code::kUnsupported, "mode '%s'; known are constant, reflect, edge and wrap", name.c_str());
@@ -37,7 +37,7 @@ struct Window {
 
 Status infer_pad(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
-  Mode mode;
+  PadMode mode;
   MINNOW_RETURN_IF_ERROR(pad_mode(c.attrs, &mode));
   if (c.has(2)) {
     MINNOW_RETURN_IF_ERROR(require_dtype(c, 2, c.in(0).dtype));
@@ -57,7 +57,7 @@ Status infer_pad(InferContext& c) {
     if (huge || y[k] < 0)
       return fail(Code::kFormat, "pads %lld and %lld do not fit axis %d of %s", static_cast<long long>(before),
                   static_cast<long long>(after), k, x.str().c_str());
-    if (mode != Mode::kConstant && y[k] > 0 && Window(x[k], before, after).size() <= 0)
+    if (mode != PadMode::kConstant && y[k] > 0 && Window(x[k], before, after).size() <= 0)
       return fail(Code::kFormat, "with pads %lld and %lld nothing is left to repeat at axis %d of %s",
                   static_cast<long long>(before), static_cast<long long>(after), k, x.str().c_str());
   }
@@ -66,14 +66,14 @@ Status infer_pad(InferContext& c) {
 }
 
 // Where index i of an axis of n is found; -1 for the constant.
-int64_t repeat_index(int64_t i, int64_t n, Mode mode) {
+int64_t repeat_index(int64_t i, int64_t n, PadMode mode) {
   if (i >= 0 && i < n) return i;
   switch (mode) {
-    case Mode::kEdge:
+    case PadMode::kEdge:
       return i < 0 ? 0 : n - 1;
-    case Mode::kWrap:
+    case PadMode::kWrap:
       return (i % n + n) % n;
-    case Mode::kReflect: {
+    case PadMode::kReflect: {
       if (n == 1) return 0;
       const int64_t period = 2 * (n - 1), at = (i % period + period) % period;
       return at < n ? at : period - at;
@@ -170,7 +170,7 @@ class PadKernel final : public Kernel {
 
  private:
   Shape x_, y_;
-  Mode mode_ = Mode::kConstant;
+  PadMode mode_ = PadMode::kConstant;
 };
 
 std::unique_ptr<Kernel> create_pad(const NodeContext&) { return std::make_unique<PadKernel>(); }

@@ -410,7 +410,7 @@ Status concat_shape(const Attrs& attrs, const Tensor& bytes, Shape* shape, int* 
   return check_declared(attrs, *shape);
 }
 
-Status infer_concat(InferContext& c) {
+Status infer_concat_sequence(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_sequence(c));
   if (set_declared(c, result_dtype(c.attrs))) return ok();
   if (c.value(0) == nullptr) return c.needs_value(0);
@@ -440,13 +440,13 @@ void run_concat(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("ConcatFromSequence", infer_concat);
+MINNOW_OP("ConcatFromSequence", infer_concat_sequence);
 MINNOW_KERNEL("ConcatFromSequence", create_simple<run_concat>);
 
 // --- SplitToSequence
 
 // How an axis is cut: into parts of one size, or of those given.
-struct Cut {
+struct SequenceCut {
   int axis = 0;
   int64_t parts = 0, size = 1;
   const Tensor* sizes = nullptr;
@@ -486,7 +486,7 @@ struct Cut {
   }
 };
 
-Status infer_split(InferContext& c) {
+Status infer_split_sequence(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   const Tensor* split = nullptr;
   if (c.has(1)) {
@@ -495,7 +495,7 @@ Status infer_split(InferContext& c) {
     split = c.value(1);
     if (split == nullptr) return c.needs_value(1);
   }
-  Cut cut;
+  SequenceCut cut;
   MINNOW_RETURN_IF_ERROR(cut.make(c.attrs, c.shape(0), split));
   const int64_t length = c.shape(0)[cut.axis];
   int64_t bytes = kHeader;
@@ -509,7 +509,7 @@ Status infer_split(InferContext& c) {
 
 void run_split(const Attrs& attrs, const RunContext& c) {
   const Tensor& x = *c.in[0];
-  Cut cut;
+  SequenceCut cut;
   const Status status = cut.make(attrs, x.shape(), c.in.size() > 1 ? c.in[1] : nullptr);
   if (!status.ok()) return c.report(status);
   const int64_t length = x.dim(cut.axis), size = static_cast<int64_t>(dtype_size(x.type.dtype));
@@ -528,7 +528,7 @@ void run_split(const Attrs& attrs, const RunContext& c) {
   }
 }
 
-MINNOW_OP("SplitToSequence", infer_split);
+MINNOW_OP("SplitToSequence", infer_split_sequence);
 MINNOW_KERNEL("SplitToSequence", create_simple<run_split>);
 
 }  // namespace

@@ -12,12 +12,12 @@ namespace {
 
 // --- Slice
 
-struct Cut {
+struct AxisCut {
   int64_t start = 0, step = 1, count = 0;
 };
 
 // Numpy's rule: negative numbers count from the end, what lies outside is cut off. `step` is not 0.
-Cut cut(int64_t dim, int64_t start, int64_t end, int64_t step) {
+AxisCut cut(int64_t dim, int64_t start, int64_t end, int64_t step) {
   step = std::max(step, -std::numeric_limits<int64_t>::max());
   if (start < 0) start += dim;
   if (end < 0) end += dim;
@@ -33,7 +33,8 @@ Cut cut(int64_t dim, int64_t start, int64_t end, int64_t step) {
 
 // Fills `cuts`, one per axis. The operands are read through `at(input, k)`, so that infer and run share this.
 template <typename At>
-Status resolve_cuts(const Shape& x, int64_t n, bool has_axes, bool has_steps, At at, std::array<Cut, kMaxRank>* cuts) {
+Status resolve_cuts(const Shape& x, int64_t n, bool has_axes, bool has_steps, At at,
+                    std::array<AxisCut, kMaxRank>* cuts) {
   std::array<bool, kMaxRank> seen{};
   for (int k = 0; k < x.rank(); ++k) (*cuts)[static_cast<size_t>(k)] = {0, 1, x[k]};
   for (int64_t k = 0; k < n; ++k) {
@@ -58,7 +59,7 @@ Status infer_slice(InferContext& c) {
         return fail(Code::kFormat, "starts has %zu numbers, input %d has %zu", operands[1].size(), i,
                     operands[i].size());
     }
-  std::array<Cut, kMaxRank> cuts;
+  std::array<AxisCut, kMaxRank> cuts;
   const auto at = [&](int i, int64_t k) { return operands[i][static_cast<size_t>(k)]; };
   MINNOW_RETURN_IF_ERROR(
       resolve_cuts(c.shape(0), static_cast<int64_t>(operands[1].size()), c.has(3), c.has(4), at, &cuts));
@@ -72,7 +73,7 @@ void run_slice(const Attrs&, const RunContext& c) {
   const Tensor& x = *c.in[0];
   const auto has = [&](size_t i) { return c.in.size() > i && c.in[i] != nullptr; };
   const auto at = [&](int i, int64_t k) { return IntView(*c.in[static_cast<size_t>(i)])[k]; };
-  std::array<Cut, kMaxRank> cuts;
+  std::array<AxisCut, kMaxRank> cuts;
   const Status status = resolve_cuts(x.shape(), c.in[1]->count(), has(3), has(4), at, &cuts);
   if (!status.ok()) return c.report(status);
   const auto src = strides_of(x.shape()), dst = strides_of(c.out[0]->shape());

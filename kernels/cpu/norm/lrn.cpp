@@ -1,5 +1,5 @@
 // LRN: local response normalization across channels, y = x / (bias + alpha / size * sum of squares)^beta.
-#define HWY_TARGET_INCLUDE "kernels/cpu/norm/lrn.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 //

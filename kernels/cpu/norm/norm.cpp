@@ -1,6 +1,6 @@
 // LayerNorm, RMSNorm, InstanceNorm and GroupNorm: rows with their own mean and variance. The four differ in what a row
 // is, and in whether scale and bias are numbers per element or per channel.
-#define HWY_TARGET_INCLUDE "kernels/cpu/norm/norm.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/norm/packed.h"
 #include "kernels/cpu/machine/simd.h"

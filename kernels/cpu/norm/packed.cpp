@@ -1,6 +1,6 @@
 #include "kernels/cpu/norm/packed.h"
 
-#define HWY_TARGET_INCLUDE "kernels/cpu/norm/packed.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/machine/packed_layout.h"
 

@@ -1,5 +1,5 @@
 // Scale and BatchNorm: y = x * factor + offset with numbers per channel (axis 1), on plain and on packed tensors.
-#define HWY_TARGET_INCLUDE "kernels/cpu/norm/scale.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 //
@@ -155,7 +155,7 @@ class Scale final : public Kernel {
 };
 
 template <bool batch_norm>
-std::unique_ptr<Kernel> create(const NodeContext& node) {
+std::unique_ptr<Kernel> create_scale(const NodeContext& node) {
   return std::make_unique<Scale>(node, batch_norm);
 }
 
@@ -176,9 +176,9 @@ Status infer_scale(InferContext& c) { return infer_channels(c, 3); }
 Status infer_batch_norm(InferContext& c) { return infer_channels(c, 5); }
 
 MINNOW_OP("Scale", infer_scale);
-MINNOW_KERNEL("Scale", create<false>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_KERNEL("Scale", create_scale<false>, LayoutRule::kFollow, /*in_place=*/true);
 MINNOW_OP("BatchNorm", infer_batch_norm);
-MINNOW_KERNEL("BatchNorm", create<true>, LayoutRule::kFollow, /*in_place=*/true);
+MINNOW_KERNEL("BatchNorm", create_scale<true>, LayoutRule::kFollow, /*in_place=*/true);
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Softmax and LogSoftmax along any axis.
-#define HWY_TARGET_INCLUDE "kernels/cpu/norm/softmax.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 //
@@ -188,7 +188,7 @@ class Softmax final : public Kernel {
 };
 
 template <bool log>
-std::unique_ptr<Kernel> create(const NodeContext& node) {
+std::unique_ptr<Kernel> create_softmax(const NodeContext& node) {
   return std::make_unique<Softmax>(node, log);
 }
 
@@ -200,9 +200,9 @@ Status infer_softmax(InferContext& c) {
 }
 
 MINNOW_OP("Softmax", infer_softmax);
-MINNOW_KERNEL("Softmax", create<false>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_KERNEL("Softmax", create_softmax<false>, LayoutRule::kPlain, /*in_place=*/true);
 MINNOW_OP("LogSoftmax", infer_softmax);
-MINNOW_KERNEL("LogSoftmax", create<true>, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_KERNEL("LogSoftmax", create_softmax<true>, LayoutRule::kPlain, /*in_place=*/true);
 
 }  // namespace
 }  // namespace minnow

@@ -1,5 +1,5 @@
 // Pooling: the maximum or the mean under a sliding window, or of a whole channel.
-#define HWY_TARGET_INCLUDE "kernels/cpu/pool/pool.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>

@@ -1,5 +1,5 @@
 // QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear. Integers pass through blocks of i32, whatever their type.
-#define HWY_TARGET_INCLUDE "kernels/cpu/quant/quantize.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 //

@@ -1,7 +1,7 @@
 // The op Requantize, and what it does where it ends another op. The planner gives it three inputs more where x is a sum
 // of two functions of small integers: the table of the first, which `x` is then the argument of, the second argument,
 // and its table.
-#define HWY_TARGET_INCLUDE "kernels/cpu/quant/requantize.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "kernels/cpu/recurrent/cell.h"
 
-#define HWY_TARGET_INCLUDE "kernels/cpu/recurrent/cell.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
 #include <cmath>

@@ -1,5 +1,5 @@
 // Running sums and products along an axis. Floats are accumulated in doubles, integers wrap.
-#define HWY_TARGET_INCLUDE "kernels/cpu/reduce/cumulative.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 

@@ -1,6 +1,6 @@
 // Reductions over any axes. Adjacent axes that are alike are merged first, so that what is left inside is either a row
 // that is reduced or a row of columns that are kept; everything else is iteration around these two.
-#define HWY_TARGET_INCLUDE "kernels/cpu/reduce/reduce.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/machine/simd.h"
 
@@ -215,7 +215,7 @@ struct Reduction {
   AccumulateFunction f32, f64, i64, u64;
 };
 
-enum Kind { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kLogSum, kLogSumExp };
+enum ReductionKind { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kLogSum, kLogSumExp };
 
 template <typename Step>
 constexpr AccumulateFunction of_double() {
@@ -226,7 +226,7 @@ constexpr AccumulateFunction of_ints() {
   return accumulate<T, T, Step>;
 }
 
-Reduction reduction_of(Kind kind) {
+Reduction reduction_of(ReductionKind kind) {
   const auto with_ints = [](Start start, Finish finish, AccumulateFunction f32, auto step) {
     using Step = decltype(step);
     return Reduction{start, finish, f32, of_double<Step>(), of_ints<int64_t, Step>(), of_ints<uint64_t, Step>()};
@@ -298,7 +298,7 @@ Status axes_of(const List& listed, int rank, bool empty_is_all, uint32_t* bits) 
 
 class Reduce final : public Kernel {
  public:
-  Reduce(const NodeContext& node, Kind kind) : reduction_(reduction_of(kind)), attrs_(node.attrs) {}
+  Reduce(const NodeContext& node, ReductionKind kind) : reduction_(reduction_of(kind)), attrs_(node.attrs) {}
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
@@ -516,12 +516,12 @@ class Reduce final : public Kernel {
   bool computed_ = false;  // the axes are an operand
 };
 
-template <Kind kind>
-std::unique_ptr<Kernel> create(const NodeContext& node) {
+template <ReductionKind kind>
+std::unique_ptr<Kernel> create_reduce(const NodeContext& node) {
   return std::make_unique<Reduce>(node, kind);
 }
 
-Status infer_any(InferContext& c) {
+Status infer_reduce(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   const Shape& shape = c.shape(0);
   std::vector<int64_t> listed = c.attrs.ints("axes");
@@ -536,35 +536,35 @@ Status infer_any(InferContext& c) {
   c.set(0, c.in(0).dtype, out);
   return ok();
 }
-Status infer_number(InferContext& c) {
-  MINNOW_RETURN_IF_ERROR(infer_any(c));
+Status infer_number_reduce(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_reduce(c));
   return c.in(0).dtype == DType::kBool ? fail(Code::kFormat, "takes numbers, not bool") : ok();
 }
-Status infer_float(InferContext& c) {
-  MINNOW_RETURN_IF_ERROR(infer_any(c));
+Status infer_float_reduce(InferContext& c) {
+  MINNOW_RETURN_IF_ERROR(infer_reduce(c));
   return is_float(c.in(0).dtype) ? ok() : fail(Code::kFormat, "takes floats, not %s", dtype_name(c.in(0).dtype));
 }
 
-MINNOW_OP("ReduceSum", infer_number);
-MINNOW_KERNEL("ReduceSum", create<kSum>);
-MINNOW_OP("ReduceMean", infer_number);
-MINNOW_KERNEL("ReduceMean", create<kMean>);
-MINNOW_OP("ReduceMax", infer_any);
-MINNOW_KERNEL("ReduceMax", create<kMax>);
-MINNOW_OP("ReduceMin", infer_any);
-MINNOW_KERNEL("ReduceMin", create<kMin>);
-MINNOW_OP("ReduceProd", infer_number);
-MINNOW_KERNEL("ReduceProd", create<kProd>);
-MINNOW_OP("ReduceL1", infer_number);
-MINNOW_KERNEL("ReduceL1", create<kL1>);
-MINNOW_OP("ReduceL2", infer_number);
-MINNOW_KERNEL("ReduceL2", create<kL2>);
-MINNOW_OP("ReduceSumSquare", infer_number);
-MINNOW_KERNEL("ReduceSumSquare", create<kSumSquare>);
-MINNOW_OP("ReduceLogSum", infer_float);
-MINNOW_KERNEL("ReduceLogSum", create<kLogSum>);
-MINNOW_OP("ReduceLogSumExp", infer_float);
-MINNOW_KERNEL("ReduceLogSumExp", create<kLogSumExp>);
+MINNOW_OP("ReduceSum", infer_number_reduce);
+MINNOW_KERNEL("ReduceSum", create_reduce<kSum>);
+MINNOW_OP("ReduceMean", infer_number_reduce);
+MINNOW_KERNEL("ReduceMean", create_reduce<kMean>);
+MINNOW_OP("ReduceMax", infer_reduce);
+MINNOW_KERNEL("ReduceMax", create_reduce<kMax>);
+MINNOW_OP("ReduceMin", infer_reduce);
+MINNOW_KERNEL("ReduceMin", create_reduce<kMin>);
+MINNOW_OP("ReduceProd", infer_number_reduce);
+MINNOW_KERNEL("ReduceProd", create_reduce<kProd>);
+MINNOW_OP("ReduceL1", infer_number_reduce);
+MINNOW_KERNEL("ReduceL1", create_reduce<kL1>);
+MINNOW_OP("ReduceL2", infer_number_reduce);
+MINNOW_KERNEL("ReduceL2", create_reduce<kL2>);
+MINNOW_OP("ReduceSumSquare", infer_number_reduce);
+MINNOW_KERNEL("ReduceSumSquare", create_reduce<kSumSquare>);
+MINNOW_OP("ReduceLogSum", infer_float_reduce);
+MINNOW_KERNEL("ReduceLogSum", create_reduce<kLogSum>);
+MINNOW_OP("ReduceLogSumExp", infer_float_reduce);
+MINNOW_KERNEL("ReduceLogSumExp", create_reduce<kLogSumExp>);
 
 }  // namespace
 }  // namespace minnow

@@ -1,5 +1,5 @@
 // ArgMax, ArgMin and Hardmax. NaN counts as the extreme, as in numpy.
-#define HWY_TARGET_INCLUDE "kernels/cpu/select/arg.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 

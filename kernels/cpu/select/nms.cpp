@@ -9,7 +9,7 @@
 namespace minnow {
 namespace {
 
-struct Settings {
+struct NmsSettings {
   int64_t most = 0;  // boxes per image and class
   float overlap = 0;
   float least_score = 0;
@@ -18,8 +18,8 @@ struct Settings {
 };
 
 template <typename At>
-Settings read_settings(const Attrs& attrs, At at) {
-  Settings s;
+NmsSettings read_nms(const Attrs& attrs, At at) {
+  NmsSettings s;
   if (const Tensor* t = at(2)) s.most = std::max<int64_t>(0, number_at<int64_t>(*t, 0));
   if (const Tensor* t = at(3)) s.overlap = number_at<float>(*t, 0);
   if (const Tensor* t = at(4)) {
@@ -65,7 +65,7 @@ int64_t work_bytes(int64_t n) { return n * static_cast<int64_t>(sizeof(Candidate
 
 // Chooses boxes for all images and classes. Calls keep(image, class, box).
 template <typename Keep>
-void select_boxes(const Tensor& boxes, const Tensor& scores, const Settings& s, void* work, Keep keep) {
+void select_boxes(const Tensor& boxes, const Tensor& scores, const NmsSettings& s, void* work, Keep keep) {
   const int64_t n = boxes.dim(1), classes = scores.dim(1);
   Candidate* candidates = static_cast<Candidate*>(work);
   Box* kept = reinterpret_cast<Box*>(candidates + n);
@@ -112,7 +112,7 @@ Status infer_nms(InferContext& c) {
   if (boxes[1] > std::numeric_limits<int32_t>::max()) return fail(Code::kUnsupported, "more than 2^31 boxes");
   std::vector<char> work(static_cast<size_t>(work_bytes(boxes[1])));
   int64_t found = 0;
-  const Settings settings = read_settings(c.attrs, [&](int i) { return c.value(i); });
+  const NmsSettings settings = read_nms(c.attrs, [&](int i) { return c.value(i); });
   select_boxes(*c.value(0), *c.value(1), settings, work.data(), [&](int64_t, int64_t, int64_t) { ++found; });
   c.set(0, DType::kI64, {found, 3});
   return ok();
@@ -130,13 +130,12 @@ class NmsKernel final : public Kernel {
   void run(const RunContext& c) override {
     const auto at = [&](size_t i) { return i < c.in.size() ? c.in[i] : nullptr; };
     int64_t *y = c.out[0]->as<int64_t>(), *end = y + c.out[0]->count();
-    select_boxes(*c.in[0], *c.in[1], read_settings(attrs_, at), c.workspace,
-                 [&](int64_t image, int64_t klass, int64_t box) {
-                   if (y == end) return;
-                   *y++ = image;
-                   *y++ = klass;
-                   *y++ = box;
-                 });
+    select_boxes(*c.in[0], *c.in[1], read_nms(attrs_, at), c.workspace, [&](int64_t image, int64_t klass, int64_t box) {
+      if (y == end) return;
+      *y++ = image;
+      *y++ = klass;
+      *y++ = box;
+    });
   }
 
  private:

@@ -1,6 +1,6 @@
 #include "kernels/cpu/spectral/fft.h"
 
-#define HWY_TARGET_INCLUDE "kernels/cpu/spectral/fft.cpp"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include <algorithm>
 #include <cmath>
 

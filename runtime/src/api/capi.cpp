@@ -23,6 +23,8 @@ void describe(const Tensor& tensor, minnow_tensor* out) {
   out->data = tensor.data;
 }
 
+}  // namespace
+
 class Callback final : public Observer {
  public:
   Status see(const NodeEvent& event) override {
@@ -49,7 +51,6 @@ class Callback final : public Observer {
   const minnow_tensor none_{};
 };
 
-}  // namespace
 }  // namespace minnow
 
 struct minnow_session {

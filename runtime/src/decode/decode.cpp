@@ -19,7 +19,7 @@ const char* enumerator_name(const char* names, int code) {
 
 namespace {
 
-std::map<wire::OpType, DecodeFunction>& registry() {
+std::map<wire::OpType, DecodeFunction>& decoders() {
   static std::map<wire::OpType, DecodeFunction> rows;
   return rows;
 }
@@ -45,11 +45,11 @@ bool is_metadata(const wire::Op& op) {
 
 }  // namespace
 
-DecodeRegistrar::DecodeRegistrar(wire::OpType type, DecodeFunction function) { registry().emplace(type, function); }
+DecodeRegistrar::DecodeRegistrar(wire::OpType type, DecodeFunction function) { decoders().emplace(type, function); }
 
 DecodeFunction find_decoder(wire::OpType type) {
-  const auto it = registry().find(type);
-  return it == registry().end() ? nullptr : it->second;
+  const auto it = decoders().find(type);
+  return it == decoders().end() ? nullptr : it->second;
 }
 
 Status DecodeContext::true_type(const std::string& tensor, DType stored, DType* out) const {

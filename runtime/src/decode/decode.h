@@ -132,8 +132,8 @@ struct DecodeRegistrar {
 DecodeFunction find_decoder(wire::OpType type);
 
 // Among the rows of a slim build, that of Softmax is "decode Softmax".
-#define MINNOW_DECODE(type, function)                                                                        \
-  MINNOW_REGISTER_AS("decode " #type, ::minnow::DecodeRegistrar, MINNOW_CONCAT(decode_registrar_, __LINE__), \
+#define MINNOW_DECODE(type, function)                                                              \
+  MINNOW_REGISTER_AS("decode " #type, ::minnow::DecodeRegistrar, MINNOW_UNIQUE(decode_registrar_), \
                      ::minnow::wire::OpType::type, function)
 
 // The name of an enumerator in a list of names.h; empty where there is none.

@@ -6,20 +6,20 @@
 namespace minnow {
 namespace {
 
-std::map<std::string, Lowering>& registry() {
+std::map<std::string, Lowering>& lowerings() {
   static std::map<std::string, Lowering> rows;
   return rows;
 }
 
 }  // namespace
 
-constexpr size_t kMostParts = (1 << 15) - 2;
+constexpr size_t kMostNodes = (1 << 15) - 2;
 
-LoweringRegistrar::LoweringRegistrar(const Lowering& lowering) { registry().emplace(lowering.name, lowering); }
+LoweringRegistrar::LoweringRegistrar(const Lowering& lowering) { lowerings().emplace(lowering.name, lowering); }
 
 const Lowering* find_lowering(const std::string& name) {
-  const auto it = registry().find(name);
-  return it == registry().end() ? nullptr : &it->second;
+  const auto it = lowerings().find(name);
+  return it == lowerings().end() ? nullptr : &it->second;
 }
 
 Attrs make_attrs(AttrList list) {
@@ -88,8 +88,8 @@ int Expansion::ints(const std::vector<int64_t>& values) {
 }
 
 PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
-  if (nodes_.size() >= kMostParts && status.ok())
-    status = fail(Code::kUnsupported, "it comes to more than %zu nodes", kMostParts);
+  if (nodes_.size() >= kMostNodes && status.ok())
+    status = fail(Code::kUnsupported, "it comes to more than %zu nodes", kMostNodes);
   PlanNode node;
   node.op = find_op(op);
   node.lowering = node.op == nullptr ? find_lowering(op) : nullptr;

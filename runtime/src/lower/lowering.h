@@ -99,6 +99,8 @@ class Expansion {
   std::vector<int> asked_;
 };
 
+inline std::vector<int64_t> dims_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
 struct Lowering {
   const char* name;  // of the op that is lowered
   Status (*expand)(Expansion&);
@@ -112,8 +114,8 @@ const Lowering* find_lowering(const std::string& name);
 const Lowering* other_form_of(const OpSpec& op, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
                               const Shape& out, int channel_block);
 
-#define MINNOW_LOWERING(name, function)                                                               \
-  MINNOW_REGISTER_AS(name, ::minnow::LoweringRegistrar, MINNOW_CONCAT(lowering_registrar_, __LINE__), \
+#define MINNOW_LOWERING(name, function)                                                     \
+  MINNOW_REGISTER_AS(name, ::minnow::LoweringRegistrar, MINNOW_UNIQUE(lowering_registrar_), \
                      ::minnow::Lowering{name, function})
 
 }  // namespace minnow

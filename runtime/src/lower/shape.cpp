@@ -11,8 +11,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
-Ints dims_of(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
-
 // Between [N, spatial..., C] and [N, C, spatial...].
 Ints channels_perm(int rank, bool first) {
   Ints perm;

@@ -76,8 +76,6 @@ Attrs flat_attrs(const Expansion& e, const Depth& pads) {
   return attrs;
 }
 
-Ints dims_of(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
-
 Status expand_conv(Expansion& e) {
   const Ints w = dims_of(e.shape(1));
   const Depth pads = split_pads(e);
@@ -129,7 +127,7 @@ Attrs pool_attrs(const Expansion& e, size_t begin, size_t end, bool one) {
 }
 
 // First over the last two axes of every slice, then over the slices.
-Status expand_pool(Expansion& e, const char* op) {
+Status expand_volume_pool(Expansion& e, const char* op) {
   const Ints x = dims_of(e.shape(0)), y = dims_of(e.out_shape());
   const int planes = reshape(e, e.in(0), {x[0], x[1] * x[2], x[3], x[4]});
   const int slices = e.add(op, {planes}, pool_attrs(e, 1, 3, false));
@@ -138,8 +136,8 @@ Status expand_pool(Expansion& e, const char* op) {
   e.finish("Reshape", {result, e.ints(y)}, {{"allowzero", true}});
   return ok();
 }
-MINNOW_LOWERING("mnn.MaxPoolVolume", [](Expansion& e) { return expand_pool(e, "MaxPool"); });
-MINNOW_LOWERING("mnn.AveragePoolVolume", [](Expansion& e) { return expand_pool(e, "AveragePool"); });
+MINNOW_LOWERING("mnn.MaxPoolVolume", [](Expansion& e) { return expand_volume_pool(e, "MaxPool"); });
+MINNOW_LOWERING("mnn.AveragePoolVolume", [](Expansion& e) { return expand_volume_pool(e, "AveragePool"); });
 
 Status expand_groups(Expansion& e) {
   const int64_t groups = e.attrs().i("group", 1);

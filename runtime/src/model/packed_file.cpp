@@ -25,7 +25,7 @@ constexpr char kMagic[9] = "minnowpk";
 enum Field { kMagicField, kEngine, kModel, kModelBytes, kFileBytes, kIndexBytes, kIndexHash, kHeaderHash, kFields };
 using Header = uint64_t[kFields];
 
-constexpr int64_t kBlock = 64, kAhead = 4096, kPage = 4096;
+constexpr int64_t kHashBlock = 64, kAhead = 4096, kPage = 4096;
 
 uint64_t step(uint64_t sum, uint64_t x) {
   sum ^= x;
@@ -70,15 +70,15 @@ uint64_t hash_files(const MappedFiles& files) {
 uint64_t hash_pages(const void* data, int64_t bytes) {
   const char* from = static_cast<const char*>(data);
   uint64_t hash = 0;
-  for (int64_t at = 0; at < bytes; at += kPage) hash = hash_bytes(from + at, std::min(kBlock, bytes - at), hash);
-  const int64_t last = std::max<int64_t>(0, bytes - kBlock);  // of a page that may have no other
+  for (int64_t at = 0; at < bytes; at += kPage) hash = hash_bytes(from + at, std::min(kHashBlock, bytes - at), hash);
+  const int64_t last = std::max<int64_t>(0, bytes - kHashBlock);  // of a page that may have no other
   return hash_bytes(from + last, bytes - last, hash);
 }
 
 // Reads numbers and bytes from the front, until there are none left.
-class Reader {
+class PackedReader {
  public:
-  Reader(const char* data, int64_t bytes) : data_(data), left_(bytes) {}
+  PackedReader(const char* data, int64_t bytes) : data_(data), left_(bytes) {}
   bool take(void* to, int64_t bytes) {
     if (bytes > left_) return false;
     std::memcpy(to, data_, static_cast<size_t>(bytes));
@@ -169,13 +169,13 @@ uint64_t hash_bytes(const void* data, int64_t bytes, uint64_t seed) {
   };
   const char* from = static_cast<const char*>(data);
   int64_t left = bytes;
-  for (; left >= kBlock; left -= kBlock, from += kBlock) {
+  for (; left >= kHashBlock; left -= kHashBlock, from += kHashBlock) {
 #if defined(__GNUC__)
     if (left > kAhead) __builtin_prefetch(from + kAhead);
 #endif
     take(from);
   }
-  char last[kBlock] = {};
+  char last[kHashBlock] = {};
   if (left > 0) std::memcpy(last, from, static_cast<size_t>(left));
   take(last);
   uint64_t hash = static_cast<uint64_t>(bytes);
@@ -190,7 +190,7 @@ std::unique_ptr<const PackedFile> PackedFile::open(const std::string& path, cons
 }
 
 bool PackedFile::read(const MappedFiles& model) {
-  Reader in(file_->data(), file_->size());
+  PackedReader in(file_->data(), file_->size());
   Header h;
   if (!in.take(h, sizeof h) || h[kMagicField] != magic() || h[kEngine] != engine()) return false;
   if (h[kHeaderHash] != hash_bytes(h, sizeof h - sizeof h[0])) return false;
@@ -200,7 +200,7 @@ bool PackedFile::read(const MappedFiles& model) {
   const char* index = file_->data() + sizeof h;
   const auto index_bytes = static_cast<int64_t>(h[kIndexBytes]);
   if (h[kIndexHash] != hash_bytes(index, index_bytes) || h[kModel] != hash_files(model)) return false;
-  for (Reader rows(index, index_bytes); rows.left() > 0;) {
+  for (PackedReader rows(index, index_bytes); rows.left() > 0;) {
     uint32_t length = 0;
     std::string key;
     Place place;

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kAttempts = 64;
 constexpr int64_t kPairs = 1 << 23;
 // In a long plan the pieces are grouped by so many steps (a power of two), so that only few are compared.
-constexpr int kBlock = 7;
+constexpr int kWindow = 7;
 // The search for a long plan ends when each piece has been compared with so many others on average.
 constexpr int64_t kLooks = 512;
 
@@ -56,7 +56,7 @@ int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vect
     int first, last;
     bool operator<(const Placed& other) const { return begin < other.begin; }
   };
-  const int width = is_long(pieces) ? kBlock : 30;
+  const int width = is_long(pieces) ? kWindow : 30;
   std::vector<std::vector<Placed>> blocks;  // one for each group of steps, sorted by begin
   std::vector<Placed> several;
   int64_t looks = kLooks * static_cast<int64_t>(pieces.size());
@@ -76,7 +76,7 @@ int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vect
       placed = &several;
     }
     looks -= static_cast<int64_t>(placed->size() + to - from);
-    if (looks < 0 && width == kBlock) return std::numeric_limits<int64_t>::max();
+    if (looks < 0 && width == kWindow) return std::numeric_limits<int64_t>::max();
     int64_t best = -1, best_gap = 0, free_from = 0;
     for (const Placed& p : *placed) {
       if (p.last < piece.first || piece.last < p.first) continue;

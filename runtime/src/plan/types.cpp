@@ -12,7 +12,7 @@ namespace minnow {
 namespace {
 
 // Contents that are worth a place in a key, and results that are always worth keeping.
-constexpr int64_t kSmallBytes = 4096;
+constexpr int64_t kEvaluatedBytes = 4096;
 constexpr int64_t kFoldBytes = 64 * 1024;
 // What is copied to plan with, and to know the plan by: sizes, axes and the like.
 constexpr int64_t kMostContents = 1 << 20;
@@ -206,11 +206,11 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
       unknown.push_back(node.in[i]);
       bytes += value.type.bytes();
       // Those of a sequence are whole tensors, which hardly ever come again.
-      if (value.type.dtype == DType::kU8) bytes += kSmallBytes;
+      if (value.type.dtype == DType::kU8) bytes += kEvaluatedBytes;
     }
     if (unknown.empty()) continue;  // it wants a lazy constant
     *waits = true;
-    const bool small = bytes <= kSmallBytes;
+    const bool small = bytes <= kEvaluatedBytes;
     wait(node, small ? Question::kContents : Question::kTypes, std::move(unknown));
     return ok();
   }
