@@ -24,12 +24,14 @@ def cleaned(results: Results) -> Results:
     """
     current, home = Path.cwd(), Path.home()
     absolute = [
-        (f"{folder}{os.sep}", shown) for folder, shown in ((current, ""), (home, "~/")) if folder.parent != folder
+        (re.compile(rf"(?<!/){re.escape(str(folder) + os.sep)}"), shown)  # not within a URL
+        for folder, shown in ((current, ""), (home, "~/"))
+        if folder.parent != folder
     ]
 
     def text(given: str) -> str:
         for path, shown in absolute:
-            given = given.replace(path, shown)
+            given = path.sub(shown, given)
         return _SURROGATES.sub("\ufffd", given)
 
     shown = Results.of(_mapped(results.as_dict(), text))

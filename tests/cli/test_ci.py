@@ -369,7 +369,7 @@ def test_the_schema_describes_the_configuration(capsys: pytest.CaptureFixture[st
         {"models": {"m": {}}},
         {**values, "budget": {}},
         {**values, "budgets": {"bytes": "5 lightyears"}},
-        {**values, "budgets": {"latency": {"ratio": 1.1}}},
+        {**values, "budgets": {"latency": {"baseline": "onnxruntime"}}},
         {**values, "defaults": {"optimize": 9}},
         {**values, "defaults": {"output": "x"}},
         {**values, "exclude": [{"model": "m"}]},
