@@ -9,6 +9,11 @@
 #include <cstring>
 #include <ctime>
 
+// Of Linux 5.14. The headers may be older than the system that this runs on.
+#if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
+
 namespace minnow {
 namespace {
 

@@ -16,7 +16,7 @@ std::shared_ptr<Constant> Constant::view(const TensorType& type, const void* dat
 std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decode, FileBytes source) {
   auto constant = std::make_shared<Constant>();
   constant->type_ = type;
-  constant->decode_ = std::move(decode);
+  constant->decode_.swap(decode);  // gcc 12 warns of what libstdc++ 10 does to assign it
   constant->source_ = std::move(source);
   return constant;
 }

@@ -12,6 +12,11 @@
 
 #include "kernels/core/sort.h"
 
+// Of Linux 5.14. The headers may be older than the system that this runs on.
+#if defined(__linux__) && !defined(MADV_POPULATE_READ)
+#define MADV_POPULATE_READ 22
+#endif
+
 namespace minnow {
 namespace {
 
