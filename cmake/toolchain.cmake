@@ -39,10 +39,17 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# Compilers that we do not know warn of what ours do not: that must not keep anybody from building a release.
+set(checkout OFF)
+if(EXISTS "${PROJECT_SOURCE_DIR}/tests") # the source distribution has none
+  set(checkout ON)
+endif()
+option(MINNOW_WARNINGS_ARE_ERRORS "Stop at the compiler's warnings" ${checkout})
+
 add_library(minnow_flags INTERFACE)
 target_include_directories(minnow_flags INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(minnow_flags INTERFACE
-  -Wall -Wextra -Werror -ffunction-sections -fdata-sections
+  -Wall -Wextra $<$<BOOL:${MINNOW_WARNINGS_ARE_ERRORS}>:-Werror> -ffunction-sections -fdata-sections
   # Nobody reads errno or the floating-point flags; NaN, infinity and signed zero keep their meaning.
   -fno-math-errno -fno-trapping-math
   # Records for unwinding are for the functions that an exception can leave: a tenth of the library is those of others.

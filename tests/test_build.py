@@ -89,3 +89,15 @@ def test_the_benchmarks_of_kernels_compile(name: str) -> None:
     command = [compiler, "-std=c++17", "-fsyntax-only", f"-I{ROOT}", ROOT / f"bench/kernels/{name}.cpp"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.parametrize("checkout", [True, False])
+def test_warnings_stop_contributors_only(checkout: bool, tmp_path: Path) -> None:
+    """A compiler that warns of what ours does not builds a release, too: the source distribution has no tests."""
+    for name in ("CMakeLists.txt", "cmake", "kernels", "minnow", "runtime", "schema", *["tests"] * checkout):
+        (tmp_path / name).symlink_to(ROOT / name)
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja"]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+    commands = (tmp_path / "build/compile_commands.json").read_text()
+    assert "-Wextra" in commands
+    assert ("-Werror" in commands) == checkout
