@@ -27,8 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("new")
     shutil.copy(DIGITS, folder / "digits.onnx")
     np.savez(folder / "two.npz", image=np.load(IMAGES)["images"][:2])
-    code, shown = on_terminal(folder, "mnnconvert", "digits.onnx", "-o", "digits.mnn")
-    assert code == 0, shown
+    (folder / "minnow.toml").write_text('[models.digits]\nsource = "digits.onnx"\n')
+    for arguments in (["digits.onnx", "-o", "digits.mnn"], ["ci", "--report", "json=report.json"]):
+        code, shown = on_terminal(folder, "mnnconvert", *arguments)
+        assert code == 0, shown
     return folder
 
 
@@ -65,6 +67,9 @@ COMMANDS = [
     ["benchmark", "digits.mnn", "--runs", "5", "--profile"],
     ["benchmark", "digits.mnn", "--compare-python", sys.executable, "--starts", "6", "--runs", "12"],
     ["debug", "bisect", "digits.onnx"],
+    ["ci"],
+    ["diff", "report.json", "report.json"],
+    ["fleet", "minnow.toml", "--store", "store"],
 ]
 
 
