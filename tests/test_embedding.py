@@ -1,10 +1,12 @@
-"""libminnow.so as a C program gets it: from an installed tree, with what it says it needs and nothing else."""
+"""libminnow.so as C and C++ programs get it: from an installed tree, with what it says it needs and nothing else."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import shlex
+import shutil
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -39,16 +41,69 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def moved(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The installed tree at another place, which nothing in it knows."""
+    prefix = tmp_path_factory.mktemp("moved") / "a place with spaces"
+    shutil.copytree(installed, prefix, symlinks=True)
+    texts = [path for path in prefix.rglob("*") if path.suffix in {".cmake", ".pc"}]
+    assert len(texts) >= 4
+    assert not [path for path in texts if str(installed) in path.read_text()]
+    return prefix
+
+
+@pytest.fixture(scope="module")
 def library(installed: Path) -> Path:
     return next(installed.glob("lib*/**/libminnow.so"))
 
 
-def test_exports_the_c_api_and_nothing_else(library: Path) -> None:
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = tmp_path_factory.mktemp("model") / "digits.mnn"
+    minnow.convert(ROOT / "examples/digits/digits.onnx", output=model, verify=False)
+    return model
+
+
+def pkg_config(prefix: Path, *arguments: str, fails: bool = False) -> list[str]:
+    (folder,) = prefix.glob("lib*/**/pkgconfig")
+    command = ["pkg-config", *arguments]
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode != 0) == fails, done.stderr
+    return shlex.split(done.stdout)
+
+
+def test_exports_the_c_api_with_its_version_and_nothing_else(library: Path) -> None:
     header = (ROOT / "runtime/include/minnow/minnow.h").read_text()
     declared = set(re.findall(r"^MINNOW_API[^;(]*?(minnow_\w+)\(", header, re.MULTILINE))
     exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
     assert declared
-    assert exported == declared
+    assert exported == {f"{name}@@MINNOW_0.1" for name in declared} | {"MINNOW_0.1"}  # the last is the version itself
+
+
+EVERY_INITIALIZER = """
+#include <minnow/minnow.h>
+#include <minnow/minnow.h>
+int main(void) {
+  minnow_options options = MINNOW_OPTIONS;
+  minnow_tensor_info info = MINNOW_TENSOR_INFO;
+  minnow_stats stats = MINNOW_STATS;
+  return minnow_create_session(NULL, &options, NULL) + info.rank + stats.threads;
+}
+"""
+COMPILERS = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason="not installed"))
+    for name in ("gcc", "clang")
+]
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++17"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_header_compiles_without_a_warning(compiler: str, standard: str, tmp_path: Path) -> None:
+    source = tmp_path / "program"
+    source.write_text(EVERY_INITIALIZER)
+    flags = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", f"-std={standard}"]
+    language = "c++" if "+" in standard else "c"
+    run(compiler, *flags, f"-I{ROOT}/runtime/include", "-x", language, source)
 
 
 def test_needs_the_system_libraries_only(library: Path) -> None:
@@ -64,17 +119,87 @@ def test_is_small(library: Path, tmp_path: Path) -> None:
     assert (tmp_path / "libminnow.so").stat().st_size < MOST_BYTES
 
 
-def test_a_c_program_builds_against_it_and_reads_a_digit(installed: Path, library: Path, tmp_path: Path) -> None:
-    model = tmp_path / "digits.mnn"
-    minnow.convert(ROOT / "examples/digits/digits.onnx", output=model, verify=False)
-    source = ROOT / "examples/embed"
-    run("cmake", "-S", source, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={installed}", "-DCMAKE_C_FLAGS=-Werror")
-    run("cmake", "--build", tmp_path / "build")
-    assert run(tmp_path / "build/recognize", model).startswith("a 0, with probability ")
+def test_programs_build_with_cmake_against_a_moved_tree(moved: Path, digits: Path, tmp_path: Path) -> None:
+    flags = [f"-DCMAKE_{language}_FLAGS=-Wall -Wextra -pedantic -Werror" for language in ("C", "CXX")]
+    run("cmake", "-S", ROOT / "examples/embed", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={moved}", *flags)
+    run("cmake", "--build", tmp_path)
+    assert run(tmp_path / "recognize", digits).startswith("a 0, with probability ")
+    assert run(tmp_path / "recognize_cpp", digits).startswith("a 1, with probability ")
 
 
-def test_pkg_config_finds_it_wherever_the_tree_was_moved(installed: Path, library: Path) -> None:
-    flags = run("pkg-config", "--cflags", "--libs", "minnow", PKG_CONFIG_PATH=str(library.parent / "pkgconfig")).split()
+@pytest.mark.parametrize("kind", ["--static", "--shared"])
+def test_a_program_builds_with_pkg_config_against_a_moved_tree(
+    moved: Path, digits: Path, kind: str, tmp_path: Path
+) -> None:
+    """There is no static library: with --static, the flags are those of the shared one."""
+    flags = pkg_config(moved, "--cflags", "--libs", *([kind] if kind == "--static" else []), "minnow")
     folders = {flag[:2]: Path(flag[2:]).resolve() for flag in flags if flag[:2] in {"-I", "-L"}}
-    assert folders == {"-I": installed / "include", "-L": library.parent}
-    assert "-lminnow" in flags
+    assert folders["-I"] == moved / "include"
+    source = ROOT / "examples/embed/recognize.c"
+    run("cc", "-std=c99", source, *flags, f"-Wl,-rpath,{folders['-L']}", "-o", tmp_path / "recognize")
+    assert run(tmp_path / "recognize", digits).startswith("a 0, with probability ")
+
+
+LIBRARY_BETWEEN = """
+cmake_minimum_required(VERSION 3.22)
+project(between LANGUAGES C)
+find_package(minnow REQUIRED)
+foreach(kind IN ITEMS STATIC SHARED)
+  add_library(reader_${kind} ${kind} reader.c)
+  target_link_libraries(reader_${kind} PRIVATE minnow::minnow)
+  add_executable(program_${kind} program.c)
+  target_link_libraries(program_${kind} PRIVATE reader_${kind})
+endforeach()
+"""
+
+
+def test_static_and_shared_libraries_can_use_it(moved: Path, tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(LIBRARY_BETWEEN)
+    (tmp_path / "reader.c").write_text(
+        "#include <minnow/minnow.h>\nconst char* engine(void);\nconst char* engine(void) { return minnow_version(); }\n"
+    )
+    (tmp_path / "program.c").write_text(
+        "#include <stdio.h>\nconst char* engine(void);\nint main(void) { return puts(engine()) < 0; }\n"
+    )
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}")
+    run("cmake", "--build", tmp_path / "build")
+    for kind in ("STATIC", "SHARED"):
+        assert run(tmp_path / f"build/program_{kind}") == f"{minnow.__version__}\n"
+
+
+MAJOR, MINOR, PATCH = (int(part) for part in re.findall(r"\d+", minnow.__version__)[:3])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_there"),
+    [
+        ("", True),
+        (f"{MAJOR}.{MINOR}", True),
+        (f"{minnow.__version__} EXACT", True),
+        (f"{MAJOR}.{MINOR}.{PATCH + 1}", False),
+        (f"{MAJOR}.{MINOR + 1}", False),
+        (f"{MAJOR + 1}", False),
+        ("0.0.9", False),  # before 1.0 each minor version may change everything
+    ],
+)
+def test_find_package_takes_the_versions_that_it_is_compatible_with(
+    moved: Path, tmp_path: Path, wanted: str, is_there: bool
+) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(wants LANGUAGES NONE)\n"
+        f"find_package(minnow {wanted} CONFIG REQUIRED)\nmessage(STATUS version=${{minnow_VERSION}})\n"
+    )
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if is_there:
+        assert f"version={minnow.__version__}" in done.stdout, done.stderr
+    else:
+        assert done.returncode != 0
+        assert "compatible with requested version" in " ".join(done.stderr.split()), done.stderr
+        assert f"version: {minnow.__version__}" in done.stderr
+
+
+def test_pkg_config_knows_the_version(moved: Path) -> None:
+    assert pkg_config(moved, "--modversion", "minnow") == [minnow.__version__]
+    pkg_config(moved, "--exists", f"minnow >= {minnow.__version__}")
+    pkg_config(moved, "--exists", f"minnow >= {MAJOR}.{MINOR + 1}", fails=True)

@@ -1,4 +1,4 @@
-"""The examples run: the demo by `./dev demo` in CI, the C program by test_embedding.py, the training here."""
+"""The examples run: the demo by `./dev demo` in CI, the C and C++ programs by test_embedding.py, the training here."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ RUN_BY = {
     "digits/demo.py": "dev",
     "digits/train.py": "tests/test_examples.py",
     "embed/recognize.c": "tests/test_embedding.py",
+    "embed/recognize.cpp": "tests/test_embedding.py",
 }
 """What runs each example, itself run by `.ci/run`."""
 

@@ -21,7 +21,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
+/* What the library exports and programs import. Only the build of the library defines MINNOW_BUILDS_LIBRARY. */
+#if defined(_WIN32)
+#if defined(MINNOW_BUILDS_LIBRARY)
+#define MINNOW_API __declspec(dllexport)
+#else
+#define MINNOW_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
 #define MINNOW_API __attribute__((visibility("default")))
 #else
 #define MINNOW_API
