@@ -63,10 +63,17 @@ def test_every_source_file_is_compiled_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("most", [0, 1 << 30], ids=["each by itself", "as few as possible"])
-def test_source_files_compile_in_groups_of_any_size(most: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("most", "compiler"),
+    [(0, "g++"), (1 << 30, "g++"), (1 << 30, "clang++")],
+    ids=["each by itself", "as few as possible", "with clang"],
+)
+def test_source_files_compile_in_groups_of_any_size(most: int, compiler: str, tmp_path: Path) -> None:
     """Each includes what it needs, and no two with the same options use one name for two things."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
     settings = [f"-DMINNOW_GROUP_BYTES={most}", "-DCMAKE_CXX_FLAGS=-DHWY_COMPILE_ONLY_STATIC"]
+    settings += [f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Release"]
     subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", *settings], capture_output=True, check=True)
     subprocess.run(["ninja", "-C", tmp_path, "minnow_schema_header"], capture_output=True, check=True)
     commands = json.loads((tmp_path / "compile_commands.json").read_text())
