@@ -75,5 +75,6 @@ def _text(results: Results) -> str:
         parts.append("\n".join(said))
     counts = ", ".join(f"{number} {status}" for status, number in results.counts.items() if number)
     took = f" in {results.seconds:.1f} s" if results.started else ""
-    parts.append(f"{len(results.cells)} cells{took}: {counts or 'none'}")
+    number = f"{len(results.cells)} cell{'s' if len(results.cells) != 1 else ''}"
+    parts.append(f"{number}{took}: {counts or 'none'}")
     return "\n\n".join(parts)

@@ -96,7 +96,8 @@ def _text(results: Results) -> str:
     ]  # fmt: skip
     counts = ", ".join(f"{number} {status}" for status, number in results.counts.items() if number)
     cached = sum(cell.cached for cell in cells)
-    total = f"{len(cells)} cells in {results.seconds:.1f} s: {counts or 'none'}; {cached} from the store"
+    number = f"{len(cells)} cell{'s' if len(cells) != 1 else ''}"
+    total = f"{number} in {results.seconds:.1f} s: {counts or 'none'}; {cached} from the store"
     return "\n\n".join(filter(None, [table(header, groups[:_ROWS], right=1), "\n".join(rows), total]))
 
 
