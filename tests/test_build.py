@@ -98,6 +98,7 @@ def test_the_benchmarks_of_kernels_compile(name: str) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkout", [True, False])
 def test_warnings_stop_contributors_only(checkout: bool, tmp_path: Path) -> None:
     """A compiler that warns of what ours does not builds a release, too: the source distribution has no tests."""

@@ -153,6 +153,7 @@ endforeach()
 """
 
 
+@pytest.mark.slow
 def test_static_and_shared_libraries_can_use_it(moved: Path, tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(LIBRARY_BETWEEN)
     (tmp_path / "reader.c").write_text(

@@ -43,6 +43,7 @@ def read() -> set[str]:
     return {name for name in found if not name.startswith(("build/", ".venv/"))}
 
 
+@pytest.mark.slow
 def test_what_the_build_reads_is_there(names: set[str], read: set[str]) -> None:
     assert {"CMakeLists.txt", "schema/mnn/mnn.fbs", "runtime/binding.cpp", "cmake/python.cmake"} <= read
     assert len(read) > 250

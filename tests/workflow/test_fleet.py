@@ -128,6 +128,7 @@ def test_a_shared_prefix_gives_the_same_bytes(tmp_path: Path, number: int) -> No
 # ---- runs
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_bytes_of_a_serial_run_and_the_next_one_takes_them_from_the_store(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, [0], VARIANTS)
     seen = []

@@ -122,6 +122,7 @@ def test_the_action_reports_and_compares_with_a_baseline(checkout: Path) -> None
     assert act(checkout, baseline="base.json", max_increase="nodes=1").code == 0
 
 
+@pytest.mark.slow
 def test_the_action_fails_with_an_annotation_at_the_line_of_the_model(checkout: Path) -> None:
     (checkout / "minnow.toml").write_text(CONFIG.replace("NODES", "3"))
     job = act(checkout, cache="false")
@@ -176,6 +177,7 @@ def run_gitlab(checkout: Path, **inputs: Any) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_gitlab_component(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "job.yml").write_text(yaml.safe_dump(component({})))
     valid("vendor.gitlab-ci", tmp_path / "job.yml")
@@ -223,6 +225,7 @@ def pre_commit(checkout: Path, home: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_hooks_with_an_installed_minnow(checkout: Path) -> None:
     """With `language: system` pre-commit runs the `mnnconvert` on PATH."""
     home = hooks(checkout, "system")
