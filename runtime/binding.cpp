@@ -12,6 +12,7 @@
 #include "kernels/core/activation.h"
 #include "runtime/binding_array.h"
 #include "runtime/src/backend/cpu.h"
+#include "runtime/src/backend/plugin.h"
 #include "runtime/src/run/evaluate.h"
 #include "runtime/src/plan/layout.h"
 #include "runtime/src/plan/arena.h"
@@ -243,7 +244,7 @@ nb::list infer_op(const std::string& name, const nb::dict& attrs, const nb::list
 }
 
 nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& arrays, int n_outputs, int threads,
-                bool packed, bool constants, int precision) {
+                bool packed, bool constants, int precision, const std::string& device) {
   const std::unique_ptr<OpCall> call = prepare_op(name, attrs, arrays, n_outputs);
   std::vector<Buffer> buffers;
   Status status;
@@ -254,8 +255,13 @@ nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& 
     how.packed = packed;
     how.with_constants = constants;
     how.guarded = true;
-    status = evaluate(Cpu::instance(), *call->op, call->attrs, call->inputs, call->types, &pool,
-                      static_cast<Precision>(precision), how, &buffers);
+    Backend* backend = nullptr;
+    status = find_backend(device, &backend);
+    if (status.ok()) {
+      const auto with = backend == &Cpu::instance() ? &evaluate : &evaluate_on;
+      status = with(*backend, *call->op, call->attrs, call->inputs, call->types, &pool,
+                    static_cast<Precision>(precision), how, &buffers);
+    }
   }
   raise_if(status.at(name));
   nb::list list;
@@ -401,6 +407,7 @@ NB_MODULE(_engine, m) {
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
         nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false, nb::arg("precision") = 0,
+        nb::arg("device") = "cpu",
         "Runs one kernel with guard zones around all buffers. `packed`: in the packed layout, if the op supports it. "
         "`constants`: marks all inputs but the first as constant, like weights.");
   m.def("infer_op", &infer_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,

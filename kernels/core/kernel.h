@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/accelerator.h"
 #include "kernels/core/registrar.h"
 #include "kernels/core/attrs.h"
 #include "kernels/core/packed.h"
@@ -33,7 +34,8 @@ struct NodeContext {
   // that is computed without a model.
   PackedStore* store = nullptr;
   std::vector<int64_t> constant_ids = {};
-  ThreadPool* pool = nullptr;  // to pack with; null: this thread alone
+  ThreadPool* pool = nullptr;          // to pack with; null: this thread alone
+  Accelerator* accelerator = nullptr;  // on which the kernel runs; null: the CPU
 };
 
 struct RunContext {
@@ -84,6 +86,9 @@ class Kernel {
 };
 
 using CreateFunction = std::unique_ptr<Kernel> (*)(const NodeContext&);
+// Whether there is a kernel for a node of these types and attributes; if not, `why` says what is missing: "computes no
+// f64". The contents of constants are not there.
+using SupportsFunction = bool (*)(const NodeContext&, std::string* why);
 
 // Wraps a plain function as a kernel without state: create_simple<run_abs>.
 using SimpleFunction = void (*)(const Attrs&, const RunContext&);

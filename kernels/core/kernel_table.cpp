@@ -29,8 +29,8 @@ void KernelTable::add(const char* op, const KernelRow& row) {
   }
 }
 
-const KernelRow* KernelTable::find(const OpSpec& op) const {
-  const auto it = rows_.find(op.name);
+const KernelRow* KernelTable::find(const std::string& op) const {
+  const auto it = rows_.find(op);
   return it == rows_.end() ? nullptr : &it->second;
 }
 

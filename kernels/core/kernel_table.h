@@ -42,6 +42,7 @@ struct KernelRow {
   // The output may share the memory of in[0] when in[0] dies here and has the same bytes and layout.
   bool in_place = false;
   Pieces pieces = Pieces::kNone;
+  SupportsFunction supports = nullptr;  // null: all
 
   LayoutRule layout_of(const std::vector<const TensorType*>& inputs) const {
     return layout_for == nullptr ? layout : layout_for(inputs);
@@ -53,7 +54,8 @@ class KernelTable {
   // A second row for an op is a defect: the process ends.
   void add(const char* op, const KernelRow& row);
   // Null where there is none.
-  const KernelRow* find(const OpSpec& op) const;
+  const KernelRow* find(const OpSpec& op) const { return find(op.name); }
+  const KernelRow* find(const std::string& op) const;
   std::vector<std::string> ops() const;  // sorted
 
  private:

@@ -1,5 +1,7 @@
 #include "kernels/core/packed.h"
 
+#include <new>
+
 #include "kernels/core/kernel.h"
 
 namespace minnow {
@@ -23,6 +25,11 @@ void Packed::make(const NodeContext& node, std::initializer_list<size_t> inputs,
     own_.allocate((bytes + 3) / 4);
     fill(own_.data());
     data_ = own_.data();
+    if (node.accelerator != nullptr) {
+      if (!node.accelerator->upload(data_, bytes, &uploaded_).ok()) throw std::bad_alloc();
+      own_.clear();
+      data_ = uploaded_->data();
+    }
   }
   key_ = std::move(key);
 }
@@ -30,6 +37,7 @@ void Packed::make(const NodeContext& node, std::initializer_list<size_t> inputs,
 void Packed::clear() {
   data_ = nullptr;
   own_.clear();
+  uploaded_ = nullptr;
 }
 
 }  // namespace minnow

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 
+#include "kernels/core/accelerator.h"
 #include "kernels/core/float_buffer.h"
 #include "kernels/core/thread_pool.h"
 
@@ -23,7 +25,8 @@ class PackedStore {
   virtual const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) = 0;
 };
 
-// The packed weights of a kernel: a place in the store of the model, or memory of its own where there is none.
+// The packed weights of a kernel: a place in the store of the model, or memory of its own where there is none. On an
+// accelerator `fill` writes to the host's memory, and data() is an address of the device.
 class Packed {
  public:
   // `inputs` are constant inputs of the node. `packing` names the form and whatever attributes and sizes it follows
@@ -43,6 +46,7 @@ class Packed {
   std::string key_;
   const void* data_ = nullptr;
   FloatBuffer own_;
+  std::unique_ptr<Memory> uploaded_;  // of an accelerator
 };
 
 }  // namespace minnow

@@ -6,39 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/core/kernel_table.h"
 #include "runtime/src/model/buffer.h"
 
 namespace minnow {
 
-class PlanGraph;
 struct Model;
-
-// One allocation of a device; freed with the object. The host reads and writes it only where the backend is the CPU's.
-class Memory {
- public:
-  virtual ~Memory() = default;
-  Memory() = default;
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  char* data() const { return data_; }  // an address of the device; aligned to kAlignment
-  int64_t bytes() const { return bytes_; }
-
- protected:
-  char* data_ = nullptr;
-  int64_t bytes_ = 0;
-};
-
-// What a queue has recorded, to be run again as a whole: a CUDA graph, a Vulkan command buffer. It holds for the memory
-// and the shapes that it was recorded with, and is dropped when one of them changes.
-class Recording {
- public:
-  virtual ~Recording() = default;
-  // Enqueues it.
-  virtual Status replay() = 0;
-};
 
 // Runs what it is given in this order. The CPU's runs it at once; others return when it is enqueued. All calls come
 // from one thread at a time, but for run() of the CPU's queue.
@@ -47,8 +22,8 @@ class Queue {
   virtual ~Queue() = default;
   // Everything `context` points to stays as it is until finish(): operands, results and the error.
   virtual Status run(Kernel& kernel, const RunContext& context) = 0;
-  // `from.type.bytes()` bytes of plain layout, of which one side is the host's. The host's bytes are read, or there, at
-  // finish(); until then both tensors stay.
+  // All elements, in plain layout, of which one side is the host's; converted where the types differ. The host's bytes
+  // are read, or there, at finish(); until then both tensors stay.
   virtual Status copy(const Tensor& from, Tensor* to) = 0;
   // What is enqueued from now on begins after all that `other`, a queue of any backend, was given so far.
   virtual Status wait(Queue& other) { return other.finish(); }
@@ -69,6 +44,8 @@ struct QueueOptions {
   Precision precision = Precision::kHigh;
 };
 
+constexpr int kChannelsLast = 0;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -83,13 +60,21 @@ class Backend {
   virtual double copy_seconds(int64_t bytes) const = 0;
   // The memory that a tensor takes, with whatever padding its layout has here.
   virtual int64_t bytes(const TensorType& type) const = 0;
-  // Channels per block of its packed layout; 1: it has none, and everything is plain.
+  // Channels per block of its packed layout; 1: it has none, and everything is plain. kChannelsLast: one block of all.
   virtual int channel_block() const { return 1; }
   // A kernel that converts between the layouts, of tensors that both lie on this device.
   virtual std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const = 0;
-  // Fuses nodes that are placed on this device, which are those that the graph looks at, after the fusions that hold
-  // for all devices.
-  virtual void fuse(PlanGraph& graph) const { (void)graph; }
+  // The names of those of device_fusions() that suit its kernels: applied to the nodes that are placed on this device,
+  // after the fusions that hold for all devices.
+  virtual std::vector<std::string> fusions() const { return {}; }
+  // The type in which it keeps values of a type in its memory: with precision "low" a GPU keeps f32 as f16. Kernels are
+  // given tensors of that type, and copies from and to the host convert.
+  virtual DType stored(DType type, Precision precision) const {
+    (void)precision;
+    return type;
+  }
+  // What its kernels are made for; null for the CPU.
+  virtual Accelerator* accelerator() { return nullptr; }
 
   // Memory of this device; not initialized. Counted to `account`, if any, which outlives it.
   virtual Status allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) = 0;

@@ -102,7 +102,11 @@ std::unique_ptr<Kernel> Cpu::create_conversion(const TensorType& from, const Ten
   return std::make_unique<LayoutConversion>(to.layout == Layout::kPacked, to.count());
 }
 
-void Cpu::fuse(PlanGraph& graph) const { minnow::fuse(cpu_fusions(), graph); }
+std::vector<std::string> Cpu::fusions() const {
+  std::vector<std::string> names;
+  for (const Fusion& fusion : device_fusions()) names.push_back(fusion.name);
+  return names;
+}
 
 Status Cpu::allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) {
   return CpuMemory::make(bytes, account, out);

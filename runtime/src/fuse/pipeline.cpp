@@ -46,7 +46,7 @@ const std::vector<Fusion>& common_fusions() {
   return kFusions;
 }
 
-const std::vector<Fusion>& cpu_fusions() {
+const std::vector<Fusion>& device_fusions() {
   static const std::vector<Fusion> kFusions = {
       {"pair_convolutions", MINNOW_IF(is_kept("ConvPair"), pair_convolutions), "ConvPair",
        "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},

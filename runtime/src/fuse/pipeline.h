@@ -15,9 +15,9 @@ struct Fusion {
   const char* reason;  // for its place, and who needs it
 };
 
-// In order: for every device, and what suits the kernels of the CPU alone.
+// In order: for every device, and for those devices whose kernels they suit.
 const std::vector<Fusion>& common_fusions();
-const std::vector<Fusion>& cpu_fusions();
+const std::vector<Fusion>& device_fusions();
 
 void fuse(const std::vector<Fusion>& fusions, PlanGraph& graph);
 

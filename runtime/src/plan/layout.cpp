@@ -45,6 +45,7 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
       if (axis < 0) axis += rank;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i] == nullptr || !packed[i]) return false;
+        if (channel_block == kChannelsLast) continue;
         if (axis == 1 && i + 1 < inputs.size() && inputs[i]->shape[1] % channel_block != 0) return false;
       }
       return true;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/core/kernel_table.h"
+#include "runtime/src/backend/backend.h"
 
 namespace minnow {
 
@@ -12,7 +13,7 @@ constexpr size_t kResidual = 3;
 
 // Whether the node may run packed, given which of its inputs are there in the packed layout. For LayoutRule::kPacked
 // it must then. `inputs` are null where missing, their own layout does not count; `out` is the shape of output 0.
-// `channel_block`: the channels of a block, 1 on a device without blocks.
+// `channel_block`: that of the backend.
 bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
                    const std::vector<bool>& packed, const Shape& out, int channel_block);
 

@@ -43,7 +43,7 @@ class Planner {
   bool is_read_in(int value, Layout layout) const;
   Status emit_view(const PlanNode& node);
   Status operand(int value, Layout layout, Step* step);
-  Slot* new_slot(int value, const TensorType& type, int device, Storage* storage);
+  Slot* new_slot(int value, TensorType type, int device, Storage* storage);
   Storage* new_storage(Storage::Kind kind, int64_t bytes, int device = 0);
   Status find_kernel(const PlanNode& node, const KernelRow* row, Step* step);
   void finish_step(Step step);

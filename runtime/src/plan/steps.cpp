@@ -69,7 +69,9 @@ Status Planner::fuse_nodes() {
   MINNOW_RETURN_IF_ERROR(assign_devices(graph));
   for (size_t device = 0; device < x_.devices().size(); ++device) {
     graph.look_at(static_cast<int>(device));
-    x_.devices()[device].backend->fuse(graph);
+    const std::vector<std::string> names = x_.devices()[device].backend->fusions();
+    for (const Fusion& fusion : device_fusions())
+      if (std::find(names.begin(), names.end(), fusion.name) != names.end()) fuse({fusion}, graph);
   }
   nodes_ = graph.take();
   return ok();
@@ -114,7 +116,8 @@ Storage* Planner::new_storage(Storage::Kind kind, int64_t bytes, int device) {
   return &storage;
 }
 
-Slot* Planner::new_slot(int value, const TensorType& type, int device, Storage* storage) {
+Slot* Planner::new_slot(int value, TensorType type, int device, Storage* storage) {
+  type.dtype = x_.stored(type.dtype, device);
   if (storage == nullptr) storage = new_storage(Storage::kArena, x_.backend(device).bytes(type), device);
   Slot& slot = stage_.slots.emplace_back();
   slot.tensor.type = type;
@@ -149,6 +152,7 @@ Status Planner::emit_copy(int value, Form form, Slot** out, bool is_passed_on) {
   }
   if (from == nullptr) return fail(Code::kInternal, "value %d is nowhere", value);
   TensorType type = stage_.values[static_cast<size_t>(value)].type;
+  type.dtype = x_.stored(type.dtype, form.device);
   type.layout = form.layout;
   Step step;
   step.entry = std::make_shared<KernelEntry>();
@@ -348,6 +352,7 @@ void Planner::finish_step(Step step) {
     if (step.constants[i] != nullptr) {
       step.types[i] = std::make_unique<Tensor>(Tensor{step.constants[i]->type(), nullptr});
       step.types[i]->type.layout = step.layouts[i];
+      step.types[i]->type.dtype = x_.stored(step.types[i]->type.dtype, step.device);
       step.context.in[i] = step.types[i].get();
     }
   }

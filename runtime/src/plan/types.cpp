@@ -254,7 +254,7 @@ Status Planner::fold(const PlanNode& node, bool* folded) {
     std::vector<TensorType> types;
     for (int v : node.out) types.push_back(stage_.values[static_cast<size_t>(v)].type);
     std::vector<Buffer> outputs;
-    MINNOW_RETURN_IF_ERROR(evaluate(x_.host(), *node.op, *node.attrs, inputs, types, x_.environment_.pool,
+    MINNOW_RETURN_IF_ERROR(evaluate(x_.backend(0), *node.op, *node.attrs, inputs, types, x_.environment_.pool,
                                     x_.environment_.precision, Evaluation(), &outputs));
     for (size_t i = 0; i < outputs.size(); ++i) {
       MINNOW_RETURN_IF_ERROR(outputs[i].charge(&x_.environment_.watch->memory));

@@ -60,7 +60,7 @@ Status infer_types(const OpSpec& op, const Attrs& attrs, const std::vector<const
   return ok();
 }
 
-Status evaluate(const Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
+Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
                 const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
                 std::vector<Buffer>* outputs) {
   std::vector<const TensorType*> plain_types;

@@ -21,9 +21,15 @@ Status infer_types(const OpSpec& op, const Attrs& attrs, const std::vector<const
 
 // The outputs of the op, in plain layout, computed by a backend whose memory is the host's; null inputs are missing
 // optional ones. `types` are those of infer.
-Status evaluate(const Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
+Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
                 const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
                 std::vector<Buffer>* outputs);
+
+// The same on any other device: all inputs and outputs are copied, all memory has guard zones where they are asked for.
+// kUnsupported, with the reason, where the device does not compute this node.
+Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
+                   const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
+                   std::vector<Buffer>* outputs);
 
 // Rank, sizes and number of elements are such that nothing overflows.
 Status check_type(const TensorType& type);

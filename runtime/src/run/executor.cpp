@@ -146,7 +146,8 @@ Status Executor::reshape(Step& step) {
                    environment_.precision,
                    devices()[static_cast<size_t>(step.device)].store,
                    std::vector<int64_t>(n, -1),
-                   environment_.pool};
+                   environment_.pool,
+                   backend(step.device).accelerator()};
   for (size_t i = 0; i < n; ++i) {
     node.in.push_back(step.context.in[i] == nullptr ? nullptr : &step.context.in[i]->type);
     types.push_back(node.in[i] == nullptr ? TensorType() : *node.in[i]);
@@ -217,26 +218,28 @@ Status Executor::on_device(const Constant& constant, Form form, bool keep, std::
   auto plain = std::make_shared<Held>();
   std::shared_ptr<const Tensor> host;
   MINNOW_RETURN_IF_ERROR(constant.acquire(&host));
-  plain->memory = constant.is_lazy() ? nullptr : device.backend->wrap(host->data, host->type.bytes());
+  TensorType type = host->type;
+  type.dtype = stored(type.dtype, form.device);
+  if (!constant.is_lazy() && type.dtype == host->type.dtype)
+    plain->memory = device.backend->wrap(host->data, host->type.bytes());
   if (plain->memory != nullptr) {
     plain->tensor = Tensor{host->type, plain->memory->data()};
     plain->host = host;
   } else {
-    MINNOW_RETURN_IF_ERROR(allocate(host->type, plain.get()));
+    MINNOW_RETURN_IF_ERROR(allocate(type, plain.get()));
     MINNOW_RETURN_IF_ERROR(device.queue->copy(*host, &plain->tensor));
     MINNOW_RETURN_IF_ERROR(device.queue->finish());
   }
   std::shared_ptr<Held> held = plain;
   if (form.layout != Layout::kPlain) {
     held = std::make_shared<Held>();
-    TensorType type = host->type;
     type.layout = form.layout;
     MINNOW_RETURN_IF_ERROR(allocate(type, held.get()));
     RunContext context;
     context.in = {&plain->tensor};
     context.out = {&held->tensor};
     context.pool = environment_.pool;
-    const std::unique_ptr<Kernel> conversion = device.backend->create_conversion(host->type, type);
+    const std::unique_ptr<Kernel> conversion = device.backend->create_conversion(plain->tensor.type, type);
     MINNOW_RETURN_IF_ERROR(device.queue->run(*conversion, context));
     MINNOW_RETURN_IF_ERROR(device.queue->finish());
   }

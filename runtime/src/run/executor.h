@@ -117,6 +117,8 @@ class Executor {
   const Devices& devices() const { return *environment_.devices; }
   Backend& backend(int device) const { return *devices()[static_cast<size_t>(device)].backend; }
   const Backend& host() const { return backend(0); }
+  // The type in which values of a type lie in the memory of a device.
+  DType stored(DType type, int device) const { return backend(device).stored(type, environment_.precision); }
   // All forms that a value can have.
   std::vector<Form> forms() const;
   // What executes a node of control flow; made at first use.

@@ -304,7 +304,7 @@ class Fake final : public Backend {
   std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const override {
     return host_.create_conversion(from, to);
   }
-  void fuse(PlanGraph& graph) const override { host_.fuse(graph); }
+  std::vector<std::string> fusions() const override { return host_.fusions(); }
   Status allocate(int64_t bytes, MemoryAccount*, std::unique_ptr<Memory>* out) override {
     return FakeMemory::make(bytes, out);
   }

@@ -1,0 +1,78 @@
+# The libraries of GPUs, libminnow_<kind>.so beside the engine's: MINNOW_OPENCL, MINNOW_VULKAN, MINNOW_CUDA. Each has the
+# portable kernels of kernels/gpu for its API.
+#
+# AUTO builds one where what it needs is found: the headers of OpenCL; those of Vulkan, and glslc; nvcc.
+set(choices "ON, OFF, or AUTO: if what it takes is found")
+foreach(kind OPENCL VULKAN CUDA)
+  set(MINNOW_${kind} OFF CACHE STRING "Build libminnow_${kind}: ${choices}")
+  set_property(CACHE MINNOW_${kind} PROPERTY STRINGS ON OFF AUTO)
+endforeach()
+
+# Sets `found` to whether to build a kind; an error where it is ON and `path`, what it needs, was not found.
+function(minnow_wants_gpu kind path what found)
+  set(${found} FALSE PARENT_SCOPE)
+  if(MINNOW_${kind} STREQUAL "ON" AND NOT path)
+    message(FATAL_ERROR "MINNOW_${kind} is ON, but ${what} was not found")
+  elseif((MINNOW_${kind} STREQUAL "ON" OR MINNOW_${kind} STREQUAL "AUTO") AND path)
+    set(${found} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+find_path(opencl_include CL/cl.h)
+minnow_wants_gpu(OPENCL "${opencl_include}" "the header CL/cl.h (Debian: opencl-headers)" with_opencl)
+find_path(vulkan_include vulkan/vulkan.h)
+find_program(glslc glslc)
+if(vulkan_include AND glslc)
+  set(vulkan_found TRUE)
+endif()
+minnow_wants_gpu(VULKAN "${vulkan_found}" "vulkan/vulkan.h or glslc (Debian: libvulkan-dev, glslc)" with_vulkan)
+if(NOT MINNOW_CUDA STREQUAL "OFF")
+  find_program(nvcc nvcc HINTS ENV CUDACXX ENV CUDA_HOME PATHS /usr/local/cuda/bin)
+endif()
+minnow_wants_gpu(CUDA "${nvcc}" "nvcc" with_cuda)
+if(NOT with_opencl AND NOT with_vulkan AND NOT with_cuda)
+  return()
+endif()
+
+find_package(Python COMPONENTS Interpreter REQUIRED)
+file(GLOB gpu_texts CONFIGURE_DEPENDS kernels/gpu/text/*.gpu)
+file(GLOB gpu_text_includes CONFIGURE_DEPENDS kernels/gpu/text/*.inc)
+
+# Makes `output` of the texts, for one language.
+function(minnow_gpu_texts language output)
+  add_custom_command(OUTPUT "${output}" VERBATIM
+    COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" ${language} "${output}" ${gpu_texts}
+      --glslc "${glslc}"
+    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" ${gpu_texts} ${gpu_text_includes}
+    COMMENT "Kernel texts for ${language}")
+endfunction()
+
+# What all of them have: the portable kernels, the backend, and the parts of the engine that these use.
+file(GLOB gpu_sources CONFIGURE_DEPENDS kernels/gpu/*.cpp kernels/gpu/*/*.cpp)
+list(APPEND gpu_sources runtime/src/gpu/backend.cpp runtime/src/model/buffer.cpp kernels/core/kernel_table.cpp
+  kernels/core/packed.cpp kernels/core/status.cpp kernels/core/tensor.cpp kernels/core/thread_pool.cpp)
+set(gpu_info "${PROJECT_BINARY_DIR}/gpu_texts_info.cpp")
+minnow_gpu_texts(info "${gpu_info}")
+add_library(minnow_gpu OBJECT ${gpu_sources} "${gpu_info}")
+target_compile_options(minnow_gpu PRIVATE -Os)
+target_compile_definitions(minnow_gpu PRIVATE MINNOW_VERSION="${PROJECT_VERSION}")
+target_link_libraries(minnow_gpu PUBLIC minnow_flags Threads::Threads)
+
+# libminnow_<kind>.so, of the objects above and these sources.
+function(minnow_gpu_library kind)
+  add_library(minnow_${kind} MODULE ${ARGN} runtime/src/gpu/${kind}.cpp)
+  target_compile_definitions(minnow_${kind} PRIVATE MINNOW_VERSION="${PROJECT_VERSION}")
+  target_compile_options(minnow_${kind} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Os>)
+  target_link_libraries(minnow_${kind} PRIVATE minnow_gpu minnow_flags ${CMAKE_DL_LIBS})
+  if(SKBUILD)
+    install(TARGETS minnow_${kind} COMPONENT python LIBRARY DESTINATION minnow/runtime)
+  endif()
+  install(TARGETS minnow_${kind} COMPONENT library LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+
+if(with_opencl)
+  minnow_gpu_texts(opencl "${PROJECT_BINARY_DIR}/gpu_texts_opencl.cpp")
+  file(GLOB opencl_sources CONFIGURE_DEPENDS kernels/opencl/*.cpp)
+  minnow_gpu_library(opencl ${opencl_sources} "${PROJECT_BINARY_DIR}/gpu_texts_opencl.cpp")
+  target_include_directories(minnow_opencl SYSTEM PRIVATE "${opencl_include}")
+endif()

@@ -1,0 +1,170 @@
+#include "runtime/src/gpu/backend.h"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "kernels/core/program.h"
+#include "kernels/gpu/convert.h"
+#include "kernels/gpu/error_slots.h"
+
+namespace minnow {
+namespace {
+
+// Counted to the account of a session as long as it exists.
+class CountedMemory final : public Memory {
+ public:
+  CountedMemory(std::unique_ptr<Memory> memory, MemoryAccount* account)
+      : memory_(std::move(memory)), account_(account) {
+    data_ = memory_->data();
+    bytes_ = memory_->bytes();
+  }
+  ~CountedMemory() override { account_->give_back(bytes_); }
+
+ private:
+  std::unique_ptr<Memory> memory_;
+  MemoryAccount* account_;
+};
+
+class GpuQueue final : public Queue {
+ public:
+  GpuQueue(gpu::Device& device, std::unique_ptr<gpu::Stream> stream) : device_(device), stream_(std::move(stream)) {}
+
+  Status run(Kernel& kernel, const RunContext& context) override {
+    return static_cast<gpu::GpuKernel&>(kernel).enqueue(context, *stream_);
+  }
+  Status copy(const Tensor& from, Tensor* to) override;
+  Status wait(Queue& other) override {
+    auto* queue = dynamic_cast<GpuQueue*>(&other);
+    return queue != nullptr && &queue->device_ == &device_ ? stream_->wait(*queue->stream_) : other.finish();
+  }
+  Status finish() override {
+    const Status status = stream_->finish();
+    used_ = 0;
+    return status;
+  }
+  bool can_record() const override { return stream_->can_record(); }
+  Status begin_recording() override { return stream_->begin_recording(); }
+  Status end_recording(std::unique_ptr<Recording>* out) override { return stream_->end_recording(out); }
+
+ private:
+  // Memory of the device that is free again at finish().
+  Status stage(int64_t bytes, char** out);
+
+  gpu::Device& device_;
+  std::unique_ptr<gpu::Stream> stream_;
+  std::vector<std::unique_ptr<Memory>> staging_;
+  size_t used_ = 0;
+};
+
+Status GpuQueue::stage(int64_t bytes, char** out) {
+  if (used_ == staging_.size()) staging_.emplace_back();
+  std::unique_ptr<Memory>& memory = staging_[used_];
+  if (memory == nullptr || memory->bytes() < bytes) {
+    memory = nullptr;
+    MINNOW_RETURN_IF_ERROR(device_.allocate(bytes, &memory));
+  }
+  *out = memory->data();
+  ++used_;
+  return ok();
+}
+
+// Converted on the device.
+Status GpuQueue::copy(const Tensor& from, Tensor* to) {
+  const int64_t bytes = from.type.bytes();
+  if (bytes == 0) return ok();
+  const bool uploads = !stream_->owns(from.data);
+  if (from.type.dtype == to->type.dtype)
+    return uploads ? stream_->upload(from.data, to->data, bytes) : stream_->download(from.data, to->data, bytes);
+  char* staging = nullptr;
+  const int64_t n = from.type.count();
+  if (uploads) {
+    MINNOW_RETURN_IF_ERROR(stage(bytes, &staging));
+    MINNOW_RETURN_IF_ERROR(stream_->upload(from.data, staging, bytes));
+    return enqueue_convert(device_, *stream_, staging, from.type.dtype, to->data, to->type.dtype, n);
+  }
+  MINNOW_RETURN_IF_ERROR(stage(to->type.bytes(), &staging));
+  MINNOW_RETURN_IF_ERROR(enqueue_convert(device_, *stream_, from.data, from.type.dtype, staging, to->type.dtype, n));
+  return stream_->download(staging, to->data, to->type.bytes());
+}
+
+// The packed weights of a model in the device's memory.
+class GpuStore final : public PackedStore {
+ public:
+  explicit GpuStore(gpu::Device& device) : device_(device) {}
+
+  const void* find(const std::string& key, int64_t, int64_t bytes, Fill fill) override {
+    Entry* entry = nullptr;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      std::unique_ptr<Entry>& known = entries_[key];
+      if (known == nullptr) known = std::make_unique<Entry>();
+      entry = known.get();
+    }
+    const std::lock_guard<std::mutex> lock(entry->filling);
+    if (entry->memory == nullptr) {
+      Buffer host;
+      if (!Buffer::make(bytes, &host).ok()) throw std::bad_alloc();
+      fill(host.data());
+      if (!device_.upload(host.data(), bytes, &entry->memory).ok()) throw std::bad_alloc();
+    }
+    return entry->memory->data();
+  }
+
+ private:
+  struct Entry {
+    std::mutex filling;
+    std::unique_ptr<Memory> memory;
+  };
+  gpu::Device& device_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace
+
+double GpuBackend::seconds(const OpSpec& op, const NodeContext& node, std::string* why) const {
+  const KernelRow* row = find(op);
+  if (row == nullptr) {
+    *why = std::string("has no kernel for ") + op.name;
+    return -1;
+  }
+  if (row->supports != nullptr && !row->supports(node, why)) return -1;
+  int64_t bytes = 0;
+  for (const auto* types : {&node.in, &node.out})
+    for (const TensorType* type : *types) bytes += type == nullptr ? 0 : type->bytes();
+  const gpu::Speed& speed = device_->speed();
+  const double macs = op.macs == nullptr ? 0 : static_cast<double>(op.macs(node));
+  return speed.launch + std::max(2 * macs / speed.flops, static_cast<double>(bytes) / speed.bytes);
+}
+
+double GpuBackend::copy_seconds(int64_t bytes) const {
+  return device_->speed().copy + static_cast<double>(bytes) / device_->speed().copy_bytes;
+}
+
+std::vector<std::string> GpuBackend::fusions() const {
+  return gpu::gpu_kernels().find("Fused") == nullptr ? std::vector<std::string>()
+                                                     : std::vector<std::string>{"fuse_elementwise"};
+}
+
+Status GpuBackend::allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) {
+  if (account == nullptr) return device_->allocate(bytes, out);
+  MINNOW_RETURN_IF_ERROR(account->take(bytes));
+  std::unique_ptr<Memory> memory;
+  const Status status = device_->allocate(bytes, &memory);
+  if (!status.ok()) {
+    account->give_back(bytes);
+    return status;
+  }
+  *out = std::make_unique<CountedMemory>(std::move(memory), account);
+  return ok();
+}
+
+std::unique_ptr<PackedStore> GpuBackend::create_store(const Model&) { return std::make_unique<GpuStore>(*device_); }
+
+std::unique_ptr<Queue> GpuBackend::create_queue(const QueueOptions&) {
+  return std::make_unique<GpuQueue>(*device_, device_->create_stream());
+}
+
+}  // namespace minnow

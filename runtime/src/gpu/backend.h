@@ -1,0 +1,42 @@
+// Any GPU as a backend, over what its API gives (kernels/gpu/device.h). Each library of a kind of GPU has this.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/gpu/device.h"
+#include "runtime/src/backend/plugin.h"
+
+namespace minnow {
+
+class GpuBackend final : public Backend {
+ public:
+  // `name`: "cuda:0".
+  GpuBackend(std::string name, std::unique_ptr<gpu::Device> device)
+      : name_(std::move(name)), device_(std::move(device)) {}
+
+  std::string name() const override { return name_; }
+  const KernelRow* find(const OpSpec& op) const override { return device_->find(op); }
+  double seconds(const OpSpec& op, const NodeContext& node, std::string* why) const override;
+  double copy_seconds(int64_t bytes) const override;
+  int64_t bytes(const TensorType& type) const override { return device_->bytes(type); }
+  int channel_block() const override { return device_->channel_block(); }
+  std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const override {
+    return device_->create_conversion(from, to);
+  }
+  std::vector<std::string> fusions() const override;
+  DType stored(DType type, Precision precision) const override {
+    return type == DType::kF32 && precision == Precision::kLow ? DType::kF16 : type;
+  }
+  Accelerator* accelerator() override { return device_.get(); }
+  Status allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) override;
+  std::unique_ptr<PackedStore> create_store(const Model& model) override;
+  std::unique_ptr<Queue> create_queue(const QueueOptions& options) override;
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<gpu::Device> device_;
+};
+
+}  // namespace minnow

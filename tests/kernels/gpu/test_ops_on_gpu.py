@@ -1,0 +1,88 @@
+"""The ops that a GPU computes, against their numpy reference on all samples of the registry, with guard zones.
+
+The devices are those of `MINNOW_TEST_DEVICES`, or else what this machine has of OpenCL and Vulkan in software. A sample
+that the device does not compute says why: it is counted, and an op of which no sample is computed fails.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from minnow.runtime import _engine
+from minnow.schema.errors import DeviceError, UnsupportedError
+from minnow.schema.ir import DType
+from minnow.schema.ops import Trait, get
+from tests.kernels.test_ops import OPS, arrays, difference, plain
+
+DEVICES = os.environ.get("MINNOW_TEST_DEVICES", "opencl,vulkan").split(",")
+LOW = 2  # precision "low": f32 lies in the device's memory as f16
+LOW_ROOM = 4e-3
+
+
+def is_there(device: str) -> bool:
+    try:
+        _engine.run_op("Identity", {}, [np.zeros(1, np.float32)], 1, device=device)
+    except DeviceError:
+        return False
+    except UnsupportedError:
+        pass
+    return True
+
+
+def check(name: str, device: str, precision: int = 0) -> tuple[int, list[str], list[str]]:
+    """Runs all samples; gives how many were computed, what was refused and what is wrong."""
+    computed, refused, failures = 0, [], []
+    op = get(name)
+    for sample in op.cases():
+        try:
+            got = _engine.run_op(
+                name, plain(sample.attrs), arrays(sample), sample.n_outputs, 1, precision=precision, device=device
+            )
+        except UnsupportedError as e:
+            refused.append(f"{name} {sample}: {e}")
+            continue
+        except Exception as e:  # noqa: BLE001  (every error is a failure of the op, whatever its class)
+            failures.append(f"{name} {sample}: {type(e).__name__}: {e}")
+            continue
+        computed += 1
+        for i, (a, b) in enumerate(zip(got, op.evaluate(sample.inputs, sample.attrs), strict=False)):
+            is_f32 = DType.of(b.dtype) is DType.F32
+            room = max(sample.rtol or 0, LOW_ROOM) if precision == LOW and is_f32 else sample.rtol
+            if problem := difference(np.asarray(a), b, room, Trait.ELEMENTWISE in op.traits):
+                failures.append(f"{name} {sample} output {i}: {problem}")
+    return computed, refused, failures
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    if not is_there(request.param):
+        pytest.skip(f"this machine has no {request.param}")
+    return request.param
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_matches_the_reference(name: str, device: str) -> None:
+    computed, refused, failures = check(name, device)
+    assert not failures, "\n".join(failures)
+    if computed == 0:
+        assert refused, "the op has no samples"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPS)
+def test_matches_the_reference_with_low_precision(name: str, device: str) -> None:
+    _, _, failures = check(name, device, LOW)
+    assert not failures, "\n".join(failures)
+
+
+if __name__ == "__main__":
+    import sys
+
+    for given in sys.argv[1:] or DEVICES:
+        for op_name in OPS:
+            n, no, wrong = check(op_name, given)
+            print(f"{given} {op_name}: {n} computed, {len(no)} refused, {len(wrong)} wrong")  # noqa: T201
+            print("".join(f"    {line}\n" for line in (wrong + no)[:3]), end="")  # noqa: T201
