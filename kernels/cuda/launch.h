@@ -12,8 +12,10 @@ namespace minnow::cuda {
 // Where kernels go. Launching allocates nothing and waits for nothing, so it may be captured in a graph.
 struct Target {
   cudaStream_t stream = nullptr;
-  bool overlap =
-      false;  // a kernel may begin while the one before it ends; the device has compute capability 9.0 or more
+  // A kernel may begin while the one before it ends; the device has compute capability 9.0 or more.
+  bool overlap = false;
+  int capability = 90;  // of the device: ten times the major one, and the minor one
+  int multiprocessors = 132;
 };
 
 #ifdef __CUDACC__

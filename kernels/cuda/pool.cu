@@ -1,0 +1,242 @@
+// Pooling. Under a window a thread makes 8 channels of one pixel. Of whole images a block makes 64 channels; where
+// these are too few blocks, a cluster of blocks shares the pixels.
+#include "kernels/cuda/pool.h"
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/cuda/activation.h"
+#include "kernels/cuda/divide.h"
+#include "kernels/cuda/eight.cuh"
+
+namespace minnow::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+__device__ __forceinline__ float greater_or_nan(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+#else
+  return a != a || a > b ? a : b;
+#endif
+}
+
+template <typename T>
+struct Window {
+  const T* x;
+  T* y;
+  int height, width, channels, out_height, out_width;
+  int kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x, pad_y, pad_x, pad_y_end, pad_x_end;
+  int threads;
+  bool count_padding;
+  Divisor by_channels, by_columns, by_rows;
+};
+
+// `K`: the size of the window, 0 for any.
+template <typename T, bool maximum, int K>
+__global__ void __launch_bounds__(kThreads) window_kernel(const __grid_constant__ Window<T> a) {
+  allow_next();
+  wait_previous();
+  int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (i >= a.threads) return;
+  int rest = a.by_channels.split(&i);
+  const int channel = 8 * i;
+  i = rest;
+  rest = a.by_columns.split(&i);
+  const int column = i;
+  i = rest;
+  const int image = a.by_rows.split(&i), row = i;
+  const int top = row * a.stride_y - a.pad_y, left = column * a.stride_x - a.pad_x;
+  const int kernel_height = K == 0 ? a.kernel_height : K, kernel_width = K == 0 ? a.kernel_width : K;
+  float result[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) result[e] = maximum ? -INFINITY : 0.0f;
+  int count = 0;
+#pragma unroll K == 0 ? 1 : K
+  for (int r = 0; r < kernel_height; ++r) {
+    const int y = top + r * a.dilation_y;
+    const bool row_inside = static_cast<unsigned>(y) < static_cast<unsigned>(a.height);
+    const bool row_counts = row_inside || (a.count_padding && y >= -a.pad_y && y < a.height + a.pad_y_end);
+#pragma unroll K == 0 ? 2 : K
+    for (int s = 0; s < kernel_width; ++s) {
+      const int x = left + s * a.dilation_x;
+      const bool inside = row_inside && static_cast<unsigned>(x) < static_cast<unsigned>(a.width);
+      if (!maximum) {
+        const bool counts = row_counts && (static_cast<unsigned>(x) < static_cast<unsigned>(a.width) ||
+                                           (a.count_padding && x >= -a.pad_x && x < a.width + a.pad_x_end));
+        count += counts ? 1 : 0;
+      }
+      if (!inside) continue;
+      float v[8];
+      load_eight(a.x + ((static_cast<size_t>(image) * a.height + y) * a.width + x) * a.channels + channel, v);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) result[e] = maximum ? greater_or_nan(result[e], v[e]) : result[e] + v[e];
+    }
+  }
+  if (!maximum) {
+    const float factor = 1.0f / static_cast<float>(count);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) result[e] = kIsF32<T> ? result[e] / static_cast<float>(count) : result[e] * factor;
+  }
+  store_eight(a.y + ((static_cast<size_t>(image) * a.out_height + row) * a.out_width + column) * a.channels + channel,
+              result);
+}
+
+template <typename T>
+cudaError_t run_window(const Pool& p, const Target& target) {
+  const int64_t threads = static_cast<int64_t>(p.images) * p.out_height * p.out_width * (p.channels / 8);
+  if (threads >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  if (threads == 0) return cudaSuccess;
+  const Window<T> a = {static_cast<const T*>(p.x),
+                       static_cast<T*>(p.y),
+                       p.height,
+                       p.width,
+                       p.channels,
+                       p.out_height,
+                       p.out_width,
+                       p.kernel_height,
+                       p.kernel_width,
+                       p.stride_y,
+                       p.stride_x,
+                       p.dilation_y,
+                       p.dilation_x,
+                       p.pad_y,
+                       p.pad_x,
+                       p.pad_y_end,
+                       p.pad_x_end,
+                       static_cast<int>(threads),
+                       p.count_padding,
+                       Divisor(p.channels / 8),
+                       Divisor(p.out_width),
+                       Divisor(p.out_height)};
+  const int k = p.kernel_height == p.kernel_width ? p.kernel_height : 0;
+  void (*kernel)(Window<T>) = nullptr;
+  if (p.maximum) {
+    kernel = k == 2 ? window_kernel<T, true, 2> : k == 3 ? window_kernel<T, true, 3> : window_kernel<T, true, 0>;
+  } else {
+    kernel = k == 2 ? window_kernel<T, false, 2> : k == 3 ? window_kernel<T, false, 3> : window_kernel<T, false, 0>;
+  }
+  return launch(target, kernel, dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), kThreads, 0, 1, a);
+}
+
+constexpr int kChunks = 8;  // of 8 channels each, that a block makes
+constexpr int kSlices = 32;
+
+template <typename T>
+struct Whole {
+  const T* x;
+  T* y;
+  int pixels, channels, kept, y_stride;
+};
+
+template <bool maximum>
+__device__ __forceinline__ float join(float a, float b) {
+  return maximum ? greater_or_nan(a, b) : a + b;
+}
+
+template <typename T, bool maximum, bool clustered>
+__global__ void __launch_bounds__(kChunks* kSlices) whole_kernel(const __grid_constant__ Whole<T> a) {
+  __shared__ float part[kSlices][kChunks * 8 + 1];
+  allow_next();
+  wait_previous();
+  const int thread = static_cast<int>(threadIdx.x), image = static_cast<int>(blockIdx.y);
+  const int chunk = thread % kChunks, slice = thread / kChunks;
+  const int channel = (static_cast<int>(blockIdx.x) * kChunks + chunk) * 8;
+  const float nothing = maximum ? -INFINITY : 0.0f;
+  float sum[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sum[e] = nothing;
+  if (channel < a.channels) {
+    const T* from = a.x + static_cast<size_t>(image) * a.pixels * a.channels + channel;
+    const int step = kSlices * static_cast<int>(gridDim.z);
+#pragma unroll 4
+    for (int p = static_cast<int>(blockIdx.z) * kSlices + slice; p < a.pixels; p += step) {
+      float v[8];
+      load_eight(from + static_cast<size_t>(p) * a.channels, v);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) sum[e] = join<maximum>(sum[e], v[e]);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < 8; ++e) part[slice][chunk * 8 + e] = sum[e];
+  __syncthreads();
+  float total = nothing;
+  if (thread < kChunks * 8) {
+#pragma unroll 8
+    for (int s = 0; s < kSlices; ++s) total = join<maximum>(total, part[s][thread]);
+    part[0][thread] = total;  // this thread alone has read it
+  }
+#if __CUDA_ARCH__ >= 900
+  if constexpr (clustered) {
+    auto cluster = cooperative_groups::this_cluster();
+    cluster.sync();
+    if (cluster.block_rank() == 0 && thread < kChunks * 8) {
+      for (unsigned b = 1; b < cluster.num_blocks(); ++b)
+        total = join<maximum>(total, *cluster.map_shared_rank(&part[0][thread], b));
+    }
+    cluster.sync();  // the memory of a block that has ended is gone
+    if (cluster.block_rank() != 0) return;
+  }
+#endif
+  const int kept = static_cast<int>(blockIdx.x) * kChunks * 8 + thread;
+  if (thread < kChunks * 8 && kept < a.kept)
+    a.y[static_cast<size_t>(image) * a.y_stride + kept] =
+        from_float<T>(maximum ? total : total / static_cast<float>(a.pixels));
+}
+
+template <typename T>
+cudaError_t run_whole(const GlobalPool& p, const Target& target) {
+  const Whole<T> a = {
+      static_cast<const T*>(p.x), static_cast<T*>(p.y), p.pixels, p.channels, p.kept_channels, p.y_stride};
+  const int across = (p.channels + kChunks * 8 - 1) / (kChunks * 8);
+  // Blocks that share an image's pixels, until the device is full or a thread has little left.
+  int shared = 1;
+  while (target.overlap && shared < 8 && static_cast<int64_t>(across) * p.images * shared < 132 &&
+         p.pixels > kSlices * shared * 4)
+    shared *= 2;
+  void (*kernel)(Whole<T>) = nullptr;
+  if (shared > 1) {
+    kernel = p.maximum ? whole_kernel<T, true, true> : whole_kernel<T, false, true>;
+  } else {
+    kernel = p.maximum ? whole_kernel<T, true, false> : whole_kernel<T, false, false>;
+  }
+  if (p.images > 65535) return cudaErrorInvalidValue;
+  return launch(target, kernel,
+                dim3(static_cast<unsigned>(across), static_cast<unsigned>(p.images), static_cast<unsigned>(shared)),
+                kChunks * kSlices, 0, shared, a);
+}
+
+}  // namespace
+
+cudaError_t pool(const Pool& problem, const Target& target) {
+  switch (problem.dtype) {
+    case DType::kF16:
+      return run_window<half>(problem, target);
+    case DType::kBF16:
+      return run_window<bfloat16>(problem, target);
+    case DType::kF32:
+      return run_window<float>(problem, target);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+cudaError_t global_pool(const GlobalPool& problem, const Target& target) {
+  switch (problem.dtype) {
+    case DType::kF16:
+      return run_whole<half>(problem, target);
+    case DType::kBF16:
+      return run_whole<bfloat16>(problem, target);
+    case DType::kF32:
+      return run_whole<float>(problem, target);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace minnow::cuda
