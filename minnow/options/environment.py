@@ -23,6 +23,10 @@ VARIABLES = (
         "the bfloat16 unit to use with `--precision low` or `normal`: `amx`, `avx512`, `emulated` (for tests), `none`",
     ),
     Variable("MINNOW_BACKENDS", "a folder with libraries for devices, `libminnow_KIND.so`, besides the engine's own"),
+    Variable(
+        "MINNOW_PLACEMENT=greedy",
+        "with `--device`, run each node on the device that can compute it, also where that takes longer (for tests)",
+    ),
     Variable("MINNOW_DEBUG=1", "show the Python traceback of an error on the command line"),
     Variable("NO_COLOR", "any value: no colors"),
     Variable(

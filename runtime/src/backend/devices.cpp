@@ -1,5 +1,7 @@
 #include "runtime/src/backend/devices.h"
 
+#include <cstdlib>
+
 #include "runtime/src/backend/cpu.h"
 #include "runtime/src/backend/plugin.h"
 #include "runtime/src/model/graph.h"
@@ -13,6 +15,10 @@ constexpr size_t kMostDevices = 32;  // bits of a set of them
 }  // namespace
 
 Status Devices::open(const std::string& name, const Model& model, const QueueOptions& options, Devices* out) {
+  const char* placement = std::getenv("MINNOW_PLACEMENT");
+  const std::string how = placement == nullptr ? "" : placement;
+  if (!how.empty() && how != "greedy")
+    return fail(Code::kUsage, "MINNOW_PLACEMENT is '%s'; it can be \"greedy\", or is not set", how.c_str());
   std::vector<Backend*> backends = {&Cpu::instance()};
   if (name == "auto") {
     for (Backend* backend : other_backends())
@@ -23,6 +29,7 @@ Status Devices::open(const std::string& name, const Model& model, const QueueOpt
     if (backend != backends[0]) backends.push_back(backend);
   }
   out->devices_.clear();
+  out->greedy_ = how == "greedy";
   out->preference_ = name == "auto" ? 1 : kPreference;
   for (Backend* backend : backends) {
     Device device;

@@ -26,10 +26,13 @@ class Devices {
   // How many times as long a node must take on another device than on the CPU before it is left to the CPU: a device
   // that was asked for by its name is to be used.
   double preference() const { return preference_; }
+  // Whether each node goes to the first of the other devices that computes it, however long that takes: for tests.
+  bool is_greedy() const { return greedy_; }
 
  private:
   std::vector<Device> devices_;
   double preference_ = 1;
+  bool greedy_ = false;
 };
 
 }  // namespace minnow

@@ -49,11 +49,31 @@ double Planner::estimate(const PlanNode& node, size_t device, std::string* why) 
   return seconds;
 }
 
+// Each node on the first of the other devices that computes it.
+Status Planner::place_wherever_possible(PlanGraph& graph) {
+  for (int i = 0; i < graph.size(); ++i) {
+    if (graph.is_dropped(i)) continue;
+    std::string reasons;
+    for (size_t device = 1; device < x_.devices().size(); ++device) {
+      std::string why;
+      const double seconds = estimate(graph.node(i), device, &why);
+      if (seconds >= 0) {
+        graph.place(i, static_cast<int>(device), "MINNOW_PLACEMENT=greedy");
+        break;
+      }
+      reasons += (reasons.empty() ? "" : "; ") + why;
+    }
+    if (graph.node(i).device == 0) graph.place(i, 0, reasons);
+  }
+  return ok();
+}
+
 // Begins with all on the host. Then each device takes from the others the nodes by which the whole gets faster: a
 // minimum cut between "runs there" and "stays where it is".
 Status Planner::assign_devices(PlanGraph& graph) {
   const Devices& devices = x_.devices();
   if (!kHasOtherDevices || devices.size() == 1) return ok();
+  if (devices.is_greedy()) return place_wherever_possible(graph);
   const size_t n = static_cast<size_t>(graph.size());
   const auto node = [&](size_t i) -> const PlanNode& { return graph.node(static_cast<int>(i)); };
   std::vector<double> now(n);

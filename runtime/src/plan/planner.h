@@ -51,6 +51,7 @@ class Planner {
 
   // devices.cpp: which device runs what, and when one waits for another
   Status assign_devices(PlanGraph& graph);
+  Status place_wherever_possible(PlanGraph& graph);
   double estimate(const PlanNode& node, size_t device, std::string* why);
   void begin_devices_early();
   void order_queues();

@@ -12,6 +12,7 @@ from engine_oracle import f32, model_of, normal
 
 import minnow
 from minnow.cli._app import run as command_line
+from minnow.schema.errors import UsageError
 from minnow.schema.ir import Graph
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
@@ -85,3 +86,25 @@ def test_the_commands_run_on_it(fake: pytest.MonkeyPatch, tmp_path: Path, capfd:
     assert {row["device"] for row in timing["profile"] if row["op"] == "Conv"} == {"fake:0"}
     assert command_line(["run", path, "--device", "fake:7"]) == 7
     assert "Available here: cpu, fake:0, fake:1" in capfd.readouterr().err
+
+
+def test_greedy_placement_takes_what_the_device_computes(fake: pytest.MonkeyPatch) -> None:
+    fake.setenv("MINNOW_FAKE_SECONDS", "100")
+    fake.setenv("MINNOW_FAKE_OPS", "Conv,Softmax")
+    x, data = {"in0": normal(RNG, 2, 3, 6, 4)}, model()
+    ops = ("Conv", "MaxPool", "Softmax")
+    slow = {row["op"]: row["device"] for row in minnow.load(data, device="fake").placement() if row["op"] in ops}
+    assert slow == {"Conv": "cpu", "MaxPool": "cpu", "Softmax": "cpu"}
+    fake.setenv("MINNOW_PLACEMENT", "greedy")
+    session = minnow.load(data, device="fake")
+    rows = {row["op"]: (row["device"], row["why"]) for row in session.placement() if row["op"] in ops}
+    assert rows == {
+        "Conv": ("fake:0", "MINNOW_PLACEMENT=greedy"),
+        "MaxPool": ("cpu", "fake:0 has no kernel for MaxPool"),
+        "Softmax": ("fake:0", "MINNOW_PLACEMENT=greedy"),
+    }
+    (got,), (want,) = session.run(x).values(), minnow.load(data).run(x).values()
+    np.testing.assert_array_equal(got, want)
+    fake.setenv("MINNOW_PLACEMENT", "all")
+    with pytest.raises(UsageError, match="MINNOW_PLACEMENT is 'all'"):
+        minnow.load(data, device="fake")
