@@ -36,7 +36,8 @@ below, `float` literals with `f`, local arrays of constant size, and:
     TO_INT TO_UINT TO_FLOAT      conversions between numbers;  AS_FLOAT AS_UINT: between a float and its bits
     ABSF MINF MAXF FLOORF        of floats;  ABSI MINI MAXI of ints; MINF and MAXF may drop NaN
     FMA SQRT EXP LOG POW ...     fast ones of the API; accurate ones are in math.inc
-    IS_NAN(f) INF NAN
+    IS_NAN(f) INF NAN_
+    PRECISE float s = a + b;     a variable whose sums and products are computed as they are written, in their order
 
 Types are known when a program is compiled for OpenCL and Vulkan, so that a choice between them costs nothing. CUDA has
 one machine code for all: constants are arguments there, unless the program is compiled at run time.
@@ -211,6 +212,7 @@ C_MATH = """
 OPENCL_HEAD = """
 #pragma OPENCL FP_CONTRACT OFF
 #define FN static
+#define PRECISE
 #define LONG long
 #define ULONG ulong
 #define UINT2 uint2
@@ -265,6 +267,7 @@ def opencl(text: Text) -> str:
 
 GLSL_HEAD = """
 #define FN
+#define PRECISE precise
 #define UINT2 uvec2
 #define UINT2_OF(x, y) uvec2(x, y)
 #define TO_INT(v) int(v)
@@ -337,6 +340,7 @@ def glsl(text: Text, small: bool) -> str:
 
 CUDA_HEAD = """
 #define FN __device__ __forceinline__
+#define PRECISE
 #define LONG long long
 #define ULONG unsigned long long
 #define UINT2 uint2
