@@ -3,9 +3,9 @@
     python bench/gpu/prepare.py FOLDER resnet50:1 resnet50:32
     python bench/gpu/compare.py FOLDER resnet50:1 resnet50:32 [--eager] [--precision low]
 
-Both get and give tensors in the GPU's memory. A sample is one run, from the call until the GPU has finished. PyTorch runs
-in f16 with channels last, compiled in its default mode, as a CUDA graph that is replayed. A ratio below 1: Minnow is
-faster. The results of both are compared, too.
+Both get and give tensors in the GPU's memory. A sample is one run, from the call until the GPU has finished. PyTorch
+runs in f16 with channels last, compiled in its default mode, as a CUDA graph that is replayed. A ratio below 1: Minnow
+is faster. The results of both are compared, too.
 """
 
 from __future__ import annotations

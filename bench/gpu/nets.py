@@ -78,6 +78,12 @@ def _lstm(batch: int) -> tuple[nn.Module, tuple[Any, ...]]:
     return _Last(), (torch.randn(batch, 128, 256),)
 
 
+def _yolox(batch: int) -> tuple[nn.Module, tuple[Any, ...]]:
+    from yolox import Detector
+
+    return Detector(), (torch.randn(batch, 3, 416, 416),)
+
+
 NETS: dict[str, Callable[[int], tuple[nn.Module, tuple[Any, ...]]]] = {
     "resnet50": _timm("resnet50"),
     "mobilenetv2": _timm("mobilenetv2_100"),
@@ -86,6 +92,7 @@ NETS: dict[str, Callable[[int], tuple[nn.Module, tuple[Any, ...]]]] = {
     "efficientnet_b0": _timm("efficientnet_b0"),
     "mobilenetv3": _timm("mobilenetv3_large_100"),
     "unet": _unet,
+    "yolox_nano": _yolox,
     "lstm": _lstm,
 }
 
