@@ -372,6 +372,14 @@ CUDA_HEAD = """
 #define WRITE32(b, i, v) ((uint*)b)[i] = (v)
 #define WRITE64(b, i, v) ((uint2*)b)[i] = (v)
 #define WRITE_HALF(b, i, v) ((unsigned short*)b)[i] = float_to_half(v)
+// As kernels/cuda/launch.h has it: the next kernel may begin, and this one goes on when the one before is done.
+#if __CUDA_ARCH__ >= 900
+#define FOLLOW_PREVIOUS \\
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); \\
+  asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define FOLLOW_PREVIOUS
+#endif
 typedef unsigned int uint;
 FN float half_to_float(unsigned short v) {
   float f;
@@ -403,7 +411,9 @@ def cuda(text: Text, specialized: bool) -> str:
         macros = access(b, kind, text.int64, True)
         lines += [f"#undef {name}" for name in re.findall(r"#define (\w+)\(", macros)] + [macros]
     lines += [f"namespace text_{text.name} {{", text.functions] if not specialized else [text.functions]
-    lines += [f'extern "C" __global__ void __launch_bounds__({text.group}) {text.name}({", ".join(arguments)}) {{']
+    linkage = 'extern "C" ' if specialized else ""  # a text may be called as a function of the C library
+    lines += [f"{linkage}__global__ void __launch_bounds__({text.group}) {text.name}({', '.join(arguments)}) {{"]
+    lines += ["  FOLLOW_PREVIOUS;"]
     lines += [f"  __shared__ {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [text.body, "}"] + (["}"] if not specialized else []) + [""]
     return "\n".join(lines)

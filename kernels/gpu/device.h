@@ -132,8 +132,8 @@ class Device : public Accelerator {
   virtual Status allocate(int64_t bytes, std::unique_ptr<Memory>* out) = 0;  // not initialized
   virtual std::unique_ptr<Stream> create_stream() = 0;
 
-  // The row of its own table, or else of the portable kernels; null where there is none.
-  virtual const KernelRow* find(const OpSpec& op) const;
+  // The rows for an op, of which the first that supports a node computes it: of its own table, and the portable one.
+  virtual std::vector<const KernelRow*> rows(const OpSpec& op) const;
   // Of its packed layout, as Backend::channel_block().
   virtual int channel_block() const { return 1; }
   // The memory that a tensor takes.

@@ -23,7 +23,10 @@ GpuKernelRegistrar::GpuKernelRegistrar(const char* op, CreateFunction create, Su
   gpu_kernels().add(op, row);
 }
 
-const KernelRow* Device::find(const OpSpec& op) const { return gpu_kernels().find(op); }
+std::vector<const KernelRow*> Device::rows(const OpSpec& op) const {
+  const KernelRow* portable = gpu_kernels().find(op);
+  return portable == nullptr ? std::vector<const KernelRow*>() : std::vector<const KernelRow*>{portable};
+}
 
 std::unique_ptr<Kernel> Device::create_conversion(const TensorType&, const TensorType&) { return nullptr; }
 

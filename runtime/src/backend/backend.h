@@ -53,8 +53,15 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu", "cuda:0": what users call it
   // The row of its table; null where it has no kernel for the op.
   virtual const KernelRow* find(const OpSpec& op) const = 0;
-  // An estimate of how long the node takes. Below 0: it cannot run it, and `why` says what is missing; what it says of
-  // types in plain layout holds for any layout. Asked only where a session has more than one device.
+  // The row that computes this node, where there is more than one for the op. Null: none does, and `why` says what is
+  // missing. What it says of types in plain layout holds for any layout.
+  virtual const KernelRow* row_for(const OpSpec& op, const NodeContext& node, std::string* why) const {
+    (void)node;
+    (void)why;
+    return find(op);
+  }
+  // An estimate of how long the node takes. Below 0: it cannot run it, and `why` says what is missing; as for
+  // row_for(). Asked only where a session has more than one device.
   virtual double seconds(const OpSpec& op, const NodeContext& node, std::string* why) const = 0;
   // How long a copy from or to the host takes, beside its bytes, and per byte.
   virtual double copy_seconds(int64_t bytes) const = 0;

@@ -124,13 +124,20 @@ class GpuStore final : public PackedStore {
 
 }  // namespace
 
+const KernelRow* GpuBackend::find(const OpSpec& op) const {
+  const std::vector<const KernelRow*> rows = device_->rows(op);
+  return rows.empty() ? nullptr : rows.front();
+}
+
+const KernelRow* GpuBackend::row_for(const OpSpec& op, const NodeContext& node, std::string* why) const {
+  *why = std::string("has no kernel for ") + op.name;
+  for (const KernelRow* row : device_->rows(op))
+    if (row->supports == nullptr || row->supports(node, why)) return row;
+  return nullptr;  // `why` is what the last, which computes the most, has said
+}
+
 double GpuBackend::seconds(const OpSpec& op, const NodeContext& node, std::string* why) const {
-  const KernelRow* row = find(op);
-  if (row == nullptr) {
-    *why = std::string("has no kernel for ") + op.name;
-    return -1;
-  }
-  if (row->supports != nullptr && !row->supports(node, why)) return -1;
+  if (row_for(op, node, why) == nullptr) return -1;
   int64_t bytes = 0;
   for (const auto* types : {&node.in, &node.out})
     for (const TensorType* type : *types) bytes += type == nullptr ? 0 : type->bytes();

@@ -17,7 +17,8 @@ class GpuBackend final : public Backend {
       : name_(std::move(name)), device_(std::move(device)) {}
 
   std::string name() const override { return name_; }
-  const KernelRow* find(const OpSpec& op) const override { return device_->find(op); }
+  const KernelRow* find(const OpSpec& op) const override;
+  const KernelRow* row_for(const OpSpec& op, const NodeContext& node, std::string* why) const override;
   double seconds(const OpSpec& op, const NodeContext& node, std::string* why) const override;
   double copy_seconds(int64_t bytes) const override;
   int64_t bytes(const TensorType& type) const override { return device_->bytes(type); }

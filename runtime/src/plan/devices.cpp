@@ -20,6 +20,23 @@ std::string microseconds(double seconds) {
 
 }  // namespace
 
+// Of constants the types alone: the contents are not needed yet.
+NodeContext Planner::types_of(const PlanNode& node, std::vector<Tensor>* constants) const {
+  constants->resize(node.in.size());
+  NodeContext context{*node.attrs, {}, std::vector<const Tensor*>(node.in.size()), {}};
+  context.threads = x_.environment_.pool->threads();
+  context.precision = x_.environment_.precision;
+  for (size_t i = 0; i < node.in.size(); ++i) {
+    const PlanValue* value = node.in[i] < 0 ? nullptr : &stage_.values[static_cast<size_t>(node.in[i])];
+    context.in.push_back(value == nullptr ? nullptr : &value->type);
+    if (value == nullptr || value->constant == nullptr) continue;
+    (*constants)[i].type = value->type;
+    context.constant[i] = &(*constants)[i];
+  }
+  for (int v : node.out) context.out.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
+  return context;
+}
+
 // What the node takes on a device; below 0, with the reason, where it cannot run.
 double Planner::estimate(const PlanNode& node, size_t device, std::string* why) {
   if (node.op == nullptr) {
@@ -32,19 +49,8 @@ double Planner::estimate(const PlanNode& node, size_t device, std::string* why) 
     return -1;
   }
   if (is_view(node, stage_.values)) return 0;
-  std::vector<Tensor> constants(node.in.size());  // their types: the contents are not needed yet
-  NodeContext context{*node.attrs, {}, std::vector<const Tensor*>(node.in.size()), {}};
-  context.threads = x_.environment_.pool->threads();
-  context.precision = x_.environment_.precision;
-  for (size_t i = 0; i < node.in.size(); ++i) {
-    const PlanValue* value = node.in[i] < 0 ? nullptr : &stage_.values[static_cast<size_t>(node.in[i])];
-    context.in.push_back(value == nullptr ? nullptr : &value->type);
-    if (value == nullptr || value->constant == nullptr) continue;
-    constants[i].type = value->type;
-    context.constant[i] = &constants[i];
-  }
-  for (int v : node.out) context.out.push_back(v < 0 ? nullptr : &stage_.values[static_cast<size_t>(v)].type);
-  const double seconds = to.backend->seconds(*node.op, context, why);
+  std::vector<Tensor> constants;
+  const double seconds = to.backend->seconds(*node.op, types_of(node, &constants), why);
   if (seconds < 0) *why = to.backend->name() + " " + *why;
   return seconds;
 }

@@ -240,7 +240,10 @@ Status Planner::emit_view(const PlanNode& node) {
 // A vector of channels without the axis of the batch, [C, 1, 1...], as [1, C, 1, 1...]: so an elementwise node can run
 // on packed tensors. Other operands stay what they are.
 Status Planner::widen_channels(PlanNode* node) {
-  const KernelRow* row = node->op == nullptr ? nullptr : x_.backend(node->device).find(*node->op);
+  std::string why;
+  std::vector<Tensor> constants;
+  const KernelRow* row =
+      node->op == nullptr ? nullptr : x_.backend(node->device).row_for(*node->op, types_of(*node, &constants), &why);
   if (row == nullptr || row->layout != LayoutRule::kElementwise || node->out.empty()) return ok();
   const auto device = static_cast<uint8_t>(node->device);
   const Shape out = stage_.values[static_cast<size_t>(node->out[0])].type.shape;
@@ -286,8 +289,12 @@ Status Planner::emit(PlanNode node) {
     there.push_back(v >= 0 && value(v).constant == nullptr && is_read_in(v, Layout::kPacked));
   }
   const Backend& backend = x_.backend(node.device);
-  const KernelRow* row = node.op == nullptr ? nullptr : backend.find(*node.op);
-  if (node.op != nullptr && row == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
+  std::string why;
+  std::vector<Tensor> constants;
+  const KernelRow* row = node.op == nullptr ? nullptr : backend.row_for(*node.op, types_of(node, &constants), &why);
+  if (node.op != nullptr && row == nullptr && node.device == 0)
+    return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
+  if (node.op != nullptr && row == nullptr) return Status(Code::kUnsupported, backend.name() + " " + why);
   const bool packed =
       row != nullptr && !node.out.empty() &&
       can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type.shape, backend.channel_block());

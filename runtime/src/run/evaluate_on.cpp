@@ -74,8 +74,6 @@ class OnDevice {
 Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const std::vector<const Tensor*>& inputs,
                    const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
                    std::vector<Buffer>* outputs) {
-  const KernelRow* row = backend.find(op);
-  if (row == nullptr) return fail(Code::kUnsupported, "%s has no kernel for it", backend.name().c_str());
   NodeContext node{attrs, {}, {}, {}, pool->threads(), precision};
   node.pool = pool;
   node.accelerator = backend.accelerator();
@@ -85,8 +83,10 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
   node.constant.resize(inputs.size());
   for (size_t i = 1; how.with_constants && i < inputs.size(); ++i) node.constant[i] = inputs[i];
   for (const TensorType& type : types) node.out.push_back(&type);
-  std::string why;
-  if (backend.seconds(op, node, &why) < 0) return Status(Code::kUnsupported, backend.name() + " " + why);
+  std::string why = std::string("has no kernel for ") + op.name;
+  const KernelRow* row = backend.row_for(op, node, &why);
+  if (row == nullptr || backend.seconds(op, node, &why) < 0)
+    return Status(Code::kUnsupported, backend.name() + " " + why);
 
   const LayoutRule rule = row->layout_of(plain_types);
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks) && !types.empty() &&
