@@ -46,7 +46,10 @@ one machine code for all: constants are arguments there, unless the program is c
 from __future__ import annotations
 
 import argparse
+import array
+import concurrent.futures
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -309,6 +312,31 @@ GLSL_HEAD = """
 """
 
 
+GLSL_CALLS = """
+#define LOAD(b, i) LOAD_##b(int(i))
+#define LOAD_INT(b, i) LOAD_INT_##b(int(i))
+#define LOAD_LONG(b, i) LOAD_LONG_##b(int(i))
+#define STORE(b, i, v) STORE_##b(int(i), float(v))
+#define STORE_INT(b, i, v) STORE_INT_##b(int(i), int(v))
+#define STORE_LONG(b, i, v) STORE_LONG_##b(int(i), LONG(v))
+"""
+
+
+def functions(macros: str) -> str:
+    """The macros of access() as functions: with all types in one place, SPIR-V is a fraction as long."""
+    lines = []
+    for line in macros.splitlines():
+        name, kind, body = re.fullmatch(r"#define ((?:LOAD|STORE)(_INT|_LONG)?_\w+)\(.*?\) (.*)", line).groups()
+        number = {"_INT": "int", "_LONG": "LONG", None: "float"}[kind]
+        body = re.sub(r"(STORE_INT_\w+\(i, TO_INT\(v\)\)) }$", r"\1; }", body)
+        lines += [
+            f"{number} {name}(int i) {{ return {body}; }}"
+            if name.startswith("LOAD")
+            else f"void {name}(int i, {number} v) {body}"
+        ]
+    return "\n".join(lines)
+
+
 def glsl(text: Text, small: bool) -> str:
     """GLSL for Vulkan 1.1. `small`: with buffers of 8- and 16-bit elements."""
     lines = ["#version 450"]
@@ -332,8 +360,8 @@ def glsl(text: Text, small: bool) -> str:
         lines += ["#define LONG int64_t", "#define ULONG uint64_t", "#define TO_LONG(v) int64_t(v)"]
         lines += ["#define TO_ULONG(v) uint64_t(v)", "#define LONG_OF(v) int64_t(packUint2x32(v))"]
         lines += ["#define UINT2_OF_LONG(v) unpackUint2x32(uint64_t(v))"]
-    lines += [COMMON, GLSL_HEAD, ACCESS, f"#define GROUP {text.group}", CALLS]
-    lines += [access(b, kind, text.int64, small) for b, kind in text.buffers]
+    lines += [COMMON, GLSL_HEAD, ACCESS, f"#define GROUP {text.group}", GLSL_CALLS]
+    lines += [functions(access(b, kind, text.int64, small)) for b, kind in text.buffers]
     lines += [text.functions, "void main() {", text.body, "}", ""]
     return "\n".join(lines)
 
@@ -458,19 +486,17 @@ def main() -> None:
         content += "const char* const kSources[] = {\n" + ",\n".join(literal(opencl(t)) for t in texts) + "};\n\n}\n"
     elif given.language == "vulkan":
         content = f"{names}#include <cstdint>\n\nnamespace minnow::vulkan {{\n\n"
+        codes = spirv(given.glslc, texts, given.output.parent / "gpu_spirv")
         for small in (True, False):
             kind = "Small" if small else "Words"
-            sizes = []
-            for i, text in enumerate(texts):
-                code = spirv(given.glslc, text, small, given.output.parent)
-                sizes.append(len(code))
-                numbers = ",".join(str(int.from_bytes(code[k : k + 4], "little")) for k in range(0, len(code), 4))
-                content += f"static const uint32_t k{kind}{i}[] = {{{numbers}}};\n"
+            words = [array.array("I", codes[text.name, small]) for text in texts]
+            for i, code in enumerate(words):
+                content += f"static const uint32_t k{kind}{i}[] = {{{','.join(map(str, code))}}};\n"
             content += f"extern const uint32_t* const k{kind}Code[];\nextern const uint32_t k{kind}Bytes[];\n"
-            content += (
-                f"const uint32_t* const k{kind}Code[] = {{{', '.join(f'k{kind}{i}' for i in range(len(texts)))}}};\n"
-            )
-            content += f"const uint32_t k{kind}Bytes[] = {{{', '.join(map(str, sizes))}}};\n"
+            arrays = ", ".join(f"k{kind}{i}" for i in range(len(texts)))
+            content += f"const uint32_t* const k{kind}Code[] = {{{arrays}}};\n"
+            sizes = ", ".join(str(4 * len(code)) for code in words)
+            content += f"const uint32_t k{kind}Bytes[] = {{{sizes}}};\n"
         content += "\n}  // namespace minnow::vulkan\n"
     else:
         content = names + cuda_head()
@@ -484,21 +510,35 @@ def main() -> None:
     write_if_changed(given.output, content)
 
 
-def spirv(glslc: str, text: Text, small: bool, folder: Path) -> bytes:
-    """Compiled by glslc; ends the process with its messages where it fails."""
-    source = folder / f"{text.name}.{'small' if small else 'words'}.comp"
-    write_if_changed(source, glsl(text, small))
-    target = source.with_suffix(".spv")
-    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-        done = subprocess.run(
-            [glslc, "--target-env=vulkan1.1", "-O", str(source), "-o", str(target)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            sys.exit(f"{text.name}.gpu, as GLSL ({source}):\n{done.stderr}")
-    return target.read_bytes()
+def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, bool], bytes]:
+    """All texts compiled by glslc, with small types and without, as many at a time as there are processors. Only what
+    has changed since the last time is compiled. Ends the process with the compiler's messages where it fails."""
+    command = [glslc, "--target-env=vulkan1.1", "-O0"]  # drivers optimize when they know the constants
+
+    def compiled(text: Text, small: bool) -> bytes:
+        source = folder / f"{text.name}.{'small' if small else 'words'}.comp"
+        target = source.with_suffix(".spv")
+        content = f"{glsl(text, small)}// {' '.join(command)}\n"
+        if not (source.exists() and source.read_text() == content and target.exists()):
+            target.unlink(missing_ok=True)
+            source.write_text(content)
+            partial = target.with_suffix(".part")
+            done = subprocess.run(
+                [*command, str(source), "-o", str(partial)], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise RuntimeError(f"{text.name}.gpu, as GLSL ({source}):\n{done.stderr}")
+            partial.replace(target)
+        return target.read_bytes()
+
+    jobs = [(text, small) for text in texts for small in (True, False)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = [pool.submit(compiled, *job) for job in jobs]
+        failures = [str(e) for e in (result.exception() for result in results) if e is not None]
+    if failures:
+        sys.exit("\n".join(failures))
+    return {(text.name, small): result.result() for (text, small), result in zip(jobs, results, strict=True)}
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/gpu/address_space.h"
 #include "kernels/gpu/error_slots.h"
 #include "kernels/gpu/texts.h"
 #include "kernels/opencl/api.h"
@@ -41,41 +42,7 @@ std::vector<cl_device_id> all_devices() {
   return devices;
 }
 
-// OpenCL has objects where the engine has addresses: each buffer gets a range of numbers.
-class AddressSpace {
- public:
-  char* add(cl_mem buffer, int64_t bytes) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const uintptr_t address = next_;
-    next_ += static_cast<uintptr_t>((bytes + 2 * kPage) / kPage * kPage);
-    ranges_[address] = {buffer, bytes};
-    return reinterpret_cast<char*>(address);
-  }
-  void remove(const char* address) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ranges_.erase(reinterpret_cast<uintptr_t>(address));
-  }
-  // The buffer, and where in it the address is; null where it is none of this device.
-  cl_mem find(const void* address, int64_t* offset) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto at = reinterpret_cast<uintptr_t>(address);
-    auto it = ranges_.upper_bound(at);
-    if (it == ranges_.begin()) return nullptr;
-    --it;
-    *offset = static_cast<int64_t>(at - it->first);
-    return *offset > it->second.bytes ? nullptr : it->second.buffer;
-  }
-
- private:
-  static constexpr int64_t kPage = 4096;
-  struct Range {
-    cl_mem buffer;
-    int64_t bytes;
-  };
-  mutable std::mutex mutex_;
-  uintptr_t next_ = uintptr_t{1} << 56;  // where no process has memory
-  std::map<uintptr_t, Range> ranges_;
-};
+using AddressSpace = gpu::AddressSpace<cl_mem>;
 
 class BufferMemory final : public Memory {
  public:
@@ -328,6 +295,7 @@ Status OpenClStream::launch(const gpu::Program& program, const gpu::Arguments& a
 }
 
 Status OpenClStream::upload(const void* host, void* device, int64_t bytes) {
+  if (bytes == 0) return ok();
   cl_mem buffer = nullptr;
   int64_t offset = 0;
   MINNOW_RETURN_IF_ERROR(find(device, &buffer, &offset));
@@ -337,6 +305,7 @@ Status OpenClStream::upload(const void* host, void* device, int64_t bytes) {
 }
 
 Status OpenClStream::download(const void* device, void* host, int64_t bytes) {
+  if (bytes == 0) return ok();
   cl_mem buffer = nullptr;
   int64_t offset = 0;
   MINNOW_RETURN_IF_ERROR(find(device, &buffer, &offset));
@@ -346,6 +315,7 @@ Status OpenClStream::download(const void* device, void* host, int64_t bytes) {
 }
 
 Status OpenClStream::copy(const void* from, void* to, int64_t bytes) {
+  if (bytes == 0) return ok();
   cl_mem source = nullptr, target = nullptr;
   int64_t read = 0, write = 0;
   MINNOW_RETURN_IF_ERROR(find(from, &source, &read));
