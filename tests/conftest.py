@@ -1,7 +1,10 @@
 """Settings of all tests."""
 
+import gc
 import os
 
+import pytest
+import sampling
 from hypothesis import HealthCheck, settings
 from proving import check_every_step
 
@@ -24,3 +27,17 @@ door.strict = True
 
 # Before any test can ask for `optimize`.
 check_every_step()
+
+
+pytest_configure = sampling.configure
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    sampling.mark(items)
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not go through a million objects of tests and packages again and again."""
+    gc.collect()
+    gc.freeze()

@@ -31,6 +31,7 @@ def _file(text: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", [False, True], ids=["reference", "engine"])
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda w: w.name)
 def test_finds_what_is_wrong_and_makes_it_small(wrong: Wrong, engine: bool, tmp_path: Path) -> None:

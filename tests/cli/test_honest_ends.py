@@ -187,6 +187,7 @@ def test_minus_is_no_model(line, tmp_path, monkeypatch, capsys):
     assert run(["check", "./-"]) == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("line", [["ops"], ["ops", "--format", "json"], ["check", "none.onnx", "--format", "json"]])
 def test_a_full_standard_output_is_said(line):
     """As of a redirection to a disk that is full."""

@@ -31,6 +31,7 @@ def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

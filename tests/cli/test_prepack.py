@@ -38,6 +38,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("verify", [(), ("--no-verify",), ("--side-file",)])
 def test_writes_what_load_maps(tmp_path, source, verify):
     for model in (DIGITS, source):

@@ -64,6 +64,7 @@ class Foreign:
         return np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
 
+@pytest.mark.sampled(3)
 def test_an_array_is_what_a_conversion_is_compared_on(model):
     path, name = model
     numbers = np.arange(6.0).reshape(2, 3) - 2  # of float64, which becomes what the model declares

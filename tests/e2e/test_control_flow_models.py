@@ -178,6 +178,7 @@ class Writer:
         return save(path, [*rows, *nodes], inputs, [value(v, [3]) for v in added], constants)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_generated(seed, tmp_path):
     path = Writer(seed).write(tmp_path / "m.onnx")
@@ -206,6 +207,7 @@ def scan_body() -> onnx.GraphProto:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backwards", list(product((0, 1), repeat=2)), ids=str)
 @pytest.mark.parametrize("axes", [(0, 0), (1, -1), (-2, 1)], ids=str)
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("level", "side_file"), [(0, False), (2, False), (2, True)])
 @pytest.mark.parametrize("real", models("onnx", ".onnx"), ids=str)
 def test_mnn_gives_the_numbers_of_the_source(real, level, side_file, tmp_path):

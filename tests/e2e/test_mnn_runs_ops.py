@@ -90,6 +90,7 @@ def not_for_mnn(op: Op, sample: Sample, job: mnn_oracle.Job) -> bool:
     return op.name == "Pad" and bool(np.max(pads, initial=0) >= sample.inputs[0].size)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_mnn_computes_what_the_reference_does(op: Op, tmp_path: Path) -> None:
     rows = [row for row in jobs(op) if not not_for_mnn(op, row[0], row[2])]

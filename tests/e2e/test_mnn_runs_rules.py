@@ -18,7 +18,7 @@ from minnow.schema.ir import Model
 pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
 
 
-@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize("level", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_examples_of_rules(tmp_path: Path, level: int) -> None:
     names, wanted, jobs = [], [], []
     for name, item in ALL.items():

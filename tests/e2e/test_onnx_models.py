@@ -38,6 +38,7 @@ def converted(tmp_path_factory):
     return convert
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "model", [pytest.param(m, marks=pytest.mark.slow if str(m) in LARGE_PICTURES else ()) for m in MODELS], ids=str
 )
@@ -56,6 +57,7 @@ def test_reproduces_the_recorded_run(model, threads, converted):
         assert result.passed, str(result)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", [0, 1, 3])
 @pytest.mark.parametrize("model", [m for m in MODELS if m.recorded], ids=str)
 def test_every_level_gives_the_same(model, level, tmp_path):

@@ -167,6 +167,7 @@ MOVEMENT: dict[str, tuple[list[onnx.NodeProto], dict[str, Array | str]]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MOVEMENT)
 @pytest.mark.parametrize("dtype", DType, ids=str)
 def test_movement_keeps_the_bits(dtype, name, tmp_path):

@@ -226,6 +226,7 @@ CASES: list[Case] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_against_the_judge(case: Case, tmp_path: Path) -> None:
     path = typed(case, tmp_path / "m.onnx")

@@ -18,6 +18,7 @@ import pytest
 from e2e.peer_defects import ROWS, Array, Case
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+from sampling import chosen
 
 import minnow
 from minnow.converter import read
@@ -62,6 +63,7 @@ def assert_right(got: Array, right: Array, rtol: float, what: str) -> None:
     np.testing.assert_allclose(got, right, rtol, rtol * min(finite, 1), err_msg=what)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ROWS)
 def test_our_engine_is_right(name: str, level: int, tmp_path: Path) -> None:
@@ -92,27 +94,30 @@ ONLY_OURS = {
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int, int], mnn_oracle.Answer | None]:
+def answers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, int, int], mnn_oracle.Answer | None]:
     """By row, case and level: MNN's answer, or None where the conversion says that it has none."""
     if not mnn_oracle.PYTHON:
         pytest.skip("MINNOW_MNN_PYTHON does not name a Python that has MNN")
     folder = tmp_path_factory.mktemp("peer")
     found: dict[tuple[str, int, int], mnn_oracle.Answer | None] = {}
     jobs = {}
-    for name in ROWS:
+    for chosen_case in chosen(request, "test_mnn_is_right_or_refuses"):
+        name, level = chosen_case["name"], chosen_case["level"]
         for i, (case, _) in enumerate(cases(name)):
             source = folder / "case.onnx"
             onnx.save(case.model, source)
-            for level in LEVELS:
-                model = read(source)
-                optimize(model, level)
-                found[name, i, level] = None
-                if not any(text.startswith("MNN's own runtime") for text in model.notices):
-                    jobs[name, i, level] = mnn_oracle.Job(model, case.feed)
+            model = read(source)
+            optimize(model, level)
+            found[name, i, level] = None
+            if not any(text.startswith("MNN's own runtime") for text in model.notices):
+                jobs[name, i, level] = mnn_oracle.Job(model, case.feed)
     found.update(zip(jobs, mnn_oracle.run(list(jobs.values()), folder), strict=True))
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ROWS)
 def test_mnn_is_right_or_refuses(name: str, level: int, answers) -> None:

@@ -36,6 +36,7 @@ def converted(model: RealModel) -> tuple[Model, Session]:
     return made, minnow.load(encode(made), threads=2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_same_as_reference_kernels(name: str) -> None:
     model = quantized(name)

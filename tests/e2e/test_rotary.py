@@ -169,6 +169,7 @@ def _behind_a_token(torch: Any) -> Callable[..., Any]:
 SPELLINGS = [_llama, _chunked, _complex, _neighbors, _unbound, _partial, _of_chunks, _behind_a_token]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("road", ["export", "trace"])
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda f: f.__name__.strip("_"))
 def test_what_is_written_in_pytorch(spelling: Callable[..., Any], road: str) -> None:

@@ -41,6 +41,7 @@ def by_name(arrays: Mapping[str, Array], infos: list[Any]) -> dict[str, Array]:
     return {n if n in names else names[int(n)] if n.isdigit() else n.removesuffix(":0"): a for n, a in arrays.items()}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_converts_and_verifies(model: RealModel, converted: Converted) -> None:
     assert converted(model).stat().st_size > 0
@@ -81,6 +82,7 @@ ROUNDED_OTHERWISE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("model", [m for m in MODELS if m.path.name not in ROUNDED_OTHERWISE], ids=str)
 def test_reproduces_the_recorded_run(model: RealModel, threads: int, converted: Converted) -> None:
@@ -91,6 +93,7 @@ def test_reproduces_the_recorded_run(model: RealModel, threads: int, converted: 
         check(name, got[name], want)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("level", [0, 1, 3])
 @pytest.mark.parametrize("model", [m for m in MODELS if m.path.name not in ROUNDED_OTHERWISE], ids=str)
 def test_every_level_gives_the_same(model: RealModel, level: int, tmp_path: Path) -> None:

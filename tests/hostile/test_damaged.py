@@ -175,6 +175,7 @@ def tried(framework: str, data: bytes, path: Path) -> str:
     return "read"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("framework", SAMPLES)
 def test_damage(framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "strict", False)

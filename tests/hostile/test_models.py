@@ -52,6 +52,7 @@ class Bounded:
         assert time.monotonic() - self.begin < _SECONDS
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FILES)
 def test_no_command_is_harmed(name: str, folder: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.mnn"

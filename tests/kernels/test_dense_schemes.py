@@ -118,6 +118,7 @@ def failures(threads: int) -> list[str]:
     return lines
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("isa", ISAS)
 def test_matches_onnxruntime(isa, threads):

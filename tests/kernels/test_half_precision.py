@@ -29,6 +29,7 @@ def _halved(op: Op, sample: Sample, dtype: DType) -> Sample | None:
     return Sample(tuple(inputs), sample.attrs, sample.n_outputs, sample.rtol)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16], ids=str)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_an_op_of_halves(op: Op, dtype: DType) -> None:

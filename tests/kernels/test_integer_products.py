@@ -145,6 +145,7 @@ def failures(threads: int) -> list[str]:
     return lines
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("isa", ISAS)
 def test_is_exact(isa: str, threads: int) -> None:

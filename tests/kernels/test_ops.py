@@ -90,6 +90,7 @@ def test_matches_the_reference(name, threads, packed):
     assert not check(name, threads, packed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("isa", ISAS)
 def test_matches_the_reference_on_each_instruction_set(isa):
     # The choice is made once per process.

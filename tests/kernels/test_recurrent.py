@@ -28,6 +28,7 @@ def operands(op: str, batch: int, hidden: int, steps: int = 5, features: int = 3
 CASES = [("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {"linear_before_reset": False}), ("RNN", {})]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("op", "attrs"), CASES, ids=lambda v: v if isinstance(v, str) else "-".join(map(str, v)))
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 517), (2, 512), (3, 405), (7, 384), (9, 391)])
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -332,6 +332,7 @@ def test_hash_seeds_do_not_matter() -> None:
     assert len(digests.pop()) == len(hashlib.sha256().hexdigest())
 
 
+@pytest.mark.slow
 def test_twenty_thousand_nodes_take_seconds() -> None:
     graph = Graph("main")
     y = x = graph.add_param(TensorType(DType.F32, (1, 4, 8, 8)), "x")

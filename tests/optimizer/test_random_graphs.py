@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from random_graphs import graphs, model_of
 from rewriting import assert_same_numbers, inputs_for, run
+from sampling import some_of
 
 import minnow
 from minnow.optimizer.pipeline import optimize
@@ -18,7 +19,7 @@ from minnow.schema.registry.verify import verify
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=some_of(60), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_numbers_stay(level: int, graph: Graph) -> None:
     verify(graph)
@@ -30,7 +31,7 @@ def test_numbers_stay(level: int, graph: Graph) -> None:
     assert [v.type.dtype for v in model.graph.outputs] == [v.type.dtype for v in graph.outputs]
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=some_of(40), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_files_hold_what_the_optimizer_leaves(graph: Graph) -> None:
     model = model_of(graph.clone())
@@ -43,7 +44,7 @@ def test_files_hold_what_the_optimizer_leaves(graph: Graph) -> None:
     assert_same_numbers(graph, again.graph, tolerance=1e-4)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=some_of(40), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_files_for_our_engine_keep_the_numbers(graph: Graph) -> None:
     model = model_of(graph.clone())
@@ -54,7 +55,7 @@ def test_files_for_our_engine_keep_the_numbers(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("target", ["mnn", "minnow"])
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=some_of(25), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_the_engine_gives_the_numbers_of_the_source(target: Any, graph: Graph) -> None:
     model = model_of(graph.clone())

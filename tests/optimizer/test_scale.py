@@ -37,6 +37,7 @@ def _nodes(graph: Graph) -> int:
     return sum(len(g) for g in graph.walk())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", scale.KINDS)
 def test_attempts_grow_with_the_nodes(kind: str, tmp_path: Path) -> None:
     per_node = []

@@ -72,6 +72,7 @@ def sequences() -> Graph:
 MADE = {"branching": branching, "sequences": sequences}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["grown3", "grown17", "grown39", *MADE])
 def test_damage(name, tmp_path):
     path = tmp_path / "m.mnn"

@@ -31,6 +31,7 @@ def ends_well(command: list[str], codes: tuple[int, ...] = (3, 6)) -> str:
     return said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(all_files()))
 def test_loading_and_running(name, tmp_path):
     path = tmp_path / f"{name}.mnn"
@@ -40,6 +41,7 @@ def test_loading_and_running(name, tmp_path):
     assert int(said.splitlines()[-1]) < BYTES
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KEPT)
 def test_command_line(name):
     assert "error" in ends_well([*COMMAND, str(FOLDER / f"{name}.mnn")])

@@ -341,6 +341,7 @@ def close(got: Array, want: Array) -> None:
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gives_what_pytorch_gives(case: Case, level: int, tmp_path: Path) -> None:

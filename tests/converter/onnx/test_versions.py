@@ -288,6 +288,7 @@ def cases_by_operator() -> dict[str, list]:
     return {op: cases[:4] for op, cases in found.items() if op not in ("Bernoulli", "Dropout")}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(8))
 def test_older_versions_mean_what_onnxruntime_makes_of_them(tmp_path, share):
     judged = 0

@@ -233,6 +233,7 @@ MAKERS = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 def test_as_onnxruntime_computes(make: Callable[[Random], Given], tmp_path: Path) -> None:
     for seed in range(40):

@@ -381,6 +381,7 @@ def _names():
         yield f"{op}_{seen[op]}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES, ids=list(_names()))
 def test_operator(case, tmp_path):
     op, operands, attrs, *used = case
@@ -390,6 +391,7 @@ def test_operator(case, tmp_path):
 OPEN = [(case, name) for case, name in zip(CASES, _names(), strict=True) if name not in CLOSED]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", [case for case, _ in OPEN], ids=[name for _, name in OPEN])
 def test_operator_of_open_extents(case, tmp_path):
     op, operands, attrs, *used = case

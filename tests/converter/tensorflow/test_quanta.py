@@ -64,6 +64,7 @@ def exactly(graph: Any, results: list[Any], feed: dict[str, Array], folder: Path
     return [(got, wanted[f"arr_{i}"]) for i, got in enumerate(found)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["MIN_COMBINED", "MIN_FIRST", pytest.param("SCALED", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("held", [True, False])
 def test_dequantize(mode: str, held: bool, tmp_path: Path) -> None:

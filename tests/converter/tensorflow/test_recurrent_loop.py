@@ -78,6 +78,7 @@ def keras(tf, layer, x, folder, dynamic_axes=()):
     return layers(frozen.graph.as_graph_def(), kept, wanted, {"x": x}, folder)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"return_sequences": True}, {"return_state": True, "go_backwards": True},
                                      {"use_bias": False}, {"activation": "relu"}], ids=str)  # fmt: skip
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "SimpleRNN"])

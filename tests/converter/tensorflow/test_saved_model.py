@@ -62,6 +62,7 @@ def compare(folder, name, record=None, level=2, **options):
     return model
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("name", ["states", "branches", "references", "resources", "partitioned", "keras_folder"])
 def test_gives_what_tensorflow_gives(models, name, level):
@@ -147,6 +148,7 @@ def test_weights_alone_are_no_model(models):
         read(models / "only.weights.h5")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["states", "partitioned", "two_inputs.keras"])
 def test_commands_take_them(models, name, tmp_path, capsys):
     source, target = str(models / name), str(tmp_path / "model.mnn")

@@ -22,6 +22,7 @@ def scalar(value: Any, dtype: Any = F) -> Tensor:
     return Tensor((), dtype, data=np.array(value, dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("limit", [0, 3, 40])
 @pytest.mark.parametrize("threshold", [-1.0, 0.4])
 @pytest.mark.parametrize("iou", [0.3, 0.5, 1.0])

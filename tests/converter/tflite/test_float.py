@@ -294,6 +294,7 @@ def cases() -> list[Row]:
 ROWS = cases()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("row", ROWS, ids=[f"{r[1]}-{r[0]}" if r[0] else r[1] for r in ROWS])
 def test_equals_litert(row: Row, tmp_path: Path) -> None:
     _, op, operands, results, kind, options = row

@@ -331,6 +331,7 @@ IN_DOUBLE = frozenset({"FULLY_CONNECTED"})
 """Of these LiteRT's reference kernel scales in double, its others in fixed point: they differ by one."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_same_quanta(name: str, tmp_path: Path) -> None:
     op, operands, results, kind, options = CASES[name]

@@ -91,6 +91,7 @@ def layers() -> Iterator[Row]:
 ROWS = list(layers())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("runs", [1, 3])
 @pytest.mark.parametrize("row", ROWS, ids=[f"{r[1]}-{r[0]}" if r[0] else r[1] for r in ROWS])
 def test_equals_litert(row: Row, runs: int, tmp_path: Path) -> None:

@@ -183,6 +183,7 @@ def document(path):
 SHAPES = {"xs.0": (3, 5), "xs.1": (3, 5), "d.k": (4,)}
 
 
+@pytest.mark.slow
 def test_convert_with_numbers_and_optional(path, tmp_path):
     out = tmp_path / "many.mnn"
     minnow.convert(path, output=out, inputs={**SHAPES, "n": (7,), "y": (6, 5)})

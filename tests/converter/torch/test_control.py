@@ -435,6 +435,7 @@ ONE = [append_in_both, set_in_loop, set_key_in_branch, changed_after_branch, vie
 TRIPS = [trips, range_step, in_place_of_loop, in_place_twice, grows, nested_loops]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", ONE, ids=lambda f: f.__name__)
 def test_conditions_of_tensors(function):
     same(function, *SIGNS)

@@ -64,6 +64,7 @@ def test_one_operand_that_is_not_finite(f: Any) -> None:
     check(f, _special(), roads=["trace"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.uint8, torch.bool], ids=str)
 def test_one_operand_of_another_type(dtype: Any) -> None:
     refused = {
@@ -76,6 +77,7 @@ def test_one_operand_of_another_type(dtype: Any) -> None:
     check(_several(functions), x.to(dtype), engine=False, tolerance=None if dtype is not torch.float64 else 1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "pair",
     [(_x(3, 5), _x(5)), (_x(7, 1), _x(1, 3)), (_special()[:, None], _special())],
@@ -88,6 +90,7 @@ def test_two_operands(pair: tuple[Any, Any]) -> None:
         check(f, x, y, roads=["trace"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "pair",
     [
@@ -130,6 +133,7 @@ SCALARS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SCALARS)
 def test_with_numbers(name: str) -> None:
     def run(x: Any) -> Any:

@@ -107,6 +107,7 @@ RUNS: dict[str, tuple[Callable[..., Any], Sequence[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", RUNS)
 def test_blocks(case: str) -> None:
     function, runs, dynamic = RUNS[case]
@@ -149,6 +150,7 @@ def changes(x: Any) -> Any:
     return y, z, w
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("core", [False, True])
 @pytest.mark.parametrize("strict", [False, True])
 def test_all_forms_of_a_program(core: bool, strict: bool) -> None:

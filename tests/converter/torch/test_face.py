@@ -91,6 +91,7 @@ def test_an_exported_program(program: Any, net: Any, tmp_path: Path) -> None:
     check_file(tmp_path / "m.mnn", net, 7)
 
 
+@pytest.mark.slow
 def test_a_module_of_torchscript(tmp_path: Path) -> None:
     made = torch.jit.script(torch.nn.Sequential(torch.nn.Softsign(), torch.nn.ReLU()))
     minnow.convert(made, output=tmp_path / "m.mnn", inputs={"input": (2, 3)}, verify=False)

@@ -37,6 +37,7 @@ class On(nn.Module):
         return self.function(self.module, *xs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "make",
     [
@@ -92,6 +93,7 @@ HIDDEN = torch.rand(2, 1, 5, 7, generator=torch.Generator().manual_seed(3)) > 0.
 HIDDEN[1, 0, 2] = False
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -133,6 +135,7 @@ def test_a_fused_layer_of_an_encoder(norm_first: bool) -> None:
     check(lambda x: torch.ops.aten._transformer_encoder_layer_fwd(x, 8, 2, *weights), x_(2, 5, 8), roads=["export"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("make", "args"),
     [
@@ -154,6 +157,7 @@ ROWS = torch.tensor([1, 4, 2, 0, 2, 10])
 STARTS = torch.tensor([0, 2, 2, 5])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("keywords", [{}, {"padding_idx": 2}, {"include_last_offset": True}])
 def test_bags_of_embeddings(mode: str, keywords: dict[str, Any]) -> None:
@@ -182,6 +186,7 @@ PAIR = (x_(3, 5), x_(3, 5) * 2 + 0.5)
 SIDES = torch.tensor([1.0, -1.0, 1.0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize(
     ("function", "args"),

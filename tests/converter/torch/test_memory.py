@@ -382,6 +382,7 @@ MODULES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_scripted(module):
     same(module().eval(), *RUNS)

@@ -33,6 +33,7 @@ def check(function: Function, *args: Any, **options: Any) -> None:
 ODD = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 25.0, -3.0, 0.5, -0.5, 1.0, -1.0, 88.0])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "function",
     [
@@ -71,6 +72,7 @@ def test_activations_along_axes_and_of_other_types(function: Function, args: tup
     check(function, *args)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -103,6 +105,7 @@ def test_images_without_a_batch() -> None:
     check(F.conv_transpose1d, x_(3, 7), x_(3, 2, 3))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -161,6 +164,7 @@ def test_a_window_larger_than_the_input_through_a_file(tmp_path: Any) -> None:
     torch_oracle.check(torch.nn.AvgPool2d(2560, ceil_mode=True), x_(1, 4, 9, 9), roads=["script"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -187,6 +191,7 @@ def test_normalization(function: Function, args: tuple[Any, ...]) -> None:
     check(function, *args)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "args"),
     [
@@ -212,6 +217,7 @@ def test_padding_and_movement(function: Function, args: tuple[Any, ...]) -> None
     check(function, *args)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("shape", "keywords"),
     [
@@ -245,6 +251,7 @@ def test_interpolation(shape: tuple[int, ...], keywords: dict[str, Any]) -> None
     check(lambda x: F.interpolate(x, **keywords), x_(*shape), roads=["export"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_sampling_on_a_grid(mode: str, padding: str) -> None:

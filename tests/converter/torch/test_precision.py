@@ -55,6 +55,7 @@ MODULES = [(Dense, (torch.randn(3, 5), torch.randint(0, 11, (3,)))), (Convolved,
 DTYPES = [(torch.float16, 1e-2), (torch.bfloat16, 6e-2), (torch.float64, 1e-9)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("road", ["script", "trace", "export"])
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
 @pytest.mark.parametrize(("module", "args"), MODULES, ids=lambda m: getattr(m, "__name__", ""))

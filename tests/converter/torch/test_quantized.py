@@ -92,6 +92,7 @@ LAYERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("layer", "shape"), [c[1:] for c in LAYERS], ids=[c[0] for c in LAYERS])
 def test_layers(layer, shape):
     same(Steps(layer).eval(), (torch.randn(shape),), tolerance=1.001, off=quanta(layer.scale))
@@ -145,6 +146,7 @@ def test_arithmetic(inner):
     same(Ops(inner()).eval(), (torch.randn(2, 3, 5), torch.randn(2, 3, 5)), tolerance=1.001, off=quanta(0.07))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("source", "shape", "step"), [
     (nnq.Hardswish(0.05, 100), (2, 4, 7, 9), 0.05),
     (nnq.Sigmoid(1 / 256, 0), (2, 4, 7, 9), 1 / 256),
@@ -291,6 +293,7 @@ def test_dynamic_linear(dtype, fbgemm):
     same(made, (torch.randn(4, 5),), (torch.randn(4, 5) * 5,), tolerance=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [torch.qint8, torch.float16])
 @pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])

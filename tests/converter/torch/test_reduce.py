@@ -59,6 +59,7 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name: str) -> None:
     check(lambda x: _plain(REDUCTIONS[name](x)), _x(3, 5, 7))
@@ -88,6 +89,7 @@ SIZED: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SIZED)
 def test_extents_that_only_the_run_knows(name: str) -> None:
     class Module(torch.nn.Module):

@@ -76,6 +76,7 @@ VIEWS: list[Function] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("view", VIEWS, ids=range(len(VIEWS)))
 def test_a_change_of_a_view_is_a_change_of_what_it_is_a_view_of(view: Function) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -253,6 +254,7 @@ SYMBOLIC: list[tuple[Function, int]] = [  # a function of x[batch, time, 6], and
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("function", "most"), SYMBOLIC, ids=range(len(SYMBOLIC)))
 def test_sizes_that_only_the_run_knows_take_few_nodes(function: Function, most: int) -> None:
     batch, time = torch.export.Dim("batch", min=4, max=64), torch.export.Dim("time", min=4, max=64)

@@ -204,6 +204,7 @@ def _runs(graph: Graph, run: Callable[[dict[str, int], list[np.ndarray]], None])
         run({"N": n, "S": s}, [values[v] for v in graph.outputs])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(150))
 def test_places_are_what_is_counted(seed: int) -> None:
     graph = _places(seed)
@@ -229,6 +230,7 @@ def test_places_are_what_is_counted(seed: int) -> None:
     _runs(graph, check)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(100))
 def test_the_optimizer_keeps_places(seed: int) -> None:
     """Where the model can be run, it gives the same after all passes."""

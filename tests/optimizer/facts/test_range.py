@@ -13,6 +13,7 @@ from minnow.optimizer.passes.legalize.narrow import narrow_types
 from minnow.schema.registry.interpreter import evaluate
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(300))
 def test_every_number_lies_in_its_interval(seed: int) -> None:
     grower = Grower(seed)

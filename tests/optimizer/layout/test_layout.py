@@ -151,6 +151,7 @@ def test_no_assignment_is_cheaper(case) -> None:
     assert len(first) == min(len(c) for c in choices if cost_of(c) == best)
 
 
+@pytest.mark.slow
 def test_ten_thousand_nodes_take_seconds() -> None:
     graph = Graph("g")
     x = graph.add_param(TensorType(DType.F32, (1, 4, 8, 8)), "x")

@@ -46,6 +46,7 @@ def check_op(op: Op, cases: list) -> None:
                 assert_same_bits(session.run(feeds), want.run(feeds), f"{op.name}, sample {number}, run {run}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_a_sample_of_each_op(fake, op: Op) -> None:
     check_op(op, list(islice(op.cases(), 1)))

@@ -15,6 +15,7 @@ from minnow.schema.ops import Builder, Op, Trait, all_ops
 OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name not in ("Raw", "Fail")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("op", OPS, ids=str)
 def test_op(op: Op) -> None:
     tried = 0

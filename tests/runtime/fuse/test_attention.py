@@ -41,6 +41,7 @@ def test_a_row_with_no_key_left_is_not_a_number(tmp_path: Path) -> None:
     assert "FusedAttention" in check(none_left, str(tmp_path), 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("isa", ["avx512", "avx2", "sse4"])
 def test_every_instruction_set(isa: str) -> None:
     environment = {**os.environ, "MINNOW_ISA": isa}

@@ -12,6 +12,7 @@ import pytest
 from engine_oracle import check, model_of, run, session_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling import some_of
 
 import minnow
 from minnow.schema.ir import DType, Graph, TensorType, Value
@@ -49,6 +50,7 @@ def samples() -> list[str]:
     return failures
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("isa", ISAS)
 def test_samples_on_each_instruction_set(isa: str) -> None:
     env = {**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -132,7 +134,7 @@ def graphs(draw: Any) -> tuple[Graph, list[np.ndarray]]:
     return graph, inputs
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=some_of(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs(), st.sampled_from((1, 2)))
 def test_random_programs(made: tuple[Graph, list[np.ndarray]], threads: int) -> None:
     graph, inputs = made

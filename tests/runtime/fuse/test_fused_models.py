@@ -228,6 +228,7 @@ def check_packed(path: Path, inputs: dict[str, np.ndarray]) -> None:
         np.testing.assert_array_equal(y, again)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("isa", ISAS)
 def test_fused_models(isa: str) -> None:
     """All models, in a process of their own, for the instruction set is chosen once."""

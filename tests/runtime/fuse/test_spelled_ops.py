@@ -77,6 +77,7 @@ def test_is_what_it_was(tmp_path: Path, op: str, inputs: list[Any], attrs: dict[
             np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(want[number]))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (9, 64), (17, 65), (8, 1000), (2, 0), (300, 7)])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])

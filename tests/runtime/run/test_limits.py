@@ -87,7 +87,9 @@ def test_who_waits_for_a_run_does_not_stop_it():
 def test_an_interrupt_ends_a_run(tmp_path):
     (tmp_path / "m.mnn").write_bytes(endless_condition())
     code = (
-        "import sys, numpy as np; from minnow.runtime.session import load\n"
+        "import signal, sys, numpy as np; from minnow.runtime.session import load\n"
+        # A parent that ignores the signal, as a shell does for what runs in the background, hands that down.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "s = load(sys.argv[1], max_rounds=10**12)\nprint('runs', flush=True)\n"
         "try: s.run({'x': np.ones(1, np.float32)})\nexcept KeyboardInterrupt: sys.exit(77)"
     )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sampling import some_of
 
 from minnow.schema.errors import FormatError, InternalError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, Node, TensorType, Value
@@ -193,13 +194,13 @@ def graphs(draw: st.DrawFn, depth: int = 2, shared: list[Value] | None = None) -
     return graph
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some_of(300), deadline=None)
 @given(graphs())
 def test_every_graph_reads_back_as_it_was(graph: Graph) -> None:
     round_trip(graph)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some_of(300), deadline=None)
 @given(st.integers(0, len(EXAMPLE)), st.text(max_size=3), st.integers(0, 5))
 def test_damaged_text_is_refused_or_read_but_never_anything_else(at: int, inserted: str, removed: int) -> None:
     text = EXAMPLE[:at] + inserted + EXAMPLE[at + removed :]

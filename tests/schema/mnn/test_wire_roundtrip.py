@@ -101,6 +101,7 @@ def same(field: Field, mine, yours):
         assert type(mine) is type(yours)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", wire.tables)
 def test_every_table_survives(name):
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -118,6 +119,7 @@ def flatc(*arguments):
     subprocess.run(["flatc", *map(str, arguments)], check=True, capture_output=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not shutil.which("flatc"), reason="flatc is not installed")
 @pytest.mark.parametrize("first", range(0, len(MEMBERS), 8))
 def test_flatc_reads_and_writes_the_same(first, tmp_path):

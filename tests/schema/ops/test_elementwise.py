@@ -146,6 +146,7 @@ TABLE: dict[str, Row] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("op", "row", "sample"), cases(TABLE))
 def test_reference(op, row, sample):
     with np.errstate(all="ignore"):

@@ -55,6 +55,7 @@ def differences(case: Case, folder: Path, level: int) -> list[str]:
     return wrong
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_case(name: str, tmp_path: Path):
     outcome, _ = KNOWN.get(name, ("passes", ""))

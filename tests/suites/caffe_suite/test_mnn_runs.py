@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_mnn_gives_what_is_expected(family: str, tmp_path: Path):
     cases = [c for c in CASES.values() if c.family == family and c.name not in KNOWN]

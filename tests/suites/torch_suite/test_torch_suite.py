@@ -22,6 +22,7 @@ OUTCOMES = ("not made", "refused", "error", "wrong")
 SAMPLES = 2
 
 
+@pytest.mark.slow
 def test_the_list_names_cases_and_reasons() -> None:
     check(KNOWN, NAMES, OUTCOMES)
 

@@ -137,6 +137,7 @@ def decoding() -> list[Case]:
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", [*packed(), *quantized(), *many_heads(), *decoding()], ids=str)
 def test_agrees_with_onnxruntime(case: Case, tmp_path: Any) -> None:
     judge(case, tmp_path)

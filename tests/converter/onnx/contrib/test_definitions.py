@@ -135,6 +135,7 @@ def table() -> list[tuple[Case, Callable[..., Any]]]:
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("case", "definition"), [pytest.param(*row, id=str(row[0])) for row in table()])
 def test_agrees_with_the_definition(case: Case, definition: Callable[..., Any], tmp_path: Path) -> None:
     model, feed = case.model()

@@ -38,6 +38,7 @@ def is_comparable(case: Case) -> bool:
     return floats and not statistics and not case.declared
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", [c for c in CASES if is_comparable(c)], ids=str)
 def test_halves_give_what_floats_give(case: Case, tmp_path: Path) -> None:
     model, feed = narrow(case).model()

@@ -164,6 +164,7 @@ def tensors() -> list[Case]:
 EVERY = [*elementwise(), *products(), *convolutions(), *norms(), *tensors()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", EVERY, ids=str)
 def test_agrees_with_onnxruntime(case: Case, tmp_path: Path) -> None:
     judge(case, tmp_path)

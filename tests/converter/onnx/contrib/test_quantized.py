@@ -178,6 +178,7 @@ def embeddings() -> list[Case]:
 EVERY = [*elementwise(), *pools(), *convolutions(), *products(), *numbers(), *recurrent(), *embeddings()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", EVERY, ids=str)
 def test_agrees_with_onnxruntime(case: Case, tmp_path: Path) -> None:
     judge(case, tmp_path)

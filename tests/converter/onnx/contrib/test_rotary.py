@@ -145,6 +145,7 @@ def grouped() -> list[Case]:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", [*rotary(), *of_images(), *grouped()], ids=str)
 def test_agrees_with_onnxruntime(case: Case, tmp_path: Any) -> None:
     judge(case, tmp_path)

@@ -136,6 +136,7 @@ def _random_branches(seed: int) -> str:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_branches_that_are_nearly_equal(seed: int) -> None:
     for k in range(5):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from random_graphs import graphs, model_of
 from rewriting import ALL, apply, assert_same_numbers, normal_form, read
+from sampling import some_of
 
 import minnow
 from minnow.optimizer.pipeline import count_nodes, optimize
@@ -134,7 +135,7 @@ def is_convex(graph: Graph) -> bool:
     return nx.is_directed_acyclic_graph(nx.DiGraph(graph.nx()))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=some_of(60), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_random_graphs(graph: Graph) -> None:
     apply(INLINE, graph)  # there is nothing to inline: takes away what nobody reads
@@ -150,7 +151,7 @@ def test_random_graphs(graph: Graph) -> None:
     assert_same_numbers(graph, fused, tolerance=1e-6)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=some_of(25), suppress_health_check=list(HealthCheck))
 @given(graph=graphs())
 def test_the_engine_runs_what_it_makes(graph: Graph) -> None:
     from rewriting import inputs_for
@@ -169,6 +170,7 @@ def test_the_engine_runs_what_it_makes(graph: Graph) -> None:
         )
 
 
+@pytest.mark.slow
 def test_many_nodes_take_little_time() -> None:
     import time
 
