@@ -38,14 +38,20 @@ __device__ __forceinline__ void join_lanes(Moments* m) {
 template <typename T>
 struct Arguments {
   const T* x;
-  const float* scale;
-  const float* bias;
+  const void* scale;
+  const void* bias;
   T* y;
   float2* moments;  // [images, parts, groups]: mean and squares
   int pixels, channels, padded, groups, part_pixels;
   float epsilon;
+  bool wide_parameters;
   Activation activation;
 };
+
+template <typename T>
+__device__ __forceinline__ float parameter(const Arguments<T>& a, const void* from, int channel) {
+  return a.wide_parameters ? static_cast<const float*>(from)[channel] : to_float(static_cast<const T*>(from)[channel]);
+}
 
 __device__ __forceinline__ int part_begin(int part_pixels) { return static_cast<int>(blockIdx.x) * part_pixels; }
 
@@ -170,8 +176,8 @@ __global__ void __launch_bounds__(kThreads) apply_kernel(const __grid_constant__
       const int c = min(channel + e, a.channels - 1);
       const float2 group = of_groups[c / each];
       mean[e] = group.x;
-      factor[e] = a.scale == nullptr ? group.y : group.y * __ldg(a.scale + c);
-      shift[e] = a.bias == nullptr ? 0.0f : __ldg(a.bias + c);
+      factor[e] = a.scale == nullptr ? group.y : group.y * parameter(a, a.scale, c);
+      shift[e] = a.bias == nullptr ? 0.0f : parameter(a, a.bias, c);
     }
 #pragma unroll 2
     for (int p = begin + stand.slice; p < end; p += stand.slices) {
@@ -199,6 +205,7 @@ cudaError_t run(const GroupNorm& n, const Target& target) {
   const int padded = (n.channels + 7) / 8 * 8;
   if (n.images == 0 || n.pixels == 0 || n.channels == 0) return cudaSuccess;
   if (padded > kMostChannels || n.images > 65535 || n.channels % n.groups != 0) return cudaErrorInvalidValue;
+  if (n.parameter_dtype != DType::kF32 && n.parameter_dtype != n.dtype) return cudaErrorInvalidValue;
   const Arguments<T> a = {static_cast<const T*>(n.x),
                           n.scale,
                           n.bias,
@@ -210,6 +217,7 @@ cudaError_t run(const GroupNorm& n, const Target& target) {
                           n.groups,
                           part_pixels(n),
                           n.epsilon,
+                          n.parameter_dtype == DType::kF32,
                           n.activation};
   const dim3 grid(static_cast<unsigned>(parts(n)), static_cast<unsigned>(n.images));
   const int first_bytes = padded * static_cast<int>(sizeof(float2));

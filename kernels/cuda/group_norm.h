@@ -8,7 +8,8 @@
 namespace minnow::cuda {
 
 struct GroupNorm {
-  DType dtype = DType::kF16;  // kF16, kBF16 or kF32
+  DType dtype = DType::kF16;            // kF16, kBF16 or kF32
+  DType parameter_dtype = DType::kF32;  // of scale and bias: kF32, or that of x
   int images = 0, pixels = 0;
   int channels = 0;  // those that there are; in memory they are rounded up to a multiple of 8, at most 4096
   int groups = 1;    // as many as channels: InstanceNorm
@@ -16,10 +17,10 @@ struct GroupNorm {
   Activation activation;
 
   const void* x = nullptr;
-  const float* scale = nullptr;  // [channels], or null; written before the run
-  const float* bias = nullptr;   // [channels], or null; written before the run
-  void* y = nullptr;             // may be x
-  float* workspace = nullptr;    // of group_norm_workspace() bytes
+  const void* scale = nullptr;  // [channels], or null
+  const void* bias = nullptr;   // [channels], or null
+  void* y = nullptr;            // may be x
+  float* workspace = nullptr;   // of group_norm_workspace() bytes
 };
 
 int64_t group_norm_workspace(const GroupNorm& problem);

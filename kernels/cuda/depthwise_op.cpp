@@ -1,0 +1,141 @@
+#include "kernels/cuda/depthwise_op.h"
+
+#include <limits>
+
+#include "kernels/core/activation.h"
+#include "kernels/core/window.h"
+#include "kernels/cuda/constants.h"
+#include "kernels/cuda/depthwise.h"
+#include "kernels/cuda/device.h"
+
+namespace minnow::cuda {
+namespace {
+
+enum Input { kX, kW, kBias, kResidual, kGate };
+
+// As the attributes of a layer say it.
+bool read_activation(const Attrs& attrs, Activation* out) {
+  const std::string name = attrs.s("activation");
+  *out = Activation();
+  if (name.empty()) return true;
+  const ActivationOp* op = find_activation(name);
+  if (op == nullptr) return false;
+  const bool given = !op->fixed;
+  out->alpha = static_cast<float>(given && attrs.has("alpha") ? attrs.f("alpha") : op->alpha_value);
+  out->beta = static_cast<float>(given && attrs.has("beta") ? attrs.f("beta") : op->beta_value);
+  static const struct {
+    const char* op;
+    Function function;
+  } kFunctions[] = {{"Relu", Function::kClamp},
+                    {"Clip", Function::kClamp},
+                    {"LeakyRelu", Function::kLeakyRelu},
+                    {"HardSwish", Function::kHardSwish},
+                    {"HardSigmoid", Function::kHardSigmoid},
+                    {"Sigmoid", Function::kSigmoid},
+                    {"Silu", Function::kSilu},
+                    {"Tanh", Function::kTanh},
+                    {"Gelu", Function::kGelu}};
+  for (const auto& row : kFunctions) {
+    if (std::string(row.op) != op->op) continue;
+    out->function = row.function;
+    return true;
+  }
+  return false;
+}
+
+class DepthwiseKernel final : public gpu::GpuKernel {
+ public:
+  Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    const TensorType &x = *node.in[kX], &y = *node.out[0];
+    const Shape& w = node.in[kW]->shape;
+    Window window;
+    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
+    window = as_3d(window);
+    const std::array<int64_t, 3> in = spatial_3d(x.shape), out = spatial_3d(y.shape);
+    const auto number = [](int64_t v) { return static_cast<int>(v); };
+    p_ = Depthwise();
+    p_.dtype = x.dtype;
+    p_.images = number(x.shape[0]);
+    p_.height = number(in[1]), p_.width = number(in[2]);
+    p_.channels = number(round_channels(x.shape[1]));
+    p_.out_height = number(out[1]), p_.out_width = number(out[2]);
+    p_.kernel_height = number(window.kernel[1]), p_.kernel_width = number(window.kernel[2]);
+    p_.stride_y = number(window.stride[1]), p_.stride_x = number(window.stride[2]);
+    p_.dilation_y = number(window.dilation[1]), p_.dilation_x = number(window.dilation[2]);
+    p_.pad_y = number(window.begin[1]), p_.pad_x = number(window.begin[2]);
+    if (!read_activation(node.attrs, &p_.activation)) return fail(Code::kUnsupported, "an unknown activation");
+    const int64_t channels = x.shape[1], taps = w.count(2, w.rank()), padded = p_.channels;
+    const Tensor *weights = constant_of(node, kW), *bias = constant_of(node, kBias);
+    // [taps][channels], which are [channels][taps] in the file.
+    weights_.make(node, {kW}, std::string("depthwise_") + dtype_name(x.dtype),
+                  taps * padded * static_cast<int64_t>(dtype_size(x.dtype)), [&](void* to) {
+                    const std::vector<float> from = host_floats(*weights);
+                    std::vector<float> turned(static_cast<size_t>(taps * padded));
+                    for (int64_t c = 0; c < channels; ++c)
+                      for (int64_t t = 0; t < taps; ++t)
+                        turned[static_cast<size_t>(t * padded + c)] = from[static_cast<size_t>(c * taps + t)];
+                    store_floats(turned.data(), taps * padded, x.dtype, to);
+                  });
+    has_bias_ = bias != nullptr;
+    if (has_bias_) {
+      bias_.make(node, {kBias}, "channels_f32", 4 * padded, [&](void* to) {
+        std::vector<float> from = host_floats(*bias);
+        from.resize(static_cast<size_t>(padded));
+        store_floats(from.data(), padded, DType::kF32, to);
+      });
+    }
+    macs_ = y.count() * taps;
+    return ok();
+  }
+  Status enqueue(const RunContext& context, gpu::Stream& stream) override {
+    Depthwise p = p_;
+    p.x = context.in[kX]->data;
+    p.weights = weights_.as<void>();
+    p.bias = has_bias_ ? bias_.data() : nullptr;
+    p.residual = data_of(context, kResidual);
+    p.y = context.out[0]->data;
+    return check(depthwise(p, target_of(stream)), "to convolve");
+  }
+  bool reads(int i) const override { return i != kW && i != kBias; }
+  int schemes() const override { return depthwise_schemes(p_); }
+  void choose(int scheme) override { p_.scheme = scheme; }
+  Profile profile() const override {
+    return {p_.scheme < 0 ? "depthwise" : "depthwise_" + std::to_string(p_.scheme), macs_};
+  }
+
+ private:
+  Depthwise p_;
+  Packed weights_, bias_;
+  bool has_bias_ = false;
+  int64_t macs_ = 0;
+};
+
+}  // namespace
+
+bool is_depthwise(const NodeContext& node) {
+  const Shape &x = node.in[kX]->shape, &w = node.in[kW]->shape;
+  return (x.rank() == 3 || x.rank() == 4) && w.rank() == x.rank() && node.attrs.i("group", 1) == x[1] && w[0] == x[1] &&
+         w[1] == 1;
+}
+
+bool supports_depthwise(const NodeContext& node, std::string* why) {
+  if (!is_depthwise(node)) {
+    *why = "computes depthwise convolutions of one or two axes here";
+  } else if (!is_kernel_float(node.in[kX]->dtype)) {
+    *why = std::string("convolves no ") + dtype_name(node.in[kX]->dtype);
+  } else if (constant_of(node, kW) == nullptr || (has_input(node, kBias) && constant_of(node, kBias) == nullptr)) {
+    *why = "takes constant weights of depthwise convolutions";
+  } else if (has_input(node, kGate)) {
+    *why = "takes no gate of depthwise convolutions";
+  } else if (node.in[kX]->count() >= int64_t{1} << 31 || node.out[0]->count() >= int64_t{1} << 31) {
+    *why = "computes tensors of less than 2^31 elements";
+  } else {
+    return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Kernel> create_depthwise(const NodeContext&) { return std::make_unique<DepthwiseKernel>(); }
+
+}  // namespace minnow::cuda
