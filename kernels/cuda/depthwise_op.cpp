@@ -2,46 +2,16 @@
 
 #include <limits>
 
-#include "kernels/core/activation.h"
 #include "kernels/core/window.h"
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/depthwise.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/read_activation.h"
 
 namespace minnow::cuda {
 namespace {
 
 enum Input { kX, kW, kBias, kResidual, kGate };
-
-// As the attributes of a layer say it.
-bool read_activation(const Attrs& attrs, Activation* out) {
-  const std::string name = attrs.s("activation");
-  *out = Activation();
-  if (name.empty()) return true;
-  const ActivationOp* op = find_activation(name);
-  if (op == nullptr) return false;
-  const bool given = !op->fixed;
-  out->alpha = static_cast<float>(given && attrs.has("alpha") ? attrs.f("alpha") : op->alpha_value);
-  out->beta = static_cast<float>(given && attrs.has("beta") ? attrs.f("beta") : op->beta_value);
-  static const struct {
-    const char* op;
-    Function function;
-  } kFunctions[] = {{"Relu", Function::kClamp},
-                    {"Clip", Function::kClamp},
-                    {"LeakyRelu", Function::kLeakyRelu},
-                    {"HardSwish", Function::kHardSwish},
-                    {"HardSigmoid", Function::kHardSigmoid},
-                    {"Sigmoid", Function::kSigmoid},
-                    {"Silu", Function::kSilu},
-                    {"Tanh", Function::kTanh},
-                    {"Gelu", Function::kGelu}};
-  for (const auto& row : kFunctions) {
-    if (std::string(row.op) != op->op) continue;
-    out->function = row.function;
-    return true;
-  }
-  return false;
-}
 
 class DepthwiseKernel final : public gpu::GpuKernel {
  public:
@@ -64,7 +34,7 @@ class DepthwiseKernel final : public gpu::GpuKernel {
     p_.stride_y = number(window.stride[1]), p_.stride_x = number(window.stride[2]);
     p_.dilation_y = number(window.dilation[1]), p_.dilation_x = number(window.dilation[2]);
     p_.pad_y = number(window.begin[1]), p_.pad_x = number(window.begin[2]);
-    if (!read_activation(node.attrs, &p_.activation)) return fail(Code::kUnsupported, "an unknown activation");
+    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &p_.activation));
     const int64_t channels = x.shape[1], taps = w.count(2, w.rank()), padded = p_.channels;
     const Tensor *weights = constant_of(node, kW), *bias = constant_of(node, kBias);
     // [taps][channels], which are [channels][taps] in the file.
