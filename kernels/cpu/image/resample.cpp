@@ -1,7 +1,7 @@
 #define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 
-#include "kernels/cpu/image/resize_axis.h"
+#include "kernels/cpu/image/resample.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/image/resize_axis.h"
+#include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/image/resample.h"
 #include "kernels/core/sort.h"
 #include "kernels/core/region.h"
 #include "kernels/cpu/table.h"
@@ -37,7 +38,7 @@ Status infer_resize(InferContext& c) {
   const Tensor* value = c.value(asked);
   if (value == nullptr) return c.needs_value(asked);
   std::array<ResizeAxis, kMaxRank> axes;
-  ResizeOperands operands;
+  ResizeOperands operands{number_at<float>};
   (asked == 3 ? operands.sizes : operands.scales) = value;
   MINNOW_RETURN_IF_ERROR(resolve_resize(c.attrs, settings, c.shape(0), operands, &axes));
   if (crop) {
@@ -199,7 +200,7 @@ class ResizeKernel final : public Kernel {
 
   template <typename Tensors>
   Status read_operands(const Tensors& in) {
-    ResizeOperands operands{operand(in, 1), operand(in, 2), operand(in, 3)};
+    ResizeOperands operands{number_at<float>, operand(in, 1), operand(in, 2), operand(in, 3)};
     std::array<ResizeAxis, kMaxRank> axes;
     if (operands.scales == nullptr && operands.sizes == nullptr) return ok();  // the sizes in the types are enough
     MINNOW_RETURN_IF_ERROR(resolve_resize(attrs_, settings_, x_.shape, operands, &axes));

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/convert/operand.h"
+#include "kernels/core/attrs.h"
+#include "kernels/core/status.h"
+#include "kernels/core/tensor.h"
 
 namespace minnow {
 
@@ -37,8 +39,10 @@ struct ResizeAxis {
   bool identity() const { return in == out && scale == 1 && start == 0 && end == 1; }
 };
 
-// The operands of Resize as they are known: null where one is missing, or not known yet.
+// The operands of Resize as they are known: null where one is missing, or not known yet. `number` reads those that are
+// floats.
 struct ResizeOperands {
+  float (*number)(const Tensor&, int64_t i) = nullptr;
   const Tensor* roi = nullptr;
   const Tensor* scales = nullptr;
   const Tensor* sizes = nullptr;
@@ -68,12 +72,5 @@ struct ResizeTable {
   // Allocates nothing when there is room for most_taps().
   void build(const ResizeSettings& settings, const ResizeAxis& axis);
 };
-
-// Applies a table along one axis of src[outer, in, inner], giving dst[outer, out, inner]. The work is split into
-// resample_items(): items [begin, end) are done by one call.
-inline int64_t resample_items(const ResizeTable& t, int64_t outer, int64_t inner) {
-  return inner == 1 ? outer : outer * t.out;
-}
-void resample(const ResizeTable& t, const float* src, float* dst, int64_t inner, int64_t begin, int64_t end);
 
 }  // namespace minnow

@@ -1,7 +1,10 @@
-#include "kernels/cpu/image/resize_axis.h"
+#include "kernels/core/resize_axis.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "kernels/core/infer.h"
+#include "kernels/core/int_view.h"
 
 namespace minnow {
 namespace {
@@ -104,7 +107,7 @@ Status resolve_resize(const Attrs& attrs, const ResizeSettings& s, const Shape& 
     MINNOW_RETURN_IF_ERROR(check_count(*operands.scales, "scales", n));
     for (int k = 0; k < n; ++k) {
       ResizeAxis& axis = at(k);
-      axis.scale = number_at<float>(*operands.scales, k);
+      axis.scale = operands.number(*operands.scales, k);
       const float out = std::floor(axis.scale * static_cast<float>(axis.in));
       if (!(axis.scale > 0) || !(out < 2147483648.0f))
         return fail(Code::kFormat, "cannot resize axis %d of %s by the scale %g", listed[static_cast<size_t>(k)],
@@ -118,8 +121,8 @@ Status resolve_resize(const Attrs& attrs, const ResizeSettings& s, const Shape& 
   if (s.coordinate == Coordinate::kCrop && operands.roi != nullptr) {
     MINNOW_RETURN_IF_ERROR(check_count(*operands.roi, "roi", 2 * n));
     for (int k = 0; k < n; ++k) {
-      at(k).start = number_at<float>(*operands.roi, k);
-      at(k).end = number_at<float>(*operands.roi, n + k);
+      at(k).start = operands.number(*operands.roi, k);
+      at(k).end = operands.number(*operands.roi, n + k);
     }
   }
   return ok();
