@@ -361,6 +361,9 @@ def glsl(text: Text, small: bool) -> str:
         lines += ["#define TO_ULONG(v) uint64_t(v)", "#define LONG_OF(v) int64_t(packUint2x32(v))"]
         lines += ["#define UINT2_OF_LONG(v) unpackUint2x32(uint64_t(v))"]
     lines += [COMMON, GLSL_HEAD, ACCESS, f"#define GROUP {text.group}", GLSL_CALLS]
+    if not small:  # nobody compiles a program of such elements then
+        lines += [f"#undef {verb}{n}" for verb in ("READ", "WRITE") for n in (8, 16)]
+        lines += [f"#define READ{n}(b, i) 0u" for n in (8, 16)] + [f"#define WRITE{n}(b, i, v)" for n in (8, 16)]
     lines += [functions(access(b, kind, text.int64, small)) for b, kind in text.buffers]
     lines += [text.functions, "void main() {", text.body, "}", ""]
     return "\n".join(lines)
