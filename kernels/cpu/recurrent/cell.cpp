@@ -200,34 +200,5 @@ void rnn_cell(const CellRow<double>& row, const CellOptions& o) { HWY_NAMESPACE:
 void gru_gates(const CellRow<double>& row, const CellOptions& o) { HWY_NAMESPACE::GruGates(row, o); }
 void gru_state(const CellRow<double>& row, const CellOptions& o) { HWY_NAMESPACE::GruState(row, o); }
 
-bool find_gate_function(const std::string& name, GateFunction* function, int* parameters) {
-  using Kind = GateFunction::Kind;
-  struct Known {
-    const char* name;
-    int parameters;
-    GateFunction function;
-  };
-  static const Known kKnown[] = {
-      {"sigmoid", 0, {Kind::kSigmoid, 0, 0}},
-      {"tanh", 0, {Kind::kTanh, 0, 0}},
-      {"relu", 0, {Kind::kRelu, 0, 0}},
-      {"softsign", 0, {Kind::kSoftsign, 0, 0}},
-      {"softplus", 0, {Kind::kSoftplus, 0, 0}},
-      {"leakyrelu", 1, {Kind::kLeakyRelu, 0.01, 0}},
-      {"thresholdedrelu", 1, {Kind::kThresholdedRelu, 1, 0}},
-      {"elu", 1, {Kind::kElu, 1, 0}},
-      {"hardsigmoid", 2, {Kind::kHardSigmoid, 0.2, 0.5}},
-      {"scaledtanh", 2, {Kind::kScaledTanh, 1, 1}},
-      {"affine", 2, {Kind::kAffine, 1, 0}},
-  };
-  for (const Known& known : kKnown) {
-    if (name != known.name) continue;
-    *function = known.function;
-    *parameters = known.parameters;
-    return true;
-  }
-  return false;
-}
-
 }  // namespace minnow
 #endif  // HWY_ONCE

@@ -2,31 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "kernels/core/gate_function.h"
 
 namespace minnow {
-
-// The function of a gate. Alpha and beta are what ONNX calls them.
-struct GateFunction {
-  enum class Kind : uint8_t {
-    kSigmoid,
-    kTanh,
-    kRelu,
-    kSoftsign,
-    kSoftplus,
-    kLeakyRelu,
-    kThresholdedRelu,
-    kElu,
-    kHardSigmoid,
-    kScaledTanh,
-    kAffine
-  };
-  Kind kind = Kind::kSigmoid;
-  double alpha = 0, beta = 0;
-};
-
-// The function of a name in lower case, with its default parameters and how many of them it takes; false: unknown.
-bool find_gate_function(const std::string& name, GateFunction* function, int* parameters);
 
 struct CellOptions {
   GateFunction functions[3];  // f, g, h of ONNX

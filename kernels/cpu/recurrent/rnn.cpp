@@ -17,34 +17,8 @@
 namespace minnow {
 namespace {
 
-enum class Layer : uint8_t { kLstm, kGru, kRnn };
+using Layer = RecurrentLayer;
 enum Input { kX, kW, kR, kBias, kLens, kH0, kC0, kPeephole, kInputs };
-
-constexpr int64_t gates_of(Layer layer) { return layer == Layer::kLstm ? 4 : layer == Layer::kGru ? 3 : 1; }
-constexpr int functions_of(Layer layer) { return layer == Layer::kLstm ? 3 : layer == Layer::kGru ? 2 : 1; }
-
-// The functions of all directions, from names and their parameters.
-Status read_functions(const Attrs& attrs, Layer layer, int directions, std::vector<GateFunction>* functions) {
-  std::vector<std::string> names = attrs.get("activations", std::vector<std::string>{});
-  const size_t needed = static_cast<size_t>(functions_of(layer) * directions);
-  if (names.empty()) {
-    const char* const defaults[] = {layer == Layer::kRnn ? "tanh" : "sigmoid", "tanh", "tanh"};
-    for (size_t i = 0; i < needed; ++i) names.push_back(defaults[i % static_cast<size_t>(functions_of(layer))]);
-  }
-  if (names.size() != needed) return fail(Code::kFormat, "%zu activations are given, not %zu", names.size(), needed);
-  const std::vector<double> alpha = attrs.floats("activation_alpha"), beta = attrs.floats("activation_beta");
-  size_t next_alpha = 0, next_beta = 0;
-  for (const std::string& name : names) {
-    GateFunction function;
-    int parameters = 0;
-    if (!find_gate_function(name, &function, &parameters))
-      return fail(Code::kUnsupported, "there is no activation \"%s\"", name.c_str());
-    if (parameters > 0 && next_alpha < alpha.size()) function.alpha = alpha[next_alpha++];
-    if (parameters > 1 && next_beta < beta.size()) function.beta = beta[next_beta++];
-    functions->push_back(function);
-  }
-  return ok();
-}
 
 int directions_of(const Attrs& attrs) { return attrs.s("direction", "forward") == "bidirectional" ? 2 : 1; }
 
@@ -83,7 +57,7 @@ Status infer_recurrent(InferContext& c, Layer layer) {
   MINNOW_RETURN_IF_ERROR(check_shape(c, kC0, "c0", {d, batch, h}));
   MINNOW_RETURN_IF_ERROR(check_shape(c, kPeephole, "p", {d, 3 * h}));
   std::vector<GateFunction> functions;
-  MINNOW_RETURN_IF_ERROR(read_functions(c.attrs, layer, static_cast<int>(d), &functions));
+  MINNOW_RETURN_IF_ERROR(read_gate_functions(c.attrs, layer, static_cast<int>(d), &functions));
   c.set(0, dtype, {steps, d, batch, h});
   c.set(1, dtype, {d, batch, h});
   c.set(2, dtype, {d, batch, h});
@@ -126,7 +100,7 @@ class Recurrent final : public Kernel {
     dtype_ = node.in[kX]->dtype;
     is_double_ = dtype_ == DType::kF64;
     std::vector<GateFunction> functions;
-    MINNOW_RETURN_IF_ERROR(read_functions(attrs_, layer_, directions_, &functions));
+    MINNOW_RETURN_IF_ERROR(read_gate_functions(attrs_, layer_, directions_, &functions));
     for (int d = 0; d < directions_; ++d) {
       std::copy_n(functions.begin() + d * functions_of(layer_), functions_of(layer_), options_[d].functions);
       options_[d].clip = attrs_.f("clip");
