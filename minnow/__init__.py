@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minnow import errors
     from minnow.check import Check, check
     from minnow.convert import Report, convert
+    from minnow.runtime.device_array import DeviceArray
     from minnow.runtime.session import Model, Session, TensorInfo, load
     from minnow.runtime.verify import verify
 else:
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Check",
+    "DeviceArray",
     "Model",
     "Report",
     "Session",
@@ -43,6 +45,7 @@ __all__ = [
 
 _HOME = {
     "Check": "minnow.check",
+    "DeviceArray": "minnow.runtime.device_array",
     "Model": "minnow.runtime.session",
     "Report": "minnow.convert",
     "Session": "minnow.runtime.session",

@@ -44,6 +44,33 @@ class ArraySink final : public OutputSink {
   std::vector<TensorType> types_;
 };
 
+// Outputs in memory of the session's first device beside the CPU.
+class DeviceSink final : public OutputSink {
+ public:
+  DeviceSink(Session& session, size_t n) : session_(session), memory_(n), types_(n) {}
+  int device(int) const override { return 1; }
+  void* memory(int index, const TensorType& type) override {
+    const auto i = static_cast<size_t>(index);
+    types_[i] = type;
+    Backend& backend = *session_.devices()[1].backend;
+    return backend.allocate_result(type.bytes(), &memory_[i]).ok() ? memory_[i]->data() : nullptr;
+  }
+  nb::list arrays() {
+    const std::string name = session_.devices()[1].backend->name();
+    const int number = std::atoi(name.c_str() + name.find(':') + 1);
+    nb::list list;
+    for (size_t i = 0; i < memory_.size(); ++i)
+      list.append(nb::make_tuple(numpy_name(types_[i].dtype), shape_tuple(types_[i].shape),
+                                 to_device_array(types_[i], std::move(memory_[i]), nb::device::cuda::value, number)));
+    return list;
+  }
+
+ private:
+  Session& session_;
+  std::vector<std::unique_ptr<Memory>> memory_;
+  std::vector<TensorType> types_;
+};
+
 nb::list info_rows(const std::vector<TensorInfo>& infos) {
   nb::list rows;
   for (const TensorInfo& info : infos) {
@@ -111,20 +138,24 @@ class PythonObserver final : public Observer {
 
 // `names`: of the values to compute instead of the outputs, or None.
 nb::list run_session(Session& session, const nb::list& arrays, double seconds, const nb::object& before,
-                     const nb::object& after, const nb::object& names) {
-  const std::vector<Tensor> inputs = to_tensors(arrays);
+                     const nb::object& after, const nb::object& names, bool on_device) {
+  std::vector<nb::ndarray<>> held;
+  const std::vector<Tensor> inputs = to_tensors(arrays, &held);
   std::vector<std::string> fetched;
   if (!names.is_none()) fetched = nb::cast<std::vector<std::string>>(names);
-  ArraySink sink(names.is_none() ? session.outputs().size() : fetched.size());
+  const size_t n = names.is_none() ? session.outputs().size() : fetched.size();
+  ArraySink host(n);
+  DeviceSink device(session, n);
+  OutputSink& sink = on_device ? static_cast<OutputSink&>(device) : host;
   PythonObserver python(before, after);
   Observer* observer = before.is_none() && after.is_none() ? nullptr : &python;
   const bool all = names.is_none();
   const Status status = without_lock([&](Watch::Poll poll) {
-    const RunOptions options{seconds, poll, observer};
+    const RunOptions options{seconds, poll, observer, on_device};
     return all ? session.run(inputs, sink, options) : session.run_part(inputs, fetched, sink, options);
   });
   raise_if(status);
-  return sink.arrays();
+  return on_device ? device.arrays() : host.arrays();
 }
 
 nb::dict placement_row(const Placement& row) {
@@ -159,7 +190,8 @@ nb::list placement_of(Session& session, const nb::object& shapes) {
 }
 
 nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
-  const std::vector<Tensor> inputs = to_tensors(arrays);
+  std::vector<nb::ndarray<>> held;
+  const std::vector<Tensor> inputs = to_tensors(arrays, &held);
   std::vector<ProfileRow> rows;
   const Status status = without_lock([&](Watch::Poll poll) {
     return session.profile(inputs, runs, &rows, {-1, poll});
@@ -365,10 +397,18 @@ NB_MODULE(_engine, m) {
       .def("reset", &reset_session, nb::arg("arrays").none(),
            "Sets the states to their initial values, or to the given arrays, in order.")
       .def("run", &run_session, nb::arg("arrays"), nb::arg("seconds") = -1.0, nb::arg("before").none() = nb::none(),
-           nb::arg("after").none() = nb::none(), nb::arg("fetch").none() = nb::none(),
+           nb::arg("after").none() = nb::none(), nb::arg("fetch").none() = nb::none(), nb::arg("on_device") = false,
            "Outputs for contiguous arrays, both in the model's order. `seconds`: the timeout; 0: none, below 0: that "
            "of the "
            "session.")
+      .def_prop_ro(
+          "devices",
+          [](Session& s) {
+            nb::list names;
+            for (size_t i = 0; i < s.devices().size(); ++i) names.append(s.devices()[i].backend->name());
+            return names;
+          },
+          "Their names.")
       .def("cancel", &Session::cancel, "Ends the current run.")
       .def("placement", &placement_of, nb::arg("shapes").none() = nb::none())
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))

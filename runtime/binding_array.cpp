@@ -209,6 +209,58 @@ std::vector<Tensor> to_tensors(const nb::list& arrays) {
   return tensors;
 }
 
+namespace {
+
+// -1: none of ours.
+int dtype_of_dlpack(nb::dlpack::dtype type) {
+  if (type.code == static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat) && type.bits == 16 && type.lanes == 1)
+    return static_cast<int>(DType::kBF16);
+  for (int t = 0; t <= static_cast<int>(DType::kBool); ++t) {
+    const nb::dlpack::dtype known = dlpack_dtype(static_cast<DType>(t));
+    if (static_cast<DType>(t) != DType::kBF16 && known.code == type.code && known.bits == type.bits && type.lanes == 1)
+      return t;
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::vector<Tensor> to_tensors(const nb::list& arrays, std::vector<nb::ndarray<>>* held) {
+  std::vector<Tensor> tensors;
+  for (nb::handle array : arrays) {
+    if (PyCapsule_CheckExact(array.ptr()) == 0) {
+      tensors.push_back(to_tensor(array));
+      continue;
+    }
+    const auto& given = held->emplace_back(nb::cast<nb::ndarray<>>(array));
+    const int dtype = dtype_of_dlpack(given.dtype());
+    if (dtype < 0) raise_if(fail(Code::kUsage, "a tensor has elements of a type that models do not have"));
+    if (given.ndim() > kMaxRank) raise_if(fail(Code::kUsage, "%zu dims, more than %d", given.ndim(), kMaxRank));
+    Tensor& tensor = tensors.emplace_back();
+    tensor.type.dtype = static_cast<DType>(dtype);
+    int64_t step = 1;
+    bool contiguous = true;
+    for (size_t i = given.ndim(); i-- > 0;) {
+      contiguous = contiguous && (given.shape(i) == 1 || given.size() == 0 || given.stride(i) == step);
+      step *= static_cast<int64_t>(given.shape(i));
+    }
+    if (!contiguous)
+      raise_if(fail(Code::kUsage, "a tensor on the device is not contiguous in row-major order"));
+    for (size_t i = 0; i < given.ndim(); ++i) tensor.type.shape.push_back(static_cast<int64_t>(given.shape(i)));
+    tensor.data = given.data();
+  }
+  return tensors;
+}
+
+nb::object to_device_array(const TensorType& type, std::unique_ptr<Memory> memory, int kind, int number) {
+  const std::vector<size_t> shape(type.shape.begin(), type.shape.end());
+  Memory* owned = memory.release();
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Memory*>(p); });
+  nb::dlpack::dtype dtype = dlpack_dtype(type.dtype);
+  if (type.dtype == DType::kBF16) dtype.code = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat);
+  return nb::cast(nb::ndarray<>(owned->data(), shape.size(), shape.data(), owner, nullptr, dtype, kind, number));
+}
+
 nb::object copy_of(const Tensor& tensor) {
   const int64_t bytes = tensor.type.bytes();
   Buffer copy;

@@ -12,6 +12,7 @@ import numpy as np
 import minnow.runtime._engine as _engine
 from minnow.options.run import LimitOptions, Precision, RunOptions
 from minnow.options.signature import takes
+from minnow.runtime.device_array import DeviceArray, capsule_of, device_of
 from minnow.schema.errors import FormatError, UsageError
 
 Array = np.ndarray[Any, Any]
@@ -116,12 +117,15 @@ class Session:
         fetch: Sequence[str] | None = None,
         before: Before | None = None,
         after: After | None = None,
+        device_outputs: bool = False,
     ) -> dict[str, Any]:
         """Runs the model, or a part of it.
 
         Args:
             inputs: for every graph input its name and an array, or what numpy converts to one. Layout and dtype are
-                those of the source model; an array of another dtype of the same kind is converted unless integers
+                those of the source model. An array in the memory of a CUDA device on which the session runs is read
+                there, if it is contiguous and of the model's dtype: of PyTorch, CuPy, or what else has DLPack. On the
+                host, an array of another dtype of the same kind is converted unless integers
                 would overflow. A sequence is a list of arrays, and an optional may be None.
             timeout: seconds for this run; None for the timeout of the session.
             fetch: names of the values to compute, instead of all graph outputs: of graph inputs and outputs, states,
@@ -131,6 +135,9 @@ class Session:
             before: called before each node with its name, its op, and the list of its inputs: arrays, None for those
                 that are missing. If it returns False, the run ends with CancelledError; its exceptions are raised here.
             after: the same after each node, with a list of its outputs as fourth argument.
+
+            device_outputs: give the outputs as `DeviceArray`, in the memory of the CUDA device on which the session
+                runs, instead of numpy arrays.
 
         Ctrl-C ends a run in the main thread after the current node.
 
@@ -153,16 +160,43 @@ class Session:
         """
         seconds = -1.0 if timeout is None else float(LimitOptions(timeout=timeout).timeout or 0)
         arrays = self._arrays(inputs)
+        if device_outputs:
+            return self._run_to_device(arrays, seconds, fetch, before, after)
         if fetch is None and before is None and after is None:
             results = self._engine.run(arrays, seconds)
             return {info.name: _from_array(array, info) for info, array in zip(self.outputs, results, strict=True)}
-        if isinstance(fetch, str):
-            raise UsageError("fetch is a list of names, not one name", hint=f"fetch=[{fetch!r}]")
-        names = [info.name for info in self.outputs] if fetch is None else list(dict.fromkeys(fetch))
+        names = self._fetched(fetch)
         results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names)
         infos = {info.name: info for info in (*self.inputs, *self.outputs)}
         return {
             name: _from_array(array, infos.get(name, TensorInfo())) for name, array in zip(names, results, strict=True)
+        }
+
+    def _fetched(self, fetch: Sequence[str] | None) -> list[str]:
+        if isinstance(fetch, str):
+            raise UsageError("fetch is a list of names, not one name", hint=f"fetch=[{fetch!r}]")
+        return [info.name for info in self.outputs] if fetch is None else list(dict.fromkeys(fetch))
+
+    def _run_to_device(
+        self,
+        arrays: list[Any],
+        seconds: float,
+        fetch: Sequence[str] | None,
+        before: Before | None,
+        after: After | None,
+    ) -> dict[str, Any]:
+        devices = self._engine.devices
+        if len(devices) < 2 or not devices[1].startswith("cuda"):
+            raise UsageError(
+                f"device_outputs: the session runs on {' and '.join(devices)}", hint='load the model with device="cuda"'
+            )
+        if lists := [info.name for info in self.outputs if info.container]:
+            raise UsageError(f"device_outputs: the output '{lists[0]}' is no tensor, and lies on the host")
+        names = self._fetched(fetch)
+        results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names, True)
+        return {
+            name: DeviceArray(dtype, tuple(shape), devices[1], memory)
+            for name, (dtype, shape, memory) in zip(names, results, strict=True)
         }
 
     def placement(self, shapes: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, str]]:
@@ -263,7 +297,12 @@ class Session:
 
     def _arrays(self, inputs: Mapping[str, Any]) -> list[Array]:
         self._check_names(inputs)
-        return [_to_input(inputs[info.name], info) for info in self.inputs]
+        return [self._to_input(inputs[info.name], info) for info in self.inputs]
+
+    def _to_input(self, value: Any, info: TensorInfo) -> Any:
+        if type(value) is not np.ndarray and not info.container and (device := device_of(value)):
+            return capsule_of(value, device, info.name, info.dtype, self._engine.devices)
+        return _to_input(value, info)
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
         names = [info.name for info in self.inputs]

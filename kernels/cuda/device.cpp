@@ -15,6 +15,7 @@ extern const void* const kTextKernels[];  // made by the build
 
 namespace {
 
+constexpr uint64_t kKeptBytes = 256 << 20;
 constexpr int64_t kMostElements = int64_t{1} << 30;
 
 class DeviceMemory final : public Memory {
@@ -25,6 +26,21 @@ class DeviceMemory final : public Memory {
   }
   ~DeviceMemory() override {
     if (use_device(index_).ok()) cudaFree(data_);
+  }
+
+ private:
+  int index_;
+};
+
+// From the pool of the device, in the order of its default stream.
+class ResultMemory final : public Memory {
+ public:
+  ResultMemory(int index, void* data, int64_t bytes) : index_(index) {
+    data_ = static_cast<char*>(data);
+    bytes_ = bytes;
+  }
+  ~ResultMemory() override {
+    if (use_device(index_).ok()) cudaFreeAsync(data_, cudaStreamLegacy);
   }
 
  private:
@@ -77,6 +93,7 @@ class CudaDevice final : public gpu::Device {
   const gpu::Speed& speed() const override { return speed_; }
   Status program(const char* text, std::initializer_list<gpu::Constant> constants, const gpu::Program** out) override;
   Status allocate(int64_t bytes, std::unique_ptr<Memory>* out) override;
+  Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) override;
   Status upload(const void* host, int64_t bytes, std::unique_ptr<Memory>* out) override;
   std::unique_ptr<gpu::Stream> create_stream() override {
     return std::make_unique<CudaStream>(*this, index_, overlap_);
@@ -94,6 +111,7 @@ class CudaDevice final : public gpu::Device {
   int index_;
   std::string name_;
   bool overlap_ = false;
+  bool has_pool_ = false;  // from which memory of results comes, in the order of a stream
   Machine machine_;
   gpu::Limits limits_;
   gpu::Speed speed_;
@@ -126,6 +144,12 @@ Status CudaDevice::open() {
     int value = 0;
     return cudaDeviceGetAttribute(&value, what, index_) == cudaSuccess && value > 0 ? value : otherwise;
   };
+  // What is freed stays with the process: the next run takes it.
+  cudaMemPool_t pool = nullptr;
+  uint64_t kept = kKeptBytes;
+  has_pool_ = attribute(cudaDevAttrMemoryPoolsSupported, 0) != 0 &&
+              cudaDeviceGetDefaultMemPool(&pool, index_) == cudaSuccess &&
+              cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept) == cudaSuccess;
   limits_.shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlock);
   for (int i = 0; i < 3; ++i) limits_.groups[i] = properties.maxGridSize[i];
   // 128 lanes a multiprocessor; twice the bits of the bus per clock of the memory. What is reached is less.
@@ -166,6 +190,18 @@ Status CudaDevice::allocate(int64_t bytes, std::unique_ptr<Memory>* out) {
   if (error != cudaSuccess)
     return check(error, ("to allocate " + std::to_string(bytes) + " bytes on " + name_).c_str());
   *out = std::make_unique<DeviceMemory>(index_, data, bytes);
+  return ok();
+}
+
+Status CudaDevice::allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) {
+  if (!has_pool_) return allocate(bytes, out);
+  MINNOW_RETURN_IF_ERROR(use_device(index_));
+  void* data = nullptr;
+  const cudaError_t error =
+      cudaMallocAsync(&data, static_cast<size_t>(std::max<int64_t>(bytes, 64)), cudaStreamLegacy);
+  if (error != cudaSuccess)
+    return check(error, ("to allocate " + std::to_string(bytes) + " bytes on " + name_).c_str());
+  *out = std::make_unique<ResultMemory>(index_, data, bytes);
   return ok();
 }
 

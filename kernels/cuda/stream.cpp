@@ -129,6 +129,14 @@ bool CudaStream::owns(const void* address) const {
          attributes.device == index_;
 }
 
+Status CudaStream::follow(uintptr_t stream) {
+  MINNOW_RETURN_IF_ERROR(made_);
+  MINNOW_RETURN_IF_ERROR(use_device(index_));
+  const cudaStream_t other = stream == 0 ? cudaStreamLegacy : reinterpret_cast<cudaStream_t>(stream);
+  MINNOW_RETURN_IF_ERROR(check(cudaEventRecord(event_, other), "to record an event"));
+  return check(cudaStreamWaitEvent(target_.stream, event_, 0), "to wait for an event");
+}
+
 Status CudaStream::upload(const void* host, void* device, int64_t bytes) {
   MINNOW_RETURN_IF_ERROR(made_);
   if (bytes == 0) return ok();

@@ -104,6 +104,11 @@ class Stream {
   virtual Status launch(const Program& program, const Arguments& arguments, const Groups& groups) = 0;
   // Whether the address is one of the device's memory.
   virtual bool owns(const void* address) const = 0;
+  // See Queue.
+  virtual Status follow(uintptr_t stream) {
+    (void)stream;
+    return fail(Code::kUsage, "the device has no streams of others");
+  }
   // The host's bytes are read, or there, at finish(); until then they stay.
   virtual Status upload(const void* host, void* device, int64_t bytes) = 0;
   virtual Status download(const void* device, void* host, int64_t bytes) = 0;
@@ -130,6 +135,7 @@ class Device : public Accelerator {
   // The text, compiled with these constants; kept as long as the device. Any thread may call it.
   virtual Status program(const char* text, std::initializer_list<Constant> constants, const Program** out) = 0;
   virtual Status allocate(int64_t bytes, std::unique_ptr<Memory>* out) = 0;  // not initialized
+  virtual Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) { return allocate(bytes, out); }
   virtual std::unique_ptr<Stream> create_stream() = 0;
 
   // The rows for an op, of which the first that supports a node computes it: of its own table, and the portable one.

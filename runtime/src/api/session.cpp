@@ -58,6 +58,9 @@ class StatefulSink final : public OutputSink {
     if (next == nullptr) misfit_ = static_cast<int>(i - num_outputs_);
     return next;
   }
+  int device(int index) const override {
+    return static_cast<size_t>(index) < num_outputs_ ? outputs_.device(index) : 0;
+  }
   bool wants(int index) const override { return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index); }
   // A state whose next numbers were of another type; -1: none.
   int misfit() const { return misfit_; }
@@ -170,7 +173,7 @@ Status Session::check(const std::vector<Tensor>& given) {
     if (tensor.type.dtype != info.dtype)
       return fail(Code::kUsage, "input '%s' is %s, the model wants %s", info.name.c_str(),
                   dtype_name(tensor.type.dtype), dtype_name(info.dtype));
-    const int64_t* wide = info.is_narrowed && tensor.data != nullptr ? first_wide(tensor) : nullptr;
+    const int64_t* wide = info.is_narrowed && tensor.data != nullptr && places_[i] == 0 ? first_wide(tensor) : nullptr;
     if (wide != nullptr)
       return fail(
           Code::kUsage,
@@ -197,6 +200,23 @@ Status Session::check(const std::vector<Tensor>& given) {
   return ok();
 }
 
+// In whose memory they lie. What others have enqueued for a device comes before what reads there, or writes to memory
+// that they may have used.
+Status Session::locate(const std::vector<Tensor>& inputs, bool gives) {
+  places_.assign(inputs.size(), 0);
+  for (size_t device = 1; device < devices_.size(); ++device) {
+    Queue& queue = *devices_[device].queue;
+    bool some = gives && device == 1;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].data == nullptr || places_[i] != 0 || !queue.owns(inputs[i].data)) continue;
+      places_[i] = static_cast<int>(device);
+      some = true;
+    }
+    if (some) MINNOW_RETURN_IF_ERROR(queue.follow(0));
+  }
+  return ok();
+}
+
 void Session::gather(const std::vector<Tensor>& inputs) {
   types_.clear();
   data_.clear();
@@ -206,6 +226,7 @@ void Session::gather(const std::vector<Tensor>& inputs) {
       data_.push_back(tensor.data);
     }
   }
+  places_.resize(data_.size());  // the states lie on the host
 }
 
 Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
@@ -214,7 +235,7 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
     gather(inputs);
     MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
     StatefulSink all(sink, outputs_.size(), states_);
-    const Status status = executor_.run(data_, all);
+    const Status status = executor_.run(data_, all, &places_);
     if (all.misfit() < 0) return status;
     const State& state = model_->states[static_cast<size_t>(all.misfit())];
     return fail(Code::kFormat, "the state '%s' gets another type or shape than it has", state.info.name.c_str());
@@ -230,6 +251,7 @@ Status Session::may_use() const {
 Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(locate(inputs, options.gives_on_device));
   MINNOW_RETURN_IF_ERROR(check(inputs));
   begin(bytes_of(inputs), options);
   MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
@@ -241,6 +263,7 @@ Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<st
                          const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(locate(inputs, options.gives_on_device));
   MINNOW_RETURN_IF_ERROR(check(inputs));
   begin(bytes_of(inputs), options);
   return guarded([&]() -> Status {
@@ -249,7 +272,7 @@ Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<st
     MINNOW_RETURN_IF_ERROR(states_.begin());
     gather(inputs);
     MINNOW_RETURN_IF_ERROR(part->prepare(types_));
-    return part->run(data_, sink);
+    return part->run(data_, sink, &places_);
   });
 }
 
@@ -258,6 +281,7 @@ Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placeme
   std::lock_guard<std::mutex> lock(mutex_);
   return guarded([&]() -> Status {
     if (inputs != nullptr) {
+      places_.assign(inputs->size(), 0);
       MINNOW_RETURN_IF_ERROR(check(*inputs));
       begin(bytes_of(*inputs), options);
       MINNOW_RETURN_IF_ERROR(states_.begin());
@@ -290,6 +314,7 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
                         const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(locate(inputs));
   MINNOW_RETURN_IF_ERROR(check(inputs));
   if (runs < 1) return fail(Code::kUsage, "%d runs; at least one is needed", runs);
   BufferSink sink(outputs_.size(), &watch_.memory);

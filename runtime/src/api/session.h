@@ -33,6 +33,7 @@ struct RunOptions {
   double seconds = -1;           // 0: any time; below that: as the session's limits say
   Watch::Poll poll = nullptr;    // see Watch
   Observer* observer = nullptr;  // of its nodes
+  bool gives_on_device = false;  // the sink gives memory of the first device
 };
 
 class Session {
@@ -43,8 +44,10 @@ class Session {
   const Model& model() const { return *model_; }
   const std::vector<TensorInfo>& inputs() const { return model_->inputs; }
   const std::vector<TensorInfo>& outputs() const { return outputs_; }
+  const Devices& devices() const { return devices_; }
 
-  // One plain, contiguous tensor per input, in the order of inputs(). One run at a time; others wait.
+  // One plain, contiguous tensor per input, in the order of inputs(), in the memory of the host or of one of its devices.
+  // One run at a time; others wait.
   Status run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options = {});
   // Computes the values of these names, in their order, and nothing that they do not need; see Parts. States stay as
   // they are.
@@ -74,6 +77,7 @@ class Session {
   Session(std::shared_ptr<const Model> model, int threads, const SessionOptions& options);
 
   Status open_devices(const SessionOptions& options);
+  Status locate(const std::vector<Tensor>& inputs, bool gives = false);
   Status check(const std::vector<Tensor>& inputs);
   void begin(int64_t input_bytes, const RunOptions& options);
   // Of the model: `inputs` and the states.
@@ -97,6 +101,7 @@ class Session {
   // Of the latest run; kept, so that the next one allocates nothing.
   std::vector<TensorType> types_;
   std::vector<const void*> data_;
+  std::vector<int> places_;  // the devices in whose memory it is
   std::vector<std::pair<const std::string*, int64_t>> symbols_;  // sizes by name
 };
 

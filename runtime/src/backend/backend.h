@@ -25,6 +25,17 @@ class Queue {
   // All elements, in plain layout, of which one side is the host's; converted where the types differ. The host's bytes
   // are read, or there, at finish(); until then both tensors stay.
   virtual Status copy(const Tensor& from, Tensor* to) = 0;
+  // Whether the address is one of the device's memory: a caller may give such tensors, too.
+  virtual bool owns(const void* address) const {
+    (void)address;
+    return false;
+  }
+  // What is enqueued from now on begins after all that others have enqueued so far on this stream of the device, as its
+  // API calls it; 0: on its default stream.
+  virtual Status follow(uintptr_t stream) {
+    (void)stream;
+    return fail(Code::kUsage, "the device has no streams of others");
+  }
   // What is enqueued from now on begins after all that `other`, a queue of any backend, was given so far.
   virtual Status wait(Queue& other) { return other.finish(); }
   // Returns when everything is done. An error is the device's; those of kernels stand in their contexts by then.
@@ -85,6 +96,9 @@ class Backend {
 
   // Memory of this device; not initialized. Counted to `account`, if any, which outlives it.
   virtual Status allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) = 0;
+  // The same for a result that the caller keeps, and may free while the device works for others: it is used from when
+  // a queue follows the default stream, and freed when that stream has come there.
+  virtual Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) { return allocate(bytes, nullptr, out); }
   // The host's memory as memory of this device, where the device can read it in place, such as a mapped file with
   // weights; null where it cannot. The host's memory outlives it.
   virtual std::unique_ptr<Memory> wrap(const void* host, int64_t bytes) {

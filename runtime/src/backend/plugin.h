@@ -16,7 +16,7 @@ constexpr bool kHasOtherDevices = is_kept("other devices");
 // What such a library exports, as `extern "C" const minnow::BackendPlugin* minnow_backend_plugin()`. It is built from
 // the same sources as the engine, by the same compiler: objects with virtual functions cross the border.
 struct BackendPlugin {
-  static constexpr int kVersion = 1;  // of this struct and of backend.h
+  static constexpr int kVersion = 2;  // of this struct and of backend.h
 
   int version = kVersion;
   const char* engine = MINNOW_VERSION;

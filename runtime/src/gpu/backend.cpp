@@ -35,6 +35,8 @@ class GpuQueue final : public Queue {
     return static_cast<gpu::GpuKernel&>(kernel).enqueue(context, *stream_);
   }
   Status copy(const Tensor& from, Tensor* to) override;
+  bool owns(const void* address) const override { return stream_->owns(address); }
+  Status follow(uintptr_t stream) override { return stream_->follow(stream); }
   Status wait(Queue& other) override {
     auto* queue = dynamic_cast<GpuQueue*>(&other);
     return queue != nullptr && &queue->device_ == &device_ ? stream_->wait(*queue->stream_) : other.finish();
@@ -74,11 +76,14 @@ Status GpuQueue::stage(int64_t bytes, char** out) {
 Status GpuQueue::copy(const Tensor& from, Tensor* to) {
   const int64_t bytes = from.type.bytes();
   if (bytes == 0) return ok();
-  const bool uploads = !stream_->owns(from.data);
-  if (from.type.dtype == to->type.dtype)
-    return uploads ? stream_->upload(from.data, to->data, bytes) : stream_->download(from.data, to->data, bytes);
-  char* staging = nullptr;
+  const bool uploads = !stream_->owns(from.data), stays = !uploads && stream_->owns(to->data);
   const int64_t n = from.type.count();
+  if (from.type.dtype == to->type.dtype)
+    return stays     ? stream_->copy(from.data, to->data, bytes)
+           : uploads ? stream_->upload(from.data, to->data, bytes)
+                     : stream_->download(from.data, to->data, bytes);
+  if (stays) return enqueue_convert(device_, *stream_, from.data, from.type.dtype, to->data, to->type.dtype, n);
+  char* staging = nullptr;
   if (uploads) {
     MINNOW_RETURN_IF_ERROR(stage(bytes, &staging));
     MINNOW_RETURN_IF_ERROR(stream_->upload(from.data, staging, bytes));

@@ -32,6 +32,9 @@ class GpuBackend final : public Backend {
   }
   Accelerator* accelerator() override { return device_.get(); }
   Status allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) override;
+  Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) override {
+    return device_->allocate_result(bytes, out);
+  }
   std::unique_ptr<PackedStore> create_store(const Model& model) override;
   std::unique_ptr<Queue> create_queue(const QueueOptions& options) override;
 

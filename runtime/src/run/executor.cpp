@@ -303,12 +303,15 @@ void Executor::forget_stages() {
   stages_ = 0;
 }
 
-Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink) {
+Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink, const std::vector<int>* places) {
   if (stages_ > kMaxStages) forget_stages();
   Stage* stage = plans_.front().second.get();
-  for (Storage& storage : stage->storages)
-    if (storage.kind == Storage::kInput)
-      storage.data = static_cast<char*>(const_cast<void*>(inputs[static_cast<size_t>(storage.index)]));
+  host_copies_.clear();
+  for (Storage& storage : stage->storages) {
+    if (storage.kind != Storage::kInput) continue;
+    const auto i = static_cast<size_t>(storage.index);
+    MINNOW_RETURN_IF_ERROR(take_input(*stage, storage, inputs[i], places == nullptr ? 0 : (*places)[i]));
+  }
   for (;;) {
     MINNOW_RETURN_IF_ERROR(run_stage(*stage, sink));
     if (stage->pending.empty()) return ok();
@@ -359,14 +362,8 @@ void Executor::run_group(Stage& stage, const Group& group) {
 }
 
 Status Executor::run_stage(Stage& stage, OutputSink& sink) {
-  Watch& watch = *environment_.watch;
-  for (Storage* storage : stage.outputs) {
-    const int value = graph_.outputs[static_cast<size_t>(storage->index)];
-    const TensorType& type = stage.values[static_cast<size_t>(value)].type;
-    MINNOW_RETURN_IF_ERROR(watch.memory.fits(type.bytes()));
-    storage->data = static_cast<char*>(sink.memory(storage->index, type));
-    if (storage->data == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", storage->index);
-  }
+  moved_.clear();
+  for (Storage* storage : stage.outputs) MINNOW_RETURN_IF_ERROR(place_output(stage, *storage, sink));
   for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
 
   // Whatever has happened, no queue may still be at work on this memory.
@@ -377,9 +374,13 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
     void* to = sink.memory(delivery.output, from.type);
     if (to == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", delivery.output);
-    if (to != from.data) copy_bytes(from.data, to, from.type.bytes(), environment_.pool);
+    if (const int device = sink.device(delivery.output); device != 0) {
+      MINNOW_RETURN_IF_ERROR(give(from, to, device));
+    } else if (to != from.data) {
+      copy_bytes(from.data, to, from.type.bytes(), environment_.pool);
+    }
   }
-  return ok();
+  return move_results();
 }
 
 Status Executor::run_steps(Stage& stage) {

@@ -65,6 +65,11 @@ class OutputSink {
   virtual ~OutputSink() = default;
   // Memory of type.bytes() bytes that lives until the run is over; null when there is none.
   virtual void* memory(int index, const TensorType& type) = 0;
+  // The device in whose memory it gives them.
+  virtual int device(int index) const {
+    (void)index;
+    return 0;
+  }
   // Whether the output is used. If not, memory() is not called for it.
   virtual bool wants(int index) const {
     (void)index;
@@ -101,8 +106,9 @@ class Executor {
   // What the plan knows of an output of the graph.
   const PlanValue& planned_output(int i) const;
 
-  // `inputs` as in the graph; only contiguous, plain memory. Null is allowed for inputs of no bytes.
-  Status run(const std::vector<const void*>& inputs, OutputSink& sink);
+  // `inputs` as in the graph; only contiguous, plain memory. Null is allowed for inputs of no bytes. `places`: the
+  // devices in whose memory they lie; null: in the host's.
+  Status run(const std::vector<const void*>& inputs, OutputSink& sink, const std::vector<int>* places = nullptr);
 
   void start_profile();
   void end_profile(int runs, const std::string& prefix, std::vector<ProfileRow>* rows);
@@ -138,6 +144,13 @@ class Executor {
   void forget_stages();
   static void forget_recordings(Stage& stage);
   Status run_stage(Stage& stage, OutputSink& sink);
+  // device_memory.cpp: inputs and outputs in the memory of a device
+  bool is_taken_by(const Stage& stage, const Storage& input, int device) const;
+  bool is_given_by(const Stage& stage, const Storage& output, int device) const;
+  Status take_input(const Stage& stage, Storage& input, const void* data, int place);
+  Status place_output(const Stage& stage, Storage& output, OutputSink& sink);
+  Status move_results();
+  Status give(const Tensor& from, void* to, int device);
   bool run_step(Step& step);  // false when it has an error
   void run_group(Stage& stage, const Group& group);
   Status run_steps(Stage& stage);
@@ -168,6 +181,14 @@ class Executor {
   std::map<std::pair<const Constant*, Form>, std::shared_ptr<const Tensor>> on_devices_;  // of static constants
   std::vector<size_t> unfinished_;  // by device: the first step of the stage that its queue may not have done
   std::map<const Node*, std::unique_ptr<Control>> controls_;
+  // Inputs and outputs of the present run which are used on the host, though the caller has them on a device.
+  struct Moved {
+    Tensor host;
+    void* to = nullptr;
+    int device = 0;
+  };
+  std::vector<Buffer> host_copies_;
+  std::vector<Moved> moved_;
   size_t stages_ = 0;  // that follow others
   bool profiling_ = false;
 };
