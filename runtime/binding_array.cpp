@@ -244,8 +244,7 @@ std::vector<Tensor> to_tensors(const nb::list& arrays, std::vector<nb::ndarray<>
       contiguous = contiguous && (given.shape(i) == 1 || given.size() == 0 || given.stride(i) == step);
       step *= static_cast<int64_t>(given.shape(i));
     }
-    if (!contiguous)
-      raise_if(fail(Code::kUsage, "a tensor on the device is not contiguous in row-major order"));
+    if (!contiguous) raise_if(fail(Code::kUsage, "a tensor on the device is not contiguous in row-major order"));
     for (size_t i = 0; i < given.ndim(); ++i) tensor.type.shape.push_back(static_cast<int64_t>(given.shape(i)));
     tensor.data = given.data();
   }

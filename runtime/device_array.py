@@ -66,7 +66,7 @@ def capsule_of(value: Any, device: str, name: str, dtype: str, devices: list[str
         where = " and ".join(devices)
         raise UsageError(
             f"input '{name}' lies on {device}, and the session runs on {where}",
-            hint=f"copy it to the host, or load the model with device=\"{device}\"",
+            hint=f'copy it to the host, or load the model with device="{device}"',
         )
     found = str(value.dtype).rpartition(".")[2]
     if found != dtype:

@@ -197,8 +197,7 @@ Status CudaDevice::allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) 
   if (!has_pool_) return allocate(bytes, out);
   MINNOW_RETURN_IF_ERROR(use_device(index_));
   void* data = nullptr;
-  const cudaError_t error =
-      cudaMallocAsync(&data, static_cast<size_t>(std::max<int64_t>(bytes, 64)), cudaStreamLegacy);
+  const cudaError_t error = cudaMallocAsync(&data, static_cast<size_t>(std::max<int64_t>(bytes, 64)), cudaStreamLegacy);
   if (error != cudaSuccess)
     return check(error, ("to allocate " + std::to_string(bytes) + " bytes on " + name_).c_str());
   *out = std::make_unique<ResultMemory>(index_, data, bytes);

@@ -46,8 +46,8 @@ class Session {
   const std::vector<TensorInfo>& outputs() const { return outputs_; }
   const Devices& devices() const { return devices_; }
 
-  // One plain, contiguous tensor per input, in the order of inputs(), in the memory of the host or of one of its devices.
-  // One run at a time; others wait.
+  // One plain, contiguous tensor per input, in the order of inputs(), in the memory of the host or of one of its
+  // devices. One run at a time; others wait.
   Status run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options = {});
   // Computes the values of these names, in their order, and nothing that they do not need; see Parts. States stay as
   // they are.
@@ -101,7 +101,7 @@ class Session {
   // Of the latest run; kept, so that the next one allocates nothing.
   std::vector<TensorType> types_;
   std::vector<const void*> data_;
-  std::vector<int> places_;  // the devices in whose memory it is
+  std::vector<int> places_;                                      // the devices in whose memory it is
   std::vector<std::pair<const std::string*, int64_t>> symbols_;  // sizes by name
 };
 

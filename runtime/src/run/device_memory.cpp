@@ -1,6 +1,6 @@
-// Inputs and outputs that the caller has in the memory of a device. Where nothing but copies between that device and the
-// host use them, these copies take them from there and put them there: they never come to the host. All others are copied
-// to the host first, or from there at the end.
+// Inputs and outputs that the caller has in the memory of a device. Where nothing but copies between that device and
+// the host use them, these copies take them from there and put them there: they never come to the host. All others are
+// copied to the host first, or from there at the end.
 #include <algorithm>
 
 #include "runtime/src/run/executor.h"
