@@ -206,6 +206,7 @@ nb::list profile_session(Session& session, const nb::list& arrays, int runs) {
     d["ms"] = row.ms;
     d["macs"] = row.macs;
     d["bytes"] = row.bytes;
+    d["copied"] = row.copied;
     d["group"] = row.group;
     d["chain"] = row.chain;
     list.append(d);

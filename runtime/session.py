@@ -260,10 +260,10 @@ class Session:
 
         Returns:
             One row per node with `name`, `op`, `scheme` (the algorithm), `shape` (of its first output), `ms`
-            (milliseconds per run), `macs` (multiply-accumulates), `bytes` (of operands and results), `device` and `why`
-            (see `placement`), `group` and `chain`: the chains of a group run in parallel, and their nodes share its
-            time; 0 for all other nodes. The nodes of a subgraph follow the control flow node that runs them, whose name
-            is prefixed to theirs.
+            (milliseconds per run), `macs` (multiply-accumulates), `bytes` (of operands and results), `copied` (bytes
+            between the CPU and another device), `device` and `why` (see `placement`), `group` and `chain`: the chains
+            of a group run in parallel, and their nodes share its time; 0 for all other nodes. The nodes of a subgraph
+            follow the control flow node that runs them, whose name is prefixed to theirs.
 
         Raises:
             The errors of `run`.

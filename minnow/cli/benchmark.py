@@ -110,16 +110,23 @@ def _choices(timing: Any) -> str:
     return f"\n\n{table(header, rows, right=2)}" if rows else ""
 
 
+def _bytes(n: int) -> str:
+    return f"{n:,}" if n else ""
+
+
 def _placement(timing: Any) -> str:
-    """The device of each node, and why it runs there; nodes in a row with the same ones are one line."""
-    rows: list[list[str]] = []
-    for node in timing.profile:
-        where = [node["device"], node["why"]]
-        if rows and node["why"] and rows[-1][2:] == where:
-            rows[-1][:2] = [f"{rows[-1][0].split(' ... ')[0]} ... {node['name'][-40:]}", ""]
-        else:
-            rows.append([node["name"][-40:], node["op"], *where])
-    return f"\n\n{table(['node', 'op', 'device', 'why it runs there'], rows, right=4)}"
+    """Each node in order of execution: its device, and why it runs there; what is copied between devices."""
+    rows = [
+        [n["name"][-40:], n["op"], n["device"], n["scheme"], f"{n['ms']:.3f}", _bytes(n["copied"]), n["why"]]
+        for n in timing.profile
+    ]  # fmt: skip
+    by_device: dict[str, float] = {}
+    for n in timing.profile:
+        by_device[n["device"]] = by_device.get(n["device"], 0) + n["ms"]
+    head = ", ".join(f"{ms:.3f} ms on {device}" for device, ms in by_device.items())
+    copied = sum(n["copied"] for n in timing.profile)
+    header = ["node", "op", "device", "scheme", "ms", "bytes copied", "why it runs there"]
+    return f"\n\n{head}; {copied:,} bytes copied between devices\n{table(header, rows, right=99)}"
 
 
 def _profile(timing: Any) -> str:

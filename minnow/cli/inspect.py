@@ -11,14 +11,14 @@ from minnow.output import write_text
 
 if TYPE_CHECKING:
     from minnow.optimizer.layout.movement import Layout
-    from minnow.options.read import SourceOptions
+    from minnow.options.read import InspectCommand
     from minnow.schema.ir import Model
 
 
 @click.command(cls=Command)
 @click.argument("model", type=MODEL_FILE)
 @click.argument("other", type=MODEL_FILE, required=False)
-@options("read.SourceOptions")
+@options("read.InspectCommand")
 @click.option("--graph", is_flag=True, help="Print the whole graph as text.")
 @click.option("--layout", is_flag=True, help="Show layout conversions and transposes, and their cost in bytes.")
 @click.option(
@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 )
 @FORMAT
 def command(
-    model: str, other: str | None, options: SourceOptions, graph: bool, layout: bool, dot: str | None,
+    model: str, other: str | None, options: InspectCommand, graph: bool, layout: bool, dot: str | None,
     svg: str | None, format_: str,
 ) -> None:  # fmt: skip
     """Show the contents of a model: a .mnn file, or any supported format.
 
     With OTHER, show the differences between the two models.
     """
+    if options.inputs and not options.placement:
+        raise click.UsageError("--input is for --placement, whose result depends on the shapes")
     if other is not None:
-        if graph or layout or dot or svg:
-            raise click.UsageError("--graph, --layout, --dot and --svg need a single model")
+        if graph or layout or dot or svg or options.placement:
+            raise click.UsageError("--graph, --layout, --placement, --dot and --svg need a single model")
         _compare(model, other, options, format_)
     elif dot or svg:
         _draw(model, options, dot, svg)
@@ -46,7 +48,7 @@ def command(
         _show(model, graph, layout, options, format_)
 
 
-def _show(model: str, graph: bool, layout: bool, options: SourceOptions, format_: str) -> None:
+def _show(model: str, graph: bool, layout: bool, options: InspectCommand, format_: str) -> None:
     from minnow.cli._model import open_model, weight_bytes
     from minnow.optimizer.pipeline import count_nodes
     from minnow.schema.ir.text import to_text
@@ -67,6 +69,9 @@ def _show(model: str, graph: bool, layout: bool, options: SourceOptions, format_
         info["states"] = [{"input": s.input, "output": s.output} for s in opened.states]
     if moved is not None:
         info["layout"] = moved.as_dict()
+    placed = _placement(model, options) if options.placement else None
+    if placed is not None:
+        info["placement"] = placed
     if graph:
         info["graph"] = to_text(opened.graph, {})
 
@@ -80,6 +85,8 @@ def _show(model: str, graph: bool, layout: bool, options: SourceOptions, format_
         rows.append(table(["op", "nodes"], [*counts.items(), ("total", sum(counts.values()))]))
         if moved is not None:
             rows += ["", _layout_text(moved)]
+        if placed is not None:
+            rows += ["", table(["node", "op", "device", "why it runs there"], [p.values() for p in placed], right=99)]
         if graph:
             rows += ["", str(info["graph"])]
         return "\n".join(rows)
@@ -87,7 +94,7 @@ def _show(model: str, graph: bool, layout: bool, options: SourceOptions, format_
     emit(info, format_, text)
 
 
-def _compare(model: str, other: str, options: SourceOptions, format_: str) -> None:
+def _compare(model: str, other: str, options: InspectCommand, format_: str) -> None:
     from dataclasses import replace
 
     from minnow.cli._difference import difference, difference_text
@@ -97,7 +104,7 @@ def _compare(model: str, other: str, options: SourceOptions, format_: str) -> No
     emit(found, format_, lambda: difference_text(found, (model, other)))
 
 
-def _draw(model: str, options: SourceOptions, dot: str | None, svg: str | None) -> None:
+def _draw(model: str, options: InspectCommand, dot: str | None, svg: str | None) -> None:
     from minnow.cli._model import open_model
     from minnow.report.drawing.dot import to_dot
     from minnow.report.drawing.svg import to_svg
@@ -108,6 +115,27 @@ def _draw(model: str, options: SourceOptions, dot: str | None, svg: str | None) 
             click.echo(text_of(graph), nl=False)
         elif path:
             write_text(path, text_of(graph))
+
+
+def _placement(model: str, options: InspectCommand) -> list[dict[str, str]]:
+    """Where the nodes of the converted model run, for random inputs of the shapes of `--input`."""
+    import tempfile
+    from pathlib import Path
+
+    from minnow.converter.formats import is_mnn
+    from minnow.runtime.session import load
+    from minnow.runtime.verify.samples import random_inputs
+
+    with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
+        path = Path(model)
+        if not is_mnn(path):
+            import minnow
+
+            path = Path(folder, "model.mnn")
+            minnow.convert(model, output=path, verify=False, weights=options.weights, trust=options.trust)
+        arrays = random_inputs(path, options.inputs or {}, 0)
+        session = load(path, device=options.placement)
+        return session.placement({name: array.shape for name, array in arrays.items()})
 
 
 def _layout(model: Model) -> Layout:

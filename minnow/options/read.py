@@ -65,6 +65,20 @@ class SourceOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class InspectCommand(InputOptions, SourceOptions):
+    """The flags of `mnnconvert inspect`."""
+
+    SECTION: ClassVar[str] = "Devices"
+
+    placement: str = option(
+        "",
+        "Show on which of these devices, such as cpu,opencl, each node would run and why; the model is not run. It can "
+        "be all that --device of mnnconvert run can be.",
+        metavar="DEVICES",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReadOptions(InputOptions, SourceOptions):
     """How a source model is read."""
 

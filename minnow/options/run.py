@@ -72,7 +72,8 @@ class RunOptions(LimitOptions, ComputeOptions):
     device: str = option(
         "cpu",
         "Where the model runs: cpu; a device such as cuda or cuda:1, beside which the CPU runs what that device "
-        "cannot; auto, all devices that are available, else the CPU. A device that is not available: exit code 7.",
+        "cannot; several, such as cpu,cuda; auto, all devices that are available, else the CPU. A device that is not "
+        "available: exit code 7.",
         python="That is a DeviceError. `Session.placement` tells where each node runs, and why.",
     )
 

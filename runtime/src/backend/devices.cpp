@@ -1,5 +1,6 @@
 #include "runtime/src/backend/devices.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "runtime/src/backend/cpu.h"
@@ -20,17 +21,23 @@ Status Devices::open(const std::string& name, const Model& model, const QueueOpt
   if (!how.empty() && how != "greedy")
     return fail(Code::kUsage, "MINNOW_PLACEMENT is '%s'; it can be \"greedy\", or is not set", how.c_str());
   std::vector<Backend*> backends = {&Cpu::instance()};
+  const bool several = name == "auto" || name.find(',') != std::string::npos;
   if (name == "auto") {
     for (Backend* backend : other_backends())
       if (backends.size() < kMostDevices) backends.push_back(backend);
   } else {
-    Backend* backend = nullptr;
-    MINNOW_RETURN_IF_ERROR(find_backend(name, &backend));
-    if (backend != backends[0]) backends.push_back(backend);
+    for (size_t begin = 0; begin <= name.size();) {
+      const size_t end = std::min(name.find(',', begin), name.size());
+      Backend* backend = nullptr;
+      MINNOW_RETURN_IF_ERROR(find_backend(name.substr(begin, end - begin), &backend));
+      if (std::find(backends.begin(), backends.end(), backend) == backends.end()) backends.push_back(backend);
+      if (backends.size() > kMostDevices) return fail(Code::kUsage, "more than %zu devices", kMostDevices);
+      begin = end + 1;
+    }
   }
   out->devices_.clear();
   out->greedy_ = how == "greedy";
-  out->preference_ = name == "auto" ? 1 : kPreference;
+  out->preference_ = several ? 1 : kPreference;
   for (Backend* backend : backends) {
     Device device;
     device.backend = backend;

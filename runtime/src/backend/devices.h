@@ -17,7 +17,8 @@ struct Device {
 
 class Devices {
  public:
-  // `name`: "cpu"; a device, beside which the CPU computes what the device cannot; or "auto", which is all there are.
+  // `name`: "cpu"; a device, beside which the CPU computes what the device cannot; several, "cpu,cuda:0,cuda:1"; or "auto", which is all there
+  // are. With several, the time that nodes and copies take decides alone.
   static Status open(const std::string& name, const Model& model, const QueueOptions& options, Devices* out);
 
   size_t size() const { return devices_.size(); }

@@ -59,6 +59,11 @@ double Planner::estimate(const PlanNode& node, size_t device, std::string* why) 
 Status Planner::place_wherever_possible(PlanGraph& graph) {
   for (int i = 0; i < graph.size(); ++i) {
     if (graph.is_dropped(i)) continue;
+    if (is_view(graph.node(i), stage_.values)) {
+      const int maker = graph.maker(graph.node(i).in[0]);
+      graph.place(i, maker < 0 ? 0 : graph.node(maker).device, "");
+      continue;
+    }
     std::string reasons;
     for (size_t device = 1; device < x_.devices().size(); ++device) {
       std::string why;

@@ -87,6 +87,7 @@ struct ProfileRow : Profile, Placement {
   std::string shape;
   double ms = 0;                 // of one run, on average
   int64_t bytes = 0;             // of all operands and results, as tensors
+  int64_t copied = 0;            // between the host and a device
   int64_t group = 0, chain = 0;  // which of them ran side by side; 0: alone
 };
 

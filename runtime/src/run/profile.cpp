@@ -55,6 +55,7 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
       for (const auto* slots : {&step.in, &step.out})
         for (const Slot* slot : *slots) row.bytes += slot == nullptr ? 0 : slot->tensor.type.bytes();
       for (const auto& constant : step.constants) row.bytes += constant == nullptr ? 0 : constant->type().bytes();
+      if (step.is_transfer) row.copied = step.out[0]->tensor.type.bytes();
       for (const Slot* slot : step.out)
         if (slot != nullptr && row.shape.empty()) row.shape = slot->tensor.shape().str();
       rows->push_back(std::move(row));

@@ -70,7 +70,7 @@ def test_placement_without_a_run() -> None:
 def test_the_table_has_a_column_for_devices_if_others_are_in_use() -> None:
     def node(name: str, op: str, device: str, why: str) -> dict[str, object]:
         return {
-            **dict.fromkeys(("ms", "macs", "bytes"), 1),
+            **dict.fromkeys(("ms", "macs", "bytes", "copied"), 1),
             "name": name,
             "op": op,
             "scheme": "",
@@ -84,7 +84,7 @@ def test_the_table_has_a_column_for_devices_if_others_are_in_use() -> None:
     there = [node("a", "Conv", "far:0", "1 us on far:0, 9 us on cpu"), node("b", "Relu", "cpu", why)]
     lines = _profile(SimpleNamespace(profile=there, limits={})).splitlines()
     assert lines[0].split()[:4] == ["op", "scheme", "device", "nodes"]
-    assert [line.split()[:4] for line in lines if line.endswith(why)] == [["b", "Relu", "cpu", "far:0"]]
+    assert [line.split()[:5] for line in lines if line.endswith(why)] == [["b", "Relu", "cpu", "1.000", "1"]]
     assert any(line.startswith("a") and line.endswith("1 us on far:0, 9 us on cpu") for line in lines)
 
 

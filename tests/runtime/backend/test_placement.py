@@ -46,6 +46,9 @@ def test_each_node_has_its_device_and_the_reason(fake: pytest.MonkeyPatch, ops: 
             assert (rows[op]["device"], rows[op]["why"]) == ("cpu", f"fake:0 has no kernel for {op}")
     assert {row["device"] for row in session.placement() if row["op"] in ("Upload", "Download")} == {"fake:0"}
     profile = session.profile({"in0": normal(RNG, 2, 3, 6, 4)}, 1)
+    copied = {row["op"] for row in profile if row["copied"]}
+    assert copied == {"Upload", "Download"}
+    assert next(row["copied"] for row in profile if row["op"] == "Upload") in (4 * 2 * 3 * 6 * 4, 4 * 2 * 5 * 6 * 4)
     assert [{k: r[k] for k in ("name", "op", "device", "why")} for r in profile] == session.placement()
 
 
@@ -108,3 +111,18 @@ def test_greedy_placement_takes_what_the_device_computes(fake: pytest.MonkeyPatc
     fake.setenv("MINNOW_PLACEMENT", "all")
     with pytest.raises(UsageError, match="MINNOW_PLACEMENT is 'all'"):
         minnow.load(data, device="fake")
+
+
+def test_inspect_shows_placements(fake: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.mnn").write_bytes(model())
+    fake.setenv("MINNOW_FAKE_OPS", "Conv,Softmax")
+    assert command_line(["inspect", str(tmp_path / "m.mnn"), "--placement", "cpu,fake:1", "--format", "json"]) == 0
+    rows = {row["op"]: row for row in json.loads(capfd.readouterr().out)["placement"]}
+    assert {op: rows[op]["device"] for op in ("Conv", "MaxPool", "Softmax")} == {
+        "Conv": "fake:1", "MaxPool": "cpu", "Softmax": "fake:1",
+    }  # fmt: skip
+    assert rows["MaxPool"]["why"] == "fake:1 has no kernel for MaxPool"
+    assert command_line(["inspect", str(DIGITS), "--placement", "fake", "--input", "image=2x1x8x8"]) == 0
+    assert "us on fake:0, " in capfd.readouterr().out
+    assert command_line(["inspect", str(tmp_path / "m.mnn"), "--placement", "cpu,nowhere"]) == 7
+    assert command_line(["inspect", str(tmp_path / "m.mnn"), "--input", "in0=1x3x6x4"]) == 2
