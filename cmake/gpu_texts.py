@@ -355,11 +355,11 @@ def glsl(text: Text, small: bool) -> str:
     lines += (
         [f"  uint {b}_at;" for b, _ in text.buffers] + [f"  {kind} {name};" for kind, name in text.parameters] + ["};"]
     )
-    lines += [f"shared {kind} {name}[{size}];" for kind, name, size in text.shared]
     if text.int64:
         lines += ["#define LONG int64_t", "#define ULONG uint64_t", "#define TO_LONG(v) int64_t(v)"]
         lines += ["#define TO_ULONG(v) uint64_t(v)", "#define LONG_OF(v) int64_t(packUint2x32(v))"]
         lines += ["#define UINT2_OF_LONG(v) unpackUint2x32(uint64_t(v))"]
+    lines += [f"shared {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [COMMON, GLSL_HEAD, ACCESS, f"#define GROUP {text.group}", GLSL_CALLS]
     if not small:  # nobody compiles a program of such elements then
         lines += [f"#undef {verb}{n}" for verb in ("READ", "WRITE") for n in (8, 16)]
