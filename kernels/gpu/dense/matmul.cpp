@@ -64,8 +64,8 @@ Status ProductLaunch::prepare(const NodeContext& node, Product product, size_t a
   if (!p.table.empty())
     MINNOW_RETURN_IF_ERROR(device.upload(p.table.data(), static_cast<int64_t>(p.table.size()) * 4, &table_));
   if (parts_.count > 1)
-    MINNOW_RETURN_IF_ERROR(finish_.prepare(node, activation, results, parts_.count, bias_of_row ? p.n : 1,
-                                           bias_of_row ? p.m : p.n));
+    MINNOW_RETURN_IF_ERROR(
+        finish_.prepare(node, activation, results, parts_.count, bias_of_row ? p.n : 1, bias_of_row ? p.m : p.n));
   return device.program("dense_matmul",
                         {{"TYPE_A", type_of(node, a)},
                          {"TYPE_B", type_of(node, b)},

@@ -74,8 +74,7 @@ class NormKernel final : public GpuKernel {
       rows_ = x[0] * groups;
       n_ = row_scales_ * inner_;
     }
-    for (size_t i : {1, 2})
-      parameters_[i - 1] = i < node.in.size() && node.in[i] != nullptr ? node.in[i]->count() : 0;
+    for (size_t i : {1, 2}) parameters_[i - 1] = i < node.in.size() && node.in[i] != nullptr ? node.in[i]->count() : 0;
     return device_of(node).program("dense_norm",
                                    {{"TYPE_X", type_of(node, 0)},
                                     {"TYPE_SCALE", type_of(node, 1)},
@@ -173,8 +172,8 @@ class LrnKernel final : public GpuKernel {
     factor_ = static_cast<float>(node.attrs.f("alpha", 1e-4) / static_cast<double>(size_));
     beta_ = static_cast<float>(node.attrs.f("beta", 0.75));
     bias_ = static_cast<float>(node.attrs.f("bias", 1));
-    return device_of(node).program(
-        "dense_lrn", {{"TYPE_X", type_of(node, 0)}, {"TYPE_Y", type_of(node.out[0]->dtype)}}, &program_);
+    return device_of(node).program("dense_lrn", {{"TYPE_X", type_of(node, 0)}, {"TYPE_Y", type_of(node.out[0]->dtype)}},
+                                   &program_);
   }
   Status enqueue(const RunContext& context, Stream& stream) override {
     const int64_t n = context.out[0]->count();

@@ -65,55 +65,9 @@ bool supports_gpu_pool(const NodeContext& node, std::string* why) {
 bool supports_gpu_max_pool(const NodeContext& node, std::string* why) {
   NodeContext first = node;
   first.out.resize(1);
-  return has_types(first,
-                   {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kU8, DType::kI16, DType::kU16,
-                    DType::kI32},
-                   why);
-}
-
-Status region_error(const int32_t* words) {
-  return fail(Code::kUsage, "region %d is of image %d; there are %d", words[1], words[2], words[3]);
-}
-
-class RoiPoolKernel final : public GpuKernel {
- public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
-    *workspace = 0;
-    scale_ = static_cast<float>(node.attrs.f("scale", 1));
-    return device_of(node).program("dense_roi_pool",
-                                   {{"TYPE_X", type_of(node, 0)},
-                                    {"TYPE_ROIS", type_of(node, 1)},
-                                    {"TYPE_Y", type_of(node.out[0]->dtype)}},
-                                   &program_);
-  }
-  Status enqueue(const RunContext& context, Stream& stream) override {
-    const Tensor& x = *context.in[0];
-    const Tensor& y = *context.out[0];
-    if (y.count() == 0) return ok();
-    void* error = nullptr;
-    MINNOW_RETURN_IF_ERROR(stream.error_slot(context, region_error, &error));
-    Arguments arguments;
-    arguments.buffer(x.data).buffer(context.in[1]->data).buffer(y.data).buffer(error);
-    for (int64_t v : {y.count(), x.dim(0), x.dim(1), x.dim(2), x.dim(3), y.dim(2), y.dim(3)}) arguments.add(to_i32(v));
-    arguments.add(scale_);
-    const int64_t groups = groups_for(y.count(), program_->text.group);
-    return stream.launch(*program_, arguments, {std::min<int64_t>(groups, 65535)});
-  }
-
- private:
-  float scale_ = 1;
-  const Program* program_ = nullptr;
-};
-
-std::unique_ptr<Kernel> create_gpu_roi_pool(const NodeContext&) { return std::make_unique<RoiPoolKernel>(); }
-
-bool supports_gpu_roi_pool(const NodeContext& node, std::string* why) {
-  // Corners are numbers of elements, which f16 does not hold.
-  if (node.precision == Precision::kLow) {
-    *why = "computes regions in precision \"low\" with too few bits for their corners";
-    return false;
-  }
-  return has_types(node, kFloats, why);
+  return has_types(
+      first, {DType::kF32, DType::kF16, DType::kBF16, DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32},
+      why);
 }
 
 }  // namespace
@@ -121,6 +75,5 @@ bool supports_gpu_roi_pool(const NodeContext& node, std::string* why) {
 MINNOW_GPU_KERNEL("MaxPool", create_gpu_pool<kMaxPool>, supports_gpu_max_pool);
 MINNOW_GPU_KERNEL("AveragePool", create_gpu_pool<kMeanPool>, supports_gpu_pool);
 MINNOW_GPU_KERNEL("LpPool", create_gpu_pool<kNormPool>, supports_gpu_pool);
-MINNOW_GPU_KERNEL("MaxRoiPool", create_gpu_roi_pool, supports_gpu_roi_pool);
 
 }  // namespace minnow::gpu
