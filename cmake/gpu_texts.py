@@ -34,6 +34,7 @@ below, `float` literals with `f`, local arrays of constant size, and:
     SIZE_OF(TYPE)                bytes of an element
     IS_FLOAT(TYPE)
     TO_INT TO_UINT TO_FLOAT      conversions between numbers;  AS_FLOAT AS_UINT: between a float and its bits
+    MULHI(a, b)                  the upper half of the product of two uint
     ABSF MINF MAXF FLOORF        of floats;  ABSI MINI MAXI of ints; MINF and MAXF may drop NaN
     FMA SQRT EXP LOG POW ...     fast ones of the API; accurate ones are in math.inc
     IS_NAN(f) INF NAN_
@@ -230,6 +231,7 @@ OPENCL_HEAD = """
 #define AS_FLOAT(v) as_float(v)
 #define AS_UINT(v) as_uint(v)
 #define ABSI(v) ((int)abs(v))
+#define MULHI(a, b) mul_hi((uint)(a), (uint)(b))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 #define GROUP_X ((int)get_group_id(0))
 #define GROUP_Y ((int)get_group_id(1))
@@ -279,6 +281,12 @@ GLSL_HEAD = """
 #define AS_FLOAT(v) uintBitsToFloat(v)
 #define AS_UINT(v) floatBitsToUint(v)
 #define ABSI(v) abs(v)
+uint upper_product(uint a, uint b) {
+  uint upper, lower;
+  umulExtended(a, b, upper, lower);
+  return upper;
+}
+#define MULHI(a, b) upper_product(a, b)
 #define BARRIER barrier()
 #define GROUP_X int(gl_WorkGroupID.x)
 #define GROUP_Y int(gl_WorkGroupID.y)
@@ -386,6 +394,7 @@ CUDA_HEAD = """
 #define AS_FLOAT(v) __uint_as_float(v)
 #define AS_UINT(v) __float_as_uint(v)
 #define ABSI(v) abs(v)
+#define MULHI(a, b) __umulhi(a, b)
 #define BARRIER __syncthreads()
 #define GROUP_X ((int)blockIdx.x)
 #define GROUP_Y ((int)blockIdx.y)
