@@ -65,8 +65,8 @@ Status ElementIndex::make(const std::vector<const TensorType*>& in, const Tensor
     int64_t stride = 1, last = 0;
     for (int position = 0; position < type.shape.rank(); ++position) {
       // The packed operand's dims in its own memory, the others' from the last one on.
-      const int d = type.layout == Layout::kPacked ? dims[static_cast<size_t>(position)]
-                                                   : out.shape.rank() - 1 - position;
+      const int d =
+          type.layout == Layout::kPacked ? dims[static_cast<size_t>(position)] : out.shape.rank() - 1 - position;
       const int64_t own = type.shape[d - missing];
       const bool channels = type.layout == Layout::kPacked && d == 1;
       if (own != 1 || channels) {
@@ -87,7 +87,8 @@ Status ElementIndex::make(const std::vector<const TensorType*>& in, const Tensor
     bool joins = rank_ > 0;
     for (size_t k = 0; joins && k < in.size(); ++k)
       if (operands_[k].mode == kStrided)
-        joins = strides[k][u] == operands_[k].stride[static_cast<size_t>(rank_ - 1)] * size_[static_cast<size_t>(rank_ - 1)];
+        joins = strides[k][u] ==
+                operands_[k].stride[static_cast<size_t>(rank_ - 1)] * size_[static_cast<size_t>(rank_ - 1)];
     if (joins) {
       size_[static_cast<size_t>(rank_ - 1)] *= extent[u];
       continue;
@@ -160,7 +161,8 @@ Status ElementKernel::reshape(const NodeContext& node, int64_t* workspace) {
     places[static_cast<size_t>(program.results[i])] = {Place::kResult, static_cast<int64_t>(i), *node.out[i]};
   Piece piece, longer;
   for (size_t begin = 0; begin < program.steps.size(); begin = piece.end) {
-    if (!piece.make(program, begin, begin + 1)) return fail(Code::kInternal, "an elementwise step of too many operands");
+    if (!piece.make(program, begin, begin + 1))
+      return fail(Code::kInternal, "an elementwise step of too many operands");
     while (piece.end < program.steps.size() && longer.make(program, begin, piece.end + 1)) piece = longer;
     for (int v : piece.results) {
       Place& place = places[static_cast<size_t>(v)];
@@ -211,7 +213,8 @@ Status ElementKernel::add_launch(const NodeContext& node, const ElementProgram& 
     const ElementStep& step = program.steps[k];
     uint32_t* at = code.data() + kStepsAt + kStepWords * (k - piece.begin);
     const int made = piece.registers[program.operands.size() + k];
-    at[0] = word(step.code) | word(made) << 8 | word(static_cast<int>(step.dtype)) << 16 | (step.all_bits ? 1u << 24 : 0);
+    at[0] =
+        word(step.code) | word(made) << 8 | word(static_cast<int>(step.dtype)) << 16 | (step.all_bits ? 1u << 24 : 0);
     for (size_t i = 0; i < step.in.size(); ++i)
       at[1] |= word(piece.registers[static_cast<size_t>(step.in[i])]) << (8 * i);
     for (size_t i = 0; i < step.numbers.size(); ++i) at[2 + i] = step.numbers[i];

@@ -16,9 +16,9 @@ namespace minnow::gpu {
 struct ElementStep {
   int code = 0;  // of text/elementwise_codes.inc
   std::vector<int> in;
-  DType dtype = DType::kF32;           // of the result; integers are cut to it
-  bool all_bits = false;               // of operands without sign that use 64 bits
-  std::array<uint32_t, 4> numbers{};   // parameters, in the form that the step takes
+  DType dtype = DType::kF32;          // of the result; integers are cut to it
+  bool all_bits = false;              // of operands without sign that use 64 bits
+  std::array<uint32_t, 4> numbers{};  // parameters, in the form that the step takes
 };
 
 // The steps of an op, from operands 0, 1, ... of these types; what each makes has the next number, and the last is the

@@ -239,7 +239,8 @@ bool element_steps(const std::string& op, const Attrs& attrs, const std::vector<
     if (op == "Round" && attrs.s("halves") == "away") step.code = STEP_ROUND_AWAY;
     if (op == "Mod" && attrs.b("fmod")) step.code = step.code == STEP_MOD ? STEP_FMOD : STEP_INT_FMOD;
     if (op == "BitShift" && attrs.s("direction") == "LEFT") step.code = STEP_INT_SHIFT_LEFT;
-    if (op == "IsInf") step.numbers = {bits_of(attrs.b("detect_negative", true)), bits_of(attrs.b("detect_positive", true))};
+    if (op == "IsInf")
+      step.numbers = {bits_of(attrs.b("detect_negative", true)), bits_of(attrs.b("detect_positive", true))};
     if (op == "Greater" || op == "GreaterOrEqual") std::swap(step.in[0], step.in[1]);
     if (op == "Requantize") {
       if (in[0] == DType::kI64) step.code = STEP_REQUANTIZE_LONG;
