@@ -5,8 +5,9 @@ A text `<name>.gpu` is one kernel. Its head has one declaration a line, and ends
     // A comment, up to the end of the line, anywhere.
     group 64                     work-items of a work-group (along x)
     constant TYPE 0              a number that programs are compiled with, and its value where they do not say
+    variable KIND                an int that the kernel sets before all else, for types that are known only then
     buffer x TYPE                an argument that is the address of elements; their type is a number of DType (F32, F16,
-                                 I8...) or a constant
+                                 I8...), a constant or a variable
     parameter int n              an argument that is a number: int, uint or float
     shared float part[64]        memory of the work-group
     int64                        it computes with 64-bit integers
@@ -65,6 +66,7 @@ class Text:
     name: str
     group: int = 64
     constants: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+    variables: list[str] = dataclasses.field(default_factory=list)
     buffers: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     parameters: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     shared: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
@@ -91,6 +93,8 @@ def read(path: Path) -> Text:
                 text.group = int(size)
             case ["constant", name, value]:
                 text.constants.append((name, DTYPES.index(value) if value in DTYPES else int(value)))
+            case ["variable", name]:
+                text.variables.append(name)
             case ["buffer", name, kind]:
                 text.buffers.append((name, kind))
             case ["parameter", ("int" | "uint" | "float") as kind, name]:
@@ -265,6 +269,7 @@ def opencl(text: Text) -> str:
     lines += [text.functions]
     lines += [f"kernel __attribute__((reqd_work_group_size({text.group}, 1, 1)))"]
     lines += [f"void {text.name}({', '.join(arguments)} CONSTANTS) {{"]
+    lines += [f"  int {name};" for name in text.variables]
     lines += [f"  local {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [text.body, "}", ""]
     return "\n".join(lines)
@@ -363,6 +368,7 @@ def glsl(text: Text, small: bool) -> str:
     lines += (
         [f"  uint {b}_at;" for b, _ in text.buffers] + [f"  {kind} {name};" for kind, name in text.parameters] + ["};"]
     )
+    lines += [f"int {name};" for name in text.variables]
     if text.int64:
         lines += ["#define LONG int64_t", "#define ULONG uint64_t", "#define TO_LONG(v) int64_t(v)"]
         lines += ["#define TO_ULONG(v) uint64_t(v)", "#define LONG_OF(v) int64_t(packUint2x32(v))"]
@@ -454,6 +460,7 @@ def cuda(text: Text, specialized: bool) -> str:
     linkage = 'extern "C" ' if specialized else ""  # a text may be called as a function of the C library
     lines += [f"{linkage}__global__ void __launch_bounds__({text.group}) {text.name}({', '.join(arguments)}) {{"]
     lines += ["  FOLLOW_PREVIOUS;"]
+    lines += [f"  int {name};" for name in text.variables]
     lines += [f"  __shared__ {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [text.body, "}"] + (["}"] if not specialized else []) + [""]
     return "\n".join(lines)

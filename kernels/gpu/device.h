@@ -82,6 +82,8 @@ struct Limits {
   int64_t groups[3] = {65535, 65535, 65535};
   bool int64 = true;  // arithmetic with 64-bit integers
   bool bytes = true;  // buffers of elements of 8 and 16 bits
+  // It is worth compiling a large text again for other constants: not where a processor does what a GPU would.
+  bool specializes = true;
 };
 
 // For the estimates by which nodes are placed.

@@ -10,7 +10,9 @@ namespace {
 
 // As the texts have it.
 constexpr size_t kOperands = 8, kResults = 3, kRegisters = 16;
-constexpr size_t kResultsAt = 47, kStridesAt = 48, kStridesOf = 16, kStepsAt = 176, kStepWords = 8;
+constexpr size_t kResultsAt = 47, kStridesAt = 48, kStridesOf = 16, kTypesAt = 176, kResultTypesAt = 184,
+                 kNumResultsAt = 187;
+constexpr size_t kStepsAt = 192, kStepWords = 8;
 
 bool needs_long(DType t) { return t == DType::kU32 || t == DType::kI64 || t == DType::kU64; }
 
@@ -220,19 +222,30 @@ Status ElementKernel::add_launch(const NodeContext& node, const ElementProgram& 
     for (size_t i = 0; i < step.numbers.size(); ++i) at[2 + i] = step.numbers[i];
     wide = wide || needs_long(step.dtype) || step.code >= STEP_FLOAT_TO_LONG;
   }
+  for (size_t k = 0; k < kOperands; ++k) {
+    const bool there = k < launch.operands.size();
+    code[kTypesAt + k] = word(static_cast<int>(there ? launch.operands[k].type.dtype : DType::kU32));
+    if (!there) launch.modes |= static_cast<int32_t>(static_cast<uint32_t>(ElementIndex::kSingle) << (2 * k));
+  }
+  for (size_t i = 0; i < launch.results.size(); ++i)
+    code[kResultTypesAt + i] = word(static_cast<int>(launch.results[i].type.dtype));
+  code[kNumResultsAt] = word(static_cast<int64_t>(launch.results.size()));
   const auto bytes = static_cast<int64_t>(code.size() * sizeof(uint32_t));
   MINNOW_RETURN_IF_ERROR(device.upload(code.data(), bytes, &launch.code));
   launch.rank = index.rank();
   launch.steps = static_cast<int32_t>(piece.end - piece.begin);
   const ElementStep& first = program.steps[piece.begin];
   const bool alone = launch.steps == 1 && (first.in.size() == piece.operands.size() || piece.operands.size() == 1);
-  const auto type_of = [](const std::vector<Place>& all, size_t i) {
-    return i < all.size() ? static_cast<int>(all[i].type.dtype) : 0;
+  // Without the constants that would make it another program: all operands are read then, from anywhere.
+  const bool dynamic = !device.limits().specializes;
+  const auto type_of = [&](const std::vector<Place>& all, size_t i) {
+    return i < all.size() && !dynamic ? static_cast<int>(all[i].type.dtype) : 0;
   };
   MINNOW_RETURN_IF_ERROR(device.program(wide ? "elementwise_64" : "elementwise_32",
-                                        {{"OPERANDS", static_cast<int>(launch.operands.size())},
-                                         {"RESULTS", static_cast<int>(launch.results.size())},
-                                         {"ONLY", alone ? first.code : -1},
+                                        {{"OPERANDS", static_cast<int>(dynamic ? kOperands : launch.operands.size())},
+                                         {"RESULTS", static_cast<int>(dynamic ? kResults : launch.results.size())},
+                                         {"ONLY", alone && !dynamic ? first.code : -1},
+                                         {"DYNAMIC", dynamic ? 1 : 0},
                                          {"TYPE_0", type_of(launch.operands, 0)},
                                          {"TYPE_1", type_of(launch.operands, 1)},
                                          {"TYPE_2", type_of(launch.operands, 2)},
@@ -352,10 +365,18 @@ bool supports_elements(const char* op, const NodeContext& node, std::string* why
   std::vector<ElementStep> steps;
   if (!element_steps(op, node.attrs, in, node.out[0]->dtype, &steps, why)) return false;
   for (const ElementStep& step : steps) wide = wide || step.code >= STEP_FLOAT_TO_LONG;
-  if (wide && node.accelerator != nullptr && !device_of(node).limits().int64) {
+  if (node.accelerator == nullptr) return true;
+  const Limits& limits = device_of(node).limits();
+  if (wide && !limits.int64) {
     *why = "computes no 64-bit integers";
     return false;
   }
+  for (const auto* types : {&node.in, &node.out})
+    for (const TensorType* type : *types)
+      if (!limits.bytes && dtype_size(type->dtype) < 4) {
+        *why = std::string("has no buffers of 8 or 16 bits, as ") + dtype_name(type->dtype) + " needs them";
+        return false;
+      }
   return true;
 }
 

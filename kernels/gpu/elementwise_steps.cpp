@@ -23,6 +23,7 @@ struct Row {
   double a_default = 0, b_default = 0;
 };
 
+// op list: rows of the table of kernels, whose code is in a kernel text.
 constexpr Row kRows[] = {
     {"Abs", 1, true, STEP_ABS, STEP_INT_ABS},
     {"Neg", 1, true, STEP_NEG, STEP_INT_NEG},

@@ -164,6 +164,7 @@ Status VulkanDevice::open(const InstanceApi& instance, VkPhysicalDevice physical
   for (int i = 0; i < 3; ++i) limits_.groups[i] = context.properties.limits.maxComputeWorkGroupCount[i];
   limits_.int64 = context.int64;
   limits_.bytes = context.small_types;
+  limits_.specializes = context.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
   estimate_speed();
   MINNOW_RETURN_IF_ERROR(programs_.open());
   uploads_ = std::make_unique<VulkanStream>(*this);
