@@ -10,37 +10,52 @@ namespace {
 
 int ceil_div(int v, int by) { return (v + by - 1) / by; }
 
-// A warp makes a row: the sums of its splits, each scaled to the largest maximum.
+constexpr int kJoinThreads = 256, kJoinWarps = kJoinThreads / 32;
+constexpr int kMostSplits = 512;
+
+// A block makes a row: the sums of its splits, each scaled to the largest maximum. A warp takes every 8th split.
 template <typename T>
-__global__ void __launch_bounds__(128) join_kernel(const __grid_constant__ AttentionArguments a, int items) {
+__global__ void __launch_bounds__(kJoinThreads) join_kernel(const __grid_constant__ AttentionArguments a) {
+  __shared__ float factors[kMostSplits], sums[kJoinWarps], columns[kJoinWarps][256];
   allow_next();
-  wait_previous();
-  const int lane = static_cast<int>(threadIdx.x) & 31;
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * 4 + (threadIdx.x >> 5);
-  if (index >= static_cast<int64_t>(items) * a.all_rows) return;
-  const int item_index = static_cast<int>(index / a.all_rows), row = static_cast<int>(index % a.all_rows);
+  const int thread = static_cast<int>(threadIdx.x), lane = thread & 31, warp = thread >> 5;
+  const int item_index = static_cast<int>(blockIdx.y), row = static_cast<int>(blockIdx.x);
   const size_t line = static_cast<size_t>(a.width) + 2, step = line * a.all_rows;
   const float* from = a.partial + static_cast<size_t>(item_index) * a.splits * step + row * line;
+  const ItemPlace item(a, item_index);
+  const RowOfItem place(a, row);
+  wait_previous();
   float most = -INFINITY, sum = 0.0f;
   for (int s = lane; s < a.splits; s += 32) most = fmaxf(most, from[s * step + a.width]);
 #pragma unroll
   for (int o = 16; o > 0; o >>= 1) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, o));
   const float shift = most == -INFINITY ? 0.0f : most;
-  for (int s = lane; s < a.splits; s += 32)
-    sum += exp2f(from[s * step + a.width] - shift) * from[s * step + a.width + 1];
+  for (int s = thread; s < a.splits; s += kJoinThreads) {
+    factors[s] = exp2f(from[s * step + a.width] - shift);
+    sum += factors[s] * from[s * step + a.width + 1];
+  }
 #pragma unroll
   for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, o);
-  const float factor = row_factor(a, sum);
-  const ItemPlace item(a, item_index);
-  const RowOfItem place(a, row);
-  T* const to = static_cast<T*>(a.out) + item.out + place.head * a.out_group + place.row * a.out_place.row;
-  for (int column = lane; column < a.width; column += 32) {
-    float total = 0.0f;
+  if (lane == 0) sums[warp] = sum;
+  __syncthreads();
+  float total[8] = {};
 #pragma unroll 4
-    for (int s = 0; s < a.splits; ++s)
-      total = fmaf(exp2f(from[s * step + a.width] - shift), from[s * step + column], total);
-    to[column * a.out_place.column] = from_float<T>(scaled(total, factor));
+  for (int s = warp; s < a.splits; s += kJoinWarps) {
+#pragma unroll
+    for (int c = 0; c < 8; ++c)
+      if (c * 32 + lane < a.width) total[c] = fmaf(factors[s], from[s * step + c * 32 + lane], total[c]);
   }
+#pragma unroll
+  for (int c = 0; c < 8; ++c) columns[warp][c * 32 + lane] = total[c];
+  __syncthreads();
+  float all = 0.0f, value = 0.0f;
+#pragma unroll
+  for (int w = 0; w < kJoinWarps; ++w) all += sums[w];
+  if (thread >= a.width) return;
+#pragma unroll
+  for (int w = 0; w < kJoinWarps; ++w) value += columns[w][thread];
+  T* const to = static_cast<T*>(a.out) + item.out + place.head * a.out_group + place.row * a.out_place.row;
+  to[thread * a.out_place.column] = from_float<T>(scaled(value, row_factor(a, all)));
 }
 
 // The number of heads that share keys and values, in the last dimension of the batch.
@@ -138,8 +153,8 @@ AttentionPlan plan_attention(const Attention& p, const Target& target) {
   const int64_t blocks = static_cast<int64_t>(plan.items) * plan.blocks;
   // As many blocks as run at once, and two tiles for each at least: joining costs a kernel more.
   const int64_t resident = plan.size == 256 && plan.scheme != AttentionScheme::kFma ? full : 2 * full;
-  int splits = blocks == 0 ? 1 : static_cast<int>(std::min<int64_t>(resident / blocks, tiles / 2));
-  if (splits < 2 || tiles < 8) splits = 1;
+  int splits = blocks == 0 ? 1 : static_cast<int>(std::min<int64_t>({resident / blocks, tiles / 2, kMostSplits}));
+  if (splits < 2 || tiles < (plan.scheme == AttentionScheme::kFma ? 4 : 8)) splits = 1;
   plan.split_keys = ceil_div(tiles, splits) * tile;
   plan.splits = std::max(1, ceil_div(p.keys, plan.split_keys));
   return plan;
@@ -180,14 +195,14 @@ cudaError_t attention(const Attention& p, const Target& target) {
     error = p.dtype == DType::kF16 ? launch_attention_f16(plan, a, target) : launch_attention_bf16(plan, a, target);
   }
   if (error != cudaSuccess || plan.splits == 1) return error;
-  const dim3 grid(static_cast<unsigned>(ceil_div(plan.items * a.all_rows, 4)));
+  const dim3 grid(static_cast<unsigned>(a.all_rows), static_cast<unsigned>(plan.items));
   switch (p.dtype) {
     case DType::kF16:
-      return launch(target, join_kernel<half>, grid, 128, 0, 1, a, plan.items);
+      return launch(target, join_kernel<half>, grid, kJoinThreads, 0, 1, a);
     case DType::kBF16:
-      return launch(target, join_kernel<bfloat16>, grid, 128, 0, 1, a, plan.items);
+      return launch(target, join_kernel<bfloat16>, grid, kJoinThreads, 0, 1, a);
     default:
-      return launch(target, join_kernel<float>, grid, 128, 0, 1, a, plan.items);
+      return launch(target, join_kernel<float>, grid, kJoinThreads, 0, 1, a);
   }
 }
 

@@ -10,6 +10,13 @@ namespace minnow::cuda {
 
 constexpr float kLog2E = 1.44269504f;
 
+// To about 2^-22 of it; NaN stays NaN.
+__device__ __forceinline__ float power_of_two(float v) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(v));
+  return power;
+}
+
 // Offsets of an item, a batch without the group, in elements.
 struct ItemPlace {
   int64_t q = 0, k = 0, v = 0, out = 0, mask[kMostMasks] = {};

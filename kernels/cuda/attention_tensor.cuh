@@ -16,7 +16,7 @@ struct AttentionShape {
   static constexpr int kTile =
       attention_tile_keys(by_keys ? AttentionScheme::kTensorKeys : AttentionScheme::kTensorRows, D);  // keys
   static constexpr int kWarpKeys = by_keys ? kTile / 4 : kTile;
-  static constexpr int kStages = 2;
+  static constexpr int kStages = by_keys ? 3 : 2;
   static constexpr int kLine = D + 8;  // 16 bytes more: the rows of 8x8 matrices lie in different banks
   static constexpr int kQElements = kRows * kLine, kTileElements = kTile * kLine;
   static constexpr int kOutLine = D + 4;
@@ -50,17 +50,31 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
   const auto* q = static_cast<const T*>(a.q) + item.q;
   const auto* k = static_cast<const T*>(a.k) + item.k;
   const auto* v = static_cast<const T*>(a.v) + item.v;
-  const auto read_tile = [&](const T* from, const AttentionPlace& place, int size, uint32_t to, int tile) {
-    const int key0 = begin_key + tile * kTile;
+  // A thread reads the same column of every kStep-th row.
+  constexpr int kStep = Shape::kThreads / (D / 8);
+  const int read_row = thread / (D / 8), read_column = thread % (D / 8) * 8;
+  const uint32_t read_at = (read_row * kLine + read_column) * 2;
+  const T* const k_from = k + (begin_key + read_row) * a.k_place.row + read_column;
+  const T* const v_from = v + (begin_key + read_row) * a.v_place.row + read_column;
+  // Columns that the loops over steps read are there, or zeros.
+  const bool k_reads = read_column < (a.depth + 15) / 16 * 16, v_reads = read_column < (a.width + 15) / 16 * 16;
+  const bool k_there = read_column < a.depth, v_there = read_column < a.width;
+  const auto read_tile = [&](int tile) {
+    const uint32_t slot = (tile % kStages) * Shape::kTileElements * 2 + read_at;
+    const int row = tile * kTile, left = end_key - begin_key - row - read_row;
+    const T *k_row = k_from + row * a.k_place.row, *v_row = v_from + row * a.v_place.row;
 #pragma unroll
-    for (int i = thread; i < kTile * (D / 8); i += Shape::kThreads) {
-      const int row = i / (D / 8), column = i % (D / 8) * 8;
-      if (column >= (size + 15) / 16 * 16) continue;  // what the loops over steps do not read
-      const bool there = key0 + row < end_key && column < size;
-      copy_async(to + ((tile % kStages) * Shape::kTileElements + row * kLine + column) * 2,
-                 from + (there ? (key0 + row) * place.row + column : 0), there);
+    for (int i = 0; i < kTile; i += kStep) {
+      const bool there = k_there && i < left;
+      if (k_reads) copy_async(k_at + slot + i * kLine * 2, there ? k_row : k, there);
+      k_row += kStep * a.k_place.row;
     }
-    commit_copies();
+#pragma unroll
+    for (int i = 0; i < kTile; i += kStep) {
+      const bool there = v_there && i < left;
+      if (v_reads) copy_async(v_at + slot + i * kLine * 2, there ? v_row : v, there);
+      v_row += kStep * a.v_place.row;
+    }
   };
 
   wait_previous();
@@ -74,13 +88,8 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
   }
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
-    if (s < tiles) {
-      read_tile(k, a.k_place, a.depth, k_at, s);
-      read_tile(v, a.v_place, a.width, v_at, s);
-    } else {
-      commit_copies();
-      commit_copies();
-    }
+    if (s < tiles) read_tile(s);
+    commit_copies();
   }
 
   const int warp_row = by_keys ? 0 : warp * 16, warp_key = by_keys ? warp * kWarpKeys : 0;
@@ -93,17 +102,16 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
   // The two rows of this thread.
   const int rows[2] = {first + warp_row + quad, first + warp_row + quad + 8};
   const RowOfItem places[2] = {RowOfItem(a, min(rows[0], a.all_rows - 1)), RowOfItem(a, min(rows[1], a.all_rows - 1))};
+  // Keys before this one are seen by all rows of the warp.
+  const RowOfItem warp_first(a, min(first + warp_row, a.all_rows - 1)),
+      warp_last(a, min(first + warp_row + 15, a.all_rows - 1));
+  const int first_seen = (warp_first.head == warp_last.head ? warp_first.row : 0) + a.causal + 1;
 
   for (int tile = 0; tile < tiles; ++tile) {
-    wait_copies<2 * (kStages - 2) + 1>();
+    wait_copies<kStages - 2>();
     __syncthreads();
-    if (tile + kStages - 1 < tiles) {
-      read_tile(k, a.k_place, a.depth, k_at, tile + kStages - 1);
-      read_tile(v, a.v_place, a.width, v_at, tile + kStages - 1);
-    } else {
-      commit_copies();
-      commit_copies();
-    }
+    if (tile + kStages - 1 < tiles) read_tile(tile + kStages - 1);
+    commit_copies();
     const auto load_q = [&](uint32_t(&to)[4], int step) {
       load_matrices(to, q_at + ((warp_row + (lane & 15)) * kLine + step * 16 + (lane >> 4) * 8) * 2);
     };
@@ -128,29 +136,43 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
         multiply(score[2 * j + 1], q_part[held ? step : 0], b[2], b[3], T());
       }
     }
-    // Masks, and keys that are not there.
+    // Masks, and keys that are not there. Without masks the scale, which is above 0, comes with the exponentials.
     const int key0 = begin_key + tile * kTile + warp_key;
-    const bool partial = key0 + kWarpKeys > end_key || a.causal >= 0;
     float now[2] = {most[0], most[1]};
+    if (masked) {
+#pragma unroll
+      for (int j = 0; j < kParts; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int key = key0 + j * 8 + pair + (e & 1);
+          score[j][e] *= a.scale;
+          if (key < end_key) score[j][e] = masked_score<T>(a, item, places[e >> 1], key, score[j][e]);
+        }
+      }
+    }
+    if (key0 + kWarpKeys > end_key || (a.causal >= 0 && key0 + kWarpKeys > first_seen)) {
+      const int seen[2] = {a.causal < 0 ? end_key : min(end_key, places[0].row + a.causal + 1),
+                           a.causal < 0 ? end_key : min(end_key, places[1].row + a.causal + 1)};
+#pragma unroll
+      for (int j = 0; j < kParts; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (key0 + j * 8 + pair + (e & 1) >= seen[e >> 1]) score[j][e] = -INFINITY;
+      }
+    }
 #pragma unroll
     for (int j = 0; j < kParts; ++j) {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int key = key0 + j * 8 + pair + (e & 1);
-        float& s = score[j][e];
-        s *= a.scale;
-        if (masked && key < end_key) s = masked_score<T>(a, item, places[e >> 1], key, s);
-        if (partial && (key >= end_key || (a.causal >= 0 && key > places[e >> 1].row + a.causal))) s = -INFINITY;
-        now[e >> 1] = fmaxf(now[e >> 1], s);
-      }
+      for (int e = 0; e < 4; ++e) now[e >> 1] = fmaxf(now[e >> 1], score[j][e]);
     }
+    const float scale = masked ? 1.0f : a.scale;
     float shift[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       now[h] = fmaxf(now[h], __shfl_xor_sync(0xffffffffu, now[h], 1));
       now[h] = fmaxf(now[h], __shfl_xor_sync(0xffffffffu, now[h], 2));
-      shift[h] = now[h] == -INFINITY ? 0.0f : now[h];
-      const float factor = exp2f(most[h] - shift[h]);
+      shift[h] = now[h] == -INFINITY ? 0.0f : now[h] * scale;
+      const float factor = power_of_two(fmaf(most[h], scale, -shift[h]));
       most[h] = now[h];
       sum[h] *= factor;
 #pragma unroll
@@ -163,12 +185,10 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
     for (int j = 0; j < kParts; ++j) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        score[j][e] = exp2f(score[j][e] - shift[e >> 1]);
+        score[j][e] = power_of_two(fmaf(score[j][e], scale, -shift[e >> 1]));
         sum[e >> 1] += score[j][e];
       }
     }
-    wait_copies<2 * (kStages - 1)>();
-    __syncthreads();
     const uint32_t values_at = v_at + ((tile % kStages) * Shape::kTileElements + warp_key * kLine) * 2;
 #pragma unroll
     for (int step = 0; step < kParts / 2; ++step) {
@@ -190,6 +210,7 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
   for (int h = 0; h < 2; ++h) {
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
+    if (!masked) most[h] *= a.scale;
   }
   wait_copies<0>();
   __syncthreads();
@@ -229,7 +250,7 @@ __global__ void __launch_bounds__(128, D == 256 ? 1 : 2)
     for (int w = 0; w < 4; ++w) all = fmaxf(all, moments[(w * 16 + row) * 2]);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      factors[w] = exp2f(moments[(w * 16 + row) * 2] - (all == -INFINITY ? 0.0f : all));
+      factors[w] = power_of_two(moments[(w * 16 + row) * 2] - (all == -INFINITY ? 0.0f : all));
       total += factors[w] * moments[(w * 16 + row) * 2 + 1];
     }
     const float factor = row_factor(a, total);

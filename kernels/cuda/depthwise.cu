@@ -2,8 +2,8 @@
 // 1 or 2 a thread makes a few pixels of one row (`row`), or, for 3x3, walks down some rows and keeps what it has read
 // (`strip`); all others go tap by tap (`general`).
 //
-// In f16 what limits this is the conversion to f32, not memory. So up to 3 products are summed in f16, and these sums
-// in f32.
+// In f16 what limits this is the conversion to f32, not memory. So the products of up to 5 neighbors are summed in f16,
+// and these sums in f32.
 #include "kernels/cuda/depthwise.h"
 
 #include <type_traits>
@@ -59,7 +59,7 @@ __device__ __forceinline__ Part part_of_thread(const Arguments<T>& a) {
 template <int taps, int step, typename T>
 __device__ __forceinline__ void add_products(const Eight<T>* in, const Eight<T>* w, float (&sum)[8]) {
   if constexpr (std::is_same_v<T, half>) {
-    constexpr int now = taps < 3 ? taps : 3;
+    constexpr int now = taps <= 5 ? taps : 4;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const auto pair = [e](const Eight<T>& v) { return reinterpret_cast<const half2*>(v.part)[e]; };
@@ -242,28 +242,41 @@ template <typename T>
 struct Choice {
   void (*kernel)(Arguments<T>);
   int pixels, rows;  // of a thread
+  int least;         // threads from which on it is worth it: fewer do not fill the device
 };
 
-// The ways to compute it, the plainest last.
+// The ways to compute it, the plainest last. More pixels of a thread read less.
+template <typename T, int stride>
+int choices(int kernel, Choice<T>* out) {
+  constexpr bool halves = std::is_same_v<T, half>;
+  int count = 0;
+  if (kernel == 3) {
+    if constexpr (halves) {
+      out[count++] = {strip_kernel<T, stride, 2, 4>, 2, 4, stride == 1 ? 40000 : 140000};
+      out[count++] = {row_kernel<T, 3, stride, 4>, 4, 1, 50000};
+    }
+    out[count++] = {row_kernel<T, 3, stride, 2>, 2, 1, 24000};
+    out[count++] = {row_kernel<T, 3, stride, 1>, 1, 1, 0};
+  } else if (kernel == 5) {
+    if constexpr (halves) out[count++] = {row_kernel<T, 5, stride, 4>, 4, 1, 50000};
+    out[count++] = {row_kernel<T, 5, stride, 2>, 2, 1, 24000};
+    out[count++] = {row_kernel<T, 5, stride, 1>, 1, 1, 0};
+  } else if constexpr (stride == 1) {
+    if constexpr (halves) out[count++] = {row_kernel<T, 7, 1, 4>, 4, 1, 50000};
+    out[count++] = {row_kernel<T, 7, 1, 2>, 2, 1, 24000};
+    out[count++] = {row_kernel<T, 7, 1, 1>, 1, 1, 0};
+  }
+  return count;
+}
+
 template <typename T>
 int choices(const Depthwise& d, Choice<T>* out) {
+  const int kernel = d.kernel_height;
+  const bool plain = d.dilation_y == 1 && d.dilation_x == 1 && d.stride_y == d.stride_x && kernel == d.kernel_width;
   int count = 0;
-  const bool plain = d.dilation_y == 1 && d.dilation_x == 1 && d.stride_y == d.stride_x;
-  const bool square = plain && d.kernel_height == d.kernel_width && (d.stride_y == 1 || d.stride_y == 2);
-  const bool one = d.stride_y == 1;
-  if (square && d.kernel_height == 3) {
-    if constexpr (std::is_same_v<T, half>) {
-      out[count++] = {one ? strip_kernel<T, 1, 2, 4> : strip_kernel<T, 2, 2, 4>, 2, 4};
-      out[count++] = {one ? row_kernel<T, 3, 1, 4> : row_kernel<T, 3, 2, 4>, 4, 1};
-    }
-    out[count++] = {one ? row_kernel<T, 3, 1, 2> : row_kernel<T, 3, 2, 2>, 2, 1};
-    out[count++] = {one ? row_kernel<T, 3, 1, 1> : row_kernel<T, 3, 2, 1>, 1, 1};
-  } else if (square && d.kernel_height == 5) {
-    out[count++] = {one ? row_kernel<T, 5, 1, 2> : row_kernel<T, 5, 2, 2>, 2, 1};
-    out[count++] = {one ? row_kernel<T, 5, 1, 1> : row_kernel<T, 5, 2, 1>, 1, 1};
-  } else {
-    out[count++] = {general_kernel<T>, 1, 1};
-  }
+  if (plain && d.stride_y == 1 && (kernel == 3 || kernel == 5 || kernel == 7)) count = choices<T, 1>(kernel, out);
+  if (plain && d.stride_y == 2 && (kernel == 3 || kernel == 5)) count = choices<T, 2>(kernel, out);
+  if (count == 0) out[count++] = {general_kernel<T>, 1, 1, 0};
   return count;
 }
 
@@ -281,12 +294,8 @@ cudaError_t run(const Depthwise& d, const Target& target) {
   Choice<T> all[kMostChoices];
   const int count = choices<T>(d, all);
   int scheme = d.scheme;
-  if (scheme < 0) {
-    // More pixels of a thread read less; but fewer threads than this do not fill the device.
-    constexpr int64_t kFull = 132 * 1024;
-    for (scheme = 0; scheme + 1 < count && threads_of(d, all[scheme]) < kFull; ++scheme) {
-    }
-  }
+  if (scheme < 0)
+    for (scheme = 0; scheme + 1 < count && threads_of(d, all[scheme]) < all[scheme].least;) ++scheme;
   if (scheme >= count) return cudaErrorInvalidValue;
   const Choice<T>& choice = all[scheme];
   const int64_t threads = threads_of(d, choice);

@@ -13,7 +13,8 @@ struct Divisor {
   uint32_t value = 1, factor = 1, shift = 0;
 
   Divisor() = default;
-  explicit Divisor(int divisor) : value(static_cast<uint32_t>(divisor)) {
+  // What is below 1 becomes 1: there is nothing to divide then.
+  explicit Divisor(int divisor) : value(divisor < 1 ? 1 : static_cast<uint32_t>(divisor)) {
     while ((uint64_t{1} << shift) < value) ++shift;
     factor = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift) - value)) / value + 1);
   }

@@ -1,5 +1,7 @@
 // Products of few rows with quantized weights, which become f16 in registers: each byte or half byte is put into the
 // mantissa of 1024, so that it takes no conversion. As few_rows.cu otherwise.
+#include <type_traits>
+
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
@@ -34,30 +36,34 @@ __device__ __forceinline__ void widen(uint32_t low, uint32_t high, uint32_t (&ou
 }
 
 // Along k a thread reads 16 bytes: 32 numbers of 4 bits, 16 of 8.
-template <int bits>
+template <int bits, int tiles, bool staged>
 __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_constant__ Arguments a) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kRun = 128 / bits, kStep = 4 * kRun;  // numbers of a thread, and of its four
-  __shared__ float part[kFewRowsWarps][16][8];
+  __shared__ float part[kFewRowsWarps][tiles * 16][8];
+  extern __shared__ __align__(16) half memory[];
   allow_next();
   const FewRowsArguments<half>& p = a.product;
   const int lane = static_cast<int>(threadIdx.x) & 31, warp = static_cast<int>(threadIdx.x) >> 5;
   const int quad = lane >> 2, pair = lane & 3;
-  const int first = static_cast<int>(blockIdx.x) * 16;
+  const int first = static_cast<int>(blockIdx.x) * tiles * 16;
   const int steps = (p.k + kStep - 1) / kStep, each = (steps + kFewRowsWarps - 1) / kFewRowsWarps;
   const int begin = warp * each, end = min(begin + each, steps);
-  const int columns[2] = {min(first + quad, p.n - 1), min(first + quad + 8, p.n - 1)};
+  constexpr int kLines = 2 * tiles;  // columns of y of a thread
+  int columns[kLines];
+#pragma unroll
+  for (int h = 0; h < kLines; ++h) columns[h] = min(first + quad + h * 8, p.n - 1);
   struct Weights {
-    uint4 q[2];
-    float scale[2];
-    int zero[2];
+    uint4 q[kLines];
+    float scale[kLines];
+    int zero[kLines];
   };
   Weights w[kAhead];
   const auto read_weights = [&](Weights& to, int step) {
     const int at = step * kStep + pair * kRun;
     const bool there = step < end && at < p.k;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < kLines; ++h) {
       to.q[h] = make_uint4(0, 0, 0, 0);
       to.scale[h] = 0.0f;
       to.zero[h] = bits == 4 ? 8 : 128;
@@ -71,49 +77,56 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) read_weights(w[i], begin + i);
   wait_previous();
-  const half* x = p.x + quad * p.x_row + pair * kRun;
+  if (staged) stage_rows(p, memory);
+  const half* x = staged ? memory + quad * few_rows_line(p.k) + pair * kRun : p.x + quad * p.x_row + pair * kRun;
   const bool has_row = quad < p.rows;
-  float sum[4] = {};
+  float sum[tiles][4] = {};
   for (int step = begin; step < end; step += kAhead) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       const bool there = has_row && step + i < end && (step + i) * kStep + pair * kRun < p.k;
-      half2 scale[2], zero[2];
+      half2 scale[kLines], zero[kLines];
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      for (int h = 0; h < kLines; ++h) {
         scale[h] = __float2half2_rn(w[i].scale[h]);
         zero[h] = __half2half2(__int2half_rn(1024 + w[i].zero[h]));
       }
-      const uint32_t words[2][4] = {{w[i].q[0].x, w[i].q[0].y, w[i].q[0].z, w[i].q[0].w},
-                                    {w[i].q[1].x, w[i].q[1].y, w[i].q[1].z, w[i].q[1].w}};
 #pragma unroll
       for (int r = 0; r < kRun / 8; ++r) {
         uint4 v = make_uint4(0, 0, 0, 0);
         if (there) v = *reinterpret_cast<const uint4*>(x + static_cast<size_t>(step + i) * kStep + r * 8);
-        uint32_t values[2][4];
+        if constexpr (bits == 4)  // in the order of the weights
+          v = make_uint4(__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
+                         __byte_perm(v.y, v.w, 0x7632));
+        uint32_t values[kLines][4];
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
+        for (int h = 0; h < kLines; ++h) {
+          const uint32_t words[4] = {w[i].q[h].x, w[i].q[h].y, w[i].q[h].z, w[i].q[h].w};
           if constexpr (bits == 4) {
-            widen(words[h][r], values[h]);
+            widen(words[r], values[h]);
           } else {
-            widen(words[h][2 * r], words[h][2 * r + 1], values[h]);
+            widen(words[2 * r], words[2 * r + 1], values[h]);
           }
 #pragma unroll
           for (int e = 0; e < 4; ++e)
             values[h][e] = as_word(__hmul2(__hsub2(as_half2(values[h][e]), zero[h]), scale[h]));
         }
-        if constexpr (bits == 4)  // in the order of the weights
-          v = make_uint4(__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
-                         __byte_perm(v.y, v.w, 0x7632));
-        multiply(sum, {values[0][0], values[1][0], values[0][1], values[1][1]}, v.x, v.y, half());
-        multiply(sum, {values[0][2], values[1][2], values[0][3], values[1][3]}, v.z, v.w, half());
+#pragma unroll
+        for (int t = 0; t < tiles; ++t) {
+          const uint32_t(&low)[4] = values[2 * t], (&high)[4] = values[2 * t + 1];
+          multiply(sum[t], {low[0], high[0], low[1], high[1]}, v.x, v.y, half());
+          multiply(sum[t], {low[2], high[2], low[3], high[3]}, v.z, v.w, half());
+        }
       }
       read_weights(w[i], step + kAhead + i);
     }
   }
 #pragma unroll
-  for (int e = 0; e < 4; ++e) part[warp][quad + (e >> 1) * 8][pair * 2 + (e & 1)] = sum[e];
-  join_few<half, 16>(p, first, &part[0][0][0]);
+  for (int t = 0; t < tiles; ++t) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) part[warp][t * 16 + quad + (e >> 1) * 8][pair * 2 + (e & 1)] = sum[t][e];
+  }
+  join_few<half, tiles * 16>(p, first, &part[0][0][0]);
 #endif
 }
 
@@ -138,8 +151,22 @@ cudaError_t few_rows_quantized(const FewRowsQuantized& p, const Target& target) 
                        p.zero,
                        p.group,
                        r.k / p.group};
-  return launch(target, p.bits == 4 ? quantized_kernel<4> : quantized_kernel<8>,
-                dim3(static_cast<unsigned>((r.n + 15) / 16)), kThreads, 0, 1, a);
+  const int bytes = r.rows * few_rows_line(r.k) * 2;
+  const bool staged = bytes <= kMostFewRowsShared, two = r.n >= 32 * 2 * target.multiprocessors;
+  const auto choose = [&](auto bits) {
+    constexpr int kBits = decltype(bits)::value;
+    return two ? (staged ? quantized_kernel<kBits, 2, true> : quantized_kernel<kBits, 2, false>)
+               : (staged ? quantized_kernel<kBits, 1, true> : quantized_kernel<kBits, 1, false>);
+  };
+  const auto kernel = p.bits == 4 ? choose(std::integral_constant<int, 4>()) : choose(std::integral_constant<int, 8>());
+  if (staged) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostFewRowsShared);
+    if (error != cudaSuccess) return error;
+  }
+  const int columns = two ? 32 : 16;
+  return launch(target, kernel, dim3(static_cast<unsigned>((r.n + columns - 1) / columns)), kThreads,
+                staged ? bytes : 0, 1, a);
 }
 
 }  // namespace minnow::cuda

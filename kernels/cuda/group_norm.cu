@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMostChannels = 4096;
-constexpr int kMostParts = 64;  // of an image
+constexpr int kMostParts = 128;  // of an image
 
 struct Moments {
   float count, mean, squares;
@@ -19,7 +19,7 @@ struct Moments {
   __device__ __forceinline__ void join(const Moments& other) {
     const float total = count + other.count;
     if (total == 0.0f) return;
-    const float delta = other.mean - mean, share = other.count / total;
+    const float delta = other.mean - mean, share = __fdividef(other.count, total);
     squares += other.squares + delta * delta * count * share;
     mean += delta * share;
     count = total;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads) apply_kernel(const __grid_constant__
       factor[e] = a.scale == nullptr ? group.y : group.y * parameter(a, a.scale, c);
       shift[e] = a.bias == nullptr ? 0.0f : parameter(a, a.bias, c);
     }
-#pragma unroll 2
+#pragma unroll 4
     for (int p = begin + stand.slice; p < end; p += stand.slices) {
       const size_t place = image + static_cast<size_t>(p) * a.padded + channel;
       float v[8];

@@ -26,6 +26,28 @@ __device__ __forceinline__ float greater_or_nan(float a, float b) {
 #endif
 }
 
+// most = the greater ones.
+template <typename T>
+__device__ __forceinline__ void raise(Eight<T>* most, const Eight<T>& v) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (!kIsF32<T>) {
+    using Pair = std::conditional_t<std::is_same_v<T, half>, half2, __nv_bfloat162>;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      Pair& to = reinterpret_cast<Pair*>(most->part)[e];
+      to = __hmax2_nan(to, reinterpret_cast<const Pair*>(v.part)[e]);
+    }
+    return;
+  }
+#endif
+  float a[8], b[8];
+  most->floats(a);
+  v.floats(b);
+#pragma unroll
+  for (int e = 0; e < 8; ++e) a[e] = greater_or_nan(a[e], b[e]);
+  most->set(a);
+}
+
 template <typename T>
 struct Window {
   const T* x;
@@ -56,6 +78,8 @@ __global__ void __launch_bounds__(kThreads) window_kernel(const __grid_constant_
   float result[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e) result[e] = maximum ? -INFINITY : 0.0f;
+  Eight<T> most;
+  most.set(result);
   int count = 0;
 #pragma unroll K == 0 ? 1 : K
   for (int r = 0; r < kernel_height; ++r) {
@@ -72,19 +96,26 @@ __global__ void __launch_bounds__(kThreads) window_kernel(const __grid_constant_
         count += counts ? 1 : 0;
       }
       if (!inside) continue;
-      float v[8];
-      load_eight(a.x + ((static_cast<size_t>(image) * a.height + y) * a.width + x) * a.channels + channel, v);
+      Eight<T> in;
+      in.load(a.x + ((static_cast<size_t>(image) * a.height + y) * a.width + x) * a.channels + channel);
+      if (maximum) {
+        raise(&most, in);
+      } else {
+        float v[8];
+        in.floats(v);
 #pragma unroll
-      for (int e = 0; e < 8; ++e) result[e] = maximum ? greater_or_nan(result[e], v[e]) : result[e] + v[e];
+        for (int e = 0; e < 8; ++e) result[e] += v[e];
+      }
     }
   }
-  if (!maximum) {
-    const float factor = 1.0f / static_cast<float>(count);
+  T* const to = a.y + ((static_cast<size_t>(image) * a.out_height + row) * a.out_width + column) * a.channels + channel;
+  if constexpr (maximum) {
+    most.store(to);
+  } else {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) result[e] = kIsF32<T> ? result[e] / static_cast<float>(count) : result[e] * factor;
+    for (int e = 0; e < 8; ++e) result[e] /= static_cast<float>(count);
+    store_eight(to, result);
   }
-  store_eight(a.y + ((static_cast<size_t>(image) * a.out_height + row) * a.out_width + column) * a.channels + channel,
-              result);
 }
 
 template <typename T>
@@ -124,14 +155,14 @@ cudaError_t run_window(const Pool& p, const Target& target) {
   return launch(target, kernel, dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads)), kThreads, 0, 1, a);
 }
 
-constexpr int kChunks = 8;  // of 8 channels each, that a block makes
-constexpr int kSlices = 32;
+constexpr int kWholeThreads = 256;
 
 template <typename T>
 struct Whole {
   const T* x;
   T* y;
   int pixels, channels, kept, y_stride;
+  int chunks;  // of 8 channels each, that a block makes: a power of two up to 8
 };
 
 template <bool maximum>
@@ -140,64 +171,75 @@ __device__ __forceinline__ float join(float a, float b) {
 }
 
 template <typename T, bool maximum, bool clustered>
-__global__ void __launch_bounds__(kChunks* kSlices) whole_kernel(const __grid_constant__ Whole<T> a) {
-  __shared__ float part[kSlices][kChunks * 8 + 1];
+__global__ void __launch_bounds__(kWholeThreads) whole_kernel(const __grid_constant__ Whole<T> a) {
+  __shared__ float part[kWholeThreads / 32 * 64], results[64];
   allow_next();
   wait_previous();
   const int thread = static_cast<int>(threadIdx.x), image = static_cast<int>(blockIdx.y);
-  const int chunk = thread % kChunks, slice = thread / kChunks;
-  const int channel = (static_cast<int>(blockIdx.x) * kChunks + chunk) * 8;
+  const int width = a.chunks * 8, slices = kWholeThreads / a.chunks;
+  const int chunk = thread % a.chunks, slice = thread / a.chunks;
+  const int channel = static_cast<int>(blockIdx.x) * width + chunk * 8;
   const float nothing = maximum ? -INFINITY : 0.0f;
   float sum[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e) sum[e] = nothing;
   if (channel < a.channels) {
     const T* from = a.x + static_cast<size_t>(image) * a.pixels * a.channels + channel;
-    const int step = kSlices * static_cast<int>(gridDim.z);
-#pragma unroll 4
-    for (int p = static_cast<int>(blockIdx.z) * kSlices + slice; p < a.pixels; p += step) {
+    const int step = slices * static_cast<int>(gridDim.z);
+#pragma unroll 8
+    for (int p = static_cast<int>(blockIdx.z) * slices + slice; p < a.pixels; p += step) {
       float v[8];
       load_eight(from + static_cast<size_t>(p) * a.channels, v);
 #pragma unroll
       for (int e = 0; e < 8; ++e) sum[e] = join<maximum>(sum[e], v[e]);
     }
   }
+  // Of the slices of a warp, then of all.
 #pragma unroll
-  for (int e = 0; e < 8; ++e) part[slice][chunk * 8 + e] = sum[e];
+  for (int o = 16; o > 0; o >>= 1) {
+    if (o < a.chunks) break;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) sum[e] = join<maximum>(sum[e], __shfl_xor_sync(0xffffffffu, sum[e], o));
+  }
+  const int lane = thread & 31, warp = thread >> 5;
+  if (lane < a.chunks) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) part[warp * 64 + lane * 8 + e] = sum[e];
+  }
   __syncthreads();
   float total = nothing;
-  if (thread < kChunks * 8) {
-#pragma unroll 8
-    for (int s = 0; s < kSlices; ++s) total = join<maximum>(total, part[s][thread]);
-    part[0][thread] = total;  // this thread alone has read it
+  if (thread < width) {
+#pragma unroll
+    for (int w = 0; w < kWholeThreads / 32; ++w) total = join<maximum>(total, part[w * 64 + thread]);
+    results[thread] = total;
   }
 #if __CUDA_ARCH__ >= 900
   if constexpr (clustered) {
     auto cluster = cooperative_groups::this_cluster();
     cluster.sync();
-    if (cluster.block_rank() == 0 && thread < kChunks * 8) {
+    if (cluster.block_rank() == 0 && thread < width) {
       for (unsigned b = 1; b < cluster.num_blocks(); ++b)
-        total = join<maximum>(total, *cluster.map_shared_rank(&part[0][thread], b));
+        total = join<maximum>(total, *cluster.map_shared_rank(&results[thread], b));
     }
     cluster.sync();  // the memory of a block that has ended is gone
     if (cluster.block_rank() != 0) return;
   }
 #endif
-  const int kept = static_cast<int>(blockIdx.x) * kChunks * 8 + thread;
-  if (thread < kChunks * 8 && kept < a.kept)
+  const int kept = static_cast<int>(blockIdx.x) * width + thread;
+  if (thread < width && kept < a.kept)
     a.y[static_cast<size_t>(image) * a.y_stride + kept] =
         from_float<T>(maximum ? total : total / static_cast<float>(a.pixels));
 }
 
 template <typename T>
 cudaError_t run_whole(const GlobalPool& p, const Target& target) {
-  const Whole<T> a = {
-      static_cast<const T*>(p.x), static_cast<T*>(p.y), p.pixels, p.channels, p.kept_channels, p.y_stride};
-  const int across = (p.channels + kChunks * 8 - 1) / (kChunks * 8);
+  Whole<T> a = {static_cast<const T*>(p.x), static_cast<T*>(p.y), p.pixels, p.channels, p.kept_channels, p.y_stride, 8};
+  while (a.chunks > 1 && a.chunks * 4 >= p.channels) a.chunks /= 2;
+  const int across = (p.channels + a.chunks * 8 - 1) / (a.chunks * 8), slices = kWholeThreads / a.chunks;
   // Blocks that share an image's pixels, until the device is full or a thread has little left.
   int shared = 1;
   while (target.overlap && shared < 8 && static_cast<int64_t>(across) * p.images * shared < 132 &&
-         p.pixels > kSlices * shared * 4)
+         p.pixels > slices * shared * 4)
     shared *= 2;
   void (*kernel)(Whole<T>) = nullptr;
   if (shared > 1) {
@@ -208,7 +250,7 @@ cudaError_t run_whole(const GlobalPool& p, const Target& target) {
   if (p.images > 65535) return cudaErrorInvalidValue;
   return launch(target, kernel,
                 dim3(static_cast<unsigned>(across), static_cast<unsigned>(p.images), static_cast<unsigned>(shared)),
-                kChunks * kSlices, 0, shared, a);
+                kWholeThreads, 0, shared, a);
 }
 
 }  // namespace

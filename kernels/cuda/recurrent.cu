@@ -32,8 +32,9 @@ bool has_two_products(const Recurrent& p) { return p.layer == Recurrent::Layer::
 
 Division divide(const Recurrent& p, const Target& target) {
   Division d;
-  if (target.capability >= 90 && target.overlap)
-    d.blocks = p.hidden >= 192 ? 8 : p.hidden >= 96 ? 4 : p.hidden >= 48 ? 2 : 1;
+  if (target.capability >= 90 && target.overlap) {
+    d.blocks = p.hidden >= 384 ? 16 : p.hidden >= 192 ? 8 : p.hidden >= 96 ? 4 : p.hidden >= 48 ? 2 : 1;
+  }
   d.units = (p.hidden + d.blocks - 1) / d.blocks;
   const int gates = gates_of(p.layer);
   d.rows[0] = (has_two_products(p) ? 2 : gates) * d.units;
@@ -61,8 +62,9 @@ struct Arguments {
   Division division;
 };
 
+// Called, and not part of its callers: a step needs it a few times, and it is long.
 template <bool exact>
-__device__ float apply(const RecurrentFunction& f, float v) {
+__device__ __noinline__ float apply(RecurrentFunction f, float v) {
   using Kind = RecurrentFunction::Kind;
   switch (f.kind) {
     case Kind::kSigmoid:
@@ -371,6 +373,10 @@ cudaError_t run_steps(const Arguments<T>& a, const Target& target) {
   const cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (error != cudaSuccess) return error;
+  if (d.blocks > 8) {
+    const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (allowed != cudaSuccess) return allowed;
+  }
   const dim3 grid(static_cast<unsigned>((a.batch + B - 1) / B), static_cast<unsigned>(a.directions),
                   static_cast<unsigned>(d.blocks));
   return launch(target, kernel, grid, kThreads, static_cast<int>(bytes), d.blocks, a);

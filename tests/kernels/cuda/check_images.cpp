@@ -23,7 +23,7 @@ void check_depthwise(Report& report, Random& random, const Conv& s, DType dtype,
   if (oh <= 0 || ow <= 0) return;
   std::vector<float> x = images(random, s.n * s.h * s.w, s.c, 2.0f), w = images(random, s.kh * s.kw, s.c);
   std::vector<float> r = images(random, s.n * oh * ow, s.c), b = images(random, 1, s.c);
-  std::vector<float> g = images(random, std::max(gates, 1), s.c);
+  std::vector<float> g = images(random, gates > 1 ? s.n : 1, s.c);
   if (with_nan) x[static_cast<size_t>(random.below(s.n * s.h * s.w)) * c + random.below(s.c)] = nan();
   Buffer dx(dtype, &x), dw(dtype, &w), dr(dtype, &r), db(DType::kF32, &b), dg(dtype, &g);
   Depthwise d;
