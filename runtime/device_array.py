@@ -41,7 +41,7 @@ class DeviceArray:
 
 
 def device_of(value: Any) -> str:
-    """The device in whose memory an array lies: "cuda:0". "" for the host, and for all that is no array."""
+    """The device in whose memory an array lies: "cuda:0". "" for the host, and for all that is not an array."""
     kind = type(value)
     if hasattr(kind, "__dlpack_device__"):
         number, index = value.__dlpack_device__()

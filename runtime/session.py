@@ -191,7 +191,7 @@ class Session:
                 f"device_outputs: the session runs on {' and '.join(devices)}", hint='load the model with device="cuda"'
             )
         if lists := [info.name for info in self.outputs if info.container]:
-            raise UsageError(f"device_outputs: the output '{lists[0]}' is no tensor, and lies on the host")
+            raise UsageError(f"device_outputs: the output '{lists[0]}' is not a tensor, and lies on the host")
         names = self._fetched(fetch)
         results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names, True)
         return {
