@@ -89,6 +89,7 @@ class CudaDevice final : public gpu::Device {
   Status open();
 
   std::string name() const override { return name_; }
+  std::string driver() const override { return driver_; }
   const gpu::Limits& limits() const override { return limits_; }
   const gpu::Speed& speed() const override { return speed_; }
   Status program(const char* text, std::initializer_list<gpu::Constant> constants, const gpu::Program** out) override;
@@ -109,7 +110,7 @@ class CudaDevice final : public gpu::Device {
 
  private:
   int index_;
-  std::string name_;
+  std::string name_, driver_;
   bool overlap_ = false;
   bool has_pool_ = false;  // from which memory of results comes, in the order of a stream
   Machine machine_;
@@ -125,6 +126,9 @@ Status CudaDevice::open() {
   cudaDeviceProp properties;
   MINNOW_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, index_), "to ask for the device's properties"));
   name_ = properties.name;
+  int driver = 0;
+  MINNOW_RETURN_IF_ERROR(check(cudaDriverGetVersion(&driver), "to ask for the driver's version"));
+  driver_ = std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10);
   machine_.capability = properties.major * 10 + properties.minor;
   machine_.multiprocessors = properties.multiProcessorCount;
   machine_.shared_bytes = static_cast<int>(properties.sharedMemPerBlockOptin);

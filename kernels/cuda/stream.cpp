@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cuda/delay.h"
+
 namespace minnow::cuda {
 namespace {
 
+constexpr int64_t kLaunchNanoseconds = 6000;  // that a launch takes, at most
 constexpr int64_t kBlockBytes = 1 << 20, kMostStaged = 4 << 20;
 
 class Graph final : public Recording {
@@ -88,7 +91,8 @@ CudaStream::CudaStream(gpu::Device& device, int index, bool overlap) : device_(d
 CudaStream::~CudaStream() {
   if (target_.stream == nullptr || !use_device(index_).ok()) return;
   cudaStreamSynchronize(target_.stream);
-  if (event_ != nullptr) cudaEventDestroy(event_);
+  for (cudaEvent_t event : {event_, begin_, end_})
+    if (event != nullptr) cudaEventDestroy(event);
   cudaStreamDestroy(target_.stream);
 }
 
@@ -202,6 +206,25 @@ Status CudaStream::replay(cudaGraphExec_t graph) {
   errors_.expect();
   MINNOW_RETURN_IF_ERROR(use_device(index_));
   return check(cudaGraphLaunch(graph, target_.stream), "to launch a graph");
+}
+
+// While a first kernel keeps the device busy, all is enqueued: so what it takes to launch is not measured.
+Status CudaStream::time(const std::function<Status()>& enqueue, int times, double* seconds) {
+  MINNOW_RETURN_IF_ERROR(made_);
+  MINNOW_RETURN_IF_ERROR(use_device(index_));
+  if (begin_ == nullptr) {
+    MINNOW_RETURN_IF_ERROR(check(cudaEventCreate(&begin_), "to create an event"));
+    MINNOW_RETURN_IF_ERROR(check(cudaEventCreate(&end_), "to create an event"));
+  }
+  MINNOW_RETURN_IF_ERROR(check(delay(kLaunchNanoseconds * (times + 2), target_), "to begin a measurement"));
+  MINNOW_RETURN_IF_ERROR(check(cudaEventRecord(begin_, target_.stream), "to record an event"));
+  for (int i = 0; i < times; ++i) MINNOW_RETURN_IF_ERROR(enqueue());
+  MINNOW_RETURN_IF_ERROR(check(cudaEventRecord(end_, target_.stream), "to record an event"));
+  MINNOW_RETURN_IF_ERROR(check(cudaEventSynchronize(end_), "to measure"));
+  float milliseconds = 0;
+  MINNOW_RETURN_IF_ERROR(check(cudaEventElapsedTime(&milliseconds, begin_, end_), "to measure"));
+  *seconds = 1e-3 * static_cast<double>(milliseconds) / times;
+  return ok();
 }
 
 Status CudaStream::wait(gpu::Stream& other) {

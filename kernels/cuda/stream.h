@@ -55,6 +55,8 @@ class CudaStream final : public gpu::Stream {
   Status begin_recording() override;
   Status end_recording(std::unique_ptr<Recording>* out) override;
   Status wait(gpu::Stream& other) override;
+  bool can_time() const override { return true; }
+  Status time(const std::function<Status()>& enqueue, int times, double* seconds) override;
 
   const Target& target() const { return target_; }
   int index() const { return index_; }
@@ -72,6 +74,7 @@ class CudaStream final : public gpu::Stream {
   const int index_;
   Target target_;
   cudaEvent_t event_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;  // of what is timed
   Status made_;
   gpu::ErrorSlots errors_;
   PinnedMemory pinned_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -125,13 +126,23 @@ class Stream {
   virtual Status end_recording(std::unique_ptr<Recording>*) {
     return fail(Code::kInternal, "this stream records nothing");
   }
+  // Whether time() tells anything.
+  virtual bool can_time() const { return false; }
+  // The seconds that the device takes for what `enqueue` enqueues, on average over so many times.
+  virtual Status time(const std::function<Status()>& enqueue, int times, double* seconds) {
+    (void)enqueue;
+    (void)times;
+    *seconds = 0;
+    return fail(Code::kInternal, "this stream measures nothing");
+  }
   // Everything enqueued later begins after what `other`, a stream of the same device, was given so far.
   virtual Status wait(Stream& other) { return other.finish(); }
 };
 
 class Device : public Accelerator {
  public:
-  virtual std::string name() const = 0;  // "NVIDIA H200"
+  virtual std::string name() const = 0;              // "NVIDIA H200"
+  virtual std::string driver() const { return ""; }  // its version
   virtual const Limits& limits() const = 0;
   virtual const Speed& speed() const = 0;
   // The text, compiled with these constants; kept as long as the device. Any thread may call it.
@@ -159,6 +170,7 @@ class GpuKernel : public Kernel {
   bool reads(int) const override { return true; }
 
   // In how many ways it can compute the shapes of the latest reshape(), of which choose() takes one, by its number.
+  // Before it is called the kernel takes one by itself. The workspace is large enough for each of them.
   virtual int schemes() const { return 1; }
   virtual void choose(int scheme) { (void)scheme; }
 };

@@ -27,6 +27,11 @@ VARIABLES = (
         "MINNOW_PLACEMENT=greedy",
         "with `--device`, run each node on the device that can compute it, also where that takes longer (for tests)",
     ),
+    Variable(
+        "MINNOW_TUNING",
+        "how many seconds a session may try kernels of a GPU in its first runs (1.5), or `off`; `Session.write_packed` "
+        "keeps what it has chosen",
+    ),
     Variable("MINNOW_DEBUG=1", "show the Python traceback of an error on the command line"),
     Variable("NO_COLOR", "any value: no colors"),
     Variable(

@@ -15,6 +15,14 @@ namespace minnow {
 
 struct Model;
 
+// A kernel of a plan that may compute its results in more than one way.
+struct Tunable {
+  Kernel* kernel = nullptr;
+  const RunContext* context = nullptr;
+  std::string what;  // the op and its types: what is the same for two of them is tuned once
+  int scheme = -1;   // the way that is chosen; -1: the one that the kernel takes by itself
+};
+
 // Runs what it is given in this order. The CPU's runs it at once; others return when it is enqueued. All calls come
 // from one thread at a time, but for run() of the CPU's queue.
 class Queue {
@@ -41,6 +49,18 @@ class Queue {
   // Returns when everything is done. An error is the device's; those of kernels stand in their contexts by then.
   virtual Status finish() = 0;
 
+  // Chooses for each kernel, of all that run in this order, the scheme that it has, or if that is -1, the fastest: by
+  // trying them, for a limited time. What the kernels write is overwritten. Finishes before, and when it returns.
+  virtual Status tune(std::vector<Tunable>* steps) {
+    (void)steps;
+    return ok();
+  }
+  // The same, without trying.
+  virtual void choose(Kernel& kernel, int scheme) {
+    (void)kernel;
+    (void)scheme;
+  }
+
   // Whether what is enqueued between begin_recording() and end_recording() can be recorded instead of run.
   virtual bool can_record() const { return false; }
   virtual Status begin_recording() { return fail(Code::kInternal, "this queue records nothing"); }
@@ -62,6 +82,8 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string name() const = 0;  // "cpu", "cuda:0": what users call it
+  // The device and its driver: what is measured holds for others of the same.
+  virtual std::string kind() const { return name(); }
   // The row of its table; null where it has no kernel for the op.
   virtual const KernelRow* find(const OpSpec& op) const = 0;
   // The row that computes this node, where there is more than one for the op. Null: none does, and `why` says what is

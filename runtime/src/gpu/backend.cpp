@@ -8,6 +8,7 @@
 #include "kernels/core/program.h"
 #include "kernels/gpu/convert.h"
 #include "kernels/gpu/error_slots.h"
+#include "runtime/src/gpu/tuner.h"
 
 namespace minnow {
 namespace {
@@ -29,7 +30,8 @@ class CountedMemory final : public Memory {
 
 class GpuQueue final : public Queue {
  public:
-  GpuQueue(gpu::Device& device, std::unique_ptr<gpu::Stream> stream) : device_(device), stream_(std::move(stream)) {}
+  GpuQueue(gpu::Device& device, std::unique_ptr<gpu::Stream> stream)
+      : device_(device), stream_(std::move(stream)), tuner_(device, *stream_) {}
 
   Status run(Kernel& kernel, const RunContext& context) override {
     return static_cast<gpu::GpuKernel&>(kernel).enqueue(context, *stream_);
@@ -46,6 +48,8 @@ class GpuQueue final : public Queue {
     used_ = 0;
     return status;
   }
+  Status tune(std::vector<Tunable>* steps) override { return tuner_.tune(steps); }
+  void choose(Kernel& kernel, int scheme) override { Tuner::choose(kernel, scheme); }
   bool can_record() const override { return stream_->can_record(); }
   Status begin_recording() override { return stream_->begin_recording(); }
   Status end_recording(std::unique_ptr<Recording>* out) override { return stream_->end_recording(out); }
@@ -56,6 +60,7 @@ class GpuQueue final : public Queue {
 
   gpu::Device& device_;
   std::unique_ptr<gpu::Stream> stream_;
+  Tuner tuner_;
   std::vector<std::unique_ptr<Memory>> staging_;
   size_t used_ = 0;
 };

@@ -17,6 +17,7 @@ class GpuBackend final : public Backend {
       : name_(std::move(name)), device_(std::move(device)) {}
 
   std::string name() const override { return name_; }
+  std::string kind() const override { return device_->name() + ", driver " + device_->driver(); }
   const KernelRow* find(const OpSpec& op) const override;
   const KernelRow* row_for(const OpSpec& op, const NodeContext& node, std::string* why) const override;
   double seconds(const OpSpec& op, const NodeContext& node, std::string* why) const override;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <new>
 
 #include "kernels/core/sort.h"
@@ -70,6 +71,17 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
   entry->data = memory;
   packed_ += bytes;
   return memory;
+}
+
+bool WeightStore::peek(const std::string& key, int64_t bytes, void* out) {
+  const void* data = file_ == nullptr ? nullptr : file_->find(key, bytes);
+  if (data == nullptr) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto entry = entries_.find(key);
+    if (entry != entries_.end() && entry->second->bytes == bytes) data = entry->second->data;
+  }
+  if (data != nullptr) std::memcpy(out, data, static_cast<size_t>(bytes));
+  return data != nullptr;
 }
 
 std::vector<PackedFile::Row> WeightStore::rows() {

@@ -22,6 +22,8 @@ class WeightStore final : public PackedStore {
   WeightStore& operator=(const WeightStore&) = delete;
 
   const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) override;
+  // Whether there is something of this key and so many bytes, here or in the file; `out` gets it.
+  bool peek(const std::string& key, int64_t bytes, void* out);
   // From now on, what the file has is not packed.
   void use(std::unique_ptr<const PackedFile> file) { file_ = std::move(file); }
   // Everything so far, in the order of its places.

@@ -113,6 +113,7 @@ struct Step {
   std::vector<std::unique_ptr<Tensor>> types;           // stand in for constants that run() does not read
   std::vector<Slot*> in, out;                           // null where constant or missing
   Storage* workspace = nullptr;
+  int scheme = -1;     // by which its kernel computes; -1: by the one that it takes by itself
   bool ready = false;  // `contents` are those that the kernel reads
   Status error;        // of the present run
   double ms = 0;       // spent in all runs that are profiled
@@ -176,6 +177,7 @@ struct Stage {
   std::vector<Storage*> answers;     // kDynamic, in the order of the questions that made them
   std::vector<int64_t> arena_bytes;  // by device
   int64_t least_bytes = 0;           // that any arenas need for this stage
+  bool is_tuned = false;             // the schemes of its steps are chosen
   std::vector<const char*> bases;    // of the arenas, when the slots were bound to them
 
   std::map<std::string, std::unique_ptr<Stage>> next;  // by the answers

@@ -174,6 +174,7 @@ Status Executor::reshape(Step& step) {
     entry.types.clear();  // not in shape, should the next line fail
     MINNOW_RETURN_IF_ERROR(entry.kernel->reshape(node, &entry.workspace));
     entry.types = std::move(types);
+    if (step.scheme >= 0) devices()[static_cast<size_t>(step.device)].queue->choose(*entry.kernel, step.scheme);
   }
   for (size_t i = 0; i < n; ++i) {
     if (step.constants[i] == nullptr) continue;
@@ -367,9 +368,17 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
   for (Slot* slot : stage.bound) slot->tensor.data = slot->storage->place();
 
   // Whatever has happened, no queue may still be at work on this memory.
-  const Status ran = run_steps(stage), done = finish(stage, stage.devices, stage.steps.size());
-  MINNOW_RETURN_IF_ERROR(ran);
-  MINNOW_RETURN_IF_ERROR(done);
+  const auto run = [&]() -> Status {
+    const Status ran = run_steps(stage), done = finish(stage, stage.devices, stage.steps.size());
+    MINNOW_RETURN_IF_ERROR(ran);
+    return done;
+  };
+  MINNOW_RETURN_IF_ERROR(run());
+  if (stage.devices != 0 && !stage.is_tuned && environment_.observation->observer == nullptr) {
+    bool has_run = false;
+    MINNOW_RETURN_IF_ERROR(tune(stage, &has_run));
+    if (has_run) MINNOW_RETURN_IF_ERROR(run());
+  }
   for (const Delivery& delivery : stage.deliveries) {
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
     void* to = sink.memory(delivery.output, from.type);

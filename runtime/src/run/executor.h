@@ -156,6 +156,8 @@ class Executor {
   void run_group(Stage& stage, const Group& group);
   Status run_steps(Stage& stage);
   Status run_recorded(Stage& stage, Recordable& part);
+  // tuning.cpp: chooses the schemes of the steps of the other devices. What they have written is no longer there.
+  Status tune(Stage& stage, bool* has_run);
   // As run_steps(), for an observer: one step after the other, each waited for.
   Status run_observed(Stage& stage);
   Status on_host(const Tensor& tensor, int device, Buffer* memory, Tensor* out);
