@@ -119,14 +119,23 @@ class ProductKernel final : public GpuKernel {
   ProductLaunch launch_;
 };
 
-std::unique_ptr<Kernel> create_gpu_matmul(const NodeContext&) { return std::make_unique<ProductKernel>(false); }
+std::unique_ptr<Kernel> create_gpu_matmul(const NodeContext& node) {
+  if (!is_float(node.in[0]->dtype)) return create_plain_integer_product(node);
+  return std::make_unique<ProductKernel>(false);
+}
 std::unique_ptr<Kernel> create_gpu_linear(const NodeContext&) { return std::make_unique<ProductKernel>(true); }
 
 bool supports_product(const NodeContext& node, std::string* why) { return has_types(node, kFloats, why); }
 
+bool supports_matmul(const NodeContext& node, std::string* why) {
+  const bool has_int64 = node.accelerator == nullptr || device_of(node).limits().int64;
+  if (is_float(node.in[0]->dtype) || !has_int64) return supports_product(node, why);
+  return has_types(node, {DType::kI32, DType::kU32, DType::kI64, DType::kU64}, why);
+}
+
 }  // namespace
 
-MINNOW_GPU_KERNEL("MatMul", create_gpu_matmul, supports_product);
+MINNOW_GPU_KERNEL("MatMul", create_gpu_matmul, supports_matmul);
 MINNOW_GPU_KERNEL("Linear", create_gpu_linear, supports_product);
 
 }  // namespace minnow::gpu

@@ -17,6 +17,9 @@ struct Product {
 // By numpy's rules for ranks, transposes and broadcasting; the shapes fit.
 Product product_of(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
 
+// MatMul of integers, which wraps around.
+std::unique_ptr<Kernel> create_plain_integer_product(const NodeContext& node);
+
 class ProductLaunch {
  public:
   // `a` and `b`: which inputs of the node are the operands; inputs 2 and 3 are a bias and a residual. The bias is for a
