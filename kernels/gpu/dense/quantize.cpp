@@ -186,57 +186,35 @@ bool supports_look_up(const NodeContext& node, std::string* why) {
              why);
 }
 
-class RequantizeKernel final : public GpuKernel {
+class QuantizedSumKernel final : public GpuKernel {
  public:
-  explicit RequantizeKernel(bool tables) : tables_(tables) {}
-
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const Shape &x = node.in[0]->shape, &factors = node.in[1]->shape;
-    inner_ = 1;
-    factors_ = std::max<int64_t>(factors.count(), 1);
-    for (int axis = 1; axis <= factors.rank() && factors.at(-axis) == 1; ++axis)
-      inner_ *= std::max<int64_t>(x.at(-axis), 1);
-    if (factors_ == 1) inner_ = 1;
-    zero_ = node.attrs.i("zero");
-    least_ = node.attrs.i("min");
-    most_ = node.attrs.i("max");
-    return device_of(node).program("dense_requantize",
-                                   {{"TYPE_X", type_of(node, 0)},
-                                    {"TYPE_B", type_of(node, tables_ ? 4 : 0)},
-                                    {"TYPE_Y", type_of(node.out[0]->dtype)},
-                                    {"TABLES", tables_ ? 1 : 0}},
-                                   &program_);
+    for (size_t i = 0; i < 3; ++i) {
+      constexpr const char* kNames[] = {"zero", "min", "max"};
+      limits_[i] = node.attrs.i(kNames[i]);
+    }
+    return device_of(node).program(
+        "dense_quantized_sum",
+        {{"TYPE_A", type_of(node, 0)}, {"TYPE_B", type_of(node, 4)}, {"TYPE_Y", type_of(node.out[0]->dtype)}},
+        &program_);
   }
   Status enqueue(const RunContext& context, Stream& stream) override {
     const int64_t n = context.out[0]->count();
     if (n == 0) return ok();
-    const void* y = context.out[0]->data;
     Arguments arguments;
-    for (size_t i = 0; i < 6; ++i) arguments.buffer(input_or(context, i, y));
-    arguments.buffer(y);
-    for (int64_t v : {n, inner_, factors_, zero_, least_, most_}) arguments.add(to_i32(v));
+    for (const Tensor* in : context.in) arguments.buffer(in->data);
+    arguments.buffer(context.out[0]->data).add(to_i32(n));
+    for (int64_t v : limits_) arguments.add(to_i32(v));
     return stream.launch(*program_, arguments, {launch_groups(n, *program_)});
   }
 
  private:
-  const bool tables_;
-  int64_t inner_ = 1, factors_ = 1, zero_ = 0, least_ = 0, most_ = 0;
+  int64_t limits_[3] = {0, 0, 0};
   const Program* program_ = nullptr;
 };
 
-template <bool Tables>
-std::unique_ptr<Kernel> create_gpu_requantize(const NodeContext&) {
-  return std::make_unique<RequantizeKernel>(Tables);
-}
-
-bool supports_requantize(const NodeContext& node, std::string* why) {
-  if (node.accelerator != nullptr && !device_of(node).limits().int64) {
-    *why = "has no integers of 64 bits, in which products are";
-    return false;
-  }
-  return are(node, {0}, {DType::kI32, DType::kI64}, why);
-}
+std::unique_ptr<Kernel> create_quantized_sum(const NodeContext&) { return std::make_unique<QuantizedSumKernel>(); }
 
 bool supports_quantized_sum(const NodeContext& node, std::string* why) {
   if (node.accelerator != nullptr && !device_of(node).limits().int64) {
@@ -256,7 +234,6 @@ MINNOW_GPU_KERNEL("QuantizeLinear", create_gpu_scale<true>, supports_quantize);
 MINNOW_GPU_KERNEL("DequantizeLinear", create_gpu_scale<false>, supports_dequantize);
 MINNOW_GPU_KERNEL("DynamicQuantizeLinear", create_gpu_dynamic, supports_dynamic);
 MINNOW_GPU_KERNEL("LookUp", create_gpu_look_up, supports_look_up);
-MINNOW_GPU_KERNEL("Requantize", create_gpu_requantize<false>, supports_requantize);
-MINNOW_GPU_KERNEL("QuantizedSum", create_gpu_requantize<true>, supports_quantized_sum);
+MINNOW_GPU_KERNEL("QuantizedSum", create_quantized_sum, supports_quantized_sum);
 
 }  // namespace minnow::gpu
