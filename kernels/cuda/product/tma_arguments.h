@@ -1,0 +1,24 @@
+// What tma_kernel.cuh is told.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/cuda/product/arguments.h"
+
+namespace minnow::cuda {
+
+struct MapArguments {
+  CUtensorMap x;  // windows: images in im2col mode; else [batch, rows, depth] in tiles
+  CUtensorMap w;  // [batch, columns, taps, channels] in tiles
+  ProductArguments a;
+  int windows = 0;        // whether x is read as windows
+  int x_batches = 1;      // 0: all products of the batch have the same x
+  int w_batches = 1;
+  int channel_steps = 1;  // steps for each tap
+  int row_tiles = 1;      // of the cluster: as many rows as its blocks make at once
+  int work = 1;           // tiles of all clusters
+  int cluster = 1;        // blocks of a cluster
+  int shares_depth = 0;
+};
+
+}  // namespace minnow::cuda
