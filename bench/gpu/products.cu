@@ -4,6 +4,7 @@
 //   nvcc -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a -I. bench/gpu/products.cu kernels/cuda/product/*.cu
 //     kernels/cuda/product/*.cpp kernels/core/activation.cpp kernels/core/status.cpp -o bench_products
 //   ./bench_products [NETWORK,... [BATCH,... [all]]]      `all` prints the best of each tile
+//   MINNOW_SKIP_TILES=NAME,... leaves out tiles
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -105,6 +106,25 @@ std::vector<Network> networks() {
   return {resnet, mobile, vit, bert, gemm};
 }
 
+// Layers that are alike are timed once.
+bool alike(const Layer& a, const Layer& b) {
+  return a.H == b.H && a.W == b.W && a.C == b.C && a.K == b.K && a.R == b.R && a.stride == b.stride &&
+         a.residual == b.residual && std::string(a.activation) == b.activation;
+}
+
+void merge(Network* network) {
+  std::vector<Layer> merged;
+  for (const Layer& l : network->layers) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const Layer& m) { return alike(l, m); });
+    if (same == merged.end()) {
+      merged.push_back(l);
+    } else {
+      same->count += l.count;
+    }
+  }
+  network->layers = merged;
+}
+
 int up8(int v) { return (v + 7) / 8 * 8; }
 
 Product product_of(const Layer& l, int images) {
@@ -192,10 +212,10 @@ bool listed(const std::string& list, const std::string& what) {
 
 void time_network(const Network& network, int batch, bool all, Timer& timer) {
   constexpr int64_t kWorkspace = 32 << 20;
+  const char* const skipped = std::getenv("MINNOW_SKIP_TILES");
   std::printf("\n== %s, batch %d\n%-10s %-34s %3s %8s %-20s %8s %8s %6s %8s %8s  %s\n", network.name.c_str(), batch,
               "layer", "shape", "x", "own us", "config", "first us", "no TMA", "TFLOPS", "Lt us", "Lt/own", "configs");
   double sum = 0, sum_first = 0, sum_library = 0, sum_same = 0;
-  std::map<std::string, double> known;
   for (const Layer& l : network.layers) {
     const Product p = product_of(l, batch);
     const ProductArguments& s = p.shape;
@@ -227,6 +247,7 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
     std::map<std::string, std::pair<double, std::string>> of_tile;
     const std::vector<ProductConfig> configs = product_configs(p);
     for (const ProductConfig& config : configs) {
+      if (skipped != nullptr && listed(std::string(skipped) + ",", tile_at(config.tile).name)) continue;
       const double us = timer.time(times, [&] {
         const Status status = launch(p, config, operands, timer.stream());
         if (!status.ok()) std::printf("FAILED %s: %s\n", config_name(config).c_str(), status.message().c_str());
@@ -282,10 +303,13 @@ int run(const std::string& names, const std::string& batches, bool all) {
   const Chip& chip = current_chip();
   std::printf("compute capability %d, %d processors, %d tiles\n", chip.capability, chip.processors, tile_count());
   Timer timer;
-  for (const Network& network : networks())
+  std::vector<Network> all_networks = networks();
+  for (Network& network : all_networks) {
+    merge(&network);
     for (int batch : {1, 32})
       if (listed(names, network.name) && listed(batches, std::to_string(batch)) && !(network.name == "gemm" && batch > 1))
         time_network(network, batch, all, timer);
+  }
   return 0;
 }
 
