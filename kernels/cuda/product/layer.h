@@ -1,0 +1,64 @@
+// What the kernels of Conv, Linear and MatMul have in common: a product, the ways to compute it, and constant operands
+// in the form that it needs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/product/cublaslt.h"
+#include "kernels/cuda/product/product.h"
+
+namespace minnow::cuda {
+
+// Inputs of the layers.
+enum LayerInput : size_t { kX, kW, kBias, kResidual, kGate };
+
+// How elements of this type are multiplied; kF32 for types that are not.
+Element element_of(DType dtype, Precision precision);
+
+// Packs constant weights as rows [taps, channels up to a multiple of 8]. `place(row, tap, channel)` is where the host's
+// numbers have it; below 0: it is 0 there. `form` names what the places follow from.
+struct WeightForm {
+  int64_t rows = 0, taps = 1, channels = 0;
+  std::string form;
+
+  int64_t padded() const { return (channels + 7) / 8 * 8; }
+  int64_t depth() const { return taps * padded(); }
+};
+void pack_weights(const NodeContext& node, size_t input, const WeightForm& form,
+                  FunctionRef<int64_t(int64_t, int64_t, int64_t)> place, Packed* to);
+
+class LayerKernel : public gpu::GpuKernel {
+ public:
+  bool reads(int i) const override { return !(i == kBias && has_bias_) && !(i == kW && packs_weights_); }
+  int schemes() const override { return static_cast<int>(configs_.size()) + plans_; }
+  void choose(int scheme) override { scheme_ = scheme; }
+  Profile profile() const override;
+
+ protected:
+  // Reads what is the same for all: the bias, which is constant, the activation and whether there is a residual, then
+  // finds the ways to compute product_. Adds the workspace that they take to `workspace`.
+  Status prepare(const NodeContext& node, int64_t* workspace);
+  // Launches the chosen one. x and w are where the operands lie now, `space` is as prepare() wanted it.
+  Status multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w, void* space);
+
+  Product product_;
+  Packed weights_;
+  bool packs_weights_ = false;
+  int64_t macs_ = 0;
+
+ private:
+  Packed bias_, narrow_bias_;
+  bool has_bias_ = false;
+  std::vector<ProductConfig> configs_;
+  std::unique_ptr<LibraryProduct> library_;
+  int plans_ = 0;
+  int scheme_ = 0;
+};
+
+// Why a layer cannot be computed here, whatever its sizes; true: it can.
+bool supports_layer(const NodeContext& node, std::string* why);
+
+}  // namespace minnow::cuda
