@@ -22,14 +22,14 @@
 namespace minnow::cuda {
 namespace {
 
-#define CHECK(call)                                                                                  \
-  do {                                                                                               \
-    const cudaError_t error_ = (call);                                                               \
-    if (error_ != cudaSuccess) {                                                                     \
+#define CHECK(call)                                                                                 \
+  do {                                                                                              \
+    const cudaError_t error_ = (call);                                                              \
+    if (error_ != cudaSuccess) {                                                                    \
       std::printf("FAILED %s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_)); \
-      std::fflush(stdout);                                                                           \
-      std::_Exit(3);                                                                                 \
-    }                                                                                                \
+      std::fflush(stdout);                                                                          \
+      std::_Exit(3);                                                                                \
+    }                                                                                               \
   } while (false)
 
 struct Layer {
@@ -45,7 +45,8 @@ struct Network {
   std::vector<Layer> layers;
 };
 
-Layer conv(const char* what, int size, int c, int k, int r, int stride, const char* activation, bool residual, int count) {
+Layer conv(const char* what, int size, int c, int k, int r, int stride, const char* activation, bool residual,
+           int count) {
   return {what, size, size, c, k, r, r, stride, r / 2, activation, residual, count};
 }
 
@@ -72,7 +73,8 @@ std::vector<Network> networks() {
   resnet.layers.push_back(rows("fc", 1, 2048, 1000, "", false, 1));
 
   Network mobile{"mobilenetv2", {{"conv1", 113, 113, 12, 32, 2, 2, 1, 0, "relu6", false, 1}}};
-  const int blocks[7][4] = {{1, 16, 1, 1}, {6, 24, 2, 2}, {6, 32, 3, 2}, {6, 64, 4, 2}, {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+  const int blocks[7][4] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                            {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
   channels = 32;
   size = 112;
   for (const auto& b : blocks) {
@@ -269,8 +271,8 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
       const double us = timer.time(times, [&] { return plans->launch(i, operands, workspace, timer.stream()).ok(); });
       if (us > 0 && (library < 0 || us < library)) library = us;
     }
-    std::printf("%-10s %-34s %3d %8.2f %-20s %8.2f %8.2f %6.0f %8.2f %8.2f  %zu\n", l.what.c_str(), shape, l.count, best,
-                name.c_str(), first, without, p.flops() / best / 1e6, library, library > 0 ? library / best : 0.0,
+    std::printf("%-10s %-34s %3d %8.2f %-20s %8.2f %8.2f %6.0f %8.2f %8.2f  %zu\n", l.what.c_str(), shape, l.count,
+                best, name.c_str(), first, without, p.flops() / best / 1e6, library, library > 0 ? library / best : 0.0,
                 configs.size());
     if (all) {
       std::vector<std::pair<double, std::string>> order;
@@ -307,7 +309,8 @@ int run(const std::string& names, const std::string& batches, bool all) {
   for (Network& network : all_networks) {
     merge(&network);
     for (int batch : {1, 32})
-      if (listed(names, network.name) && listed(batches, std::to_string(batch)) && !(network.name == "gemm" && batch > 1))
+      if (listed(names, network.name) && listed(batches, std::to_string(batch)) &&
+          !(network.name == "gemm" && batch > 1))
         time_network(network, batch, all, timer);
   }
   return 0;

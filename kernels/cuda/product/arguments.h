@@ -10,11 +10,11 @@ struct Ending {
   const float* bias = nullptr;     // one per column, at least up to a multiple of 8 columns; or null
   const void* residual = nullptr;  // addressed as `y`; or null
   void* y = nullptr;
-  int64_t row = 0;      // elements from one row of y to the next
-  int columns = 0;      // that may be written
-  int bias_count = 0;   // columns that have a bias
-  bool wide = false;    // 8 columns at once: rows, pointers and `columns` are multiples of 8
-  bool f32 = false;     // residual and y are f32, whatever the operands are
+  int64_t row = 0;     // elements from one row of y to the next
+  int columns = 0;     // that may be written
+  int bias_count = 0;  // columns that have a bias
+  bool wide = false;   // 8 columns at once: rows, pointers and `columns` are multiples of 8
+  bool f32 = false;    // residual and y are f32, whatever the operands are
   // The activation: f = v < 0 ? v * slope : v, then between low and high; or, with `curve`, one of these:
   enum Curve : int32_t { kNone, kSigmoid, kHardSigmoid, kGelu };
   int32_t curve = kNone;
@@ -33,14 +33,14 @@ struct ProductArguments {
   int R = 1, S = 1;         // taps in a column and in a row of a window
   int P = 1, Q = 1;         // size of the result
   int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
-  int M = 0, N = 0;         // rows (pixels of the result) and columns
-  int depth = 0;            // elements of a row of w
+  int M = 0, N = 0;                               // rows (pixels of the result) and columns
+  int depth = 0;                                  // elements of a row of w
   int64_t x_batch = 0, w_batch = 0, y_batch = 0;  // elements from one product of a batch to the next
   int bias_batch = 0;
-  int steps = 0;            // of 128 bytes in depth, in all
-  int steps_each = 0;       // for each block of a cluster that shares a tile; `steps`, where it does not
+  int steps = 0;       // of 128 bytes in depth, in all
+  int steps_each = 0;  // for each block of a cluster that shares a tile; `steps`, where it does not
   int column_tiles = 1;
-  bool constant_w = true;   // whether w can be read before the previous kernel has ended
+  bool constant_w = true;  // whether w can be read before the previous kernel has ended
 };
 
 }  // namespace minnow::cuda

@@ -101,24 +101,26 @@ class ConvKernel final : public LayerKernel {
     macs_ = node.out[0]->count() * inputs * taps_h * taps_w;
     packs_weights_ = true;
     if (block_ == 0) {
-      pack_weights(node, kW, conv.form,
-                   [&](int64_t row, int64_t tap, int64_t c) { return (row * inputs + c) * taps_h * taps_w + tap; },
-                   &weights_);
+      pack_weights(
+          node, kW, conv.form,
+          [&](int64_t row, int64_t tap, int64_t c) { return (row * inputs + c) * taps_h * taps_w + tap; }, &weights_);
     } else {
       const int64_t b = block_, wide = product_.shape.S;
       conv.form.form = "blocks" + std::to_string(b) + "_";
-      pack_weights(node, kW, conv.form,
-                   [&](int64_t row, int64_t tap, int64_t c) -> int64_t {
-                     const int64_t h = tap / wide * b + c / b % b, w = tap % wide * b + c % b;
-                     if (h >= taps_h || w >= taps_w) return -1;
-                     return ((row * inputs + c / (b * b)) * taps_h + h) * taps_w + w;
-                   },
-                   &weights_);
+      pack_weights(
+          node, kW, conv.form,
+          [&](int64_t row, int64_t tap, int64_t c) -> int64_t {
+            const int64_t h = tap / wide * b + c / b % b, w = tap % wide * b + c % b;
+            if (h >= taps_h || w >= taps_w) return -1;
+            return ((row * inputs + c / (b * b)) * taps_h + h) * taps_w + w;
+          },
+          &weights_);
     }
     const int64_t bytes = bytes_of(product_.element);
-    gathered_ = block_ == 0 ? 0
-                            : round_up(int64_t{gather_.images} * gather_.out_height * gather_.out_width *
-                                       product_.shape.pixel * bytes);
+    gathered_ =
+        block_ == 0
+            ? 0
+            : round_up(int64_t{gather_.images} * gather_.out_height * gather_.out_width * product_.shape.pixel * bytes);
     gated_ = has_input(node, kGate);
     scaled_ = gated_ ? round_up(conv.form.rows * product_.shape.depth * bytes) : 0;
     if (gated_) product_.shape.constant_w = false;
@@ -178,8 +180,8 @@ bool supports_conv(const NodeContext& node, std::string* why) {
     *why = "convolves along one or two axes";
   } else if (constant_of(node, kW) == nullptr) {
     *why = "takes constant weights of convolutions";
-  } else if (has_input(node, kGate) && (node.in[kW]->shape.count(2, rank) != 1 || node.attrs.i("group", 1) != 1 ||
-                                        is_image(*node.in[kX]))) {
+  } else if (has_input(node, kGate) &&
+             (node.in[kW]->shape.count(2, rank) != 1 || node.attrs.i("group", 1) != 1 || is_image(*node.in[kX]))) {
     *why = "takes a gate of pointwise convolutions";
   } else if (!read_conv(node, &conv).ok() || product_configs(conv.product, 1).empty()) {
     *why = "has no kernel for a convolution of this shape";

@@ -26,8 +26,8 @@ struct Heuristic {
 };
 constexpr int kComputeF32 = 68, kComputeTF32 = 77;
 constexpr int kTransposeA = 3, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;  // of a product
-constexpr int kBatchCount = 5, kBatchStride = 6;                                   // of a matrix
-constexpr int kMostWorkspace = 1;                                                  // of what is preferred
+constexpr int kBatchCount = 5, kBatchStride = 6;                                 // of a matrix
+constexpr int kMostWorkspace = 1;                                                // of what is preferred
 constexpr int kTransposed = 1;
 constexpr int kPlain = 1, kRelu = 2, kBias = 4, kReluBias = 6;  // epilogues
 
@@ -43,9 +43,9 @@ struct Library {
   int (*set_preference)(void*, int what, const void*, size_t);
   int (*drop_preference)(void*);
   int (*find)(Handle, void* product, void* a, void* b, void* c, void* d, void* preference, int most, Heuristic*, int*);
-  int (*multiply)(Handle, void* product, const void* alpha, const void* a, void* a_matrix, const void* b, void* b_matrix,
-                  const void* beta, const void* c, void* c_matrix, void* d, void* d_matrix, const Algorithm*, void*,
-                  size_t, cudaStream_t);
+  int (*multiply)(Handle, void* product, const void* alpha, const void* a, void* a_matrix, const void* b,
+                  void* b_matrix, const void* beta, const void* c, void* c_matrix, void* d, void* d_matrix,
+                  const Algorithm*, void*, size_t, cudaStream_t);
   Handle handle[16] = {};  // for each device
   std::mutex lock;
 };

@@ -32,8 +32,8 @@ __device__ __forceinline__ float gelu(float v) {
   if constexpr (kExact) return 0.5f * v * erfcf(v * -0.70710678f);
   // erf by Abramowitz and Stegun 7.1.26, good to 1.5e-7
   const float z = fabsf(v) * 0.70710678f, t = __fdividef(1.f, fmaf(0.3275911f, z, 1.f));
-  const float p = fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
-                       0.254829592f);
+  const float p =
+      fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
   const float tail = 0.5f * v * t * p * exp2f(-1.44269504f * z * z);
   return v > 0.f ? v - tail : tail;
 }
@@ -96,8 +96,8 @@ __device__ __forceinline__ void add8(float* v, const Eight<T>& eight) {
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
       const uint4 u = eight.part[q];
-      add4(v + 4 * q, make_float4(__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z),
-                                  __uint_as_float(u.w)));
+      add4(v + 4 * q,
+           make_float4(__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z), __uint_as_float(u.w)));
     }
   }
 }
@@ -208,7 +208,7 @@ __device__ __forceinline__ void gather_block(float (&v)[8], int lane) {
       v[p + 2 + e] = __shfl_xor_sync(0xffffffffu, v[p + 2 + e], 1);
       exchange(odd, v[p + e], v[p + 2 + e]);
     }
-  // Now v[0..3] are columns of block (0 or 1), v[4..7] of block (2 or 3), each from this pair of threads.
+    // Now v[0..3] are columns of block (0 or 1), v[4..7] of block (2 or 3), each from this pair of threads.
 #pragma unroll
   for (int e = 0; e < 4; ++e) {
     exchange(upper, v[e], v[4 + e]);
@@ -217,11 +217,12 @@ __device__ __forceinline__ void gather_block(float (&v)[8], int lane) {
   }
 }
 
-// The end of a tile without a partner. The sums are fragments: of kParts parts, kPartRows rows apart, 16 rows each (this
-// thread's are r and r + 8), and of each block of 8 columns in turn (r, 2t), (r, 2t + 1), (r + 8, 2t), (r + 8, 2t + 1).
+// The end of a tile without a partner. The sums are fragments: of kParts parts, kPartRows rows apart, 16 rows each
+// (this thread's are r and r + 8), and of each block of 8 columns in turn (r, 2t), (r, 2t + 1), (r + 8, 2t), (r + 8, 2t
+// + 1).
 //
-// A loop that is not unrolled takes 4 blocks of columns, and moves all others to their place: that is little against what
-// follows, and short code is there sooner.
+// A loop that is not unrolled takes 4 blocks of columns, and moves all others to their place: that is little against
+// what follows, and short code is there sooner.
 template <typename T, int kPartRows, int kParts, int kCount>
 __device__ __forceinline__ void finish_rows(const Ending& end, int64_t base, int bias_base, int rows, int m, int n,
                                             int lane, float (&sum)[kParts][kCount]) {

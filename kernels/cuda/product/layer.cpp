@@ -34,7 +34,8 @@ void pack_weights(const NodeContext& node, size_t input, const WeightForm& form,
           const int64_t at = place(r, tap, c);
           if (at >= 0) line[static_cast<size_t>(tap * form.padded() + c)] = from[static_cast<size_t>(at)];
         }
-      store_floats(line.data(), row, dtype, static_cast<char*>(packed) + r * row * static_cast<int64_t>(dtype_size(dtype)));
+      store_floats(line.data(), row, dtype,
+                   static_cast<char*>(packed) + r * row * static_cast<int64_t>(dtype_size(dtype)));
     }
   });
 }

@@ -97,11 +97,10 @@ class MatrixKernel final : public LayerKernel {
     const int64_t matrices = s.w.batch == 0 ? 1 : s.batch;
     if (packs_weights_) {
       WeightForm form{matrices * s.n, 1, s.k, s.w.column == 1 ? "rows_" : "columns_"};
-      pack_weights(node, kW, form,
-                   [&](int64_t row, int64_t, int64_t c) {
-                     return row / s.n * s.w.batch + row % s.n * s.w.row + c * s.w.column;
-                   },
-                   &weights_);
+      pack_weights(
+          node, kW, form,
+          [&](int64_t row, int64_t, int64_t c) { return row / s.n * s.w.batch + row % s.n * s.w.row + c * s.w.column; },
+          &weights_);
     }
     const int64_t padded = (s.k + 7) / 8 * 8 * bytes;
     x_bytes_ = x_ready_ ? 0 : round_up((s.x.batch == 0 ? 1 : s.batch) * s.m * padded);

@@ -66,7 +66,8 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
       for (int i = 0; i < kBlocksM; ++i)
 #pragma unroll
         for (int j = 0; j < kBlocksN; ++j)
-          multiply(&sum[i][4 * j], fa[i], fb[j / 2][(j & 1) * 2], fb[j / 2][(j & 1) * 2 + 1], static_cast<const T*>(nullptr));
+          multiply(&sum[i][4 * j], fa[i], fb[j / 2][(j & 1) * 2], fb[j / 2][(j & 1) * 2 + 1],
+                   static_cast<const T*>(nullptr));
     }
     if (++stage == kStages) stage = 0;
   }
@@ -83,8 +84,7 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
   for (int i = 0; i < kBlocksM; ++i)
 #pragma unroll
     for (int j = 0; j < kBlocksN; ++j) {
-      const uint32_t to =
-          stage_a + ((warp_m + i * 16 + (lane >> 2)) * kStride + warp_n + j * 8 + (lane & 3) * 2) * 4;
+      const uint32_t to = stage_a + ((warp_m + i * 16 + (lane >> 2)) * kStride + warp_n + j * 8 + (lane & 3) * 2) * 4;
       store2(to, sum[i][4 * j], sum[i][4 * j + 1]);
       store2(to + 8 * kStride * 4, sum[i][4 * j + 2], sum[i][4 * j + 3]);
     }

@@ -4,17 +4,12 @@
 namespace minnow::cuda {
 namespace {
 
-#define MINNOW_TILE(M, N, TM, TN, STAGES, BLOCKS)                                      \
-  {"plain" #M "x" #N "x" #STAGES,                                                      \
-   Family::kPlain,                                                                     \
-   Element::kF32,                                                                      \
-   M,                                                                                  \
-   N,                                                                                  \
-   (M / TM) * (N / TN),                                                                \
-   STAGES,                                                                             \
-   BLOCKS,                                                                             \
-   reinterpret_cast<const void*>(&plain_kernel<M, N, TM, TN, STAGES, true>),           \
-   reinterpret_cast<const void*>(&plain_kernel<M, N, TM, TN, STAGES, false>)}
+#define MINNOW_TILE(M, N, TM, TN, STAGES, BLOCKS)                                                            \
+  {                                                                                                          \
+    "plain" #M "x" #N "x" #STAGES, Family::kPlain, Element::kF32, M, N, (M / TM) * (N / TN), STAGES, BLOCKS, \
+        reinterpret_cast<const void*>(&plain_kernel<M, N, TM, TN, STAGES, true>),                            \
+        reinterpret_cast<const void*>(&plain_kernel<M, N, TM, TN, STAGES, false>)                            \
+  }
 
 const Tile kTiles[] = {
     MINNOW_TILE(16, 64, 2, 4, 4, 4),  MINNOW_TILE(32, 32, 4, 4, 5, 4),   MINNOW_TILE(64, 64, 4, 4, 3, 4),

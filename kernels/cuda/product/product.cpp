@@ -62,7 +62,8 @@ double estimate(const Product& p, const Tile& tile, const ProductConfig& config,
   const double bytes = (tile.m + static_cast<double>(tile.n) / shared) * 128;
   const double step = std::max(2.0 * tile.m * tile.n * (128 / bytes_of(p.element)) / flops,
                                bytes / (tile.family == Family::kTma ? 45e9 : 32e9));
-  const double blocks = 1.0 * split.row_tiles * split.column_tiles * p.batch * (config.shares_depth ? config.cluster : 1);
+  const double blocks =
+      1.0 * split.row_tiles * split.column_tiles * p.batch * (config.shares_depth ? config.cluster : 1);
   const double each = std::max(1.0, blocks / chip.processors), rounds = std::ceil(each / tile.blocks);
   const double latency = 0.9e-6 + split.each * 0.55e-6 / (tile.stages - 1);
   const double end = 1.0 * tile.m * tile.n * bytes_of(p.element) * (p.has_residual ? 2 : 1) / 25e9;
@@ -97,8 +98,8 @@ Status allow_shared(int index, const void* kernel, bool windows) {
     flag = &allowed[static_cast<size_t>((device * kMostTiles + index) * 2 + (windows ? 1 : 0))];
     if (flag->load(std::memory_order_relaxed)) return ok();
   }
-  Status status = check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared_bytes()), tile.name);
+  Status status =
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared_bytes()), tile.name);
   if (status.ok() && flag != nullptr) flag->store(true, std::memory_order_relaxed);
   return status;
 }
@@ -290,8 +291,8 @@ std::vector<ProductConfig> product_configs(const Product& product, size_t most) 
   std::vector<std::pair<double, ProductConfig>> ranked;
   for (int i = 0; i < tile_count(); ++i)
     for (const ProductConfig& config :
-         {ProductConfig{i, 1, false}, ProductConfig{i, 2, false}, ProductConfig{i, 4, false},
-          ProductConfig{i, 2, true}, ProductConfig{i, 4, true}, ProductConfig{i, 8, true}}) {
+         {ProductConfig{i, 1, false}, ProductConfig{i, 2, false}, ProductConfig{i, 4, false}, ProductConfig{i, 2, true},
+          ProductConfig{i, 4, true}, ProductConfig{i, 8, true}}) {
       if (!can_launch(product, config) || !is_sensible(product, tile_at(i), config, chip)) continue;
       ranked.emplace_back(estimate(product, tile_at(i), config, chip), config);
     }

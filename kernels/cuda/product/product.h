@@ -31,8 +31,8 @@ struct Product {
   double flops() const;
 };
 
-// A plain matrix product y[m, n] = x[m, k] w[n, k]^T. Rows of x and w begin at multiples of 16 bytes: k elements count, and
-// `row_x` and `row_w` are from one row to the next.
+// A plain matrix product y[m, n] = x[m, k] w[n, k]^T. Rows of x and w begin at multiples of 16 bytes: k elements count,
+// and `row_x` and `row_w` are from one row to the next.
 Product matrix_product(Element element, int m, int n, int k, int row_x, int row_w, int64_t row_y);
 
 // Sets the activation: one of kernels/core/activation.h, with the numbers of the layer; "" is none.
@@ -71,6 +71,7 @@ struct ProductOperands {
   const void* narrow_bias = nullptr;  // the bias in the type of y: what a LibraryProduct takes, if that is not f32
 };
 // Enqueues it: no allocation, no waiting, so it may be recorded.
-Status launch(const Product& product, const ProductConfig& config, const ProductOperands& operands, cudaStream_t stream);
+Status launch(const Product& product, const ProductConfig& config, const ProductOperands& operands,
+              cudaStream_t stream);
 
 }  // namespace minnow::cuda

@@ -232,7 +232,8 @@ __device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {
 // At the barrier of block `rank` of the cluster.
 __device__ __forceinline__ void arrive_at(uint32_t barrier, uint32_t rank) {
 #if MINNOW_CLUSTERS
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(of_block(barrier, rank)) : "memory");
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(of_block(barrier, rank))
+               : "memory");
 #endif
 }
 
@@ -275,8 +276,8 @@ __device__ __forceinline__ void prefetch_map(const void* map) {
 __device__ __forceinline__ void load_box3(uint32_t to, const void* map, uint32_t barrier, int x, int y, int z) {
 #if MINNOW_CLUSTERS
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-          to),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::
+          "r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 #endif
@@ -293,8 +294,8 @@ __device__ __forceinline__ void load_box4(uint32_t to, const void* map, uint32_t
 }
 
 // To the same place of all blocks of `mask`, and to the barrier at the same place of each.
-__device__ __forceinline__ void load_box4_to(uint16_t mask, uint32_t to, const void* map, uint32_t barrier, int x, int y,
-                                             int z, int v) {
+__device__ __forceinline__ void load_box4_to(uint16_t mask, uint32_t to, const void* map, uint32_t barrier, int x,
+                                             int y, int z, int v) {
 #if MINNOW_CLUSTERS
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, "
@@ -309,7 +310,8 @@ __device__ __forceinline__ void load_windows(uint32_t to, const void* map, uint3
                                              uint16_t dw, uint16_t dh) {
 #if MINNOW_CLUSTERS
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+      "%6}], "
       "[%2], {%7, %8};" ::"r"(to),
       "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h), "r"(n), "h"(dw), "h"(dh)
       : "memory");

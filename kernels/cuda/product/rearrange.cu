@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(kThreads) copy_matrix_kernel(MatrixCopy c, int
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kTile; i += kThreads / kTile)
-      if (row0 + y + i < c.rows && column0 + x < padded) to[int64_t{row0 + y + i} * padded + column0 + x] = tile[y + i][x];
+      if (row0 + y + i < c.rows && column0 + x < padded)
+        to[int64_t{row0 + y + i} * padded + column0 + x] = tile[y + i][x];
     __syncthreads();
   }
 }
@@ -70,8 +71,9 @@ __global__ void __launch_bounds__(kThreads) gather_blocks_kernel(BlockGather g, 
     const int k = chunk * 8 + e, c = k / area, y = k / g.block % g.block, x = k % g.block;
     const int row = h * g.block - g.pad_h + y, column = w * g.block - g.pad_w + x;
     const bool inside = c < g.channels && row >= 0 && row < g.height && column >= 0 && column < g.width;
-    v[e] = inside ? static_cast<const T*>(g.from)[((int64_t{image} * g.channels + c) * g.height + row) * g.width + column]
-                  : T(0);
+    v[e] = inside
+               ? static_cast<const T*>(g.from)[((int64_t{image} * g.channels + c) * g.height + row) * g.width + column]
+               : T(0);
   }
 #pragma unroll
   for (int e = 0; e < static_cast<int>(sizeof(T) / 2); ++e)
@@ -101,8 +103,9 @@ Status copy_matrix(const MatrixCopy& copy, cudaStream_t stream) {
   const int padded = (copy.columns + 7) / 8 * 8;
   if (copy.batch < 1 || copy.rows < 1 || padded < 1) return ok();
   const dim3 grid(groups(copy.rows, kTile), groups(padded, kTile), static_cast<unsigned>(std::min(copy.batch, 65535)));
-  return start("to copy a matrix", copy.element_bytes == 2 ? copy_matrix_kernel<uint16_t> : copy_matrix_kernel<uint32_t>,
-               grid, stream, copy, padded);
+  return start("to copy a matrix",
+               copy.element_bytes == 2 ? copy_matrix_kernel<uint16_t> : copy_matrix_kernel<uint32_t>, grid, stream,
+               copy, padded);
 }
 
 Status scale_weights(const WeightScaling& scaling, cudaStream_t stream) {

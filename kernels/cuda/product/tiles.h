@@ -13,7 +13,7 @@ struct Tile {
   Family family;
   Element element;
   int m, n, threads, stages;
-  int blocks;           // that one processor is expected to hold
+  int blocks;                    // that one processor is expected to hold
   const void *matrix, *windows;  // the kernels: x as a matrix, x as windows; the same where one does both
 
   int shared_bytes() const { return stages * (m + n) * 128 + (family >= Family::kWgmma ? 1024 : 0); }

@@ -11,8 +11,8 @@ struct MapArguments {
   CUtensorMap x;  // windows: images in im2col mode; else [batch, rows, depth] in tiles
   CUtensorMap w;  // [batch, columns, taps, channels] in tiles
   ProductArguments a;
-  int windows = 0;        // whether x is read as windows
-  int x_batches = 1;      // 0: all products of the batch have the same x
+  int windows = 0;    // whether x is read as windows
+  int x_batches = 1;  // 0: all products of the batch have the same x
   int w_batches = 1;
   int channel_steps = 1;  // steps for each tap
   int row_tiles = 1;      // of the cluster: as many rows as its blocks make at once

@@ -4,8 +4,8 @@
 // barriers for each stage say when it is full and when it is free. A block makes tile after tile, so the copies for the
 // next one run while the sums of this one are finished.
 //
-// A cluster of blocks either shares columns (each brings a part of the rows of w, for all: kShareColumns), or shares the
-// depth of one tile (each sums up a part; then they meet, and each finishes a part of the tile).
+// A cluster of blocks either shares columns (each brings a part of the rows of w, for all: kShareColumns), or shares
+// the depth of one tile (each sums up a part; then they meet, and each finishes a part of the tile).
 #pragma once
 
 #include "kernels/cuda/product/ending.cuh"
@@ -193,8 +193,8 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
         }
       // Of the depth, the others have summed up their parts: a cluster has one tile.
       cluster_sync();
-      finish_shared<T, kM, kN, kStride>(a.end, batch * a.y_batch, batch * a.bias_batch, a.M, m, n, ring, g.cluster, rank,
-                                        thread, kGroups * 128);
+      finish_shared<T, kM, kN, kStride>(a.end, batch * a.y_batch, batch * a.bias_batch, a.M, m, n, ring, g.cluster,
+                                        rank, thread, kGroups * 128);
     }
   }
   // Nobody ends while others read its memory, copy to it or arrive at its barriers.

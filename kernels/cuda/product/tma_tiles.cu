@@ -4,17 +4,12 @@
 namespace minnow::cuda {
 namespace {
 
-#define MINNOW_TILE(PREFIX, ELEMENT, T, M, N, GROUPS, STAGES, BLOCKS)                          \
-  {PREFIX #M "x" #N "x" #STAGES,                                                               \
-   Family::kTma,                                                                               \
-   Element::ELEMENT,                                                                           \
-   M,                                                                                          \
-   N,                                                                                          \
-   GROUPS * 128 + 128,                                                                         \
-   STAGES,                                                                                     \
-   BLOCKS,                                                                                     \
-   reinterpret_cast<const void*>(&tma_kernel<T, M, N, GROUPS, STAGES, BLOCKS>),                \
-   reinterpret_cast<const void*>(&tma_kernel<T, M, N, GROUPS, STAGES, BLOCKS>)}
+#define MINNOW_TILE(PREFIX, ELEMENT, T, M, N, GROUPS, STAGES, BLOCKS)                                       \
+  {                                                                                                         \
+    PREFIX #M "x" #N "x" #STAGES, Family::kTma, Element::ELEMENT, M, N, GROUPS * 128 + 128, STAGES, BLOCKS, \
+        reinterpret_cast<const void*>(&tma_kernel<T, M, N, GROUPS, STAGES, BLOCKS>),                        \
+        reinterpret_cast<const void*>(&tma_kernel<T, M, N, GROUPS, STAGES, BLOCKS>)                         \
+  }
 
 const Tile kTiles[] = {
     MINNOW_TILE("tma", kF16, __half, 64, 32, 1, 6, 3),

@@ -50,7 +50,7 @@ __device__ __forceinline__ void publish_shared() {
 #define MINNOW_TEN(t) \
   "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
 #define MINNOW_UNITS "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, "
-#define MINNOW_8(i)                                                                                          \
+#define MINNOW_8(i)                                                                                           \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
 #define MINNOW_16(i) MINNOW_8(i), MINNOW_8(i + 8)
@@ -68,31 +68,31 @@ __device__ __forceinline__ void publish_shared() {
   MINNOW_NINETY MINNOW_TEN(9) MINNOW_TEN(10) MINNOW_TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127"
 
 // A, B, P: the numbers of the operands after the registers.
-#define MINNOW_WGMMA(N, SHAPE, ELEMENT, TAIL, A, B, P, ...)                                                        \
-  static __device__ __forceinline__ void run(float (&d)[N / 2], uint64_t a, uint64_t b, int add, const ELEMENT*) { \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N SHAPE        \
-                 " {" MINNOW_REGS_##N "}, %" #A ", %" #B ", p, 1, 1" TAIL ";\n}\n"                                 \
-                 : __VA_ARGS__                                                                                     \
-                 : "l"(a), "l"(b), "r"(add));                                                                      \
+#define MINNOW_WGMMA(N, SHAPE, ELEMENT, TAIL, A, B, P, ...)                                                       \
+  static __device__ __forceinline__ void run(float(&d)[N / 2], uint64_t a, uint64_t b, int add, const ELEMENT*) { \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N SHAPE       \
+                 " {" MINNOW_REGS_##N "}, %" #A ", %" #B ", p, 1, 1" TAIL ";\n}\n"                                \
+                 : __VA_ARGS__                                                                                    \
+                 : "l"(a), "l"(b), "r"(add));                                                                     \
   }
 
 template <int kColumns>
 struct GroupProduct;
 
 #if MINNOW_HOPPER
-#define MINNOW_GROUP_PRODUCT(N, A, B, P, ...)                                                      \
-  template <>                                                                                      \
-  struct GroupProduct<N> {                                                                         \
-    MINNOW_WGMMA(N, "k16.f32.f16.f16", __half, ", 0, 0", A, B, P, __VA_ARGS__)                     \
-    MINNOW_WGMMA(N, "k16.f32.bf16.bf16", __nv_bfloat16, ", 0, 0", A, B, P, __VA_ARGS__)            \
-    MINNOW_WGMMA(N, "k8.f32.tf32.tf32", float, "", A, B, P, __VA_ARGS__)                           \
+#define MINNOW_GROUP_PRODUCT(N, A, B, P, ...)                                           \
+  template <>                                                                           \
+  struct GroupProduct<N> {                                                              \
+    MINNOW_WGMMA(N, "k16.f32.f16.f16", __half, ", 0, 0", A, B, P, __VA_ARGS__)          \
+    MINNOW_WGMMA(N, "k16.f32.bf16.bf16", __nv_bfloat16, ", 0, 0", A, B, P, __VA_ARGS__) \
+    MINNOW_WGMMA(N, "k8.f32.tf32.tf32", float, "", A, B, P, __VA_ARGS__)                \
   };
 #else
-#define MINNOW_GROUP_PRODUCT(N, A, B, P, ...)                                                      \
-  template <>                                                                                      \
-  struct GroupProduct<N> {                                                                         \
-    template <typename T>                                                                          \
-    static __device__ __forceinline__ void run(float (&)[N / 2], uint64_t, uint64_t, int, T) {}    \
+#define MINNOW_GROUP_PRODUCT(N, A, B, P, ...)                                                   \
+  template <>                                                                                   \
+  struct GroupProduct<N> {                                                                      \
+    template <typename T>                                                                       \
+    static __device__ __forceinline__ void run(float (&)[N / 2], uint64_t, uint64_t, int, T) {} \
   };
 #endif
 

@@ -1,8 +1,8 @@
 // Products by tensor cores, four warps at a time (wgmma, Hopper), of operands that ordinary threads bring in: for
 // windows of few channels, whose taps share a step of the depth, and as an alternative to tma_kernel.cuh elsewhere.
 //
-// As mma_kernel.cuh, but a group of four warps makes 64 rows of the tile, and reads its operands from shared memory: the
-// exchange of chunks there is the one that wgmma calls a swizzle of 128 bytes.
+// As mma_kernel.cuh, but a group of four warps makes 64 rows of the tile, and reads its operands from shared memory:
+// the exchange of chunks there is the one that wgmma calls a swizzle of 128 bytes.
 #pragma once
 
 #include "kernels/cuda/product/ending.cuh"

@@ -2,7 +2,8 @@
 // NaN, guards around the result, all activations, residuals. Prints what failed; the exit status is 1 then.
 //
 //   nvcc -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a -DMINNOW_WATCHDOG -I. tests/kernels/cuda/products.cu
-//     kernels/cuda/product/*.cu kernels/cuda/product/*.cpp kernels/core/activation.cpp kernels/core/status.cpp -o products
+//     kernels/cuda/product/*.cu kernels/cuda/product/*.cpp kernels/core/activation.cpp kernels/core/status.cpp -o
+//     products
 //   ./products list | xargs -P 6 -n 1 timeout 60 ./products check       # each tile in a process of its own
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -23,14 +24,14 @@
 namespace minnow::cuda {
 namespace {
 
-#define CHECK(call)                                                                                  \
-  do {                                                                                               \
-    const cudaError_t error_ = (call);                                                               \
-    if (error_ != cudaSuccess) {                                                                     \
+#define CHECK(call)                                                                                 \
+  do {                                                                                              \
+    const cudaError_t error_ = (call);                                                              \
+    if (error_ != cudaSuccess) {                                                                    \
       std::printf("FAILED %s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(error_)); \
-      std::fflush(stdout);                                                                           \
-      std::_Exit(3);                                                                                 \
-    }                                                                                                \
+      std::fflush(stdout);                                                                          \
+      std::_Exit(3);                                                                                \
+    }                                                                                               \
   } while (false)
 
 __host__ __device__ uint32_t mixed(uint64_t i) {
@@ -152,7 +153,7 @@ __global__ void compare(ProductArguments a, int batch, const char* memory, int64
 struct Case {
   const char* what;
   int images, H, W, C, K, R, S, stride_h, stride_w, pad_h, pad_w, end_h, end_w, dilation;
-  int groups = 1;   // of channels; or products of a batch
+  int groups = 1;      // of channels; or products of a batch
   bool packed = true;  // y is channels-last with channels up to a multiple of 8; else a matrix with rows of K
   int gap = 0;         // elements after each row that are not to be written
 };
@@ -212,8 +213,8 @@ struct Tally {
 
 // One case with all configurations of a tile.
 template <typename T>
-void check_case(const Case& c, int tile, Element element, bool residual, bool bias, bool f32, bool exact, int activation,
-                cudaStream_t stream, Tally* tally) {
+void check_case(const Case& c, int tile, Element element, bool residual, bool bias, bool f32, bool exact,
+                int activation, cudaStream_t stream, Tally* tally) {
   Product p;
   p.element = element;
   p.images = c.images;
@@ -275,9 +276,9 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   }
 
   std::vector<ProductConfig> configs;
-  for (const ProductConfig& config : {ProductConfig{tile, 1, false}, ProductConfig{tile, 2, false},
-                                      ProductConfig{tile, 4, false}, ProductConfig{tile, 2, true},
-                                      ProductConfig{tile, 4, true}, ProductConfig{tile, 8, true}})
+  for (const ProductConfig& config :
+       {ProductConfig{tile, 1, false}, ProductConfig{tile, 2, false}, ProductConfig{tile, 4, false},
+        ProductConfig{tile, 2, true}, ProductConfig{tile, 4, true}, ProductConfig{tile, 8, true}})
     if (can_launch(p, config)) configs.push_back(config);
   if (configs.empty()) return;
 
@@ -408,6 +409,4 @@ int run(const std::string& mode, const std::string& only) {
 }  // namespace
 }  // namespace minnow::cuda
 
-int main(int argc, char** argv) {
-  return minnow::cuda::run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
-}
+int main(int argc, char** argv) { return minnow::cuda::run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : ""); }
