@@ -4,30 +4,14 @@
 
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/convert/operand.h"
-#include "kernels/core/region.h"
+#include "kernels/core/movement.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
 namespace minnow {
 namespace {
 
-struct Copy {
-  Region region;
-  int input = 0;
-  int output = 0;
-};
-
 using PlanCopies = void (*)(const NodeContext&, std::vector<Copy>*);
-
-// A part that was computed where it belongs.
-bool lies_there(const Region& r, const Tensor& from, const Tensor& to) {
-  const int64_t size = static_cast<int64_t>(dtype_size(from.type.dtype));
-  if (static_cast<const char*>(from.data) + r.src_offset * size != static_cast<char*>(to.data) + r.dst_offset * size)
-    return false;
-  for (size_t k = 0; k < static_cast<size_t>(r.rank); ++k)
-    if (r.size[k] > 1 && r.src_stride[k] != r.dst_stride[k]) return false;
-  return true;
-}
 
 template <PlanCopies Plan>
 class CopyKernel final : public Kernel {
@@ -44,7 +28,7 @@ class CopyKernel final : public Kernel {
     for (const Copy& copy : copies_) {
       const Tensor& from = *c.in[static_cast<size_t>(copy.input)];
       Tensor* to = c.out[static_cast<size_t>(copy.output)];
-      if (to == nullptr || lies_there(copy.region, from, *to)) continue;
+      if (to == nullptr || copy.lies_there(from, *to)) continue;
       copy_region(copy.region, from.data, to->data, dtype_size(from.type.dtype), c.pool);
     }
   }
@@ -61,25 +45,7 @@ std::unique_ptr<Kernel> create_copy(const NodeContext&) {
   return std::make_unique<CopyKernel<Plan>>();
 }
 
-// Writes the dims `from[k]` of the source, one after the other, as a row-major output.
-void add_permuted(Region* r, const int* from, const int64_t* size, const int64_t* stride, int rank) {
-  int64_t dst = 1;
-  std::array<int64_t, Region::kMaxDims> dst_stride;
-  for (int k = rank - 1; k >= 0; --k) {
-    dst_stride[static_cast<size_t>(k)] = dst;
-    dst *= size[from[k]];
-  }
-  for (int k = 0; k < rank; ++k) r->add(size[from[k]], stride[from[k]], dst_stride[static_cast<size_t>(k)]);
-}
-
 // --- Transpose
-
-std::vector<int64_t> permutation(const Attrs& attrs, int rank) {
-  std::vector<int64_t> perm = attrs.ints("perm");
-  if (!attrs.has("perm"))
-    for (int i = rank - 1; i >= 0; --i) perm.push_back(i);
-  return perm;
-}
 
 Status infer_transpose(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
@@ -93,20 +59,6 @@ Status infer_transpose(InferContext& c) {
   for (int64_t axis : perm) y.push_back(x.at(static_cast<int>(axis)));
   c.set(0, c.in(0).dtype, y);
   return ok();
-}
-
-void plan_transpose(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape& x = node.in[0]->shape;
-  const std::vector<int64_t> perm = permutation(node.attrs, x.rank());
-  const auto stride = strides_of(x);
-  int from[kMaxRank];
-  for (int k = 0; k < x.rank(); ++k) {
-    const int64_t axis = perm[static_cast<size_t>(k)];
-    from[k] = static_cast<int>(axis < 0 ? axis + x.rank() : axis);
-  }
-  Copy copy;
-  add_permuted(&copy.region, from, x.begin(), stride.data(), x.rank());
-  copies->push_back(copy);
 }
 
 MINNOW_OP("Transpose", infer_transpose);
@@ -133,20 +85,6 @@ Status infer_depth_to_space(InferContext& c) {
   return check_shape({x[0], x[1] / (b * b), x[2] * b, x[3] * b});
 }
 
-void plan_depth_to_space(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape& x = node.in[0]->shape;
-  const int64_t b = node.attrs.i("blocksize"), area = x[2] * x[3], c = x[1] / (b * b);
-  const bool crd = node.attrs.s("mode", "DCR") == "CRD";
-  // Source dims: image, block row, block column, channel, row, column.
-  const int64_t size[] = {x[0], b, b, c, x[2], x[3]};
-  const int64_t stride[] = {
-      x[1] * area, (crd ? b : b * c) * area, (crd ? 1 : c) * area, (crd ? b * b : 1) * area, x[3], 1};
-  const int from[] = {0, 3, 4, 1, 5, 2};
-  Copy copy;
-  add_permuted(&copy.region, from, size, stride, 6);
-  copies->push_back(copy);
-}
-
 Status infer_space_to_depth(InferContext& c) {
   int64_t b = 0;
   MINNOW_RETURN_IF_ERROR(block_size(c, &b));
@@ -156,18 +94,6 @@ Status infer_space_to_depth(InferContext& c) {
                 static_cast<long long>(b));
   c.set(0, c.in(0).dtype, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
   return check_shape({x[0], x[1] * b * b, x[2] / b, x[3] / b});
-}
-
-void plan_space_to_depth(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape& x = node.in[0]->shape;
-  const int64_t b = node.attrs.i("blocksize"), area = x[2] * x[3];
-  // Source dims: image, channel, block row, row in the block, block column, column in the block.
-  const int64_t size[] = {x[0], x[1], x[2] / b, b, x[3] / b, b};
-  const int64_t stride[] = {x[1] * area, area, b * x[3], x[3], b, 1};
-  const int from[] = {0, 3, 5, 1, 2, 4};
-  Copy copy;
-  add_permuted(&copy.region, from, size, stride, 6);
-  copies->push_back(copy);
 }
 
 MINNOW_OP("DepthToSpace", infer_depth_to_space);
@@ -204,24 +130,7 @@ int64_t run_length(const TensorType& t, int axis) {
   return axis >= 2 ? area : axis == 1 ? area * blocks : area * blocks * t.shape[0];
 }
 
-void plan_concat(const NodeContext& node, std::vector<Copy>* copies) {
-  const TensorType& y = *node.out[0];
-  int axis = 0;
-  if (!normalize_axis(node.attrs.i("axis"), y.shape.rank(), &axis).ok() || y.count() == 0) return;
-  const int64_t total = run_length(y, axis), outer = run_length(y, 0) / total;
-  int64_t offset = 0;
-  for (size_t i = 0; i < node.in.size(); ++i) {
-    if (node.in[i]->count() == 0) continue;
-    const int64_t run = run_length(*node.in[i], axis);
-    Copy copy;
-    copy.input = static_cast<int>(i);
-    copy.region.dst_offset = offset;
-    copy.region.add(outer, run, total);
-    copy.region.add(run, 1, 1);
-    copies->push_back(copy);
-    offset += run;
-  }
-}
+void plan_stored_concat(const NodeContext& node, std::vector<Copy>* copies) { plan_concat(node, run_length, copies); }
 
 Status infer_split(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
@@ -245,26 +154,8 @@ Status infer_split(InferContext& c) {
               static_cast<long long>(c.shape(0)[axis]), axis);
 }
 
-void plan_split(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape& x = node.in[0]->shape;
-  int axis = 0;
-  if (!normalize_axis(node.attrs.i("axis"), x.rank(), &axis).ok()) return;
-  const int64_t total = x.count(axis, x.rank());
-  int64_t offset = 0;
-  for (size_t i = 0; i < node.out.size(); ++i) {
-    const int64_t run = node.out[i]->shape.count(axis, x.rank());
-    Copy copy;
-    copy.output = static_cast<int>(i);
-    copy.region.src_offset = offset;
-    copy.region.add(x.count(0, axis), total, run);
-    copy.region.add(run, 1, 1);
-    copies->push_back(copy);
-    offset += run;
-  }
-}
-
 MINNOW_OP("Concat", infer_concat);
-MINNOW_KERNEL("Concat", create_copy<plan_concat>, LayoutRule::kConcat);
+MINNOW_KERNEL("Concat", create_copy<plan_stored_concat>, LayoutRule::kConcat);
 MINNOW_OP("Split", infer_split);
 MINNOW_KERNEL("Split", create_copy<plan_split>);
 
@@ -280,18 +171,6 @@ Status infer_expand(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(broadcast_shapes(c.shape(0), wanted, &y));
   c.set(0, c.in(0).dtype, y);
   return check_shape(y);
-}
-
-void plan_expand(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape &x = node.in[0]->shape, &y = node.out[0]->shape;
-  const auto src = strides_of(x), dst = strides_of(y);
-  Copy copy;
-  for (int k = 0; k < y.rank(); ++k) {
-    const int from = k - (y.rank() - x.rank());
-    const bool repeats = from < 0 || x[from] == 1;
-    copy.region.add(y[k], repeats ? 0 : src[static_cast<size_t>(from)], dst[static_cast<size_t>(k)]);
-  }
-  copies->push_back(copy);
 }
 
 Status infer_tile(InferContext& c) {
@@ -310,38 +189,10 @@ Status infer_tile(InferContext& c) {
   return check_shape(y);
 }
 
-void plan_tile(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape &x = node.in[0]->shape, &y = node.out[0]->shape;
-  if (y.count() == 0) return;
-  const auto src = strides_of(x), dst = strides_of(y);
-  Copy copy;
-  for (int k = 0; k < y.rank(); ++k) {
-    const size_t i = static_cast<size_t>(k);
-    copy.region.add(y[k] / x[k], 0, dst[i] * x[k]);
-    copy.region.add(x[k], src[i], dst[i]);
-  }
-  copies->push_back(copy);
-}
-
 Status infer_reverse(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(infer_same(c));
   std::vector<int> axes;
   return normalize_axes(c.attrs.ints("axes"), c.shape(0).rank(), false, &axes);
-}
-
-void plan_reverse(const NodeContext& node, std::vector<Copy>* copies) {
-  const Shape& x = node.in[0]->shape;
-  std::vector<int> axes;
-  if (!normalize_axes(node.attrs.ints("axes"), x.rank(), false, &axes).ok()) return;
-  const auto stride = strides_of(x);
-  Copy copy;
-  for (int k = 0; k < x.rank(); ++k) {
-    const int64_t s = stride[static_cast<size_t>(k)];
-    const bool reversed = std::find(axes.begin(), axes.end(), k) != axes.end();
-    if (reversed) copy.region.src_offset += s * (x[k] - 1);
-    copy.region.add(x[k], reversed ? -s : s, s);
-  }
-  copies->push_back(copy);
 }
 
 MINNOW_OP("Expand", infer_expand);
