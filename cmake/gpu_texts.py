@@ -32,6 +32,7 @@ below, `float` literals with `f`, local arrays of constant size, and:
     READ8, READ16, READ32        the bits of element i of a buffer, as uint, as if its elements had that size
     WRITE8, WRITE16, WRITE32
     READ64, WRITE64              as UINT2 with .x (lower) and .y;  UINT2_OF(x, y) makes one
+    CLAIM(x, i, v)               writes v != 0 as 32 bits where there was 0, and is true for the one item that did so
     SIZE_OF(TYPE)                bytes of an element
     IS_FLOAT(TYPE)
     TO_INT TO_UINT TO_FLOAT      conversions between numbers;  AS_FLOAT AS_UINT: between a float and its bits
@@ -252,6 +253,7 @@ OPENCL_HEAD = """
 #define WRITE16(b, i, v) ((global ushort*)b)[(b##_at >> 1) + (i)] = (ushort)(v)
 #define WRITE32(b, i, v) ((global uint*)b)[(b##_at >> 2) + (i)] = (v)
 #define WRITE64(b, i, v) ((global uint2*)b)[(b##_at >> 3) + (i)] = (v)
+#define CLAIM(b, i, v) (atomic_cmpxchg((volatile global uint*)b + (b##_at >> 2) + (i), 0u, v) == 0u)
 #define WRITE_HALF(b, i, v) vstore_half_rte(v, (b##_at >> 1) + (i), (global half*)b)
 """
 
@@ -308,6 +310,7 @@ uint upper_product(uint a, uint b) {
 #define WRITE16(b, i, v) b##_16[(b##_at >> 1) + uint(i)] = uint16_t((v) & 0xffffu)
 #define WRITE32(b, i, v) b##_32[(b##_at >> 2) + uint(i)] = (v)
 #define WRITE64(b, i, v) b##_64[(b##_at >> 3) + uint(i)] = (v)
+#define CLAIM(b, i, v) (atomicCompSwap(b##_32[(b##_at >> 2) + uint(i)], 0u, v) == 0u)
 #define WRITE_HALF(b, i, v) b##_h[(b##_at >> 1) + uint(i)] = float16_t(v)
 #define FLOORF(v) floor(v)
 #define CEILF(v) ceil(v)
@@ -417,6 +420,7 @@ CUDA_HEAD = """
 #define WRITE16(b, i, v) ((unsigned short*)b)[i] = (unsigned short)(v)
 #define WRITE32(b, i, v) ((uint*)b)[i] = (v)
 #define WRITE64(b, i, v) ((uint2*)b)[i] = (v)
+#define CLAIM(b, i, v) (atomicCAS((unsigned int*)b + (i), 0u, v) == 0u)
 #define WRITE_HALF(b, i, v) ((unsigned short*)b)[i] = float_to_half(v)
 // As kernels/cuda/launch.h has it: the next kernel may begin, and this one goes on when the one before is done.
 #if __CUDA_ARCH__ >= 900

@@ -17,9 +17,19 @@ std::unique_ptr<Kernel> create_copy(const NodeContext&) { return std::make_uniqu
 
 bool supports_copy(const NodeContext&, std::string*) { return true; }
 
+// Bits of an f32 that is stored as f16 are other bits.
+bool supports_bit_cast(const NodeContext& node, std::string* why) {
+  const auto is_half = [](const TensorType& t) { return t.dtype == DType::kF16; };
+  const bool fits = node.precision != Precision::kLow || !(is_half(*node.in[0]) || is_half(*node.out[0]));
+  if (!fits) *why = "stores f32 as f16 with precision low, which has other bits";
+  return fits;
+}
+
 }  // namespace
 
 MINNOW_GPU_KERNEL("Identity", create_copy, supports_copy, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_GPU_KERNEL("BitCast", create_copy, supports_bit_cast, LayoutRule::kPlain, /*in_place=*/true);
+MINNOW_GPU_KERNEL("ConvertLayout", create_copy, supports_copy, LayoutRule::kPlain, /*in_place=*/true);
 MINNOW_GPU_KERNEL("Reshape", create_copy, supports_copy, LayoutRule::kPlain, /*in_place=*/true);
 MINNOW_GPU_KERNEL("Flatten", create_copy, supports_copy, LayoutRule::kPlain, /*in_place=*/true);
 MINNOW_GPU_KERNEL("Squeeze", create_copy, supports_copy, LayoutRule::kPlain, /*in_place=*/true);
