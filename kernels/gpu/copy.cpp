@@ -19,8 +19,9 @@ bool supports_copy(const NodeContext&, std::string*) { return true; }
 
 // Bits of an f32 that is stored as f16 are other bits.
 bool supports_bit_cast(const NodeContext& node, std::string* why) {
-  const auto is_half = [](const TensorType& t) { return t.dtype == DType::kF16; };
-  const bool fits = node.precision != Precision::kLow || !(is_half(*node.in[0]) || is_half(*node.out[0]));
+  const DType from = node.in[0]->dtype, to = node.out[0]->dtype;
+  const bool fits = node.precision != Precision::kLow ||
+                    (from != DType::kF32 && to != DType::kF32 && dtype_size(from) == dtype_size(to));
   if (!fits) *why = "stores f32 as f16 with precision low, which has other bits";
   return fits;
 }
