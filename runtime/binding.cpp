@@ -12,6 +12,7 @@
 #include "kernels/core/activation.h"
 #include "runtime/binding_array.h"
 #include "runtime/src/backend/cpu.h"
+#include "runtime/src/backend/devices.h"
 #include "runtime/src/backend/plugin.h"
 #include "runtime/src/run/evaluate.h"
 #include "runtime/src/plan/layout.h"
@@ -506,6 +507,30 @@ NB_MODULE(_engine, m) {
         return nb::make_tuple(peak.flops, peak.bytes);
       },
       nb::arg("threads"), "Peak floating-point operations, and peak bytes read from memory, per second.");
+  m.def(
+      "measure_devices",
+      [](const std::string& devices, int threads) {
+        std::vector<std::pair<std::string, DeviceSpeed>> measured;
+        Status status;
+        {
+          nb::gil_scoped_release release;
+          ThreadPool pool(threads);
+          status = measure_devices(devices, pool, &measured);
+        }
+        raise_if(status);
+        nb::dict all;
+        for (const auto& [kind, speed] : measured) {
+          nb::dict row;
+          row["flops"] = speed.flops;
+          row["bytes"] = speed.bytes;
+          row["launch"] = speed.launch;
+          row["copy"] = speed.copy;
+          row["copy_bytes"] = speed.copy_bytes;
+          all[nb::str(kind.c_str())] = row;
+        }
+        return all;
+      },
+      nb::arg("devices"), nb::arg("threads"), "The speed of each device that is not the CPU, by its kind.");
   m.def("isa", [] { return std::string(cpu_instruction_set()); });
   m.def("pack_width", [] { return Cpu::instance().channel_block(); });
 }

@@ -141,8 +141,9 @@ class Stream {
 
 class Device : public Accelerator {
  public:
-  virtual std::string name() const = 0;              // "NVIDIA H200"
-  virtual std::string driver() const { return ""; }  // its version
+  virtual std::string name() const = 0;               // "NVIDIA H200"
+  virtual std::string driver() const { return ""; }   // its version
+  virtual bool is_software() const { return false; }  // a processor that pretends to be a GPU
   virtual const Limits& limits() const = 0;
   virtual const Speed& speed() const = 0;
   // The text, compiled with these constants; kept as long as the device. Any thread may call it.

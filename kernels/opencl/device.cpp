@@ -94,6 +94,7 @@ class OpenClDevice final : public gpu::Device {
   Status open();
 
   std::string name() const override { return text(CL_DEVICE_NAME); }
+  bool is_software() const override { return (number<cl_device_type>(CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0; }
   const gpu::Limits& limits() const override { return limits_; }
   const gpu::Speed& speed() const override { return speed_; }
   Status program(const char* text, std::initializer_list<gpu::Constant> constants, const gpu::Program** out) override;

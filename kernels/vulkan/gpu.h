@@ -20,6 +20,7 @@ class VulkanDevice final : public gpu::Device {
   Status open(const InstanceApi& instance, VkPhysicalDevice physical);
 
   std::string name() const override { return context.properties.deviceName; }
+  bool is_software() const override { return context.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   const gpu::Limits& limits() const override { return limits_; }
   const gpu::Speed& speed() const override { return speed_; }
   Status program(const char* text, std::initializer_list<gpu::Constant> constants, const gpu::Program** out) override {

@@ -57,12 +57,15 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
             profile_runs=min(runs or 20, 20) if options.profile else 0,
         )  # fmt: skip
     if options.roofline and timings[0].profile:
+        from minnow.runtime.benchmark.roofline import measure_devices
         from minnow.runtime.benchmark.roofline import roofline as limits
 
         limit = limits(running.threads or 1, timings[0].version)
         timings[0].limits = vars(limit)
         for row in timings[0].profile:
             row |= limit.rates(row)
+        if running.device != "cpu":
+            measure_devices(running.device, running.threads or 1, timings[0].version)
     if not options.samples:
         for timing in timings:
             timing.samples = []

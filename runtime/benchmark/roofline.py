@@ -48,6 +48,26 @@ def roofline(threads: int, version: str) -> Roofline:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     measured = Roofline(*_engine.measure_peak(threads))
+    _keep({key: asdict(measured)})
+    return measured
+
+
+def measure_devices(devices: str, threads: int, version: str) -> dict[str, dict[str, float]]:
+    """The speed of all these devices but the CPU, measured now and kept for sessions on several devices.
+
+    Returns:
+        By the kind of device, with its driver: `flops` of products, `bytes` of memory and `copy_bytes` of copies per
+        second, and the seconds of a kernel (`launch`) and of a copy (`copy`) beside their work.
+    """
+    from minnow.runtime import _engine
+
+    measured: dict[str, dict[str, float]] = _engine.measure_devices(devices, threads)
+    _keep({f"{kind} {version}": row for kind, row in measured.items()})
+    return measured
+
+
+def _keep(rows: dict[str, dict[str, float]]) -> None:
+    path = _cache()
     try:
         known = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -57,11 +77,10 @@ def roofline(threads: int, version: str) -> Roofline:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps({**known, key: asdict(measured)}, indent=1))
+        part.write_text(json.dumps({**known, **rows}, indent=1))
         part.replace(path)
     except OSError:
         pass  # it cannot be kept, and is measured again the next time
-    return measured
 
 
 def _cache() -> Path:

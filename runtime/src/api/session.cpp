@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "kernels/core/elements.h"
@@ -81,7 +82,7 @@ Session::Session(std::shared_ptr<const Model> model, int threads, const SessionO
       seconds_(options.limits.seconds),
       pool_(threads),
       executor_(*model_, model_->main,
-                Environment{&devices_, &pool_, options.precision, &watch_, &known_types_, &observation_}),
+                Environment{&devices_, &pool_, options.precision, &watch_, &known_types_, &observation_, &trials_}),
       parts_(*model_),
       states_(*model_, &watch_.memory) {
   begin(0, {});
@@ -108,7 +109,12 @@ Status Session::create(std::shared_ptr<const Model> model, const SessionOptions&
 }
 
 Status Session::open_devices(const SessionOptions& options) {
-  return Devices::open(options.device, *model_, {&pool_, options.precision}, &devices_);
+  MINNOW_RETURN_IF_ERROR(Devices::open(options.device, *model_, {&pool_, options.precision}, &devices_));
+  if (!devices_.has_choice()) return ok();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < devices_.size(); ++i) names.push_back(devices_[i].backend->name());
+  trials_.begin(std::move(names));
+  return ok();
 }
 
 // Where all input shapes are given, the plan is made now: it tells the types of outputs that the file does not, and
@@ -233,9 +239,15 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
   return guarded([&]() -> Status {
     MINNOW_RETURN_IF_ERROR(states_.begin());
     gather(inputs);
-    MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
+    trials_.choose(types_);
+    do {
+      MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
+    } while (!trials_.accepts(executor_.placement_hash()));
     StatefulSink all(sink, outputs_.size(), states_);
+    const auto start = std::chrono::steady_clock::now();
     const Status status = executor_.run(data_, all, &places_);
+    if (status.ok() && observation_.observer == nullptr)
+      trials_.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (all.misfit() < 0) return status;
     const State& state = model_->states[static_cast<size_t>(all.misfit())];
     return fail(Code::kFormat, "the state '%s' gets another type or shape than it has", state.info.name.c_str());
@@ -286,6 +298,7 @@ Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placeme
       begin(bytes_of(*inputs), options);
       MINNOW_RETURN_IF_ERROR(states_.begin());
       gather(*inputs);
+      trials_.choose(types_);
       MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
     } else if (!executor_.is_prepared()) {
       return fail(Code::kUsage, "nothing is placed before the shapes of the inputs are known: run the model first");
@@ -320,6 +333,7 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
   BufferSink sink(outputs_.size(), &watch_.memory);
   begin(bytes_of(inputs), options);
   MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));  // plans, and warms up
+  while (!trials_.is_settled()) MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
   executor_.start_profile();
   Status status;
   for (int i = 0; i < runs && status.ok(); ++i) {

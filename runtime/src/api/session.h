@@ -94,6 +94,7 @@ class Session {
   Observation observation_;
   ThreadPool pool_;
   Devices devices_;
+  Trials trials_;
   Executor executor_;
   Parts parts_;
   States states_;

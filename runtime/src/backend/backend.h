@@ -84,6 +84,10 @@ class Backend {
   virtual std::string name() const = 0;  // "cpu", "cuda:0": what users call it
   // The device and its driver: what is measured holds for others of the same.
   virtual std::string kind() const { return name(); }
+  // What the device is, "NVIDIA H200", by whichever library it is driven.
+  virtual std::string hardware() const { return name(); }
+  // Whether it is a processor that computes as if it were a GPU: "auto" leaves it out.
+  virtual bool is_software() const { return false; }
   // The row of its table; null where it has no kernel for the op.
   virtual const KernelRow* find(const OpSpec& op) const = 0;
   // The row that computes this node, where there is more than one for the op. Null: none does, and `why` says what is

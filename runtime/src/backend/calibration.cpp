@@ -38,14 +38,19 @@ double threads_of(const std::string& key, const std::string& begin, const std::s
   return middle.find_first_not_of("0123456789") == std::string::npos ? std::atof(middle.c_str()) : 0;
 }
 
-void calibrate() {
-  if (variable("MINNOW_CALIBRATION") == "off") return;
+// What the file has; false where there is none, or it is damaged.
+bool read_known(Json* known) {
+  if (variable("MINNOW_CALIBRATION") == "off") return false;
   std::string base = variable("XDG_CACHE_HOME");
-  if (base.empty() && variable("HOME").empty()) return;
+  if (base.empty() && variable("HOME").empty()) return false;
   if (base.empty()) base = variable("HOME") + "/.cache";
   std::ifstream file(base + "/minnow/roofline.json");
+  return file && parse_json({std::istreambuf_iterator<char>(file), {}}, known);
+}
+
+void calibrate() {
   Json known;
-  if (!file || !parse_json({std::istreambuf_iterator<char>(file), {}}, &known)) return;
+  if (!read_known(&known)) return;
   const std::string begin = processor() + " " + isa_name() + " ", end = std::string(" ") + MINNOW_VERSION;
   for (const auto& [key, limits] : known.members) {
     const double threads = threads_of(key, begin, end);
@@ -57,6 +62,19 @@ void calibrate() {
 }
 
 }  // namespace
+
+DeviceSpeed kept_speed(const Backend& backend) {
+  DeviceSpeed speed;
+  Json known;
+  const Json* row = read_known(&known) ? known.find(backend.kind() + " " + MINNOW_VERSION) : nullptr;
+  if (row == nullptr) return speed;
+  const auto number = [row](const char* name) {
+    const Json* value = row->find(name);
+    return value == nullptr ? 0.0 : value->number;
+  };
+  speed = {number("flops"), number("bytes"), number("launch"), number("copy"), number("copy_bytes")};
+  return speed.is_known() ? speed : DeviceSpeed();
+}
 
 void calibrate_once() {
   static std::once_flag once;

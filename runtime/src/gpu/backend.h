@@ -18,6 +18,8 @@ class GpuBackend final : public Backend {
 
   std::string name() const override { return name_; }
   std::string kind() const override { return device_->name() + ", driver " + device_->driver(); }
+  std::string hardware() const override { return device_->name(); }
+  bool is_software() const override { return device_->is_software(); }
   const KernelRow* find(const OpSpec& op) const override;
   const KernelRow* row_for(const OpSpec& op, const NodeContext& node, std::string* why) const override;
   double seconds(const OpSpec& op, const NodeContext& node, std::string* why) const override;

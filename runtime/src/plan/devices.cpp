@@ -50,13 +50,19 @@ double Planner::estimate(const PlanNode& node, size_t device, std::string* why) 
   }
   if (is_view(node, stage_.values)) return 0;
   std::vector<Tensor> constants;
-  const double seconds = to.backend->seconds(*node.op, types_of(node, &constants), why);
+  const NodeContext types = types_of(node, &constants);
+  const double seconds = to.backend->seconds(*node.op, types, why);
   if (seconds < 0) *why = to.backend->name() + " " + *why;
-  return seconds;
+  if (seconds < 0 || !to.speed.is_known()) return seconds;
+  double bytes = 0;
+  for (const auto* tensors : {&types.in, &types.out})
+    for (const TensorType* type : *tensors) bytes += type == nullptr ? 0 : static_cast<double>(type->bytes());
+  const double macs = node.op->macs == nullptr ? 0 : static_cast<double>(node.op->macs(types));
+  return to.speed.launch + std::max(2 * macs / to.speed.flops, bytes / to.speed.bytes);
 }
 
-// Each node on the first of the other devices that computes it.
-Status Planner::place_wherever_possible(PlanGraph& graph) {
+// Each node on the first of the other devices that computes it; or only on that one.
+Status Planner::place_wherever_possible(PlanGraph& graph, int only) {
   for (int i = 0; i < graph.size(); ++i) {
     if (graph.is_dropped(i)) continue;
     if (is_view(graph.node(i), stage_.values)) {
@@ -66,10 +72,12 @@ Status Planner::place_wherever_possible(PlanGraph& graph) {
     }
     std::string reasons;
     for (size_t device = 1; device < x_.devices().size(); ++device) {
+      if (only > 0 && device != static_cast<size_t>(only)) continue;
       std::string why;
       const double seconds = estimate(graph.node(i), device, &why);
       if (seconds >= 0) {
-        graph.place(i, static_cast<int>(device), "MINNOW_PLACEMENT=greedy");
+        graph.place(i, static_cast<int>(device),
+                    only > 0 ? "all that " + x_.backend(only).name() + " computes" : "MINNOW_PLACEMENT=greedy");
         break;
       }
       reasons += (reasons.empty() ? "" : "; ") + why;
@@ -79,12 +87,81 @@ Status Planner::place_wherever_possible(PlanGraph& graph) {
   return ok();
 }
 
+// Each node where it is done first, given what each device has got to do so far: so that independent chains run at the
+// same time. Nodes with the longest way to the end come first.
+Status Planner::place_side_by_side(PlanGraph& graph) {
+  const Devices& devices = x_.devices();
+  const size_t n = static_cast<size_t>(graph.size()), count = devices.size();
+  std::vector<std::vector<double>> seconds(n, std::vector<double>(count));
+  std::vector<std::vector<std::string>> why(n, std::vector<std::string>(count));
+  std::vector<double> way(n);  // to the end, in seconds
+  std::vector<size_t> order;
+  const auto copy_seconds = [&](int value, size_t device) {
+    return device == 0 ? 0.0 : devices[device].copy_seconds(graph.type(value).bytes());
+  };
+  for (size_t i = n; i-- > 0;) {
+    if (graph.is_dropped(static_cast<int>(i))) continue;
+    const PlanNode& node = graph.node(static_cast<int>(i));
+    double mean = 0;
+    for (size_t device = 0; device < count; ++device) {
+      seconds[i][device] = estimate(node, device, &why[i][device]);
+      mean += std::max(seconds[i][device], 0.0) / static_cast<double>(count);
+    }
+    for (int v : node.out)
+      for (int reader : v < 0 ? std::vector<int>() : graph.readers(v))
+        if (reader >= 0) way[i] = std::max(way[i], way[static_cast<size_t>(reader)]);
+    way[i] += mean + 1e-12;
+    order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return way[a] != way[b] ? way[a] > way[b] : a < b; });
+  std::vector<double> free(count), done(n);
+  for (size_t i : order) {
+    const PlanNode& node = graph.node(static_cast<int>(i));
+    double best = -1;
+    size_t best_device = 0;
+    for (size_t device = 0; device < count; ++device) {
+      if (seconds[i][device] < 0) continue;
+      double start = free[device];
+      for (int v : node.in) {
+        if (v < 0 || !graph.value(v).known || graph.is_constant(v)) continue;
+        const int maker = graph.maker(v);
+        const size_t from = maker < 0 ? 0 : static_cast<size_t>(graph.node(maker).device);
+        const double there = maker < 0 ? 0 : done[static_cast<size_t>(maker)];
+        start = std::max(start, from == device ? there : there + copy_seconds(v, from) + copy_seconds(v, device));
+      }
+      const double end = start + seconds[i][device];
+      double delivered = end;
+      for (int v : node.out)
+        for (int reader : v < 0 ? std::vector<int>() : graph.readers(v))
+          if (reader < 0) delivered = std::max(delivered, end + copy_seconds(v, device));
+      if (best >= 0 && delivered >= best) continue;
+      best = delivered;
+      best_device = device;
+      done[i] = end;
+    }
+    free[best_device] = done[i];
+    std::string reason;
+    for (size_t device = 0; device < count; ++device) {
+      const std::string name = devices[device].backend->name();
+      const std::string text =
+          seconds[i][device] < 0 ? why[i][device] : microseconds(seconds[i][device]) + " on " + name;
+      reason += (reason.empty() ? "" : ", ") + text;
+    }
+    graph.place(static_cast<int>(i), static_cast<int>(best_device), "done first there: " + reason);
+  }
+  return ok();
+}
+
 // Begins with all on the host. Then each device takes from the others the nodes by which the whole gets faster: a
 // minimum cut between "runs there" and "stays where it is".
 Status Planner::assign_devices(PlanGraph& graph) {
   const Devices& devices = x_.devices();
   if (!kHasOtherDevices || devices.size() == 1) return ok();
-  if (devices.is_greedy()) return place_wherever_possible(graph);
+  if (devices.is_greedy()) return place_wherever_possible(graph, 0);
+  const int placing = x_.placing();
+  if (placing == 0) return ok();
+  if (placing > 0) return place_wherever_possible(graph, placing);
+  if (placing == Trials::kSideBySide) return place_side_by_side(graph);
   const size_t n = static_cast<size_t>(graph.size());
   const auto node = [&](size_t i) -> const PlanNode& { return graph.node(static_cast<int>(i)); };
   std::vector<double> now(n);
@@ -113,7 +190,7 @@ Status Planner::assign_devices(PlanGraph& graph) {
       const Form here{Layout::kPlain, static_cast<uint8_t>(device)};
       const int maker = graph.maker(v);  // -1: the host, or a device that has it already
       if (maker < 0 && stage_.find(v, here) != nullptr) continue;
-      const double cost = backend.copy_seconds(graph.type(v).bytes());
+      const double cost = devices[device].copy_seconds(graph.type(v).bytes());
       const size_t from = maker < 0 ? MinimumCut::kFirst : at[static_cast<size_t>(maker)];
       // One copy, however many read it: between the maker and one node that stands for the readers of a side.
       const size_t stays = cut.add_node(), moves = cut.add_node();
@@ -137,7 +214,10 @@ Status Planner::assign_devices(PlanGraph& graph) {
                         devices[static_cast<size_t>(was)].backend->name());
         now[i] = there[i];
       } else {
-        const std::string text = there[i] < 0 ? why[i] : "with its copies it takes longer on " + backend.name();
+        const std::string text = there[i] < 0
+                                     ? why[i]
+                                     : "with its copies it takes longer on " + backend.name() + ": " +
+                                           microseconds(there[i]) + " without them, " + microseconds(now[i]) + " here";
         graph.place(static_cast<int>(i), was, before.empty() ? text : before + "; " + text);
       }
     }

@@ -159,6 +159,7 @@ struct Answer {
 struct Stage {
   Stage* parent = nullptr;
   int depth = 0;
+  int placing = -1;  // of a root: see Trials
   std::vector<PlanValue> values;
   std::vector<PlanNode> pending;
   std::vector<Question> questions;

@@ -51,7 +51,8 @@ class Planner {
 
   // devices.cpp: which device runs what, and when one waits for another
   Status assign_devices(PlanGraph& graph);
-  Status place_wherever_possible(PlanGraph& graph);
+  Status place_wherever_possible(PlanGraph& graph, int only);
+  Status place_side_by_side(PlanGraph& graph);
   // What a backend may know of a node before it has a kernel. `constants`: to stand in for those of the node.
   NodeContext types_of(const PlanNode& node, std::vector<Tensor>* constants) const;
   double estimate(const PlanNode& node, size_t device, std::string* why);

@@ -66,14 +66,6 @@ Status Executor::may_make(const Model& model, const Graph& graph, const Environm
               static_cast<long long>(most));
 }
 
-bool BeforeTypes::operator()(const std::vector<TensorType>& a, const std::vector<TensorType>& b) const {
-  return std::lexicographical_compare(
-      a.begin(), a.end(), b.begin(), b.end(), [](const TensorType& x, const TensorType& y) {
-        if (x.dtype != y.dtype) return x.dtype < y.dtype;
-        return std::lexicographical_compare(x.shape.begin(), x.shape.end(), y.shape.begin(), y.shape.end());
-      });
-}
-
 Status Executor::control(const Node& node, Control** out) {
   std::unique_ptr<Control>& control = controls_[&node];
   if (control == nullptr) MINNOW_RETURN_IF_ERROR(make_control(*this, node, &control));
@@ -83,12 +75,13 @@ Status Executor::control(const Node& node, Control** out) {
 
 Status Executor::prepare(const std::vector<TensorType>& inputs) {
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
-    if (!same_types(it->first, inputs)) continue;
+    if (!same_types(it->first, inputs) || it->second->placing != placing()) continue;
     plans_.splice(plans_.begin(), plans_, it);
     return activate(*plans_.front().second);
   }
   active_.clear();
   auto root = std::make_unique<Stage>();
+  root->placing = placing();
   root->values.resize(graph_.values.size());
   for (size_t i = 0; i < graph_.values.size(); ++i) {
     PlanValue& value = root->values[i];

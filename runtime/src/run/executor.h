@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/src/run/limits.h"
+#include "runtime/src/run/trials.h"
 #include "runtime/src/backend/devices.h"
 #include "runtime/src/plan/plan.h"
 
@@ -20,9 +21,6 @@ namespace minnow {
 struct GraphTypes {
   bool known = false;  // before the run
   std::vector<TensorType> types;
-};
-struct BeforeTypes {
-  bool operator()(const std::vector<TensorType>& a, const std::vector<TensorType>& b) const;
 };
 using KnownTypes = std::map<const Graph*, std::map<std::vector<TensorType>, GraphTypes, BeforeTypes>>;
 
@@ -57,6 +55,7 @@ struct Environment {
   Watch* watch = nullptr;
   KnownTypes* types = nullptr;  // of the branches that were asked for
   Observation* observation = nullptr;
+  const Trials* trials = nullptr;
 };
 
 // Where outputs go. Asked once per run and output, as soon as the type is known.
@@ -121,6 +120,10 @@ class Executor {
   const Model& model() const { return model_; }
   const Graph& graph() const { return graph_; }
   const Environment& environment() const { return environment_; }
+  // How nodes are to be placed in the present run: see Trials.
+  int placing() const { return environment_.trials == nullptr ? Trials::kShortest : environment_.trials->placing(); }
+  // A number for which node runs where; 0 where only the run tells that of all nodes.
+  uint64_t placement_hash() const;
   const Devices& devices() const { return *environment_.devices; }
   Backend& backend(int device) const { return *devices()[static_cast<size_t>(device)].backend; }
   const Backend& host() const { return backend(0); }

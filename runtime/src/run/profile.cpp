@@ -69,7 +69,17 @@ void Executor::end_profile(int runs, const std::string& prefix, std::vector<Prof
 }
 
 Placement Executor::place_of(const Step& step, const std::string& prefix) const {
-  return {prefix + step.name, step.op, backend(step.device).name(), step.why};
+  const std::string measured = environment_.trials == nullptr ? "" : environment_.trials->summary();
+  const std::string why = step.why + (step.why.empty() || measured.empty() ? "" : "; ") + measured;
+  return {prefix + step.name, step.op, backend(step.device).name(), why};
+}
+
+uint64_t Executor::placement_hash() const {
+  const Stage& root = *plans_.front().second;
+  if (!root.pending.empty() || !controls_.empty()) return 0;
+  uint64_t hash = 14695981039346656037u;
+  for (const Step& step : root.steps) hash = (hash ^ static_cast<uint64_t>(step.device + 1)) * 1099511628211u;
+  return hash | 1;
 }
 
 void Executor::placement(const std::string& prefix, std::vector<Placement>* rows) const {

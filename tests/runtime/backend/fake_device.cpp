@@ -4,7 +4,8 @@
 //
 // Environment: MINNOW_FAKE_OPS is "all", a list of ops "Conv,Relu", or the seed of a random half of all ops.
 // MINNOW_FAKE_SECONDS is what it says that a node takes. MINNOW_FAKE_DELAY is the longest time in microseconds before the queue does the next thing. MINNOW_FAKE_LOG names a
-// file that gets a line for each thing it has done. With MINNOW_FAKE_TOUCH the host reads a byte of the device's
+// file that gets a line for each thing it has done. With MINNOW_FAKE_KERNEL_US it
+// computes nothing, and only takes so long for each kernel. With MINNOW_FAKE_TOUCH the host reads a byte of the device's
 // memory, as a defect of the engine would: the process must not survive that.
 #include <sys/mman.h>
 
@@ -110,6 +111,7 @@ class FakeQueue final : public Queue {
       : name_(std::move(name)),
         pool_(options.pool->threads()),
         longest_(std::atoi(variable("MINNOW_FAKE_DELAY", "30").c_str())),
+        kernel_us_(std::atoi(variable("MINNOW_FAKE_KERNEL_US", "0").c_str())),
         log_(variable("MINNOW_FAKE_LOG", "")),
         thread_([this] { work(); }) {}
   ~FakeQueue() override {
@@ -220,6 +222,10 @@ class FakeQueue final : public Queue {
     own.pool = &pool_;
     own.error = context.error;
     MINNOW_RETURN_IF_ERROR(wrong);
+    if (kernel_us_ > 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(kernel_us_));
+      return ok();
+    }
     kernel.run(own);
     return ok();
   }
@@ -234,7 +240,7 @@ class FakeQueue final : public Queue {
 
   const std::string name_;
   ThreadPool pool_;
-  const int longest_;
+  const int longest_, kernel_us_;
   const std::string log_;
   std::mutex mutex_;
   std::condition_variable changed_;
