@@ -89,6 +89,20 @@ if(with_cuda)
   target_include_directories(minnow_cuda SYSTEM PRIVATE "${cuda_include}")
   target_link_libraries(minnow_cuda PRIVATE "${cuda_runtime}" rt)
   target_link_options(minnow_cuda PRIVATE -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+
+  # Programs that check and time the kernels on a GPU: target cuda_programs.
+  add_library(minnow_cuda_kernels STATIC EXCLUDE_FROM_ALL ${cuda_objects})
+  set_target_properties(minnow_cuda_kernels PROPERTIES LINKER_LANGUAGE CXX)
+  add_custom_target(cuda_programs)
+  file(GLOB cuda_programs CONFIGURE_DEPENDS tests/kernels/cuda/check_*.cpp bench/gpu/time_*.cpp)
+  foreach(source IN LISTS cuda_programs)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(cuda_${name} EXCLUDE_FROM_ALL "${source}")
+    target_include_directories(cuda_${name} SYSTEM PRIVATE "${cuda_include}")
+    target_link_libraries(cuda_${name} PRIVATE minnow_cuda_kernels minnow_flags "${cuda_runtime}" ${CMAKE_DL_LIBS} rt
+      Threads::Threads)
+    add_dependencies(cuda_programs cuda_${name})
+  endforeach()
 endif()
 
 if(with_vulkan)

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/stream.h"
@@ -98,6 +99,9 @@ class CudaDevice final : public gpu::Device {
   Status upload(const void* host, int64_t bytes, std::unique_ptr<Memory>* out) override;
   std::unique_ptr<gpu::Stream> create_stream() override {
     return std::make_unique<CudaStream>(*this, index_, overlap_);
+  }
+  std::unique_ptr<gpu::CompiledElements> compile(const gpu::ElementProgram& program, const NodeContext& node) override {
+    return compile_elements(program, node, machine_.capability);
   }
   std::vector<const KernelRow*> rows(const OpSpec& op) const override;
   int channel_block() const override { return 0; }  // one block of all

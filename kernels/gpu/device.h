@@ -139,6 +139,9 @@ class Stream {
   virtual Status wait(Stream& other) { return other.finish(); }
 };
 
+struct ElementProgram;
+class CompiledElements;
+
 class Device : public Accelerator {
  public:
   virtual std::string name() const = 0;               // "NVIDIA H200"
@@ -151,6 +154,9 @@ class Device : public Accelerator {
   virtual Status allocate(int64_t bytes, std::unique_ptr<Memory>* out) = 0;  // not initialized
   virtual Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) { return allocate(bytes, out); }
   virtual std::unique_ptr<Stream> create_stream() = 0;
+  // A program on elements as code of its own, for operands and results of these types. Null where there is none, and a
+  // text runs it step by step.
+  virtual std::unique_ptr<CompiledElements> compile(const ElementProgram& program, const NodeContext& node);
 
   // The rows for an op, of which the first that supports a node computes it: of its own table, and the portable one.
   virtual std::vector<const KernelRow*> rows(const OpSpec& op) const;

@@ -156,6 +156,8 @@ Status ElementKernel::reshape(const NodeContext& node, int64_t* workspace) {
   MINNOW_RETURN_IF_ERROR(this->program(node, &program));
   launches_.clear();
   *workspace = 0;
+  compiled_ = device_of(node).compile(program, node);
+  if (compiled_ != nullptr) return ok();
   std::vector<Place> places(program.operands.size() + program.steps.size());
   for (size_t i = 0; i < program.operands.size(); ++i)
     places[i] = {Place::kOperand, static_cast<int64_t>(i), *node.in[i]};
@@ -263,6 +265,7 @@ Status ElementKernel::add_launch(const NodeContext& node, const ElementProgram& 
 }
 
 Status ElementKernel::enqueue(const RunContext& context, Stream& stream) {
+  if (compiled_ != nullptr) return compiled_->enqueue(context, stream);
   if (total_ == 0) return ok();
   const auto address = [&](const Place& place) -> const void* {
     const auto at = static_cast<size_t>(place.at);

@@ -70,12 +70,19 @@ struct Divisor {
   uint32_t size, factor, shift;
 };
 
+// A program that a device has made code of its own of: see Device::compile().
+class CompiledElements {
+ public:
+  virtual ~CompiledElements() = default;
+  virtual Status enqueue(const RunContext& context, Stream& stream) = 0;
+};
+
 // Runs a program on tensors.
 class ElementKernel : public GpuKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override;
   Status enqueue(const RunContext& context, Stream& stream) override;
-  Profile profile() const override { return {names_}; }
+  Profile profile() const override { return {compiled_ == nullptr || names_.empty() ? names_ : names_ + " compiled"}; }
 
  protected:
   virtual Status program(const NodeContext& node, ElementProgram* out) = 0;
@@ -100,6 +107,7 @@ class ElementKernel : public GpuKernel {
                     const std::vector<Place>& places);
 
   int64_t total_ = 0;
+  std::unique_ptr<CompiledElements> compiled_;
   std::vector<Launch> launches_;
 };
 

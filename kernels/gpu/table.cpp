@@ -1,4 +1,5 @@
 #include "kernels/gpu/device.h"
+#include "kernels/gpu/elementwise.h"
 
 namespace minnow::gpu {
 namespace {
@@ -27,6 +28,8 @@ std::vector<const KernelRow*> Device::rows(const OpSpec& op) const {
   const KernelRow* portable = gpu_kernels().find(op);
   return portable == nullptr ? std::vector<const KernelRow*>() : std::vector<const KernelRow*>{portable};
 }
+
+std::unique_ptr<CompiledElements> Device::compile(const ElementProgram&, const NodeContext&) { return nullptr; }
 
 std::unique_ptr<Kernel> Device::create_conversion(const TensorType&, const TensorType&) { return nullptr; }
 

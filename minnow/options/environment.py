@@ -32,6 +32,11 @@ VARIABLES = (
         "how many seconds a session may try kernels of a GPU in its first runs (1.5), or `off`; `Session.write_packed` "
         "keeps what it has chosen",
     ),
+    Variable(
+        "MINNOW_COMPILE",
+        "which elementwise programs to compile for a CUDA device at run time, where NVRTC is found: `off`, `all`, or those "
+        "of many elements (the default)",
+    ),
     Variable("MINNOW_DEBUG=1", "show the Python traceback of an error on the command line"),
     Variable("NO_COLOR", "any value: no colors"),
     Variable(
@@ -49,5 +54,6 @@ FILES = (
     Variable(
         "~/.cache/minnow/roofline.json", "the throughput of this processor, as `mnnconvert benchmark` has measured it"
     ),
+    Variable("~/.cache/minnow/kernels", "the machine code of kernels that were compiled for a CUDA device at run time"),
 )
 """Files by name. Output is first written to a hidden file beside its target, with the suffix `.part`."""
