@@ -45,12 +45,12 @@ class LayerKernel : public gpu::GpuKernel {
   Status multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w, void* space);
 
   Product product_;
-  Packed weights_;
+  Packed weights_, bias_;
   bool packs_weights_ = false;
   int64_t macs_ = 0;
 
  private:
-  Packed bias_, narrow_bias_;
+  Packed narrow_bias_;
   bool has_bias_ = false;
   std::vector<ProductConfig> configs_;
   std::unique_ptr<LibraryProduct> library_;
