@@ -3,6 +3,8 @@
 // floats are of 16 bits, some functions are replaced by fast ones.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <map>
 
 #include "kernels/cuda/elements.h"
 #include "kernels/gpu/text/elementwise_codes.inc"
@@ -36,7 +38,7 @@ FN float fast_gelu(float x) {
 FN float fast_gelu_tanh(float x) {
   return x * fast_sigmoid(1.5957691f * __fmaf_rn(0.044715f * x * x, x, x));
 }
-FN unsigned short to_bf16(uint u) {
+FN unsigned short bits_to_bf16(uint u) {
   return (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack { T at[N]; };
@@ -93,7 +95,7 @@ std::string taken(DType dtype, const std::string& from) {
 std::string given(DType dtype, const std::string& v) {
   if (dtype == DType::kF32) return v;
   if (dtype == DType::kF16) return "float_to_half(AS_FLOAT(" + v + "))";
-  if (dtype == DType::kBF16) return "to_bf16(" + v + ")";
+  if (dtype == DType::kBF16) return "bits_to_bf16(" + v + ")";
   if (dtype == DType::kBool) return "(unsigned char)(" + v + " != 0u)";
   return std::string("(") + c_type(dtype) + ")TO_INT(" + v + ")";
 }
@@ -104,7 +106,38 @@ std::string number(uint32_t v) {
   return text;
 }
 
-std::string expression(const ElementStep& step, bool fast) {
+// The name of a step in the texts.
+std::string step_name(const std::string& text, int code) {
+  const std::string define = "#define STEP_";
+  for (size_t at = text.find(define); at != std::string::npos; at = text.find(define, at + 1)) {
+    const size_t name = at + define.size() - 5, end = text.find(' ', name);
+    if (std::atoi(text.c_str() + end) == code) return text.substr(name, end - name);
+  }
+  return "";
+}
+
+// A function of the text with a switch over the steps, reduced to one of them: without it the compiler would expand all
+// of them wherever one is used. Empty: that step is what remains when all others are excluded.
+std::string reduced(const std::string& text, const std::string& function, int code, const std::string& name) {
+  const size_t call = text.find(" " + function + "("), begin = text.rfind("FN", call), end = text.find("\n}\n", call);
+  const size_t first = text.find("switch (op) {\n", call);
+  if (call == std::string::npos || first == std::string::npos || end == std::string::npos || first > end) return "";
+  const size_t cases = first + 14;
+  const size_t own = text.find("    case " + step_name(text, code) + ":", cases);
+  if (own == std::string::npos || own > end) return "";
+  const size_t next = std::min(text.find("\n    case ", own), text.find("\n    default:", own));
+  std::string out = text.substr(begin, cases - begin);
+  out.replace(out.find(function + "("), function.size(), name);
+  return out + text.substr(own, next - own) +
+         text.substr(text.find("\n    default:", own), end + 3 - text.find("\n    default:", own));
+}
+
+// The function that has a step in its switch.
+const char* function_of(int code) {
+  return code < STEP_IS_NAN ? "float_step" : code < STEP_WHERE ? "float_test" : "int_step";
+}
+
+std::string expression(const ElementStep& step, bool fast, const std::string& function) {
   const auto value = [&](size_t i) {
     return i < step.in.size() ? "v" + std::to_string(step.in[i]) + "[j]" : std::string("0u");
   };
@@ -115,15 +148,15 @@ std::string expression(const ElementStep& step, bool fast) {
   if (fast && fast_function(step.code) != nullptr) {
     made = std::string("AS_UINT(") + fast_function(step.code) + "(AS_FLOAT(" + a + ")))";
   } else if (step.code < STEP_IS_NAN) {
-    made = "AS_UINT(float_step(" + code + ", AS_FLOAT(" + a + "), AS_FLOAT(" + b + ")" + two + ")";
+    made = "AS_UINT(" + function + "(" + code + ", AS_FLOAT(" + a + "), AS_FLOAT(" + b + ")" + two + ")";
   } else if (step.code < STEP_WHERE) {
-    made = "TO_UINT(float_test(" + code + ", AS_FLOAT(" + a + "), AS_FLOAT(" + b + ")" + two + ")";
+    made = "TO_UINT(" + function + "(" + code + ", AS_FLOAT(" + a + "), AS_FLOAT(" + b + ")" + two + ")";
   } else if (step.code == STEP_WHERE) {
     made = a + " != 0u ? " + b + " : " + c;
   } else if (step.code == STEP_INT_TO_FLOAT) {
     made = "AS_UINT(TO_FLOAT(TO_INT(" + a + ")))";
   } else {
-    made = "TO_UINT(int_step(" + code + ", TO_INT(" + a + "), TO_INT(" + b + "), " +
+    made = "TO_UINT(" + function + "(" + code + ", TO_INT(" + a + "), TO_INT(" + b + "), " +
            (step.all_bits ? "true" : "false") + ", " + number(step.numbers[0]) + ", " + number(step.numbers[1]) + ", " +
            number(step.numbers[2]) + ", " + number(step.numbers[3]) + "))";
   }
@@ -133,7 +166,7 @@ std::string expression(const ElementStep& step, bool fast) {
 }
 
 // The functions of the portable text for numbers of 32 bits.
-std::string functions() {
+std::string text_functions() {
   const gpu::TextInfo* text = gpu::find_text("elementwise_32");
   if (text == nullptr) return "";
   const std::string source = kTextSources[gpu::index_of(*text)];
@@ -153,13 +186,21 @@ std::string element_source(const ElementProgram& program, const ElementForm& for
     if (c_type(t) == nullptr) return "";
   for (DType t : program.operands) fast = fast && t != DType::kF32;
   for (int v : program.results) fast = fast && program.dtype(v) != DType::kF32;
-  const std::string text = functions();
+  const std::string text = text_functions();
   if (text.empty()) return "";
 
   const int n = form.together;
   const std::string together = std::to_string(n), rank = std::to_string(std::max(1, form.rank));
   const std::string count = std::to_string(std::max<size_t>(1, program.operands.size()));
   std::string out = std::string(kTextHead) + text + kFast;
+  std::map<int, std::string> functions;  // by step
+  for (const ElementStep& step : program.steps) {
+    if (functions.count(step.code) > 0 || step.code == STEP_WHERE || step.code == STEP_INT_TO_FLOAT) continue;
+    const std::string whole = function_of(step.code), own = whole + "_" + std::to_string(step.code);
+    const std::string code = reduced(text, whole, step.code, own);
+    out += code;
+    functions[step.code] = code.empty() ? whole : own;
+  }
   out += "struct Index { int n; uint size[" + rank + "], factor[" + rank + "], shift[" + rank + "]; int stride[" +
          count + "][" + rank + "], last[" + count + "]; };\n";
   out += "extern \"C\" __global__ void __launch_bounds__(256) elements(";
@@ -236,8 +277,8 @@ std::string element_source(const ElementProgram& program, const ElementForm& for
   }
   std::string steps;
   for (size_t k = 0; k < program.steps.size(); ++k)
-    steps +=
-        "    v" + std::to_string(program.operands.size() + k) + "[j] = " + expression(program.steps[k], fast) + ";\n";
+    steps += "    v" + std::to_string(program.operands.size() + k) +
+             "[j] = " + expression(program.steps[k], fast, functions[program.steps[k].code]) + ";\n";
   out += unrolled("{\n" + steps + "  }");
   for (size_t k = 0; k < program.results.size(); ++k) {
     const DType dtype = program.dtype(program.results[k]);
