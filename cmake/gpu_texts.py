@@ -10,6 +10,9 @@ A text `<name>.gpu` is one kernel. Its head has one declaration a line, and ends
                                  I8...), a constant or a variable
     parameter int n              an argument that is a number: int, uint or float
     shared float part[64]        memory of the work-group
+    define ROWS 4                a number by name, also for sizes of arrays
+    like other                   first all that the text `other` has; then definitions take the place of its own, and
+                                 nothing follows the line `---`
     int64                        it computes with 64-bit integers
     include math                 functions of text/math.inc
 
@@ -40,6 +43,7 @@ below, `float` literals with `f`, local arrays of constant size, and:
     ABSF MINF MAXF FLOORF        of floats;  ABSI MINI MAXI of ints; MINF and MAXF may drop NaN
     FMA SQRT EXP LOG POW ...     fast ones of the API; accurate ones are in math.inc
     IS_NAN(f) INF NAN_
+    UNROLL for (...)             a loop of few turns, as often as it says
     PRECISE float s = a + b;     a variable whose sums and products are computed as they are written, in their order
 
 Types are known when a program is compiled for OpenCL and Vulkan, so that a choice between them costs nothing. CUDA has
@@ -72,6 +76,7 @@ class Text:
     parameters: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     shared: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     int64: bool = False
+    defines: dict[str, int] = dataclasses.field(default_factory=dict)
     functions: str = ""
     body: str = ""
 
@@ -104,6 +109,10 @@ def read(path: Path) -> Text:
                 text.shared.append((kind, m[1], m[2]))
             case ["int64"]:
                 text.int64 = True
+            case ["define", name, value]:
+                text.defines[name] = int(value)
+            case ["like", other]:
+                text = dataclasses.replace(read(path.parent / f"{other}.gpu"), name=path.stem)
             case ["include", name]:
                 text.functions += (path.parent / f"{name}.inc").read_text() + "\n"
             case _:
@@ -111,6 +120,8 @@ def read(path: Path) -> Text:
     used = 4 * (len(text.buffers) + len(text.parameters))
     if used > PUSH_CONSTANTS:
         wrong(end, f"{len(text.buffers)} buffers and {len(text.parameters)} parameters take {used} bytes, at most 128")
+    if text.body:  # another's
+        return text
     code = "\n".join(lines[end + 1 :])
     functions, found, body = code.partition("KERNEL\n")
     if not found:
@@ -222,6 +233,11 @@ OPENCL_HEAD = """
 #pragma OPENCL FP_CONTRACT OFF
 #define FN static
 #define PRECISE
+#ifdef ARGUMENTS
+#define UNROLL
+#else
+#define UNROLL _Pragma("unroll")
+#endif
 #define LONG long
 #define ULONG ulong
 #define UINT2 uint2
@@ -266,7 +282,7 @@ def opencl(text: Text) -> str:
     constants = "".join(f", int {name}_constant" for name, _ in text.constants)
     lines = ["#ifdef ARGUMENTS"] + [f"#define {name} {name}_constant" for name, _ in text.constants]
     lines += [f"#define CONSTANTS {constants}", "#else", "#define CONSTANTS", "#endif"]
-    lines += [COMMON, OPENCL_HEAD, C_MATH, ACCESS, f"#define GROUP {text.group}", CALLS]
+    lines += [COMMON, OPENCL_HEAD, C_MATH, ACCESS, f"#define GROUP {text.group}", defines(text), CALLS]
     lines += [access(b, kind, text.int64, True) for b, kind in text.buffers]
     lines += [text.functions]
     lines += [f"kernel __attribute__((reqd_work_group_size({text.group}, 1, 1)))"]
@@ -280,6 +296,7 @@ def opencl(text: Text) -> str:
 GLSL_HEAD = """
 #define FN
 #define PRECISE precise
+#define UNROLL [[unroll]]
 #define UINT2 uvec2
 #define UINT2_OF(x, y) uvec2(x, y)
 #define TO_INT(v) int(v)
@@ -356,6 +373,7 @@ def functions(macros: str) -> str:
 def glsl(text: Text, small: bool) -> str:
     """GLSL for Vulkan 1.1. `small`: with buffers of 8- and 16-bit elements."""
     lines = ["#version 450"]
+    lines += ["#extension GL_EXT_control_flow_attributes : require"]
     if small:
         lines += [f"#extension GL_EXT_shader_{n}bit_storage : require" for n in (8, 16)]
     if text.int64:
@@ -376,7 +394,7 @@ def glsl(text: Text, small: bool) -> str:
         lines += ["#define LONG int64_t", "#define ULONG uint64_t", "#define TO_LONG(v) int64_t(v)"]
         lines += ["#define TO_ULONG(v) uint64_t(v)", "#define LONG_OF(v) int64_t(packUint2x32(v))"]
         lines += ["#define UINT2_OF_LONG(v) unpackUint2x32(uint64_t(v))"]
-    lines += [f"shared {kind} {name}[{size}];" for kind, name, size in text.shared]
+    lines += [defines(text)] + [f"shared {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [COMMON, GLSL_HEAD, ACCESS, f"#define GROUP {text.group}", GLSL_CALLS]
     if not small:  # nobody compiles a program of such elements then
         lines += [f"#undef {verb}{n}" for verb in ("READ", "WRITE") for n in (8, 16)]
@@ -389,6 +407,7 @@ def glsl(text: Text, small: bool) -> str:
 CUDA_HEAD = """
 #define FN __device__ __forceinline__
 #define PRECISE
+#define UNROLL _Pragma("unroll")
 #define LONG long long
 #define ULONG unsigned long long
 #define UINT2 uint2
@@ -454,7 +473,7 @@ def cuda(text: Text, specialized: bool) -> str:
     if not specialized:
         arguments += [f"int {name}_constant" for name, _ in text.constants]
     arguments += [f"{kind} {name}" for kind, name in text.parameters]
-    lines = [f"#undef GROUP\n#define GROUP {text.group}"]
+    lines = [f"#undef GROUP\n#define GROUP {text.group}", defines(text)]
     if not specialized:
         lines += [f"#undef {n}\n#define {n} {n}_constant" for n, _ in text.constants]
     for b, kind in text.buffers:
@@ -468,6 +487,10 @@ def cuda(text: Text, specialized: bool) -> str:
     lines += [f"  __shared__ {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [text.body, "}"] + (["}"] if not specialized else []) + [""]
     return "\n".join(lines)
+
+
+def defines(text: Text) -> str:
+    return "".join(f"#undef {name}\n#define {name} {value}\n" for name, value in text.defines.items())
 
 
 def info(text: Text) -> str:

@@ -18,6 +18,7 @@ class ConvKernel final : public GpuKernel {
 
   Status reshape(const NodeContext& node, int64_t* workspace) override;
   Status enqueue(const RunContext& context, Stream& stream) override;
+  bool reads(int i) const override { return i != 1 || (packed_.empty() && !(pointwise_ && product_.packs(1))); }
   Profile profile() const override { return {scheme_, macs_, {}}; }
 
  private:
@@ -29,6 +30,8 @@ class ConvKernel final : public GpuKernel {
   int64_t images_ = 0, inputs_ = 0, outputs_ = 0, groups_ = 1, k_ = 0;
   bool pointwise_ = false, direct_ = false;
   ProductLaunch product_;
+  Tile tile_;
+  Packed packed_;
   Parts parts_;
   Finish finish_;
   const Program* program_ = nullptr;
@@ -60,24 +63,29 @@ Status ConvKernel::reshape(const NodeContext& node, int64_t* workspace) {
     p.b_row = pixels;
     p.b_column = 1;
     p.one_a = true;
-    return product_.prepare(node, std::move(p), 1, 0, activation_, true, workspace);
+    return product_.prepare(node, std::move(p), 1, 0, activation_, true, 1, workspace);
   }
   const bool gated = node.in.size() > kGateInput && node.in[kGateInput] != nullptr;
   if (gated) return fail(Code::kInternal, "a gate on a convolution that is not pointwise");
   direct_ = transposed_ || inputs_ * window_.taps() < kFewChannels || inputs_ == 1 || outputs_ < kFewChannels;
   const int64_t results = y.count();
   if (!direct_) {
-    parts_ = choose_parts(device, groups_ * groups_for(outputs_, 64) * groups_for(images_ * pixels, 64), k_, results);
+    pack_columns(node, 1, groups_, outputs_, k_, &packed_);
+    tile_ = choose_tile(device, outputs_, images_ * pixels, groups_);
+    parts_ = choose_parts(device, groups_ * tile_.count(outputs_, images_ * pixels), k_, results);
     *workspace = parts_.count > 1 ? parts_.count * results * 4 : 0;
     if (parts_.count > 1)
       MINNOW_RETURN_IF_ERROR(finish_.prepare(node, activation_, results, parts_.count, pixels, y[1]));
   } else {
     parts_ = Parts();
+    packed_.clear();
   }
   scheme_ = transposed_ ? "transposed" : !direct_ ? "implicit_gemm" : inputs_ == 1 ? "depthwise" : "direct";
-  const char* text = transposed_ ? "dense_conv_transposed" : direct_ ? "dense_conv_direct" : "dense_conv";
+  const std::string text = transposed_ ? "dense_conv_transposed"
+                           : direct_   ? "dense_conv_direct"
+                                       : std::string("dense_conv") + tile_.suffix;
   const bool whole = parts_.count == 1;
-  return device.program(text,
+  return device.program(text.c_str(),
                         {{"TYPE_X", type_of(node, 0)},
                          {"TYPE_W", type_of(node, 1)},
                          {"TYPE_BIAS", type_of(node, 2)},
@@ -99,7 +107,8 @@ Status ConvKernel::enqueue(const RunContext& context, Stream& stream) {
   if (whole && input_data(context, 2) != nullptr) flags |= kBiasOfColumn;
   if (whole && input_data(context, 3) != nullptr) flags |= kResidual;
   Arguments arguments;
-  for (size_t i = 0; i < 4; ++i) arguments.buffer(input_or(context, i, y));
+  for (size_t i = 0; i < 4; ++i)
+    arguments.buffer(i == 1 && !packed_.empty() ? packed_.data() : input_or(context, i, y));
   arguments.buffer(y);
   window_.add_to(&arguments);
   for (int64_t v : {images_, inputs_, outputs_, groups_}) arguments.add(to_i32(v));
@@ -107,9 +116,12 @@ Status ConvKernel::enqueue(const RunContext& context, Stream& stream) {
   int64_t launched = groups_for(results, program_->text.group);
   if (!direct_) {
     arguments.add(to_i32(parts_.count)).add(to_i32(parts_.k));
-    launched = groups_ * groups_for(outputs_, 64) * groups_for(images_ * window_.pixels(), 64) * parts_.count;
+    launched = groups_ * tile_.count(outputs_, images_ * window_.pixels()) * parts_.count;
   }
   arguments.add(activation_.alpha).add(activation_.beta);
+  if (!direct_) {
+    arguments.add(to_i32(packed_.empty() ? k_ : 1)).add(to_i32(packed_.empty() ? 1 : outputs_));
+  }
   MINNOW_RETURN_IF_ERROR(stream.launch(*program_, arguments, {std::min<int64_t>(launched, 65535)}));
   return whole ? ok() : finish_.enqueue(context, stream);
 }

@@ -1,8 +1,69 @@
 #include "kernels/gpu/dense/layer.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace minnow::gpu {
+namespace {
+
+// A processor that runs OpenCL is filled by a few work-groups, and gains nothing from large ones.
+bool has_many_units(const Device& device) { return device.speed().flops > 1e12; }
+
+// Rounded to nearest even.
+uint16_t to_half(float v) {
+  uint32_t u;
+  std::memcpy(&u, &v, sizeof u);
+  const uint32_t sign = (u >> 16) & 0x8000, size = u & 0x7fffffff;
+  if (size > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
+  if (size >= 0x47800000) return static_cast<uint16_t>(sign | (size == 0x7f800000 ? 0x7c00 : 0x7bff));
+  if (size < 0x38800000) {  // smaller than the normal ones: multiples of 2^-24
+    float number;
+    std::memcpy(&number, &size, sizeof number);
+    const float shifted = number + 0.5f;  // whose last bit is 2^-24
+    uint32_t bits;
+    std::memcpy(&bits, &shifted, sizeof bits);
+    return static_cast<uint16_t>(sign | (bits - 0x3f000000));
+  }
+  const uint32_t rounded = size + 0xfff + ((size >> 13) & 1);
+  const uint32_t half = (rounded >> 13) - (112 << 10);
+  return static_cast<uint16_t>(sign | std::min<uint32_t>(half, 0x7bff));
+}
+
+}  // namespace
+
+Tile choose_tile(const Device& device, int64_t m, int64_t n, int64_t products) {
+  constexpr int64_t kEnoughGroups = 200;
+  constexpr Tile kLarge[] = {{"_8x8", 128, 128}, {"_4x8", 64, 128}};
+  if (has_many_units(device))
+    for (const Tile& tile : kLarge)
+      if (m > tile.rows / 2 && n > 64 && products * tile.count(m, n) >= kEnoughGroups) return tile;
+  return {};
+}
+
+void pack_columns(const NodeContext& node, size_t input, int64_t count, int64_t rows, int64_t columns, Packed* packed) {
+  const Tensor* given = input < node.constant.size() ? node.constant[input] : nullptr;
+  const DType to = node.in[input]->dtype;
+  const bool halves = to == DType::kF16;
+  if (given == nullptr || given->data == nullptr || given->type.dtype != DType::kF32 || given->count() == 0 ||
+      (!halves && to != DType::kF32))
+    return packed->clear();
+  const std::string packing =
+      std::string(halves ? "gpu_columns_f16," : "gpu_columns,") + std::to_string(count) + "," + std::to_string(rows);
+  packed->make(node, {input}, packing, given->count() * (halves ? 2 : 4), [&](void* to_memory) {
+    const auto* from = given->as<float>();
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t r = 0; r < rows; ++r) {
+          const float v = from[(i * rows + r) * columns + c];
+          const int64_t at = (i * columns + c) * rows + r;
+          if (halves) {
+            static_cast<uint16_t*>(to_memory)[at] = to_half(v);
+          } else {
+            static_cast<float*>(to_memory)[at] = v;
+          }
+        }
+  });
+}
 
 const void* input_data(const RunContext& context, size_t i) {
   return i < context.in.size() && context.in[i] != nullptr ? context.in[i]->data : nullptr;
@@ -18,12 +79,10 @@ int32_t type_of(const NodeContext& node, size_t i) {
 }
 
 Parts choose_parts(const Device& device, int64_t tiles, int64_t k, int64_t results) {
-  // A processor that runs OpenCL is filled by a few work-groups.
-  constexpr double kManyUnits = 1e12;
   constexpr int64_t kEnough = 256, kLeastK = 128, kMostResults = int64_t{1} << 30;
   Parts parts;
   parts.k = groups_for(std::max<int64_t>(k, 1), 16) * 16;
-  if (device.speed().flops < kManyUnits || tiles * 2 > kEnough || k < 2 * kLeastK) return parts;
+  if (!has_many_units(device) || tiles * 2 > kEnough || k < 2 * kLeastK) return parts;
   int64_t wanted = std::min(groups_for(kEnough, std::max<int64_t>(tiles, 1)), k / kLeastK);
   wanted = std::min(wanted, std::max<int64_t>(1, kMostResults / std::max<int64_t>(results, 1)));
   if (wanted < 2) return parts;

@@ -19,6 +19,19 @@ int32_t type_of(const NodeContext& node, size_t i);
 inline int32_t type_of(DType t) { return static_cast<int32_t>(t); }
 inline int32_t to_i32(int64_t v) { return static_cast<int32_t>(v); }
 
+// How many results a work-group makes: 16 x 16 work-items with so many rows and columns each, of the texts whose names
+// end with `suffix`.
+struct Tile {
+  const char* suffix = "";
+  int64_t rows = 64, columns = 64;
+  int64_t count(int64_t m, int64_t n) const { return groups_for(m, rows) * groups_for(n, columns); }
+};
+Tile choose_tile(const Device& device, int64_t m, int64_t n, int64_t products);
+
+// Constant weights [count, rows, columns] as [count, columns, rows], so that work-items side by side read numbers side
+// by side. Packs nothing where they are no constants of f32.
+void pack_columns(const NodeContext& node, size_t input, int64_t count, int64_t rows, int64_t columns, Packed* packed);
+
 // How the sums over k are cut.
 struct Parts {
   int64_t count = 1;

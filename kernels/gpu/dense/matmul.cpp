@@ -48,16 +48,31 @@ Product product_of(const Shape& a, const Shape& b, bool transpose_a, bool transp
 }
 
 Status ProductLaunch::prepare(const NodeContext& node, Product product, size_t a, size_t b,
-                              const LayerActivation& activation, bool bias_of_row, int64_t* workspace) {
+                              const LayerActivation& activation, bool bias_of_row, size_t weights, int64_t* workspace) {
   Device& device = device_of(node);
   product_ = std::move(product);
   a_ = a;
   b_ = b;
   activation_ = activation;
   bias_of_row_ = bias_of_row;
-  const Product& p = product_;
+  Product& p = product_;
+  packed_input_ = weights;
+  packed_.clear();
+  if (weights != 0) {
+    // [m, k] or [n, k], as layers have them.
+    const bool is_a = weights == a;
+    pack_columns(node, weights, 1, is_a ? p.m : p.n, p.k, &packed_);
+    if (!packed_.empty() && is_a) {
+      p.a_row = 1;
+      p.a_column = p.m;
+    } else if (!packed_.empty()) {
+      p.b_row = p.n;
+      p.b_column = 1;
+    }
+  }
   const int64_t results = p.products * p.m * p.n;
-  const int64_t tiles = p.products * groups_for(p.m, 64) * groups_for(p.n, 64);
+  tile_ = choose_tile(device, p.m, p.n, p.products);
+  const int64_t tiles = p.products * tile_.count(p.m, p.n);
   parts_ = choose_parts(device, tiles, p.k, results);
   *workspace = parts_.count > 1 ? parts_.count * results * 4 : 0;
   table_ = nullptr;
@@ -66,7 +81,7 @@ Status ProductLaunch::prepare(const NodeContext& node, Product product, size_t a
   if (parts_.count > 1)
     MINNOW_RETURN_IF_ERROR(
         finish_.prepare(node, activation, results, parts_.count, bias_of_row ? p.n : 1, bias_of_row ? p.m : p.n));
-  return device.program("dense_matmul",
+  return device.program((std::string("dense_matmul") + tile_.suffix).c_str(),
                         {{"TYPE_A", type_of(node, a)},
                          {"TYPE_B", type_of(node, b)},
                          {"TYPE_BIAS", type_of(node, 2)},
@@ -84,13 +99,14 @@ Status ProductLaunch::enqueue(const RunContext& context, Stream& stream, size_t 
   if (whole && input_data(context, 2) != nullptr) flags |= bias_of_row_ ? kBiasOfRow : kBiasOfColumn;
   if (whole && input_data(context, 3) != nullptr) flags |= kResidual;
   Arguments arguments;
-  arguments.buffer(input_or(context, a_, y)).buffer(input_or(context, b_, y)).buffer(input_or(context, 2, y));
+  for (size_t i : {a_, b_}) arguments.buffer(packs(i) ? packed_.data() : input_or(context, i, y));
+  arguments.buffer(input_or(context, 2, y));
   arguments.buffer(input_or(context, 3, y)).buffer((flags & kGate) != 0 ? input_data(context, gate) : y);
   arguments.buffer(table_ == nullptr ? y : table_->data()).buffer(y);
   for (int64_t v : {p.m, p.n, p.k, p.products, p.a_row, p.a_column, p.b_row, p.b_column}) arguments.add(to_i32(v));
   arguments.add(flags).add(to_i32(parts_.count)).add(to_i32(parts_.k));
   arguments.add(activation_.alpha).add(activation_.beta);
-  const int64_t tiles = p.products * groups_for(p.m, 64) * groups_for(p.n, 64) * parts_.count;
+  const int64_t tiles = p.products * tile_.count(p.m, p.n) * parts_.count;
   MINNOW_RETURN_IF_ERROR(stream.launch(*program_, arguments, {std::min<int64_t>(tiles, 65535)}));
   return whole ? ok() : finish_.enqueue(context, stream);
 }
@@ -108,9 +124,10 @@ class ProductKernel final : public GpuKernel {
     const bool transpose_b = linear_ || node.attrs.b("transpose_b");
     Product product = product_of(node.in[0]->shape, node.in[1]->shape, transpose_a, transpose_b);
     macs_ = product.products * product.m * product.n * product.k;
-    return launch_.prepare(node, std::move(product), 0, 1, activation, false, workspace);
+    return launch_.prepare(node, std::move(product), 0, 1, activation, false, linear_ ? 1 : 0, workspace);
   }
   Status enqueue(const RunContext& context, Stream& stream) override { return launch_.enqueue(context, stream, 0); }
+  bool reads(int i) const override { return !launch_.packs(static_cast<size_t>(i)); }
   Profile profile() const override { return {"gemm", macs_, {}}; }
 
  private:

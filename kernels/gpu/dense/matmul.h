@@ -23,9 +23,11 @@ std::unique_ptr<Kernel> create_plain_integer_product(const NodeContext& node);
 class ProductLaunch {
  public:
   // `a` and `b`: which inputs of the node are the operands; inputs 2 and 3 are a bias and a residual. The bias is for a
-  // column, or a row.
+  // column, or a row. Of constant weights, `weights` is which input they are; 0: none.
   Status prepare(const NodeContext& node, Product product, size_t a, size_t b, const LayerActivation& activation,
-                 bool bias_of_row, int64_t* workspace);
+                 bool bias_of_row, size_t weights, int64_t* workspace);
+  // Whether input i was packed, so that it is not read.
+  bool packs(size_t i) const { return !packed_.empty() && i == packed_input_; }
   // `gate`: which input is a factor for each of k; 0: none.
   Status enqueue(const RunContext& context, Stream& stream, size_t gate) const;
 
@@ -33,9 +35,12 @@ class ProductLaunch {
   Product product_;
   size_t a_ = 0, b_ = 1;
   LayerActivation activation_;
+  Tile tile_;
   Parts parts_;
   Finish finish_;
   bool bias_of_row_ = false;
+  Packed packed_;
+  size_t packed_input_ = 0;
   const Program* program_ = nullptr;
   std::unique_ptr<Memory> table_;
 };
