@@ -123,7 +123,7 @@ Status ReduceKernel::reshape(const NodeContext& node, int64_t* workspace) {
   parts_ = 1;
   p_ = static_cast<float>(node.attrs.i("p", 2));
   constexpr int64_t kEnoughGroups = 256, kLeastOfPart = 2048;
-  if (!integers_ && wide_ && kind_.combine != kLogSumOfExp && device.speed().flops > 1e12 && count_ < kEnoughGroups)
+  if (!integers_ && wide_ && kind_.combine != kLogSumOfExp && has_many_units(device) && count_ < kEnoughGroups)
     parts_ = std::max<int64_t>(1, std::min(kEnoughGroups / std::max<int64_t>(count_, 1), n_ / kLeastOfPart));
   part_n_ = groups_for(std::max<int64_t>(n_, 1), parts_);
   const bool whole = parts_ == 1;
