@@ -18,6 +18,7 @@
 #include "runtime/src/plan/layout.h"
 #include "runtime/src/plan/arena.h"
 #include "runtime/src/plan/unify.h"
+#include "runtime/src/api/device_sink.h"
 #include "runtime/src/api/session.h"
 
 namespace nb = nanobind;
@@ -45,32 +46,18 @@ class ArraySink final : public OutputSink {
   std::vector<TensorType> types_;
 };
 
-// Outputs in memory of the session's first device beside the CPU.
-class DeviceSink final : public OutputSink {
- public:
-  DeviceSink(Session& session, size_t n) : session_(session), memory_(n), types_(n) {}
-  int device(int) const override { return 1; }
-  void* memory(int index, const TensorType& type) override {
-    const auto i = static_cast<size_t>(index);
-    types_[i] = type;
-    Backend& backend = *session_.devices()[1].backend;
-    return backend.allocate_result(type.bytes(), &memory_[i]).ok() ? memory_[i]->data() : nullptr;
+// Rows of dtype, shape and memory that others can take.
+nb::list device_arrays(const Session& session, DeviceSink& sink) {
+  const std::string name = session.devices()[1].backend->name();
+  const int number = std::atoi(name.c_str() + name.find(':') + 1);
+  nb::list list;
+  for (size_t i = 0; i < sink.tensors().size(); ++i) {
+    const TensorType& type = sink.tensors()[i].type;
+    list.append(nb::make_tuple(numpy_name(type.dtype), shape_tuple(type.shape),
+                               to_device_array(type, sink.take(i), nb::device::cuda::value, number)));
   }
-  nb::list arrays() {
-    const std::string name = session_.devices()[1].backend->name();
-    const int number = std::atoi(name.c_str() + name.find(':') + 1);
-    nb::list list;
-    for (size_t i = 0; i < memory_.size(); ++i)
-      list.append(nb::make_tuple(numpy_name(types_[i].dtype), shape_tuple(types_[i].shape),
-                                 to_device_array(types_[i], std::move(memory_[i]), nb::device::cuda::value, number)));
-    return list;
-  }
-
- private:
-  Session& session_;
-  std::vector<std::unique_ptr<Memory>> memory_;
-  std::vector<TensorType> types_;
-};
+  return list;
+}
 
 nb::list info_rows(const std::vector<TensorInfo>& infos) {
   nb::list rows;
@@ -146,7 +133,8 @@ nb::list run_session(Session& session, const nb::list& arrays, double seconds, c
   if (!names.is_none()) fetched = nb::cast<std::vector<std::string>>(names);
   const size_t n = names.is_none() ? session.outputs().size() : fetched.size();
   ArraySink host(n);
-  DeviceSink device(session, n);
+  DeviceSink device(session.devices(), n);
+  if (on_device) raise_if(DeviceSink::can_be_used(session.devices()));
   OutputSink& sink = on_device ? static_cast<OutputSink&>(device) : host;
   PythonObserver python(before, after);
   Observer* observer = before.is_none() && after.is_none() ? nullptr : &python;
@@ -156,7 +144,29 @@ nb::list run_session(Session& session, const nb::list& arrays, double seconds, c
     return all ? session.run(inputs, sink, options) : session.run_part(inputs, fetched, sink, options);
   });
   raise_if(status);
-  return on_device ? device.arrays() : host.arrays();
+  return on_device ? device_arrays(session, device) : host.arrays();
+}
+
+// The arrays in the memory of the session's first device beside the CPU.
+nb::list to_device(Session& session, const nb::list& arrays) {
+  const std::vector<Tensor> tensors = to_tensors(arrays);
+  raise_if(DeviceSink::can_be_used(session.devices()));
+  DeviceSink sink(session.devices(), tensors.size());
+  raise_if(without_lock([&](Watch::Poll) { return session.to_device(tensors, sink); }));
+  return device_arrays(session, sink);
+}
+
+// A numpy array with what lies on the device.
+nb::object to_host(Session& session, const nb::object& capsule) {
+  std::vector<nb::ndarray<>> held;
+  nb::list one;
+  one.append(capsule);
+  const Tensor tensor = to_tensors(one, &held)[0];
+  Buffer buffer;
+  raise_if(Buffer::make(tensor.type.bytes(), &buffer));
+  Tensor host{tensor.type, buffer.data()};
+  raise_if(without_lock([&](Watch::Poll) { return session.to_host(tensor, &host); }));
+  return to_array(tensor.type, std::move(buffer));
 }
 
 nb::dict placement_row(const Placement& row) {
@@ -411,6 +421,8 @@ NB_MODULE(_engine, m) {
             return names;
           },
           "Their names.")
+      .def("to_device", &to_device, nb::arg("arrays"), "Rows of dtype, shape and memory of the device.")
+      .def("to_host", &to_host, nb::arg("capsule"), "An array with what lies on the device.")
       .def("cancel", &Session::cancel, "Ends the current run.")
       .def("placement", &placement_of, nb::arg("shapes").none() = nb::none())
       .def("profile", &profile_session, nb::arg("arrays"), nb::arg("runs"))

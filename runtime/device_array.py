@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minnow.schema.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _CUDA, _CUDA_MANAGED = 2, 13  # as DLPack numbers the kinds of devices
 _DEFAULT_STREAM = 1  # as the array API standard numbers the streams of CUDA
@@ -31,6 +34,12 @@ class DeviceArray:
     shape: tuple[int, ...]
     device: str
     _memory: Any
+    _session: Any
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy on the host."""
+        array: np.ndarray[Any, Any] = self._session.to_host(self._memory.__dlpack__())
+        return array
 
     def __dlpack__(self, **_: Any) -> Any:
         """A capsule for `from_dlpack`. The contents are there already, whichever stream the caller names."""

@@ -195,8 +195,24 @@ class Session:
         names = self._fetched(fetch)
         results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names, True)
         return {
-            name: DeviceArray(dtype, tuple(shape), devices[1], memory)
+            name: DeviceArray(dtype, shape, devices[1], memory, self._engine)
             for name, (dtype, shape, memory) in zip(names, results, strict=True)
+        }
+
+    def to_device(self, inputs: Mapping[str, Any]) -> dict[str, DeviceArray]:
+        """Copies inputs to the CUDA device on which the session runs, for runs that find them there.
+
+        Args:
+            inputs: as for `run`.
+
+        Raises:
+            UsageError: an input does not fit, or the session does not run on a CUDA device.
+        """
+        rows = self._engine.to_device(self._arrays(inputs))
+        device = self._engine.devices[1]
+        return {
+            info.name: DeviceArray(dtype, shape, device, memory, self._engine)
+            for info, (dtype, shape, memory) in zip(self.inputs, rows, strict=True)
         }
 
     def placement(self, shapes: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, str]]:

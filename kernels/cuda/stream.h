@@ -45,6 +45,7 @@ class CudaStream final : public gpu::Stream {
 
   Status launch(const gpu::Program& program, const gpu::Arguments& arguments, const gpu::Groups& groups) override;
   bool owns(const void* address) const override;
+  bool gives_addresses() const override { return true; }
   Status follow(uintptr_t stream) override;
   Status upload(const void* host, void* device, int64_t bytes) override;
   Status download(const void* device, void* host, int64_t bytes) override;

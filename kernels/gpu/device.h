@@ -107,6 +107,7 @@ class Stream {
   virtual Status launch(const Program& program, const Arguments& arguments, const Groups& groups) = 0;
   // Whether the address is one of the device's memory.
   virtual bool owns(const void* address) const = 0;
+  virtual bool gives_addresses() const { return false; }  // see Queue
   // See Queue.
   virtual Status follow(uintptr_t stream) {
     (void)stream;

@@ -63,7 +63,8 @@ def command(model: str, options: BenchmarkCommand, format_: str) -> int:
         limit = limits(running.threads or 1, timings[0].version)
         timings[0].limits = vars(limit)
         for row in timings[0].profile:
-            row |= limit.rates(row)
+            if row["device"] == "cpu":
+                row |= limit.rates(row)
         if running.device != "cpu":
             measure_devices(running.device, running.threads or 1, timings[0].version)
     if not options.samples:
@@ -92,6 +93,10 @@ def _text(timings: list[Any]) -> str:
             ratio = f"{t.ratio:.3f}" if interval else f"{t.ratio:.2f}"
             rows.append([t.name, t.version, *times, *setup, f"{t.peak_bytes / 1e6:.0f}", ratio, *ends])
     text = table([*header, "95 %"] if interval else header, rows, right=2)
+    for t in timings:
+        if t.place != "host" and not t.error:
+            text += f"\n\n{t.name}: inputs and outputs lie on {t.place}; "
+            text += f"{1e3 * t.host_s:.3f} ms with copies from and to the host"
     if timings[0].comparison:
         text += f"\n\n{_comparison(timings[0].comparison)}"
     return f"{text}\n\n{_profile(timings[0])}" if timings[0].profile else text

@@ -22,7 +22,7 @@ _ROUNDS = 20
 
 @dataclass
 class Timing:
-    """The measurements of one runtime. Times are seconds; of inferences after warm-up, from host arrays to host arrays.
+    """The measurements of one runtime. Times are seconds; of inferences after warm-up, with arrays at `place`.
 
     Attributes:
         name: the runtime, or "baseline".
@@ -32,6 +32,8 @@ class Timing:
         load_s, first_s: time to load the model, and of the first inference after that; medians over the starts.
         starts: how often the process was started; each start has its own load and rounds.
         min_s, median_s, p90_s, p99_s: minimum, median and percentiles of the time of one inference.
+        place: where the arrays lie: "host", or a device such as "cuda:0".
+        host_s: the median time from host arrays to host arrays, if `place` is a device.
         peak_bytes: peak memory of the process, the largest of all starts.
         ratio: this runtime's time divided by that of the first timing, from the rounds: see `ratio_of`.
         ratio_low, ratio_high: the ends of its interval of 95 % confidence; None for the first timing, and with fewer
@@ -57,6 +59,8 @@ class Timing:
     median_s: float = 0.0
     p90_s: float = 0.0
     p99_s: float = 0.0
+    place: str = "host"
+    host_s: float = 0.0
     peak_bytes: int = 0
     ratio: float = 1.0
     ratio_low: float | None = None
@@ -146,6 +150,7 @@ def _summarize(timing: Timing, answers: Sequence[dict[str, Any]], anchor: Timing
     timing.starts = len(answers)
     timing.version, timing.profile = answers[0].get("version", ""), answers[-1].get("profile", [])
     timing.memory = answers[-1].get("memory", {})
+    timing.place, timing.host_s = answers[-1].get("place", "host"), answers[-1].get("host_s", 0.0)
     timing.peak_bytes = max(answer.get("peak_bytes", 0) for answer in answers)
     timing.load_s, timing.first_s = (
         statistics.median(answer.get(name, 0.0) for answer in answers) for name in ("load_s", "first_s")

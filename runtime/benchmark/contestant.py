@@ -38,7 +38,15 @@ class Contestant(ABC):
 
     @abstractmethod
     def step(self) -> object:
-        """One inference from host arrays to host arrays: this is what is timed."""
+        """One inference, from `place` to `place`: this is what is timed."""
+
+    def place(self) -> str:
+        """Where `step` takes its inputs and leaves its outputs: "host", or a device, to which `prepare` copies them."""
+        return "host"
+
+    def host_step(self) -> object:
+        """One inference from host arrays to host arrays."""
+        return self.step()
 
     def profile(self, runs: int) -> list[dict[str, Any]]:
         """One row per node, if the runtime reports it."""
@@ -57,13 +65,26 @@ class Minnow(Contestant):
         import minnow
 
         self.session = minnow.load(path, **vars(options))
+        self.device = options.device.replace("cuda", "cuda:0") if options.device == "cuda" else options.device
         return minnow.__version__
 
+    def prepare(self, inputs: Mapping[str, Array]) -> None:
+        super().prepare(inputs)
+        self.given: Mapping[str, Any] = self.session.to_device(inputs) if self.place() != "host" else inputs
+
+    def place(self) -> str:
+        return self.device if self.device.startswith("cuda") else "host"
+
     def step(self) -> object:
+        if self.place() == "host":
+            return self.session.run(self.given)
+        return self.session.run(self.given, device_outputs=True)
+
+    def host_step(self) -> object:
         return self.session.run(self.inputs)
 
     def profile(self, runs: int) -> list[dict[str, Any]]:
-        return self.session.profile(self.inputs, runs)
+        return self.session.profile(self.given, runs)
 
     def memory(self) -> dict[str, int]:
         return {name: size for name, size in self.session.stats.items() if name.endswith("_bytes")}

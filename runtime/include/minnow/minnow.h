@@ -204,6 +204,12 @@ MINNOW_API minnow_code minnow_output_info(const minnow_session* session, size_t 
 MINNOW_API minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                   minnow_tensor* outputs, size_t num_outputs);
 
+/* With `on` other than 0, later calls of minnow_run and minnow_run_part give the data of outputs in the memory of the
+ * CUDA device on which the session runs, instead of the host's; it is complete when the call returns. Inputs may lie in
+ * the memory of that device in any case: their data is then an address of it, and what the default stream of the device
+ * has been given comes before they are read. Errors: MINNOW_USAGE where the session runs on no CUDA device. */
+MINNOW_API minnow_code minnow_set_device_outputs(minnow_session* session, int32_t on);
+
 /* Runs a part of the model: computes the values that `outputs` names, and nothing that they do not need. These are
  * outputs, inputs and states of the model, and values between nodes of its main graph, by their names in the file.
  * Nodes are not fused where the values between them are wanted. All inputs must be given; states stay as they are. The

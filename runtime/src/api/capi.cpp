@@ -6,6 +6,7 @@
 #include "runtime/src/backend/cpu.h"
 #include "minnow/minnow.h"
 #include "runtime/src/run/control.h"
+#include "runtime/src/api/device_sink.h"
 #include "runtime/src/api/session.h"
 #include "kernels/core/status_guard.h"
 
@@ -61,12 +62,15 @@ struct minnow_session {
   std::vector<bool> given;
   std::vector<size_t> wanted;
   std::unique_ptr<minnow::BufferSink> outputs;
-  std::unique_ptr<minnow::BufferSink> fetched;  // by the latest run of a part
+  std::unique_ptr<minnow::BufferSink> fetched;                         // by the latest run of a part
+  std::unique_ptr<minnow::DeviceSink> device_outputs, device_fetched;  // in their place, where they are asked for
   std::vector<minnow::ProfileRow> profile;
   std::vector<int64_t> rows;  // of the caller's size
   minnow::Callback callback;
 
-  minnow::RunOptions options() { return {-1, nullptr, callback.function == nullptr ? nullptr : &callback}; }
+  minnow::RunOptions options() {
+    return {-1, nullptr, callback.function == nullptr ? nullptr : &callback, device_outputs != nullptr};
+  }
 };
 
 namespace minnow {
@@ -278,9 +282,12 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
     wanted.resize(num_outputs);
     for (size_t k = 0; k < num_outputs; ++k)
       MINNOW_RETURN_IF_ERROR(minnow::find(session->session->outputs(), outputs[k].name, k, "output", &wanted[k]));
-    MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, *session->outputs, session->options()));
+    minnow::DeviceSink* on_device = session->device_outputs.get();
+    minnow::OutputSink& sink = on_device != nullptr ? static_cast<minnow::OutputSink&>(*on_device) : *session->outputs;
+    MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, sink, session->options()));
     for (size_t k = 0; k < num_outputs; ++k) {
-      const minnow::Tensor& tensor = session->outputs->tensors()[wanted[k]];
+      const minnow::Tensor& tensor =
+          (on_device != nullptr ? on_device->tensors() : session->outputs->tensors())[wanted[k]];
       outputs[k].name = session->session->outputs()[wanted[k]].name.c_str();
       minnow::describe(tensor, &outputs[k]);
     }
@@ -301,9 +308,30 @@ minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs
       if (outputs[k].name == nullptr) return null_argument("the name of an output");
       names.emplace_back(outputs[k].name);
     }
+    if (session->device_outputs != nullptr) {
+      auto& sink = session->device_fetched =
+          std::make_unique<minnow::DeviceSink>(session->session->devices(), num_outputs);
+      MINNOW_RETURN_IF_ERROR(session->session->run_part(session->inputs, names, *sink, session->options()));
+      for (size_t k = 0; k < num_outputs; ++k) minnow::describe(sink->tensors()[k], &outputs[k]);
+      return ok();
+    }
     session->fetched = std::make_unique<minnow::BufferSink>(num_outputs, session->session->memory());
     MINNOW_RETURN_IF_ERROR(session->session->run_part(session->inputs, names, *session->fetched, session->options()));
     for (size_t k = 0; k < num_outputs; ++k) minnow::describe(session->fetched->tensors()[k], &outputs[k]);
+    return ok();
+  });
+}
+
+minnow_code minnow_set_device_outputs(minnow_session* session, int32_t on) {
+  return answer([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    MINNOW_RETURN_IF_ERROR(session->session->may_use());
+    std::lock_guard<std::mutex> lock(session->mutex);
+    session->device_outputs = nullptr;
+    if (on == 0) return ok();
+    const minnow::Devices& devices = session->session->devices();
+    MINNOW_RETURN_IF_ERROR(minnow::DeviceSink::can_be_used(devices));
+    session->device_outputs = std::make_unique<minnow::DeviceSink>(devices, session->session->outputs().size());
     return ok();
   });
 }

@@ -288,6 +288,32 @@ Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<st
   });
 }
 
+Status Session::to_device(const std::vector<Tensor>& tensors, OutputSink& sink) {
+  MINNOW_RETURN_IF_ERROR(may_use());
+  std::lock_guard<std::mutex> lock(mutex_);
+  Queue& queue = *devices_[1].queue;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Tensor to{tensors[i].type, sink.memory(static_cast<int>(i), tensors[i].type)};
+    if (to.data == nullptr) return fail(Code::kDevice, "there is no memory on %s", devices_[1].backend->name().c_str());
+    MINNOW_RETURN_IF_ERROR(queue.follow(0));
+    const Status copied = queue.copy(tensors[i], &to), done = queue.finish();
+    MINNOW_RETURN_IF_ERROR(copied);
+    MINNOW_RETURN_IF_ERROR(done);
+  }
+  return ok();
+}
+
+Status Session::to_host(const Tensor& tensor, Tensor* host) {
+  MINNOW_RETURN_IF_ERROR(may_use());
+  std::lock_guard<std::mutex> lock(mutex_);
+  MINNOW_RETURN_IF_ERROR(locate({tensor}));
+  if (places_[0] == 0) return fail(Code::kUsage, "the array does not lie on a device of this session");
+  Queue& queue = *devices_[static_cast<size_t>(places_[0])].queue;
+  const Status copied = queue.copy(tensor, host), done = queue.finish();
+  MINNOW_RETURN_IF_ERROR(copied);
+  return done;
+}
+
 Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placement>* rows, const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);

@@ -53,6 +53,9 @@ class Session {
   // they are.
   Status run_part(const std::vector<Tensor>& inputs, const std::vector<std::string>& names, OutputSink& sink,
                   const RunOptions& options = {});
+  // Copies, where the session runs on a device beside the CPU: to memory of it that the sink gives, and from there.
+  Status to_device(const std::vector<Tensor>& tensors, OutputSink& sink);
+  Status to_host(const Tensor& tensor, Tensor* host);
   // Where each node runs: for inputs of these types, whose data may be null, or if there are none as in the latest run.
   Status placement(const std::vector<Tensor>* inputs, std::vector<Placement>* rows, const RunOptions& options = {});
   // Ends the run that is under way, from another thread or from the handler of a signal.

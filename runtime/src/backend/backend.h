@@ -3,7 +3,9 @@
 // come in libraries of their own (plugin.h). No backend knows another one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +40,8 @@ class Queue {
     (void)address;
     return false;
   }
+  // Whether its memory has addresses which other users of the device know.
+  virtual bool gives_addresses() const { return false; }
   // What is enqueued from now on begins after all that others have enqueued so far on this stream of the device, as its
   // API calls it; 0: on its default stream.
   virtual Status follow(uintptr_t stream) {
@@ -49,6 +53,13 @@ class Queue {
   // Returns when everything is done. An error is the device's; those of kernels stand in their contexts by then.
   virtual Status finish() = 0;
 
+  // Runs what `enqueue` gives it, and returns when it is done, with the seconds that the device took.
+  virtual Status time(const std::function<Status()>& enqueue, double* seconds) {
+    const auto start = std::chrono::steady_clock::now();
+    const Status status = enqueue(), done = finish();
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return status.ok() ? done : status;
+  }
   // Chooses for each kernel, of all that run in this order, the scheme that it has, or if that is -1, the fastest: by
   // trying them, for a limited time. What the kernels write is overwritten. Finishes before, and when it returns.
   virtual Status tune(std::vector<Tunable>* steps) {

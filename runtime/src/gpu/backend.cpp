@@ -38,6 +38,7 @@ class GpuQueue final : public Queue {
   }
   Status copy(const Tensor& from, Tensor* to) override;
   bool owns(const void* address) const override { return stream_->owns(address); }
+  bool gives_addresses() const override { return stream_->gives_addresses(); }
   Status follow(uintptr_t stream) override { return stream_->follow(stream); }
   Status wait(Queue& other) override {
     auto* queue = dynamic_cast<GpuQueue*>(&other);
@@ -47,6 +48,11 @@ class GpuQueue final : public Queue {
     const Status status = stream_->finish();
     used_ = 0;
     return status;
+  }
+  Status time(const std::function<Status()>& enqueue, double* seconds) override {
+    if (!stream_->can_time()) return Queue::time(enqueue, seconds);
+    const Status status = stream_->time(enqueue, 1, seconds), done = finish();
+    return status.ok() ? done : status;
   }
   Status tune(std::vector<Tunable>* steps) override { return tuner_.tune(steps); }
   void choose(Kernel& kernel, int scheme) override { Tuner::choose(kernel, scheme); }

@@ -317,14 +317,21 @@ bool Executor::run_step(Step& step) {
   step.error = ok();
   step.context.error = &step.error;
   Queue& queue = *devices()[static_cast<size_t>(step.device)].queue;
-  const auto start = profiling_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-  Status status = step.is_transfer ? queue.copy(*step.context.in[0], step.context.out[0])
-                                   : queue.run(*step.entry->kernel, step.context);
-  if (profiling_) {
-    if (step.device != 0 && status.ok()) status = queue.finish();
-    step.ms += milliseconds_since(start);
-    ++step.runs;
+  const auto run = [&] {
+    return step.is_transfer ? queue.copy(*step.context.in[0], step.context.out[0])
+                            : queue.run(*step.entry->kernel, step.context);
+  };
+  Status status;
+  if (profiling_ && step.device != 0) {
+    double seconds = 0;
+    status = queue.time(run, &seconds);
+    step.ms += 1e3 * seconds;
+  } else {
+    const auto start = profiling_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    status = run();
+    if (profiling_) step.ms += milliseconds_since(start);
   }
+  if (profiling_) ++step.runs;
   if (!status.ok()) {
     step.error = std::move(status);
     return false;
