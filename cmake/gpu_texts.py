@@ -62,7 +62,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-DTYPES = ("F32", "F64", "F16", "BF16", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL")  # as DType
+DTYPES = (
+    "F32", "F64", "F16", "BF16", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL",
+    "F8E4M3FN", "F8E4M3FNUZ", "F8E5M2", "F8E5M2FNUZ", "F8E8M0", "F6E2M3", "F6E3M2", "F4E2M1", "I4", "U4", "I2", "U2",
+)  # fmt: skip
+"""As DType. Those after BOOL are stored in bytes, and read as U8."""
 PUSH_CONSTANTS = 128  # bytes that every Vulkan device has
 
 
@@ -135,7 +139,7 @@ COMMON = (
     "\n".join(f"#define {name} {i}" for i, name in enumerate(DTYPES))
     + """
 #define SIZE_OF(T) ((T) == F32 || (T) == I32 || (T) == U32 ? 4 : (T) == F16 || (T) == BF16 || (T) == I16 || \\
-  (T) == U16 ? 2 : (T) == I8 || (T) == U8 || (T) == BOOL ? 1 : 8)
+  (T) == U16 ? 2 : (T) == I8 || (T) == U8 || (T) >= BOOL ? 1 : 8)
 #define IS_FLOAT(T) ((T) <= BF16)
 """
 )

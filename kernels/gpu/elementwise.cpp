@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/core/program.h"
+#include "kernels/gpu/movement/moves.h"
 #include "kernels/gpu/text/elementwise_codes.inc"
 
 namespace minnow::gpu {
@@ -14,11 +15,11 @@ constexpr size_t kResultsAt = 47, kStridesAt = 48, kStridesOf = 16, kTypesAt = 1
                  kNumResultsAt = 187;
 constexpr size_t kStepsAt = 192, kStepWords = 8;
 
+bool is_long(int code) { return code == STEP_FLOAT_TO_LONG || code == STEP_REQUANTIZE || code == STEP_REQUANTIZE_LONG; }
 bool needs_long(DType t) { return t == DType::kU32 || t == DType::kI64 || t == DType::kU64; }
 
-constexpr std::initializer_list<DType> kTypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kI8,
-                                                 DType::kU8,  DType::kI16, DType::kU16,  DType::kI32,
-                                                 DType::kU32, DType::kI64, DType::kU64,  DType::kBool};
+// How a text reads elements: those of storage types by their codes.
+int read_as(DType t) { return static_cast<int>(is_storage(t) ? DType::kU8 : t); }
 
 }  // namespace
 
@@ -72,7 +73,7 @@ Status ElementIndex::make(const std::vector<const TensorType*>& in, const Tensor
       const int64_t own = type.shape[d - missing];
       const bool channels = type.layout == Layout::kPacked && d == 1;
       if (own != 1 || channels) {
-        const int64_t stored = channels ? (own == 1 ? extent[1] : extent[1]) : own;
+        const int64_t stored = channels ? extent[1] : own;
         if (own != 1) strides[k][static_cast<size_t>(d)] = stride;
         last += (stored - 1) * (own != 1 ? stride : 0);
         stride *= stored;
@@ -217,20 +218,21 @@ Status ElementKernel::add_launch(const NodeContext& node, const ElementProgram& 
     const ElementStep& step = program.steps[k];
     uint32_t* at = code.data() + kStepsAt + kStepWords * (k - piece.begin);
     const int made = piece.registers[program.operands.size() + k];
-    at[0] =
-        word(step.code) | word(made) << 8 | word(static_cast<int>(step.dtype)) << 16 | (step.all_bits ? 1u << 24 : 0);
+    at[0] = word(step.code) | word(made) << 8 |
+            word(static_cast<int>(step.cut != DType::kBool ? step.cut : step.dtype)) << 16 |
+            (step.all_bits ? 1u << 24 : 0);
     for (size_t i = 0; i < step.in.size(); ++i)
       at[1] |= word(piece.registers[static_cast<size_t>(step.in[i])]) << (8 * i);
     for (size_t i = 0; i < step.numbers.size(); ++i) at[2 + i] = step.numbers[i];
-    wide = wide || needs_long(step.dtype) || step.code >= STEP_FLOAT_TO_LONG;
+    wide = wide || needs_long(step.dtype) || is_long(step.code);
   }
   for (size_t k = 0; k < kOperands; ++k) {
     const bool there = k < launch.operands.size();
-    code[kTypesAt + k] = word(static_cast<int>(there ? launch.operands[k].type.dtype : DType::kU32));
+    code[kTypesAt + k] = word(there ? read_as(launch.operands[k].type.dtype) : static_cast<int>(DType::kU32));
     if (!there) launch.modes |= static_cast<int32_t>(static_cast<uint32_t>(ElementIndex::kSingle) << (2 * k));
   }
   for (size_t i = 0; i < launch.results.size(); ++i)
-    code[kResultTypesAt + i] = word(static_cast<int>(launch.results[i].type.dtype));
+    code[kResultTypesAt + i] = word(read_as(launch.results[i].type.dtype));
   code[kNumResultsAt] = word(static_cast<int64_t>(launch.results.size()));
   const auto bytes = static_cast<int64_t>(code.size() * sizeof(uint32_t));
   MINNOW_RETURN_IF_ERROR(device.upload(code.data(), bytes, &launch.code));
@@ -241,7 +243,7 @@ Status ElementKernel::add_launch(const NodeContext& node, const ElementProgram& 
   // Without the constants that would make it another program: all operands are read then, from anywhere.
   const bool dynamic = !device.limits().specializes;
   const auto type_of = [&](const std::vector<Place>& all, size_t i) {
-    return i < all.size() && !dynamic ? static_cast<int>(all[i].type.dtype) : 0;
+    return i < all.size() && !dynamic ? read_as(all[i].type.dtype) : 0;
   };
   MINNOW_RETURN_IF_ERROR(device.program(wide ? "elementwise_64" : "elementwise_32",
                                         {{"OPERANDS", static_cast<int>(dynamic ? kOperands : launch.operands.size())},
@@ -351,14 +353,14 @@ std::unique_ptr<Kernel> create_fused(const NodeContext& node) {
 }
 
 // Its steps have been asked for one by one.
-bool supports_fused(const NodeContext& node, std::string* why) { return has_types(node, kTypes, why); }
+bool supports_fused(const NodeContext& node, std::string* why) { return can_move(node, why); }
 
 }  // namespace
 
 std::unique_ptr<Kernel> create_element_kernel(const char* op) { return std::make_unique<SingleKernel>(op); }
 
 bool supports_elements(const char* op, const NodeContext& node, std::string* why) {
-  if (!has_types(node, kTypes, why)) return false;
+  if (!can_move(node, why)) return false;
   std::vector<DType> in;
   bool wide = needs_long(node.out[0]->dtype);
   for (const TensorType* type : node.in) {
@@ -367,19 +369,13 @@ bool supports_elements(const char* op, const NodeContext& node, std::string* why
   }
   std::vector<ElementStep> steps;
   if (!element_steps(op, node.attrs, in, node.out[0]->dtype, &steps, why)) return false;
-  for (const ElementStep& step : steps) wide = wide || step.code >= STEP_FLOAT_TO_LONG;
+  for (const ElementStep& step : steps) wide = wide || is_long(step.code);
   if (node.accelerator == nullptr) return true;
   const Limits& limits = device_of(node).limits();
   if (wide && !limits.int64) {
     *why = "computes no 64-bit integers";
     return false;
   }
-  for (const auto* types : {&node.in, &node.out})
-    for (const TensorType* type : *types)
-      if (!limits.bytes && dtype_size(type->dtype) < 4) {
-        *why = std::string("has no buffers of 8 or 16 bits, as ") + dtype_name(type->dtype) + " needs them";
-        return false;
-      }
   return true;
 }
 

@@ -17,6 +17,7 @@ struct ElementStep {
   int code = 0;  // of text/elementwise_codes.inc
   std::vector<int> in;
   DType dtype = DType::kF32;          // of the result; integers are cut to it
+  DType cut = DType::kBool;           // to this instead, where it is another
   bool all_bits = false;              // of operands without sign that use 64 bits
   std::array<uint32_t, 4> numbers{};  // parameters, in the form that the step takes
 };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/core/minifloat.h"
 #include "kernels/gpu/elementwise.h"
 #include "kernels/gpu/text/elementwise_codes.inc"
 
@@ -151,30 +152,87 @@ std::array<uint32_t, 4> integer_bounds(DType type, double low, double high) {
           static_cast<uint32_t>(b >> 32)};
 }
 
-void add_cast(DType from, DType to, std::vector<ElementStep>* steps) {
-  ElementStep step;
-  step.in = {0};
-  step.dtype = to;
-  step.all_bits = is_wide_unsigned(from);
-  const bool wide = to == DType::kU32 || to == DType::kI64 || to == DType::kU64;
-  if (!is_float(from) && is_float(to)) {
-    step.code = STEP_INT_TO_FLOAT;
-    step.dtype = DType::kF32;
-    steps->push_back(step);
-    from = DType::kF32;
-    step.in[0] = -1;  // the one before
-  }
-  if (!is_float(from)) {
-    step.code = to == DType::kBool ? STEP_INT_TO_BOOL : STEP_INT_MOVE;
-  } else if (is_float(to)) {
-    if (step.in[0] == -1 && to == DType::kF32) return;
-    step.code = from == to || to == DType::kF32 ? STEP_MOVE : to == DType::kF16 ? STEP_ROUND_F16 : STEP_ROUND_BF16;
-  } else {
-    step.code = to == DType::kBool ? STEP_FLOAT_TO_BOOL : wide ? STEP_FLOAT_TO_LONG : STEP_FLOAT_TO_INT;
-    step.all_bits = is_wide_unsigned(to);
-  }
-  steps->push_back(step);
+std::array<uint32_t, 4> format_numbers(DType type) {
+  const MinifloatFormat& f = minifloat_format(type);
+  const auto word = [](auto x) { return static_cast<uint32_t>(x); };
+  return {word(f.mantissa) | word(f.bias) << 8 | word(f.sign) << 16 | word(f.most) << 24,
+          word(f.overflow) | word(f.nan) << 8 | word(f.signed_specials) << 16, 0, 0};
 }
+
+// The steps of a cast; what each reads is the one before it, the first reads operand 0.
+class Cast {
+ public:
+  Cast(const Attrs& attrs, std::vector<ElementStep>* steps) : attrs_(attrs), steps_(*steps) {}
+
+  void add(DType from, DType to) {
+    if (from == to) {
+      step(is_float(from) ? STEP_MOVE : STEP_INT_MOVE, to);
+      return;
+    }
+    if (is_minifloat(from)) {
+      step(STEP_FROM_MINIFLOAT, DType::kF32).numbers = format_numbers(from);
+      return add_float(DType::kF32, to);
+    }
+    if (is_storage(from)) {  // small integers, whose upper bits are 0
+      step(STEP_INT_MOVE, DType::kI32).cut = from;
+      return add_int(DType::kI32, to);
+    }
+    is_float(from) ? add_float(from, to) : add_int(from, to);
+  }
+
+ private:
+  ElementStep& step(int code, DType dtype, bool all_bits = false) {
+    ElementStep made;
+    made.code = code;
+    made.in = {steps_.empty() ? 0 : -1};
+    made.dtype = dtype;
+    made.all_bits = all_bits;
+    steps_.push_back(made);
+    return steps_.back();
+  }
+
+  void add_float(DType from, DType to) {
+    if (to == DType::kF8E8M0) {
+      const std::string mode = attrs_.s("round_mode", "up");
+      step(STEP_TO_POWER, to).numbers = {mode == "up" ? 0u : mode == "down" ? 1u : 2u, 0, saturates(), 0};
+    } else if (is_minifloat(to)) {
+      ElementStep& made = step(STEP_TO_MINIFLOAT, to);
+      made.numbers = format_numbers(to);
+      made.numbers[2] = saturates();
+    } else if (is_storage(to)) {
+      step(STEP_FLOAT_TO_INT, to).cut = bits_of_storage(to);
+    } else if (is_float(to)) {
+      const bool rounds = to != DType::kF32 && from != to;
+      if (rounds || steps_.empty())
+        step(!rounds ? STEP_MOVE : to == DType::kF16 ? STEP_ROUND_F16 : STEP_ROUND_BF16, to);
+    } else {
+      const bool wide = to == DType::kU32 || to == DType::kI64 || to == DType::kU64;
+      step(to == DType::kBool ? STEP_FLOAT_TO_BOOL
+           : wide             ? STEP_FLOAT_TO_LONG
+                              : STEP_FLOAT_TO_INT,
+           to, is_wide_unsigned(to));
+    }
+  }
+
+  void add_int(DType from, DType to) {
+    const bool all_bits = is_wide_unsigned(from);
+    if (is_float(to) || is_minifloat(to)) {
+      step(STEP_INT_TO_FLOAT, DType::kF32, all_bits);
+      if (to != DType::kF32) add_float(DType::kF32, to);
+    } else if (is_storage(to)) {
+      step(STEP_INT_MOVE, to, all_bits).cut = bits_of_storage(to);
+    } else {
+      step(to == DType::kBool ? STEP_INT_TO_BOOL : STEP_INT_MOVE, to, all_bits);
+    }
+  }
+
+  uint32_t saturates() const { return attrs_.get("saturate", true) ? 1 : 0; }
+  // The bits of a small integer, without its sign.
+  static DType bits_of_storage(DType t) { return t == DType::kI4 || t == DType::kU4 ? DType::kU4 : DType::kU2; }
+
+  const Attrs& attrs_;
+  std::vector<ElementStep>& steps_;
+};
 
 }  // namespace
 
@@ -187,7 +245,7 @@ bool element_steps(const std::string& op, const Attrs& attrs, const std::vector<
   }
   for (const std::vector<DType>& types : {in, {out}})
     for (DType t : types)
-      if (t == DType::kF64 || is_storage(t)) {
+      if (t == DType::kF64 || (is_storage(t) && op != "Cast" && op != "CastLike")) {
         *why = std::string("computes no ") + dtype_name(t);
         return false;
       }
@@ -203,8 +261,7 @@ bool element_steps(const std::string& op, const Attrs& attrs, const std::vector<
     return false;
   }
   if (op == "Cast" || op == "CastLike") {
-    step.in = {0};
-    add_cast(type, out, steps);
+    Cast(attrs, steps).add(type, out);
   } else if (op == "RoundTo") {
     step.code = attrs.get("to", DType::kF16) == DType::kF16 ? STEP_ROUND_F16 : STEP_ROUND_BF16;
     steps->push_back(step);

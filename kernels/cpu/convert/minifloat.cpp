@@ -8,38 +8,13 @@
 namespace minnow {
 namespace {
 
-// A sign, an exponent and a mantissa, as one small integer that grows with the number. Codes are without the sign.
-struct Format {
-  int mantissa;          // bits
-  int bias;              // of the exponent
-  uint8_t sign;          // its bit
-  uint8_t most;          // the greatest number
-  uint8_t overflow;      // what is too great without saturation: infinity or NaN, or the greatest number
-  uint8_t nan;           // 0: there is none
-  bool signed_specials;  // there are a negative zero, infinity and NaN; else the code of the sign alone is the only NaN
-};
-
-// In the order of DType, from kF8E4M3FN on.
-constexpr Format kFormats[] = {
-    {3, 7, 0x80, 0x7E, 0x7F, 0x7F, true},    // f8e4m3fn
-    {3, 8, 0x80, 0x7F, 0x80, 0x80, false},   // f8e4m3fnuz
-    {2, 15, 0x80, 0x7B, 0x7C, 0x7E, true},   // f8e5m2
-    {2, 16, 0x80, 0x7F, 0x80, 0x80, false},  // f8e5m2fnuz
-    {0, 127, 0, 0xFE, 0xFF, 0xFF, false},    // f8e8m0: an exponent alone
-    {3, 1, 0x20, 0x1F, 0x1F, 0, true},       // f6e2m3
-    {2, 3, 0x20, 0x1F, 0x1F, 0, true},       // f6e3m2
-    {1, 1, 0x08, 0x07, 0x07, 0, true},       // f4e2m1
-};
-
-int index_of(DType t) { return static_cast<int>(t) - static_cast<int>(DType::kF8E4M3FN); }
-
 uint32_t bits_of(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
 }
 
-float decoded(const Format& f, int code) {
+float decoded(const MinifloatFormat& f, int code) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   if (f.sign == 0) return code == f.nan ? kNan : std::ldexp(1.0f, code - f.bias);
   code &= f.sign * 2 - 1;  // the bits above say nothing
@@ -61,12 +36,12 @@ float decoded(const Format& f, int code) {
 const float* table_of(DType t) {
   using Table = std::array<float, 256>;
   static const auto kTables = [] {
-    std::array<Table, std::size(kFormats)> tables;
+    std::array<Table, std::size(kMinifloatFormats)> tables;
     for (size_t k = 0; k < tables.size(); ++k)
-      for (int code = 0; code < 256; ++code) tables[k][static_cast<size_t>(code)] = decoded(kFormats[k], code);
+      for (int code = 0; code < 256; ++code) tables[k][static_cast<size_t>(code)] = decoded(kMinifloatFormats[k], code);
     return tables;
   }();
-  return kTables[static_cast<size_t>(index_of(t))].data();
+  return kTables[static_cast<size_t>(minifloat_index(t))].data();
 }
 
 float float_of(uint32_t bits) {
@@ -76,7 +51,7 @@ float float_of(uint32_t bits) {
 }
 
 // Without branches, so that the compiler may vectorize it.
-void encode(const Format& f, const float* in, uint8_t* out, int64_t n, bool saturate) {
+void encode(const MinifloatFormat& f, const float* in, uint8_t* out, int64_t n, bool saturate) {
   const int shift = 23 - f.mantissa, least = 1 - f.bias;  // exponent of the least normal number
   const uint32_t rebias = static_cast<uint32_t>(127 - f.bias) << f.mantissa, half = (1u << (shift - 1)) - 1;
   const uint32_t least_bits = static_cast<uint32_t>(least + 127) << 23;
@@ -122,7 +97,7 @@ void minifloat_to_f32(DType from, const uint8_t* in, float* out, int64_t n) {
 }
 
 void f32_to_minifloat(const float* in, DType to, uint8_t* out, int64_t n, Storing how) {
-  const Format& format = kFormats[index_of(to)];
+  const MinifloatFormat& format = minifloat_format(to);
   if (to == DType::kF8E8M0) {
     for (int64_t i = 0; i < n; ++i) out[i] = power_of_two(in[i], how);
   } else {

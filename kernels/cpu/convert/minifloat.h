@@ -3,12 +3,9 @@
 
 #include <cstdint>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/minifloat.h"
 
 namespace minnow {
-
-// A storage type that holds floats.
-constexpr bool is_minifloat(DType t) { return t >= DType::kF8E4M3FN && t <= DType::kF4E2M1; }
 
 enum class Rounding : uint8_t { kUp, kDown, kNearest };
 
