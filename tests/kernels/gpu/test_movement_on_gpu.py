@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from minnow.runtime import _engine
-from minnow.schema.errors import MinnowError
+from minnow.schema.errors import MinnowError, UnsupportedError
 from minnow.schema.ops import get
 from tests.kernels.gpu.test_ops_on_gpu import DEVICES, is_there
+from tests.kernels.test_ops import arrays, plain
 
 TYPES = [np.uint8, np.float16, np.float32, np.int64]
 
@@ -111,3 +112,10 @@ def test_updates_of_one_place_come_in_their_order(device: str, reduction: str) -
         assert_moved(device, "ScatterND", attrs, [x, rng.integers(-7, 7, (50, 1)), updates])
         rows = rng.integers(0, 7, (50, 3))
         assert_moved(device, "ScatterElements", {**attrs, "axis": 0}, [x, rows, updates])
+
+
+@pytest.mark.parametrize(("name", "why"), [("NonZero", "depends on contents"), ("SequenceAt", "lists of tensors")])
+def test_what_stays_on_the_cpu_says_why(device: str, name: str, why: str) -> None:
+    sample = next(get(name).cases())
+    with pytest.raises(UnsupportedError, match=why):
+        _engine.run_op(name, plain(sample.attrs), arrays(sample), sample.n_outputs, device=device)

@@ -85,7 +85,7 @@ def test_matches_the_reference(name: str, device: str) -> None:
     computed, refused, failures = check(name, device)
     assert not failures, "\n".join(failures)
     if computed == 0:
-        assert refused, "the op has no samples"
+        assert refused or not list(get(name).cases())
 
 
 @pytest.mark.slow
