@@ -257,7 +257,9 @@ nb::object to_device_array(const TensorType& type, std::unique_ptr<Memory> memor
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Memory*>(p); });
   nb::dlpack::dtype dtype = dlpack_dtype(type.dtype);
   if (type.dtype == DType::kBF16) dtype.code = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat);
-  return nb::cast(nb::ndarray<>(owned->data(), shape.size(), shape.data(), owner, nullptr, dtype, kind, number));
+  // An object with __dlpack__, which gives a capsule each time it is asked: a capsule can be taken once.
+  return nb::cast(
+      nb::ndarray<nb::array_api>(owned->data(), shape.size(), shape.data(), owner, nullptr, dtype, kind, number));
 }
 
 nb::object copy_of(const Tensor& tensor) {
