@@ -3,6 +3,7 @@
 import gc
 import os
 
+import gpu_drivers
 import pytest
 import sampling
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,8 @@ from minnow.converter.file import door
 
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"
+
+gpu_drivers.use_software()
 
 
 # The same examples in every run, so that a change is judged by what it changes. To search further than that:
