@@ -103,6 +103,23 @@ if(with_cuda)
       Threads::Threads)
     add_dependencies(cuda_programs cuda_${name})
   endforeach()
+  # Two of them have kernels of their own, and use what the host does for products.
+  file(GLOB product_sources CONFIGURE_DEPENDS kernels/cuda/product/*.cpp)
+  list(FILTER product_sources EXCLUDE REGEX "(_op|layer)\\.cpp$") # of the backend
+  list(APPEND product_sources kernels/core/activation.cpp kernels/core/status.cpp)
+  foreach(name IN ITEMS check time)
+    set(source "${PROJECT_SOURCE_DIR}/tests/kernels/cuda/products.cu")
+    if(name STREQUAL "time")
+      set(source "${PROJECT_SOURCE_DIR}/bench/gpu/products.cu")
+    endif()
+    minnow_cuda_objects(object "${source}")
+    add_executable(cuda_${name}_products EXCLUDE_FROM_ALL ${object} ${product_sources})
+    set_target_properties(cuda_${name}_products PROPERTIES LINKER_LANGUAGE CXX)
+    target_include_directories(cuda_${name}_products SYSTEM PRIVATE "${cuda_include}")
+    target_link_libraries(cuda_${name}_products PRIVATE minnow_cuda_kernels minnow_flags "${cuda_runtime}"
+      ${CMAKE_DL_LIBS} rt Threads::Threads)
+    add_dependencies(cuda_programs cuda_${name}_products)
+  endforeach()
 endif()
 
 if(with_vulkan)

@@ -50,7 +50,13 @@ function(minnow_cuda_objects objects)
   set(made "")
   foreach(source IN LISTS ARGN)
     get_filename_component(name "${source}" NAME)
-    set(object "${PROJECT_BINARY_DIR}/cuda/${name}.o")
+    file(RELATIVE_PATH object "${PROJECT_SOURCE_DIR}" "${source}")
+    if(object MATCHES "^(bench|tests)/")
+      string(MAKE_C_IDENTIFIER "${object}" object) # there may be one of that name among the kernels
+    else()
+      set(object "${name}")
+    endif()
+    set(object "${PROJECT_BINARY_DIR}/cuda/${object}.o")
     # The portable texts say themselves where a product and a sum are one operation.
     set(contraction $<$<STREQUAL:${name},gpu_texts_cuda.cu>:--fmad=false>)
     add_custom_command(OUTPUT "${object}" DEPENDS "${source}" DEPFILE "${object}.d" VERBATIM COMMAND_EXPAND_LISTS
