@@ -34,8 +34,16 @@ VARIABLES = (
     ),
     Variable(
         "MINNOW_COMPILE",
-        "which elementwise programs to compile for a CUDA device at run time, where NVRTC is found: `off`, `all`, or those "
-        "of many elements (the default)",
+        "which elementwise programs to compile for a CUDA device at run time, where NVRTC is found: `off`, `all`, or "
+        "those of many elements (the default)",
+    ),
+    Variable(
+        "MINNOW_GPU_SCHEMES=large", "compute small products on any GPU as large GPUs compute large ones (for tests)"
+    ),
+    Variable(
+        "MINNOW_CUBLASLT",
+        "folders with `libcublasLt.so`, separated by colons, where the system does not find it; it is optional: a "
+        "session tries it beside Minnow's own kernels",
     ),
     Variable("MINNOW_DEBUG=1", "show the Python traceback of an error on the command line"),
     Variable("NO_COLOR", "any value: no colors"),
