@@ -48,7 +48,7 @@ __device__ __forceinline__ float gelu(float v) {
   const float p =
       fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
   const float e = t * p * exp2f(-1.44269504f * z * z);
-  return v > 0.0f ? v - 0.5f * v * e : 0.5f * v * e;
+  return v * (v > 0.0f ? 1.0f - 0.5f * e : 0.5f * e);
 }
 
 template <bool exact>

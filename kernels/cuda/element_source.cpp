@@ -33,7 +33,7 @@ FN float fast_gelu(float x) {
   float p = __fmaf_rn(t, __fmaf_rn(t, __fmaf_rn(t, __fmaf_rn(t, 1.061405429f, -1.453152027f), 1.421413741f),
                       -0.284496736f), 0.254829592f);
   float e = t * p * __expf(-z * z);
-  return x > 0.0f ? x - 0.5f * x * e : 0.5f * x * e;
+  return x * (x > 0.0f ? 1.0f - 0.5f * e : 0.5f * e);
 }
 FN float fast_gelu_tanh(float x) {
   return x * fast_sigmoid(1.5957691f * __fmaf_rn(0.044715f * x * x, x, x));
@@ -185,7 +185,10 @@ std::string element_source(const ElementProgram& program, const ElementForm& for
   for (DType t : types)
     if (c_type(t) == nullptr) return "";
   for (DType t : program.operands) fast = fast && t != DType::kF32;
-  for (int v : program.results) fast = fast && program.dtype(v) != DType::kF32;
+  for (DType t : form.results) {
+    fast = fast && t != DType::kF32;
+    if (c_type(t) == nullptr) return "";
+  }
   const std::string text = text_functions();
   if (text.empty()) return "";
 
@@ -207,7 +210,7 @@ std::string element_source(const ElementProgram& program, const ElementForm& for
   for (size_t k = 0; k < program.operands.size(); ++k)
     out += std::string("const ") + c_type(program.operands[k]) + "* x" + std::to_string(k) + ", ";
   for (size_t k = 0; k < program.results.size(); ++k)
-    out += std::string(c_type(program.dtype(program.results[k]))) + "* y" + std::to_string(k) + ", ";
+    out += std::string(c_type(form.results[k])) + "* y" + std::to_string(k) + ", ";
   out += "const __grid_constant__ Index index) {\n  FOLLOW_PREVIOUS;\n";
   out += "  const int first = (int)(blockIdx.x * 256 + threadIdx.x) * " + together + ";\n";
   out += "  if (first >= index.n) return;\n";
@@ -281,7 +284,7 @@ std::string element_source(const ElementProgram& program, const ElementForm& for
              "[j] = " + expression(program.steps[k], fast, functions[program.steps[k].code]) + ";\n";
   out += unrolled("{\n" + steps + "  }");
   for (size_t k = 0; k < program.results.size(); ++k) {
-    const DType dtype = program.dtype(program.results[k]);
+    const DType dtype = form.results[k];
     const std::string y = "y" + std::to_string(k);
     const std::string v = given(dtype, "v" + std::to_string(program.results[k]) + "[j]");
     const std::string pack = "Pack<" + std::string(c_type(dtype)) + ", " + together + ">";

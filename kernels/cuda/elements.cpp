@@ -56,10 +56,10 @@ class Compiled final : public gpu::CompiledElements {
 };
 
 // How many elements a thread makes: 16 bytes of the smallest ones.
-int together_of(const gpu::ElementProgram& program) {
+int together_of(const gpu::ElementProgram& program, const NodeContext& node) {
   size_t least = 4;
   for (DType t : program.operands) least = std::min(least, dtype_size(t));
-  for (int v : program.results) least = std::min(least, dtype_size(program.dtype(v)));
+  for (const TensorType* type : node.out) least = std::min(least, dtype_size(type->dtype));
   return least >= 4 ? 4 : 8;
 }
 
@@ -75,7 +75,8 @@ std::unique_ptr<gpu::CompiledElements> compile_elements(const gpu::ElementProgra
   if (!index.make(node.in, *node.out[0], gpu::device_of(node)).ok() || index.total() == 0 || !is_wanted(index.total()))
     return nullptr;
   ElementForm form;
-  form.together = together_of(program);
+  form.together = together_of(program, node);
+  for (const TensorType* type : node.out) form.results.push_back(type->dtype);
   form.rank = index.rank();
   form.rows = form.rank > 0 && index.size(0) % form.together == 0;
   for (size_t k = 0; k < program.operands.size(); ++k) {

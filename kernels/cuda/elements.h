@@ -18,9 +18,10 @@ struct ElementForm {
     bool is_bounded = false;  // strided: an index may be beyond the last one, which is read then
   };
   std::vector<Operand> operands;
-  int rank = 0;       // dims by which strided operands are read
-  int together = 1;   // elements that a thread makes
-  bool rows = false;  // those are along the innermost dim
+  std::vector<DType> results;  // as they lie in memory
+  int rank = 0;                // dims by which strided operands are read
+  int together = 1;            // elements that a thread makes
+  bool rows = false;           // those are along the innermost dim
 };
 
 // CUDA C of the kernel `elements`. Empty: it computes what there is no such kernel for.

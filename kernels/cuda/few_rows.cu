@@ -10,12 +10,10 @@ namespace {
 constexpr int kThreads = kFewRowsWarps * 32;
 constexpr int kAhead = 4;  // steps whose weights are on their way
 
-// `staged`: x is brought to shared memory first.
-template <typename T, int tiles, bool staged>
+template <typename T, int tiles>
 __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant__ FewRowsArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
   __shared__ float part[kFewRowsWarps][tiles * 16][8];
-  extern __shared__ __align__(16) char memory[];
   allow_next();
   const int lane = static_cast<int>(threadIdx.x) & 31, warp = static_cast<int>(threadIdx.x) >> 5;
   const int quad = lane >> 2, pair = lane & 3;
@@ -43,9 +41,7 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant_
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) read_weights(i, begin + i);
   wait_previous();
-  T* const rows_of_x = reinterpret_cast<T*>(memory);
-  if (staged) stage_rows(a, rows_of_x);
-  const T* x = staged ? rows_of_x + quad * few_rows_line(a.k) + pair * 8 : a.x + quad * a.x_row + pair * 8;
+  const T* x = a.x + quad * a.x_row + pair * 8;
   const bool has_row = quad < a.rows;
   float sum[tiles][4] = {};
   for (int step = begin; step < end; step += kAhead) {
@@ -153,16 +149,11 @@ cudaError_t run(const FewRows& p, const Target& target) {
                                  p.activation};
   const auto blocks = [&](int columns) { return dim3(static_cast<unsigned>((p.n + columns - 1) / columns)); };
   if constexpr (!kIsF32<T>) {
-    if (target.capability >= 80) {
-      const int bytes = p.rows * few_rows_line(p.k) * 2;
-      const bool staged = bytes <= kMostFewRowsShared, two = p.n >= 32 * 2 * target.multiprocessors;
-      const auto kernel = two ? (staged ? tensor_kernel<T, 2, true> : tensor_kernel<T, 2, false>)
-                              : (staged ? tensor_kernel<T, 1, true> : tensor_kernel<T, 1, false>);
-      if (!staged) return launch(target, kernel, blocks(two ? 32 : 16), kThreads, 0, 1, a);
-      const cudaError_t error =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostFewRowsShared);
-      return error != cudaSuccess ? error : launch(target, kernel, blocks(two ? 32 : 16), kThreads, bytes, 1, a);
-    }
+    // Two tiles share the rows of x, but there are half as many blocks.
+    const bool two = p.n >= (p.rows > 2 ? 64 : 128) * target.multiprocessors;
+    if (target.capability >= 80)
+      return two ? launch(target, tensor_kernel<T, 2>, blocks(32), kThreads, 0, 1, a)
+                 : launch(target, tensor_kernel<T, 1>, blocks(16), kThreads, 0, 1, a);
   }
   const auto kernel = p.rows == 1   ? fma_kernel<T, 1>
                       : p.rows == 2 ? fma_kernel<T, 2>

@@ -29,22 +29,6 @@ __device__ __forceinline__ uint4 load_once(const void* from) {
   return v;
 }
 
-// Rows of x in shared memory, if they are not too large; they lie 16 bytes further apart than in memory, so that the
-// same places of 8 rows are in different banks.
-constexpr int kMostFewRowsShared = 72 << 10;
-__host__ __device__ constexpr int few_rows_line(int k) { return k + 8; }
-
-template <typename T>
-__device__ __forceinline__ void stage_rows(const FewRowsArguments<T>& a, T* to) {
-  const int pieces = a.k / 8, line = few_rows_line(a.k);
-  for (int row = 0; row < a.rows; ++row) {
-#pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < pieces; i += kFewRowsWarps * 32)
-      *reinterpret_cast<uint4*>(to + row * line + i * 8) = *reinterpret_cast<const uint4*>(a.x + row * a.x_row + i * 8);
-  }
-  __syncthreads();
-}
-
 template <typename T>
 __device__ __forceinline__ void write_few(const FewRowsArguments<T>& a, int row, int column, float v) {
   float one[1] = {v + (a.bias == nullptr ? 0.0f : __ldg(a.bias + column))};

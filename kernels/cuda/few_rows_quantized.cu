@@ -1,7 +1,5 @@
 // Products of few rows with quantized weights, which become f16 in registers: each byte or half byte is put into the
 // mantissa of 1024, so that it takes no conversion. As few_rows.cu otherwise.
-#include <type_traits>
-
 #include "kernels/cuda/few_rows.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
@@ -36,12 +34,11 @@ __device__ __forceinline__ void widen(uint32_t low, uint32_t high, uint32_t (&ou
 }
 
 // Along k a thread reads 16 bytes: 32 numbers of 4 bits, 16 of 8.
-template <int bits, int tiles, bool staged>
+template <int bits, int tiles>
 __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_constant__ Arguments a) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kRun = 128 / bits, kStep = 4 * kRun;  // numbers of a thread, and of its four
   __shared__ float part[kFewRowsWarps][tiles * 16][8];
-  extern __shared__ __align__(16) half memory[];
   allow_next();
   const FewRowsArguments<half>& p = a.product;
   const int lane = static_cast<int>(threadIdx.x) & 31, warp = static_cast<int>(threadIdx.x) >> 5;
@@ -77,8 +74,7 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) read_weights(w[i], begin + i);
   wait_previous();
-  if (staged) stage_rows(p, memory);
-  const half* x = staged ? memory + quad * few_rows_line(p.k) + pair * kRun : p.x + quad * p.x_row + pair * kRun;
+  const half* x = p.x + quad * p.x_row + pair * kRun;
   const bool has_row = quad < p.rows;
   float sum[tiles][4] = {};
   for (int step = begin; step < end; step += kAhead) {
@@ -151,22 +147,8 @@ cudaError_t few_rows_quantized(const FewRowsQuantized& p, const Target& target) 
                        p.zero,
                        p.group,
                        r.k / p.group};
-  const int bytes = r.rows * few_rows_line(r.k) * 2;
-  const bool staged = bytes <= kMostFewRowsShared, two = r.n >= 32 * 2 * target.multiprocessors;
-  const auto choose = [&](auto bits) {
-    constexpr int kBits = decltype(bits)::value;
-    return two ? (staged ? quantized_kernel<kBits, 2, true> : quantized_kernel<kBits, 2, false>)
-               : (staged ? quantized_kernel<kBits, 1, true> : quantized_kernel<kBits, 1, false>);
-  };
-  const auto kernel = p.bits == 4 ? choose(std::integral_constant<int, 4>()) : choose(std::integral_constant<int, 8>());
-  if (staged) {
-    const cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostFewRowsShared);
-    if (error != cudaSuccess) return error;
-  }
-  const int columns = two ? 32 : 16;
-  return launch(target, kernel, dim3(static_cast<unsigned>((r.n + columns - 1) / columns)), kThreads,
-                staged ? bytes : 0, 1, a);
+  return launch(target, p.bits == 4 ? quantized_kernel<4, 1> : quantized_kernel<8, 1>,
+                dim3(static_cast<unsigned>((r.n + 15) / 16)), kThreads, 0, 1, a);
 }
 
 }  // namespace minnow::cuda
