@@ -42,12 +42,12 @@ def is_there(device: str) -> bool:
     return True
 
 
-def check(name: str, device: str, precision: int = 0) -> tuple[int, list[str], list[str]]:
+def check(name: str, device: str, precision: int = 0, packed: bool = False) -> tuple[int, list[str], list[str]]:
     """Runs all samples; gives how many were computed, what was refused and what is wrong."""
     computed, refused, failures = 0, [], []
     op = get(name)
     for sample in op.cases():
-        call = (name, plain(sample.attrs), arrays(sample), sample.n_outputs, 1)
+        call = (name, plain(sample.attrs), arrays(sample), sample.n_outputs, 1, packed)
         try:
             try:
                 got = _engine.run_op(*call, precision=precision, device=device)
@@ -92,6 +92,14 @@ def test_matches_the_reference(name: str, device: str) -> None:
 @pytest.mark.parametrize("name", OPS)
 def test_matches_the_reference_with_low_precision(name: str, device: str) -> None:
     _, _, failures = check(name, device, LOW)
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in OPS if Trait.ELEMENTWISE in get(n).traits or n == "Concat"])
+def test_matches_the_reference_in_packed_layout(name: str, device: str) -> None:
+    """On devices that have one."""
+    _, _, failures = check(name, device, packed=True)
     assert not failures, "\n".join(failures)
 
 
