@@ -20,8 +20,9 @@ struct Ending {
   int32_t curve = kNone;
   bool times = false;  // s(v) * v instead of s(v), for the sigmoids
   float slope = 1, low = 0, high = 0;
-  float scale = 1, shift = 0;  // of v, inside of the sigmoid
-  float gain = 1, offset = 0;  // of the result
+  bool clamps = false, bends = false;  // whether low or high matter; whether there is more than that
+  float scale = 1, shift = 0;          // of v, inside of the sigmoid
+  float gain = 1, offset = 0;          // of the result
 };
 
 struct ProductArguments {

@@ -38,6 +38,32 @@ __device__ __forceinline__ float gelu(float v) {
   return v > 0.f ? v - tail : tail;
 }
 
+// The function of the layer, of all alike: one choice for all of them.
+template <bool kExact, int kCount>
+__device__ __forceinline__ void activate(const Ending& end, float (&v)[kCount]) {
+  if (end.curve == Ending::kNone) {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      const float leaky = v[e] < 0.f ? v[e] * end.slope : v[e];
+      v[e] = at_most(at_least(leaky, end.low), end.high);
+    }
+  } else if (end.curve == Ending::kGelu) {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) v[e] = gelu<kExact>(v[e]);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      float s = fmaf(v[e], end.scale, end.shift);
+      if (end.curve == Ending::kSigmoid) {
+        s = kExact ? 1.f / (1.f + expf(-s)) : __fdividef(1.f, 1.f + __expf(-s));
+      } else {
+        s = at_most(at_least(s, 0.f), 1.f);
+      }
+      v[e] = end.times ? v[e] * s : fmaf(end.gain, s, end.offset);
+    }
+  }
+}
+
 template <typename T>
 __device__ __forceinline__ float2 widen(uint32_t two);
 template <>
@@ -118,15 +144,15 @@ __device__ __forceinline__ bool loads_ahead(const Ending& end) {
 }
 
 // Writes what is made of the sums at columns n to n + 7 of row m. `base` is where the product of the batch begins in y,
-// `bias_base` in the bias; `added`: the residual is in the sums already.
+// `bias_base` in the bias. What has been added to the sums already: `biased` the bias, `added` the residual.
 template <typename T, bool kExact = false>
 __device__ __forceinline__ void finish8(const Ending& end, int64_t base, int bias_base, int m, int n, float (&v)[8],
-                                        bool added = false) {
+                                        bool biased, bool added) {
   if (n >= end.columns) return;
   const int64_t at = base + m * end.row + n;
   const bool add = end.residual != nullptr && !added;
   if (end.wide) {
-    if (end.bias != nullptr) {
+    if (end.bias != nullptr && !biased) {
       const float4* bias = reinterpret_cast<const float4*>(end.bias + bias_base + n);
       add4(v, __ldg(bias));
       add4(v + 4, __ldg(bias + 1));
@@ -141,33 +167,13 @@ __device__ __forceinline__ void finish8(const Ending& end, int64_t base, int bia
   } else {  // rows that are not aligned: one by one
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      if (end.bias != nullptr && n + e < end.bias_count) v[e] += end.bias[bias_base + n + e];
+      if (end.bias != nullptr && !biased && n + e < end.bias_count) v[e] += end.bias[bias_base + n + e];
       if (add && n + e < end.columns)
         v[e] += end.f32 ? static_cast<const float*>(end.residual)[at + e]
                         : to_float(static_cast<const T*>(end.residual)[at + e]);
     }
   }
-  if (end.curve == Ending::kNone) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float leaky = v[e] < 0.f ? v[e] * end.slope : v[e];
-      v[e] = at_most(at_least(leaky, end.low), end.high);
-    }
-  } else if (end.curve == Ending::kGelu) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) v[e] = gelu<kExact>(v[e]);
-  } else {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      float s = fmaf(v[e], end.scale, end.shift);
-      if (end.curve == Ending::kSigmoid) {
-        s = kExact ? 1.f / (1.f + expf(-s)) : __fdividef(1.f, 1.f + __expf(-s));
-      } else {
-        s = at_most(at_least(s, 0.f), 1.f);
-      }
-      v[e] = end.times ? v[e] * s : fmaf(end.gain, s, end.offset);
-    }
-  }
+  activate<kExact>(end, v);
   const bool f32 = sizeof(T) == 4 || end.f32;
   if (!end.wide) {
 #pragma unroll
@@ -186,6 +192,141 @@ __device__ __forceinline__ void finish8(const Ending& end, int64_t base, int bia
   } else if constexpr (sizeof(T) == 2) {
     *reinterpret_cast<uint4*>(static_cast<T*>(end.y) + at) =
         make_uint4(narrow<T>(v[0], v[1]), narrow<T>(v[2], v[3]), narrow<T>(v[4], v[5]), narrow<T>(v[6], v[7]));
+  }
+}
+
+// What sums begin with, if rows are wide: the bias, and the residual where it is asked for; 0 otherwise. Their places
+// are those of finish_rows().
+template <typename T, int kPartRows, int kParts, int kCount>
+__device__ __forceinline__ void begin_sums(const Ending& end, int64_t base, int bias_base, int rows, int m, int n,
+                                           int lane, bool any, bool residual, float (&sum)[kParts][kCount]) {
+#pragma unroll
+  for (int p = 0; p < kParts; ++p)
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[p][i] = 0;
+  if (!any || !end.wide) return;
+  n += 2 * (lane & 3);
+  if (end.bias != nullptr) {
+    const float* bias = end.bias + bias_base + n;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; ++j) {
+      if (n + 8 * j >= end.columns) break;
+      const float2 b = __ldg(reinterpret_cast<const float2*>(bias + 8 * j));
+#pragma unroll
+      for (int p = 0; p < kParts; ++p) {
+        sum[p][4 * j] = sum[p][4 * j + 2] = b.x;
+        sum[p][4 * j + 1] = sum[p][4 * j + 3] = b.y;
+      }
+    }
+  }
+  if (!residual || end.residual == nullptr) return;
+#pragma unroll
+  for (int p = 0; p < kParts; ++p)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = m + p * kPartRows + (lane >> 2) + 8 * half;
+      if (row >= rows) continue;
+      const int64_t at = base + row * end.row + n;
+#pragma unroll
+      for (int j = 0; j < kCount / 4; ++j) {
+        if (n + 8 * j >= end.columns) break;
+        float2 r;
+        if (sizeof(T) == 4 || end.f32) {
+          r = *reinterpret_cast<const float2*>(static_cast<const float*>(end.residual) + at + 8 * j);
+        } else if constexpr (sizeof(T) == 2) {
+          r = widen<T>(*reinterpret_cast<const uint32_t*>(static_cast<const T*>(end.residual) + at + 8 * j));
+        }
+        sum[p][4 * j + 2 * half] += r.x;
+        sum[p][4 * j + 2 * half + 1] += r.y;
+      }
+    }
+}
+
+// All sums to the function of the layer, where that is more than bounds. A loop that is not unrolled takes 16, and
+// moves the others to their place: short code is there sooner.
+template <int kParts, int kCount>
+__device__ __forceinline__ void bend_sums(const Ending& end, float (&sum)[kParts][kCount]) {
+  if (!end.bends) return;
+  constexpr int kAll = kParts * kCount;
+#pragma unroll 1
+  for (int i = 0; i < kAll / 16; ++i) {
+    float v[16];
+#pragma unroll
+    for (int k = 0; k < 16; ++k) v[k] = sum[0][k];
+    activate<false>(end, v);
+#pragma unroll
+    for (int k = 0; k < kAll - 16; ++k) sum[k / kCount][k % kCount] = sum[(k + 16) / kCount][(k + 16) % kCount];
+#pragma unroll
+    for (int k = 0; k < 16; ++k) sum[(kAll - 16 + k) / kCount][(kAll - 16 + k) % kCount] = v[k];
+  }
+}
+
+// Two numbers between two bounds; rounding does not change the order, so it may come first.
+template <typename T>
+__device__ __forceinline__ uint32_t clamp_two(uint32_t v, uint32_t low, uint32_t high);
+template <>
+__device__ __forceinline__ uint32_t clamp_two<__half>(uint32_t v, uint32_t low, uint32_t high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("max.NaN.f16x2 %0, %0, %1;\nmin.NaN.f16x2 %0, %0, %2;" : "+r"(v) : "r"(low), "r"(high));
+  return v;
+#else
+  const float2 f = widen<__half>(v), a = widen<__half>(low), b = widen<__half>(high);
+  return narrow<__half>(at_most(at_least(f.x, a.x), b.x), at_most(at_least(f.y, a.y), b.y));
+#endif
+}
+template <>
+__device__ __forceinline__ uint32_t clamp_two<__nv_bfloat16>(uint32_t v, uint32_t low, uint32_t high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  asm("max.NaN.bf16x2 %0, %0, %1;\nmin.NaN.bf16x2 %0, %0, %2;" : "+r"(v) : "r"(low), "r"(high));
+#endif
+  return v;
+}
+
+// The bounds of the layer's function, as clamp_two() takes them.
+template <typename T>
+struct Bounds {
+  bool any;
+  uint32_t low, high;
+  __device__ __forceinline__ explicit Bounds(const Ending& end)
+      : any(end.clamps), low(narrow<T>(end.low, end.low)), high(narrow<T>(end.high, end.high)) {}
+  __device__ __forceinline__ uint32_t operator()(float a, float b) const {
+    const uint32_t v = narrow<T>(a, b);
+    return any ? clamp_two<T>(v, low, high) : v;
+  }
+};
+
+// Whether tile_to_memory() does it: rows of 16 bits that begin at multiples of 16 bytes.
+template <typename T>
+__device__ __forceinline__ bool is_packed(const Ending& end) {
+  return sizeof(T) == 2 && end.wide && !end.f32;
+}
+
+// Sums with bias and residual, as fragments (see finish_rows), to a tile of 16 bits in shared memory, whose rows have
+// `kStride` elements.
+template <typename T, int kPartRows, int kStride, int kParts, int kCount>
+__device__ __forceinline__ void sums_to_tile(const Ending& end, uint32_t tile, int row, int column, int lane,
+                                             float (&sum)[kParts][kCount]) {
+  bend_sums(end, sum);
+  const Bounds<T> bounds(end);
+  const uint32_t to = tile + ((row + (lane >> 2)) * kStride + column + 2 * (lane & 3)) * 2;
+#pragma unroll
+  for (int p = 0; p < kParts; ++p)
+#pragma unroll
+    for (int j = 0; j < kCount / 4; ++j) {
+      store_word(to + (p * kPartRows * kStride + 8 * j) * 2, bounds(sum[p][4 * j], sum[p][4 * j + 1]));
+      store_word(to + ((p * kPartRows + 8) * kStride + 8 * j) * 2, bounds(sum[p][4 * j + 2], sum[p][4 * j + 3]));
+    }
+}
+
+template <typename T, int kRows, int kColumns, int kStride>
+__device__ __forceinline__ void tile_to_memory(const Ending& end, int64_t base, int rows, int m, int n, uint32_t tile,
+                                               int thread, int threads) {
+  T* y = static_cast<T*>(end.y) + base + m * end.row + n;
+#pragma unroll 2
+  for (int i = thread; i < kRows * kColumns / 8; i += threads) {
+    const int row = i / (kColumns / 8), column = i % (kColumns / 8) * 8;
+    if (m + row < rows && n + column < end.columns)
+      *reinterpret_cast<uint4*>(y + row * end.row + column) = load_words(tile + (row * kStride + column) * 2);
   }
 }
 
@@ -255,7 +396,7 @@ __device__ __forceinline__ void finish_rows(const Ending& end, int64_t base, int
       for (int k = 0; k < 8; ++k) v[k] = sum[0][k / 2 * 4 + 2 * half + k % 2];
       gather_block(v, lane);
       if (ahead) add8<T>(v, now[half]);
-      if (row + 8 * half < rows) finish8<T>(end, base, bias_base, row + 8 * half, column, v, ahead);
+      if (row + 8 * half < rows) finish8<T>(end, base, bias_base, row + 8 * half, column, v, end.wide, ahead);
     }
 #pragma unroll
     for (int i = 0; i < kParts * kCount - 16; ++i)
@@ -264,10 +405,12 @@ __device__ __forceinline__ void finish_rows(const Ending& end, int64_t base, int
 }
 
 // The end of a tile whose depth is shared by the blocks of a cluster: each has left its sums in shared memory at `tile`
-// (rows of `kStride` floats, a multiple of 4), adds up those of all for a part of the tile, and finishes that.
+// (rows of `kStride` floats, a multiple of 4), adds up those of all for a part of the tile, and finishes that. `begun`:
+// bias and residual are in them.
 template <typename T, int kRows, int kColumns, int kStride, bool kExact = false>
 __device__ __forceinline__ void finish_shared(const Ending& end, int64_t base, int bias_base, int rows, int m, int n,
-                                              uint32_t tile, int blocks, int rank, int thread, int threads) {
+                                              uint32_t tile, int blocks, int rank, int thread, int threads,
+                                              bool begun) {
   constexpr int kPieces = kRows * kColumns / 8;
   const int each = (kPieces + blocks - 1) / blocks;
   const int stop = min(kPieces, (rank + 1) * each);
@@ -285,7 +428,7 @@ __device__ __forceinline__ void finish_shared(const Ending& end, int64_t base, i
       add4(v, load_from_cluster(there));
       add4(v + 4, load_from_cluster(there + 16));
     }
-    finish8<T, kExact>(end, base, bias_base, m + row, n + column, v);
+    finish8<T, kExact>(end, base, bias_base, m + row, n + column, v, begun, begun);
   }
 }
 

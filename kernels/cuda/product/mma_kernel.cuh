@@ -37,7 +37,10 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
     commit_copies();
   }
 
-  float sum[kBlocksM][kBlocksN * 4] = {};
+  const int64_t base = blockIdx.y * a.y_batch;
+  const int bias_base = blockIdx.y * a.bias_batch;
+  float sum[kBlocksM][kBlocksN * 4];
+  begin_sums<T, 16>(a.end, base, bias_base, a.M, tile_m + warp_m, tile_n + warp_n, lane, blockIdx.z == 0, true, sum);
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
     wait_copies<kStages - 2>();
@@ -72,14 +75,16 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
     if (++stage == kStages) stage = 0;
   }
 
-  const int64_t base = blockIdx.y * a.y_batch;
-  const int bias_base = blockIdx.y * a.bias_batch;
-  if (gridDim.z == 1) {
-    finish_rows<T, 16>(a.end, base, bias_base, a.M, tile_m + warp_m, tile_n + warp_n, lane, sum);
-    return;
-  }
   wait_copies<0>();
   __syncthreads();
+  if constexpr (sizeof(T) == 2) {
+    if (gridDim.z == 1 && is_packed<T>(a.end)) {
+      sums_to_tile<T, 16, kN + 8>(a.end, stage_a, warp_m, warp_n, lane, sum);
+      __syncthreads();
+      tile_to_memory<T, kM, kN, kN + 8>(a.end, base, a.M, tile_m, tile_n, stage_a, thread, kThreads);
+      return;
+    }
+  }
 #pragma unroll
   for (int i = 0; i < kBlocksM; ++i)
 #pragma unroll
@@ -88,10 +93,10 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
       store2(to, sum[i][4 * j], sum[i][4 * j + 1]);
       store2(to + 8 * kStride * 4, sum[i][4 * j + 2], sum[i][4 * j + 3]);
     }
-  cluster_sync();
+  meet(gridDim.z);
   finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, tile_m, tile_n, stage_a, gridDim.z, blockIdx.z, thread,
-                                    kThreads);
-  cluster_sync();  // nobody ends while others read what it has left
+                                    kThreads, a.end.wide);
+  if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
 }
 
 }  // namespace minnow::cuda

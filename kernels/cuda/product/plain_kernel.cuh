@@ -75,15 +75,10 @@ __global__ void __launch_bounds__((kM / kThreadM) * (kN / kThreadN))
 #pragma unroll
     for (int j = 0; j < kThreadN; ++j)
       store_shared(stage_a + ((down + i * kDown) * kStride + across + j * kAcross) * 4, sum[i][j]);
-  const bool alone = gridDim.z == 1;
-  if (alone) {
-    __syncthreads();
-  } else {
-    cluster_sync();
-  }
+  meet(gridDim.z);
   finish_shared<float, kM, kN, kStride, true>(a.end, blockIdx.y * a.y_batch, blockIdx.y * a.bias_batch, a.M, tile_m,
-                                              tile_n, stage_a, gridDim.z, blockIdx.z, thread, kThreads);
-  if (!alone) cluster_sync();  // nobody ends while others read what it has left
+                                              tile_n, stage_a, gridDim.z, blockIdx.z, thread, kThreads, false);
+  if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
 }
 
 }  // namespace minnow::cuda

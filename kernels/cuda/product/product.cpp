@@ -166,7 +166,12 @@ Status launch_persistent(const Product& p, const ProductConfig& config, const Ti
   g.shares_depth = config.shares_depth ? 1 : 0;
   const bool made = map_weights(p, a.w, tile.n / shared, &g.w) &&
                     (p.is_matrix() ? map_matrix(p, a.x, tile.m, &g.x) : map_windows(p, a.x, tile.m, &g.x));
-  if (!made) return fail(Code::kDevice, "CUDA: the driver makes no tensor map for %s", tile.name);
+  const Ending& end = a.end;
+  g.staged = bytes_of(p.element) == 2 && end.wide && !end.f32 && tile.n % 64 == 0 && !config.shares_depth &&
+             (p.batch == 1 || a.y_batch % 8 == 0) && !(end.bends && end.residual != nullptr);
+  const bool results = g.staged == 0 || (map_result(p, end.y, 16, &g.y) &&
+                                         (end.residual == nullptr || map_result(p, end.residual, tile.m, &g.residual)));
+  if (!made || !results) return fail(Code::kDevice, "CUDA: the driver makes no tensor map for %s", tile.name);
   const int resident = current_chip().processors * tile.blocks / config.cluster;
   const int clusters = config.shares_depth ? g.work : std::min(g.work, resident);
   return start(tile, kernel, dim3(static_cast<unsigned>(clusters * config.cluster)),
@@ -323,7 +328,9 @@ Status launch(const Product& product, const ProductConfig& config, const Product
                                      : launch_blocks(product, config, tile, kernel, a, stream);
 }
 
-Status set_activation(const std::string& name, const Attrs& layer, Ending* end) {
+namespace {
+
+Status set_function(const std::string& name, const Attrs& layer, Ending* end) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   end->curve = Ending::kNone;
   end->times = false;
@@ -362,6 +369,15 @@ Status set_activation(const std::string& name, const Attrs& layer, Ending* end) 
     }
   }
   return ok();
+}
+
+}  // namespace
+
+Status set_activation(const std::string& name, const Attrs& layer, Ending* end) {
+  const Status status = set_function(name, layer, end);
+  end->bends = end->curve != Ending::kNone || end->slope != 1;
+  end->clamps = !end->bends && !(std::isinf(end->low) && std::isinf(end->high) && end->low < end->high);
+  return status;
 }
 
 }  // namespace minnow::cuda

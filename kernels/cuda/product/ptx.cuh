@@ -72,6 +72,15 @@ __device__ __forceinline__ void load_blocks(uint32_t (&r)[4], uint32_t address) 
                : "memory");
 }
 
+// As load_blocks, the other way.
+__device__ __forceinline__ void store_blocks(uint32_t address, const uint32_t (&r)[4]) {
+#if MINNOW_CLUSTERS
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+#endif
+}
+
 // c[16, 8] += a[16, 32 bytes] * b[8, 32 bytes]^T. The fragments lie alike, in bytes, for all types of elements.
 __device__ __forceinline__ void multiply(float* c, const uint32_t (&a)[4], uint32_t b0, uint32_t b1, const __half*) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -153,6 +162,15 @@ __device__ __forceinline__ void cluster_sync() {
 #endif
 }
 
+// All threads of the block, or of the cluster if it has more blocks.
+__device__ __forceinline__ void meet(int blocks) {
+  if (blocks == 1) {
+    __syncthreads();
+  } else {
+    cluster_sync();
+  }
+}
+
 // The address, in the cluster, of what lies at this address in block `rank`.
 __device__ __forceinline__ uint32_t of_block(uint32_t address, uint32_t rank) {
 #if MINNOW_CLUSTERS
@@ -166,6 +184,19 @@ __device__ __forceinline__ uint32_t of_block(uint32_t address, uint32_t rank) {
 
 __device__ __forceinline__ void store2(uint32_t to, float a, float b) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
+}
+
+__device__ __forceinline__ void store_word(uint32_t to, uint32_t a) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory");
+}
+
+__device__ __forceinline__ uint4 load_words(uint32_t address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
 }
 
 __device__ __forceinline__ void store_shared(uint32_t to, float a) {
@@ -290,6 +321,29 @@ __device__ __forceinline__ void load_box4(uint32_t to, const void* map, uint32_t
       "[%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(v)
       : "memory");
+#endif
+}
+
+// From shared memory; what lies outside of the tensor is left out. Counts to the next commit_stores().
+__device__ __forceinline__ void store_box3(const void* map, uint32_t from, int x, int y, int z) {
+#if MINNOW_CLUSTERS
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from),
+               "r"(x), "r"(y), "r"(z)
+               : "memory");
+#endif
+}
+
+__device__ __forceinline__ void commit_stores() {
+#if MINNOW_CLUSTERS
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+// Returns when at most `kPending` of the groups have yet to read shared memory.
+template <int kPending>
+__device__ __forceinline__ void wait_stores() {
+#if MINNOW_CLUSTERS
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 #endif
 }
 

@@ -89,6 +89,16 @@ bool map_weights(const Product& product, const void* w, int columns, CUtensorMap
   return make_tiled<4>(product.element, w, dims, strides, box, map);
 }
 
+bool map_result(const Product& product, const void* y, int rows, CUtensorMap* map) {
+  const ProductArguments& s = product.shape;
+  const int bytes = bytes_of(product.element);
+  const cuuint64_t dims[3] = {u64(s.end.columns), u64(s.M), u64(product.batch)};
+  const cuuint64_t strides[2] = {u64(s.end.row * bytes),
+                                 u64((product.batch == 1 ? s.end.row * s.M : s.y_batch) * bytes)};
+  const cuuint32_t box[3] = {u32(128 / bytes), u32(rows), 1};
+  return make_tiled<3>(product.element, y, dims, strides, box, map);
+}
+
 bool map_windows(const Product& product, const void* x, int rows, CUtensorMap* map) {
   const ProductArguments& s = product.shape;
   const int bytes = bytes_of(product.element);

@@ -15,6 +15,9 @@ bool map_matrix(const Product& product, const void* x, int rows, CUtensorMap* ma
 bool map_windows(const Product& product, const void* x, int rows, CUtensorMap* map);
 bool map_weights(const Product& product, const void* w, int columns, CUtensorMap* map);
 
+// The result, or what is addressed as it, of 16 bits: boxes of 64 columns.
+bool map_result(const Product& product, const void* y, int rows, CUtensorMap* map);
+
 // Whether the windows are of the kind that a map describes.
 bool can_map_windows(const ProductArguments& shape);
 

@@ -10,7 +10,10 @@ namespace minnow::cuda {
 struct MapArguments {
   CUtensorMap x;  // windows: images in im2col mode; else [batch, rows, depth] in tiles
   CUtensorMap w;  // [batch, columns, taps, channels] in tiles
+  // The result and the residual, of 16 bits, in tiles of 64 columns; where `staged`.
+  CUtensorMap y, residual;
   ProductArguments a;
+  int staged = 0;     // results pass through stages of the ring, and are copied from there
   int windows = 0;    // whether x is read as windows
   int x_batches = 1;  // 0: all products of the batch have the same x
   int w_batches = 1;

@@ -125,6 +125,20 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
             phase ^= 1;
           }
         }
+        // Stages for the results, with the residual in them.
+        for (int column = n; g.staged && column < min(n + kN, a.end.columns); column += 64) {
+          wait_barrier(empty + 8 * stage, phase ^ 1);
+          if (a.end.residual == nullptr) {
+            arrive(full + 8 * stage);
+          } else {
+            expect_bytes(full + 8 * stage, kM * 128);
+            load_box3(ring + stage * kBytes, &g.residual, full + 8 * stage, column, m, batch);
+          }
+          if (++stage == kStages) {
+            stage = 0;
+            phase ^= 1;
+          }
+        }
       }
     }
     __syncwarp();
@@ -133,7 +147,6 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
     take_registers<ManyRegisters<kGroups, kBlocksPerProcessor>::kCount>();
     const int group = warp >> 2;
     float sum[kParts][kN / 2];
-    wait_for_previous();
     int stage = 0;
     uint32_t phase = 0;
     const auto release = [&](int s) {
@@ -143,7 +156,17 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
         arrive_at(empty + 8 * s, lane);
       }
     };
+    if (g.shares_depth) wait_for_previous();  // the sums begin with the residual then
     for (int t = begin; t < g.work; t += stride) {
+      const int batch = t / (a.column_tiles * g.row_tiles), rest = t - batch * (a.column_tiles * g.row_tiles);
+      const int row_tile = rest / a.column_tiles, n = (rest - row_tile * a.column_tiles) * kN;
+      const int m = (g.shares_depth ? row_tile : row_tile * g.cluster + rank) * kM;
+      const int row = group * kGroupRows + (warp & 3) * 16;
+      const int64_t base = batch * a.y_batch;
+      const int bias_base = batch * a.bias_batch;
+      begin_sums<T, 64>(a.end, base, bias_base, a.M, m + row, n, lane, !g.shares_depth || rank == 0,
+                        g.shares_depth != 0, sum);
+      wait_for_previous();  // at once, but for the first time
       int last = 0;
       for (int step = 0; step < steps; ++step) {
         wait_barrier(full + 8 * stage, phase);
@@ -155,8 +178,7 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
         for (int k = 0; k < 4; ++k)
 #pragma unroll
           for (int p = 0; p < kParts; ++p)
-            GroupProduct<kN>::run(sum[p], from_a + p * 512 + k * 2, from_b + k * 2, step > 0 || k > 0,
-                                  static_cast<const T*>(nullptr));
+            GroupProduct<kN>::run(sum[p], from_a + p * 512 + k * 2, from_b + k * 2, 1, static_cast<const T*>(nullptr));
         commit_products();
         if (step > 0) {
           wait_products<1>();
@@ -173,12 +195,64 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
 #pragma unroll
       for (int p = 0; p < kParts; ++p) pin(sum[p]);
 
-      const int batch = t / (a.column_tiles * g.row_tiles), rest = t - batch * (a.column_tiles * g.row_tiles);
-      const int row_tile = rest / a.column_tiles, n = (rest - row_tile * a.column_tiles) * kN;
-      const int m = (g.shares_depth ? row_tile : row_tile * g.cluster + rank) * kM;
-      const int row = group * kGroupRows + (warp & 3) * 16;
+      if constexpr (sizeof(T) == 2 && kN % 64 == 0) {
+        if (g.staged) {
+          bend_sums(a.end, sum);
+          const Bounds<T> bounds(a.end);
+          // This thread's row of four blocks of 8 x 8: two of rows, two of columns.
+          const int block_row = (lane & 7) + (lane & 8), block_chunk = lane >> 4;
+          int before = -1;
+#pragma unroll
+          for (int b = 0; b < kN / 64; ++b) {
+            if (n + 64 * b >= a.end.columns) break;
+            wait_barrier(full + 8 * stage, phase);
+#pragma unroll
+            for (int p = 0; p < kParts; ++p) {
+              const uint32_t rows = ring + stage * kBytes + (row + p * 64) * 128;
+#pragma unroll
+              for (int j = 0; j < 4; ++j) {
+                const uint32_t at = rows + block_row * 128 + (((2 * j + block_chunk) ^ (lane & 7)) << 4);
+                float* s = &sum[p][32 * b + 8 * j];
+                uint32_t r[4];
+                if (a.end.residual != nullptr) {
+                  load_blocks(r, at);
+#pragma unroll
+                  for (int k = 0; k < 4; ++k) {
+                    const float2 f = widen<T>(r[k]);
+                    s[2 * k] += f.x;
+                    s[2 * k + 1] += f.y;
+                  }
+                }
+#pragma unroll
+                for (int k = 0; k < 4; ++k) r[k] = bounds(s[2 * k], s[2 * k + 1]);
+                store_blocks(at, r);
+              }
+            }
+            publish_shared();
+            __syncwarp();
+            if (lane == 0) {
+#pragma unroll
+              for (int p = 0; p < kParts; ++p)
+                store_box3(&g.y, ring + stage * kBytes + (row + p * 64) * 128, n + 64 * b, m + row + p * 64, batch);
+              commit_stores();
+              wait_stores<1>();
+            }
+            __syncwarp();
+            if (before >= 0) release(before);
+            before = stage;
+            if (++stage == kStages) {
+              stage = 0;
+              phase ^= 1;
+            }
+          }
+          if (lane == 0) wait_stores<0>();
+          __syncwarp();
+          release(before);
+          continue;
+        }
+      }
       if (!g.shares_depth) {
-        finish_rows<T, 64>(a.end, batch * a.y_batch, batch * a.bias_batch, a.M, m + row, n, lane, sum);
+        finish_rows<T, 64>(a.end, base, bias_base, a.M, m + row, n, lane, sum);
         continue;
       }
       // All groups of this block have read the last stage before sums are written over it.
@@ -193,8 +267,8 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
         }
       // Of the depth, the others have summed up their parts: a cluster has one tile.
       cluster_sync();
-      finish_shared<T, kM, kN, kStride>(a.end, batch * a.y_batch, batch * a.bias_batch, a.M, m, n, ring, g.cluster,
-                                        rank, thread, kGroups * 128);
+      finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, m, n, ring, g.cluster, rank, thread, kGroups * 128,
+                                        a.end.wide);
     }
   }
   // Nobody ends while others read its memory, copy to it or arrive at its barriers.

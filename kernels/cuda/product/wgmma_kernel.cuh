@@ -37,10 +37,11 @@ __global__ void __launch_bounds__(kM * 2, kBlocksPerProcessor)
     commit_copies();
   }
 
+  const int64_t base = blockIdx.y * a.y_batch;
+  const int bias_base = blockIdx.y * a.bias_batch, row = group * 64 + (warp & 3) * 16;
   float sums[1][kN / 2];
   float(&sum)[kN / 2] = sums[0];
-#pragma unroll
-  for (int i = 0; i < kN / 2; ++i) sum[i] = 0;
+  begin_sums<T, 64>(a.end, base, bias_base, a.M, tile_m + row, tile_n, lane, blockIdx.z == 0, true, sums);
   int stage = 0, free = kAhead;
   for (int step = 0; step < steps; ++step) {
     wait_copies<kAhead - 1>();
@@ -65,25 +66,26 @@ __global__ void __launch_bounds__(kM * 2, kBlocksPerProcessor)
   wait_products<0>();
   pin(sum);
 
-  const int64_t base = blockIdx.y * a.y_batch;
-  const int bias_base = blockIdx.y * a.bias_batch;
-  const int row = group * 64 + (warp & 3) * 16;
-  if (gridDim.z == 1) {
-    finish_rows<T, 64>(a.end, base, bias_base, a.M, tile_m + row, tile_n, lane, sums);
-    return;
-  }
   wait_copies<0>();
   __syncthreads();
+  if constexpr (sizeof(T) == 2) {
+    if (gridDim.z == 1 && is_packed<T>(a.end)) {
+      sums_to_tile<T, 64, kN + 8>(a.end, stage_a, row, 0, lane, sums);
+      __syncthreads();
+      tile_to_memory<T, kM, kN, kN + 8>(a.end, base, a.M, tile_m, tile_n, stage_a, thread, kThreads);
+      return;
+    }
+  }
   const uint32_t to = stage_a + ((row + (lane >> 2)) * kStride + (lane & 3) * 2) * 4;
 #pragma unroll
   for (int j = 0; j < kN / 8; ++j) {
     store2(to + j * 32, sum[4 * j], sum[4 * j + 1]);
     store2(to + j * 32 + 8 * kStride * 4, sum[4 * j + 2], sum[4 * j + 3]);
   }
-  cluster_sync();
+  meet(gridDim.z);
   finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, tile_m, tile_n, stage_a, gridDim.z, blockIdx.z, thread,
-                                    kThreads);
-  cluster_sync();  // nobody ends while others read what it has left
+                                    kThreads, a.end.wide);
+  if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
 #endif
 }
 
