@@ -3,7 +3,7 @@
 //
 //   nvcc -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a -I. bench/gpu/products.cu kernels/cuda/product/*.cu
 //     kernels/cuda/product/*.cpp kernels/core/activation.cpp kernels/core/status.cpp -o bench_products
-//   ./bench_products [NETWORK,... [BATCH,... [all]]]      `all` prints the best of each tile
+//   ./bench_products [NETWORK,... [BATCH,... [all]]]      `all` prints the ten best
 //   MINNOW_SKIP_TILES=NAME,... leaves out tiles
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -262,7 +262,7 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
         name = config_name(config);
       }
       if (tile_at(config.tile).family != Family::kTma) without = std::min(without, us);
-      auto& entry = of_tile.try_emplace(tile_at(config.tile).name, 1e9, "").first->second;
+      auto& entry = of_tile.try_emplace(config_name(config), 1e9, "").first->second;
       if (us < entry.first) entry = {us, config_name(config)};
     }
     double library = -1;
@@ -279,7 +279,7 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
       for (const auto& entry : of_tile) order.push_back(entry.second);
       std::sort(order.begin(), order.end());
       std::printf("          ");
-      for (size_t i = 0; i < std::min<size_t>(order.size(), 9); ++i)
+      for (size_t i = 0; i < std::min<size_t>(order.size(), 10); ++i)
         std::printf(" %s %.2f;", order[i].second.c_str(), order[i].first);
       std::printf("\n");
     }

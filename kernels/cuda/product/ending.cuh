@@ -195,51 +195,56 @@ __device__ __forceinline__ void finish8(const Ending& end, int64_t base, int bia
   }
 }
 
-// What sums begin with, if rows are wide: the bias, and the residual where it is asked for; 0 otherwise. Their places
-// are those of finish_rows().
-template <typename T, int kPartRows, int kParts, int kCount>
+// Loads of a few bytes, or 0 where `yes` is not: without a jump, since sums of wgmma must not be set behind one.
+__device__ __forceinline__ float2 load_if(bool yes, const float* from) {
+  float2 v;
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\nmov.f32 %0, 0f00000000;\nmov.f32 %1, 0f00000000;\n"
+      "@p ld.global.v2.f32 {%0, %1}, [%3];\n}\n"
+      : "=f"(v.x), "=f"(v.y)
+      : "r"(static_cast<int>(yes)), "l"(from)
+      : "memory");
+  return v;
+}
+template <typename T>
+__device__ __forceinline__ float2 load_if(bool yes, const T* from) {
+  uint32_t v;
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %1, 0;\nmov.b32 %0, 0;\n@p ld.global.b32 %0, [%2];\n}\n"
+               : "=r"(v)
+               : "r"(static_cast<int>(yes)), "l"(from)
+               : "memory");
+  return widen<T>(v);
+}
+
+// What sums begin with, where rows are wide: the bias and, with kResidual, what loads_ahead() says; 0 otherwise, and
+// without `any`. Their places are those of finish_rows().
+template <typename T, int kPartRows, bool kResidual, int kParts, int kCount>
 __device__ __forceinline__ void begin_sums(const Ending& end, int64_t base, int bias_base, int rows, int m, int n,
-                                           int lane, bool any, bool residual, float (&sum)[kParts][kCount]) {
-#pragma unroll
-  for (int p = 0; p < kParts; ++p)
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) sum[p][i] = 0;
-  if (!any || !end.wide) return;
+                                           int lane, bool any, float (&sum)[kParts][kCount]) {
   n += 2 * (lane & 3);
-  if (end.bias != nullptr) {
-    const float* bias = end.bias + bias_base + n;
+  m += lane >> 2;
+  const float* bias = end.bias + bias_base + n;
+  const bool biased = any && end.wide && end.bias != nullptr, residual = any && loads_ahead<T>(end);
+  const T* from = static_cast<const T*>(end.residual) + base + m * end.row + n;
 #pragma unroll
-    for (int j = 0; j < kCount / 4; ++j) {
-      if (n + 8 * j >= end.columns) break;
-      const float2 b = __ldg(reinterpret_cast<const float2*>(bias + 8 * j));
+  for (int j = 0; j < kCount / 4; ++j) {
+    const bool inside = n + 8 * j < end.columns;
+    const float2 b = load_if(biased && inside, bias + 8 * j);
 #pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-        sum[p][4 * j] = sum[p][4 * j + 2] = b.x;
-        sum[p][4 * j + 1] = sum[p][4 * j + 3] = b.y;
-      }
-    }
-  }
-  if (!residual || end.residual == nullptr) return;
+    for (int p = 0; p < kParts; ++p)
 #pragma unroll
-  for (int p = 0; p < kParts; ++p)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = m + p * kPartRows + (lane >> 2) + 8 * half;
-      if (row >= rows) continue;
-      const int64_t at = base + row * end.row + n;
-#pragma unroll
-      for (int j = 0; j < kCount / 4; ++j) {
-        if (n + 8 * j >= end.columns) break;
-        float2 r;
-        if (sizeof(T) == 4 || end.f32) {
-          r = *reinterpret_cast<const float2*>(static_cast<const float*>(end.residual) + at + 8 * j);
-        } else if constexpr (sizeof(T) == 2) {
-          r = widen<T>(*reinterpret_cast<const uint32_t*>(static_cast<const T*>(end.residual) + at + 8 * j));
+      for (int half = 0; half < 2; ++half) {
+        float2 v = b;
+        if constexpr (kResidual) {
+          const int row = p * kPartRows + 8 * half;
+          const float2 r = load_if(residual && inside && m + row < rows, from + row * end.row + 8 * j);
+          v.x += r.x;
+          v.y += r.y;
         }
-        sum[p][4 * j + 2 * half] += r.x;
-        sum[p][4 * j + 2 * half + 1] += r.y;
+        sum[p][4 * j + 2 * half] = v.x;
+        sum[p][4 * j + 2 * half + 1] = v.y;
       }
-    }
+  }
 }
 
 // All sums to the function of the layer, where that is more than bounds. A loop that is not unrolled takes 16, and
@@ -404,13 +409,30 @@ __device__ __forceinline__ void finish_rows(const Ending& end, int64_t base, int
   }
 }
 
+// Adds 8 sums of each of these blocks of the cluster; all loads are on their way before the first is waited for.
+template <int kBlocks>
+__device__ __forceinline__ void add_blocks(float (&v)[8], uint32_t address, int first) {
+  float4 part[kBlocks][2];
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+    const uint32_t there = of_block(address, first + b);
+    part[b][0] = load_from_cluster(there);
+    part[b][1] = load_from_cluster(there + 16);
+  }
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+    add4(v, part[b][0]);
+    add4(v + 4, part[b][1]);
+  }
+}
+
 // The end of a tile whose depth is shared by the blocks of a cluster: each has left its sums in shared memory at `tile`
-// (rows of `kStride` floats, a multiple of 4), adds up those of all for a part of the tile, and finishes that. `begun`:
-// bias and residual are in them.
-template <typename T, int kRows, int kColumns, int kStride, bool kExact = false>
+// (rows of `kStride` floats, a multiple of 4), adds up those of all for a part of the tile, and finishes that. `added`:
+// whether the residual is in them; the bias is, where rows are wide.
+template <typename T, int kRows, int kColumns, int kStride, bool kExact = false, bool kBegun = !kExact>
 __device__ __forceinline__ void finish_shared(const Ending& end, int64_t base, int bias_base, int rows, int m, int n,
                                               uint32_t tile, int blocks, int rank, int thread, int threads,
-                                              bool begun) {
+                                              bool added) {
   constexpr int kPieces = kRows * kColumns / 8;
   const int each = (kPieces + blocks - 1) / blocks;
   const int stop = min(kPieces, (rank + 1) * each);
@@ -423,12 +445,9 @@ __device__ __forceinline__ void finish_shared(const Ending& end, int64_t base, i
       add4(v, load_shared(address));
       add4(v + 4, load_shared(address + 16));
     }
-    for (int b = 0; b < blocks && blocks > 1; ++b) {
-      const uint32_t there = of_block(address, b);
-      add4(v, load_from_cluster(there));
-      add4(v + 4, load_from_cluster(there + 16));
-    }
-    finish8<T, kExact>(end, base, bias_base, m + row, n + column, v, begun, begun);
+    if (blocks == 2) add_blocks<2>(v, address, 0);
+    for (int b = 0; b < blocks && blocks > 2; b += 4) add_blocks<4>(v, address, b);
+    finish8<T, kExact>(end, base, bias_base, m + row, n + column, v, kBegun && end.wide, added);
   }
 }
 

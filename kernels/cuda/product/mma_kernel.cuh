@@ -40,7 +40,7 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
   const int64_t base = blockIdx.y * a.y_batch;
   const int bias_base = blockIdx.y * a.bias_batch;
   float sum[kBlocksM][kBlocksN * 4];
-  begin_sums<T, 16>(a.end, base, bias_base, a.M, tile_m + warp_m, tile_n + warp_n, lane, blockIdx.z == 0, true, sum);
+  begin_sums<T, 16, true>(a.end, base, bias_base, a.M, tile_m + warp_m, tile_n + warp_n, lane, blockIdx.z == 0, sum);
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
     wait_copies<kStages - 2>();
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
     }
   meet(gridDim.z);
   finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, tile_m, tile_n, stage_a, gridDim.z, blockIdx.z, thread,
-                                    kThreads, a.end.wide);
+                                    kThreads, loads_ahead<T>(a.end));
   if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
 }
 

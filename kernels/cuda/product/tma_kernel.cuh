@@ -156,7 +156,6 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
         arrive_at(empty + 8 * s, lane);
       }
     };
-    if (g.shares_depth) wait_for_previous();  // the sums begin with the residual then
     for (int t = begin; t < g.work; t += stride) {
       const int batch = t / (a.column_tiles * g.row_tiles), rest = t - batch * (a.column_tiles * g.row_tiles);
       const int row_tile = rest / a.column_tiles, n = (rest - row_tile * a.column_tiles) * kN;
@@ -164,8 +163,7 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
       const int row = group * kGroupRows + (warp & 3) * 16;
       const int64_t base = batch * a.y_batch;
       const int bias_base = batch * a.bias_batch;
-      begin_sums<T, 64>(a.end, base, bias_base, a.M, m + row, n, lane, !g.shares_depth || rank == 0,
-                        g.shares_depth != 0, sum);
+      begin_sums<T, 64, false>(a.end, base, bias_base, a.M, m + row, n, lane, !g.shares_depth || rank == 0, sum);
       wait_for_previous();  // at once, but for the first time
       int last = 0;
       for (int step = 0; step < steps; ++step) {

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kM * 2, kBlocksPerProcessor)
   const int bias_base = blockIdx.y * a.bias_batch, row = group * 64 + (warp & 3) * 16;
   float sums[1][kN / 2];
   float(&sum)[kN / 2] = sums[0];
-  begin_sums<T, 64>(a.end, base, bias_base, a.M, tile_m + row, tile_n, lane, blockIdx.z == 0, true, sums);
+  begin_sums<T, 64, true>(a.end, base, bias_base, a.M, tile_m + row, tile_n, lane, blockIdx.z == 0, sums);
   int stage = 0, free = kAhead;
   for (int step = 0; step < steps; ++step) {
     wait_copies<kAhead - 1>();
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kM * 2, kBlocksPerProcessor)
   }
   meet(gridDim.z);
   finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, tile_m, tile_n, stage_a, gridDim.z, blockIdx.z, thread,
-                                    kThreads, a.end.wide);
+                                    kThreads, loads_ahead<T>(a.end));
   if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
 #endif
 }
