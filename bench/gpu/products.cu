@@ -2,13 +2,14 @@
 // installed: CUDA-graph replays of one product several times in a row, random data in f16.
 //
 //   nvcc -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a -I. bench/gpu/products.cu kernels/cuda/product/*.cu
-//     kernels/cuda/product/*.cpp kernels/core/activation.cpp kernels/core/status.cpp -o bench_products
+//     kernels/cuda/product/*.cpp kernels/core/status.cpp -o bench_products
 //   ./bench_products [NETWORK,... [BATCH,... [all]]]      `all` prints the ten best
 //   MINNOW_SKIP_TILES=NAME,... leaves out tiles
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -32,10 +33,13 @@ namespace {
     }                                                                                               \
   } while (false)
 
+const Activation kNone{}, kRelu{Function::kClamp, 0, INFINITY}, kRelu6{Function::kClamp, 0, 6},
+    kGelu{Function::kGelu, 0, 0};
+
 struct Layer {
   std::string what;
   int H, W, C, K, R, S, stride, pad;
-  const char* activation;
+  Activation activation;
   bool residual;
   int count;
 };
@@ -45,34 +49,34 @@ struct Network {
   std::vector<Layer> layers;
 };
 
-Layer conv(const char* what, int size, int c, int k, int r, int stride, const char* activation, bool residual,
+Layer conv(const char* what, int size, int c, int k, int r, int stride, const Activation& activation, bool residual,
            int count) {
   return {what, size, size, c, k, r, r, stride, r / 2, activation, residual, count};
 }
 
-Layer rows(const char* what, int m, int c, int k, const char* activation, bool residual, int count) {
+Layer rows(const char* what, int m, int c, int k, const Activation& activation, bool residual, int count) {
   return {what, 1, m, c, k, 1, 1, 1, 0, activation, residual, count};
 }
 
 std::vector<Network> networks() {
-  Network resnet{"resnet50", {{"conv1", 115, 115, 12, 64, 4, 4, 1, 0, "relu", false, 1}}};
+  Network resnet{"resnet50", {{"conv1", 115, 115, 12, 64, 4, 4, 1, 0, kRelu, false, 1}}};
   int channels = 64, size = 56;
   const int repeats[] = {3, 4, 6, 3};
   for (int s = 0; s < 4; ++s) {
     const int width = 64 << s, stride = s == 0 ? 1 : 2, next = size / stride;
     auto& l = resnet.layers;
-    l.push_back(conv("1x1 first", size, channels, width, 1, 1, "relu", false, 1));
-    l.push_back(conv("3x3 first", size, width, width, 3, stride, "relu", false, stride == 1 ? repeats[s] : 1));
-    l.push_back(conv("down", size, channels, 4 * width, 1, stride, "", false, 1));
-    l.push_back(conv("1x1 up", next, width, 4 * width, 1, 1, "relu", true, repeats[s]));
-    l.push_back(conv("1x1", next, 4 * width, width, 1, 1, "relu", false, repeats[s] - 1));
-    if (stride == 2) l.push_back(conv("3x3", next, width, width, 3, 1, "relu", false, repeats[s] - 1));
+    l.push_back(conv("1x1 first", size, channels, width, 1, 1, kRelu, false, 1));
+    l.push_back(conv("3x3 first", size, width, width, 3, stride, kRelu, false, stride == 1 ? repeats[s] : 1));
+    l.push_back(conv("down", size, channels, 4 * width, 1, stride, kNone, false, 1));
+    l.push_back(conv("1x1 up", next, width, 4 * width, 1, 1, kRelu, true, repeats[s]));
+    l.push_back(conv("1x1", next, 4 * width, width, 1, 1, kRelu, false, repeats[s] - 1));
+    if (stride == 2) l.push_back(conv("3x3", next, width, width, 3, 1, kRelu, false, repeats[s] - 1));
     channels = 4 * width;
     size = next;
   }
-  resnet.layers.push_back(rows("fc", 1, 2048, 1000, "", false, 1));
+  resnet.layers.push_back(rows("fc", 1, 2048, 1000, kNone, false, 1));
 
-  Network mobile{"mobilenetv2", {{"conv1", 113, 113, 12, 32, 2, 2, 1, 0, "relu6", false, 1}}};
+  Network mobile{"mobilenetv2", {{"conv1", 113, 113, 12, 32, 2, 2, 1, 0, kRelu6, false, 1}}};
   const int blocks[7][4] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                             {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
   channels = 32;
@@ -80,38 +84,39 @@ std::vector<Network> networks() {
   for (const auto& b : blocks) {
     for (int i = 0; i < b[2]; ++i) {
       const int stride = i == 0 ? b[3] : 1, wide = b[0] * channels;
-      if (b[0] != 1) mobile.layers.push_back(conv("expand", size, channels, wide, 1, 1, "relu6", false, 1));
+      if (b[0] != 1) mobile.layers.push_back(conv("expand", size, channels, wide, 1, 1, kRelu6, false, 1));
       size /= stride;
-      mobile.layers.push_back(conv("project", size, wide, b[1], 1, 1, "", i > 0, 1));
+      mobile.layers.push_back(conv("project", size, wide, b[1], 1, 1, kNone, i > 0, 1));
       channels = b[1];
     }
   }
-  mobile.layers.push_back(conv("head", size, 320, 1280, 1, 1, "relu6", false, 1));
-  mobile.layers.push_back(rows("fc", 1, 1280, 1000, "", false, 1));
+  mobile.layers.push_back(conv("head", size, 320, 1280, 1, 1, kRelu6, false, 1));
+  mobile.layers.push_back(rows("fc", 1, 1280, 1000, kNone, false, 1));
 
-  Network vit{"vit_s", {{rows("patch", 196, 768, 384, "", false, 1)}}};
-  vit.layers.push_back(rows("qkv", 197, 384, 1152, "", false, 12));
-  vit.layers.push_back(rows("proj", 197, 384, 384, "", true, 12));
-  vit.layers.push_back(rows("fc1", 197, 384, 1536, "gelu", false, 12));
-  vit.layers.push_back(rows("fc2", 197, 1536, 384, "", true, 12));
-  vit.layers.push_back(rows("head", 1, 384, 1000, "", false, 1));
+  Network vit{"vit_s", {{rows("patch", 196, 768, 384, kNone, false, 1)}}};
+  vit.layers.push_back(rows("qkv", 197, 384, 1152, kNone, false, 12));
+  vit.layers.push_back(rows("proj", 197, 384, 384, kNone, true, 12));
+  vit.layers.push_back(rows("fc1", 197, 384, 1536, kGelu, false, 12));
+  vit.layers.push_back(rows("fc2", 197, 1536, 384, kNone, true, 12));
+  vit.layers.push_back(rows("head", 1, 384, 1000, kNone, false, 1));
 
-  Network bert{"bert", {{rows("qkv", 128, 768, 2304, "", false, 12)}}};
-  bert.layers.push_back(rows("proj", 128, 768, 768, "", true, 12));
-  bert.layers.push_back(rows("fc1", 128, 768, 3072, "gelu", false, 12));
-  bert.layers.push_back(rows("fc2", 128, 3072, 768, "", true, 12));
+  Network bert{"bert", {{rows("qkv", 128, 768, 2304, kNone, false, 12)}}};
+  bert.layers.push_back(rows("proj", 128, 768, 768, kNone, true, 12));
+  bert.layers.push_back(rows("fc1", 128, 768, 3072, kGelu, false, 12));
+  bert.layers.push_back(rows("fc2", 128, 3072, 768, kNone, true, 12));
 
-  Network gemm{"gemm", {{rows("1024^3", 1024, 1024, 1024, "", false, 1)}}};  // at batch 1, the plain figures of a GPU
-  gemm.layers.push_back(rows("2048^3", 2048, 2048, 2048, "", false, 1));
-  gemm.layers.push_back(rows("4096^3", 4096, 4096, 4096, "", false, 1));
-  gemm.layers.push_back(rows("8192^3", 8192, 8192, 8192, "", false, 1));
+  Network gemm{"gemm",
+               {{rows("1024^3", 1024, 1024, 1024, kNone, false, 1)}}};  // at batch 1, the plain figures of a GPU
+  gemm.layers.push_back(rows("2048^3", 2048, 2048, 2048, kNone, false, 1));
+  gemm.layers.push_back(rows("4096^3", 4096, 4096, 4096, kNone, false, 1));
+  gemm.layers.push_back(rows("8192^3", 8192, 8192, 8192, kNone, false, 1));
   return {resnet, mobile, vit, bert, gemm};
 }
 
 // Layers that are alike are timed once.
 bool alike(const Layer& a, const Layer& b) {
   return a.H == b.H && a.W == b.W && a.C == b.C && a.K == b.K && a.R == b.R && a.stride == b.stride &&
-         a.residual == b.residual && std::string(a.activation) == b.activation;
+         a.residual == b.residual && a.activation.function == b.activation.function;
 }
 
 void merge(Network* network) {
@@ -151,7 +156,8 @@ Product product_of(const Layer& l, int images) {
   s.end.row = s.end.columns = up8(l.K);
   s.end.bias_count = l.K;
   s.end.wide = true;
-  if (!set_activation(l.activation, Attrs(), &s.end).ok()) std::printf("FAILED activation %s\n", l.activation);
+  set_activation(l.activation, &s.end);
+  if (l.what == "conv1") merge_taps(&p);  // of blocks of an image
   return p;
 }
 
@@ -227,7 +233,7 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
     __half *x, *w, *y, *residual, *narrow;
     float* bias;
     void* workspace;
-    const int64_t x_count = int64_t{p.images} * s.H * s.W * s.pixel, y_count = int64_t{s.M} * s.end.row;
+    const int64_t x_count = int64_t{p.images} * l.H * l.W * batch * up8(l.C), y_count = int64_t{s.M} * s.end.row;
     CHECK(cudaMalloc(&x, static_cast<size_t>(x_count) * 2));
     CHECK(cudaMalloc(&w, static_cast<size_t>(s.N) * s.depth * 2));
     CHECK(cudaMalloc(&y, static_cast<size_t>(y_count) * 2));

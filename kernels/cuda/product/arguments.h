@@ -31,6 +31,7 @@ struct ProductArguments {
   Ending end;
   int H = 1, W = 1, C = 0;  // C: channels that count
   int pixel = 0;            // elements from one pixel to the next
+  int pitch = 0;            // elements from one row of pixels to the next; 0: as many as the row has
   int R = 1, S = 1;         // taps in a column and in a row of a window
   int P = 1, Q = 1;         // size of the result
   int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;

@@ -24,6 +24,7 @@ struct ConvProduct {
   Window window;
   int64_t inputs = 0;  // channels of a group
   int block = 0;
+  int columns = 1;  // taps of a row of a window of blocks
 };
 
 int number(int64_t v) { return static_cast<int>(v); }
@@ -85,6 +86,8 @@ Status read_conv(const NodeContext& node, ConvProduct* out) {
   out->form.channels = s.C;
   s.depth = number(out->form.depth());
   s.w_batch = outputs * s.depth;
+  out->columns = s.S;
+  if (out->block != 0 && s.S > 1) merge_taps(&p);
   return ok();
 }
 
@@ -105,7 +108,7 @@ class ConvKernel final : public LayerKernel {
           node, kW, conv.form,
           [&](int64_t row, int64_t tap, int64_t c) { return (row * inputs + c) * taps_h * taps_w + tap; }, &weights_);
     } else {
-      const int64_t b = block_, wide = product_.shape.S;
+      const int64_t b = block_, wide = conv.columns;
       conv.form.form = "blocks" + std::to_string(b) + "_";
       pack_weights(
           node, kW, conv.form,

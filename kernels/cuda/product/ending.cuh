@@ -1,6 +1,7 @@
 // What becomes of sums: bias, residual, activation, and the way to memory.
 #pragma once
 
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/product/arguments.h"
 #include "kernels/cuda/product/ptx.cuh"
 
@@ -26,19 +27,8 @@ __device__ __forceinline__ float at_most(float v, float high) {
 #endif
 }
 
-// `kExact`: to the precision of f32, else to that of what is written in 16 bits or multiplied in TF32.
-template <bool kExact>
-__device__ __forceinline__ float gelu(float v) {
-  if constexpr (kExact) return 0.5f * v * erfcf(v * -0.70710678f);
-  // erf by Abramowitz and Stegun 7.1.26, good to 1.5e-7
-  const float z = fabsf(v) * 0.70710678f, t = __fdividef(1.f, fmaf(0.3275911f, z, 1.f));
-  const float p =
-      fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f), 0.254829592f);
-  const float tail = 0.5f * v * t * p * exp2f(-1.44269504f * z * z);
-  return v > 0.f ? v - tail : tail;
-}
-
-// The function of the layer, of all alike: one choice for all of them.
+// The function of the layer, of all alike: one choice for all of them. `kExact`: to the precision of f32, else to that of
+// what is written in 16 bits or multiplied in TF32.
 template <bool kExact, int kCount>
 __device__ __forceinline__ void activate(const Ending& end, float (&v)[kCount]) {
   if (end.curve == Ending::kNone) {

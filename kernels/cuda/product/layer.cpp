@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/constants.h"
+#include "kernels/cuda/read_activation.h"
 
 namespace minnow::cuda {
 namespace {
@@ -42,7 +43,9 @@ void pack_weights(const NodeContext& node, size_t input, const WeightForm& form,
 
 Status LayerKernel::prepare(const NodeContext& node, int64_t* workspace) {
   ProductArguments& s = product_.shape;
-  MINNOW_RETURN_IF_ERROR(set_activation(node.attrs.s("activation"), node.attrs, &s.end));
+  Activation activation;
+  MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation));
+  set_activation(activation, &s.end);
   const DType dtype = node.in[kX]->dtype;
   const Tensor* bias = constant_of(node, kBias);
   has_bias_ = product_.has_bias = bias != nullptr;

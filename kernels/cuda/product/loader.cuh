@@ -31,7 +31,7 @@ class Loader {
       } else {
         const int n = m / (a.P * a.Q), pixel = m - n * a.P * a.Q, p = pixel / a.Q, q = pixel - p * a.Q;
         const int h = p * a.stride_h - a.pad_h, w = q * a.stride_w - a.pad_w;
-        offset_[i] = ((n * a.H + h) * a.W + w) * a.pixel;
+        offset_[i] = (n * a.H + h) * a.pitch + w * a.pixel;
         corner_[i] = m < a.M ? (h << 16) | (w & 0xffff) : static_cast<int>(0x80000000);
       }
     }
@@ -60,7 +60,7 @@ class Loader {
   __device__ __forceinline__ void load_x(const ProductArguments& a, uint32_t to) {
     const int left = a.C - channel_;
     const int h0 = tap_h_ * a.dilation_h, w0 = tap_w_ * a.dilation_w;
-    const int shift = kOne ? channel_ : (h0 * a.W + w0) * a.pixel + channel_;
+    const int shift = kOne ? channel_ : h0 * a.pitch + w0 * a.pixel + channel_;
     // Lanes beyond the channels may hold anything; they must not be multiplied, not even with zeros.
     const int bytes = left <= 0 ? 0 : left < kChunk ? left * static_cast<int>(sizeof(T)) : 16;
 #pragma unroll

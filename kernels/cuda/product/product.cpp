@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/core/activation.h"
 #include "kernels/cuda/product/tensor_map.h"
 #include "kernels/cuda/product/tiles.h"
 #include "kernels/cuda/product/tma_arguments.h"
@@ -183,7 +182,7 @@ Status launch_persistent(const Product& p, const ProductConfig& config, const Ti
 bool Product::is_matrix() const {
   const ProductArguments& s = shape;
   return s.R * s.S == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_h == 0 && s.pad_w == 0 && s.P == s.H &&
-         s.Q == s.W;
+         s.Q == s.W && (s.pitch == 0 || s.pitch == s.W * s.pixel);
 }
 
 double Product::flops() const { return 2.0 * shape.M * shape.N * shape.C * shape.R * shape.S * batch; }
@@ -199,8 +198,17 @@ Product matrix_product(Element element, int m, int n, int k, int row_x, int row_
   s.N = s.end.columns = s.end.bias_count = n;
   s.end.row = row_y;
   s.end.wide = n % 8 == 0 && row_y % 8 == 0;
-  static_cast<void>(set_activation("", Attrs(), &s.end));
+  set_activation({}, &s.end);
   return p;
+}
+
+void merge_taps(Product* product) {
+  ProductArguments& s = product->shape;
+  s.pitch = s.W * s.pixel;
+  s.C = s.S * s.pixel;
+  s.pixel *= s.stride_w;
+  s.W = s.Q;
+  s.S = s.stride_w = 1;
 }
 
 int tile_count() {
@@ -271,7 +279,7 @@ bool can_launch(const Product& p, const ProductConfig& config) {
   if (tile.element != p.element || !runs_on(tile, chip)) return false;
   if (s.M < 1 || s.N < 1 || s.C < 1 || p.batch < 1) return false;
   // Chunks of 16 bytes begin at multiples of 16 bytes.
-  if (s.pixel * bytes % 16 != 0 || s.depth * bytes % 16 != 0) return false;
+  if (s.pixel * bytes % 16 != 0 || s.pitch * bytes % 16 != 0 || s.depth * bytes % 16 != 0) return false;
   if (p.batch > 1 && (s.x_batch * bytes % 16 != 0 || s.w_batch * bytes % 16 != 0)) return false;
   constexpr int kMostSize = 30000;  // places in images are kept in 16 bits
   const Split split = split_of(p, tile, config);
@@ -279,7 +287,8 @@ bool can_launch(const Product& p, const ProductConfig& config) {
   if (tile.family == Family::kTma) {
     if (!p.is_matrix() && (p.batch > 1 || !can_map_windows(s))) return false;
   } else {
-    if (int64_t{p.images} * s.H * s.W * s.pixel > std::numeric_limits<int>::max()) return false;
+    if (int64_t{p.images} * s.H * std::max(int64_t{s.W} * s.pixel, int64_t{s.pitch}) > std::numeric_limits<int>::max())
+      return false;
     if (!p.is_matrix() && (s.H > kMostSize || s.W > kMostSize || s.pad_h > 1000 || s.pad_w > 1000 ||
                            s.R * s.dilation_h > 1000 || s.S * s.dilation_w > 1000))
       return false;
@@ -321,6 +330,7 @@ Status launch(const Product& product, const ProductConfig& config, const Product
   a.steps = split.steps;
   a.steps_each = split.each;
   a.column_tiles = split.column_tiles;
+  if (a.pitch == 0) a.pitch = a.W * a.pixel;
   const bool windows = !product.is_matrix();
   const void* kernel = windows ? tile.windows : tile.matrix;
   if (Status status = allow_shared(config.tile, kernel, windows); !status.ok()) return status;
@@ -328,9 +338,7 @@ Status launch(const Product& product, const ProductConfig& config, const Product
                                      : launch_blocks(product, config, tile, kernel, a, stream);
 }
 
-namespace {
-
-Status set_function(const std::string& name, const Attrs& layer, Ending* end) {
+void set_activation(const Activation& activation, Ending* end) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   end->curve = Ending::kNone;
   end->times = false;
@@ -338,46 +346,43 @@ Status set_function(const std::string& name, const Attrs& layer, Ending* end) {
   end->shift = end->offset = 0;
   end->low = -kInfinity;
   end->high = kInfinity;
-  if (name.empty()) return ok();
-  const ActivationOp* row = find_activation(name);
-  if (row == nullptr) return fail(Code::kUnsupported, "CUDA: there is no activation '%s'", name.c_str());
-  const auto number = [&](const char* key, double value) {
-    return static_cast<float>(!row->fixed && layer.has(key) ? layer.f(key) : value);
-  };
-  const float alpha = number("alpha", row->alpha_value), beta = number("beta", row->beta_value);
-  const std::string op = row->op;
-  if (op == "Relu" || op == "Clip") {
-    end->low = alpha;
-    end->high = beta;
-  } else if (op == "LeakyRelu") {
-    end->slope = alpha;
-  } else if (op == "Gelu") {
-    end->curve = Ending::kGelu;
-  } else if (op == "HardSigmoid" || op == "HardSwish") {
-    end->curve = Ending::kHardSigmoid;
-    end->times = op == "HardSwish";
-    end->scale = end->times ? 1 / 6.0f : alpha;
-    end->shift = end->times ? 0.5f : beta;
-  } else {  // sigmoids: tanh(v) is 2 * sigmoid(2 * v) - 1
-    end->curve = Ending::kSigmoid;
-    end->times = op == "Silu";
-    if (op == "Tanh") {
+  switch (activation.function) {
+    case Function::kNone:
+      break;
+    case Function::kClamp:
+      end->low = activation.alpha;
+      end->high = activation.beta;
+      break;
+    case Function::kLeakyRelu:
+      end->slope = activation.alpha;
+      break;
+    case Function::kHardSwish:
+      end->curve = Ending::kHardSigmoid;
+      end->times = true;
+      end->scale = 1 / 6.0f;
+      end->shift = 0.5f;
+      break;
+    case Function::kHardSigmoid:
+      end->curve = Ending::kHardSigmoid;
+      end->scale = activation.alpha;
+      end->shift = activation.beta;
+      break;
+    case Function::kSigmoid:
+    case Function::kSilu:
+      end->curve = Ending::kSigmoid;
+      end->times = activation.function == Function::kSilu;
+      break;
+    case Function::kTanh:  // 2 * sigmoid(2 * v) - 1
+      end->curve = Ending::kSigmoid;
       end->scale = end->gain = 2;
       end->offset = -1;
-    } else if (op != "Sigmoid" && op != "Silu") {
-      return fail(Code::kUnsupported, "CUDA: there is no activation '%s'", name.c_str());
-    }
+      break;
+    case Function::kGelu:
+      end->curve = Ending::kGelu;
+      break;
   }
-  return ok();
-}
-
-}  // namespace
-
-Status set_activation(const std::string& name, const Attrs& layer, Ending* end) {
-  const Status status = set_function(name, layer, end);
   end->bends = end->curve != Ending::kNone || end->slope != 1;
   end->clamps = !end->bends && !(std::isinf(end->low) && std::isinf(end->high) && end->low < end->high);
-  return status;
 }
 
 }  // namespace minnow::cuda

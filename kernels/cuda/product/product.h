@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/attrs.h"
 #include "kernels/core/status.h"
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/product/arguments.h"
 
 namespace minnow::cuda {
@@ -35,8 +35,12 @@ struct Product {
 // and `row_x` and `row_w` are from one row to the next.
 Product matrix_product(Element element, int m, int n, int k, int row_x, int row_w, int64_t row_y);
 
-// Sets the activation: one of kernels/core/activation.h, with the numbers of the layer; "" is none.
-Status set_activation(const std::string& name, const Attrs& layer, Ending* end);
+// Makes the taps of a row of a window, whose pixels lie next to each other, channels of one tap. The lanes of pixels
+// beyond their channels hold 0; there is neither padding nor dilation along rows.
+void merge_taps(Product* product);
+
+// Sets the function that is applied to the results.
+void set_activation(const Activation& activation, Ending* end);
 
 // A way to compute a product: a tile of the table, and how many blocks of a cluster share its columns or its depth.
 struct ProductConfig {

@@ -103,8 +103,8 @@ bool map_windows(const Product& product, const void* x, int rows, CUtensorMap* m
   const ProductArguments& s = product.shape;
   const int bytes = bytes_of(product.element);
   const cuuint64_t dims[4] = {u64(s.C), u64(s.W), u64(s.H), u64(product.images)};
-  const int64_t pixel = int64_t{s.pixel} * bytes;
-  const cuuint64_t strides[3] = {u64(pixel), u64(pixel * s.W), u64(pixel * s.W * s.H)};
+  const int64_t pixel = int64_t{s.pixel} * bytes, row = s.pitch == 0 ? pixel * s.W : int64_t{s.pitch} * bytes;
+  const cuuint64_t strides[3] = {u64(pixel), u64(row), u64(row * s.H)};
   const int lower[2] = {-s.pad_w, -s.pad_h};
   const int upper[2] = {upper_corner(s.W, s.Q, s.stride_w, s.pad_w), upper_corner(s.H, s.P, s.stride_h, s.pad_h)};
   const cuuint32_t steps[4] = {1, u32(s.stride_w), u32(s.stride_h), 1};

@@ -30,7 +30,7 @@ const Tile kTiles[] = {
     MINNOW_TILE("tma_bf16_", kBF16, __nv_bfloat16, 64, 64, 1, 6, 2),
     MINNOW_TILE("tma_bf16_", kBF16, __nv_bfloat16, 128, 128, 1, 3, 2),
     MINNOW_TILE("tma_tf32_", kTF32, float, 64, 64, 1, 6, 2),
-    MINNOW_TILE("tma_tf32_", kTF32, float, 128, 64, 1, 3, 3),
+    MINNOW_TILE("tma_tf32_", kTF32, float, 128, 64, 1, 4, 2),
     MINNOW_TILE("tma_tf32_", kTF32, float, 128, 128, 1, 3, 2),
     MINNOW_TILE("tma_tf32_", kTF32, float, 128, 256, 2, 4, 1),
 };

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/core/activation.h"
 #include "kernels/cuda/product/product.h"
 #include "kernels/cuda/product/tiles.h"
 
@@ -58,30 +57,30 @@ __global__ void fill(T* to, int64_t total, int row, int count, uint64_t seed, bo
   }
 }
 
-struct Numbers {
-  int activation;  // the place in the table of activations, -1: none
-  double alpha, beta;
+const Activation kActivations[] = {
+    {Function::kClamp, 0, INFINITY},  {Function::kClamp, -0.5f, 0.75f}, {Function::kClamp, 0, 6},
+    {Function::kLeakyRelu, 0.25f, 0}, {Function::kHardSwish, 0, 0},     {Function::kHardSigmoid, 0.25f, 0.75f},
+    {Function::kSigmoid, 0, 0},       {Function::kSilu, 0, 0},          {Function::kTanh, 0, 0},
+    {Function::kGelu, 0, 0},
 };
 
-__device__ double activated(double v, int activation, double alpha, double beta) {
-  switch (activation) {
-    case 0:
-    case 1:
-    case 2:
-      return v != v ? v : fmin(fmax(v, alpha), beta);
-    case 3:
-      return v < 0 ? alpha * v : v;
-    case 4:
+__device__ double activated(double v, const Activation& a) {
+  switch (a.function) {
+    case Function::kClamp:
+      return v != v ? v : fmin(fmax(v, double{a.alpha}), double{a.beta});
+    case Function::kLeakyRelu:
+      return v < 0 ? a.alpha * v : v;
+    case Function::kHardSwish:
       return v * fmin(fmax(v + 3, 0.0), 6.0) / 6;
-    case 5:
-      return fmin(fmax(alpha * v + beta, 0.0), 1.0);
-    case 6:
+    case Function::kHardSigmoid:
+      return fmin(fmax(a.alpha * v + a.beta, 0.0), 1.0);
+    case Function::kSigmoid:
       return 1 / (1 + exp(-v));
-    case 7:
+    case Function::kSilu:
       return v / (1 + exp(-v));
-    case 8:
+    case Function::kTanh:
       return tanh(v);
-    case 9:
+    case Function::kGelu:
       return 0.5 * v * erfc(-v / sqrt(2.0));
     default:
       return v;
@@ -96,7 +95,7 @@ __device__ double number(T v) {
 // One thread for each element of y; also how large the sum of absolute products is.
 template <typename T>
 __global__ void reference(ProductArguments a, const T* x, const T* w, const float* bias, const void* residual,
-                          Numbers numbers, int images, int batch, int padded, double* y, double* size) {
+                          Activation activation, int images, int batch, int padded, double* y, double* size) {
   const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (i >= int64_t{batch} * a.M * a.N) return;
   const int n = static_cast<int>(i % a.N), m = static_cast<int>(i / a.N % a.M), b = static_cast<int>(i / a.N / a.M);
@@ -117,7 +116,7 @@ __global__ void reference(ProductArguments a, const T* x, const T* w, const floa
   const int64_t at = b * a.y_batch + m * a.end.row + n;
   if (residual != nullptr)
     sum += a.end.f32 ? static_cast<const float*>(residual)[at] : number(static_cast<const T*>(residual)[at]);
-  y[i] = activated(sum, numbers.activation, numbers.alpha, numbers.beta);
+  y[i] = activated(sum, activation);
   size[i] = magnitude;
 }
 
@@ -155,7 +154,7 @@ struct Case {
   int images, H, W, C, K, R, S, stride_h, stride_w, pad_h, pad_w, end_h, end_w, dilation;
   int groups = 1;      // of channels; or products of a batch
   bool packed = true;  // y is channels-last with channels up to a multiple of 8; else a matrix with rows of K
-  int gap = 0;         // elements after each row that are not to be written
+  int gap = 0;         // elements after each row that are not to be written; -1: taps of a row are channels
 };
 
 const Case kCases[] = {
@@ -188,6 +187,8 @@ const Case kCases[] = {
     {"3x3 7x7 256->192, 33 images", 33, 7, 7, 256, 192, 3, 3, 1, 1, 1, 1, 1, 1, 1},
     {"3x3 groups 12x12 16->24", 2, 12, 12, 16, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, 3},
     {"1x1 groups 12x12 64->11", 2, 12, 12, 64, 11, 1, 1, 1, 1, 0, 0, 0, 0, 1, 4},
+    {"4x4 merged 23x25 12->64", 2, 23, 25, 12, 64, 4, 4, 1, 1, 0, 0, 0, 0, 1, 1, true, -1},
+    {"2x3 s1,2 merged 9x14 5->40", 3, 9, 14, 5, 40, 2, 3, 1, 2, 0, 0, 0, 0, 1, 1, true, -1},
     {"3x3 one column 64->64", 1, 57, 1, 64, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1},
 };
 
@@ -258,23 +259,11 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   a.end.wide = a.end.columns % 8 == 0 && a.end.row % 8 == 0 && a.y_batch % 8 == 0 && a.bias_batch % 8 == 0;
   if (c.groups == 1) a.end.wide = a.end.columns % 8 == 0 && a.end.row % 8 == 0;
   a.end.f32 = f32;
-  Attrs numbers;
-  Numbers n{activation, 0, 0};
-  std::string name;
-  if (activation >= 0) {
-    const ActivationOp& row = begin_activations()[activation];
-    name = row.name;
-    n.alpha = row.alpha_value;
-    n.beta = row.beta_value;
-    if (!row.fixed && row.alpha[0] != 0) numbers.set("alpha", n.alpha = activation == 1 ? -0.5 : 0.25);
-    if (!row.fixed && row.beta[0] != 0) numbers.set("beta", n.beta = 0.75);
-  }
-  if (!set_activation(name, numbers, &a.end).ok()) {
-    std::printf("FAILED activation %s\n", name.c_str());
-    ++tally->failed;
-    return;
-  }
+  const Activation function = activation < 0 ? Activation() : kActivations[activation];
+  set_activation(function, &a.end);
 
+  const ProductArguments unmerged = a;
+  if (c.gap < 0) merge_taps(&p);
   std::vector<ProductConfig> configs;
   for (const ProductConfig& config :
        {ProductConfig{tile, 1, false}, ProductConfig{tile, 2, false}, ProductConfig{tile, 4, false},
@@ -283,7 +272,7 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   if (configs.empty()) return;
 
   const int64_t pixels = int64_t{c.images} * c.H * c.W;
-  const int64_t x_count = matrix ? int64_t{c.groups} * a.M * a.pixel : pixels * a.pixel;
+  const int64_t x_count = matrix ? int64_t{c.groups} * a.M * a.pixel : pixels * unmerged.pixel;
   const int64_t w_count = a.w_batch * c.groups;
   const int64_t y_count = (matrix || c.groups == 1) ? int64_t{c.groups} * a.M * a.end.row : int64_t{a.M} * a.end.row;
   const int64_t results = int64_t{c.groups} * a.M * a.N;
@@ -291,7 +280,8 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   constexpr int kGuard = 4096;
   Memory x(x_count * sizeof(T)), w(w_count * sizeof(T)), biases((c.K * c.groups + 8) * 4), before(y_bytes);
   Memory y(y_bytes + 2 * kGuard), expected(results * 8), size(results * 8), verdict(sizeof(Verdict));
-  fill<T><<<512, 256, 0, stream>>>(x.as<T>(), x_count, a.pixel, matrix ? c.C : c.C * c.groups, 1, exact, false);
+  fill<T>
+      <<<512, 256, 0, stream>>>(x.as<T>(), x_count, unmerged.pixel, matrix ? c.C : c.C * c.groups, 1, exact, c.gap < 0);
   fill<T><<<512, 256, 0, stream>>>(w.as<T>(), w_count, padded, c.C, uint64_t{1} << 40, exact, true);
   fill<float><<<16, 256, 0, stream>>>(biases.as<float>(), c.K * c.groups + 8, 1, 1, uint64_t{2} << 40, exact, false);
   if (f32) {
@@ -300,8 +290,8 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
     fill<T><<<512, 256, 0, stream>>>(before.as<T>(), y_count, 1, 1, uint64_t{3} << 40, exact, false);
   }
   const unsigned blocks = static_cast<unsigned>((std::max(results, y_count) + 255) / 256 + 16);
-  reference<T><<<blocks, 256, 0, stream>>>(a, x.as<T>(), w.as<T>(), bias ? biases.as<float>() : nullptr,
-                                           residual ? before.as<void>() : nullptr, n, c.images, c.groups, padded,
+  reference<T><<<blocks, 256, 0, stream>>>(unmerged, x.as<T>(), w.as<T>(), bias ? biases.as<float>() : nullptr,
+                                           residual ? before.as<void>() : nullptr, function, c.images, c.groups, padded,
                                            expected.as<double>(), size.as<double>());
   CHECK(cudaGetLastError());
 
@@ -362,7 +352,7 @@ void check_tile(int tile, Element element, cudaStream_t stream, Tally* tally) {
     ++i;
   }
   // All activations, in all three forms of rows.
-  const int count = static_cast<int>(end_activations() - begin_activations());
+  const int count = static_cast<int>(sizeof kActivations / sizeof *kActivations);
   for (int activation = 0; activation < count; ++activation) {
     const Case wide{"70x40x72", 1, 1, 70, 72, 40, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, false};
     const Case odd{"70x41x72", 1, 1, 70, 72, 41, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, false};
