@@ -4,7 +4,7 @@
 //   nvcc -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a -I. bench/gpu/products.cu kernels/cuda/product/*.cu
 //     kernels/cuda/product/*.cpp kernels/core/status.cpp -o bench_products
 //   ./bench_products [NETWORK,... [BATCH,... [all]]]      `all` prints the ten best
-//   MINNOW_SKIP_TILES=NAME,... leaves out tiles
+//   MINNOW_SKIP_TILES=NAME,... leaves out tiles; MINNOW_TIMES=FILE gets a line for each configuration
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
@@ -220,9 +220,10 @@ bool listed(const std::string& list, const std::string& what) {
 
 void time_network(const Network& network, int batch, bool all, Timer& timer) {
   constexpr int64_t kWorkspace = 32 << 20;
-  const char* const skipped = std::getenv("MINNOW_SKIP_TILES");
+  const char *const skipped = std::getenv("MINNOW_SKIP_TILES"), *const times_path = std::getenv("MINNOW_TIMES");
+  FILE* const all_times = times_path == nullptr ? nullptr : std::fopen(times_path, "a");
   std::printf("\n== %s, batch %d\n%-10s %-34s %3s %8s %-20s %8s %8s %6s %8s %8s  %s\n", network.name.c_str(), batch,
-              "layer", "shape", "x", "own us", "config", "first us", "no TMA", "TFLOPS", "Lt us", "Lt/own", "configs");
+              "layer", "shape", "x", "own us", "config", "first us", "no TMA", "TFLOPS", "Lt us", "Lt/own", "place");
   double sum = 0, sum_first = 0, sum_library = 0, sum_same = 0;
   for (const Layer& l : network.layers) {
     const Product p = product_of(l, batch);
@@ -251,6 +252,7 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
     const int times = p.flops() > 2e10 ? 3 : p.flops() > 2e9 ? 8 : 20;
 
     double best = 1e9, first = -1, without = 1e9;
+    int place = 0, best_place = 0;  // in the list
     std::string name, text;
     std::map<std::string, std::pair<double, std::string>> of_tile;
     const std::vector<ProductConfig> configs = product_configs(p);
@@ -262,9 +264,14 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
         return status.ok();
       });
       if (us < 0) continue;
+      if (all_times != nullptr)
+        std::fprintf(all_times, "%s %d,%s,%s,%.2f\n", network.name.c_str(), batch, shape, config_name(config).c_str(),
+                     us);
+      ++place;
       if (first < 0) first = us;
       if (us < best) {
         best = us;
+        best_place = place;
         name = config_name(config);
       }
       if (tile_at(config.tile).family != Family::kTma) without = std::min(without, us);
@@ -277,9 +284,9 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
       const double us = timer.time(times, [&] { return plans->launch(i, operands, workspace, timer.stream()).ok(); });
       if (us > 0 && (library < 0 || us < library)) library = us;
     }
-    std::printf("%-10s %-34s %3d %8.2f %-20s %8.2f %8.2f %6.0f %8.2f %8.2f  %zu\n", l.what.c_str(), shape, l.count,
-                best, name.c_str(), first, without, p.flops() / best / 1e6, library, library > 0 ? library / best : 0.0,
-                configs.size());
+    std::printf("%-10s %-34s %3d %8.2f %-20s %8.2f %8.2f %6.0f %8.2f %8.2f  %d of %zu\n", l.what.c_str(), shape,
+                l.count, best, name.c_str(), first, without, p.flops() / best / 1e6, library,
+                library > 0 ? library / best : 0.0, best_place, configs.size());
     if (all) {
       std::vector<std::pair<double, std::string>> order;
       for (const auto& entry : of_tile) order.push_back(entry.second);
@@ -300,6 +307,7 @@ void time_network(const Network& network, int batch, bool all, Timer& timer) {
                          static_cast<void*>(residual), static_cast<void*>(bias), static_cast<void*>(narrow), workspace})
       CHECK(cudaFree(memory));
   }
+  if (all_times != nullptr) std::fclose(all_times);
   std::printf("SUM %s batch %d, ms: own %.4f; first of the list %.4f; where cuBLASLt can: own %.4f, cuBLASLt %.4f\n",
               network.name.c_str(), batch, sum / 1000, sum_first / 1000, sum_same / 1000, sum_library / 1000);
   std::fflush(stdout);
