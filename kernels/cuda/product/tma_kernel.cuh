@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
       // Of the depth, the others have summed up their parts: a cluster has one tile.
       cluster_sync();
       finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, m, n, ring, g.cluster, rank, thread, kGroups * 128,
-                                        a.end.wide);
+                                        false);
     }
   }
   // Nobody ends while others read its memory, copy to it or arrive at its barriers.
