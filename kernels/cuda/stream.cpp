@@ -171,13 +171,15 @@ Status CudaStream::copy(const void* from, void* to, int64_t bytes) {
 Status CudaStream::finish() {
   MINNOW_RETURN_IF_ERROR(made_);
   MINNOW_RETURN_IF_ERROR(use_device(index_));
+  const bool reports = errors_.expected();
+  if (reports) MINNOW_RETURN_IF_ERROR(errors_.request(*this));
   const Status status = check(cudaStreamSynchronize(target_.stream), "to finish");
   if (status.ok())
     for (const Arrival& arrival : arrivals_) std::memcpy(arrival.to, arrival.from, static_cast<size_t>(arrival.bytes));
   arrivals_.clear();
   pinned_.give_back_all();
   MINNOW_RETURN_IF_ERROR(status);
-  return errors_.expected() ? errors_.collect(*this) : ok();
+  return reports ? errors_.report(*this) : ok();
 }
 
 Status CudaStream::error_slot(const RunContext& context, gpu::ErrorFunction function, void** address) {

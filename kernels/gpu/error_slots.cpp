@@ -27,18 +27,28 @@ Status ErrorSlots::find(const RunContext& context, ErrorFunction function, void*
 }
 
 Status ErrorSlots::collect(Stream& stream) {
-  expected_ = false;
-  std::vector<int32_t> words(pieces_.size() * kWords * kSlotsOfPiece);
-  const int64_t bytes = kWords * kSlotsOfPiece * 4;
-  for (size_t i = 0; i < pieces_.size(); ++i)
-    MINNOW_RETURN_IF_ERROR(stream.download(pieces_[i]->data(), words.data() + i * kWords * kSlotsOfPiece, bytes));
+  MINNOW_RETURN_IF_ERROR(request(stream));
   MINNOW_RETURN_IF_ERROR(stream.finish());
-  if (std::all_of(words.begin(), words.end(), [](int32_t w) { return w == 0; })) return ok();
-  for (size_t i = 0; i < slots_.size(); ++i)
-    if (words[i * kWords] != 0) slots_[i].context->report(slots_[i].function(&words[i * kWords]));
-  std::fill(words.begin(), words.end(), 0);
+  return report(stream);
+}
+
+Status ErrorSlots::request(Stream& stream) {
+  expected_ = false;
+  const int64_t bytes = kWords * kSlotsOfPiece * 4;
+  words_.resize(pieces_.size() * kWords * kSlotsOfPiece);
   for (size_t i = 0; i < pieces_.size(); ++i)
-    MINNOW_RETURN_IF_ERROR(stream.upload(words.data(), pieces_[i]->data(), bytes));
+    MINNOW_RETURN_IF_ERROR(stream.download(pieces_[i]->data(), words_.data() + i * kWords * kSlotsOfPiece, bytes));
+  return ok();
+}
+
+Status ErrorSlots::report(Stream& stream) {
+  const int64_t bytes = kWords * kSlotsOfPiece * 4;
+  if (std::all_of(words_.begin(), words_.end(), [](int32_t w) { return w == 0; })) return ok();
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (words_[i * kWords] != 0) slots_[i].context->report(slots_[i].function(&words_[i * kWords]));
+  std::fill(words_.begin(), words_.end(), 0);
+  for (size_t i = 0; i < pieces_.size(); ++i)
+    MINNOW_RETURN_IF_ERROR(stream.upload(words_.data(), pieces_[i]->data(), bytes));
   return stream.finish();
 }
 

@@ -20,6 +20,9 @@ class ErrorSlots {
   bool expected() const { return expected_; }
   // Reports what kernels have set, and sets it to 0. The stream is finished before, and after.
   Status collect(Stream& stream);
+  // The same in two steps, which need not wait twice: before the stream is finished, and after.
+  Status request(Stream& stream);
+  Status report(Stream& stream);
 
  private:
   struct Slot {
@@ -32,6 +35,7 @@ class ErrorSlots {
   std::map<const RunContext*, size_t> numbers_;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Memory>> pieces_;
+  std::vector<int32_t> words_;
   bool expected_ = false;
 };
 
