@@ -24,6 +24,11 @@ VARIABLES = (
     ),
     Variable("MINNOW_BACKENDS", "a folder with libraries for devices, `libminnow_KIND.so`, besides the engine's own"),
     Variable(
+        "MINNOW_PLUGINS",
+        "libraries with kernels or devices of your own, as absolute paths separated by `:`; their code runs with the "
+        "rights of the process",
+    ),
+    Variable(
         "MINNOW_PLACEMENT=greedy",
         "with `--device`, run each node on the device that can compute it, also where that takes longer (for tests)",
     ),

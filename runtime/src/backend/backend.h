@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -149,6 +150,24 @@ class Backend {
     return nullptr;
   }
   virtual std::unique_ptr<Queue> create_queue(const QueueOptions& options) = 0;
+
+  // A row of a plugin, which comes before its own for the nodes that it supports. Before the first session on it.
+  void add_row(const std::string& op, const KernelRow& row) { added_[op].push_back(row); }
+
+ protected:
+  // The row of a plugin that computes this node, or any of the op's where there is no node; null: there is none.
+  const KernelRow* added_row(const OpSpec& op, const NodeContext* node) const {
+    const auto it = added_.find(op.name);
+    std::string why;
+    for (size_t i = 0; it != added_.end() && i < it->second.size(); ++i) {
+      const KernelRow& row = it->second[i];
+      if (node == nullptr || row.supports == nullptr || row.supports(*node, &why)) return &row;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::map<std::string, std::vector<KernelRow>> added_;
 };
 
 // From one tensor to another of the same shape, in whichever layouts they are, both in the host's memory. Nothing is

@@ -80,6 +80,11 @@ Status Cpu::can_run(Precision precision) {
 
 const KernelRow* Cpu::find(const OpSpec& op) const { return cpu_kernels().find(op); }
 
+const KernelRow* Cpu::row_for(const OpSpec& op, const NodeContext& node, std::string*) const {
+  const KernelRow* added = added_row(op, &node);
+  return added == nullptr ? find(op) : added;
+}
+
 // Of what it reads, writes and multiplies; one thread's share, as all threads work on a node.
 double Cpu::seconds(const OpSpec& op, const NodeContext& node, std::string* why) const {
   if (find(op) == nullptr) {

@@ -20,6 +20,7 @@ class Cpu final : public Backend {
 
   std::string name() const override { return "cpu"; }
   const KernelRow* find(const OpSpec& op) const override;
+  const KernelRow* row_for(const OpSpec& op, const NodeContext& node, std::string* why) const override;
   double seconds(const OpSpec& op, const NodeContext& node, std::string* why) const override;
   double copy_seconds(int64_t) const override { return 0; }
   int64_t bytes(const TensorType& type) const override;

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "runtime/src/backend/cpu.h"
-#include "runtime/src/backend/plugin.h"
+#include "runtime/src/backend/user_plugins.h"
 #include "runtime/src/model/graph.h"
 
 namespace minnow {
@@ -20,6 +20,7 @@ bool are_several(const std::string& name) { return name == "auto" || name.find('
 Status find_all(const std::string& name, std::vector<Backend*>* out) {
   std::vector<Backend*>& backends = *out;
   backends = {&Cpu::instance()};
+  MINNOW_RETURN_IF_ERROR(open_user_plugins());
   if (name == "auto") {
     // Each piece of hardware once, whatever number of ways there are to it.
     std::map<std::string, std::string> kinds;

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "runtime/src/backend/cpu.h"
+#include "runtime/src/backend/user_plugins.h"
 
 namespace minnow {
 namespace {
@@ -36,7 +37,7 @@ std::vector<std::string> folders() {
 // The kinds of devices for which there is a library, sorted.
 std::vector<std::string> kinds() {
   const std::string prefix = kPrefix, suffix = kSuffix;
-  std::vector<std::string> found;
+  std::vector<std::string> found = user_backends();
   for (const std::string& folder : folders()) {
     DIR* entries = opendir(folder.c_str());
     if (entries == nullptr) continue;
@@ -80,6 +81,7 @@ class Opened {
         devices_.erase({kind, index});
         return status;
       }
+      add_user_kernels(kind, device.get());
     }
     *out = device.get();
     return ok();
@@ -96,6 +98,7 @@ class Opened {
  private:
   Status load(const std::string& kind, const BackendPlugin** out) {
     const BackendPlugin*& plugin = plugins_[kind];
+    if (plugin == nullptr) plugin = find_user_backend(kind);
     if (plugin == nullptr) {
       std::string tried;
       void* library = nullptr;
@@ -126,6 +129,7 @@ class Opened {
 
 Status find_backend(const std::string& name, Backend** out) {
   *out = &Cpu::instance();
+  MINNOW_RETURN_IF_ERROR(open_user_plugins());
   if (name.empty() || name == (*out)->name()) return ok();
   if constexpr (!kHasOtherDevices)
     return fail(Code::kDevice, "the device '%s' is not available: " MINNOW_THIS_BUILD " has only the CPU",

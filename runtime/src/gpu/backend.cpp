@@ -142,10 +142,11 @@ class GpuStore final : public PackedStore {
 
 const KernelRow* GpuBackend::find(const OpSpec& op) const {
   const std::vector<const KernelRow*> rows = device_->rows(op);
-  return rows.empty() ? nullptr : rows.front();
+  return rows.empty() ? added_row(op, nullptr) : rows.front();
 }
 
 const KernelRow* GpuBackend::row_for(const OpSpec& op, const NodeContext& node, std::string* why) const {
+  if (const KernelRow* added = added_row(op, &node)) return added;
   *why = std::string("has no kernel for ") + op.name;
   for (const KernelRow* row : device_->rows(op))
     if (row->supports == nullptr || row->supports(node, why)) return row;
