@@ -8,13 +8,16 @@
 
 namespace minnow::gpu {
 
+// Items count in ints, up to the last element and one step of all groups beyond it.
+constexpr int64_t kMostMoved = 2'000'000'000;
+
 bool can_move(const NodeContext& node, std::string* why) {
   const bool bytes = node.accelerator == nullptr || device_of(node).limits().bytes;
   for (const auto* tensors : {&node.in, &node.out})
     for (const TensorType* type : *tensors) {
       if (type == nullptr) continue;
-      if (type->count() >= int64_t{1} << 31) {
-        *why = "moves tensors of less than 2^31 elements";
+      if (type->count() > kMostMoved) {
+        *why = "computes tensors of at most 2e9 elements";
         return false;
       }
       if (!bytes && dtype_size(type->dtype) < 4) {
