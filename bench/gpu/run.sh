@@ -4,6 +4,7 @@
 # Minnow needs, nvcc for CUDA, and PyTorch for the networks. Writes a log of each step into RESULTS, and goes on after a failure.
 #
 #   PYTHON=python3 NETWORKS="resnet50:1 vit_s:32" bench/gpu/run.sh results
+#   BUILT=1 bench/gpu/run.sh results       where build/gpu was built on another machine
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 unset PYTHONDONTWRITEBYTECODE
@@ -25,10 +26,13 @@ configure() {
   cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DMINNOW_CUDA=AUTO -DMINNOW_OPENCL=AUTO -DMINNOW_VULKAN=AUTO \
     "-DMINNOW_CUDA_ARCHITECTURES=${MINNOW_CUDA_ARCHITECTURES:-90a}"
 }
-step configure 120 configure
-step build 1800 cmake --build build/gpu
-step programs 1800 cmake --build build/gpu --target cuda_programs
-step package 1800 "$python" -m pip install --no-build-isolation --no-deps --target build/gpu/site --upgrade .
+if [[ -z ${BUILT:-} ]]; then
+  export -f configure
+  step configure 120 bash -c configure
+  step build 1800 cmake --build build/gpu
+  step programs 1800 cmake --build build/gpu --target cuda_programs
+  step package 1800 "$python" -m pip install --no-build-isolation --no-deps --target build/gpu/site --upgrade .
+fi
 
 export PYTHONPATH=$PWD/build/gpu/site${PYTHONPATH:+:$PYTHONPATH} MINNOW_BACKENDS=$PWD/build/gpu MINNOW_CALIBRATION=off
 # Each tile of the products is a process of its own: one that fails must not take the others along.
