@@ -1,10 +1,12 @@
 #include "kernels/opencl/device.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <mutex>
 
 #include "kernels/gpu/address_space.h"
+#include "kernels/gpu/cache_file.h"
 #include "kernels/gpu/error_slots.h"
 #include "kernels/gpu/texts.h"
 #include "kernels/opencl/api.h"
@@ -113,6 +115,9 @@ class OpenClDevice final : public gpu::Device {
 
  private:
   Status build(const gpu::TextInfo& text, const std::string& options, std::shared_ptr<Built>* out);
+  // Compiled before, and kept in the user's cache; null where it was not, or the driver does not take it.
+  cl_program find_binary(const std::string& name, const std::string& key, const std::string& options);
+  void keep_binary(const std::string& name, const std::string& key, cl_program program);
   std::string text(cl_device_info what) const {
     size_t n = 0;
     cl.clGetDeviceInfo(id_, what, 0, nullptr, &n);
@@ -132,6 +137,8 @@ class OpenClDevice final : public gpu::Device {
   cl_command_queue uploads_ = nullptr;
   gpu::Limits limits_;
   gpu::Speed speed_;
+  std::string driver_;  // and the device, by name and version
+  int64_t most_bytes_ = kMostBytes;
   std::mutex mutex_;         // of the programs, and of uploads
   bool specializes_ = true;  // compiles a text for each set of constants
   std::map<std::string, std::shared_ptr<Built>> built_;
@@ -179,6 +186,8 @@ Status OpenClDevice::open() {
   cl_int error = CL_SUCCESS;
   context_ = cl.clCreateContext(nullptr, 1, &id_, nullptr, nullptr, &error);
   if (error != CL_SUCCESS) return failed("to create a context", error);
+  driver_ = name() + "\n" + text(CL_DEVICE_VERSION) + "\n" + text(CL_DRIVER_VERSION) + "\n";
+  most_bytes_ = static_cast<int64_t>(std::min<cl_ulong>(kMostBytes, number<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE)));
   limits_.shared_bytes = static_cast<int64_t>(number<cl_ulong>(CL_DEVICE_LOCAL_MEM_SIZE));
   // A processor's compiler takes longer than most of what is then computed.
   specializes_ = (number<cl_device_type>(CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) == 0;
@@ -217,11 +226,18 @@ Status OpenClDevice::program(const char* text, std::initializer_list<gpu::Consta
 }
 
 Status OpenClDevice::build(const gpu::TextInfo& text, const std::string& options, std::shared_ptr<Built>* out) {
-  cl_int error = CL_SUCCESS;
   const char* source = kSources[gpu::index_of(text)];
-  cl_program program = cl.clCreateProgramWithSource(context_, 1, &source, nullptr, &error);
-  if (error != CL_SUCCESS) return failed("to create a program", error);
-  error = cl.clBuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr);
+  const std::string key = driver_ + options + "\n" + source;
+  char file[40];
+  std::snprintf(file, sizeof file, "opencl/%016llx.bin", static_cast<unsigned long long>(gpu::hash_of(key)));
+  cl_int error = CL_SUCCESS;
+  cl_program program = find_binary(file, key, options);
+  const bool is_new = program == nullptr;
+  if (is_new) {
+    program = cl.clCreateProgramWithSource(context_, 1, &source, nullptr, &error);
+    if (error != CL_SUCCESS) return failed("to create a program", error);
+    error = cl.clBuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr);
+  }
   if (error != CL_SUCCESS) {
     size_t n = 0;
     cl.clGetProgramBuildInfo(program, id_, CL_PROGRAM_BUILD_LOG, 0, nullptr, &n);
@@ -236,14 +252,39 @@ Status OpenClDevice::build(const gpu::TextInfo& text, const std::string& options
     cl.clReleaseProgram(program);
     return failed("to create a kernel", error);
   }
+  if (is_new) keep_binary(file, key, program);
   *out = std::make_shared<Built>(cl, program, kernel);
   return ok();
 }
 
+cl_program OpenClDevice::find_binary(const std::string& name, const std::string& key, const std::string& options) {
+  std::string binary;
+  if (!gpu::read_cache(name, key, &binary) || binary.empty()) return nullptr;
+  const size_t bytes = binary.size();
+  const auto* begin = reinterpret_cast<const unsigned char*>(binary.data());
+  cl_int state = CL_SUCCESS, error = CL_SUCCESS;
+  cl_program program = cl.clCreateProgramWithBinary(context_, 1, &id_, &bytes, &begin, &state, &error);
+  if (error != CL_SUCCESS) return nullptr;
+  if (state == CL_SUCCESS && cl.clBuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr) == CL_SUCCESS)
+    return program;
+  cl.clReleaseProgram(program);
+  return nullptr;
+}
+
+void OpenClDevice::keep_binary(const std::string& name, const std::string& key, cl_program program) {
+  size_t bytes = 0;
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0)
+    return;
+  std::string binary(bytes, '\0');
+  char* begin = binary.data();
+  if (cl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof begin, &begin, nullptr) == CL_SUCCESS)
+    gpu::write_cache(name, key, binary);
+}
+
 Status OpenClDevice::allocate(int64_t bytes, std::unique_ptr<Memory>* out) {
-  if (bytes > kMostBytes)
-    return fail(Code::kDevice, "a buffer of %lld bytes; with OpenCL one has at most 4 GiB",
-                static_cast<long long>(bytes));
+  if (bytes > most_bytes_)
+    return fail(Code::kDevice, "%lld bytes of memory at once; with OpenCL this device gives at most %lld",
+                static_cast<long long>(bytes), static_cast<long long>(most_bytes_));
   cl_int error = CL_SUCCESS;
   cl_mem buffer = cl.clCreateBuffer(context_, CL_MEM_READ_WRITE, static_cast<size_t>(std::max<int64_t>(bytes, 64)),
                                     nullptr, &error);

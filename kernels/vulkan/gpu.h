@@ -30,6 +30,8 @@ class VulkanDevice final : public gpu::Device {
   Status upload(const void* host, int64_t bytes, std::unique_ptr<Memory>* out) override;
   std::unique_ptr<gpu::Stream> create_stream() override;
 
+  void save_programs() { programs_.save(); }
+
   Context context;
   MemoryPool memory;
 

@@ -1,5 +1,9 @@
 #include "kernels/vulkan/programs.h"
 
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/gpu/cache_file.h"
 #include "kernels/gpu/texts.h"
 
 namespace minnow::vulkan {
@@ -9,6 +13,24 @@ extern const uint32_t* const kSmallCode[];
 extern const uint32_t kSmallBytes[];
 extern const uint32_t* const kWordsCode[];
 extern const uint32_t kWordsBytes[];
+
+namespace {
+
+constexpr auto kBetweenSaves = std::chrono::seconds(2);
+constexpr size_t kMostCached = size_t{256} << 20;  // bytes
+
+// Whether a driver's data are of this device and driver. The driver looks, too, but not all do that with care.
+bool is_for(const std::string& data, const VkPhysicalDeviceProperties& properties) {
+  VkPipelineCacheHeaderVersionOne head;
+  if (data.size() < sizeof head || data.size() > kMostCached) return false;
+  std::memcpy(&head, data.data(), sizeof head);
+  return head.headerSize >= sizeof head && head.headerSize <= data.size() &&
+         head.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && head.vendorID == properties.vendorID &&
+         head.deviceID == properties.deviceID &&
+         std::memcmp(head.pipelineCacheUUID, properties.pipelineCacheUUID, VK_UUID_SIZE) == 0;
+}
+
+}  // namespace
 
 Programs::~Programs() {
   const DeviceApi& vk = context_.vk;
@@ -22,11 +44,36 @@ Programs::~Programs() {
 }
 
 Status Programs::open() {
+  const VkPhysicalDeviceProperties& device = context_.properties;
+  cache_key_ = std::string(device.deviceName) + " " + std::to_string(device.driverVersion) + " " +
+               std::string(reinterpret_cast<const char*>(device.pipelineCacheUUID), VK_UUID_SIZE);
+  char name[40];
+  std::snprintf(name, sizeof name, "vulkan/%016llx.bin", static_cast<unsigned long long>(gpu::hash_of(cache_key_)));
+  cache_name_ = name;
+  std::string known;
+  if (!gpu::read_cache(cache_name_, cache_key_, &known) || !is_for(known, device)) known.clear();
   VkPipelineCacheCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  info.initialDataSize = known.size();
+  info.pInitialData = known.data();
   MINNOW_RETURN_IF_FAILED("to create a pipeline cache",
                           context_.vk.vkCreatePipelineCache(context_.device, &info, nullptr, &cache_));
   return ok();
+}
+
+void Programs::save() {
+  if (!is_new_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - saved_ < kBetweenSaves) return;
+  is_new_ = false;
+  saved_ = now;
+  size_t n = 0;
+  if (context_.vk.vkGetPipelineCacheData(context_.device, cache_, &n, nullptr) != VK_SUCCESS || n > kMostCached) return;
+  std::string data(n, '\0');
+  if (context_.vk.vkGetPipelineCacheData(context_.device, cache_, &n, data.data()) != VK_SUCCESS) return;
+  data.resize(n);
+  if (is_for(data, context_.properties)) gpu::write_cache(cache_name_, cache_key_, data);
 }
 
 Status Programs::find(const char* text, std::initializer_list<gpu::Constant> constants, const gpu::Program** out) {
@@ -125,6 +172,7 @@ Status Programs::build(const gpu::TextInfo& text, const std::vector<gpu::Constan
   const VkResult result = context_.vk.vkCreateComputePipelines(context_.device, cache_, 1, &info, nullptr, &pipeline);
   context_.vk.vkDestroyShaderModule(context_.device, module, nullptr);
   if (result != VK_SUCCESS) return failed("to compile a kernel", result).at(text.name);
+  is_new_ = true;
   *out = std::make_unique<BuiltProgram>(text, layout, pipeline);
   return ok();
 }

@@ -1,6 +1,8 @@
 // The texts, compiled for a device.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +35,9 @@ class Programs {
   explicit Programs(Context& context) : context_(context) {}
   ~Programs();
   Status open();
+  // Keeps what the driver has compiled in the user's cache, if there is something new and the last time was not just
+  // now.
+  void save();
   Status find(const char* text, std::initializer_list<gpu::Constant> constants, const gpu::Program** out);
 
  private:
@@ -46,6 +51,9 @@ class Programs {
 
   Context& context_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
+  std::string cache_name_, cache_key_;  // of the file
+  std::atomic<bool> is_new_{false};     // something was compiled since it was saved
+  std::chrono::steady_clock::time_point saved_;
   std::mutex mutex_;
   std::map<int, Layout> layouts_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;

@@ -156,6 +156,7 @@ Status VulkanStream::drain() {
 
 Status VulkanStream::finish() {
   MINNOW_RETURN_IF_ERROR(drain());
+  device_.save_programs();
   return errors_.expected() ? errors_.collect(*this) : ok();
 }
 

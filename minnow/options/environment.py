@@ -68,5 +68,9 @@ FILES = (
         "~/.cache/minnow/roofline.json", "the throughput of this processor, as `mnnconvert benchmark` has measured it"
     ),
     Variable("~/.cache/minnow/kernels", "the machine code of kernels that were compiled for a CUDA device at run time"),
+    Variable(
+        "~/.cache/minnow/vulkan/*.bin, ~/.cache/minnow/opencl/*.bin",
+        "kernels as the drivers of these GPUs have compiled them; they can be deleted at any time",
+    ),
 )
 """Files by name. Output is first written to a hidden file beside its target, with the suffix `.part`."""
