@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -85,6 +86,7 @@ struct Limits {
   bool bytes = true;  // buffers of elements of 8 and 16 bits
   // It is worth compiling a large text again for other constants: not where a processor does what a GPU would.
   bool specializes = true;
+  int64_t tensor_bytes = std::numeric_limits<int64_t>::max();  // of a buffer that a kernel sees
 };
 
 // For the estimates by which nodes are placed.

@@ -188,6 +188,7 @@ Status OpenClDevice::open() {
   if (error != CL_SUCCESS) return failed("to create a context", error);
   driver_ = name() + "\n" + text(CL_DEVICE_VERSION) + "\n" + text(CL_DRIVER_VERSION) + "\n";
   most_bytes_ = static_cast<int64_t>(std::min<cl_ulong>(kMostBytes, number<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE)));
+  limits_.tensor_bytes = most_bytes_;
   limits_.shared_bytes = static_cast<int64_t>(number<cl_ulong>(CL_DEVICE_LOCAL_MEM_SIZE));
   // A processor's compiler takes longer than most of what is then computed.
   specializes_ = (number<cl_device_type>(CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) == 0;

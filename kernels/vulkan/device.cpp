@@ -165,6 +165,8 @@ Status VulkanDevice::open(const InstanceApi& instance, VkPhysicalDevice physical
   limits_.int64 = context.int64;
   limits_.bytes = context.small_types;
   limits_.specializes = context.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
+  // Less what an offset takes to be aligned.
+  limits_.tensor_bytes = int64_t{context.properties.limits.maxStorageBufferRange} - 1024;
   estimate_speed();
   MINNOW_RETURN_IF_ERROR(programs_.open());
   uploads_ = std::make_unique<VulkanStream>(*this);

@@ -145,8 +145,24 @@ const KernelRow* GpuBackend::find(const OpSpec& op) const {
   return rows.empty() ? added_row(op, nullptr) : rows.front();
 }
 
+bool GpuBackend::holds(const TensorType& type, std::string* why) const {
+  const gpu::Limits& limits = device_->limits();
+  if (!limits.bytes && dtype_size(type.dtype) < 4) {
+    *why = std::string("has no elements of 8 or 16 bits, such as ") + dtype_name(type.dtype);
+    return false;
+  }
+  if (bytes(type) > limits.tensor_bytes) {
+    *why = "computes tensors of at most " + std::to_string(limits.tensor_bytes) + " bytes";
+    return false;
+  }
+  return true;
+}
+
 const KernelRow* GpuBackend::row_for(const OpSpec& op, const NodeContext& node, std::string* why) const {
   if (const KernelRow* added = added_row(op, &node)) return added;
+  for (const auto* types : {&node.in, &node.out})
+    for (const TensorType* type : *types)
+      if (type != nullptr && !holds(*type, why)) return nullptr;
   *why = std::string("has no kernel for ") + op.name;
   for (const KernelRow* row : device_->rows(op))
     if (row->supports == nullptr || row->supports(node, why)) return row;

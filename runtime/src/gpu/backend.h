@@ -31,7 +31,7 @@ class GpuBackend final : public Backend {
   }
   std::vector<std::string> fusions() const override;
   DType stored(DType type, Precision precision) const override {
-    return type == DType::kF32 && precision == Precision::kLow ? DType::kF16 : type;
+    return type == DType::kF32 && precision == Precision::kLow && device_->limits().bytes ? DType::kF16 : type;
   }
   Accelerator* accelerator() override { return device_.get(); }
   Status allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) override;
@@ -42,6 +42,9 @@ class GpuBackend final : public Backend {
   std::unique_ptr<Queue> create_queue(const QueueOptions& options) override;
 
  private:
+  // Whether its memory takes such a tensor, as its kernels see it.
+  bool holds(const TensorType& type, std::string* why) const;
+
   const std::string name_;
   const std::unique_ptr<gpu::Device> device_;
 };
