@@ -8,13 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 namespace minnow::gpu {
 namespace {
 
 constexpr char kMagic[] = "minnow cache 1 " MINNOW_VERSION "\n";
+
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // of a file that is read
 
 struct Head {
   uint64_t key_bytes, content_bytes, hash;
@@ -31,6 +31,21 @@ std::string folder() {
 void make_folders(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
     mkdir(path.substr(0, slash).c_str(), 0777);
+}
+
+bool read_all(const std::string& path, std::string* out) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  struct stat status;
+  bool is_read = fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size < kMostBytes;
+  if (is_read) out->resize(static_cast<size_t>(status.st_size));
+  for (size_t at = 0; is_read && at < out->size();) {
+    const ssize_t n = ::read(file, out->data() + at, out->size() - at);
+    is_read = n > 0;
+    at += is_read ? static_cast<size_t>(n) : 0;
+  }
+  close(file);
+  return is_read;
 }
 
 bool write_all(int file, const std::string& bytes) {
@@ -53,9 +68,8 @@ uint64_t hash_of(const std::string& bytes) {
 bool read_cache(const std::string& name, const std::string& key, std::string* content) {
   const std::string base = folder();
   if (base.empty()) return false;
-  std::ifstream file(base + "/" + name, std::ios::binary);
-  if (!file) return false;
-  const std::string all(std::istreambuf_iterator<char>(file), {});
+  std::string all;
+  if (!read_all(base + "/" + name, &all)) return false;
   const size_t begin = sizeof kMagic - 1;
   Head head;
   if (all.size() < begin + sizeof head || all.compare(0, begin, kMagic) != 0) return false;

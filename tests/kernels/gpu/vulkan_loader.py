@@ -43,7 +43,7 @@ def _shim() -> Path:
 
 def run(code: str, cache: Path, shim: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
     """Python code in a process of its own, with the shim and its variables; its cache is a folder of the test."""
-    env = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)} | variables
+    env = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "MINNOW_PLACEMENT": "greedy"} | variables
     if shim:
         env |= {"SHIM_REAL": _system_loader(), "LD_LIBRARY_PATH": str(_shim())}
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env, cwd=ROOT)
