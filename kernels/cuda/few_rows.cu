@@ -8,7 +8,7 @@ namespace minnow::cuda {
 namespace {
 
 constexpr int kThreads = kFewRowsWarps * 32;
-constexpr int kAhead = 4;  // steps whose weights are on their way
+[[maybe_unused]] constexpr int kAhead = 4;  // steps whose weights are on their way
 
 template <typename T, int tiles>
 __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant__ FewRowsArguments<T> a) {

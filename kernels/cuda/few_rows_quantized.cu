@@ -7,7 +7,7 @@ namespace minnow::cuda {
 namespace {
 
 constexpr int kThreads = kFewRowsWarps * 32;
-constexpr int kAhead = 2;
+[[maybe_unused]] constexpr int kAhead = 2;
 
 struct Arguments {
   FewRowsArguments<half> product;
@@ -17,15 +17,15 @@ struct Arguments {
   int group, groups;
 };
 
-__device__ __forceinline__ half2 as_half2(uint32_t v) { return *reinterpret_cast<const half2*>(&v); }
-__device__ __forceinline__ uint32_t as_word(half2 v) { return *reinterpret_cast<const uint32_t*>(&v); }
+[[maybe_unused]] __device__ __forceinline__ half2 as_half2(uint32_t v) { return *reinterpret_cast<const half2*>(&v); }
+[[maybe_unused]] __device__ __forceinline__ uint32_t as_word(half2 v) { return *reinterpret_cast<const uint32_t*>(&v); }
 
 // 1024 + q of 8 numbers, two in a word. Of 4 bits: 0 and 4, 1 and 5, 2 and 6, 3 and 7; of 8 bits: 0 and 1, ...
-__device__ __forceinline__ void widen(uint32_t word, uint32_t (&out)[4]) {
+[[maybe_unused]] __device__ __forceinline__ void widen(uint32_t word, uint32_t (&out)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) out[i] = ((word >> (4 * i)) & 0x000f000fu) | 0x64006400u;
 }
-__device__ __forceinline__ void widen(uint32_t low, uint32_t high, uint32_t (&out)[4]) {
+[[maybe_unused]] __device__ __forceinline__ void widen(uint32_t low, uint32_t high, uint32_t (&out)[4]) {
   constexpr uint32_t kMagic = 0x64646464u;
   out[0] = __byte_perm(low, kMagic, 0x4140);
   out[1] = __byte_perm(low, kMagic, 0x4342);

@@ -99,7 +99,7 @@ RowPlan plan_rows(int64_t rows, int64_t length, bool aligned, typename Make::Ker
   }
   if (per_warp(2)) return *kernel = Make::template kernel<T, 1, 2, false>(), RowPlan{128, (rows + 3) / 4};
   if (per_warp(16)) return *kernel = Make::template kernel<T, 1, 16, false>(), RowPlan{128, (rows + 3) / 4};
-  if (per_block(16) <= 1024) return *kernel = Make::template kernel<T, 1, 16, true>(), RowPlan{per_block(16), rows};
+  if (per_block(12) <= 1024) return *kernel = Make::template kernel<T, 1, 12, true>(), RowPlan{per_block(12), rows};
   return *kernel = Make::template kernel<T, 1, 0, true>(), RowPlan{1024, rows};
 }
 

@@ -1,5 +1,4 @@
 // LSTM, GRU and RNN.
-#include "kernels/cuda/constants.h"
 #include "kernels/cuda/recurrent.h"
 #include "tests/kernels/cuda/check.h"
 
