@@ -491,7 +491,7 @@ def cuda(text: Text, specialized: bool) -> str:
     lines += [f"  __shared__ {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [text.body, "}"] + (["}"] if not specialized else []) + [""]
     lines += [f"#undef {name}" for name in text.defines]
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 def defines(text: Text) -> str:
