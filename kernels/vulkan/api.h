@@ -22,8 +22,9 @@ namespace minnow::vulkan {
   X(vkQueueSubmit)                                                                                                 \
   X(vkQueueWaitIdle)                                                                                               \
   X(vkCreateFence)                                                                                                 \
-  X(vkDestroyFence) X(vkResetFences) X(vkWaitForFences) X(vkGetFenceStatus) X(vkAllocateMemory) X(vkFreeMemory)    \
-      X(vkMapMemory) X(vkCreateBuffer) X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkBindBufferMemory)   \
+  X(vkDestroyFence)                                                                                                \
+  X(vkResetFences) X(vkWaitForFences) X(vkGetFenceStatus) X(vkAllocateMemory) X(vkFreeMemory) X(vkMapMemory)       \
+      X(vkCreateBuffer) X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkBindBufferMemory)                  \
           X(vkCreateShaderModule) X(vkDestroyShaderModule) X(vkCreatePipelineCache) X(vkDestroyPipelineCache)      \
               X(vkGetPipelineCacheData) X(vkCreateComputePipelines) X(vkDestroyPipeline) X(vkCreatePipelineLayout) \
                   X(vkDestroyPipelineLayout) X(vkCreateDescriptorSetLayout) X(vkDestroyDescriptorSetLayout)        \

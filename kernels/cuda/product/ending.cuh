@@ -27,8 +27,8 @@ __device__ __forceinline__ float at_most(float v, float high) {
 #endif
 }
 
-// The function of the layer, of all alike: one choice for all of them. `kExact`: to the precision of f32, else to that of
-// what is written in 16 bits or multiplied in TF32.
+// The function of the layer, of all alike: one choice for all of them. `kExact`: to the precision of f32, else to that
+// of what is written in 16 bits or multiplied in TF32.
 template <bool kExact, int kCount>
 __device__ __forceinline__ void activate(const Ending& end, float (&v)[kCount]) {
   if (end.curve == Ending::kNone) {

@@ -3,10 +3,10 @@
 // some time later. Tensors take more memory than they need, it runs only some of the ops, and it may record.
 //
 // Environment: MINNOW_FAKE_OPS is "all", a list of ops "Conv,Relu", or the seed of a random half of all ops.
-// MINNOW_FAKE_SECONDS is what it says that a node takes. MINNOW_FAKE_DELAY is the longest time in microseconds before the queue does the next thing. MINNOW_FAKE_LOG names a
-// file that gets a line for each thing it has done. With MINNOW_FAKE_KERNEL_US it
-// computes nothing, and only takes so long for each kernel. With MINNOW_FAKE_TOUCH the host reads a byte of the device's
-// memory, as a defect of the engine would: the process must not survive that.
+// MINNOW_FAKE_SECONDS is what it says that a node takes. MINNOW_FAKE_DELAY is the longest time in microseconds before
+// the queue does the next thing. MINNOW_FAKE_LOG names a file that gets a line for each thing it has done. With
+// MINNOW_FAKE_KERNEL_US it computes nothing, and only takes so long for each kernel. With MINNOW_FAKE_TOUCH the host
+// reads a byte of the device's memory, as a defect of the engine would: the process must not survive that.
 #include <sys/mman.h>
 
 #include <condition_variable>
