@@ -22,10 +22,9 @@ import onnx.backend.base
 from onnx import TensorProto, helper
 
 from minnow.convert import convert
+from minnow.runtime import _engine
 from minnow.runtime.session import Session, load
-from minnow.schema.errors import UnsupportedError, UsageError
-
-_DEVICES = ("CPU",)
+from minnow.schema.errors import MinnowError, UnsupportedError, UsageError
 
 
 class BackendRep(onnx.backend.base.BackendRep):  # type: ignore[misc, unused-ignore]
@@ -94,7 +93,7 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
 
         Args:
             model: the model, or the path of its file (needed if its weights are in other files).
-            device: "CPU".
+            device: "CPU", or a device such as "CUDA:1", beside which the CPU runs what it cannot.
             threads: as in `minnow.load`.
             options: of `minnow.convert`, such as `optimize` and `inputs`.
 
@@ -102,7 +101,7 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
             UsageError: the device is not available. The errors of `minnow.convert`.
         """
         if not cls.supports_device(device):
-            raise UsageError(f"unknown device '{device}'", hint=f"use one of {', '.join(_DEVICES)}")
+            raise UsageError(f"unknown device '{device}'", hint="use CPU, or a device such as OPENCL or CUDA:1")
         with tempfile.TemporaryDirectory(prefix="minnow-") as folder:
             source = Path(folder, "model.onnx")
             if isinstance(model, onnx.ModelProto):
@@ -112,7 +111,7 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
             target = Path(folder, "model.mnn")
             convert(source, output=target, framework="onnx", verify=False, **options)
             # The engine has mapped the file; on POSIX the mapping stays valid after the file is deleted.
-            return BackendRep(load(target, threads=threads))
+            return BackendRep(load(target, threads=threads, device=_name(device)))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:
@@ -128,7 +127,7 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
         Args:
             node: the node.
             inputs: arrays for the inputs that the node has, in order or by name.
-            device: "CPU".
+            device: "CPU", or a device such as "CUDA:1", beside which the CPU runs what it cannot.
             outputs_info: (dtype, shape) of each output, if known.
             kwargs: `opset_version`, by default the newest; others as in `prepare`.
         """
@@ -152,7 +151,23 @@ class Backend(onnx.backend.base.Backend):  # type: ignore[misc, unused-ignore]
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        return device.partition(":")[0].upper() in _DEVICES
+        """Whether it is here: "CPU", or any name of `minnow.load`, in upper or lower case."""
+        name = _name(device)
+        if name == "cpu":
+            return True
+        try:
+            _engine.run_op("Identity", {}, [np.zeros(1, np.float32)], 1, device=name)
+        except UnsupportedError:  # the device is there, and has no kernel for this op
+            pass
+        except MinnowError:
+            return False
+        return True
+
+
+def _name(device: str) -> str:
+    """As the engine calls it, which has one CPU."""
+    kind, _, index = device.lower().partition(":")
+    return kind if kind == "cpu" or not index else f"{kind}:{index}"
 
 
 def _info(name: str, dtype: Any, shape: Sequence[int]) -> onnx.ValueInfoProto:

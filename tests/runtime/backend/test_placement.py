@@ -126,3 +126,16 @@ def test_inspect_shows_placements(fake: pytest.MonkeyPatch, tmp_path: Path, capf
     assert "us on fake:0, " in capfd.readouterr().out
     assert command_line(["inspect", str(tmp_path / "m.mnn"), "--placement", "cpu,nowhere"]) == 7
     assert command_line(["inspect", str(tmp_path / "m.mnn"), "--input", "in0=1x3x6x4"]) == 2
+
+
+def test_the_backend_of_onnx_runs_on_it(fake: pytest.MonkeyPatch) -> None:
+    from minnow import backend
+
+    assert backend.supports_device("CPU")
+    assert backend.supports_device("FAKE:1")
+    assert not backend.supports_device("FAKE:7")
+    assert not backend.supports_device("no device")
+    x = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
+    own, other = backend.prepare(str(DIGITS)), backend.prepare(str(DIGITS), "FAKE")
+    assert {row["device"] for row in other.session.placement({"image": x.shape}) if row["op"] == "Conv"} == {"fake:0"}
+    np.testing.assert_array_equal(other.run([x])[0], own.run([x])[0])
