@@ -9,7 +9,7 @@ namespace minnow::cuda {
 namespace {
 
 // More are not worth the time that it takes to try them.
-constexpr size_t kMostConfigs = 20;
+constexpr size_t kMostConfigs = 28;
 constexpr int kMostPlans = 3;
 constexpr int64_t kLibraryBytes = 4 << 20;
 
