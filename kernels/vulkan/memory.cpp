@@ -105,6 +105,7 @@ Status MemoryPool::add_block(int64_t bytes, Block** out) {
 
 Status MemoryPool::allocate(int64_t bytes, std::unique_ptr<Memory>* out) {
   const int64_t needed = rounded(bytes);
+  *out = nullptr;  // what it held may be of this pool, which it is given back to under the lock
   const std::lock_guard<std::mutex> lock(mutex_);
   Block* chosen = nullptr;
   int64_t offset = 0;

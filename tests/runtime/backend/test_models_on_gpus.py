@@ -1,4 +1,4 @@
-"""Whole models on OpenCL, in software where there is no GPU: everything that the device computes runs on it."""
+"""Whole models on OpenCL and Vulkan, in software where there is no GPU: everything that the device computes runs on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
-DEVICES = os.environ.get("MINNOW_TEST_DEVICES", "opencl").split(",")
+DEVICES = os.environ.get("MINNOW_TEST_DEVICES", "opencl,vulkan").split(",")
 RNG = np.random.default_rng(0)
 
 
