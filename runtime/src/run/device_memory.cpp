@@ -57,7 +57,10 @@ Status Executor::place_output(const Stage& stage, Storage& output, OutputSink& s
   output.data = static_cast<char*>(sink.memory(output.index, type));
   if (output.data == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", output.index);
   const int device = sink.device(output.index);
-  if (device == 0 || is_given_by(stage, output, device)) return ok();
+  if (device == 0) return ok();
+  // The memory is there when the default stream has come to its allocation.
+  MINNOW_RETURN_IF_ERROR(devices()[static_cast<size_t>(device)].queue->follow(0));
+  if (is_given_by(stage, output, device)) return ok();
   Buffer& copy = host_copies_.emplace_back();
   MINNOW_RETURN_IF_ERROR(Buffer::make(type.bytes(), &copy));
   moved_.push_back({Tensor{type, copy.data()}, output.data, device});
