@@ -86,7 +86,8 @@ def _show(model: str, graph: bool, layout: bool, options: InspectCommand, format
         if moved is not None:
             rows += ["", _layout_text(moved)]
         if placed is not None:
-            rows += ["", table(["node", "op", "device", "why it runs there"], [p.values() for p in placed], right=99)]
+            cells = [list(p.values()) for p in placed]
+            rows += ["", table(["node", "op", "device", "why it runs there"], cells, right=99)]
         if graph:
             rows += ["", str(info["graph"])]
         return "\n".join(rows)

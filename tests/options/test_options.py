@@ -27,7 +27,7 @@ from minnow.converter.inputs.given import Given
 from minnow.options.convert import BisectOptions, ConvertOptions, WrittenOptions
 from minnow.options.optimize import Int64, Target
 from minnow.options.option import Options, choices, flags, is_names, plain_type, said
-from minnow.options.read import ReadOptions, SourceOptions
+from minnow.options.read import InspectCommand, ReadOptions
 from minnow.options.report import ReportCommand
 from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
 from minnow.options.text import words
@@ -55,7 +55,7 @@ COMMANDS: dict[str, type[Options]] = {
     "debug bisect": BisectOptions,
     "diff": DiffCommand,
     "fleet": FleetCommand,
-    "inspect": SourceOptions,
+    "inspect": InspectCommand,
     "optimize": WrittenOptions,
     "report": ReportCommand,
     "run": RunCommand,

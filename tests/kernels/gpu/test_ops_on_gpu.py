@@ -61,7 +61,10 @@ def check(name: str, device: str, precision: int = 0, packed: bool = False) -> t
             continue
         computed += 1
         inputs = [as_stored(a) for a in sample.inputs] if precision == LOW else sample.inputs
-        for i, (a, b) in enumerate(zip(got, op.evaluate(inputs, sample.attrs), strict=False)):
+        wanted = op.evaluate(inputs, sample.attrs)
+        if [np.shape(a) for a in got] != [b.shape for b in wanted]:  # they follow from contents, which the host keeps
+            wanted = op.evaluate(sample.inputs, sample.attrs)
+        for i, (a, b) in enumerate(zip(got, wanted, strict=False)):
             a, room = np.asarray(a), sample.rtol
             if precision == LOW and DType.of(b.dtype) is DType.F32:
                 a, b, room = as_stored(a), as_stored(b), max(room or 0, LOW_ROOM)

@@ -1,4 +1,4 @@
-"""Whole models on OpenCL and Vulkan, in software where there is no GPU: everything that the device computes runs on it."""
+"""Whole models on OpenCL and Vulkan, in software where there is no GPU: a device runs all that it can compute."""
 
 from __future__ import annotations
 
