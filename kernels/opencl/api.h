@@ -10,14 +10,15 @@
 
 namespace minnow::opencl {
 
-#define MINNOW_OPENCL_FUNCTIONS(X)                                                                             \
-  X(clGetPlatformIDs)                                                                                          \
-  X(clGetPlatformInfo)                                                                                         \
-  X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clCreateCommandQueue) X(clReleaseCommandQueue)     \
-      X(clCreateBuffer) X(clReleaseMemObject) X(clCreateProgramWithSource) X(clCreateProgramWithBinary)        \
-          X(clBuildProgram) X(clGetProgramInfo) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) \
-              X(clReleaseKernel) X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer)            \
-                  X(clEnqueueWriteBuffer) X(clEnqueueCopyBuffer) X(clFinish)
+#define MINNOW_OPENCL_FUNCTIONS(X)                                                                              \
+  X(clGetPlatformIDs)                                                                                           \
+  X(clGetPlatformInfo)                                                                                          \
+  X(clGetDeviceIDs)                                                                                             \
+  X(clGetDeviceInfo) X(clCreateContext) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer)      \
+      X(clReleaseMemObject) X(clCreateProgramWithSource) X(clCreateProgramWithBinary) X(clBuildProgram)         \
+          X(clGetProgramInfo) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) \
+              X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer)        \
+                  X(clEnqueueCopyBuffer) X(clFinish)
 
 struct Api {
 #define MINNOW_DECLARE(name) decltype(&::name) name = nullptr;

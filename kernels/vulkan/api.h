@@ -16,24 +16,25 @@ namespace minnow::vulkan {
   X(vkGetPhysicalDeviceQueueFamilyProperties) \
   X(vkEnumerateDeviceExtensionProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
 
-#define MINNOW_VULKAN_DEVICE_FUNCTIONS(X)                                                                          \
-  X(vkDestroyDevice)                                                                                               \
-  X(vkGetDeviceQueue)                                                                                              \
-  X(vkQueueSubmit)                                                                                                 \
-  X(vkQueueWaitIdle)                                                                                               \
-  X(vkCreateFence)                                                                                                 \
-  X(vkDestroyFence)                                                                                                \
-  X(vkResetFences) X(vkWaitForFences) X(vkGetFenceStatus) X(vkAllocateMemory) X(vkFreeMemory) X(vkMapMemory)       \
-      X(vkCreateBuffer) X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkBindBufferMemory)                  \
-          X(vkCreateShaderModule) X(vkDestroyShaderModule) X(vkCreatePipelineCache) X(vkDestroyPipelineCache)      \
-              X(vkGetPipelineCacheData) X(vkCreateComputePipelines) X(vkDestroyPipeline) X(vkCreatePipelineLayout) \
-                  X(vkDestroyPipelineLayout) X(vkCreateDescriptorSetLayout) X(vkDestroyDescriptorSetLayout)        \
-                      X(vkCreateDescriptorPool) X(vkDestroyDescriptorPool) X(vkResetDescriptorPool)                \
-                          X(vkAllocateDescriptorSets) X(vkUpdateDescriptorSets) X(vkCreateCommandPool)             \
-                              X(vkDestroyCommandPool) X(vkResetCommandPool) X(vkAllocateCommandBuffers)            \
-                                  X(vkBeginCommandBuffer) X(vkEndCommandBuffer) X(vkCmdBindPipeline)               \
-                                      X(vkCmdBindDescriptorSets) X(vkCmdPushConstants) X(vkCmdDispatch)            \
-                                          X(vkCmdCopyBuffer) X(vkCmdPipelineBarrier)
+#define MINNOW_VULKAN_DEVICE_FUNCTIONS(X)                                                                           \
+  X(vkDestroyDevice)                                                                                                \
+  X(vkGetDeviceQueue)                                                                                               \
+  X(vkQueueSubmit)                                                                                                  \
+  X(vkQueueWaitIdle)                                                                                                \
+  X(vkCreateFence)                                                                                                  \
+  X(vkDestroyFence)                                                                                                 \
+  X(vkResetFences)                                                                                                  \
+  X(vkWaitForFences) X(vkGetFenceStatus) X(vkAllocateMemory) X(vkFreeMemory) X(vkMapMemory) X(vkCreateBuffer)       \
+      X(vkDestroyBuffer) X(vkGetBufferMemoryRequirements) X(vkBindBufferMemory) X(vkCreateShaderModule)             \
+          X(vkDestroyShaderModule) X(vkCreatePipelineCache) X(vkDestroyPipelineCache) X(vkGetPipelineCacheData)     \
+              X(vkCreateComputePipelines) X(vkDestroyPipeline) X(vkCreatePipelineLayout) X(vkDestroyPipelineLayout) \
+                  X(vkCreateDescriptorSetLayout) X(vkDestroyDescriptorSetLayout) X(vkCreateDescriptorPool)          \
+                      X(vkDestroyDescriptorPool) X(vkResetDescriptorPool) X(vkAllocateDescriptorSets)               \
+                          X(vkUpdateDescriptorSets) X(vkCreateCommandPool) X(vkDestroyCommandPool)                  \
+                              X(vkResetCommandPool) X(vkAllocateCommandBuffers) X(vkBeginCommandBuffer)             \
+                                  X(vkEndCommandBuffer) X(vkCmdBindPipeline) X(vkCmdBindDescriptorSets)             \
+                                      X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCmdCopyBuffer)                     \
+                                          X(vkCmdPipelineBarrier)
 
 // The functions of the loader, for an instance that lives as long as the process.
 struct InstanceApi {
