@@ -10,6 +10,7 @@
 
 namespace minnow::opencl {
 
+// clang-format off: it never agrees with itself on this list
 #define MINNOW_OPENCL_FUNCTIONS(X)                                                                              \
   X(clGetPlatformIDs)                                                                                           \
   X(clGetPlatformInfo)                                                                                          \
@@ -19,6 +20,7 @@ namespace minnow::opencl {
           X(clGetProgramInfo) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) \
               X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer)        \
                   X(clEnqueueCopyBuffer) X(clFinish)
+// clang-format on
 
 struct Api {
 #define MINNOW_DECLARE(name) decltype(&::name) name = nullptr;

@@ -8,6 +8,7 @@
 
 namespace minnow::vulkan {
 
+// clang-format off: it never agrees with itself on this list
 #define MINNOW_VULKAN_INSTANCE_FUNCTIONS(X)   \
   X(vkEnumeratePhysicalDevices)               \
   X(vkGetPhysicalDeviceProperties2)           \
@@ -15,7 +16,9 @@ namespace minnow::vulkan {
   X(vkGetPhysicalDeviceMemoryProperties)      \
   X(vkGetPhysicalDeviceQueueFamilyProperties) \
   X(vkEnumerateDeviceExtensionProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
+// clang-format on
 
+// clang-format off: it never agrees with itself on this list
 #define MINNOW_VULKAN_DEVICE_FUNCTIONS(X)                                                                           \
   X(vkDestroyDevice)                                                                                                \
   X(vkGetDeviceQueue)                                                                                               \
@@ -35,6 +38,7 @@ namespace minnow::vulkan {
                                   X(vkEndCommandBuffer) X(vkCmdBindPipeline) X(vkCmdBindDescriptorSets)             \
                                       X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCmdCopyBuffer)                     \
                                           X(vkCmdPipelineBarrier)
+// clang-format on
 
 // The functions of the loader, for an instance that lives as long as the process.
 struct InstanceApi {
