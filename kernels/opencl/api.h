@@ -10,7 +10,8 @@
 
 namespace minnow::opencl {
 
-// clang-format off: it never agrees with itself on this list
+// The formatter never agrees with itself on this list.
+// clang-format off
 #define MINNOW_OPENCL_FUNCTIONS(X)                                                                              \
   X(clGetPlatformIDs)                                                                                           \
   X(clGetPlatformInfo)                                                                                          \

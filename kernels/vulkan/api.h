@@ -8,7 +8,8 @@
 
 namespace minnow::vulkan {
 
-// clang-format off: it never agrees with itself on this list
+// The formatter never agrees with itself on this list.
+// clang-format off
 #define MINNOW_VULKAN_INSTANCE_FUNCTIONS(X)   \
   X(vkEnumeratePhysicalDevices)               \
   X(vkGetPhysicalDeviceProperties2)           \
@@ -18,7 +19,8 @@ namespace minnow::vulkan {
   X(vkEnumerateDeviceExtensionProperties) X(vkCreateDevice) X(vkGetDeviceProcAddr)
 // clang-format on
 
-// clang-format off: it never agrees with itself on this list
+// The formatter never agrees with itself on this list.
+// clang-format off
 #define MINNOW_VULKAN_DEVICE_FUNCTIONS(X)                                                                           \
   X(vkDestroyDevice)                                                                                                \
   X(vkGetDeviceQueue)                                                                                               \
