@@ -87,6 +87,13 @@ class Opened {
     return ok();
   }
 
+  // Of a kind whose library is open; -1 where it is not.
+  int known_count(const std::string& kind) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = plugins_.find(kind);
+    return known == plugins_.end() || known->second == nullptr ? -1 : known->second->count();
+  }
+
   Status count(const std::string& kind, int* n) {
     std::lock_guard<std::mutex> lock(mutex_);
     const BackendPlugin* plugin = nullptr;
@@ -144,7 +151,12 @@ Status find_backend(const std::string& name, Backend** out) {
   Status status = Opened::instance().open(kind, std::atoi(digits.c_str()), out);
   if (status.ok()) return ok();
   std::string there = (*out)->name();
-  for (const Backend* other : other_backends()) there += ", " + other->name();
+  // Drivers are not loaded to name their devices: some end a process that has loaded other libraries before.
+  for (const std::string& other : kinds()) {
+    const int n = Opened::instance().known_count(other);
+    if (n < 0) there += ", " + other;
+    for (int i = 0; i < n; ++i) there += ", " + other + ":" + std::to_string(i);
+  }
   return Status(status.code(),
                 "the device '" + name + "' is not available: " + status.message() + ". Available here: " + there);
 }

@@ -181,7 +181,7 @@ def test_devices_that_are_not_there(fake) -> None:
     data, _ = two_branches()
     with pytest.raises(DeviceError, match=r"'fake:7'.*this machine has 2.*Available here: cpu, fake:0, fake:1"):
         open_on(data, "fake:7")
-    with pytest.raises(DeviceError, match=r"'metal'.*libminnow_metal\.so.*Available here: cpu, fake:0, fake:1"):
+    with pytest.raises(DeviceError, match=r"'metal'.*libminnow_metal\.so.*Available here: cpu, fake"):
         open_on(data, "metal")
     for name in ("gpu!", "CUDA", "cpu:1", "cuda:x", "../fake"):
         with pytest.raises(UsageError, match="is no device"):

@@ -88,7 +88,7 @@ def test_the_commands_run_on_it(fake: pytest.MonkeyPatch, tmp_path: Path, capfd:
     (timing,) = json.loads(capfd.readouterr().out)
     assert {row["device"] for row in timing["profile"] if row["op"] == "Conv"} == {"fake:0"}
     assert command_line(["run", path, "--device", "fake:7"]) == 7
-    assert "Available here: cpu, fake:0, fake:1" in capfd.readouterr().err
+    assert "Available here: cpu, fake" in capfd.readouterr().err
 
 
 def test_greedy_placement_takes_what_the_device_computes(fake: pytest.MonkeyPatch) -> None:
