@@ -14,8 +14,6 @@ from minnow.converter.file import door
 # The same schemes on every machine, whatever a benchmark has measured there.
 os.environ["MINNOW_CALIBRATION"] = "off"
 
-gpu_drivers.use_software()
-
 
 # The same examples in every run, so that a change is judged by what it changes. To search further than that:
 # ./dev test tests/optimizer --hypothesis-profile=search
@@ -32,7 +30,9 @@ door.strict = True
 check_every_step()
 
 
-pytest_configure = sampling.configure
+def pytest_configure(config: pytest.Config) -> None:
+    gpu_drivers.choose(config.args, config.invocation_params.dir)
+    sampling.configure(config)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
