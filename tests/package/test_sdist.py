@@ -50,6 +50,9 @@ def test_what_the_build_reads_is_there(names: set[str], read: set[str]) -> None:
     assert not read - names
 
 
+KINDS = ("gpu", "opencl", "vulkan", "cuda")  # of GPUs, whose libraries are built where they are asked for
+
+
 def test_the_whole_package_is_there(names: set[str]) -> None:
     folders = re.findall(r'^"minnow[\w/]*" = "(\w+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert len(folders) >= 5
@@ -60,9 +63,10 @@ def test_the_whole_package_is_there(names: set[str]) -> None:
 
 
 def test_nothing_else_is_there(names: set[str], read: set[str]) -> None:
-    """C++ that the build of the module does not read is for those who embed the engine."""
+    """C++ that the build of the module does not read is for those who embed the engine, or have a GPU."""
     code = {name for name in names if name.endswith((".cpp", ".h", ".txt", ".proto", ".fbs"))}
-    assert not {name for name in code - read if not name.startswith(("cmake/", "runtime/include/"))}
+    others = ("cmake/", "runtime/include/", "runtime/src/gpu/", *(f"kernels/{k}/" for k in KINDS))
+    assert not {name for name in code - read if not name.startswith(others)}
     assert not {name for name in names if name.startswith("docs/") and not name.startswith("docs/man/")}
     assert not {name.partition("/")[0] for name in names} & {"tests", "bench", "examples", "requirements", ".ci"}
     top = {"CMakeLists.txt", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
