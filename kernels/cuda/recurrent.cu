@@ -169,7 +169,9 @@ __global__ void __launch_bounds__(kThreads) steps_kernel(const __grid_constant__
   float* const resets = states + 2 * B * d.padded;                   // [B][padded]: of a GRU with two products
   float* const cells = resets + (d.rows[1] > 0 ? B * d.padded : 0);  // [B][units]: c, or the z of a GRU
   float* const sums = cells + round_up(B * d.units, 4);
-  T* const shared_weights = reinterpret_cast<T*>(sums + B * max(kThreads, max(d.rows[0], d.rows[1])));
+  float* const values =
+      sums + round_up(B * max(kThreads, max(d.rows[0], d.rows[1])), 4);  // [4][B][units]: gates of an LSTM
+  T* const shared_weights = reinterpret_cast<T*>(values + (a.layer == Recurrent::Layer::kLstm ? 4 * B * d.units : 0));
   allow_next();
   const int thread = static_cast<int>(threadIdx.x), direction = static_cast<int>(blockIdx.y);
   const int block = static_cast<int>(blockIdx.z), first_unit = block * d.units,
@@ -214,9 +216,15 @@ __global__ void __launch_bounds__(kThreads) steps_kernel(const __grid_constant__
     const auto gates_at = [&](int row, int unit) {
       return a.gates + ((static_cast<size_t>(direction) * a.steps + t) * a.batch + row) * (a.gate_count * h) + unit;
     };
-    float ahead[4] = {};
+    const bool is_lstm = a.layer == Recurrent::Layer::kLstm;
+    float ahead[4] = {}, ahead_of_lstm = 0.0f;
+    if (is_lstm) {
+      const int i = thread % (B * d.units), row = first_row + i / d.units, unit = first_unit + i % d.units;
+      if (thread < 4 * B * d.units && row < a.batch && unit < h)
+        ahead_of_lstm = gates_at(row, unit)[thread / (B * d.units) * h];
+    }
     const int own_row = first_row + thread / d.units, own_unit = first_unit + thread % d.units;
-    if (thread < B * d.units && own_row < a.batch && own_unit < h) {
+    if (!is_lstm && thread < B * d.units && own_row < a.batch && own_unit < h) {
 #pragma unroll
       for (int g = 0; g < 4; ++g)
         if (g < a.gate_count) ahead[g] = gates_at(own_row, own_unit)[g * h];
@@ -247,26 +255,30 @@ __global__ void __launch_bounds__(kThreads) steps_kernel(const __grid_constant__
         a.y[((static_cast<size_t>(t) * a.directions + direction) * a.batch + row) * h + unit] =
             from_float<T>(runs ? state : 0.0f);
     };
-    if (a.layer == Recurrent::Layer::kLstm) {
-      each([&](int i, int b, int row, int unit, const float(&gates)[4]) {
-        const int local = i % d.units;
-        float v[4];
-#pragma unroll
-        for (int g = 0; g < 4; ++g) v[g] = gates[g] + sum_of(d.rows[0], b, g * d.units + local);
-        float c = cells[i];
-        if (extra != nullptr) {
-          v[0] = fmaf(extra[unit], c, v[0]);
-          v[2] = fmaf(extra[2 * h + unit], c, v[2]);
-        }
-        const float in = apply<exact>(functions[0], bounded(v[0], a.clip));
-        const float forget = a.input_forget ? 1.0f - in : apply<exact>(functions[0], bounded(v[2], a.clip));
-        c = bounded(forget * c + in * apply<exact>(functions[1], bounded(v[3], a.clip)), a.cell_clip);
-        if (extra != nullptr) v[1] = fmaf(extra[h + unit], c, v[1]);
-        const float out = apply<exact>(functions[0], bounded(v[1], a.clip));
+    if (is_lstm) {
+      // A thread makes a gate of a unit: i, o, f, c. What looks at the new c is left to the next step.
+      for (int item = thread; item < 4 * B * d.units; item += kThreads) {
+        const int gate = item / (B * d.units), i = item % (B * d.units), b = i / d.units;
+        const int row = first_row + b, unit = first_unit + i % d.units;
+        if (row >= a.batch || unit >= h) continue;
+        float v = (item == thread ? ahead_of_lstm : gates_at(row, unit)[gate * h]) +
+                  sum_of(d.rows[0], b, gate * d.units + i % d.units);
+        if (extra != nullptr && (gate == 0 || gate == 2)) v = fmaf(extra[(gate == 0 ? 0 : 2 * h) + unit], cells[i], v);
+        if (extra == nullptr || gate != 1) v = apply<exact>(functions[gate == 3 ? 1 : 0], bounded(v, a.clip));
+        values[item] = v;
+      }
+      __syncthreads();
+      for (int i = thread; i < B * d.units; i += kThreads) {
+        const int b = i / d.units, row = first_row + b, unit = first_unit + i % d.units;
+        if (row >= a.batch || unit >= h) continue;
+        const float in = values[i], forget = a.input_forget ? 1.0f - in : values[2 * B * d.units + i];
+        const float c = bounded(forget * cells[i] + in * values[3 * B * d.units + i], a.cell_clip);
+        float out = values[B * d.units + i];
+        if (extra != nullptr) out = apply<exact>(functions[0], bounded(fmaf(extra[h + unit], c, out), a.clip));
         const bool runs = t < length_of(row);
         if (runs) cells[i] = c;
         finish(b, row, unit, runs, out * apply<exact>(functions[2], c));
-      });
+      }
     } else if (a.layer == Recurrent::Layer::kRnn) {
       each([&](int i, int b, int row, int unit, const float(&gates)[4]) {
         const float v = gates[0] + sum_of(d.rows[0], b, i % d.units);
@@ -363,7 +375,8 @@ template <typename T, int B>
 cudaError_t run_steps(const Arguments<T>& a, const Target& target) {
   const Division& d = a.division;
   const int64_t own = static_cast<int64_t>(B) * d.padded * (d.rows[1] > 0 ? 3 : 2) + round_up(B * d.units, 4) +
-                      static_cast<int64_t>(B) * std::max({kThreads, d.rows[0], d.rows[1]});
+                      round_up(B * std::max({kThreads, d.rows[0], d.rows[1]}), 4) +
+                      (a.layer == Recurrent::Layer::kLstm ? 4 * B * d.units : 0);
   const int64_t weights = d.block_count() * static_cast<int64_t>(sizeof(T));
   const int64_t most = target.capability >= 90 ? kMostShared : target.capability >= 80 ? 96 << 10 : 60 << 10;
   const bool held = own * 4 + weights <= most;
