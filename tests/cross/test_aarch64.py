@@ -41,7 +41,7 @@ OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name
 HIGH, LOW = 0, 2  # minnow_precision
 NEWEST, OLDEST = "max", "cortex-a53"  # all that qemu knows; no vectors of f16, no sums of products of bytes
 MOST_BYTES = 1_300_000  # of libminnow.so, stripped, with the kernels of all ops
-MOST_SLIM_BYTES = 500_000  # with the ops of one convolutional network
+MOST_SLIM_BYTES = 535_000  # 33,000 of which are for other devices, which a slim library has not
 
 
 def tool(*command: str | Path) -> None:
