@@ -1,7 +1,7 @@
 """Runs a fuzz target of the engine, which ./dev fuzz has built, for a while; keeps its corpus and what it finds.
 
-`python tests/fuzz/engine.py TARGET [--minutes N] [--build FOLDER]` exits with 1 if there were findings. Each is stored in
-FOLDER/findings/TARGET with a text that says what it did and how to repeat it; FOLDER/runs.jsonl has a line for each run.
+`python tests/fuzz/engine.py TARGET [--minutes N] [--build FOLDER]` exits with 1 if there were findings. Each is stored
+in FOLDER/findings/TARGET with a text that says what it did and how to repeat it; FOLDER/runs.jsonl has a line a run.
 MINNOW_ISA, MINNOW_BF16 and MINNOW_FUZZ_PRECISION (high, normal, low) choose what is run.
 """
 
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("model", "packed", "state")
+TARGETS = ("model",)
 SECONDS, MEGABYTES, MOST_BYTES = 10, 2048, 16384
 MOST_FINDINGS = 20
 SETTINGS = ("MINNOW_ISA", "MINNOW_BF16", "MINNOW_FUZZ_PRECISION")
@@ -75,7 +75,9 @@ def keep(finding: Path, log: str, program: Path, folder: Path) -> bool:
 def seed(target: str, build: Path) -> Path:
     folder = build / "seeds" / target
     if not (folder / "done").exists():
-        subprocess.run([sys.executable, str(HERE / "seeds.py"), target, str(folder)], check=True, stdout=subprocess.PIPE)
+        subprocess.run(
+            [sys.executable, str(HERE / "seeds.py"), target, str(folder)], check=True, stdout=subprocess.PIPE
+        )
     return folder
 
 

@@ -12,13 +12,60 @@ namespace {
 constexpr int kMostDepth = 40;
 constexpr size_t kMostBytes = 4096, kMostItems = 256;
 
-constexpr int64_t kNumbers[] = {
-    0, 1, -1, 2, -2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, -128, -129, 255,
-    256, 1000, 4096, 32767, 65535, 65536, 1 << 20, 1 << 24, (1 << 30) - 1, 1 << 30, 0x7ffffffe, 0x7fffffff,
-    -0x7fffffffLL - 1, -0x7fffffffLL, 0x80000000LL, 0xffffffffLL, 0x100000000LL, 1LL << 40, 1LL << 61, 1LL << 62,
-    std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::min() + 1};
-const double kFloats[] = {0,    -0.0,  1,    -1,     0.5,    2,     1e-30, 1e-45,      1e9,       3e9,  1e19,
-                          1e38, -1e38, 1e-3, 255.49, 1e300, 4.9e-324, 1e6, NAN, INFINITY, -INFINITY, 65504};
+constexpr int64_t kNumbers[] = {0,
+                                1,
+                                -1,
+                                2,
+                                -2,
+                                3,
+                                4,
+                                5,
+                                6,
+                                7,
+                                8,
+                                9,
+                                12,
+                                13,
+                                15,
+                                16,
+                                17,
+                                31,
+                                32,
+                                33,
+                                63,
+                                64,
+                                65,
+                                100,
+                                127,
+                                128,
+                                -128,
+                                -129,
+                                255,
+                                256,
+                                1000,
+                                4096,
+                                32767,
+                                65535,
+                                65536,
+                                1 << 20,
+                                1 << 24,
+                                (1 << 30) - 1,
+                                1 << 30,
+                                0x7ffffffe,
+                                0x7fffffff,
+                                -0x7fffffffLL - 1,
+                                -0x7fffffffLL,
+                                0x80000000LL,
+                                0xffffffffLL,
+                                0x100000000LL,
+                                1LL << 40,
+                                1LL << 61,
+                                1LL << 62,
+                                std::numeric_limits<int64_t>::max(),
+                                std::numeric_limits<int64_t>::min(),
+                                std::numeric_limits<int64_t>::min() + 1};
+const double kFloats[] = {0,    -0.0,  1,    -1,     0.5,   2,        1e-30, 1e-45, 1e9,      3e9,       1e19,
+                          1e38, -1e38, 1e-3, 255.49, 1e300, 4.9e-324, 1e6,   NAN,   INFINITY, -INFINITY, 65504};
 
 }  // namespace
 
@@ -88,7 +135,8 @@ void Mutator::gather(Table* table, int depth) {
         strings_.push_back(&item.bytes);
       }
     }
-    if (depth < 3 && field->type()->base_type() == reflection::Vector) tensors_ = std::max(tensors_, value.items.size());
+    if (depth < 3 && field->type()->base_type() == reflection::Vector)
+      tensors_ = std::max(tensors_, value.items.size());
     if (value.table != nullptr) gather(value.table.get(), depth + 1);
   }
 }
@@ -180,7 +228,8 @@ void Mutator::change_numbers(Value* value, const Slot& slot) {
   const auto set = [&](size_t i) {
     uint64_t bits = 0;
     std::memcpy(&bits, &bytes[i * size], size);
-    if (type.element() == reflection::Int) bits = static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(bits)));
+    if (type.element() == reflection::Int)
+      bits = static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(bits)));
     bits = number(type, type.element(), bits);
     std::memcpy(&bytes[i * size], &bits, size);
   };
@@ -278,9 +327,10 @@ void Mutator::change_json(std::string* text) {
   }
   std::string word;
   if (begin < end && std::isalpha(static_cast<unsigned char>((*text)[begin])) != 0 && chance(0.8)) {
-    static const char* const kWords[] = {"f32", "f64", "f16",  "bf16", "i8",   "u8",    "i16",    "u16",  "i32",
-                                         "u32", "i64", "u64",  "bool", "null", "true",  "i4",     "f8e5m2", "n",
-                                         "?",   "sequence", "optional", "[", "]", "{", "}", "\"", "\\u0000"};
+    static const char* const kWords[] = {"f32",  "f64", "f16",    "bf16", "i8",  "u8",       "i16",
+                                         "u16",  "i32", "u32",    "i64",  "u64", "bool",     "null",
+                                         "true", "i4",  "f8e5m2", "n",    "?",   "sequence", "optional",
+                                         "[",    "]",   "{",      "}",    "\"",  "\\u0000"};
     word = !strings_.empty() && chance(0.4) ? *strings_[below(strings_.size())] : kWords[below(std::size(kWords))];
     if (word.size() > 64) word.resize(64);
   } else {

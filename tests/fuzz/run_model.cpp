@@ -91,8 +91,8 @@ bool make_inputs(minnow_session* session, uint32_t seed, std::vector<minnow_tens
 }  // namespace
 
 minnow_options small_options() {
-  static const std::string precision = std::getenv("MINNOW_FUZZ_PRECISION") == nullptr
-                                           ? "high" : std::getenv("MINNOW_FUZZ_PRECISION");
+  static const std::string precision =
+      std::getenv("MINNOW_FUZZ_PRECISION") == nullptr ? "high" : std::getenv("MINNOW_FUZZ_PRECISION");
   minnow_options options = MINNOW_OPTIONS;
   options.threads = 1;
   options.precision = precision == "low" ? MINNOW_LOW : precision == "normal" ? MINNOW_NORMAL : MINNOW_HIGH;

@@ -1,4 +1,5 @@
-// Loads, plans and runs a model through the C API, within small limits. Prints nothing, checks nothing: the sanitizers do.
+// Loads, plans and runs a model through the C API, within small limits. Prints nothing, checks nothing: the sanitizers
+// do.
 #pragma once
 
 #include <cstddef>

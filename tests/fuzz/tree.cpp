@@ -69,8 +69,8 @@ std::unique_ptr<Table> read_table(const Schema& schema, const flatbuffers::Table
         value = read_vector(schema, at, *field->type());
         if (const auto* inner = schema.nested(*type, *field)) value.table = read_nested(schema, value.bytes, inner);
       } else if (base == reflection::Obj) {
-        value.table = read_table(schema, *reinterpret_cast<const flatbuffers::Table*>(at),
-                                 schema.object(field->type()->index()));
+        value.table =
+            read_table(schema, *reinterpret_cast<const flatbuffers::Table*>(at), schema.object(field->type()->index()));
       } else {
         const auto tag = from.GetField<uint8_t>(schema.tag(*type, *field)->offset(), 0);
         const reflection::Object* member = schema.member(*field, tag);
@@ -184,8 +184,7 @@ const reflection::Enum* Schema::enumeration(int32_t index) const {
 }
 
 const reflection::Object* Schema::member(const reflection::Field& field, uint64_t tag) const {
-  const reflection::EnumVal* row =
-      enumeration(field.type()->index())->values()->LookupByKey(static_cast<int64_t>(tag));
+  const reflection::EnumVal* row = enumeration(field.type()->index())->values()->LookupByKey(static_cast<int64_t>(tag));
   return row == nullptr || tag == 0 ? nullptr : object(row->union_type()->index());
 }
 

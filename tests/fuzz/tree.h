@@ -1,5 +1,5 @@
-// A .mnn file as a tree that can be changed anywhere and written again. The fields are those of the schema, which is read
-// from its binary form (flatc --schema --binary): no table is listed here.
+// A .mnn file as a tree that can be changed anywhere and written again. The fields are those of the schema, which is
+// read from its binary form (flatc --schema --binary): no table is listed here.
 #pragma once
 
 #include <cstdint>

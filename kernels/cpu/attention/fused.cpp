@@ -364,7 +364,8 @@ class Attention final : public Kernel {
       const int64_t first = b * block_, rows = std::min(block_, rows_ - first);
       const int last = b + 1 == blocks_ ? 1 : 0;
       const int64_t keys = low_ ? keys_ : seen(first + rows);
-      const Plans* plans = plans_.data() + (causal_ < 0 ? std::min<size_t>(plans_.size() - 1, last) : b);
+      const size_t plan = causal_ < 0 ? std::min<size_t>(plans_.size() - 1, last) : static_cast<size_t>(b);
+      const Plans* plans = plans_.empty() ? nullptr : &plans_[plan];
       copy_q(context.in[0]->as<float>() + q_.at(batch, batch_) + first * q_.row, rows, q);
       float* out = context.out[0]->as<float>() + out_.at(batch, batch_) + first * out_.row;
       if (direct_) {

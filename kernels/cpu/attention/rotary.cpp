@@ -175,7 +175,8 @@ class RotaryEmbedding final : public Kernel {
       for (size_t t : {0, 1}) {
         const Table& own = tables_[t];
         const void* table = offset(context.in[t + 1]->data, place(own, r), dtype_size(own.dtype));
-        tables[t] = wide<T>(own.dtype, table, own.length, row + static_cast<int64_t>(t + 1) * turned_);
+        tables[t] = wide<T>(own.dtype, table, own.length,
+                            row == nullptr ? nullptr : row + static_cast<int64_t>(t + 1) * turned_);
       }
       T* y = in == row ? row : static_cast<T*>(out);
       turn(interleaved_, in, y, turned_ / 2, tables[0], tables_[0].full, tables[1], tables_[1].full);

@@ -161,7 +161,7 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   Tile t;
   const int64_t tile_begin = band * plan_.tiles() / bands_, tile_end = (band + 1) * plan_.tiles() / bands_;
   const int64_t row_floats = copies_ ? spread_rows(k) : call.transpose_a ? 1 : call.lda;
-  float* const copy = space + 16;
+  float* const copy = copies_ ? space + 16 : nullptr;
   const float* a = copies_ ? copy : call.a + row_begin * row_floats + k_begin;
   if (copies_) {
     int64_t* held = reinterpret_cast<int64_t*>(space);

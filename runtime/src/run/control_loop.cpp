@@ -118,24 +118,24 @@ class Loop final : public Control {
 
 class Loop::RoundSink final : public OutputSink {
  public:
-  RoundSink(Loop& loop, const std::vector<Tensor>& before, BufferSink& states, int64_t round, int64_t rounds,
-            OutputSink& outputs)
-      : loop_(loop), before_(before), states_(states), round_(round), rounds_(rounds), outputs_(outputs) {}
+  RoundSink(Loop& loop, BufferSink& states, int64_t round, int64_t rounds, OutputSink& outputs)
+      : loop_(loop), states_(states), round_(round), rounds_(rounds), outputs_(outputs) {}
 
   void* memory(int index, const TensorType& type) override {
     const auto n = static_cast<int>(loop_.num_states_);
     if (index == 0) return states_.memory(n, type);
     const auto i = static_cast<size_t>(index - 1);
-    // What has no elements may have no memory either.
-    if (index <= n && loop_.is_invariant(i)) return before_[i].data != nullptr ? before_[i].data : &nothing_;
     if (index <= n) return states_.memory(index - 1, type);
     return loop_.scan_memory(i - loop_.num_states_, type, round_, rounds_, outputs_);
   }
+  // What the body only reads stays where it is, which may be a file that cannot be written to.
+  bool wants(int index) const override {
+    const auto i = static_cast<size_t>(index);
+    return index == 0 || i > loop_.num_states_ || !loop_.is_invariant(i - 1);
+  }
 
  private:
-  char nothing_ = 0;
   Loop& loop_;
-  const std::vector<Tensor>& before_;
   BufferSink& states_;
   int64_t round_, rounds_;
   OutputSink& outputs_;
@@ -196,7 +196,7 @@ Status Loop::run(const std::vector<const Tensor*>& inputs, OutputSink& sink) {
     std::vector<const void*> data = {&round_value, &condition_value};
     for (const Tensor& state : states) data.push_back(state.data);
     BufferSink& target = buffers_[static_cast<size_t>(round % 2)];
-    RoundSink results(*this, states, target, round, rounds, sink);
+    RoundSink results(*this, target, round, rounds, sink);
     scan_error_ = ok();
     const Status status = body_.run(data, results);
     if (!status.ok()) return (scan_error_.ok() ? status : scan_error_).at("round " + std::to_string(round));

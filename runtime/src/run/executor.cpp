@@ -380,6 +380,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
     if (has_run) MINNOW_RETURN_IF_ERROR(run());
   }
   for (const Delivery& delivery : stage.deliveries) {
+    if (!sink.wants(delivery.output)) continue;
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
     void* to = sink.memory(delivery.output, from.type);
     if (to == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", delivery.output);

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_oracle import check, f32, normal, run, session_of
+from engine_oracle import check, f32, model_of, normal, run, session_of
 
-from minnow.schema.ir import DType, Graph, TensorType
+import minnow
+from minnow.schema.ir import DType, Graph, TensorType, Value
+from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder, get
 
 RNG = np.random.default_rng(0)
@@ -44,6 +46,21 @@ def test_samples(name):
             feeds += [] if a is None else [a]
         graph.outputs = Builder(graph).node(op, values, sample.attrs, sample.n_outputs).outputs
         check(graph, feeds)
+
+
+def test_constants_that_a_loop_hands_through_stay_in_the_file(tmp_path):
+    """Its memory cannot be written to: a loop that copied them to themselves ended the process."""
+    graph = Graph()
+    n = graph.add_param(I64)
+    b = Builder(graph)
+    x, step = Value.constant(normal(RNG, 3)), Value.constant(normal(RNG, 3))
+    results = loop(b, n, None, [x], [step], lambda d, i, c, s, k: [d.Identity(c), d.Add(s, k), d.Mul(s, k)], 2)
+    graph.outputs = list(results)
+    path = tmp_path / "loop.mnn"
+    path.write_bytes(encode(model_of(graph)))
+    session = minnow.load(path)
+    for trips in (3, 0, 5):
+        check(graph, [np.array(trips)], session)
 
 
 def test_the_branch_is_chosen_by_the_run():
