@@ -39,6 +39,8 @@ below, `float` literals with `f`, local arrays of constant size, and:
     SIZE_OF(TYPE)                bytes of an element
     IS_FLOAT(TYPE)
     TO_INT TO_UINT TO_FLOAT      conversions between numbers;  AS_FLOAT AS_UINT: between a float and its bits
+    a % b                        of numbers that are not negative: with others the remainder is undefined in Vulkan, so
+                                 take a - a / b * b (the quotient is rounded towards zero everywhere)
     MULHI(a, b)                  the upper half of the product of two uint
     ABSF MINF MAXF FLOORF        of floats;  ABSI MINI MAXI of ints; MINF and MAXF may drop NaN
     FMA SQRT EXP LOG POW ...     fast ones of the API; accurate ones are in math.inc

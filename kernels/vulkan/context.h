@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "kernels/vulkan/api.h"
+#include "kernels/vulkan/float_modes.h"
 
 namespace minnow::vulkan {
 
@@ -24,6 +25,7 @@ struct Context {
   VkDeviceSize most_bytes = 0;  // of an allocation
   bool small_types = false;     // buffers of elements of 8 and 16 bits
   bool int64 = false;
+  FloatModes float_modes;
 
   // All streams share one queue: what is submitted earlier is seen by what is submitted later, after a barrier.
   uint32_t family = 0;

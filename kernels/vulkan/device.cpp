@@ -90,6 +90,16 @@ Status VulkanDevice::create(const InstanceApi& instance) {
   instance.vkGetPhysicalDeviceFeatures2(context.physical, &all);
   context.small_types = bytes.storageBuffer8BitAccess == VK_TRUE && halves.storageBuffer16BitAccess == VK_TRUE;
   context.int64 = all.features.shaderInt64 == VK_TRUE;
+  const bool knows_floats = has_extension(instance, context.physical, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
+  if (knows_floats) {
+    VkPhysicalDeviceFloatControlsProperties floats = {};
+    floats.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
+    VkPhysicalDeviceProperties2 properties = {};
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &floats;
+    instance.vkGetPhysicalDeviceProperties2(context.physical, &properties);
+    context.float_modes = choose_float_modes(floats);
+  }
 
   // Of what there is, what kernels use.
   all.features = {};
@@ -103,7 +113,9 @@ Status VulkanDevice::create(const InstanceApi& instance) {
   use_halves.pNext = &use_bytes;
   use_halves.storageBuffer16BitAccess = VK_TRUE;
   all.pNext = small ? &use_halves : nullptr;
-  const char* extensions[] = {VK_KHR_8BIT_STORAGE_EXTENSION_NAME};
+  std::vector<const char*> extensions;
+  if (small) extensions.push_back(VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+  if (knows_floats) extensions.push_back(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
   const float priority = 1;
   VkDeviceQueueCreateInfo queue = {};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -115,8 +127,8 @@ Status VulkanDevice::create(const InstanceApi& instance) {
   info.pNext = &all;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
-  info.enabledExtensionCount = small ? 1 : 0;
-  info.ppEnabledExtensionNames = extensions;
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
   MINNOW_RETURN_IF_FAILED("to open the device",
                           instance.vkCreateDevice(context.physical, &info, nullptr, &context.device));
   MINNOW_RETURN_IF_ERROR(find_device_api(instance, context.device, &context.vk));

@@ -146,8 +146,11 @@ Status Programs::build(const gpu::TextInfo& text, const std::vector<gpu::Constan
   const auto number = static_cast<size_t>(gpu::index_of(text));
   VkShaderModuleCreateInfo code = {};
   code.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-  code.codeSize = context_.small_types ? kSmallBytes[number] : kWordsBytes[number];
-  code.pCode = context_.small_types ? kSmallCode[number] : kWordsCode[number];
+  const std::vector<uint32_t> words =
+      context_.small_types ? with_float_modes(kSmallCode[number], kSmallBytes[number], context_.float_modes)
+                           : with_float_modes(kWordsCode[number], kWordsBytes[number], context_.float_modes);
+  code.codeSize = 4 * words.size();
+  code.pCode = words.data();
   VkShaderModule module = VK_NULL_HANDLE;
   MINNOW_RETURN_IF_FAILED("to create a shader",
                           context_.vk.vkCreateShaderModule(context_.device, &code, nullptr, &module));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,68 @@ def test_on_a_device_with_memory_of_its_own(tmp_path: Path) -> None:
     done = run(ops(FEW), tmp_path, **DEVICES["memory of its own"])
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split()[0]) > 50, done.stdout
+
+
+def test_no_remainder_of_a_negative_integer_is_taken(tmp_path: Path) -> None:
+    done = run(ops("Pad ReduceMean Col2Im"), tmp_path, SHIM_REMAINDER="unsigned")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_no_op_takes_the_remainder_of_a_negative_integer(tmp_path: Path) -> None:
+    done = run(ops(""), tmp_path, SHIM_REMAINDER="unsigned")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+SPECIAL = {"SignedZeroInfNanPreserve": {16, 32}}
+FLOATS = {
+    "0": SPECIAL | {"DenormPreserve": {16, 32, 64}},  # 32 bits may be chosen by themselves, the others together
+    "1": SPECIAL | {"DenormPreserve": {16, 32}},  # each width by itself
+    "2": SPECIAL | {"DenormPreserve": {16, 32, 64}},  # all together
+    "lacks": {},
+}
+INDEPENDENCE = {"0": "32 bits only", "1": "all", "2": "none", "lacks": "no extension"}
+
+
+@pytest.mark.parametrize("floats", FLOATS, ids=lambda f: INDEPENDENCE[f])
+def test_kernels_ask_to_keep_nan_and_subnormal_numbers(floats: str, tmp_path: Path) -> None:
+    """SPIR-V as the driver gets it is valid, and has the modes that the device offers."""
+    if not all(map(shutil.which, ["spirv-val", "spirv-dis"])):
+        pytest.skip("needs spirv-val and spirv-dis (Debian: spirv-tools)")
+    variables = {"SHIM_LACKS": "floats"} if floats == "lacks" else {"SHIM_FLOATS": floats}
+    done = run(ops("Relu MatMul Conv"), tmp_path, SHIM_MODULES=str(tmp_path), **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shaders = list(tmp_path.glob("*.spv"))
+    assert len(shaders) > 2
+    for shader in shaders:
+        assert modes_of(shader) == FLOATS[floats], shader
+
+
+def modes_of(shader: Path) -> dict[str, set[int]]:
+    """The widths of floats by mode, of a valid shader."""
+    valid = subprocess.run(
+        ["spirv-val", "--target-env", "vulkan1.1", shader], capture_output=True, text=True, check=False
+    )
+    assert valid.returncode == 0, valid.stderr
+    text = subprocess.run(["spirv-dis", shader], capture_output=True, text=True, check=True).stdout
+    modes: dict[str, set[int]] = {}
+    for mode, width in re.findall(r"OpExecutionMode %main (DenormPreserve|SignedZeroInfNanPreserve) (\d+)", text):
+        modes.setdefault(mode, set()).add(int(width))
+    assert set(modes) == set(re.findall(r"OpCapability (DenormPreserve|SignedZeroInfNanPreserve)", text))
+    return modes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", ["small types", "no small types"])
+def test_all_shaders_stay_valid_with_modes_of_floats(device: str, tmp_path: Path) -> None:
+    if not all(map(shutil.which, ["spirv-val", "spirv-dis"])):
+        pytest.skip("needs spirv-val and spirv-dis (Debian: spirv-tools)")
+    done = run(ops(""), tmp_path, SHIM_FLOATS="2", SHIM_MODULES=str(tmp_path), **DEVICES.get(device, {}))
+    assert done.returncode == 0, done.stdout + done.stderr
+    shaders = list(tmp_path.glob("*.spv"))
+    assert len(shaders) > 50
+    for shader in shaders:
+        assert modes_of(shader) == FLOATS["2"], shader
 
 
 @pytest.mark.slow
