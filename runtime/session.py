@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 import minnow.runtime._engine as _engine
-from minnow.options.run import LimitOptions, Precision, RunOptions
+from minnow.options.run import LimitOptions, LoadOptions, Precision, RunOptions
 from minnow.options.signature import takes
 from minnow.runtime.device_array import DeviceArray, capsule_of, device_of
 from minnow.schema.errors import FormatError, UsageError
@@ -55,18 +55,20 @@ class Model:
     Args:
         model: path of the file, or its bytes. A file is mapped into memory, so it must not change while in use. Weights
             that `mnnconvert convert --prepack` has written for this kind of processor are mapped, too.
+        mmap: False: read these files into memory instead. A mapped file that another program cuts off ends the process
+            (SIGBUS).
 
     Raises:
         FormatError: the file cannot be read, or is damaged.
         UnsupportedError: the engine cannot run some of its ops; all of them are listed.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | bytes) -> None:
+    def __init__(self, model: str | os.PathLike[str] | bytes, *, mmap: bool = True) -> None:
         if isinstance(model, (bytes, bytearray, memoryview)):
             self._engine = _engine.load_bytes(bytes(model))
         else:
             try:
-                self._engine = _engine.load_file(os.fspath(model))
+                self._engine = _engine.load_file(os.fspath(model), mmap)
             except FormatError as e:
                 path = os.fspath(model)
                 if os.path.splitext(path)[1] not in (".mnn", "") and not e.hint:
@@ -425,12 +427,13 @@ def _stored(array: Array, want: np.dtype[Any], info: TensorInfo) -> Array:
     )
 
 
-@takes(RunOptions)
-def load(model: str | os.PathLike[str] | bytes, options: RunOptions) -> Session:
+@takes(LoadOptions)
+def load(model: str | os.PathLike[str] | bytes, options: LoadOptions) -> Session:
     """Loads a `.mnn` model.
 
     Args:
-        model: path of the file, or its bytes. A file is mapped into memory, so it must not change while in use.
+        model: path of the file, or its bytes. A file is mapped into memory, so it must not change while in use; with
+            `mmap=False` it may.
         options:
 
     Raises:
@@ -441,4 +444,4 @@ def load(model: str | os.PathLike[str] | bytes, options: RunOptions) -> Session:
         DeviceError: the device is not available.
         DeadlineError: the timeout has passed before the model was planned.
     """
-    return Model(model)._open(options)
+    return Model(model, mmap=options.mmap)._open(options)

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/relax.h"
 
 namespace minnow {
@@ -21,7 +22,9 @@ void Lockstep::run(int64_t phases, ThreadPool* pool, FunctionRef<void(int64_t, i
 }
 
 void Lockstep::work(int64_t phases, int own, FunctionRef<void(int64_t, int)> body) {
-  for (int64_t phase = 0; phase < phases; ++phase) {
+  // Who leaves between two phases has no part that others wait for.
+  LongLoop loop;
+  for (int64_t phase = 0; phase < phases && loop.goes_on(1 << 18); ++phase) {
     const int64_t all = (phase + 1) * parts_;
     // Forth and back, from the part that was done last: what it has read is the likeliest to be in the cache still.
     const int first = own, way = phase % 2 == 0 ? 1 : parts_ - 1;

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/relax.h"
 
 namespace minnow {
@@ -97,7 +98,8 @@ struct ThreadPool::State {
   std::atomic<int64_t> n{0};
   std::atomic<int64_t> grain{1};
   std::atomic<ThreadPool::Body*> body{nullptr};
-  std::atomic<int> core{-1};  // on which the caller was
+  std::atomic<Interrupt*> interrupt{nullptr};  // of the present job
+  std::atomic<int> core{-1};                   // on which the caller was
   std::atomic<bool> closing{false};
   std::atomic<int> seated{0};                // shared workers that wait for this pool's jobs
   alignas(64) std::atomic<int64_t> done{0};  // blocks of the present job
@@ -129,19 +131,27 @@ void ThreadPool::State::work(int worker) {
   const int outer_worker = current_worker;
   current_pool = this;
   current_worker = worker;
+  uint64_t paced = 0;  // the job that `pace` is for
+  Pace pace(nullptr, 1);
   for (int i = 0; i < threads; ++i) {
     std::atomic<uint64_t>& home = homes[static_cast<size_t>((worker + i) % threads)].range;
     uint64_t word = home.load(std::memory_order_acquire);
     for (BlockRange left(word); left.begin < left.end; left = BlockRange(word)) {
+      Interrupt* const present = interrupt.load(std::memory_order_relaxed);
+      const int64_t g = grain.load(std::memory_order_relaxed), all = n.load(std::memory_order_relaxed);
+      if (left.job != paced) pace = Pace(present, (all + g - 1) / g / threads);
+      paced = left.job;
       // Large pieces first; small ones at the end, so that all threads finish together.
-      const int64_t take = std::max<int64_t>(1, (left.end - left.begin) / 4);
+      const int64_t part = pace.take(std::max<int64_t>(1, (left.end - left.begin) / 4));
+      const int64_t take = part > 0 ? part : left.end - left.begin;
       const int64_t first = i == 0 ? left.begin : left.end - take;
       const uint64_t rest = i == 0 ? BlockRange::pack(left.job, left.begin + take, left.end)
                                    : BlockRange::pack(left.job, left.begin, left.end - take);
       if (!home.compare_exchange_weak(word, rest, std::memory_order_acq_rel)) continue;
-      const int64_t g = grain.load(std::memory_order_relaxed);
-      const int64_t end = std::min((first + take) * g, n.load(std::memory_order_relaxed));
-      (*body.load(std::memory_order_relaxed))(first * g, end, worker);
+      if (part > 0) {
+        const InterruptScope scope(present);
+        (*body.load(std::memory_order_relaxed))(first * g, std::min((first + take) * g, all), worker);
+      }
       done.fetch_add(take, std::memory_order_acq_rel);
       word = home.load(std::memory_order_acquire);
     }
@@ -315,12 +325,19 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body) noexcept {
   grain = std::max<int64_t>({1, grain, n / BlockRange::kMost + 1});
   const int64_t blocks = (n + grain - 1) / grain;
   State& s = *state_;
-  if (current_pool == &s) return body(0, n, current_worker);  // nested
-  if (blocks == 1 || threads_ == 1 || s.busy.exchange(true, std::memory_order_acquire)) return body(0, n, 0);
+  Interrupt* const interrupt = Interrupt::current();
+  const bool nested = current_pool == &s;
+  if (nested || blocks == 1 || threads_ == 1 || s.busy.exchange(true, std::memory_order_acquire)) {
+    Pace pace(interrupt, blocks);
+    for (int64_t i = 0, take = 0; i < blocks && (take = pace.take(blocks - i)) > 0; i += take)
+      body(i * grain, std::min((i + take) * grain, n), nested ? current_worker : 0);
+    return;
+  }
 
   s.n.store(n, std::memory_order_relaxed);
   s.grain.store(grain, std::memory_order_relaxed);
   s.body.store(&body, std::memory_order_relaxed);
+  s.interrupt.store(interrupt, std::memory_order_relaxed);
   s.core.store(sched_getcpu(), std::memory_order_relaxed);
   s.done.store(0, std::memory_order_relaxed);
   const uint64_t job = s.job.load(std::memory_order_relaxed) + 1;

@@ -24,14 +24,14 @@ def command(model: str, options: RunCommand, format_: str) -> None:
 
     from minnow.cli._data import write_npz
     from minnow.cli._log import step
-    from minnow.options.run import RunOptions
+    from minnow.options.run import LoadOptions
     from minnow.runtime.session import load
     from minnow.runtime.verify.data import read_npz
     from minnow.runtime.verify.samples import random_inputs
     from minnow.schema.mnn.container import flat, gathered
 
     with step(f"load {model}"):
-        session = load(model, **vars(options.only(RunOptions)))
+        session = load(model, **vars(options.only(LoadOptions)))
     given = read_npz(options.data) if options.data else random_inputs(Path(model), options.inputs or {}, options.seed)
     for info in session.inputs if options.data else ():
         if info.container:

@@ -19,7 +19,8 @@ class LimitOptions(Options):
     timeout: float | None = option(
         None,
         "Seconds for planning, and for each run of the engine; exit code 9 after that.",
-        python="That is a DeadlineError. None for no limit. It is checked between nodes.",
+        python="That is a DeadlineError. None for no limit. It is checked between nodes, and on the CPU also within those "
+        "that take long.",
         above=0,
         metavar="SECONDS",
     )
@@ -79,6 +80,19 @@ class RunOptions(LimitOptions, ComputeOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LoadOptions(RunOptions):
+    """Options of loading a file and running it: the arguments of `minnow.load`."""
+
+    SECTION: ClassVar[str] = "Running the model"
+
+    mmap: bool = option(
+        True,
+        "Map the file into memory. It must not change meanwhile: the system ends a process that reads what another has "
+        "cut off (SIGBUS). Else the file is read, which is safe for files that others may change.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RandomOptions(Options):
     """Random inputs."""
 
@@ -99,7 +113,7 @@ class FeedOptions(InputOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RunCommand(RunOptions, RandomOptions, FeedOptions):
+class RunCommand(LoadOptions, RandomOptions, FeedOptions):
     """The flags of `mnnconvert run`."""
 
     SECTION: ClassVar[str] = "Output"

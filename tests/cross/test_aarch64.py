@@ -21,11 +21,12 @@ import numpy as np
 import pytest
 from engine_oracle import Array, assert_close, check, model_of
 from graph_grower import grown
+from native_cases import NATIVE_OPS, Answers, case_bytes, fed, graph_of_node
 
 import minnow
-from minnow.schema.ir import DType, Graph, Value
+from minnow.schema.ir import Graph
 from minnow.schema.mnn import encode
-from minnow.schema.ops import Builder, Op, Sample, Trait, all_ops, get
+from minnow.schema.ops import Op, Sample, get
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "aarch64"
@@ -37,7 +38,6 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not found: `./dev cross` installs what is missing"),
 ]
 
-OPS = [op for op in all_ops() if Trait.CONTROL_FLOW not in op.traits and op.name not in ("Raw", "Fail")]
 HIGH, LOW = 0, 2  # minnow_precision
 NEWEST, OLDEST = "max", "cortex-a53"  # all that qemu knows; no vectors of f16, no sums of products of bytes
 MOST_BYTES = 1_300_000  # of libminnow.so, stripped, with the kernels of all ops
@@ -92,7 +92,7 @@ class Arm:
         self, cases: Sequence[tuple[bytes, Sequence[Array]]], threads: int = 1, precision: int = HIGH
     ) -> list[list[Array] | str]:
         """The outputs of each file for its inputs, or the message of the error."""
-        given = b"".join(_block(file) + struct.pack("<i", len(a)) + b"".join(map(_tensor, a)) for file, a in cases)
+        given = b"".join(case_bytes(file, a) for file, a in cases)
         options = struct.pack("<ii", threads, precision)
         done = subprocess.run(self.command, input=options + given, capture_output=True, check=False)
         assert done.returncode == 0, f"exit {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}"
@@ -112,57 +112,7 @@ class ArmSession:
         return {f"out{i}": a for i, a in enumerate(out)}
 
 
-def _block(data: bytes) -> bytes:
-    return struct.pack("<Q", len(data)) + data
-
-
-def _tensor(a: Array) -> bytes:
-    code = list(DType).index(DType.of(a.dtype))
-    return struct.pack(f"<ii{a.ndim}q", code, a.ndim, *a.shape) + _block(np.ascontiguousarray(a).tobytes())
-
-
-class Answers:
-    """What run_cases.c writes, from its start."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, form: str) -> tuple[Any, ...]:
-        values = struct.unpack_from("<" + form, self.data, self.at)
-        self.at += struct.calcsize("<" + form)
-        return values
-
-    def block(self) -> bytes:
-        (n,) = self.take("Q")
-        self.at += n
-        return self.data[self.at - n : self.at]
-
-    def one(self) -> list[Array] | str:
-        (code,) = self.take("i")
-        return self.block().decode() if code else [self.array() for _ in range(self.take("i")[0])]
-
-    def array(self) -> Array:
-        code, rank = self.take("ii")
-        shape = self.take(f"{rank}q")
-        return np.frombuffer(self.block(), list(DType)[code].numpy).reshape(shape)
-
-
-def graph_of(op: Op, inputs: Sequence[Array | None], attrs: Mapping[str, Any], n_outputs: int, constant: int) -> Graph:
-    """One node; its operands from number `constant` on are constants."""
-    graph = Graph()
-    operands = [
-        None if a is None else Value.constant(a) if i >= constant else graph.add_param(Value.constant(a).type)
-        for i, a in enumerate(inputs)
-    ]
-    graph.outputs = list(Builder(graph).node(op, operands, attrs, n_outputs).outputs)
-    return graph
-
-
-def fed(inputs: Sequence[Array | None], constant: int) -> list[Array]:
-    return [a for a in inputs[:constant] if a is not None]
-
-
-@pytest.mark.parametrize("op", OPS, ids=str)
+@pytest.mark.parametrize("op", NATIVE_OPS, ids=str)
 def test_op(op: Op, arm: Arm) -> None:
     """All samples of the registry: operands as inputs of the model, and all but the first as constants."""
     samples: list[tuple[Sample, int]] = []
@@ -170,7 +120,7 @@ def test_op(op: Op, arm: Arm) -> None:
     for sample in op.cases():
         n = len(sample.inputs)
         for constant in sorted({n, min(n, 1)}):
-            graph = graph_of(op, sample.inputs, sample.attrs, sample.n_outputs, constant)
+            graph = graph_of_node(op, sample.inputs, sample.attrs, sample.n_outputs, constant)
             cases.append((encode(model_of(graph)), fed(sample.inputs, constant)))
             samples.append((sample, constant))
     for threads in (1, 2):
@@ -213,7 +163,7 @@ def test_dense_schemes(precision: int, cpu: str, threads: int, arm: Arm) -> None
         if op.endswith("Pool"):  # without the attributes that a file has; the samples of the registry have them
             continue
         for constant in (1, len(inputs)):
-            files.append((encode(model_of(graph_of(get(op), inputs, attrs, 1, constant))), fed(inputs, constant)))
+            files.append((encode(model_of(graph_of_node(get(op), inputs, attrs, 1, constant))), fed(inputs, constant)))
             names.append(f"{name}, weights {'constant' if constant == 1 else 'computed'}")
             wants.append((op, inputs, {"kernel_shape" if k == "kernel" else k: v for k, v in attrs.items()}))
     most = 1e-5 if precision == HIGH else 1e-2
@@ -231,7 +181,7 @@ def test_integer_products(cpu: str, threads: int, arm: Arm) -> None:
     names, files, wants = [], [], []
     for name, op, inputs, attrs, want in cases_of("integer_products").cases():
         for constant in (1, len(inputs)):
-            files.append((encode(model_of(graph_of(get(op), inputs, attrs, 1, constant))), fed(inputs, constant)))
+            files.append((encode(model_of(graph_of_node(get(op), inputs, attrs, 1, constant))), fed(inputs, constant)))
             names.append(f"{name}, {'constants' if constant == 1 else 'computed'}")
             wants.append(want)
     for name, want, got in zip(names, wants, Arm(arm.program, cpu).run(files, threads), strict=True):
@@ -242,7 +192,7 @@ def test_integer_products(cpu: str, threads: int, arm: Arm) -> None:
 def test_low_precision_is_that_of_f16_where_there_is_f16(arm: Arm) -> None:
     rng = np.random.default_rng(1)
     x, w = rng.standard_normal((40, 300)).astype(np.float32), rng.standard_normal((300, 70)).astype(np.float32)
-    case = (encode(model_of(graph_of(get("MatMul"), [x, w], {}, 1, 1))), [x])
+    case = (encode(model_of(graph_of_node(get("MatMul"), [x, w], {}, 1, 1))), [x])
     error = {}
     for cpu in (NEWEST, OLDEST):
         (got,) = Arm(arm.program, cpu).run([case], precision=LOW)
@@ -258,7 +208,7 @@ def test_sums_of_f16_neither_overflow_nor_vanish(size: float, weight: float, arm
     rng = np.random.default_rng(2)
     x = np.float32(size) * rng.uniform(0.5, 1, (33, 515)).astype(np.float32)
     w = np.float32(weight) * rng.uniform(0.5, 1, (515, 29)).astype(np.float32)
-    case = (encode(model_of(graph_of(get("MatMul"), [x, w], {}, 1, 1))), [x])
+    case = (encode(model_of(graph_of_node(get("MatMul"), [x, w], {}, 1, 1))), [x])
     (got,) = arm.run([case], precision=LOW)
     assert not isinstance(got, str), got
     exact = x.astype(np.float64) @ w
@@ -299,7 +249,7 @@ def test_a_slim_library_is_small_and_gives_the_same_answers(arm: Arm, digits: Pa
         assert not isinstance(want, str), want
         assert not isinstance(got, str), got
         assert [a.tobytes() for a in got] == [a.tobytes() for a in want]
-    tangents = encode(model_of(graph_of(get("Tan"), [np.zeros(3, np.float32)], {}, 1, 1)))
+    tangents = encode(model_of(graph_of_node(get("Tan"), [np.zeros(3, np.float32)], {}, 1, 1)))
     (refused,) = slim.run([(tangents, [np.zeros(3, np.float32)])])
     assert isinstance(refused, str)
     assert "this slim build, made for other models, has no kernel" in refused

@@ -27,7 +27,11 @@ def test_every_block_is_done_once(tmp_path, flags, rounds):
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None or not sys.platform.startswith("linux"):
         pytest.skip("needs a C++ compiler")
-    sources = [Path(__file__).with_name("thread_pool_stress.cpp"), ROOT / "kernels/core/thread_pool.cpp"]
+    sources = [
+        Path(__file__).with_name("thread_pool_stress.cpp"),
+        ROOT / "kernels/core/thread_pool.cpp",
+        ROOT / "kernels/core/interrupt.cpp",
+    ]
     program = tmp_path / "stress"
     built = subprocess.run(
         [compiler, "-std=c++17", *flags, f"-I{ROOT}", *sources, "-o", program, "-pthread"],

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/scheme.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/micro_kernel_f16.h"
@@ -270,12 +271,14 @@ class ConvDirect final : public ConvScheme {
     const TileFunction narrow_tile = narrow > 0 ? function(blocks.count, narrow) : nullptr;
     const TileFunction wide_tile = narrow < tile_pixels(blocks.count) ? function(blocks.count, narrow + 1) : nullptr;
     if (flat_) set_steps(source, 0, &t);
+    LongLoop loop;
     for (int64_t line = line_begin; line < line_end; ++line) {
       const int64_t y = flat_ ? 0 : line;
       if (!flat_) set_steps(source, y, &t);
       for (int64_t tile = flat_ ? line : 0, last = flat_ ? line : plan_.tiles() - 1; tile <= last; ++tile) {
         const int64_t x = plan_.tile_begin(tile), pixels = plan_.tile_begin(tile + 1) - x;
         if (pixels == 0) continue;
+        if (!loop.goes_on(blocks.count * panel() / 8)) return;
         const int64_t at = (y * width_ + x) * pack_ - shift;
         t.in = source.base + x * t.in_pixel;
         t.out = result + at;

@@ -1,6 +1,7 @@
 // Convolution of any dtype and rank in the plain layout, as the definition says it.
 #include <type_traits>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/scheme.h"
 
 namespace minnow {
@@ -62,11 +63,12 @@ class ConvPlain final : public Kernel {
     const T* data = x.as<T>();
     T* result = context.out[0]->as<T>();
     context.pool->parallel_for(x.dim(0) * oc, 1, [&](int64_t first, int64_t last, int) {
+      LongLoop loop;
       for (int64_t plane = first; plane < last; ++plane) {
         const int64_t o = plane % oc;
         const T* image = data + (plane / oc * channels + o / ocg * icg) * in_size;
         const T* w = weights + o * icg * taps;
-        for (int64_t p = 0; p < out_size; ++p) {
+        for (int64_t p = 0; p < out_size && loop.goes_on(taps * (2 + icg)); ++p) {
           const int64_t origin[3] = {p / (out[1] * out[2]) * stride[0] - begin[0],
                                      p / out[2] % out[1] * stride[1] - begin[1], p % out[2] * stride[2] - begin[2]};
           Sum<T> sum = bias == nullptr ? Sum<T>(0) : static_cast<Sum<T>>(bias[o]);

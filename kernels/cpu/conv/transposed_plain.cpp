@@ -1,4 +1,5 @@
 // Transposed convolution of any rank in the plain layout: each output gathers what reaches it.
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/gemm/activation.h"
 #include "kernels/cpu/conv/transposed.h"
 
@@ -43,11 +44,12 @@ class DeconvPlain final : public Kernel {
     const int64_t in_size = in_[0] * in_[1] * in_[2], out_size = out_[0] * out_[1] * out_[2];
     const int64_t kernel_size = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
     context.pool->parallel_for(x.dim(0) * oc, 1, [&](int64_t first, int64_t last, int) {
+      LongLoop loop;
       for (int64_t plane = first; plane < last; ++plane) {
         const int64_t o = plane % oc, g = o / ocg;
         const T* image = x.as<T>() + (plane / oc * ic + g * icg) * in_size;
         const T* w = weights + (g * icg * ocg + o % ocg) * kernel_size;
-        for (int64_t p = 0; p < out_size; ++p) {
+        for (int64_t p = 0; p < out_size && loop.goes_on(kernel_size * (8 + icg)); ++p) {
           const int64_t at[3] = {p / (out_[1] * out_[2]), p / out_[2] % out_[1], p % out_[2]};
           double sum = bias == nullptr ? 0.0 : static_cast<double>(bias[o]);
           for (int64_t k = 0; k < kernel_size; ++k) {

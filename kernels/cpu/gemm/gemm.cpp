@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/gemm/micro_kernel_f16.h"
@@ -60,7 +61,8 @@ void pack_columns(const float* rows, int64_t stride, int64_t k, int64_t lanes, f
 void gemm_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, float* packed, ThreadPool* pool) {
   const int64_t pack = pack_width(), blocks = ceil_div(n, pack);
   auto pack_blocks = [&](int64_t first, int64_t last, int) {
-    for (int64_t block = first; block < last; ++block) {
+    LongLoop loop;
+    for (int64_t block = first; block < last && loop.goes_on(k * pack / 4); ++block) {
       const int64_t lanes = std::min(pack, n - block * pack);
       float* to = packed + block * k * pack;
       if (transposed) {
@@ -184,7 +186,8 @@ void Gemm::run_item(const GemmCall& call, int64_t part, int64_t band, int group,
   const TilePlan::Blocks next = plan_.group((group + 1) % plan_.groups());
   const float* next_w = call.packed_b + (next.first * k_ + k_begin) * pack_;
   const bool more = group + 1 < plan_.groups() || band + 1 < bands_;
-  for (int64_t tile = tile_begin; tile < tile_end; ++tile) {
+  LongLoop loop;
+  for (int64_t tile = tile_begin; tile < tile_end && loop.goes_on(columns * k / 8); ++tile) {
     const int64_t row = plan_.tile_begin(tile), count = plan_.tile_begin(tile + 1) - row;
     if (count == 0) continue;
     t.in = a + (row - row_begin) * row_floats;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -26,7 +27,8 @@ void swap_rows(double* m, int64_t n, int64_t a, int64_t b) {
 void invert(double* m, double* inverse, int64_t n) {
   std::fill(inverse, inverse + n * n, 0.0);
   for (int64_t i = 0; i < n; ++i) inverse[i * n + i] = 1;
-  for (int64_t k = 0; k < n; ++k) {
+  LongLoop loop;
+  for (int64_t k = 0; k < n && loop.goes_on(n * n); ++k) {
     const int64_t pivot = find_pivot(m, n, k);
     if (m[pivot * n + k] == 0) {
       std::fill(inverse, inverse + n * n, std::numeric_limits<double>::quiet_NaN());
@@ -53,7 +55,8 @@ void invert(double* m, double* inverse, int64_t n) {
 void determinant(double* m, double* result, int64_t n) {
   double& product = *result;
   product = 1;
-  for (int64_t k = 0; k < n; ++k) {
+  LongLoop loop;
+  for (int64_t k = 0; k < n && loop.goes_on(n * n); ++k) {
     const int64_t pivot = find_pivot(m, n, k);
     swap_rows(m, n, k, pivot);
     if (pivot != k) product = -product;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -156,7 +157,8 @@ class Multinomial final : public Random {
         const double greatest = *std::max_element(sums, sums + classes_);
         double sum = 0;
         for (int64_t k = 0; k < classes_; ++k) sums[k] = sum += std::exp(sums[k] - greatest);
-        for (int64_t i = row * samples; i < (row + 1) * samples; ++i) {
+        LongLoop loop;
+        for (int64_t i = row * samples; i < (row + 1) * samples && loop.goes_on(64); ++i) {
           double part[2];
           stream.pair(i / 2, &part[0], &part[1]);
           int64_t drawn = std::upper_bound(sums, sums + classes_, part[i % 2] * sum) - sums;

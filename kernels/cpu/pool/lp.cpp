@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/window.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -47,6 +48,7 @@ void run_window(const Window& w, double p, const RunContext& context) {
   const std::array<int64_t, 3> in = spatial_3d(x.shape()), out = spatial_3d(y.shape());
   const int64_t in_size = in[0] * in[1] * in[2], out_size = out[0] * out[1] * out[2];
   context.pool->parallel_for(x.shape().count(0, 2), 1, [&](int64_t begin, int64_t end, int) {
+    LongLoop loop;
     for (int64_t plane = begin; plane < end; ++plane) {
       for (int64_t i = 0; i < out_size; ++i) {
         const std::array<int64_t, 3> at{i / (out[1] * out[2]), i / out[2] % out[1], i % out[2]};
@@ -56,6 +58,8 @@ void run_window(const Window& w, double p, const RunContext& context) {
           first[k] = at[k] * w.stride[k] - w.begin[k];
           taps[k] = taps_inside(first[k], in[k], w.kernel[k], w.dilation[k]);
         }
+        const auto number = [&](size_t k) { return taps[k].end - taps[k].begin; };
+        if (!loop.goes_on(16 * (1 + number(0) * number(1) * number(2)))) return;
         double sum = 0;
         for (int64_t a = taps[0].begin; a < taps[0].end; ++a)
           for (int64_t b = taps[1].begin; b < taps[1].end; ++b)

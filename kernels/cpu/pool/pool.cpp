@@ -8,6 +8,7 @@
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/pool/place.h"
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/window.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
@@ -153,6 +154,7 @@ HWY_EXPORT(greater_bytes);
 HWY_EXPORT(pool_row);
 
 constexpr int64_t kSerialTaps = 20000;    // less work is not worth waking a thread
+constexpr int64_t kLongTaps = 1 << 20;    // after which the interrupt is asked
 constexpr int64_t kSerialVectors = 1500;  // the same of whole vectors that are added up
 
 bool is_packed(const std::vector<const TensorType*>& inputs) {
@@ -313,8 +315,12 @@ class Pool final : public Kernel {
         rows = 1;
         row = 0;
       }
-      HWY_DYNAMIC_DISPATCH(pool_line)
-      (places_[2].data(), out_[2], in, rows, row, w_.dilation[2] * lanes_, y.counted, mean_, out);
+      // Some pixels of huge windows at a time.
+      const int64_t some = std::max<int64_t>(1, kLongTaps / (1 + rows * w_.kernel[2]));
+      LongLoop loop;
+      for (int64_t x = 0; x < out_[2] && loop.goes_on(kLongTaps); x += some) HWY_DYNAMIC_DISPATCH(pool_line)
+      (places_[2].data() + x, std::min(some, out_[2] - x), in, rows, row, w_.dilation[2] * lanes_, y.counted, mean_,
+       out + x * lanes_);
     }
     const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
     if (packed_ && !indices) return;
@@ -323,7 +329,8 @@ class Pool final : public Kernel {
       if (type == DType::kU8) return run_bytes(context, plane, z, y, line, kLeast<int8_t>);
       if (type == DType::kI8) return run_bytes(context, plane, z, y, line, 0);
     }
-    for (int64_t x = 0; x < out_[2]; ++x) {
+    LongLoop loop;
+    for (int64_t x = 0; x < out_[2] && loop.goes_on(4 * taps_); ++x) {
       const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
       if (packed_) {
         find_indices(context, plane, p, line * out_[2] + x);

@@ -10,6 +10,7 @@
 #include "kernels/cpu/recurrent/cell.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/infer.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/lockstep.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
@@ -366,7 +367,9 @@ class Recurrent final : public Kernel {
         step(s, i / phases, static_cast<int>(i % phases), bound(part), bound(part + 1));
       });
     } else {
-      for (int64_t i = 0; i < steps_ * phases; ++i) step(s, i / phases, static_cast<int>(i % phases), 0, h);
+      LongLoop loop;
+      for (int64_t i = 0; i < steps_ * phases && loop.goes_on(rows * h); ++i)
+        step(s, i / phases, static_cast<int>(i % phases), 0, h);
     }
     put(context, 1, d * batch_ + first, rows, 0, h, s.states + steps_ % 2 * rows * h);
     put(context, 2, d * batch_ + first, rows, 0, h, s.cell);

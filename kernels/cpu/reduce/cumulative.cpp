@@ -33,6 +33,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <algorithm>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/reduce/axis.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
@@ -100,12 +101,13 @@ class Cumulative final : public Kernel {
     char* out = static_cast<char*>(context.out[0]->data);
     const int64_t work = std::max<int64_t>(1, n * kLines);
     const auto some = [&](int64_t begin, int64_t end, int) {
+      LongLoop loop;
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t first = unit * kLines, lines = std::min(kLines, view_.outer - first);
         const int64_t parts = (n + kPart - 1) / kPart;
         T total[kLines];
         std::fill_n(total, kLines, static_cast<T>(product_));
-        for (int64_t i = 0; i < parts; ++i) {
+        for (int64_t i = 0; i < parts && loop.goes_on(kBlock); ++i) {
           const int64_t at = (reverse_ ? parts - 1 - i : i) * kPart, m = std::min(kPart, n - at);
           alignas(64) T block[kBlock];
           for (int64_t l = 0; l < lines; ++l)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -203,7 +204,8 @@ void sort_elements(const Tensor& x, int64_t n, Entry* work, int64_t* order) {
     }
   }
   Entry *from = work, *to = work + n;
-  for (int shift = 0; shift < 64; shift += 8) {
+  LongLoop loop;
+  for (int shift = 0; shift < 64 && loop.goes_on(8 * n); shift += 8) {
     if ((different >> shift & 255) == 0) continue;
     int64_t place[257] = {};
     for (int64_t i = 0; i < n; ++i) ++place[(from[i].key >> shift & 255) + 1];
@@ -227,10 +229,17 @@ int64_t find_unique(const Tensor& tensor, const Items& items, bool sorted, int64
     sort_elements(tensor, items.n, reinterpret_cast<Entry*>(group + items.n), order);
   } else {
     for (int64_t i = 0; i < items.n; ++i) order[i] = i;
-    std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
-      const int c = compare_items(compare, x, items, a, b);
-      return c != 0 ? c < 0 : a < b;
-    });
+    struct Stopped {};
+    LongLoop loop;
+    try {
+      std::sort(order, order + items.n, [&](int64_t a, int64_t b) {
+        if (!loop.goes_on(items.outer * items.inner)) throw Stopped();
+        const int c = compare_items(compare, x, items, a, b);
+        return c != 0 ? c < 0 : a < b;
+      });
+    } catch (const Stopped&) {  // nobody reads the results
+      return 0;
+    }
   }
   int64_t found = 0;
   for (int64_t i = 0; i < items.n; ++i) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -118,11 +119,12 @@ void run_tf_idf(const Attrs& attrs, const RunContext& c) {
   std::vector<int64_t> space(static_cast<size_t>(c.pool->threads() * length));
   c.pool->parallel_for(rows, std::max<int64_t>(1, 4096 / (length + 1)), [&](int64_t begin, int64_t end, int worker) {
     int64_t* row = space.data() + worker * length;
+    LongLoop loop;
     for (int64_t r = begin; r < end; ++r) {
       convert(x.type.dtype, offset(x.data, r * length, dtype_size(x.type.dtype)), DType::kI64, row, length);
       float* out = c.out[0]->as<float>() + r * columns;
-      for (int64_t step = 1; step <= std::min(pool.most_skipped + 1, length); ++step) {
-        for (int64_t first = 0; first < length; ++first) {
+      for (int64_t step = 1; step <= std::min(pool.most_skipped + 1, length) && loop.goes_on(); ++step) {
+        for (int64_t first = 0; first < length && loop.goes_on(32); ++first) {
           int64_t node = 0;
           for (int64_t n = 1, i = first; n <= pool.longest && i < length; ++n, i += step) {
             node = tree.next(node, row[i]);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -70,6 +71,7 @@ void select_boxes(const Tensor& boxes, const Tensor& scores, const NmsSettings& 
   Candidate* candidates = static_cast<Candidate*>(work);
   Box* kept = reinterpret_cast<Box*>(candidates + n);
   if (s.most == 0) return;
+  LongLoop loop;
   for (int64_t line = 0; line < scores.dim(0) * classes; ++line) {
     const float* score = scores.as<float>() + line * n;
     const float* box = boxes.as<float>() + line / classes * n * 4;
@@ -82,6 +84,7 @@ void select_boxes(const Tensor& boxes, const Tensor& scores, const NmsSettings& 
     };
     // A heap, because often few of the best are all that is needed.
     for (std::make_heap(candidates, candidates + count, is_worse); count > 0 && kept_count < s.most; --count) {
+      if (!loop.goes_on(64 + kept_count)) return;
       std::pop_heap(candidates, candidates + count, is_worse);
       const int64_t best = candidates[count - 1].box;
       const Box candidate(box + best * 4, s.centers);

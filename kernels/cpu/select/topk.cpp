@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/reduce/axis.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/table.h"
@@ -52,10 +53,23 @@ void make_items(const void* data, int64_t n, int64_t first, bool largest, Item* 
   for (int64_t i = 0; i < n; ++i) items[i].set(key_of(static_cast<const T*>(data)[i]) ^ flip, first + i);
 }
 
+// Compares items, and ends the work from within a long sort.
+struct Stopped {};
+struct Before {
+  LongLoop* loop;
+  template <typename Item>
+  bool operator()(const Item& a, const Item& b) const {
+    if (!loop->goes_on(2)) throw Stopped();
+    return a < b;
+  }
+};
+
 // Brings the k least of n items to the front, in order.
 template <typename Item>
 void select(Item* items, int64_t n, int64_t k) {
   constexpr int64_t kFew = 32;
+  LongLoop loop;
+  const Before before{&loop};
   if (k <= kFew) {  // one look at most of them
     std::sort(items, items + k);
     for (int64_t i = k; i < n; ++i) {
@@ -68,18 +82,18 @@ void select(Item* items, int64_t n, int64_t k) {
     return;
   }
   if (k < n / 8) {  // a heap of the least so far, which most of them do not enter
-    std::make_heap(items, items + k);
+    std::make_heap(items, items + k, before);
     for (int64_t i = k; i < n; ++i) {
       if (!(items[i] < items[0])) continue;
-      std::pop_heap(items, items + k);
+      std::pop_heap(items, items + k, before);
       items[k - 1] = items[i];
-      std::push_heap(items, items + k);
+      std::push_heap(items, items + k, before);
     }
-    std::sort_heap(items, items + k);
+    std::sort_heap(items, items + k, before);
     return;
   }
-  if (k < n) std::nth_element(items, items + k, items + n);
-  std::sort(items, items + k);
+  if (k < n) std::nth_element(items, items + k, items + n, before);
+  std::sort(items, items + k, before);
 }
 
 class TopK final : public Kernel {
@@ -107,8 +121,11 @@ class TopK final : public Kernel {
     const int64_t grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, view_.rows));
     context.pool->parallel_for(view_.outer * view_.inner, grain, [&](int64_t begin, int64_t end, int worker) {
       void* items = static_cast<char*>(context.workspace) + worker * bytes_;
-      for (int64_t i = begin; i < end; ++i)
-        is_narrow_ ? one(context, i, static_cast<Narrow*>(items)) : one(context, i, static_cast<Wide*>(items));
+      try {
+        for (int64_t i = begin; i < end; ++i)
+          is_narrow_ ? one(context, i, static_cast<Narrow*>(items)) : one(context, i, static_cast<Wide*>(items));
+      } catch (const Stopped&) {  // nobody reads the results
+      }
     });
   }
 

@@ -111,6 +111,17 @@ typedef struct minnow_options {
 #define MINNOW_OPTIONS \
   { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0, NULL }
 
+/* Initialize with MINNOW_LOAD_OPTIONS. New fields are added at the end only. */
+typedef struct minnow_load_options {
+  size_t struct_size; /* sizeof(minnow_load_options) */
+  /* Other than 0: the model, its companion weights file and its packed weights are read into memory. Else they are
+   * mapped, and must not change while the model is in use: the process is ended (SIGBUS) when it reads what a program
+   * has cut off. */
+  int32_t copies;
+} minnow_load_options;
+#define MINNOW_LOAD_OPTIONS \
+  { sizeof(minnow_load_options), 0 }
+
 /* A tensor: row-major, without gaps, native byte order. Elements of less than 8 bits take a byte whose upper bits are
  * 0. This struct is final. */
 typedef struct minnow_tensor {
@@ -182,6 +193,9 @@ MINNOW_API const char* minnow_last_error(void);
 /* Loads a model. The file is mapped into memory, so it must not change while the model is in use. Its companion weights
  * file, if it has one, is expected beside it. Errors: MINNOW_FORMAT, MINNOW_UNSUPPORTED. */
 MINNOW_API minnow_code minnow_load_file(const char* path, minnow_model** model);
+/* The same with options, which may be NULL. Files that others may change are safe to load only as copies. */
+MINNOW_API minnow_code minnow_load_file_with(const char* path, const minnow_load_options* options,
+                                             minnow_model** model);
 /* Loads a model from memory; copies the bytes. */
 MINNOW_API minnow_code minnow_load_memory(const void* bytes, size_t size, minnow_model** model);
 /* The model may be freed before its sessions. NULL is allowed, here and below. */
@@ -224,12 +238,12 @@ MINNOW_API minnow_code minnow_run_part(minnow_session* session, const minnow_ten
  * return MINNOW_USAGE, except minnow_cancel. */
 MINNOW_API minnow_code minnow_set_callback(minnow_session* session, minnow_callback callback, void* user);
 
-/* Ends the current run of this session with MINNOW_STOPPED after its current node; does nothing without a current run.
+/* Ends the current run of this session with MINNOW_STOPPED, within a node that takes long; does nothing without a run.
  * May be called from another thread or from a signal handler. The session can be used afterwards; its states are those
  * before that run. */
 MINNOW_API void minnow_cancel(minnow_session* session);
 /* Sets the timeout of later runs in milliseconds; 0: no limit. A run that takes longer ends with MINNOW_STOPPED. The
- * time is checked between nodes. */
+ * time is checked between nodes and, on the CPU, within those that take long. */
 MINNOW_API minnow_code minnow_set_timeout(minnow_session* session, int64_t timeout_ms);
 
 /* Restores the initial values of all states of a streaming model: the next run is like the first one. */

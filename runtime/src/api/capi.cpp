@@ -155,19 +155,25 @@ Status fill(Struct value, size_t least, const char* name, Struct* out) {
   return ok();
 }
 
-// What the caller's version of the header has of the options, and defaults for the rest.
+// What the caller's version of the header has of options; the rest of `options` stays as it is. `least`: bytes of the
+// first version.
+template <typename Options>
+Status take_known(const Options* given, size_t least, const char* name, Options* options) {
+  if (given == nullptr) return ok();
+  constexpr size_t kMost = 4096;
+  const size_t size = given->struct_size, known = sizeof *options;
+  const char* bytes = reinterpret_cast<const char*>(given);
+  if (size < least || size > kMost ||
+      (size > known && std::any_of(bytes + known, bytes + size, [](char c) { return c != 0; })))
+    return fail(Code::kUsage, "the options' struct_size is %zu: it must be sizeof(%s)%s", size, name,
+                size > known ? ", and this library is older than what is set there" : "");
+  std::memcpy(static_cast<void*>(options), given, std::min(size, known));
+  return ok();
+}
+
 Status read_options(const minnow_options* given, SessionOptions* out) {
   minnow_options options = MINNOW_OPTIONS;
-  if (given != nullptr) {
-    const size_t size = given->struct_size;
-    constexpr size_t kLeast = offsetof(minnow_options, timeout_ms), kMost = 4096;
-    const char* bytes = reinterpret_cast<const char*>(given);
-    if (size < kLeast || size > kMost ||
-        (size > sizeof options && std::any_of(bytes + sizeof options, bytes + size, [](char c) { return c != 0; })))
-      return fail(Code::kUsage, "the options' struct_size is %zu: it must be sizeof(minnow_options)%s", size,
-                  size > sizeof options ? ", and this library is older than what is set there" : "");
-    std::memcpy(&options, given, std::min(size, sizeof options));
-  }
+  MINNOW_RETURN_IF_ERROR(take_known(given, offsetof(minnow_options, timeout_ms), "minnow_options", &options));
   if (options.precision < MINNOW_HIGH || options.precision > MINNOW_LOW)
     return fail(Code::kUsage, "there is no precision %d", options.precision);
   *out = {options.threads,
@@ -212,10 +218,17 @@ const char* minnow_isa(void) { return minnow::cpu_instruction_set(); }
 const char* minnow_last_error(void) { return minnow::last_error.c_str(); }
 
 minnow_code minnow_load_file(const char* path, minnow_model** model) {
+  return minnow_load_file_with(path, nullptr, model);
+}
+
+minnow_code minnow_load_file_with(const char* path, const minnow_load_options* options, minnow_model** model) {
   return answer([&]() -> Status {
     if (path == nullptr || model == nullptr) return null_argument(path == nullptr ? "path" : "model");
+    minnow_load_options chosen = MINNOW_LOAD_OPTIONS;
+    MINNOW_RETURN_IF_ERROR(minnow::take_known(options, sizeof chosen, "minnow_load_options", &chosen));
     auto loaded = std::make_unique<minnow_model>();
-    MINNOW_RETURN_IF_ERROR(minnow::load_model(path, &loaded->model));
+    MINNOW_RETURN_IF_ERROR(minnow::load_model(
+        path, &loaded->model, chosen.copies == 0 ? minnow::FileAccess::kMapped : minnow::FileAccess::kCopied));
     *model = loaded.release();
     return ok();
   });

@@ -107,8 +107,8 @@ void move_to_end(std::vector<T>* list, size_t i) {
 
 class Loader {
  public:
-  Loader(const uint8_t* data, int64_t size, Model* model)
-      : data_(data), size_(size), model_(*model), side_files_(model->path) {}
+  Loader(const uint8_t* data, int64_t size, Model* model, FileAccess access)
+      : data_(data), size_(size), model_(*model), access_(access), side_files_(model->path, access) {}
 
   Status load() {
     MINNOW_RETURN_IF_ERROR(verify());
@@ -148,7 +148,8 @@ class Loader {
       model_.file_bytes += file->size();
     }
     model_.store = std::make_unique<WeightStore>();
-    if (!model_.path.empty()) model_.store->use(PackedFile::open(model_.path + PackedFile::kSuffix, model_.files));
+    if (!model_.path.empty())
+      model_.store->use(PackedFile::open(model_.path + PackedFile::kSuffix, model_.files, access_));
     return ok();
   }
 
@@ -438,6 +439,7 @@ class Loader {
   const uint8_t* data_;
   int64_t size_;
   Model& model_;
+  FileAccess access_;
   SideFiles side_files_;
   DecodeContext file_;
   std::vector<TensorInfo> scanned_;
@@ -475,17 +477,18 @@ LoadedModels& loaded_models() {
 
 }  // namespace
 
-Status load_model(const std::string& path, std::shared_ptr<const Model>* out) {
-  *out = loaded_models().find(path);
+// What is copied is not shared with other models of the same file, which may be mapped.
+Status load_model(const std::string& path, std::shared_ptr<const Model>* out, FileAccess access) {
+  if (access == FileAccess::kMapped) *out = loaded_models().find(path);
   if (*out != nullptr) return ok();
   auto model = std::make_shared<Model>();
   model->path = path;
   std::shared_ptr<const MappedFile> file;
-  MINNOW_RETURN_IF_ERROR(MappedFile::open(path, &file));
+  MINNOW_RETURN_IF_ERROR(MappedFile::open(path, &file, access));
   model->files.push_back(file);
-  Loader loader(reinterpret_cast<const uint8_t*>(file->data()), file->size(), model.get());
+  Loader loader(reinterpret_cast<const uint8_t*>(file->data()), file->size(), model.get(), access);
   MINNOW_RETURN_IF_ERROR(guarded([&] { return loader.load(); }).at(path));
-  loaded_models().add(model);
+  if (access == FileAccess::kMapped) loaded_models().add(model);
   *out = std::move(model);
   return ok();
 }
@@ -495,7 +498,8 @@ Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* 
   if (size == 0) return fail(Code::kFormat, "the model is empty");
   MINNOW_RETURN_IF_ERROR(Buffer::make(static_cast<int64_t>(size), &model->copy));
   std::memcpy(model->copy.data(), bytes, size);
-  Loader loader(reinterpret_cast<const uint8_t*>(model->copy.data()), static_cast<int64_t>(size), model.get());
+  Loader loader(reinterpret_cast<const uint8_t*>(model->copy.data()), static_cast<int64_t>(size), model.get(),
+                FileAccess::kCopied);
   MINNOW_RETURN_IF_ERROR(guarded([&] { return loader.load(); }).at("the model"));
   *out = std::move(model);
   return ok();

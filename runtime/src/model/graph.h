@@ -90,7 +90,7 @@ struct Model {
 };
 
 // Loads a model from a file or from memory. A companion weights file must be in the folder of `path`.
-Status load_model(const std::string& path, std::shared_ptr<const Model>* out);
+Status load_model(const std::string& path, std::shared_ptr<const Model>* out, FileAccess access = FileAccess::kMapped);
 Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* out);
 
 }  // namespace minnow

@@ -26,6 +26,19 @@ constexpr time_t kCoarseSeconds = 2;  // the resolution of time stamps on some f
 constexpr int64_t kReleasedBytes = 2 << 20;
 constexpr uintptr_t kNearBytes = 64 << 10;
 
+// All bytes, from the start of the file.
+Status read_all(int fd, const std::string& path, int64_t size, Buffer* copy) {
+  MINNOW_RETURN_IF_ERROR(Buffer::make(size, copy).at(path));
+  for (int64_t done = 0; done < size;) {
+    const ssize_t n = read(fd, copy->data() + done, static_cast<size_t>(std::min<int64_t>(size - done, 1 << 30)));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(Code::kFormat, "%s: cannot be read: %s", path.c_str(), std::strerror(errno));
+    if (n == 0) return fail(Code::kFormat, "%s: became shorter while it was read", path.c_str());
+    done += n;
+  }
+  return ok();
+}
+
 struct FileHandle {
   int fd;
   ~FileHandle() {
@@ -35,17 +48,24 @@ struct FileHandle {
 
 }  // namespace
 
-Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out) {
+Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFile>* out, FileAccess access) {
   const FileHandle file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat info;
   if (file.fd < 0 || fstat(file.fd, &info) != 0)
     return fail(Code::kFormat, "%s: cannot be read: %s", path.c_str(), std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return fail(Code::kFormat, "%s: is not a file", path.c_str());
   if (info.st_size == 0) return fail(Code::kFormat, "%s: the file is empty", path.c_str());
-  void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
+  Buffer copy;
+  if (access == FileAccess::kCopied) MINNOW_RETURN_IF_ERROR(read_all(file.fd, path, info.st_size, &copy));
   const bool settled = time(nullptr) - info.st_mtim.tv_sec > kCoarseSeconds;
-  out->reset(new MappedFile(path, static_cast<const char*>(data), stamp_of(info), settled));
+  // Whatever can fail comes before the mapping, which only the object takes back.
+  std::unique_ptr<MappedFile> made(new MappedFile(path, copy.data(), std::move(copy), stamp_of(info), settled));
+  if (!made->is_copy()) {
+    void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
+    if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
+    made->data_ = static_cast<const char*>(data);
+  }
+  *out = std::move(made);
   return ok();
 }
 
@@ -58,10 +78,13 @@ bool MappedFile::is_current() const {
   return settled_ && stat(path_.c_str(), &now) == 0 && stamp_of(now) == stamp_;
 }
 
-MappedFile::~MappedFile() { munmap(const_cast<char*>(data_), static_cast<size_t>(size_)); }
+MappedFile::~MappedFile() {
+  if (!is_copy() && data_ != nullptr) munmap(const_cast<char*>(data_), static_cast<size_t>(size_));
+}
 
 void MappedFile::prefetch(const void* begin, int64_t bytes) const {
 #ifdef MADV_POPULATE_READ
+  if (is_copy()) return;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = reinterpret_cast<uintptr_t>(begin) / page * page;
   const uintptr_t last = reinterpret_cast<uintptr_t>(begin) + static_cast<uintptr_t>(bytes);
@@ -72,6 +95,7 @@ void MappedFile::prefetch(const void* begin, int64_t bytes) const {
 }
 
 void MappedFile::release(const void* begin, int64_t bytes) const {
+  if (is_copy()) return;  // no file would give the bytes again
   const auto first = reinterpret_cast<uintptr_t>(begin);
   std::lock_guard<std::mutex> lock(mutex_);
   released_.emplace_back(first, first + static_cast<uintptr_t>(bytes));

@@ -1,4 +1,4 @@
-// Files mapped into memory.
+// Files mapped into memory, or copied there.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,21 @@
 #include <vector>
 
 #include "kernels/core/status.h"
+#include "runtime/src/model/buffer.h"
 
 struct stat;
 
 namespace minnow {
 
+// How the bytes of a file come into memory. What is mapped must stay as it is: access to the pages of a file that was
+// cut off meanwhile ends the process. A copy does not change any more.
+enum class FileAccess : uint8_t { kMapped, kCopied };
+
 // The bytes of a file, read-only, as long as the object exists. The file at the path may be replaced meanwhile.
 class MappedFile {
  public:
-  static Status open(const std::string& path, std::shared_ptr<const MappedFile>* out);
+  static Status open(const std::string& path, std::shared_ptr<const MappedFile>* out,
+                     FileAccess access = FileAccess::kMapped);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -47,13 +53,20 @@ class MappedFile {
     }
   };
 
-  MappedFile(std::string path, const char* data, const Stamp& stamp, bool settled)
-      : path_(std::move(path)), data_(data), size_(stamp.size), stamp_(stamp), settled_(settled) {}
+  MappedFile(std::string path, const char* data, Buffer copy, const Stamp& stamp, bool settled)
+      : path_(std::move(path)),
+        data_(data),
+        copy_(std::move(copy)),
+        size_(stamp.size),
+        stamp_(stamp),
+        settled_(settled) {}
+  bool is_copy() const { return copy_.data() != nullptr; }
   static Stamp stamp_of(const struct stat& info);
   void tell_released() const;
 
   std::string path_;
   const char* data_;
+  Buffer copy_;  // empty where the file is mapped
   int64_t size_;
   Stamp stamp_;
   bool settled_;              // old enough that the next change will change its time stamp

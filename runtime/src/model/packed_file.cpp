@@ -183,9 +183,10 @@ uint64_t hash_bytes(const void* data, int64_t bytes, uint64_t seed) {
   return hash ^ hash >> 29;
 }
 
-std::unique_ptr<const PackedFile> PackedFile::open(const std::string& path, const MappedFiles& model) {
+std::unique_ptr<const PackedFile> PackedFile::open(const std::string& path, const MappedFiles& model,
+                                                   FileAccess access) {
   auto packed = std::make_unique<PackedFile>();
-  if (!MappedFile::open(path, &packed->file_).ok() || !packed->read(model)) return nullptr;
+  if (!MappedFile::open(path, &packed->file_, access).ok() || !packed->read(model)) return nullptr;
   return packed;
 }
 

@@ -33,7 +33,7 @@ class PackedFile {
 
   // Null if there is no such file, if it was written for another model or processor or by another version, or is
   // damaged. `model`: all files of the model.
-  static std::unique_ptr<const PackedFile> open(const std::string& path, const MappedFiles& model);
+  static std::unique_ptr<const PackedFile> open(const std::string& path, const MappedFiles& model, FileAccess access);
   // Writes the file; it appears only when it is complete.
   static Status write(const std::string& path, const MappedFiles& model, const std::vector<Row>& rows);
 

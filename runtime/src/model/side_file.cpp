@@ -34,7 +34,7 @@ Status SideFiles::open(const std::string& name, std::shared_ptr<const MappedFile
   const std::string inside = folder == "/" ? folder : folder + "/";
   if (real.compare(0, inside.size(), inside) != 0)
     return fail(Code::kFormat, "the file with its weights, %s, is outside of the model's folder", path.c_str());
-  return MappedFile::open(real, file);
+  return MappedFile::open(real, file, access_);
 }
 
 Status SideFiles::read(const std::string& name, int64_t offset, int64_t bytes, const char** data,

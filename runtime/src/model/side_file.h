@@ -12,7 +12,7 @@ namespace minnow {
 // Files are opened at their first use. Only files in the folder of the model are read.
 class SideFiles {
  public:
-  explicit SideFiles(std::string model_path) : model_path_(std::move(model_path)) {}
+  SideFiles(std::string model_path, FileAccess access) : model_path_(std::move(model_path)), access_(access) {}
 
   // The bytes [offset, offset + bytes) of the file `name`, or of the model's companion weights file if the name is
   // empty.
@@ -24,6 +24,7 @@ class SideFiles {
   Status open(const std::string& name, std::shared_ptr<const MappedFile>* file);
 
   std::string model_path_;
+  FileAccess access_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

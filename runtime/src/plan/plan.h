@@ -113,10 +113,11 @@ struct Step {
   std::vector<std::unique_ptr<Tensor>> types;           // stand in for constants that run() does not read
   std::vector<Slot*> in, out;                           // null where constant or missing
   Storage* workspace = nullptr;
-  int scheme = -1;     // by which its kernel computes; -1: by the one that it takes by itself
-  bool ready = false;  // `contents` are those that the kernel reads
-  Status error;        // of the present run
-  double ms = 0;       // spent in all runs that are profiled
+  int scheme = -1;       // by which its kernel computes; -1: by the one that it takes by itself
+  bool is_long = false;  // may take longer than some milliseconds
+  bool ready = false;    // `contents` are those that the kernel reads
+  Status error;          // of the present run
+  double ms = 0;         // spent in all runs that are profiled
   int64_t runs = 0;
 
   std::string place() const { return name.empty() ? op : op + " '" + name + "'"; }

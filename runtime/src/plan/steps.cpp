@@ -349,6 +349,19 @@ Status Planner::find_kernel(const PlanNode& node, const KernelRow* row, Step* st
   return ok();
 }
 
+// Whether its loops ask for the limits of the run: where that costs nothing beside the work. No op does more than some
+// operations for each pair of an element that it reads and one that it makes.
+static bool may_be_long(const Step& step) {
+  constexpr double kElements = 1 << 17, kPairs = 1 << 30;
+  if (step.device != 0 || step.is_transfer || step.entry->op == nullptr) return false;
+  double in = 1, out = 1;
+  for (const Tensor* tensor : step.context.in)
+    if (tensor != nullptr) in += static_cast<double>(tensor->count());
+  for (const Tensor* tensor : step.context.out)
+    if (tensor != nullptr) out += static_cast<double>(tensor->count());
+  return in + out > kElements || in * out > kPairs;
+}
+
 void Planner::finish_step(Step step) {
   step.contents.resize(step.in.size());
   step.types.resize(step.in.size());
@@ -364,6 +377,7 @@ void Planner::finish_step(Step step) {
     }
   }
   for (Slot* slot : step.out) step.context.out.push_back(slot == nullptr ? nullptr : &slot->tensor);
+  step.is_long = may_be_long(step);
   stage_.steps.push_back(std::move(step));
 }
 

@@ -192,8 +192,12 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
     }
     types.assign(node.out.size(), TensorType());
     InferContext context(*node.attrs, std::move(inputs), std::move(values), &types);
-    const Status status = node.op->infer(context);
+    const Status status = [&] {
+      const InterruptScope scope(x_.environment_.watch);
+      return node.op->infer(context);
+    }();
     if (status.code() != Code::kNeedsValue) {
+      MINNOW_RETURN_IF_ERROR(x_.environment_.watch->go_on());  // else the types may be of half the work
       MINNOW_RETURN_IF_ERROR(status);
       return set_types(node, types);
     }
@@ -254,8 +258,12 @@ Status Planner::fold(const PlanNode& node, bool* folded) {
     std::vector<TensorType> types;
     for (int v : node.out) types.push_back(stage_.values[static_cast<size_t>(v)].type);
     std::vector<Buffer> outputs;
-    MINNOW_RETURN_IF_ERROR(evaluate(x_.backend(0), *node.op, *node.attrs, inputs, types, x_.environment_.pool,
-                                    x_.environment_.precision, Evaluation(), &outputs));
+    {
+      const InterruptScope scope(x_.environment_.watch);
+      MINNOW_RETURN_IF_ERROR(evaluate(x_.backend(0), *node.op, *node.attrs, inputs, types, x_.environment_.pool,
+                                      x_.environment_.precision, Evaluation(), &outputs));
+    }
+    MINNOW_RETURN_IF_ERROR(x_.environment_.watch->go_on());  // else the results may be of half the work
     for (size_t i = 0; i < outputs.size(); ++i) {
       MINNOW_RETURN_IF_ERROR(outputs[i].charge(&x_.environment_.watch->memory));
       made.push_back(Constant::owned(types[i], std::move(outputs[i])));

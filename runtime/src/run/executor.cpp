@@ -316,6 +316,7 @@ Status Executor::run(const std::vector<const void*>& inputs, OutputSink& sink, c
 bool Executor::run_step(Step& step) {
   step.error = ok();
   step.context.error = &step.error;
+  const InterruptScope scope(step.is_long ? environment_.watch : nullptr);
   Queue& queue = *devices()[static_cast<size_t>(step.device)].queue;
   const auto run = [&] {
     return step.is_transfer ? queue.copy(*step.context.in[0], step.context.out[0])
@@ -420,6 +421,7 @@ Status Executor::run_steps(Stage& stage) {
     }
     for (size_t k = begin; k < i; ++k) {
       const Step& step = stage.steps[k];
+      if (step.is_long) MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());  // it may have ended before it was done
       if (step.device == 0 && !step.error.ok()) return step.error.at(step.place());
     }
   }
@@ -489,7 +491,9 @@ Status Executor::cross(Stage& stage, Stage** next) {
     for (size_t i = 0; i < node.in.size(); ++i) inputs.push_back(operand(stage, node.in[i], &held[i]));
     Status status;
     if (question.kind == Question::kTypes) {
+      const InterruptScope scope(environment_.watch);
       status = infer_types(*node.op, *node.attrs, inputs, static_cast<int>(node.out.size()), &answers[q].types);
+      MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
     } else {
       Control* body = nullptr;
       status = control(*node.source, &body);

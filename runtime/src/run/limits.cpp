@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <limits>
 
 namespace minnow {
@@ -10,17 +9,6 @@ namespace {
 
 constexpr int64_t kPollNanoseconds = 100000000;
 constexpr int64_t kLeastMemory = int64_t{512} << 20, kMemoryPerByte = 256;
-
-// Accurate to a few milliseconds, and several times faster than the exact clock: it is read before every node.
-int64_t now() {
-  timespec time{};
-#ifdef CLOCK_MONOTONIC_COARSE
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-#else
-  clock_gettime(CLOCK_MONOTONIC, &time);
-#endif
-  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
-}
 
 }  // namespace
 
@@ -33,7 +21,7 @@ int64_t default_memory(int64_t given_bytes) {
 void Watch::begin(double seconds, int64_t rounds, Poll poll) {
   // More than a century is no limit.
   const bool timed = seconds > 0 && seconds < 3e9;
-  const int64_t start = now();
+  const int64_t start = coarse_nanoseconds();
   deadline_ = timed ? start + static_cast<int64_t>(std::ceil(seconds * 1e9)) : std::numeric_limits<int64_t>::max();
   seconds_ = seconds;
   poll_ = poll;
@@ -47,12 +35,25 @@ void Watch::begin(double seconds, int64_t rounds, Poll poll) {
 Status Watch::look() {
   if ((alert_.load(std::memory_order_relaxed) & kCancelled) != 0)
     return fail(Code::kCancelled, "stopped: it was cancelled");
-  const int64_t time = now();
+  const int64_t time = coarse_nanoseconds();
   if (time >= deadline_) return fail(Code::kStopped, "stopped: it has taken longer than %g seconds", seconds_);
-  if (poll_ == nullptr || pthread_equal(owner_, pthread_self()) == 0 || time < next_poll_) return ok();
+  poll(time);
+  return (alert_.load(std::memory_order_relaxed) & kCancelled) == 0 ? ok() : look();
+}
+
+bool Watch::is_due() noexcept {
+  const int alert = alert_.load(std::memory_order_relaxed);
+  if (alert == 0 || (alert & kCancelled) != 0) return alert != 0;
+  const int64_t time = coarse_nanoseconds();
+  if (time >= deadline_) return true;
+  poll(time);
+  return (alert_.load(std::memory_order_relaxed) & kCancelled) != 0;
+}
+
+void Watch::poll(int64_t time) {
+  if (pthread_equal(owner_, pthread_self()) == 0 || poll_ == nullptr || time < next_poll_) return;
   next_poll_ = time + kPollNanoseconds;
   if (poll_()) cancel();
-  return (alert_.load(std::memory_order_relaxed) & kCancelled) == 0 ? ok() : look();
 }
 
 Status Watch::next_round() {

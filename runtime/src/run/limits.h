@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/status.h"
 #include "runtime/src/model/buffer.h"
 
@@ -32,9 +33,9 @@ struct Limits {
 // quarters of the machine's memory.
 int64_t default_memory(int64_t given_bytes);
 
-// Checks the limits between the nodes of a run, in loops and during planning. One run at a time; any thread may cancel
-// it.
-class Watch {
+// Checks the limits between the nodes of a run, within long ones, in loops and during planning. One run at a time; any
+// thread may cancel it.
+class Watch final : public Interrupt {
  public:
   // Whether to stop; called about every tenth of a second, in the thread that has called begin().
   using Poll = bool (*)();
@@ -46,6 +47,8 @@ class Watch {
 
   // An error if the run is to stop.
   Status go_on() { return alert_.load(std::memory_order_relaxed) == 0 ? ok() : look(); }
+  // The same, from within a node, in any thread of the run.
+  bool is_due() noexcept override;
   // The same; also counts an iteration of a loop, or a branch taken.
   Status next_round();
   int64_t most_rounds() const { return most_rounds_; }
@@ -57,13 +60,16 @@ class Watch {
  private:
   static constexpr int kWatched = 1, kCancelled = 2;
   Status look();
+  void poll(int64_t time);
 
   std::atomic<int> alert_{0};
-  int64_t deadline_ = 0, next_poll_ = 0;  // in nanoseconds of the clock; 0: none
+  // A worker that wakes up late may ask for the run before: the limits that it reads are atomic.
+  std::atomic<int64_t> deadline_{0};  // in nanoseconds of the clock
+  int64_t next_poll_ = 0;             // by the owner
   double seconds_ = 0;
   int64_t rounds_ = 0, most_rounds_ = Limits::kRounds;
   Poll poll_ = nullptr;
-  pthread_t owner_{};
+  std::atomic<pthread_t> owner_{};
 };
 
 }  // namespace minnow

@@ -86,6 +86,7 @@ Status Executor::run_observed(Stage& stage) {
     }
     MINNOW_RETURN_IF_ERROR(observed.begin(inputs).at(step.place()));
     MINNOW_RETURN_IF_ERROR(observed.inside([&] { return run_step(step) ? ok() : step.error; }).at(step.place()));
+    if (step.is_long) MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
     if (step.device != 0) MINNOW_RETURN_IF_ERROR(finish(stage, 1u << step.device, i + 1));
     std::vector<Tensor> outputs(step.out.size());
     std::vector<Buffer> results(step.out.size());

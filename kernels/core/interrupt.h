@@ -1,0 +1,71 @@
+// Ends long work before it is done: a run that was cancelled, or whose time has passed.
+#pragma once
+
+#include <cstdint>
+
+namespace minnow {
+
+// A clock that is accurate to a few milliseconds, and several times faster to read than the exact one.
+int64_t coarse_nanoseconds();
+
+// Asked by the threads of a run while a node takes long.
+class Interrupt {
+ public:
+  // Whether the work is to end. What it has computed is not used then.
+  virtual bool is_due() noexcept = 0;
+
+  // That of the work that the calling thread does now; null: its work cannot be ended.
+  static Interrupt* current() noexcept;
+
+ protected:
+  ~Interrupt() = default;
+};
+
+// The interrupt of what the calling thread does while this object exists.
+class InterruptScope {
+ public:
+  explicit InterruptScope(Interrupt* interrupt) noexcept;
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  Interrupt* outer_;
+};
+
+// How many blocks of a long loop to take at once, so that each piece takes some milliseconds, and the interrupt is
+// asked between them.
+class Pace {
+ public:
+  // Of a loop over so many blocks. Without an interrupt all are taken at once, and no clock is read.
+  Pace(Interrupt* interrupt, int64_t blocks) : interrupt_(interrupt), most_(blocks / 64 > 0 ? blocks / 64 : 1) {}
+
+  // At most so many blocks; 0: the work is to end.
+  int64_t take(int64_t wanted) { return interrupt_ == nullptr ? wanted : look(wanted); }
+
+ private:
+  int64_t look(int64_t wanted);
+
+  Interrupt* interrupt_;
+  int64_t most_, taken_ = 0, last_ = 0;
+};
+
+// For a loop in a kernel that is not split among threads, or whose blocks can take long:
+//
+//   for (LongLoop loop; i < n && loop.goes_on(); ++i) ...
+class LongLoop {
+ public:
+  // False once the work is to end. `steps`: how much it has done since the last call, in steps of some nanoseconds.
+  bool goes_on(int64_t steps = 1) {
+    if (interrupt_ == nullptr || (left_ -= steps) > 0) return true;
+    left_ = kSteps;
+    return !interrupt_->is_due();
+  }
+
+ private:
+  static constexpr int64_t kSteps = 1 << 20;
+  Interrupt* const interrupt_ = Interrupt::current();
+  int64_t left_ = 0;  // asks at once: loops within loops may be short
+};
+
+}  // namespace minnow

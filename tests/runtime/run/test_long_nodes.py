@@ -1,0 +1,112 @@
+"""Limits hold within a node, too: a single one that takes minutes ends about when it is told to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from engine_oracle import f32, model_of
+
+import minnow
+from minnow.schema.errors import CancelledError, DeadlineError
+from minnow.schema.ir import Graph
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder
+
+SECONDS = 0.3
+LATE = 1.5  # on a machine that others use, too
+
+
+def boxes(n):
+    """None of them overlaps another, so each is compared with all before it."""
+    corner = np.arange(n, dtype=np.float32)[None, :, None] * np.float32(2)
+    return np.concatenate([corner, corner, corner + 1, corner + 1], axis=2)
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+# Each takes minutes by itself on one thread. A name, the node, its inputs.
+LONG = {
+    "MatMul": (lambda b, x, y: b.MatMul(x, y), [ones(6000, 20000), ones(20000, 6000)]),
+    "Conv": (
+        lambda b, x, w: b.Conv(x, w, strides=(1, 1), pads=(7, 7, 7, 7), dilations=(1, 1)),
+        [ones(1, 512, 128, 128), ones(512, 512, 15, 15)],
+    ),
+    "Conv in one line": (
+        lambda b, x, w: b.Conv(x, w, strides=(1,), pads=(0, 0), dilations=(1,)),
+        [ones(1, 1, 2_000_000), ones(1, 1, 1_000_000)],
+    ),
+    "MaxPool in one line": (
+        lambda b, x: b.MaxPool(x, kernel=(2_000_000,), strides=(1,), pads=(0, 0), dilations=(1,)),
+        [ones(1, 1, 4_000_000)],
+    ),
+    "NonMaxSuppression": (
+        lambda b, x, s: b.NonMaxSuppression(x, s, np.int64(10**9), np.float32(0.5), np.float32(0)),
+        [boxes(1_000_000), ones(1, 1, 1_000_000)],
+    ),
+    "Unique": (lambda b, x: b.Unique(x, axis=0)[0], [ones(20_000, 5_000)]),
+    "Det": (lambda b, x: b.Det(x), [np.eye(6_000, dtype=np.float32) + 1]),
+    "LpPool": (
+        lambda b, x: b.LpPool(x, kernel=(200_000,), strides=(1,), pads=(0, 0), dilations=(1,)),
+        [ones(1, 1, 1_000_000)],
+    ),
+    "LSTM": (
+        lambda b, x, w, r: b.LSTM(x, w, r, hidden=512)[0],
+        [ones(20_000, 4, 64), ones(1, 2048, 64), ones(1, 2048, 512)],
+    ),
+}
+
+
+def session_of(make, inputs, threads):
+    graph = Graph()
+    params = [graph.add_param(f32(*a.shape)) for a in inputs]
+    graph.outputs = [make(Builder(graph), *params)]
+    return minnow.load(encode(model_of(graph)), threads=threads)
+
+
+def lateness(session, inputs, cancel):
+    """Seconds after the moment at which the run was to end."""
+    feeds = {f"in{i}": a for i, a in enumerate(inputs)}
+    timer = threading.Timer(SECONDS, session.cancel)
+    start = time.monotonic()
+    if cancel:
+        timer.start()
+    with pytest.raises(CancelledError if cancel else DeadlineError):
+        session.run(feeds, timeout=100 if cancel else SECONDS)
+    timer.cancel()
+    return time.monotonic() - start - SECONDS
+
+
+@pytest.mark.sampled(len(LONG))
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_node_ends_in_time(name, threads):
+    make, inputs = LONG[name]
+    session = session_of(make, inputs, threads)
+    late = {kind: lateness(session, inputs, kind == "cancel") for kind in ("timeout", "cancel")}
+    sys.stdout.write(f"{name}, {threads} threads: {late}\n")
+    assert max(late.values()) < LATE
+
+
+def test_half_done_results_are_not_kept():
+    """What is folded into a constant while the time passes is computed again."""
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_param(f32(1))
+    rows = np.random.default_rng(0).standard_normal((700, 700)).astype(np.float32)
+    product = b.MatMul(b.MatMul(rows, rows), rows)
+    graph.outputs = [b.Add(b.ReduceSum(product, np.array([0, 1])), x)]
+    model = minnow.Model(encode(model_of(graph)))
+    want = np.asarray(model.session(threads=1).run({"in0": ones(1)})["out0"])
+    for k in range(12):
+        try:
+            got = model.session(threads=2, timeout=0.002 * (k + 1)).run({"in0": ones(1)})["out0"]
+        except DeadlineError:
+            continue
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(model.session(threads=2).run({"in0": ones(1)})["out0"], want)
