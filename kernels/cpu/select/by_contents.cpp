@@ -237,7 +237,7 @@ int64_t find_unique(const Tensor& tensor, const Items& items, bool sorted, int64
         const int c = compare_items(compare, x, items, a, b);
         return c != 0 ? c < 0 : a < b;
       });
-    } catch (const Stopped&) {  // nobody reads the results
+    } catch (const Stopped&) {  // the results are unused
       return 0;
     }
   }

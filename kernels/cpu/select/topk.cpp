@@ -124,7 +124,7 @@ class TopK final : public Kernel {
       try {
         for (int64_t i = begin; i < end; ++i)
           is_narrow_ ? one(context, i, static_cast<Narrow*>(items)) : one(context, i, static_cast<Wide*>(items));
-      } catch (const Stopped&) {  // nobody reads the results
+      } catch (const Stopped&) {  // the results are unused
       }
     });
   }
