@@ -29,7 +29,7 @@ from minnow.options.optimize import Int64, Target
 from minnow.options.option import Options, choices, flags, is_names, plain_type, said
 from minnow.options.read import InspectCommand, ReadOptions
 from minnow.options.report import ReportCommand
-from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
+from minnow.options.run import BenchmarkCommand, LoadOptions, RunCommand, RunOptions
 from minnow.options.text import words
 from minnow.options.verify import VerifyCommand, VerifyOptions
 from minnow.options.workflow import CiCommand, DiffCommand, FleetCommand
@@ -43,7 +43,7 @@ FUNCTIONS: dict[Any, type[Options]] = {
     minnow.convert: ConvertOptions,
     minnow.check: ReadOptions,
     minnow.verify: VerifyOptions,
-    minnow.load: RunOptions,
+    minnow.load: LoadOptions,
     minnow.Model.session: RunOptions,
     bisect: BisectOptions,
 }
