@@ -90,6 +90,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "legalize.index",
         "legalize.math",
         "legalize.neural",
+        "legalize.operand",
         "legalize.recurrent",
         "legalize.resize",
         "legalize.shape",

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import minnow.optimizer.layout.assign
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
-from minnow.optimizer.facts.format import NATIVE, Target, engine_only, foreign_values
+from minnow.optimizer.facts.format import NATIVE, Target, engine_only, foreign_values, rounded_values
 from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.phases import Step, steps
 from minnow.optimizer.rewrite import Trace, apply_groups, apply_pass, rules
@@ -117,8 +117,7 @@ def _notice(model: Model) -> None:
         texts.append(
             f"MNN's own runtime may not take the file: it has no {dtype}, which are {some_names(values)}{hint}"
         )
-    rounded = [v for g in model.graph.walk() for node in g if node.op == "RoundTo" for v in node.outputs]
-    if rounded:
+    if rounded := rounded_values(model.graph):
         texts.append(
             f"MNN's own runtime keeps the bits and the range of f32 where f16 has fewer: {some_names(rounded)}"
         )

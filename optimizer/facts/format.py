@@ -56,10 +56,15 @@ def foreign_values(graph: Graph) -> dict[DType, list[Value]]:
     """The values, in this graph and those nested in it, of types that only Minnow's engine computes with."""
     found: dict[DType, list[Value]] = {}
     for g in graph.walk():
-        for value in g.values():
+        for value in (*g.values(), *(v for v in g.outputs if v.is_const)):
             if value.type.dtype not in NATIVE and not _is_known_otherwise(value):
                 found.setdefault(value.type.dtype, []).append(value)
     return found
+
+
+def rounded_values(graph: Graph) -> list[Value]:
+    """The values, in this graph and those nested in it, that only Minnow's engine rounds to 16 bits."""
+    return [v for g in graph.walk() for node in g if node.op == "RoundTo" for v in node.outputs]
 
 
 def foreign_nodes(graph: Graph) -> list[Refused]:
@@ -73,6 +78,9 @@ def foreign_nodes(graph: Graph) -> list[Refused]:
     for node in (node for g in graph.walk() for node in g):
         if node not in typed and _is_foreign(node):
             found.setdefault(f"{node.op} has no form in the format", []).append(_name(node))
+    if rounded := rounded_values(graph):
+        makers = [v.name if v.producer is None else _name(v.producer) for v in rounded]
+        found["it keeps the bits and the range of f32 where f16 has fewer"] = list(dict.fromkeys(makers))
     hints = {f"there is no {DType.I64}": "`--int64 narrow` makes int32 of it"}
     return [Refused(reason, tuple(names), hints.get(reason, "")) for reason, names in sorted(found.items())]
 

@@ -128,12 +128,16 @@ def _(x: Arg, to: DType | None, k: int) -> TensorType:
 # ---- encoding ----------------------------------------------------------------------------------------------------
 
 
+_WRITTEN = {DType.F32, DType.I32, DType.BOOL}
+"""What runtimes of the format fill with."""
+
+
 @OneHot.encode("OneHot")
 def _(node: Node) -> WireOp | None:
     indices, depth, values = (node.input(i) for i in range(3))
     array = values.array
     # The format has the two values apart, and all indices int32.
-    if array is None or indices.type.dtype is not DType.I32 or values.type.dtype not in WIRE_DTYPES:
+    if array is None or indices.type.dtype is not DType.I32 or values.type.dtype not in _WRITTEN:
         return None
     # Runtimes take a negative index for out of range.
     if not is_nonnegative(indices):

@@ -230,8 +230,8 @@ def _reduction(wire: WireOp) -> str | None:
 
 
 def _has_code(node: Node, reduction: str) -> bool:
-    # Booleans are integers in the file: their sum could be 2.
-    return reduction in _CODES and (reduction == "none" or node.input(0).type.dtype is not DType.BOOL)
+    # Runtimes of the format combine the bits of integers as if they were floats.
+    return reduction in _CODES and (reduction == "none" or node.input(0).type.dtype is DType.F32)
 
 
 @ScatterElements.encode("ScatterElements")

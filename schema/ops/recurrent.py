@@ -358,6 +358,7 @@ def _is_plain(node: Node, activations: tuple[str, ...]) -> bool:
         and not a.get("cell_clip")
         and not node.has_input(4)
         and not node.has_input(7)
+        and 0 not in (node.input(0).type.shape or ())
     )
 
 

@@ -26,11 +26,19 @@ def run(job: Path) -> None:
     manager = nn.create_runtime_manager(({"backend": "CPU", "precision": "high", "numThread": 1},))
     manager.set_hint(WINOGRAD_MEMORY_LEVEL, 0)
     module = nn.load_module_from_file(str(job / "model.mnn"), arrays.files, outputs, runtime_manager=manager)
-    feed = [expr.const(a, list(a.shape), expr.NCHW, CODES[a.dtype.name]) for a in map(arrays.__getitem__, arrays.files)]
+    feed = [given(arrays[name]) for name in arrays.files]
     results = module.forward(feed)
     results = results if isinstance(results, list) else [results]
     plain = [expr.convert(r, expr.NCHW) if r.data_format == expr.NC4HW4 else r for r in results]
     np.savez(job / "results.npz", *map(read, plain))
+
+
+def given(array: np.ndarray) -> expr.Var:
+    """An input. int8 cannot be given directly, only made by a cast."""
+    code = CODES[array.dtype.name]
+    if array.dtype == np.int8:
+        return expr.cast(given(array.astype(np.int32)), code)
+    return expr.const(array, list(array.shape), expr.NCHW, code)
 
 
 def read(result: expr.Var) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.passes.legalize.product import DIGIT, digits
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import DType, Value
@@ -118,6 +119,80 @@ def legalize_one_hot(b: Builder, m: Match) -> Value | None:
         classes = np.where(numbers < -depth, depth, np.where(numbers < 0, numbers + depth, numbers))
         return b.node("OneHot", [classes.astype(numbers.dtype), m.depth, m.values], m.one.attrs).output
     return b.node("OneHot", [_from_front(b, m.i, depth), m.depth, m.values], m.one.attrs).output
+
+
+@rewrite(
+    lambda p, x, i, u: p.ScatterND(x, i, u, reduction="add") | p.ScatterElements(x, i, u, reduction="add"), level=0
+)
+def legalize_integer_scatter(b: Builder, m: Match) -> Value | None:
+    """Runtimes of the format add integers right only as floats: digits of 11 bits, of which f32 can add 8192.
+
+    Given:
+        graph g(%x: i32[4], %i: i32[2,1], %u: i32[2]) {
+          %y: i32[4] = ScatterND(%x, %i, %u) {reduction="add"}
+          return %y
+        }
+    Result:
+        graph g(%x: i32[4], %i: i32[2,1], %u: i32[2]) {
+          %0: i32[4] = BitShift(%x, i32[](11)) {direction="RIGHT"}
+          %1: i32[4] = BitwiseAnd(%0, i32[](2047))
+          %2: i32[4] = BitwiseAnd(%x, i32[](2047))
+          %3: i32[4] = BitShift(%x, i32[](22)) {direction="RIGHT"}
+          %4: i32[2] = BitShift(%u, i32[](11)) {direction="RIGHT"}
+          %5: i32[2] = BitwiseAnd(%4, i32[](2047))
+          %6: i32[2] = BitwiseAnd(%u, i32[](2047))
+          %7: i32[2] = BitShift(%u, i32[](22)) {direction="RIGHT"}
+          %8: f32[4] = Cast(%2) {to=f32}
+          %9: f32[2] = Cast(%6) {to=f32}
+          %10: f32[4] = ScatterND(%8, %i, %9) {reduction="add"}
+          %11: i32[4] = Cast(%10) {to=i32}
+          %12: f32[4] = Cast(%1) {to=f32}
+          %13: f32[2] = Cast(%5) {to=f32}
+          %14: f32[4] = ScatterND(%12, %i, %13) {reduction="add"}
+          %15: i32[4] = Cast(%14) {to=i32}
+          %16: i32[4] = BitShift(%15, i32[](11)) {direction="LEFT"}
+          %17: i32[4] = Add(%11, %16)
+          %18: f32[4] = Cast(%3) {to=f32}
+          %19: f32[2] = Cast(%7) {to=f32}
+          %20: f32[4] = ScatterND(%18, %i, %19) {reduction="add"}
+          %21: i32[4] = Cast(%20) {to=i32}
+          %22: i32[4] = BitShift(%21, i32[](22)) {direction="LEFT"}
+          %y: i32[4] = Add(%17, %22)
+          return %y
+        }
+    """
+    if m.x.type.dtype is not DType.I32:
+        return m.no("its elements are not i32")
+    total: Value | None = None
+    for place, (x, u) in enumerate(zip(digits(b, m.x), digits(b, m.u), strict=True)):
+        operands = [b.Cast(x, to=DType.F32), m.i, b.Cast(u, to=DType.F32)]
+        part = b.Cast(b.node(m.root.op, operands, m.root.attrs).output, to=DType.I32)
+        part = b.BitShift(part, np.int32(place * DIGIT), direction="LEFT") if place else part
+        total = part if total is None else b.Add(total, part)
+    return total
+
+
+@rewrite(lambda p, i, depth, values: p.OneHot(i, depth, values, as_="one"), level=0)
+def legalize_one_hot_type(b: Builder, m: Match) -> Value | None:
+    """Runtimes of the format fill with f32 and i32; bytes are made of these.
+
+    Given:
+        graph g(%i: i32[2]) {
+          %y: i8[2,3] = OneHot(%i, i32[](3), i8[2](0, 1))
+          return %y
+        }
+    Result:
+        graph g(%i: i32[2]) {
+          %0: i32[2,3] = OneHot(%i, i32[](3), i32[2](0, 1))
+          %y: i8[2,3] = Cast(%0) {to=i8}
+          return %y
+        }
+    """
+    dtype = m.values.type.dtype
+    if dtype not in (DType.I8, DType.U8) or m.values.data is None:
+        return m.no("it is not filled with bytes")
+    values = m.values.data.numpy().astype(np.int32)
+    return b.Cast(b.node("OneHot", [m.i, m.depth, values], m.one.attrs).output, to=dtype)
 
 
 @rewrite(lambda p, x: p.Hardmax(x), level=0)

@@ -204,6 +204,27 @@ def legalize_cast_bool(b: Builder, m: Match) -> Value:
     return b.NotEqual(m.x, np.zeros((), m.x.type.dtype.numpy))
 
 
+@rewrite(lambda p, x: p.Cast(x, to=DType.I8), level=0)
+def legalize_cast_bytes(b: Builder, m: Match) -> Value | None:
+    """Runtimes of the format have no cast between the two kinds of bytes in this direction.
+
+    Given:
+        graph g(%x: u8[4]) {
+          %y: i8[4] = Cast(%x) {to=i8}
+          return %y
+        }
+    Result:
+        graph g(%x: u8[4]) {
+          %0: i32[4] = Cast(%x) {to=i32}
+          %y: i8[4] = Cast(%0) {to=i8}
+          return %y
+        }
+    """
+    if m.x.type.dtype is not DType.U8:
+        return m.no("it is not made of u8")
+    return b.Cast(b.Cast(m.x, to=DType.I32), to=DType.I8)
+
+
 @rewrite(lambda p, x: p.Clip(x), level=0)
 def legalize_clip(b: Builder, m: Match) -> Value | None:
     """Clip of integers as Max and Min.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from minnow.optimizer.facts.format import engine_only
 from minnow.optimizer.facts.range import Interval, Ranges, analyze
 from minnow.optimizer.facts.range_use import Uses
@@ -10,7 +12,7 @@ from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder
 
 _FLOAT = Interval(-(2**24), 2**24)
-_LIMB = 11
+DIGIT = 11
 """Bits of the digits that products are made of: those of two digits, and sums of two of these, have at most 24."""
 
 
@@ -69,23 +71,23 @@ def _magnitude(value: Value | None, ranges: Ranges) -> int:
 
 def _product(b: Builder, node: Node, ranges: Ranges) -> Value:
     # One digit for an operand that is small enough: it may be negative, and have two bits more.
-    digits = [
-        [v] if _magnitude(v, ranges) <= 2 ** (24 - _LIMB) else _digits(b, v) for v in node.inputs if v is not None
+    factors = [
+        [v] if _magnitude(v, ranges) <= 2 ** (24 - DIGIT) else digits(b, v) for v in node.inputs if v is not None
     ]
     total: Value | None = None
     for place in range(3):
-        terms = [b.Mul(x, y) for i, x in enumerate(digits[0]) for j, y in enumerate(digits[1]) if i + j == place]
+        terms = [b.Mul(x, y) for i, x in enumerate(factors[0]) for j, y in enumerate(factors[1]) if i + j == place]
         column = terms[0]
         for term in terms[1:]:
             column = b.Add(column, term)
-        shifted = b.BitShift(column, place * _LIMB, direction="LEFT") if place else column
+        shifted = b.BitShift(column, place * DIGIT, direction="LEFT") if place else column
         total = shifted if total is None else b.Add(total, shifted)
     assert total is not None
     return total
 
 
-def _digits(b: Builder, v: Value) -> list[Value]:
+def digits(b: Builder, v: Value) -> list[Value]:
     """The number in digits of 11 bits, the last of which has its sign."""
-    mask = 2**_LIMB - 1
-    middle = b.BitwiseAnd(b.BitShift(v, _LIMB, direction="RIGHT"), mask)
-    return [b.BitwiseAnd(v, mask), middle, b.BitShift(v, 2 * _LIMB, direction="RIGHT")]
+    mask, step = np.int32(2**DIGIT - 1), np.int32(DIGIT)
+    middle = b.BitwiseAnd(b.BitShift(v, step, direction="RIGHT"), mask)
+    return [b.BitwiseAnd(v, mask), middle, b.BitShift(v, 2 * step, direction="RIGHT")]

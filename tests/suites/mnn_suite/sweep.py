@@ -1,0 +1,171 @@
+"""Runs the files of cases in MNN's runtime and in Minnow's engine.
+
+python -m mnn_suite.sweep [SUITE...]   # from tests/, with PYTHONPATH=.:suites:oracles:converter/torch
+
+Prints what is neither right nor listed, and writes the counts to docs/mnn_runtime.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import mnn_oracle
+import numpy as np
+from not_passing import read as read_list
+from tf_suite.judge import difference
+
+import minnow
+from minnow.optimizer import optimize
+from minnow.schema.errors import MinnowError, UsageError
+from minnow.schema.ir import Model
+from minnow.schema.mnn import encode
+from minnow.schema.notice import kind_of
+from mnn_suite.case import SUITES, Array, Case
+
+RECORD = Path(__file__).parents[3] / "docs" / "mnn_runtime.json"
+KNOWN = read_list(Path(__file__).with_name("not_same.txt"))
+NOT_SAME = ("differs", "fails")
+BATCH = 100
+
+
+@dataclass
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        name: of the case.
+        kind: "right": MNN gives our engine's numbers; "named": the report says that it does not, and why; "differs";
+            "fails": MNN refuses the file, or ends; "not converted": the source is refused.
+        text: what was said or is wrong.
+        ops: of the file.
+        ours: what is wrong with the numbers of our engine.
+    """
+
+    name: str
+    kind: str
+    text: str = ""
+    ops: list[str] = field(default_factory=list)
+    ours: str = ""
+
+
+def wrong(got: Mapping[str, Any], want: Mapping[str, Array], case: Case) -> str:
+    """What is wrong with outputs; "" for nothing. MNN has i32 for what is a truth or wider."""
+    texts = []
+    for name, right in want.items():
+        array = np.asarray(got[name]) if name in got else None
+        if array is None:
+            texts.append(f"there is no {name}")
+        elif array.size and right.dtype.kind in "biu" and array.dtype.kind == "f":
+            texts.append(f"{name} has the type {array.dtype}")
+        elif text := difference(array.astype(right.dtype), right, case.tolerance, case.quanta.get(name, 0.0)):
+            texts.append(f"{name}: {text}")
+    return "; ".join(texts)
+
+
+def outcomes(cases: Iterable[Case], level: int) -> Iterator[Outcome]:
+    """The outcome of each case, in order.
+
+    Args:
+        level: of optimization.
+    """
+    cases = iter(cases)
+    while batch := list(islice(cases, BATCH)):
+        made = [_made(case, level) for case in batch]
+        jobs = [rest[1] for _, rest in made if rest is not None]
+        with tempfile.TemporaryDirectory() as folder:
+            answers = iter(mnn_oracle.run(jobs, Path(folder)))
+        for case, (outcome, rest) in zip(batch, made, strict=True):
+            if rest is not None:
+                model, _, ours = rest
+                _judge(outcome, next(answers), model, ours, case)
+            yield outcome
+
+
+_Rest = tuple[Model, mnn_oracle.Job, dict[str, Array]]
+
+
+def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
+    """The outcome as far as it is known before MNN runs, and what MNN is to run."""
+    try:
+        model = case.model()
+        optimize(model, level)
+        ops = sorted({n.op for g in model.graph.walk() for n in g})
+        session = minnow.load(encode(model), threads=1)
+    except MinnowError as e:
+        return Outcome(case.name, "not converted", str(e)), None
+    named = "; ".join(text for text in model.notices if kind_of(text) == "not-for-mnn")
+    try:
+        results = session.run(dict(case.inputs))
+    except UsageError as e:  # numbers beyond 32 bits
+        return Outcome(case.name, "not converted", str(e), ops), None
+    ours = {n: a for n, a in results.items() if isinstance(a, np.ndarray)}
+    outcome = Outcome(case.name, "named", named, ops, wrong(ours, case.expected, case))
+    if named:
+        return outcome, None
+    feed = {**case.inputs, **{s.input: s.value for s in model.states}}
+    return outcome, (model, mnn_oracle.Job(model, feed), ours)
+
+
+def _judge(outcome: Outcome, answer: mnn_oracle.Answer, model: Model, ours: dict[str, Array], case: Case) -> None:
+    if answer.outputs is None:
+        outcome.kind, outcome.text = "fails", answer.log
+        return
+    got = {name: array for (name, _), array in zip(model.outputs, answer.outputs, strict=False)}
+    outcome.text = wrong(got, ours, case)
+    outcome.kind = "differs" if outcome.text else "right"
+
+
+def level_of(suite: str) -> int:
+    """Of optimization: single ops stay what they are."""
+    return 0 if suite == "op" else 2
+
+
+def form(op: str, outcome: Outcome) -> str:
+    """How the file has a sample of an op: "own", "combination"; or for Minnow, because of a "type" or a "form"."""
+    if outcome.kind == "named":
+        return "type" if "it has no" in outcome.text or "keeps the bits" in outcome.text else "form"
+    return "own" if set(outcome.ops) <= {op, "ConvertLayout", "Cast"} else "combination"
+
+
+def counts(suite: str, found: Iterable[Outcome]) -> dict[str, Any]:
+    """What the documentation says of a suite: outcomes by kind or reason; of "op", these and the forms of each op."""
+    kinds: Counter[str] = Counter()
+    ops: dict[str, Counter[str]] = {}
+    for outcome in found:
+        kind = KNOWN.get(f"{suite}/{outcome.name}", ("", ""))[1] if outcome.kind in NOT_SAME else outcome.kind
+        kinds[kind] += 1
+        op = outcome.name.partition(" ")[0]
+        if suite == "op" and outcome.kind != "not converted":
+            ops.setdefault(op, Counter())[form(op, outcome)] += 1
+            if outcome.kind != "named":
+                ops[op][kind] += 1
+    made: dict[str, Any] = {"kinds": dict(sorted(kinds.items()))}
+    return made | ({"ops": {op: dict(sorted(ops[op].items())) for op in sorted(ops)}} if ops else {})
+
+
+def main(argv: list[str]) -> None:
+    said = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for suite in argv or SUITES:
+        found = list(outcomes(SUITES[suite](), level_of(suite)))
+        said[suite] = counts(suite, found)
+        rows = [f"{suite} {said[suite]['kinds']}"]
+        rows += [
+            f"  {suite}/{o.name} | {o.kind} | {o.text[-200:]} | {' '.join(o.ops)}"
+            for o in found
+            if o.kind in NOT_SAME and f"{suite}/{o.name}" not in KNOWN
+        ]
+        sys.stdout.write("\n".join(rows) + "\n")
+        sys.stdout.flush()
+        RECORD.write_text(json.dumps({s: said[s] for s in SUITES if s in said}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
