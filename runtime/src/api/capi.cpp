@@ -295,7 +295,7 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
     wanted.resize(num_outputs);
     for (size_t k = 0; k < num_outputs; ++k)
       MINNOW_RETURN_IF_ERROR(minnow::find(session->session->outputs(), outputs[k].name, k, "output", &wanted[k]));
-    minnow::DeviceSink* on_device = session->device_outputs.get();
+    minnow::DeviceSink* on_device = minnow::kHasOtherDevices ? session->device_outputs.get() : nullptr;
     minnow::OutputSink& sink = on_device != nullptr ? static_cast<minnow::OutputSink&>(*on_device) : *session->outputs;
     MINNOW_RETURN_IF_ERROR(session->session->run(session->inputs, sink, session->options()));
     for (size_t k = 0; k < num_outputs; ++k) {
@@ -321,7 +321,7 @@ minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs
       if (outputs[k].name == nullptr) return null_argument("the name of an output");
       names.emplace_back(outputs[k].name);
     }
-    if (session->device_outputs != nullptr) {
+    if (minnow::kHasOtherDevices && session->device_outputs != nullptr) {
       auto& sink = session->device_fetched =
           std::make_unique<minnow::DeviceSink>(session->session->devices(), num_outputs);
       MINNOW_RETURN_IF_ERROR(session->session->run_part(session->inputs, names, *sink, session->options()));
@@ -344,7 +344,8 @@ minnow_code minnow_set_device_outputs(minnow_session* session, int32_t on) {
     if (on == 0) return ok();
     const minnow::Devices& devices = session->session->devices();
     MINNOW_RETURN_IF_ERROR(minnow::DeviceSink::can_be_used(devices));
-    session->device_outputs = std::make_unique<minnow::DeviceSink>(devices, session->session->outputs().size());
+    if constexpr (minnow::kHasOtherDevices)
+      session->device_outputs = std::make_unique<minnow::DeviceSink>(devices, session->session->outputs().size());
     return ok();
   });
 }

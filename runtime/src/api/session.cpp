@@ -242,7 +242,7 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
     trials_.choose(types_);
     do {
       MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
-    } while (!trials_.accepts(executor_.placement_hash()));
+    } while (!trials_.is_settled() && !trials_.accepts(executor_.placement_hash()));
     StatefulSink all(sink, outputs_.size(), states_);
     const auto start = std::chrono::steady_clock::now();
     const Status status = executor_.run(data_, all, &places_);

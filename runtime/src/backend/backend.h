@@ -18,6 +18,11 @@ namespace minnow {
 
 struct Model;
 
+// Not in a slim build, which has the ops of its models for the CPU alone: neither devices nor plugins. What only they
+// need asks this first, so that the compiler leaves it out.
+constexpr bool kHasOtherDevices = is_kept("other devices");
+constexpr bool is_other(int device) { return kHasOtherDevices && device != 0; }
+
 // A kernel of a plan that may compute its results in more than one way.
 struct Tunable {
   Kernel* kernel = nullptr;

@@ -20,6 +20,7 @@ bool are_several(const std::string& name) { return name == "auto" || name.find('
 Status find_all(const std::string& name, std::vector<Backend*>* out) {
   std::vector<Backend*>& backends = *out;
   backends = {&Cpu::instance()};
+  if constexpr (!kHasOtherDevices) return find_backend(name, &backends[0]);
   MINNOW_RETURN_IF_ERROR(open_user_plugins());
   if (name == "auto") {
     // Each piece of hardware once, whatever number of ways there are to it.
@@ -77,7 +78,8 @@ Status Devices::open(const std::string& name, const Model& model, const QueueOpt
     device.store = backend == backends[0]
                        ? model.store.get()
                        : model.stores->find(backend->name(), [&] { return backend->create_store(model); });
-    if (backend != backends[0]) device.speed = several ? speed_of(*backend, *options.pool) : kept_speed(*backend);
+    if (kHasOtherDevices && backend != backends[0])
+      device.speed = several ? speed_of(*backend, *options.pool) : kept_speed(*backend);
     out->devices_.push_back(std::move(device));
   }
   return ok();

@@ -31,12 +31,12 @@ class Devices {
   // "auto", which is all there are. With several, the time that nodes and copies take decides alone.
   static Status open(const std::string& name, const Model& model, const QueueOptions& options, Devices* out);
 
-  size_t size() const { return devices_.size(); }
+  size_t size() const { return kHasOtherDevices ? devices_.size() : 1; }
   const Device& operator[](size_t i) const { return devices_[i]; }
   const Backend& host() const { return *devices_[0].backend; }
   // Whether placements are to be tried, and the fastest kept: where several devices were given, and the user has not
   // named the one to use.
-  bool has_choice() const { return choice_; }
+  bool has_choice() const { return kHasOtherDevices && choice_; }
   // How many times as long a node must take on another device than on the CPU before it is left to the CPU: a device
   // that was asked for by its name is to be used.
   double preference() const { return preference_; }

@@ -136,7 +136,7 @@ class Opened {
 
 Status find_backend(const std::string& name, Backend** out) {
   *out = &Cpu::instance();
-  MINNOW_RETURN_IF_ERROR(open_user_plugins());
+  if constexpr (kHasOtherDevices) MINNOW_RETURN_IF_ERROR(open_user_plugins());
   if (name.empty() || name == (*out)->name()) return ok();
   if constexpr (!kHasOtherDevices)
     return fail(Code::kDevice, "the device '%s' is not available: " MINNOW_THIS_BUILD " has only the CPU",

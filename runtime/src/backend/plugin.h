@@ -10,9 +10,6 @@
 
 namespace minnow {
 
-// Not in a slim build, which has the ops of its models for the CPU alone.
-constexpr bool kHasOtherDevices = is_kept("other devices");
-
 // What such a library exports, as `extern "C" const minnow::BackendPlugin* minnow_backend_plugin()`. It is built from
 // the same sources as the engine, by the same compiler: objects with virtual functions cross the border.
 struct BackendPlugin {

@@ -273,6 +273,7 @@ void Planner::begin_devices_early() {
 // Before which steps a queue has to be done, because the host reads what it has copied; and before which copies to a
 // device its queue has to wait for another one.
 void Planner::order_queues() {
+  if constexpr (!kHasOtherDevices) return;
   const size_t n = stage_.steps.size();
   std::vector<const Group*> group_of(n);
   for (const Group& group : stage_.groups)
@@ -320,7 +321,7 @@ void Planner::order_queues() {
 
 // A queue reads and writes the host's memory some time before it is finished: until then it stays.
 void Planner::keep_for_queues() {
-  if (stage_.devices == 0) return;
+  if (!kHasOtherDevices || stage_.devices == 0) return;
   const int n = static_cast<int>(stage_.steps.size());
   std::vector<int> next(x_.devices().size(), n);  // the step before which the queue is finished
   for (int i = n - 1; i >= 0; --i) {

@@ -139,7 +139,7 @@ Status Planner::emit_copy(int value, Form form, Slot** out, bool is_passed_on) {
   const bool converts = from != nullptr || form.layout == Layout::kPacked;
   if (from == nullptr && form.layout == Layout::kPacked) {
     MINNOW_RETURN_IF_ERROR(emit_copy(value, other, &from, true));
-  } else if (from == nullptr && form.device != 0) {
+  } else if (from == nullptr && is_other(form.device)) {
     MINNOW_RETURN_IF_ERROR(emit_copy(value, Form(), &from, true));
   } else if (from == nullptr) {
     Form there;
@@ -160,7 +160,7 @@ Status Planner::emit_copy(int value, Form form, Slot** out, bool is_passed_on) {
     step.op = form.layout == Layout::kPacked ? "Pack" : "Unpack";
     step.device = form.device;
     step.entry->kernel = x_.backend(form.device).create_conversion(from->tensor.type, type);
-  } else {
+  } else if constexpr (kHasOtherDevices) {
     step.is_transfer = true;
     step.op = form.device != 0 ? "Upload" : "Download";
     step.device = form.device != 0 ? form.device : from->storage->root()->device;

@@ -37,7 +37,7 @@ bool Executor::is_given_by(const Stage& stage, const Storage& output, int device
 
 Status Executor::take_input(const Stage& stage, Storage& input, const void* data, int place) {
   input.data = static_cast<char*>(const_cast<void*>(data));
-  if (place == 0 || is_taken_by(stage, input, place)) return ok();
+  if (!is_other(place) || is_taken_by(stage, input, place)) return ok();
   const int value = graph_.inputs[static_cast<size_t>(input.index)];
   const Tensor there{stage.values[static_cast<size_t>(value)].type, input.data};
   Buffer& copy = host_copies_.emplace_back();
@@ -56,7 +56,7 @@ Status Executor::place_output(const Stage& stage, Storage& output, OutputSink& s
   MINNOW_RETURN_IF_ERROR(environment_.watch->memory.fits(type.bytes()));
   output.data = static_cast<char*>(sink.memory(output.index, type));
   if (output.data == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", output.index);
-  const int device = sink.device(output.index);
+  const int device = kHasOtherDevices ? sink.device(output.index) : 0;
   if (device == 0) return ok();
   // The memory is there when the default stream has come to its allocation.
   MINNOW_RETURN_IF_ERROR(devices()[static_cast<size_t>(device)].queue->follow(0));
@@ -69,6 +69,7 @@ Status Executor::place_output(const Stage& stage, Storage& output, OutputSink& s
 }
 
 Status Executor::move_results() {
+  if constexpr (!kHasOtherDevices) return ok();
   for (const Moved& moved : moved_) MINNOW_RETURN_IF_ERROR(give(moved.host, moved.to, moved.device));
   return ok();
 }

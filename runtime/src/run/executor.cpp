@@ -277,6 +277,7 @@ void Executor::bind_arena(Stage& stage) {
 
 // They hold for the memory and the shapes that they were made with.
 void Executor::forget_recordings(Stage& stage) {
+  if constexpr (!kHasOtherDevices) return;
   for (Recordable& part : stage.recordables) {
     part.runs = 0;
     part.recording = nullptr;
@@ -323,7 +324,7 @@ bool Executor::run_step(Step& step) {
                             : queue.run(*step.entry->kernel, step.context);
   };
   Status status;
-  if (profiling_ && step.device != 0) {
+  if (profiling_ && is_other(step.device)) {
     double seconds = 0;
     status = queue.time(run, &seconds);
     step.ms += 1e3 * seconds;
@@ -337,7 +338,7 @@ bool Executor::run_step(Step& step) {
     step.error = std::move(status);
     return false;
   }
-  return step.device != 0 || step.error.ok();  // others write theirs until their queue is finished
+  return is_other(step.device) || step.error.ok();  // others write theirs until their queue is finished
 }
 
 // Each chain is one thread's work: the loops of its kernels stay on it.
@@ -375,7 +376,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
     return done;
   };
   MINNOW_RETURN_IF_ERROR(run());
-  if (stage.devices != 0 && !stage.is_tuned && environment_.observation->observer == nullptr) {
+  if (kHasOtherDevices && stage.devices != 0 && !stage.is_tuned && environment_.observation->observer == nullptr) {
     bool has_run = false;
     MINNOW_RETURN_IF_ERROR(tune(stage, &has_run));
     if (has_run) MINNOW_RETURN_IF_ERROR(run());
@@ -385,7 +386,7 @@ Status Executor::run_stage(Stage& stage, OutputSink& sink) {
     const Tensor& from = delivery.constant != nullptr ? *delivery.constant : delivery.slot->tensor;
     void* to = sink.memory(delivery.output, from.type);
     if (to == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", delivery.output);
-    if (const int device = sink.device(delivery.output); device != 0) {
+    if (const int device = kHasOtherDevices ? sink.device(delivery.output) : 0; device != 0) {
       MINNOW_RETURN_IF_ERROR(give(from, to, device));
     } else if (to != from.data) {
       copy_bytes(from.data, to, from.type.bytes(), environment_.pool);
@@ -404,14 +405,14 @@ Status Executor::run_steps(Stage& stage) {
     MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
     Step& first = stage.steps[i];
     if (first.finishes != 0) MINNOW_RETURN_IF_ERROR(finish(stage, first.finishes, i));
-    for (size_t device = 0; first.follows >> device != 0; ++device)
+    for (size_t device = 0; kHasOtherDevices && first.follows >> device != 0; ++device)
       if (first.follows >> device & 1)
         MINNOW_RETURN_IF_ERROR(
             devices()[static_cast<size_t>(first.device)].queue->wait(*devices()[device].queue).at(first.place()));
     if (group != stage.groups.end() && group->ends.front() == i) {
       run_group(stage, *group);
       i = group++->ends.back();
-    } else if (part != stage.recordables.end() && part->begin == i && !profiling_) {
+    } else if (kHasOtherDevices && part != stage.recordables.end() && part->begin == i && !profiling_) {
       MINNOW_RETURN_IF_ERROR(run_recorded(stage, *part).at(first.place()));
       i = part++->end;
       continue;
@@ -449,6 +450,7 @@ Status Executor::run_recorded(Stage& stage, Recordable& part) {
 }
 
 Status Executor::finish(Stage& stage, uint32_t devices, size_t end) {
+  if constexpr (!kHasOtherDevices) return ok();
   Status first;
   for (size_t device = 0; devices >> device != 0; ++device) {
     if ((devices >> device & 1) == 0) continue;

@@ -38,7 +38,7 @@ Status Executor::on_host(const Tensor& tensor, int device, Buffer* memory, Tenso
   out->type.layout = Layout::kPlain;
   MINNOW_RETURN_IF_ERROR(Buffer::make(out->type.bytes(), memory));
   out->data = memory->data();
-  if (device == 0) {
+  if (!is_other(device)) {
     convert_layout(host(), tensor, out, environment_.pool);
     return ok();
   }
@@ -87,7 +87,7 @@ Status Executor::run_observed(Stage& stage) {
     MINNOW_RETURN_IF_ERROR(observed.begin(inputs).at(step.place()));
     MINNOW_RETURN_IF_ERROR(observed.inside([&] { return run_step(step) ? ok() : step.error; }).at(step.place()));
     if (step.is_long) MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
-    if (step.device != 0) MINNOW_RETURN_IF_ERROR(finish(stage, 1u << step.device, i + 1));
+    if (is_other(step.device)) MINNOW_RETURN_IF_ERROR(finish(stage, 1u << step.device, i + 1));
     std::vector<Tensor> outputs(step.out.size());
     std::vector<Buffer> results(step.out.size());
     for (size_t k = 0; k < step.out.size(); ++k)

@@ -14,7 +14,7 @@ bool BeforeTypes::operator()(const std::vector<TensorType>& a, const std::vector
 }
 
 void Trials::choose(const std::vector<TensorType>& types) {
-  if (devices_.empty()) return;
+  if (!kHasOtherDevices || devices_.empty()) return;
   if (known_.size() >= kMostShapes && known_.find(types) == known_.end()) known_.clear();
   current_ = &known_[types];
   if (!current_->candidates.empty()) return;

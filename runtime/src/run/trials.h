@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/core/tensor.h"
+#include "runtime/src/backend/backend.h"
 
 namespace minnow {
 
@@ -27,14 +28,14 @@ class Trials {
 
   // Before a run, with inputs of these types.
   void choose(const std::vector<TensorType>& types);
-  int placing() const { return current_ == nullptr ? kShortest : current_->placing(); }
+  int placing() const { return is_on() ? current_->placing() : kShortest; }
   // What the chosen placement comes to, 0: not known. False: it is one that has been tried, and another is chosen now.
   bool accepts(uint64_t placement);
   // After the run.
   void add(double seconds);
-  bool is_settled() const { return current_ == nullptr || current_->settled; }
+  bool is_settled() const { return !is_on() || current_->settled; }
   // What was measured, once that is known; "" before.
-  std::string summary() const { return current_ == nullptr ? "" : current_->summary; }
+  std::string summary() const { return is_on() ? current_->summary : ""; }
 
  private:
   static constexpr int kWarmUps = 2;  // plans, tunes and records
@@ -57,6 +58,7 @@ class Trials {
     int placing() const { return candidates[at].placing; }
   };
 
+  bool is_on() const { return kHasOtherDevices && current_ != nullptr; }
   void next();
 
   std::vector<std::string> devices_;
