@@ -188,11 +188,68 @@ def indices_beyond() -> bytes:
     return nets.bytes("y")
 
 
+def ints(v: int, *values: int) -> Table:
+    return op("Const", [], [v], "Blob", {"dataType": "DT_INT32", "dims": [len(values)], "int32s": np.int32(values)})
+
+
+def row(key: str, *values: int) -> Table:
+    """An attribute that is a list of integers."""
+    return {"key": key, "type": "DT_INT32", "list": {"i": np.int32(values)}}
+
+
+def windows(n: int) -> list[Table]:
+    return [row("strides", *[1] * n), row("dilations", *[1] * n), row("pads", *[0] * 2 * n)]
+
+
+def names(n: int) -> list[str]:
+    return [f"v{i}" for i in range(n)]
+
+
+def channels_times_kernel_wraps() -> bytes:
+    """Their product is 2^64, by which the number of weights is divided."""
+    common = {"kernelX": 2**17, "kernelY": 2**17, "outputCount": 2**30, "inputCount": 1}
+    main = {"common": common, "external": np.int64([0, 2**36, 0])}
+    return net([given(0, [1, 1, 4, 4]), op("Convolution", [0], [1], "Convolution2D", main)], ["x", "y"], "y")
+
+
+def groups_one_by_one() -> bytes:
+    """A node for each of 6,500 groups, in each of 30 layers."""
+    groups = 6500
+    ops = [given(0, [1]), ints(1, 1, groups, 1, 1), ints(2, groups, 2, 1, 1), extra("Exp", [0], [3])]
+    ops += [extra("Expand", [0, 1], [4]), extra("Expand", [3, 2], [5])]
+    group = {"key": "group", "type": "DT_INT32", "i": groups}
+    ops += [extra("ConvTranspose", [4, 5], [v], group, *windows(2)) for v in range(6, 36)]
+    return net(ops, names(36), "v35")
+
+
+def slices_one_by_one() -> bytes:
+    """A kernel over three axes, a million slices deep."""
+    ops = [given(0, [1]), ints(1, 1, 1, 10**6, 1, 1), extra("Exp", [0], [2])]
+    ops += [extra("Expand", [0, 1], [3]), extra("Expand", [2, 1], [4])]
+    ops.append(extra("Conv", [3, 4], [5], {"key": "group", "type": "DT_INT32", "i": 1}, *windows(3)))
+    return net(ops, names(6), "v5")
+
+
+def sizes_one_by_one() -> bytes:
+    """Results whose sizes are known one after the other, in a plan of its own each."""
+    ops, v = [given(0, [2000])], 0
+    for _ in range(1200):
+        ops += [
+            extra("NonZero", [v], [v + 1]),
+            extra("Cast", [v + 1], [v + 2], {"key": "to", "type": "DT_VARIANT", "i": 1}),
+        ]
+        ops += [extra("ReduceMax", [v + 2], [v + 3], row("axes", 0, 1)), ints(v + 4, 2000)]
+        ops.append(extra("Expand", [v + 3, v + 4], [v + 5]))
+        v += 5
+    return net(ops, names(v + 1), f"v{v}")
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     f.__name__: f
     for f in (
         endless_condition, doubled_state, many_names_alike, unused_tensors_copied, doubled_constants, large_state,
         deep_json, negative_sizes, kernel_wraps, blocks_wrap, nothing_but_zeros, indices_beyond,
+        channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one,
     )
 } | {
     "ifs_of_one_kind": lambda: nested_ifs(60, alike=True),

@@ -195,8 +195,9 @@ class MatMul final : public Kernel {
   void run_product(const RunContext& context, int64_t i, int worker, ThreadPool* pool) const {
     const size_t p = static_cast<size_t>(i);
     const float* a = context.in[0]->as<float>() + s_.a[p] * s_.m * s_.k;
-    const float* b = context.in[1]->as<float>() + s_.b[p] * s_.k * s_.n;
     float* c = context.out[0]->as<float>() + i * s_.m * s_.n;
+    const float* b = context.in[1]->as<float>();  // null where it is packed
+    if (b != nullptr) b += s_.b[p] * s_.k * s_.n;
     if (few_rows_) return gemm_few_rows(a, s_.k, b, s_.ldb(), s_.transpose_b, s_.m, s_.n, s_.k, c, s_.n, pool);
     float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
     GemmCall call = {a, s_.lda(), s_.transpose_a, weights_.data() + s_.b[p] * packed_, nullptr, c, s_.n, space, pool};

@@ -121,8 +121,8 @@ Status decode_conv(Decoder& d) {
     int64_t count = 0;
     MINNOW_RETURN_IF_ERROR(weight_count(d, *main, &count));
     if (depthwise) group = outs;
-    if (outs % group != 0 || count < 1 || kernel > count || count % (outs / group * kernel) != 0 ||
-        (!transposed && count % outs != 0))
+    if (outs % group != 0 || count < 1 || kernel > count || outs / group > count / kernel ||
+        count % (outs / group * kernel) != 0 || (!transposed && count % outs != 0))
       return fail(Code::kFormat, "%lld weights do not fit %lld output channels in %lld groups and a kernel of %lld",
                   static_cast<long long>(count), static_cast<long long>(outs), static_cast<long long>(group),
                   static_cast<long long>(kernel));

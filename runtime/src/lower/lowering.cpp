@@ -6,14 +6,14 @@
 namespace minnow {
 namespace {
 
+constexpr int64_t kMostNodes = (1 << 15) - 2;
+
 std::map<std::string, Lowering>& lowerings() {
   static std::map<std::string, Lowering> rows;
   return rows;
 }
 
 }  // namespace
-
-constexpr size_t kMostNodes = (1 << 15) - 2;
 
 LoweringRegistrar::LoweringRegistrar(const Lowering& lowering) { lowerings().emplace(lowering.name, lowering); }
 
@@ -56,13 +56,15 @@ Status Expansion::ints(int i, std::vector<int64_t>* out) {
   return InferContext(attrs(), {type}, {tensor.get()}, nullptr).ints(0, out);
 }
 
+Status Expansion::may_add(int64_t nodes) const {
+  if (nodes <= kMostNodes - static_cast<int64_t>(nodes_.size())) return ok();
+  return fail(Code::kUnsupported, "it comes to more than %lld nodes", static_cast<long long>(kMostNodes));
+}
+
 int Expansion::add_constant(const TensorType& type, const std::function<void(char*)>& fill) {
   Buffer buffer;
-  Status made = Buffer::make(type.bytes(), &buffer);
-  if (!made.ok()) {
-    if (status.ok()) status = made;
-    return -1;
-  }
+  if (status.ok()) status = Buffer::make(type.bytes(), &buffer);
+  if (!status.ok()) return -1;
   fill(buffer.data());
   PlanValue known;
   known.known = true;
@@ -88,8 +90,8 @@ int Expansion::ints(const std::vector<int64_t>& values) {
 }
 
 PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
-  if (nodes_.size() >= kMostNodes && status.ok())
-    status = fail(Code::kUnsupported, "it comes to more than %zu nodes", kMostNodes);
+  if (status.ok()) status = may_add(1);
+  if (!status.ok()) nodes_.clear();  // they will not be used: what is added from now on replaces the one before
   PlanNode node;
   node.op = find_op(op);
   node.lowering = node.op == nullptr ? find_lowering(op) : nullptr;
@@ -110,6 +112,7 @@ int Expansion::add(const char* op, Values inputs, Attrs attrs) {
 }
 
 int Expansion::another_output() {
+  if (!status.ok()) return -1;
   stage_.values.emplace_back();
   nodes_.back().out.push_back(static_cast<int>(stage_.values.size()) - 1);
   return nodes_.back().out.back();

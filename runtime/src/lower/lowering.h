@@ -73,6 +73,8 @@ class Expansion {
   Status ints(int i, std::vector<int64_t>* out);
   const std::vector<int>& asked() const { return asked_; }
 
+  // An error where that is more than a node can come to; asked before loops whose length a file decides on.
+  Status may_add(int64_t nodes) const;
   // New constants: a scalar, vectors.
   int zero(DType dtype);
   int floats(const std::vector<float>& values);
@@ -87,7 +89,9 @@ class Expansion {
   void finish(int output, const char* op, Values inputs, Attrs attrs);
 
   std::vector<PlanNode>& nodes() { return nodes_; }
-  Status status;  // the first error of add() and finish(): an op that the table does not have
+  // The first error of add() and finish(): an op that the table does not have, too many nodes. Nothing is added after
+  // it.
+  Status status;
 
  private:
   int add_constant(const TensorType& type, const std::function<void(char*)>& fill);

@@ -88,6 +88,9 @@ Status expand_split(Expansion& e) {
     int64_t from = 0;
     points.push_back(total);
     for (int64_t p : points) {
+      if (p < from || p > total)
+        return fail(Code::kFormat, "it is cut at %lld, of %lld elements", static_cast<long long>(p),
+                    static_cast<long long>(total));
       sizes.push_back(p - from);
       from = p;
     }
@@ -97,7 +100,12 @@ Status expand_split(Expansion& e) {
   } else {
     sizes = points;
     int64_t known = 0;
-    for (int64_t s : sizes) known += std::max<int64_t>(s, 0);
+    for (int64_t s : sizes) {
+      if (s > total)
+        return fail(Code::kFormat, "a part of %lld elements of %lld", static_cast<long long>(s),
+                    static_cast<long long>(total));
+      known += std::max<int64_t>(s, 0);
+    }
     for (int64_t& s : sizes)
       if (s < 0) s = total - known;
   }
@@ -129,7 +137,8 @@ Status expand_slice_tf(Expansion& e) {
   MINNOW_RETURN_IF_ERROR(e.ints(2, &size));
   if (begin.size() != size.size() || static_cast<int>(begin.size()) != e.rank(0))
     return fail(Code::kFormat, "%zu begins and %zu sizes for rank %d", begin.size(), size.size(), e.rank(0));
-  for (size_t i = 0; i < begin.size(); ++i) end.push_back(size[i] < 0 ? kEnd : begin[i] + size[i]);
+  for (size_t i = 0; i < begin.size(); ++i)
+    end.push_back(size[i] < 0 || begin[i] > kEnd - size[i] ? kEnd : begin[i] + size[i]);
   e.finish("Slice", {e.in(0), e.ints(begin), e.ints(end)});
   return ok();
 }
@@ -165,7 +174,8 @@ Status expand_strided_slice(Expansion& e) {
     } else if (bit("new_axis", i)) {
       dims.push_back(1);
     } else {
-      const int64_t n = shape[axis], step = stride[i];
+      // No step within an axis is longer than it: so that no sum of a few overflows.
+      const int64_t n = shape[axis], step = std::clamp(stride[i], -n - 1, n + 1);
       if (step == 0) return fail(Code::kFormat, "a stride is 0");
       const auto clamp = [&](int64_t at) {
         at = at < 0 ? at + n : at;

@@ -78,6 +78,7 @@ Attrs flat_attrs(const Expansion& e, const Depth& pads) {
 
 Status expand_conv(Expansion& e) {
   const Ints w = dims_of(e.shape(1));
+  MINNOW_RETURN_IF_ERROR(e.may_add(2 * w[2]));
   const Depth pads = split_pads(e);
   const int images = stack(e, e.in(0), dims_of(e.shape(0)), w[2], e.attrs().ints("strides")[0],
                            e.attrs().ints("dilations")[0], pads, e.out_shape()[2]);
@@ -90,6 +91,7 @@ MINNOW_LOWERING("mnn.ConvVolume", expand_conv);
 Status expand_conv_transpose(Expansion& e) {
   Ints x = dims_of(e.shape(0));
   const Ints w = dims_of(e.shape(1));
+  MINNOW_RETURN_IF_ERROR(e.may_add(2 * w[2]));
   const int64_t stride = e.attrs().ints("strides")[0], dilation = e.attrs().ints("dilations")[0];
   const Depth own = split_pads(e);
   int spread = e.in(0);
@@ -141,6 +143,7 @@ MINNOW_LOWERING("mnn.AveragePoolVolume", [](Expansion& e) { return expand_volume
 
 Status expand_groups(Expansion& e) {
   const int64_t groups = e.attrs().i("group", 1);
+  MINNOW_RETURN_IF_ERROR(e.may_add(groups));
   Attrs attrs = e.attrs();
   attrs.set("group", int64_t{1});
   const auto part = [&](int i, int64_t axis, int64_t g) {

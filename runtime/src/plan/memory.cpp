@@ -48,8 +48,9 @@ void Planner::find_lifetimes() {
   // What a later stage reads lives on.
   for (const PlanNode& node : stage_.pending) {
     for (int v : node.in) {
+      if (v < 0 || !stage_.values[static_cast<size_t>(v)].known) continue;  // nothing has made it yet
       for (const Form& form : x_.forms()) {
-        const Slot* slot = v < 0 ? nullptr : stage_.find(v, form);
+        const Slot* slot = stage_.find(v, form);
         if (slot != nullptr) slot->storage->last = end;
       }
     }

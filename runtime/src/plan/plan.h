@@ -15,6 +15,7 @@
 #include "kernels/core/kernel_table.h"
 #include "runtime/src/backend/backend.h"
 #include "runtime/src/model/graph.h"
+#include "runtime/src/run/limits.h"
 
 namespace minnow {
 
@@ -162,7 +163,9 @@ struct Stage {
   int depth = 0;
   int placing = -1;  // of a root: see Trials
   std::vector<PlanValue> values;
+  Charge charge;  // for the values, of which each of many stages has its own
   std::vector<PlanNode> pending;
+  int64_t replacements = 0;  // nodes that others were replaced by, in this stage and those before
   std::vector<Question> questions;
   std::vector<bool> delivered;  // which outputs of the graph, by this stage or those before
 

@@ -199,7 +199,7 @@ Status Planner::operand(int value, Layout layout, Step* step) {
         TensorType type = plain->type;
         type.layout = Layout::kPacked;
         Buffer buffer;
-        MINNOW_RETURN_IF_ERROR(Buffer::make(x_.host().bytes(type), &buffer));
+        MINNOW_RETURN_IF_ERROR(Buffer::make(x_.host().bytes(type), &buffer, &x_.environment_.watch->memory));
         Tensor target{type, buffer.data()};
         convert_layout(x_.host(), *plain, &target, x_.environment_.pool);
         packed = Constant::owned(type, std::move(buffer));

@@ -47,7 +47,15 @@ Status Planner::add_input(int i, const TensorType& type) {
 }
 
 Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
+  Watch& watch = *x_.environment_.watch;
+  if (stage_.depth > kMostStages)
+    return fail(Code::kUnsupported, "more than %d of its results have sizes that are known one after the other",
+                kMostStages);
+  MINNOW_RETURN_IF_ERROR(stage_.charge.take(
+      &watch.memory, static_cast<int64_t>(before.values.size() * sizeof(PlanValue) +
+                                          before.pending.size() * (sizeof(PlanNode) + sizeof(Step)))));
   stage_.values = before.values;
+  stage_.replacements = before.replacements;
   stage_.delivered = before.delivered;
   std::vector<PlanNode> work = before.pending;
   std::vector<bool> done(work.size());
@@ -58,7 +66,7 @@ Status Planner::plan_after(Stage& before, const std::vector<Answer>& answers) {
       for (int v : question.values) {
         const Tensor& tensor = before.find(v, Form())->tensor;
         Buffer copy;
-        MINNOW_RETURN_IF_ERROR(Buffer::make(tensor.type.bytes(), &copy));
+        MINNOW_RETURN_IF_ERROR(Buffer::make(tensor.type.bytes(), &copy, &watch.memory));
         std::memcpy(copy.data(), tensor.data, static_cast<size_t>(tensor.type.bytes()));
         stage_.values[static_cast<size_t>(v)].constant = Constant::owned(tensor.type, std::move(copy));
       }
@@ -172,6 +180,11 @@ Status Planner::expand(const PlanNode& node) {
   if (status.ok()) status = expansion.status;
   MINNOW_RETURN_IF_ERROR(status.at(node.place()));
   const std::vector<PlanNode> nodes = std::move(expansion.nodes());
+  const int64_t most = most_replacements(x_.model().declared);
+  stage_.replacements += static_cast<int64_t>(nodes.size());
+  if (stage_.replacements > most)
+    return fail(Code::kUnsupported, "its ops are computed by more than %lld others", static_cast<long long>(most))
+        .at(node.place());
   for (const PlanNode& part : nodes) MINNOW_RETURN_IF_ERROR(place(part));
   return ok();
 }

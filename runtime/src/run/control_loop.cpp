@@ -19,8 +19,10 @@ int64_t as_int(const Tensor& tensor) {
       return *tensor.as<int32_t>();
     case DType::kI64:
       return *tensor.as<int64_t>();
-    case DType::kF32:
-      return static_cast<int64_t>(std::clamp(*tensor.as<float>(), -1e9f, 1e9f));
+    case DType::kF32: {
+      const float number = *tensor.as<float>();  // NaN is no number of rounds
+      return number > -1e9f ? static_cast<int64_t>(std::min(number, 1e9f)) : -1000000000;
+    }
     default:
       return *tensor.as<uint8_t>();
   }

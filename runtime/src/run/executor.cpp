@@ -467,12 +467,17 @@ Status Executor::finish(Stage& stage, uint32_t devices, size_t end) {
   return first;
 }
 
-const Tensor* Executor::operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const {
-  if (value < 0) return nullptr;
+Status Executor::operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held,
+                         const Tensor** tensor) const {
+  if (value < 0) return ok();
   const PlanValue& known = stage.values[static_cast<size_t>(value)];
-  if (known.constant == nullptr) return &stage.find(value, Form())->tensor;
-  if (!known.constant->acquire(held).ok()) return nullptr;
-  return held->get();
+  if (known.constant == nullptr) {
+    *tensor = &stage.find(value, Form())->tensor;
+    return ok();
+  }
+  MINNOW_RETURN_IF_ERROR(known.constant->acquire(held));
+  *tensor = held->get();
+  return ok();
 }
 
 Status Executor::cross(Stage& stage, Stage** next) {
@@ -490,7 +495,11 @@ Status Executor::cross(Stage& stage, Stage** next) {
     }
     std::vector<const Tensor*> inputs;
     std::vector<std::shared_ptr<const Tensor>> held(node.in.size());
-    for (size_t i = 0; i < node.in.size(); ++i) inputs.push_back(operand(stage, node.in[i], &held[i]));
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      const Tensor* tensor = nullptr;
+      MINNOW_RETURN_IF_ERROR(operand(stage, node.in[i], &held[i], &tensor).at(node.place()));
+      inputs.push_back(tensor);
+    }
     Status status;
     if (question.kind == Question::kTypes) {
       const InterruptScope scope(environment_.watch);

@@ -167,7 +167,7 @@ class Executor {
   Placement place_of(const Step& step, const std::string& prefix) const;
   // Waits for the queues of these devices, and tells the first error of the steps that they have run.
   Status finish(Stage& stage, uint32_t devices, size_t end);
-  const Tensor* operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held) const;
+  Status operand(const Stage& stage, int value, std::shared_ptr<const Tensor>* held, const Tensor** tensor) const;
   // Settles the questions of the stage and finds or plans the one that follows.
   Status cross(Stage& stage, Stage** next);
 

@@ -20,6 +20,34 @@ constexpr int kMostNesting = 64;
 // so many ops and tensors. Ordinary models have a separate subgraph for each node that calls one, and need no copies.
 constexpr int64_t most_copies(int64_t declared) { return 200000 + 16 * declared; }
 
+// How many nodes may come from nodes that a plan replaces by others, such as grouped layers by a node for each group.
+constexpr int64_t most_replacements(int64_t declared) { return 50000 + 16 * declared; }
+
+// How many times a run may plan what follows from sizes that it has just computed, each time for what is left.
+constexpr int kMostStages = 512;
+
+// Memory that is counted by an account as long as this exists, and allocated elsewhere.
+class Charge {
+ public:
+  Charge() = default;
+  ~Charge() {
+    if (account_ != nullptr) account_->give_back(bytes_);
+  }
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+  // Once. An error if that exceeds the limit of the account.
+  Status take(MemoryAccount* account, int64_t bytes) {
+    MINNOW_RETURN_IF_ERROR(account->take(bytes));
+    account_ = account;
+    bytes_ = bytes;
+    return ok();
+  }
+
+ private:
+  MemoryAccount* account_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
 struct Limits {
   double seconds = 0;  // to create the session, and for each run; 0: no limit
   int64_t memory = 0;  // bytes for intermediate tensors, states and results; 0: default_memory()
