@@ -37,4 +37,20 @@ struct AttentionPlan {
   Status make(const NodeContext& node, DType number);
 };
 
+// Where an operand lies: element (row r, column c) of matrix i at at(i, sizes) + r * row + c * column.
+struct OperandPlace {
+  int64_t offset = 0, row = 0, column = 0;
+  std::vector<int64_t> batch;
+
+  OperandPlace() = default;
+  explicit OperandPlace(const std::vector<int64_t>& numbers)
+      : offset(numbers[0]), row(numbers[1]), column(numbers[2]), batch(numbers.begin() + 3, numbers.end()) {}
+  // Offset of matrix i of the `sizes`.
+  int64_t at(int64_t i, const std::vector<int64_t>& sizes) const {
+    int64_t place = offset;
+    for (size_t k = sizes.size(); k-- > 0; i /= sizes[k]) place += i % sizes[k] * batch[k];
+    return place;
+  }
+};
+
 }  // namespace minnow

@@ -15,21 +15,6 @@ namespace {
 constexpr size_t kMostMasks = 2;
 constexpr int64_t kRows = 16, kLanes = 4, kMostColumns = 32;  // as in attention.gpu
 
-// Where an operand lies.
-struct Place {
-  int64_t offset = 0, row = 0, column = 0;
-  std::vector<int64_t> batch;
-
-  Place() = default;
-  explicit Place(const std::vector<int64_t>& numbers)
-      : offset(numbers[0]), row(numbers[1]), column(numbers[2]), batch(numbers.begin() + 3, numbers.end()) {}
-  int64_t at(int64_t i, const std::vector<int64_t>& sizes) const {
-    int64_t place = offset;
-    for (size_t k = sizes.size(); k-- > 0; i /= sizes[k]) place += i % sizes[k] * batch[k];
-    return place;
-  }
-};
-
 bool supports_operands(const NodeContext& node, size_t masks, std::string* why) {
   for (size_t i = 0; i < node.in.size(); ++i) {
     const TensorType* type = node.in[i];
@@ -79,7 +64,7 @@ class Core {
     std::vector<int32_t> places(static_cast<size_t>(6 * batches_));
     for (size_t p = 0; p < 6; ++p) {
       if (p >= 4 + mask_types_.size()) continue;
-      places_[p] = Place(a.ints(names[p]));
+      places_[p] = OperandPlace(a.ints(names[p]));
       for (int64_t i = 0; i < batches_; ++i)
         places[static_cast<size_t>(6 * i) + p] = static_cast<int32_t>(places_[p].at(i, batch));
     }
@@ -125,7 +110,7 @@ class Core {
   float scale_ = 1, mask_scale_ = 1, fill_ = 0;
   bool keep_ = true;
   int zero_rows_ = 0;
-  Place places_[6];
+  OperandPlace places_[6];
   Uploaded table_;
 };
 

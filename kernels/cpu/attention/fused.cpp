@@ -187,6 +187,7 @@ HWY_AFTER_NAMESPACE();
 #include <string>
 #include <vector>
 
+#include "kernels/core/attention.h"
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -216,22 +217,6 @@ constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 static_assert(kMostRows <= 64 && kLowRows <= 64, "a bit for each row of a block");
 
-// Where an operand lies.
-struct Place {
-  int64_t offset = 0, row = 0, column = 0;
-  std::vector<int64_t> batch;
-
-  Place() = default;
-  explicit Place(const std::vector<int64_t>& numbers)
-      : offset(numbers[0]), row(numbers[1]), column(numbers[2]), batch(numbers.begin() + 3, numbers.end()) {}
-  // Offset of matrix i of the `sizes`.
-  int64_t at(int64_t i, const std::vector<int64_t>& sizes) const {
-    int64_t place = offset;
-    for (size_t k = sizes.size(); k-- > 0; i /= sizes[k]) place += i % sizes[k] * batch[k];
-    return place;
-  }
-};
-
 // The products with K and V, of a block of rows.
 struct Plans {
   TilePlan scores, values;
@@ -254,10 +239,10 @@ class Attention final : public Kernel {
     const std::string zero_rows = a.s("zero_rows");
     zero_empty_ = zero_rows == "empty";
     zero_nan_ = zero_rows == "nan";
-    q_ = Place(a.ints("q"));
-    k_ = Place(a.ints("k"));
-    v_ = Place(a.ints("v"));
-    out_ = Place(a.ints("out"));
+    q_ = OperandPlace(a.ints("q"));
+    k_ = OperandPlace(a.ints("k"));
+    v_ = OperandPlace(a.ints("v"));
+    out_ = OperandPlace(a.ints("out"));
     masks_.clear();
     for (size_t i = 3; i < node.in.size(); ++i) masks_.emplace_back(a.ints(("mask" + std::to_string(i - 3)).c_str()));
     batches_ = 1;
@@ -475,7 +460,7 @@ class Attention final : public Kernel {
   // Applies mask m to the first scores of a row. `space` holds a row of numbers.
   void mask(const RunContext& context, size_t m, int64_t batch, int64_t row, int64_t keys, float* scores,
             float* space) const {
-    const Place& place = masks_[m];
+    const OperandPlace& place = masks_[m];
     const Tensor& tensor = *context.in[3 + m];
     const int64_t begin = place.at(batch, batch_) + row * place.row;
     if (tensor.type.dtype == DType::kBool) {
@@ -493,8 +478,8 @@ class Attention final : public Kernel {
   }
 
   std::vector<int64_t> batch_;
-  Place q_, k_, v_, out_;
-  std::vector<Place> masks_;
+  OperandPlace q_, k_, v_, out_;
+  std::vector<OperandPlace> masks_;
   int64_t rows_ = 0, keys_ = 0, depth_ = 0, width_ = 0, batches_ = 0;
   float scale_ = 1, mask_scale_ = 1, fill_ = 0;
   bool keep_ = true, direct_ = false, zero_empty_ = false, zero_nan_ = false;

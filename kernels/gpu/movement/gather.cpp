@@ -26,6 +26,26 @@ class IndexKernel : public GpuKernel {
 
  protected:
   virtual Status plan(const NodeContext&) { return ok(); }
+
+  // One item for each element of y, by a text that takes x, the indices, y, where errors go, and the table of dims;
+  // then the number of items, and what `add` appends.
+  template <typename Add>
+  Status launch(const char* text, const RunContext& context, Stream& stream, const Add& add) {
+    const Tensor &x = *context.in[0], &index = *context.in[1];
+    Tensor& y = *context.out[0];
+    const int64_t n = y.count();
+    if (n == 0) return ok();
+    const Program* program = nullptr;
+    MINNOW_RETURN_IF_ERROR(device_->program(text, {{"SIZE", size_of(x)}, {"TYPE", type_of(index)}}, &program));
+    void* error = nullptr;
+    MINNOW_RETURN_IF_ERROR(stream.error_slot(context, wrong_index, &error));
+    Arguments arguments;
+    arguments.buffer(x.data).buffer(index.data).buffer(y.data).buffer(error).buffer(code_.data());
+    arguments.add(as_int(n));
+    add(x.shape(), index.shape(), &arguments);
+    return stream.launch(*program, arguments, groups_of(*program, n));
+  }
+
   Device* device_ = nullptr;
   Uploaded code_;
 };
@@ -73,20 +93,9 @@ class Gather final : public IndexKernel {
 class GatherElements final : public IndexKernel {
  public:
   Status enqueue(const RunContext& context, Stream& stream) override {
-    const Tensor &x = *context.in[0], &index = *context.in[1];
-    Tensor& y = *context.out[0];
-    const int64_t n = y.count();
-    if (n == 0) return ok();
-    const Program* program = nullptr;
-    MINNOW_RETURN_IF_ERROR(
-        device_->program("movement_gather_elements", {{"SIZE", size_of(x)}, {"TYPE", type_of(index)}}, &program));
-    void* error = nullptr;
-    MINNOW_RETURN_IF_ERROR(stream.error_slot(context, wrong_index, &error));
-    Arguments arguments;
-    arguments.buffer(x.data).buffer(index.data).buffer(y.data).buffer(error).buffer(code_.data());
-    arguments.add(as_int(n)).add(x.rank()).add(as_int(x.dim(axis_)));
-    arguments.add(as_int(strides_of(x.shape())[static_cast<size_t>(axis_)]));
-    return stream.launch(*program, arguments, groups_of(*program, n));
+    return launch("movement_gather_elements", context, stream, [this](const Shape& x, const Shape&, Arguments* out) {
+      out->add(x.rank()).add(as_int(x[axis_])).add(as_int(strides_of(x)[static_cast<size_t>(axis_)]));
+    });
   }
 
  private:
@@ -104,21 +113,11 @@ class GatherElements final : public IndexKernel {
 class GatherNd final : public IndexKernel {
  public:
   Status enqueue(const RunContext& context, Stream& stream) override {
-    const Tensor &x = *context.in[0], &index = *context.in[1];
-    Tensor& y = *context.out[0];
-    const int64_t n = y.count();
-    if (n == 0) return ok();
-    const Program* program = nullptr;
-    MINNOW_RETURN_IF_ERROR(
-        device_->program("movement_gather_nd", {{"SIZE", size_of(x)}, {"TYPE", type_of(index)}}, &program));
-    void* error = nullptr;
-    MINNOW_RETURN_IF_ERROR(stream.error_slot(context, wrong_index, &error));
-    Arguments arguments;
-    arguments.buffer(x.data).buffer(index.data).buffer(y.data).buffer(error).buffer(code_.data());
-    arguments.add(as_int(n)).add(width_).add(as_int(x.shape().count(batch_, x.rank())));
-    add_divisor(&arguments, x.shape().count(batch_ + width_, x.rank()));
-    add_divisor(&arguments, index.shape().count(batch_, index.rank() - 1));
-    return stream.launch(*program, arguments, groups_of(*program, n));
+    return launch("movement_gather_nd", context, stream, [this](const Shape& x, const Shape& index, Arguments* out) {
+      out->add(width_).add(as_int(x.count(batch_, x.rank())));
+      add_divisor(out, x.count(batch_ + width_, x.rank()));
+      add_divisor(out, index.count(batch_, index.rank() - 1));
+    });
   }
 
  private:
