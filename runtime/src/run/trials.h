@@ -1,6 +1,7 @@
 // Which placement is the fastest, by trying: where a session has several devices to choose from, its first runs with
-// inputs of some shapes each use one of several placements; then the fastest is kept. Estimates may be wrong; so no
-// model gets slower than it is on the best device alone.
+// inputs of some shapes each use one of several placements; then the fastest is kept. Estimates may be wrong. So may
+// these measurements, a few runs one placement after the other: where other programs use the machine meanwhile, a
+// placement over several devices may be kept that is slower than the best device alone.
 #pragma once
 
 #include <cstdint>
