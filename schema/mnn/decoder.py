@@ -63,7 +63,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs, stored, most)
+        reader = _Reader(name, names, subgraphs, stored, most, _quanta(table))
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -80,7 +80,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     names = _names(net.get("tensorName"), "the main graph")
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
-    reader = _Reader("main", names, subgraphs, stored, most, declared["minnow.inputs"])
+    reader = _Reader("main", names, subgraphs, stored, most, _quanta(net), declared["minnow.inputs"])
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -108,6 +108,12 @@ def _tensor(row: Mapping[str, Any]) -> TensorType:
     return TensorType(DType(row["dtype"]), None if row["shape"] is None else tuple(row["shape"]))
 
 
+def _quanta(table: Mapping[str, Any]) -> dict[int, Any]:
+    """What a graph says of tensors as integers, by tensor id."""
+    rows = table.get("extraTensorDescribe", [])
+    return {int(row.get("index", 0)): row["quantInfo"] for row in rows if row.get("quantInfo") is not None}
+
+
 def _types(text: str) -> dict[str, DType]:
     try:
         return {name: DType(dtype) for name, dtype in json.loads(text).items()}
@@ -133,6 +139,7 @@ class _Reader:
         subgraphs: Mapping[str, _Subgraph],
         types: Mapping[str, DType],
         most: int,
+        quanta: Mapping[int, Any],
         declared: Mapping[str, TensorType] | None = None,
     ) -> None:
         self.graph = Graph(name)
@@ -142,6 +149,7 @@ class _Reader:
         self.most = most
         self.size = 0
         self.declared = declared or {}
+        self.quanta = quanta
         self.values: dict[int, Value] = {}
 
     def name(self, index: int) -> str:
@@ -230,6 +238,10 @@ class _Reader:
             kind, table.get("main_type", ""), main, inputs, len(outputs), table.get("defaultDimentionFormat", "NHWC")
         )
         b = Builder(self.graph, origin=f"mnn:{names[0] if names else kind}")
+        quanta = [self.quanta.get(int(i)) for i in (*_list(table.get("inputIndexes")), *outputs)]
+        if any(q is not None for q in quanta):
+            # The op computes on integers, or rounds, as no op of ours does.
+            return _raw(b, wired, len(outputs), names, quanta)
         if kind == "If":
             operands, attrs = decode_if(wired, self.subgraphs)
             return b.node("If", operands, attrs, len(outputs), names).outputs
@@ -263,10 +275,24 @@ def _build(
         return b.node(op, operands, attrs, n, names, [TensorType(dtype)] * n).outputs
 
 
-def _raw(b: Builder, wired: WireOp, n: int, names: Sequence[str]) -> Sequence[Value]:
+# op list: ops of the file on 8-bit integers, or from them to floats, which have no op of ours
+_RESULTS = {
+    **dict.fromkeys(("ConvInt8", "DepthwiseConvInt8", "EltwiseInt8", "FloatToInt8"), DType.I8),
+    "Int8ToFloat": DType.F32,
+}
+
+
+def _raw(
+    b: Builder, wired: WireOp, n: int, names: Sequence[str], quanta: Sequence[Any] | None = None
+) -> Sequence[Value]:
     attrs = {"type": wired.type, "main_type": wired.main_type, "main": wired.main, "format": wired.format}
     dtype = next((v.type.dtype for v in wired.inputs if v is not None), DType.F32)
-    return b.node("Raw", wired.inputs, attrs, n, names, [TensorType(dtype)] * n).outputs
+    types = [TensorType(_RESULTS.get(wired.type, dtype))] * n
+    if quanta is not None:
+        attrs["quanta"] = list(quanta)
+        # Integers are how a tensor is kept: its numbers are floats.
+        types = [t if q is None else t.with_dtype(DType.F32) for t, q in zip(types, quanta[-n:], strict=True)]
+    return b.node("Raw", wired.inputs, attrs, n, names, types).outputs
 
 
 @cache

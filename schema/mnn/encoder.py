@@ -114,6 +114,7 @@ def _net(model: Model, biz_code: str) -> dict[str, Any]:
         "oplists": main.ops,
         "tensorName": main.names,
         "outputName": [name for name, _ in model.outputs],
+        **main.describes(),
         "sourceType": _SOURCES.get(model.source, "ONNX"),
         "subgraphs": file.subgraphs,
         "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file), np.int8)},
@@ -191,6 +192,7 @@ class FileWriter:
                 "outputs": out.output_ids,
                 "tensors": out.names,
                 "nodes": out.ops,
+                **out.describes(),
             }
         )
         return name, inputs, [out.names[i] for i in out.output_ids]
@@ -207,6 +209,7 @@ class GraphWriter:
         self.names: list[str] = []
         self.ids: dict[Value, int] = {}
         self.output_ids: list[int] = []
+        self._quanta: dict[int, Any] = {}
         self._prefix = ""
         self._arrays: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
@@ -236,6 +239,11 @@ class GraphWriter:
             self.ops.append(
                 {"type": "Identity", "inputIndexes": inputs_, "outputIndexes": [index], "name": self.names[index]}
             )
+
+    def describes(self) -> dict[str, Any]:
+        """What the file says of tensors as integers."""
+        rows = [{"index": i, "name": self.names[i], "quantInfo": q} for i, q in sorted(self._quanta.items())]
+        return {"extraTensorDescribe": rows} if rows else {}
 
     def _tensor(self, name: str) -> int:
         self.names.append(name)
@@ -295,6 +303,7 @@ class GraphWriter:
     def _node(self, node: Node) -> None:
         wired = self._wire(node)
         inputs = [self.id(v) for v in wired.inputs]
+        described = list(inputs)
         while inputs and inputs[-1] == -1:
             inputs.pop()
         outputs = []
@@ -304,6 +313,9 @@ class GraphWriter:
             outputs.append(self.ids[value])
         while len(outputs) < wired.n_outputs:
             outputs.append(self._new(f"{self.names[outputs[0]]}/unused"))
+        for index, quanta in zip((*described, *outputs), node.attrs.get("quanta") or (), strict=False):
+            if quanta is not None and index >= 0:
+                self._quanta[index] = quanta
         order = wired.output_order or range(len(outputs))
         table: dict[str, Any] = {
             "type": wired.type,

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/src/decode/decode.h"
+#include "runtime/src/decode/conv.h"
 #include "runtime/src/decode/weights.h"
 
 namespace minnow {
@@ -12,8 +12,9 @@ using Common = wire::Convolution2DCommon;
 
 std::vector<int64_t> pair(int64_t y, int64_t x) { return {y, x}; }
 
-// The attributes that say how the window moves.
-Status window_attrs(Decoder& d, const Common& c, bool transposed, Attrs* attrs) {
+}  // namespace
+
+Status window_attrs(Decoder& d, const wire::Convolution2DCommon& c, bool transposed, Attrs* attrs) {
   const std::vector<int64_t> kernel = pair(c.kernelY(), c.kernelX());
   const std::vector<int64_t> strides = pair(std::max(c.strideY(), 1), std::max(c.strideX(), 1));
   const std::vector<int64_t> dilations = pair(std::max(c.dilateY(), 1), std::max(c.dilateX(), 1));
@@ -55,6 +56,8 @@ Status window_attrs(Decoder& d, const Common& c, bool transposed, Attrs* attrs) 
   attrs->set("activation", std::string(c.relu6() ? "relu6" : c.relu() ? "relu" : ""));
   return ok();
 }
+
+namespace {
 
 // Elements of the weights in the file, in whatever form they are.
 Status weight_count(Decoder& d, const wire::Convolution2D& main, int64_t* count) {

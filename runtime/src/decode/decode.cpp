@@ -36,6 +36,10 @@ std::string place_of(const wire::Op& op) {
   return op.name() == nullptr || op.name()->size() == 0 ? place : place + " '" + op.name()->str() + "'";
 }
 
+std::vector<int> indices(const flatbuffers::Vector<int32_t>* list) {
+  return list == nullptr ? std::vector<int>() : std::vector<int>(list->begin(), list->end());
+}
+
 // Some files store comments as an op.
 bool is_metadata(const wire::Op& op) {
   const wire::Extra* extra = op.main_as_Extra();
@@ -84,25 +88,25 @@ Status Decoder::decode(const Ops& ops, std::vector<std::string>* unsupported) {
   for (const wire::Op* op : ops) {
     op_ = op;
     const std::string place = place_of(*op);
-    const bool has_outputs = op->outputIndexes() != nullptr && op->outputIndexes()->size() > 0;
+    const std::vector<int> inputs = indices(op->inputIndexes()), outputs = indices(op->outputIndexes());
+    const bool has_outputs = !outputs.empty();
     if (!has_outputs && is_metadata(*op)) continue;
     if (!has_outputs) return fail(Code::kFormat, "it has no outputs").at(place);
-    if (op->inputIndexes() != nullptr) {
-      for (int32_t v : *op->inputIndexes()) {
-        if (v >= 0 && !made[static_cast<size_t>(v)])
-          return fail(Code::kFormat, "tensor %d '%s' is read before any op makes it", v,
-                      graph_.values[static_cast<size_t>(v)].name.c_str())
-              .at(place);
-      }
-    }
-    for (int32_t v : *op->outputIndexes()) {
+    for (int v : inputs)
+      if (v >= 0 && !made[static_cast<size_t>(v)])
+        return fail(Code::kFormat, "tensor %d '%s' is read before any op makes it", v,
+                    graph_.values[static_cast<size_t>(v)].name.c_str())
+            .at(place);
+    for (int v : outputs) {
       if (made[static_cast<size_t>(v)])
         return fail(Code::kFormat, "tensor %d '%s' is made by more than one op", v,
                     graph_.values[static_cast<size_t>(v)].name.c_str())
             .at(place);
       made[static_cast<size_t>(v)] = true;
-      formats_[static_cast<size_t>(v)] = format_of_inputs();
     }
+    in_ = inputs;
+    out_ = outputs;
+    for (int v : out_) formats_[static_cast<size_t>(v)] = format_of_inputs();
     const Status status = decode_op(*op);
     if (status.code() == Code::kUnsupported) {
       unsupported->push_back(place + (status.message().empty() ? "" : ": " + status.message()));
@@ -151,30 +155,13 @@ Status Decoder::decode_op(const wire::Op& op) {
   if (function == nullptr) return unsupported(MINNOW_THIS_BUILD " has no kernel for it");
 #endif
   if (function == nullptr) return unsupported("");
-  MINNOW_RETURN_IF_ERROR(function(*this));
+  MINNOW_RETURN_IF_ERROR(quanta_.empty() ? function(*this) : decode_with_quanta(*this, function));
   for (size_t i = first; i < graph_.nodes.size(); ++i) {
     const std::string& name = graph_.nodes[i].op;
     if (graph_.nodes[i].calls.empty() && find_op(name) == nullptr && find_lowering(name) == nullptr)
       return unsupported(MINNOW_THIS_BUILD " has no kernel for " + name);
   }
   return ok();
-}
-
-int Decoder::num_inputs() const {
-  return op_->inputIndexes() == nullptr ? 0 : static_cast<int>(op_->inputIndexes()->size());
-}
-
-int Decoder::num_outputs() const { return static_cast<int>(op_->outputIndexes()->size()); }
-
-int Decoder::in(int i) const {
-  return i < num_inputs() ? op_->inputIndexes()->Get(static_cast<flatbuffers::uoffset_t>(i)) : -1;
-}
-
-int Decoder::out(int i) const { return op_->outputIndexes()->Get(static_cast<flatbuffers::uoffset_t>(i)); }
-
-std::vector<int> Decoder::inputs() const {
-  return op_->inputIndexes() == nullptr ? std::vector<int>()
-                                        : std::vector<int>(op_->inputIndexes()->begin(), op_->inputIndexes()->end());
 }
 
 Status Decoder::need_inputs(int n) const {
@@ -291,8 +278,7 @@ int Decoder::add(const char* op, Values inputs, AttrList attrs) {
 }
 
 Node& Decoder::finish(const char* op, Values inputs, Attrs attrs) {
-  return add_node(op, inputs, std::vector<int>(op_->outputIndexes()->begin(), op_->outputIndexes()->end()),
-                  std::move(attrs));
+  return add_node(op, inputs, std::vector<int>(out_), std::move(attrs));
 }
 
 Node& Decoder::finish(const char* op, Values inputs, AttrList attrs) { return finish(op, inputs, make_attrs(attrs)); }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mnn_generated.h"
+#include "runtime/src/decode/quanta.h"
 #include "runtime/src/model/graph.h"
 #include "runtime/src/lower/lowering.h"
 #include "runtime/src/model/side_file.h"
@@ -68,12 +69,15 @@ class Decoder {
   // Whether an op of the file makes this value.
   bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
 
-  int num_inputs() const;
-  int num_outputs() const;
+  // What the ops of this graph say of 8-bit tensors; see quanta.h.
+  Status read_quanta(const flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>* describes);
+
+  int num_inputs() const { return static_cast<int>(in_.size()); }
+  int num_outputs() const { return static_cast<int>(out_.size()); }
   bool has(int i) const { return in(i) >= 0; }
-  int in(int i) const;  // -1 where it is missing
-  int out(int i) const;
-  std::vector<int> inputs() const;
+  int in(int i) const { return i < num_inputs() ? in_[static_cast<size_t>(i)] : -1; }  // -1 where it is missing
+  int out(int i) const { return out_[static_cast<size_t>(i)]; }
+  const std::vector<int>& inputs() const { return in_; }
   // An error unless there are at least this many inputs, none of them missing.
   Status need_inputs(int n) const;
   Status need_outputs(int n) const;
@@ -115,12 +119,15 @@ class Decoder {
   int finish_output(int value, Attrs attrs);
 
  private:
+  friend class QuantizedOp;
   Status decode_op(const wire::Op& op);
   Format format_of_inputs() const;
 
   DecodeContext& file_;
   Graph& graph_;
   const wire::Op* op_ = nullptr;
+  std::vector<int> in_, out_;  // of the op: the values of the file, or those that take their place for this op
+  Quanta quanta_;
   std::vector<Format> formats_;  // per value
   std::vector<bool> made_;       // per value of the file
 };

@@ -1,0 +1,203 @@
+// Ops on tensors that are 8-bit integers in the file itself, as earlier releases of MNN wrote them: FloatToInt8 and
+// Int8ToFloat stand between them and floats, and each layer has the scale from its sums to its integers.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/src/decode/conv.h"
+#include "runtime/src/decode/decode.h"
+
+namespace minnow {
+namespace {
+
+using Floats = flatbuffers::Vector<float>;
+
+// Scales, one or one for each channel, and zero points beside them.
+struct Steps {
+  std::vector<float> scale;
+  std::vector<int8_t> zero;
+};
+
+Status read_steps(const wire::QuantizedFloatParam& main, Steps* steps) {
+  const Floats *scale = main.tensorScale(), *zeros = main.floatzeros();
+  if (scale == nullptr || scale->size() == 0) return fail(Code::kFormat, "it has no scale");
+  steps->scale.assign(scale->begin(), scale->end());
+  if (!std::all_of(steps->scale.begin(), steps->scale.end(), [](float s) { return std::isfinite(s); }))
+    return fail(Code::kFormat, "a scale is not finite");
+  steps->zero.assign(1, main.zeroPoint());
+  if (zeros != nullptr && zeros->size() > 0) {
+    if (zeros->size() != 1 && zeros->size() != scale->size())
+      return fail(Code::kFormat, "it has %u zero points for %u scales", zeros->size(), scale->size());
+    steps->zero.clear();
+    for (float zero : *zeros) {
+      if (!(zero >= -128.0f && zero <= 127.0f) || std::nearbyint(zero) != zero)
+        return Status(Code::kUnsupported, "a zero point that is no integer of 8 bits");
+      steps->zero.push_back(static_cast<int8_t>(zero));
+    }
+  }
+  // Equal numbers for all channels are one number.
+  const auto shorten = [](auto* list) {
+    if (std::all_of(list->begin(), list->end(), [&](auto x) { return x == list->front(); })) list->resize(1);
+  };
+  shorten(&steps->scale);
+  shorten(&steps->zero);
+  const size_t n = std::max(steps->scale.size(), steps->zero.size());
+  steps->scale.resize(n, steps->scale.front());
+  steps->zero.resize(n, steps->zero.front());
+  return ok();
+}
+
+int bytes_of(Decoder& d, const std::vector<int8_t>& values, const Shape& shape) {
+  const auto fill = [values](void* to) { std::copy(values.begin(), values.end(), static_cast<int8_t*>(to)); };
+  return d.add_constant(Constant::decoded({DType::kI8, Layout::kPlain, shape}, fill, {}));
+}
+
+Shape shape_of(const Steps& steps) {
+  return steps.scale.size() == 1 ? Shape() : Shape{static_cast<int64_t>(steps.scale.size())};
+}
+
+int clipped(Decoder& d, int q, int min, int max) {
+  if (min <= -128 && max >= 127) return q;
+  return d.add("Clip", {q}, {{"min", static_cast<double>(min)}, {"max", static_cast<double>(max)}});
+}
+
+// x * factor, one or one for each place along axis 1, rounded, plus the zero point.
+Status add_bytes(Decoder& d, int x, const Steps& factor, int* q) {
+  int scale = -1;
+  const Shape shape = shape_of(factor);
+  std::vector<float> steps = factor.scale;
+  for (float& s : steps) s = s == 0.0f ? 0.0f : 1.0f / s;
+  if (steps.size() == 1) {
+    MINNOW_RETURN_IF_ERROR(d.floats(factor.scale, Shape(), &scale));
+    x = d.add("Round", {d.add("Mul", {x, scale})}, {{"halves", std::string("away")}});
+    steps = {1.0f};
+  }
+  MINNOW_RETURN_IF_ERROR(d.floats(steps, shape, &scale));
+  *q = d.add("QuantizeLinear", {x, scale, bytes_of(d, factor.zero, shape)}, {{"axis", int64_t{1}}, {"to", DType::kI8}});
+  return ok();
+}
+
+Status add_floats(Decoder& d, int q, const Steps& steps, int* x) {
+  int scale = -1;
+  const Shape shape = shape_of(steps);
+  MINNOW_RETURN_IF_ERROR(d.floats(steps.scale, shape, &scale));
+  *x = d.add("DequantizeLinear", {q, scale, bytes_of(d, steps.zero, shape)}, {{"axis", int64_t{1}}});
+  return ok();
+}
+
+Status decode_float_to_int8(Decoder& d) {
+  const auto* main = d.main<wire::QuantizedFloatParam>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  Steps steps;
+  MINNOW_RETURN_IF_ERROR(read_steps(*main, &steps));
+  int q = -1;
+  MINNOW_RETURN_IF_ERROR(add_bytes(d, d.channels_first(d.in(0)), steps, &q));
+  d.set_format(d.out(0), d.format(q));
+  d.finish("Clip", {q}, {{"min", static_cast<double>(main->clampMin())}, {"max", static_cast<double>(main->clampMax())}});
+  return ok();
+}
+MINNOW_DECODE(FloatToInt8, decode_float_to_int8);
+
+Status decode_int8_to_float(Decoder& d) {
+  const auto* main = d.main<wire::QuantizedFloatParam>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  Steps steps;
+  int x = -1;
+  MINNOW_RETURN_IF_ERROR(read_steps(*main, &steps));
+  MINNOW_RETURN_IF_ERROR(add_floats(d, d.channels_first(d.in(0)), steps, &x));
+  d.set_format(d.out(0), d.format(x));
+  d.finish("Identity", {x});
+  return ok();
+}
+MINNOW_DECODE(Int8ToFloat, decode_int8_to_float);
+
+// Whatever its type says, it is a sum: MNN's quantizer, which alone wrote this op, left the type out.
+Status decode_eltwise_int8(Decoder& d) {
+  const auto* main = d.main<wire::EltwiseInt8>();
+  if (main == nullptr || main->inputQuan0() == nullptr || main->inputQuan1() == nullptr ||
+      main->outputQuan() == nullptr)
+    return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  if (main->type() != wire::EltwiseType::PROD && main->type() != wire::EltwiseType::SUM)
+    return d.unsupported("another operation than a sum");
+  int sum[2] = {-1, -1};
+  for (int i = 0; i < 2; ++i) {
+    Steps steps;
+    MINNOW_RETURN_IF_ERROR(read_steps(i == 0 ? *main->inputQuan0() : *main->inputQuan1(), &steps));
+    MINNOW_RETURN_IF_ERROR(add_floats(d, d.channels_first(d.in(i)), steps, &sum[i]));
+  }
+  Steps steps;
+  int q = -1;
+  MINNOW_RETURN_IF_ERROR(read_steps(*main->outputQuan(), &steps));
+  MINNOW_RETURN_IF_ERROR(add_bytes(d, d.add("Add", {sum[0], sum[1]}), steps, &q));
+  d.set_format(d.out(0), d.format(q));
+  d.finish("Clip", {q},
+           {{"min", static_cast<double>(main->outputQuan()->clampMin())},
+            {"max", static_cast<double>(main->outputQuan()->clampMax())}});
+  return ok();
+}
+MINNOW_DECODE(EltwiseInt8, decode_eltwise_int8);
+
+// y = round((sum of w * (x - zero) + bias) * scale) + the output's zero point.
+Status decode_conv_int8(Decoder& d) {
+  const auto* main = d.main<wire::Convolution2D>();
+  if (main == nullptr || main->common() == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  const wire::QuantizedFloatParam* quan = main->symmetricQuan();
+  if (quan == nullptr || quan->weight() == nullptr || quan->bias() == nullptr || quan->scale() == nullptr)
+    return d.unsupported("no integer weights with a scale from its sums to its result");
+  if (d.num_inputs() > 1) return d.unsupported("weights that are inputs");
+  if (quan->outputDataType() != wire::DataType::DT_INT8) return d.unsupported("sums of integers as floats");
+  if (quan->nbits() != 8) return d.unsupported("integers of " + std::to_string(quan->nbits()) + " bits");
+  const auto& c = *main->common();
+  const int64_t outs = c.outputCount(), count = quan->weight()->size();
+  const int64_t group = d.op().type() == wire::OpType::DepthwiseConvInt8 ? outs : std::max(c.group(), 1);
+  if (outs < 1 || c.kernelY() < 1 || c.kernelX() < 1 || outs % group != 0)
+    return fail(Code::kFormat, "it has %lld output channels in %lld groups and a kernel of %d x %d",
+                static_cast<long long>(outs), static_cast<long long>(group), c.kernelY(), c.kernelX());
+  const int64_t kernel = int64_t{c.kernelY()} * c.kernelX();
+  if (count % outs != 0 || count / outs % kernel != 0 || quan->bias()->size() != outs || quan->scale()->size() != outs)
+    return fail(Code::kFormat, "%lld weights, %u biases and %u scales do not fit %lld output channels",
+                static_cast<long long>(count), quan->bias()->size(), quan->scale()->size(),
+                static_cast<long long>(outs));
+  std::vector<float> scale(quan->scale()->begin(), quan->scale()->end());
+  if (!std::all_of(scale.begin(), scale.end(), [](float s) { return std::isfinite(s); }))
+    return fail(Code::kFormat, "a scale is not finite");
+  Attrs attrs;
+  MINNOW_RETURN_IF_ERROR(window_attrs(d, c, /*transposed=*/false, &attrs));
+  attrs.set("group", group);
+  const Shape along{outs, 1, 1};
+  const int w = d.add_constant(constant_of_bytes(
+      {DType::kI8, Layout::kPlain, Shape{outs, count / outs / kernel, c.kernelY(), c.kernelX()}},
+      {reinterpret_cast<const char*>(quan->weight()->data()), count, d.main_file()}));
+  const int bias = d.add_constant(constant_of_bytes({DType::kI32, Layout::kPlain, along},
+                                                    {reinterpret_cast<const char*>(quan->bias()->data()),
+                                                     int64_t{quan->bias()->size()} * 4, d.main_file()}));
+  int factor = -1, one = -1;
+  MINNOW_RETURN_IF_ERROR(d.floats(scale, along, &factor));
+  MINNOW_RETURN_IF_ERROR(d.floats({1.0f}, Shape(), &one));
+  const int x = d.channels_first(d.in(0));
+  const int sum = d.new_value();
+  d.set_format(sum, wire::MNN_DATA_FORMAT::NC4HW4);
+  Attrs window;
+  window.merge(attrs, "activation");
+  d.add_node("ConvInteger", {x, w, bytes_of(d, {quan->zeroPoint()}, Shape())}, {sum}, std::move(window));
+  const int real = d.add("Mul", {d.add("Cast", {d.add("Add", {sum, bias})}, {{"to", DType::kF32}}), factor});
+  const int q = d.add("QuantizeLinear", {real, one, bytes_of(d, {quan->outputZeroPoint()}, Shape())},
+                      {{"to", DType::kI8}});
+  const int zero = quan->outputZeroPoint();
+  const int min = std::max<int>(quan->clampMin(), c.relu() || c.relu6() ? zero : -128);
+  d.set_format(d.out(0), wire::MNN_DATA_FORMAT::NC4HW4);
+  d.finish("Identity", {clipped(d, q, min, quan->clampMax())});
+  return ok();
+}
+MINNOW_DECODE(ConvInt8, decode_conv_int8);
+MINNOW_DECODE(DepthwiseConvInt8, decode_conv_int8);
+
+}  // namespace
+}  // namespace minnow

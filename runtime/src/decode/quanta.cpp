@@ -1,0 +1,298 @@
+#include "runtime/src/decode/quanta.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "names.h"
+#include "runtime/src/decode/decode.h"
+
+namespace minnow {
+namespace {
+
+using wire::OpType;
+
+enum class Way : uint8_t {
+  kReal,     // the op is none of those that MNN's runtime computes on integers
+  kMoved,    // its result has the integers of its inputs, in other places
+  kRounded,  // computed on reals that were rounded, and its result is rounded
+  kTable,    // a function of one integer, as a table
+  kMean,     // a mean of integers, which is rounded down
+  kBytes,    // its decoder takes integers and gives integers
+};
+
+// op list: the op types of the file that only move elements
+constexpr OpType kMoving[] = {
+    OpType::ConvertTensor, OpType::Reshape,    OpType::Flatten,      OpType::Squeeze,        OpType::Unsqueeze,
+    OpType::ExpandDims,    OpType::Permute,    OpType::Transpose,    OpType::Concat,         OpType::Pack,
+    OpType::Unpack,        OpType::Slice,      OpType::SliceTf,      OpType::StridedSlice,   OpType::Tile,
+    OpType::BroadcastTo,   OpType::Identity,   OpType::DepthToSpace, OpType::SpaceToDepth,   OpType::Reverse,
+};
+
+// op list: the op types of the file that MNN's runtime computes on integers
+constexpr OpType kRounding[] = {
+    OpType::Softmax, OpType::LayerNorm, OpType::BinaryOp, OpType::Scale,
+    OpType::Interp,  OpType::PReLU,     OpType::UnaryOp,
+};
+
+template <size_t N>
+bool is_among(OpType type, const OpType (&list)[N]) {
+  return std::find(std::begin(list), std::end(list), type) != std::end(list);
+}
+
+}  // namespace
+
+Status Decoder::read_quanta(const flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>* describes) {
+  if (describes == nullptr) return ok();
+  for (const wire::TensorDescribe* describe : *describes) {
+    const wire::TensorQuantInfo* info = describe->quantInfo();
+    if (info == nullptr) continue;
+    const int v = describe->index();
+    if (v < 0 || static_cast<size_t>(v) >= graph_.values.size())
+      return fail(Code::kFormat, "there is no tensor %d, of which it says how it is quantized", v);
+    const std::string place = "tensor '" + graph_.values[static_cast<size_t>(v)].name + "'";
+    if (!std::isfinite(info->scale()) || !std::isfinite(info->zero()) || info->scale() < 0.0f)
+      return fail(Code::kFormat, "it is quantized with a scale of %g and a zero point of %g",
+                  static_cast<double>(info->scale()), static_cast<double>(info->zero()))
+          .at(place);
+    if (info->type() != wire::DataType::DT_INT8 && info->type() != wire::DataType::DT_INVALID)
+      return Status(Code::kUnsupported,
+                    std::string("quantized to ") +
+                        enumerator_name(wire::kDataTypeNames, static_cast<int>(info->type())))
+          .at(place);
+    const auto limit = [](float number) {
+      return std::isnan(number) ? 0 : static_cast<int>(std::clamp(number, -128.0f, 127.0f));
+    };
+    Quantum quantum{info->scale(), limit(info->zero()), limit(info->min()), limit(info->max())};
+    if (static_cast<float>(quantum.zero) != info->zero() || quantum.min > quantum.max)
+      return Status(Code::kUnsupported, "a zero point or limits that 8 bits cannot hold").at(place);
+    quanta_.set(v, quantum);
+  }
+  return ok();
+}
+
+// One op while it is decoded.
+class QuantizedOp {
+ public:
+  explicit QuantizedOp(Decoder& d) : d_(d) {}
+
+  Status decode(Status (*function)(Decoder&)) {
+    switch (way()) {
+      case Way::kMoved:
+        return move(function);
+      case Way::kRounded:
+        return round(function);
+      case Way::kTable:
+        return look_up();
+      case Way::kMean:
+        return mean(function);
+      case Way::kBytes:
+        return on_bytes(function, d_.in_.size());
+      case Way::kReal:
+        break;
+    }
+    return function(d_);
+  }
+
+ private:
+  const Quantum* quantum(int v) const { return v < 0 ? nullptr : d_.quanta_.find(v); }
+
+  // Whether all tensors are integers; `same`: of the same quanta.
+  bool is_quantized(bool* same) const {
+    const Quantum* first = d_.num_outputs() > 0 ? quantum(d_.out(0)) : nullptr;
+    *same = true;
+    for (const std::vector<int>* list : {&d_.in_, &d_.out_})
+      for (int v : *list) {
+        const Quantum* q = quantum(v);
+        if (q == nullptr) return false;
+        *same &= *q == *first;
+      }
+    return d_.num_inputs() > 0 && first != nullptr;
+  }
+
+  Way way() const {
+    const OpType type = d_.op().type();
+    if (is_among(type, kMoving)) return is_moved() ? Way::kMoved : Way::kReal;
+    bool same = false;
+    if (!is_quantized(&same)) return Way::kReal;
+    if (type == OpType::Convolution || type == OpType::ConvolutionDepthwise) {
+      const auto* main = d_.main<wire::Convolution2D>();
+      const bool plain = main == nullptr || (main->weight() != nullptr && main->weight()->size() > 0);
+      return plain || d_.num_inputs() > 1 ? Way::kReal : Way::kRounded;
+    }
+    if (type == OpType::ConvInt8 || type == OpType::DepthwiseConvInt8) return Way::kBytes;
+    if (type == OpType::Pooling || type == OpType::Pooling3D) {
+      const auto* flat = d_.main<wire::Pool>();
+      const auto* deep = d_.main<wire::Pool3D>();
+      if (!same || (flat == nullptr && deep == nullptr)) return Way::kReal;
+      const auto kind = flat != nullptr ? flat->type() : deep->type();
+      return kind == wire::PoolType::AVEPOOL ? Way::kMean : Way::kRounded;
+    }
+    if (type == OpType::ReLU) {
+      const auto* main = d_.main<wire::Relu>();
+      return same && (main == nullptr || main->slope() == 0.0f) ? Way::kRounded : Way::kReal;
+    }
+    if (type == OpType::UnaryOp) {
+      const auto* main = d_.main<wire::UnaryOp>();
+      if (main != nullptr && main->tableInt8() != nullptr) return Way::kTable;
+    }
+    return is_among(type, kRounding) ? Way::kRounded : Way::kReal;
+  }
+
+  // Shapes and axes beside the first input are no data. All inputs of some ops are data.
+  bool is_moved() const {
+    const OpType type = d_.op().type();
+    const bool many = type == OpType::Concat || type == OpType::Pack;
+    const Quantum* first = quantum(d_.out(0));
+    if (first == nullptr || d_.num_inputs() < 1) return false;
+    const int data = many ? d_.num_inputs() : 1;
+    for (int i = 0; i < data; ++i)
+      if (const Quantum* q = quantum(d_.in(i)); q == nullptr || !(*q == *first)) return false;
+    return std::all_of(d_.out_.begin(), d_.out_.end(), [&](int v) {
+      const Quantum* q = quantum(v);
+      return q != nullptr && *q == *first;
+    });
+  }
+
+  // The integers of a value.
+  Status bytes(int v, int* q) {
+    if (d_.quanta_.bytes(v) < 0) MINNOW_RETURN_IF_ERROR(add_rounding(v, *quantum(v), &d_.quanta_.bytes(v)));
+    *q = d_.quanta_.bytes(v);
+    return ok();
+  }
+
+  // The reals that the integers of a value stand for.
+  Status reals(int v, int* out) {
+    int& known = d_.quanta_.reals(v);
+    if (known < 0) {
+      int q = -1;
+      MINNOW_RETURN_IF_ERROR(bytes(v, &q));
+      known = d_.new_value();
+      MINNOW_RETURN_IF_ERROR(add_reals(q, *quantum(v), known));
+    }
+    *out = known;
+    return ok();
+  }
+
+  // `real`, rounded to integers. Halves go away from zero, as in MNN's runtime.
+  Status add_rounding(int real, const Quantum& quantum, int* q) {
+    int factor = -1, one = -1;
+    MINNOW_RETURN_IF_ERROR(scalar(quantum.scale == 0.0f ? 0.0f : 1.0f / quantum.scale, &factor));
+    MINNOW_RETURN_IF_ERROR(scalar(1.0f, &one));
+    int steps = d_.add("Round", {d_.add("Mul", {real, factor})}, {{"halves", std::string("away")}});
+    if (quantum.min > -128 || quantum.max < 127)
+      steps = d_.add("Clip", {steps},
+                     {{"min", static_cast<double>(quantum.min - quantum.zero)},
+                      {"max", static_cast<double>(quantum.max - quantum.zero)}});
+    *q = d_.add("QuantizeLinear", {steps, one, byte(quantum.zero)}, {{"to", DType::kI8}});
+    return ok();
+  }
+
+  Status add_reals(int q, const Quantum& quantum, int out) {
+    int scale = -1;
+    MINNOW_RETURN_IF_ERROR(scalar(quantum.scale, &scale));
+    d_.set_format(out, d_.format(q));
+    d_.add_node("DequantizeLinear", {q, scale, byte(quantum.zero)}, {out}, Attrs());
+    return ok();
+  }
+
+  Status scalar(float number, int* value) { return d_.floats({number}, Shape(), value); }
+
+  int byte(int number) {
+    const auto fill = [number](void* to) { *static_cast<int8_t*>(to) = static_cast<int8_t>(number); };
+    return d_.add_constant(Constant::decoded({DType::kI8, Layout::kPlain, Shape()}, fill, {}));
+  }
+
+  // An output of the file, of which the integers are known.
+  Status finish(int out, int q) {
+    d_.quanta_.bytes(out) = q;
+    d_.quanta_.reals(out) = out;
+    return add_reals(q, *quantum(out), out);
+  }
+
+  // Runs `function` on other inputs and outputs than those of the file.
+  Status run(Status (*function)(Decoder&), const std::vector<int>& in, const std::vector<int>& out) {
+    const std::vector<int> file_in = d_.in_, file_out = d_.out_;
+    for (size_t i = 0; i < in.size(); ++i)
+      if (in[i] >= 0) d_.set_format(in[i], d_.format(file_in[i]));
+    for (size_t i = 0; i < out.size(); ++i) d_.set_format(out[i], d_.format(file_out[i]));
+    d_.in_ = in;
+    d_.out_ = out;
+    const Status status = function(d_);
+    d_.in_ = file_in;
+    d_.out_ = file_out;
+    return status;
+  }
+
+  // The op takes the integers of its data, and makes integers.
+  Status move(Status (*function)(Decoder&)) {
+    const OpType type = d_.op().type();
+    const bool many = type == OpType::Concat || type == OpType::Pack;
+    return on_bytes(function, many ? d_.in_.size() : 1);
+  }
+
+  Status on_bytes(Status (*function)(Decoder&), size_t data) {
+    std::vector<int> in = d_.in_, out;
+    for (size_t i = 0; i < data; ++i) MINNOW_RETURN_IF_ERROR(bytes(d_.in_[i], &in[i]));
+    for (size_t i = 0; i < d_.out_.size(); ++i) out.push_back(d_.new_value());
+    MINNOW_RETURN_IF_ERROR(run(function, in, out));
+    for (size_t i = 0; i < out.size(); ++i) MINNOW_RETURN_IF_ERROR(finish(d_.out_[i], out[i]));
+    return ok();
+  }
+
+  Status round(Status (*function)(Decoder&)) {
+    std::vector<int> in, out;
+    for (int v : d_.in_) {
+      in.emplace_back();
+      MINNOW_RETURN_IF_ERROR(reals(v, &in.back()));
+    }
+    for (size_t i = 0; i < d_.out_.size(); ++i) out.push_back(d_.new_value());
+    MINNOW_RETURN_IF_ERROR(run(function, in, out));
+    for (size_t i = 0; i < out.size(); ++i) {
+      int q = -1;
+      MINNOW_RETURN_IF_ERROR(add_rounding(out[i], *quantum(d_.out_[i]), &q));
+      MINNOW_RETURN_IF_ERROR(finish(d_.out_[i], q));
+    }
+    return ok();
+  }
+
+  // MNN's runtime multiplies the sum of the integers by 2^24 / count, which is cut to an integer, and shifts. A mean that
+  // is a whole positive number is one too small then, unless the count is a power of two.
+  Status mean(Status (*function)(Decoder&)) {
+    const auto* main = d_.main<wire::Pool>();
+    const int64_t count = main == nullptr || main->isGlobal() ? -1 : int64_t{main->kernelX()} * main->kernelY();
+    const float below = count > 0 && (count & (count - 1)) == 0 ? 1.0f : 1.0f - 0x1p-18f;
+    int factor = -1, one = -1, q = -1;
+    MINNOW_RETURN_IF_ERROR(d_.need_outputs(1));
+    MINNOW_RETURN_IF_ERROR(scalar(below, &factor));
+    MINNOW_RETURN_IF_ERROR(scalar(1.0f, &one));
+    MINNOW_RETURN_IF_ERROR(bytes(d_.in(0), &q));
+    const int x = d_.add("Cast", {q}, {{"to", DType::kF32}}), y = d_.new_value();
+    MINNOW_RETURN_IF_ERROR(run(function, {x}, {y}));
+    const int floor = d_.add("Floor", {d_.add("Mul", {y, factor})});
+    return finish(d_.out(0), d_.add("QuantizeLinear", {floor, one, byte(0)}, {{"to", DType::kI8}}));
+  }
+
+  // 255 integers, the first of them for -127; that for -128 is the same.
+  Status look_up() {
+    const auto* table = d_.main<wire::UnaryOp>()->tableInt8();
+    MINNOW_RETURN_IF_ERROR(d_.need_inputs(1));
+    MINNOW_RETURN_IF_ERROR(d_.need_outputs(1));
+    if (table->size() != 255) return fail(Code::kFormat, "its table has %u numbers, not 255", table->size());
+    const auto fill = [table](void* to) {
+      auto* numbers = static_cast<int8_t*>(to);
+      numbers[0] = table->Get(0);
+      std::copy(table->begin(), table->end(), numbers + 1);
+    };
+    const TensorType type{DType::kI8, Layout::kPlain, Shape{256}};
+    const int numbers = d_.add_constant(Constant::decoded(type, fill, {}));
+    int q = -1;
+    MINNOW_RETURN_IF_ERROR(bytes(d_.in(0), &q));
+    return finish(d_.out(0), d_.add("LookUp", {q, numbers}));
+  }
+
+  Decoder& d_;
+};
+
+Status decode_with_quanta(Decoder& d, Status (*function)(Decoder&)) { return QuantizedOp(d).decode(function); }
+
+}  // namespace minnow
