@@ -11,38 +11,40 @@ namespace {
 
 using Floats = flatbuffers::Vector<float>;
 
-// Scales, one or one for each channel, and zero points beside them.
+// Scales and zero points, one or one for each channel.
 struct Steps {
-  std::vector<float> scale;
-  std::vector<int8_t> zero;
+  std::vector<float> scale, zero;
 };
 
 Status read_steps(const wire::QuantizedFloatParam& main, Steps* steps) {
   const Floats *scale = main.tensorScale(), *zeros = main.floatzeros();
   if (scale == nullptr || scale->size() == 0) return fail(Code::kFormat, "it has no scale");
   steps->scale.assign(scale->begin(), scale->end());
-  if (!std::all_of(steps->scale.begin(), steps->scale.end(), [](float s) { return std::isfinite(s); }))
-    return fail(Code::kFormat, "a scale is not finite");
   steps->zero.assign(1, main.zeroPoint());
   if (zeros != nullptr && zeros->size() > 0) {
     if (zeros->size() != 1 && zeros->size() != scale->size())
       return fail(Code::kFormat, "it has %u zero points for %u scales", zeros->size(), scale->size());
-    steps->zero.clear();
-    for (float zero : *zeros) {
-      if (!(zero >= -128.0f && zero <= 127.0f) || std::nearbyint(zero) != zero)
-        return Status(Code::kUnsupported, "a zero point that is no integer of 8 bits");
-      steps->zero.push_back(static_cast<int8_t>(zero));
-    }
+    steps->zero.assign(zeros->begin(), zeros->end());
   }
-  // Equal numbers for all channels are one number.
-  const auto shorten = [](auto* list) {
-    if (std::all_of(list->begin(), list->end(), [&](auto x) { return x == list->front(); })) list->resize(1);
-  };
-  shorten(&steps->scale);
-  shorten(&steps->zero);
+  for (std::vector<float>* list : {&steps->scale, &steps->zero}) {
+    if (!std::all_of(list->begin(), list->end(), [](float x) { return std::isfinite(x); }))
+      return fail(Code::kFormat, "a scale or a zero point is not finite");
+    // Equal numbers for all channels are one number.
+    if (std::all_of(list->begin(), list->end(), [&](float x) { return x == list->front(); })) list->resize(1);
+  }
   const size_t n = std::max(steps->scale.size(), steps->zero.size());
   steps->scale.resize(n, steps->scale.front());
   steps->zero.resize(n, steps->zero.front());
+  return ok();
+}
+
+bool is_byte(float x) { return x >= -128.0f && x <= 127.0f && std::nearbyint(x) == x; }
+
+// The zero points as integers of 8 bits.
+Status zero_bytes(const Steps& steps, std::vector<int8_t>* zeros) {
+  if (!std::all_of(steps.zero.begin(), steps.zero.end(), is_byte))
+    return Status(Code::kUnsupported, "zero points of channels that are no integers of 8 bits");
+  for (float zero : steps.zero) zeros->push_back(static_cast<int8_t>(zero));
   return ok();
 }
 
@@ -60,27 +62,42 @@ int clipped(Decoder& d, int q, int min, int max) {
   return d.add("Clip", {q}, {{"min", static_cast<double>(min)}, {"max", static_cast<double>(max)}});
 }
 
-// x * factor, one or one for each place along axis 1, rounded, plus the zero point.
-Status add_bytes(Decoder& d, int x, const Steps& factor, int* q) {
-  int scale = -1;
-  const Shape shape = shape_of(factor);
-  std::vector<float> steps = factor.scale;
-  for (float& s : steps) s = s == 0.0f ? 0.0f : 1.0f / s;
-  if (steps.size() == 1) {
-    MINNOW_RETURN_IF_ERROR(d.floats(factor.scale, Shape(), &scale));
-    x = d.add("Round", {d.add("Mul", {x, scale})}, {{"halves", std::string("away")}});
-    steps = {1.0f};
+// round(x * factor + zero), with the limits of i8; factors and zero points are one or one for each place along axis 1.
+Status add_bytes(Decoder& d, int x, const Steps& steps, int* q) {
+  std::vector<int8_t> zeros(1);
+  std::vector<float> scale = {1.0f};
+  if (steps.scale.size() == 1) {
+    int factor = -1, zero = -1;
+    MINNOW_RETURN_IF_ERROR(d.floats(steps.scale, Shape(), &factor));
+    MINNOW_RETURN_IF_ERROR(d.floats(steps.zero, Shape(), &zero));
+    x = d.add("Round", {d.add("Add", {d.add("Mul", {x, factor}), zero})}, {{"halves", std::string("away")}});
+  } else {
+    zeros.clear();
+    MINNOW_RETURN_IF_ERROR(zero_bytes(steps, &zeros));
+    scale = steps.scale;
+    for (float& s : scale) s = s == 0.0f ? 0.0f : 1.0f / s;
   }
-  MINNOW_RETURN_IF_ERROR(d.floats(steps, shape, &scale));
-  *q = d.add("QuantizeLinear", {x, scale, bytes_of(d, factor.zero, shape)}, {{"axis", int64_t{1}}, {"to", DType::kI8}});
+  int step = -1;
+  const Shape shape = shape_of(steps);
+  MINNOW_RETURN_IF_ERROR(d.floats(scale, shape, &step));
+  *q = d.add("QuantizeLinear", {x, step, bytes_of(d, zeros, shape)}, {{"axis", int64_t{1}}, {"to", DType::kI8}});
   return ok();
 }
 
+// (q - zero) * scale.
 Status add_floats(Decoder& d, int q, const Steps& steps, int* x) {
   int scale = -1;
   const Shape shape = shape_of(steps);
   MINNOW_RETURN_IF_ERROR(d.floats(steps.scale, shape, &scale));
-  *x = d.add("DequantizeLinear", {q, scale, bytes_of(d, steps.zero, shape)}, {{"axis", int64_t{1}}});
+  if (steps.zero.size() == 1 && !is_byte(steps.zero[0])) {
+    int zero = -1;
+    MINNOW_RETURN_IF_ERROR(d.floats(steps.zero, Shape(), &zero));
+    *x = d.add("Mul", {d.add("Sub", {d.add("Cast", {q}, {{"to", DType::kF32}}), zero}), scale});
+    return ok();
+  }
+  std::vector<int8_t> zeros;
+  MINNOW_RETURN_IF_ERROR(zero_bytes(steps, &zeros));
+  *x = d.add("DequantizeLinear", {q, scale, bytes_of(d, zeros, shape)}, {{"axis", int64_t{1}}});
   return ok();
 }
 

@@ -34,8 +34,19 @@ constexpr OpType kRounding[] = {
     OpType::Interp,  OpType::PReLU,     OpType::UnaryOp,
 };
 
-template <size_t N>
-bool is_among(OpType type, const OpType (&list)[N]) {
+// op list: the op types of the file whose results are no floats, and codes of such operations
+constexpr OpType kNoFloats[] = {OpType::ArgMax, OpType::ArgMin, OpType::Shape, OpType::Size,
+                                OpType::Rank,   OpType::Where,  OpType::Cast,  OpType::CastLike};
+constexpr wire::BinaryOpOperation kNoFloatOperations[] = {
+    wire::BinaryOpOperation::GREATER,     wire::BinaryOpOperation::GREATER_EQUAL, wire::BinaryOpOperation::LESS,
+    wire::BinaryOpOperation::LESS_EQUAL,  wire::BinaryOpOperation::EQUAL,         wire::BinaryOpOperation::NOTEQUAL,
+    wire::BinaryOpOperation::LOGICALOR,   wire::BinaryOpOperation::LOGICALXOR,    wire::BinaryOpOperation::BITWISE_AND,
+    wire::BinaryOpOperation::BITWISE_OR,  wire::BinaryOpOperation::BITWISE_XOR,   wire::BinaryOpOperation::LEFTSHIFT,
+    wire::BinaryOpOperation::RIGHTSHIFT,
+};
+
+template <typename T, size_t N>
+bool is_among(T type, const T (&list)[N]) {
   return std::find(std::begin(list), std::end(list), type) != std::end(list);
 }
 
@@ -76,6 +87,10 @@ class QuantizedOp {
   explicit QuantizedOp(Decoder& d) : d_(d) {}
 
   Status decode(Status (*function)(Decoder&)) {
+    if (!makes_floats()) {
+      for (int v : d_.out_) d_.quanta_.forget(v);
+      return function(d_);
+    }
     switch (way()) {
       case Way::kMoved:
         return move(function);
@@ -96,17 +111,24 @@ class QuantizedOp {
  private:
   const Quantum* quantum(int v) const { return v < 0 ? nullptr : d_.quanta_.find(v); }
 
+  bool makes_floats() const {
+    if (is_among(d_.op().type(), kNoFloats)) return false;
+    const auto* binary = d_.op().type() == OpType::BinaryOp ? d_.main<wire::BinaryOp>() : nullptr;
+    return binary == nullptr || !is_among(binary->opType(), kNoFloatOperations);
+  }
+
   // Whether all tensors are integers; `same`: of the same quanta.
   bool is_quantized(bool* same) const {
     const Quantum* first = d_.num_outputs() > 0 ? quantum(d_.out(0)) : nullptr;
     *same = true;
+    if (first == nullptr || d_.num_inputs() < 1) return false;
     for (const std::vector<int>* list : {&d_.in_, &d_.out_})
       for (int v : *list) {
         const Quantum* q = quantum(v);
         if (q == nullptr) return false;
         *same &= *q == *first;
       }
-    return d_.num_inputs() > 0 && first != nullptr;
+    return true;
   }
 
   Way way() const {
@@ -173,17 +195,21 @@ class QuantizedOp {
     return ok();
   }
 
-  // `real`, rounded to integers. Halves go away from zero, as in MNN's runtime.
+  // `real`, rounded to integers: the zero point is added first, and halves go away from zero, as in MNN's runtime.
   Status add_rounding(int real, const Quantum& quantum, int* q) {
-    int factor = -1, one = -1;
+    int factor = -1, one = -1, zero = -1;
     MINNOW_RETURN_IF_ERROR(scalar(quantum.scale == 0.0f ? 0.0f : 1.0f / quantum.scale, &factor));
     MINNOW_RETURN_IF_ERROR(scalar(1.0f, &one));
-    int steps = d_.add("Round", {d_.add("Mul", {real, factor})}, {{"halves", std::string("away")}});
+    int steps = d_.add("Mul", {real, factor});
+    if (quantum.zero != 0) {
+      MINNOW_RETURN_IF_ERROR(scalar(static_cast<float>(quantum.zero), &zero));
+      steps = d_.add("Add", {steps, zero});
+    }
+    steps = d_.add("Round", {steps}, {{"halves", std::string("away")}});
     if (quantum.min > -128 || quantum.max < 127)
       steps = d_.add("Clip", {steps},
-                     {{"min", static_cast<double>(quantum.min - quantum.zero)},
-                      {"max", static_cast<double>(quantum.max - quantum.zero)}});
-    *q = d_.add("QuantizeLinear", {steps, one, byte(quantum.zero)}, {{"to", DType::kI8}});
+                     {{"min", static_cast<double>(quantum.min)}, {"max", static_cast<double>(quantum.max)}});
+    *q = d_.add("QuantizeLinear", {steps, one, byte(0)}, {{"to", DType::kI8}});
     return ok();
   }
 
@@ -255,21 +281,22 @@ class QuantizedOp {
     return ok();
   }
 
-  // MNN's runtime multiplies the sum of the integers by 2^24 / count, which is cut to an integer, and shifts. A mean that
-  // is a whole positive number is one too small then, unless the count is a power of two.
+  // MNN's runtime adds 128 to the integers, multiplies their sum by 2^24 / count, which is cut to an integer, and shifts.
+  // A mean that is a whole number is one too small then, unless the count is a power of two.
   Status mean(Status (*function)(Decoder&)) {
     const auto* main = d_.main<wire::Pool>();
     const int64_t count = main == nullptr || main->isGlobal() ? -1 : int64_t{main->kernelX()} * main->kernelY();
     const float below = count > 0 && (count & (count - 1)) == 0 ? 1.0f : 1.0f - 0x1p-18f;
-    int factor = -1, one = -1, q = -1;
+    int factor = -1, one = -1, offset = -1, q = -1;
     MINNOW_RETURN_IF_ERROR(d_.need_outputs(1));
+    MINNOW_RETURN_IF_ERROR(scalar(128.0f, &offset));
     MINNOW_RETURN_IF_ERROR(scalar(below, &factor));
     MINNOW_RETURN_IF_ERROR(scalar(1.0f, &one));
     MINNOW_RETURN_IF_ERROR(bytes(d_.in(0), &q));
     const int x = d_.add("Cast", {q}, {{"to", DType::kF32}}), y = d_.new_value();
     MINNOW_RETURN_IF_ERROR(run(function, {x}, {y}));
-    const int floor = d_.add("Floor", {d_.add("Mul", {y, factor})});
-    return finish(d_.out(0), d_.add("QuantizeLinear", {floor, one, byte(0)}, {{"to", DType::kI8}}));
+    const int floor = d_.add("Floor", {d_.add("Mul", {d_.add("Add", {y, offset}), factor})});
+    return finish(d_.out(0), d_.add("QuantizeLinear", {floor, one, byte(-128)}, {{"to", DType::kI8}}));
   }
 
   // 255 integers, the first of them for -127; that for -128 is the same.

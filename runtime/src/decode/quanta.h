@@ -24,6 +24,7 @@ class Quanta {
  public:
   bool empty() const { return of_.empty(); }
   void set(int value, const Quantum& quantum) { of_[value] = quantum; }
+  void forget(int value) { of_.erase(value); }
   // Null for a value that the file does not declare as integers.
   const Quantum* find(int value) const {
     const auto it = of_.find(value);
