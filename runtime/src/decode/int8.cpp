@@ -57,11 +57,6 @@ Shape shape_of(const Steps& steps) {
   return steps.scale.size() == 1 ? Shape() : Shape{static_cast<int64_t>(steps.scale.size())};
 }
 
-int clipped(Decoder& d, int q, int min, int max) {
-  if (min <= -128 && max >= 127) return q;
-  return d.add("Clip", {q}, {{"min", static_cast<double>(min)}, {"max", static_cast<double>(max)}});
-}
-
 // round(x * factor + zero), with the limits of i8; factors and zero points are one or one for each place along axis 1.
 Status add_bytes(Decoder& d, int x, const Steps& steps, int* q) {
   std::vector<int8_t> zeros(1);
@@ -159,7 +154,8 @@ Status decode_eltwise_int8(Decoder& d) {
 }
 MINNOW_DECODE(EltwiseInt8, decode_eltwise_int8);
 
-// y = round((sum of w * (x - zero) + bias) * scale) + the output's zero point.
+// y = round((sum of w * x + bias) * scale). What zero points add to it is part of the bias already: that of x is what
+// pads it, that of y is where Relu ends. Sums that are asked for as floats are not rounded.
 Status decode_conv_int8(Decoder& d) {
   const auto* main = d.main<wire::Convolution2D>();
   if (main == nullptr || main->common() == nullptr) return d.missing_parameters();
@@ -169,7 +165,8 @@ Status decode_conv_int8(Decoder& d) {
   if (quan == nullptr || quan->weight() == nullptr || quan->bias() == nullptr || quan->scale() == nullptr)
     return d.unsupported("no integer weights with a scale from its sums to its result");
   if (d.num_inputs() > 1) return d.unsupported("weights that are inputs");
-  if (quan->outputDataType() != wire::DataType::DT_INT8) return d.unsupported("sums of integers as floats");
+  const bool floats = quan->outputDataType() == wire::DataType::DT_FLOAT;
+  if (!floats && quan->outputDataType() != wire::DataType::DT_INT8) return d.unsupported("results of this type");
   if (quan->nbits() != 8) return d.unsupported("integers of " + std::to_string(quan->nbits()) + " bits");
   const auto& c = *main->common();
   const int64_t outs = c.outputCount(), count = quan->weight()->size();
@@ -192,9 +189,17 @@ Status decode_conv_int8(Decoder& d) {
   const int w = d.add_constant(constant_of_bytes(
       {DType::kI8, Layout::kPlain, Shape{outs, count / outs / kernel, c.kernelY(), c.kernelX()}},
       {reinterpret_cast<const char*>(quan->weight()->data()), count, d.main_file()}));
-  const int bias = d.add_constant(constant_of_bytes({DType::kI32, Layout::kPlain, along},
-                                                    {reinterpret_cast<const char*>(quan->bias()->data()),
-                                                     int64_t{quan->bias()->size()} * 4, d.main_file()}));
+  // ConvInteger takes the zero point from each x, which the bias gives back.
+  const auto bias_of = [quan, outs, per = count / outs](void* to) {
+    for (int64_t o = 0; o < outs; ++o) {
+      int64_t total = 0;
+      for (int64_t i = 0; i < per; ++i) total += quan->weight()->Get(static_cast<flatbuffers::uoffset_t>(o * per + i));
+      const auto at = static_cast<flatbuffers::uoffset_t>(o);
+      static_cast<int32_t*>(to)[o] = static_cast<int32_t>(
+          static_cast<uint32_t>(quan->bias()->Get(at)) + static_cast<uint32_t>(total * quan->zeroPoint()));
+    }
+  };
+  const int bias = d.add_constant(Constant::decoded({DType::kI32, Layout::kPlain, along}, bias_of, {}));
   int factor = -1, one = -1;
   MINNOW_RETURN_IF_ERROR(d.floats(scale, along, &factor));
   MINNOW_RETURN_IF_ERROR(d.floats({1.0f}, Shape(), &one));
@@ -205,12 +210,15 @@ Status decode_conv_int8(Decoder& d) {
   window.merge(attrs, "activation");
   d.add_node("ConvInteger", {x, w, bytes_of(d, {quan->zeroPoint()}, Shape())}, {sum}, std::move(window));
   const int real = d.add("Mul", {d.add("Cast", {d.add("Add", {sum, bias})}, {{"to", DType::kF32}}), factor});
-  const int q = d.add("QuantizeLinear", {real, one, bytes_of(d, {quan->outputZeroPoint()}, Shape())},
-                      {{"to", DType::kI8}});
-  const int zero = quan->outputZeroPoint();
-  const int min = std::max<int>(quan->clampMin(), c.relu() || c.relu6() ? zero : -128);
   d.set_format(d.out(0), wire::MNN_DATA_FORMAT::NC4HW4);
-  d.finish("Identity", {clipped(d, q, min, quan->clampMax())});
+  const bool relu = c.relu() || c.relu6();
+  if (floats) {
+    d.finish(relu ? "Relu" : "Identity", {real});
+    return ok();
+  }
+  const int q = d.add("QuantizeLinear", {real, one, bytes_of(d, {0}, Shape())}, {{"to", DType::kI8}});
+  const int min = std::max<int>(quan->clampMin(), relu ? quan->outputZeroPoint() : -128);
+  d.finish("Clip", {q}, {{"min", static_cast<double>(min)}, {"max", static_cast<double>(quan->clampMax())}});
   return ok();
 }
 MINNOW_DECODE(ConvInt8, decode_conv_int8);

@@ -136,9 +136,14 @@ void expand(const Stream& s, int64_t rows, int64_t count, float* out) {
 // `aMin`, in which 0 means the smallest 8-bit number.
 int least_quantum(const wire::IDSTQuan& quan) { return quan.aMin() == 0 ? -128 : quan.aMin(); }
 
+// Whether two numbers of `alpha` belong to each row. The oldest files with plain bytes say so by what they leave out.
+bool is_asymmetric(const wire::IDSTQuan& quan) {
+  return quan.readType() != 0 || (quan.type() == 4 && quan.aMin() == 0 && quan.quantScale() == 0.0f);
+}
+
 // Scales, and for asymmetric rows what is added, from `alpha` in either precision.
 Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t rows, Stream* s) {
-  const bool asymmetric = quan.readType() != 0;
+  const bool asymmetric = is_asymmetric(quan);
   const int64_t n = asymmetric ? 2 * rows : rows;
   if (alpha.size != n * (half ? 2 : 4))
     return fail(Code::kFormat, "it has %lld bytes of scales for %lld rows of weights",
@@ -238,7 +243,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
           const float lowest = s->bias[r] + static_cast<float>(least) * s->scale[r];
           const float q = s->scale[r] > 1e-6f ? std::round(-lowest / s->scale[r]) + static_cast<float>(least)
                                               : static_cast<float>(least);
-          s->rest.push_back(quan.readType() == 0 ? 0.0f : q * s->scale[r] + s->bias[r]);
+          s->rest.push_back(!is_asymmetric(quan) ? 0.0f : q * s->scale[r] + s->bias[r]);
         }
       }
       break;

@@ -151,6 +151,11 @@ def test_plain_bytes():
     quan = {"type": 4, "buffer": q.astype(np.int8).reshape(-1), "alpha": np.stack([low, scale], 1).reshape(-1)}
     w = (q + 128) * scale[:, None] + low[:, None]
     check(conv(quanParameter=quan | {"readType": 6, "aMin": -128, "quantScale": 1.0}), w.reshape(SHAPE))
+    check(conv(quanParameter=quan), w.reshape(SHAPE))  # as the oldest files are, which say nothing else
+    from_zero = q * scale[:, None] + low[:, None]
+    check(conv(quanParameter=quan | {"readType": 6, "aMin": 1, "quantScale": 1.0}), from_zero.reshape(SHAPE))
+    symmetric = quan | {"alpha": scale, "quantScale": 2.0}
+    check(conv(quanParameter=symmetric), (2 * q * scale[:, None]).reshape(SHAPE))
 
 
 def test_sparse_floats():
@@ -245,6 +250,16 @@ def test_mnn_reads_the_same_weights(tmp_path):
                 table, w = packed(q, 4, 6, form, half, steps=steps)
                 jobs += [mnn_oracle.File(conv(bias, quanParameter=table), {"x": X}, ["y"])]
                 rights += [convolve(sparse(w, table, steps).reshape(SHAPE), bias)]
+    q = RNG.integers(-128, 128, (6, 36))
+    low, scale = RNG.uniform(-1, 0, 6).astype(np.float32), RNG.uniform(0.005, 0.01, 6).astype(np.float32)
+    plain = {"type": 4, "buffer": q.astype(np.int8).reshape(-1), "alpha": np.stack([low, scale], 1).reshape(-1)}
+    for quan, w in (
+        (plain, (q + 128) * scale[:, None] + low[:, None]),
+        (plain | {"readType": 6, "aMin": 1, "quantScale": 1.0}, q * scale[:, None] + low[:, None]),
+        (plain | {"alpha": scale, "quantScale": 2.0}, 2 * q * scale[:, None]),
+    ):
+        jobs += [mnn_oracle.File(conv(quanParameter=quan), {"x": X}, ["y"])]
+        rights += [convolve(w.reshape(SHAPE))]
     for answer, right in zip(mnn_oracle.run(jobs, tmp_path), rights, strict=True):
         assert answer.outputs is not None, answer.log
         np.testing.assert_allclose(answer.outputs[0], right, rtol=1e-4, atol=1e-4)
