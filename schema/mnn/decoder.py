@@ -63,7 +63,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs, stored, most, _quanta(table))
+        reader = _Reader(name, names, subgraphs, stored, most, _roundings(table))
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -80,7 +80,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     names = _names(net.get("tensorName"), "the main graph")
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
-    reader = _Reader("main", names, subgraphs, stored, most, _quanta(net), declared["minnow.inputs"])
+    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), declared["minnow.inputs"])
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -108,7 +108,7 @@ def _tensor(row: Mapping[str, Any]) -> TensorType:
     return TensorType(DType(row["dtype"]), None if row["shape"] is None else tuple(row["shape"]))
 
 
-def _quanta(table: Mapping[str, Any]) -> dict[int, Any]:
+def _roundings(table: Mapping[str, Any]) -> dict[int, Any]:
     """What a graph says of tensors as integers, by tensor id."""
     rows = table.get("extraTensorDescribe", [])
     return {int(row.get("index", 0)): row["quantInfo"] for row in rows if row.get("quantInfo") is not None}
@@ -139,7 +139,7 @@ class _Reader:
         subgraphs: Mapping[str, _Subgraph],
         types: Mapping[str, DType],
         most: int,
-        quanta: Mapping[int, Any],
+        roundings: Mapping[int, Any],
         declared: Mapping[str, TensorType] | None = None,
     ) -> None:
         self.graph = Graph(name)
@@ -149,7 +149,7 @@ class _Reader:
         self.most = most
         self.size = 0
         self.declared = declared or {}
-        self.quanta = quanta
+        self.roundings = roundings
         self.values: dict[int, Value] = {}
 
     def name(self, index: int) -> str:
@@ -238,10 +238,10 @@ class _Reader:
             kind, table.get("main_type", ""), main, inputs, len(outputs), table.get("defaultDimentionFormat", "NHWC")
         )
         b = Builder(self.graph, origin=f"mnn:{names[0] if names else kind}")
-        quanta = [self.quanta.get(int(i)) for i in (*_list(table.get("inputIndexes")), *outputs)]
-        if any(q is not None for q in quanta):
+        roundings = [self.roundings.get(int(i)) for i in (*_list(table.get("inputIndexes")), *outputs)]
+        if any(q is not None for q in roundings):
             # The op computes on integers, or rounds, as no op of ours does.
-            return _raw(b, wired, len(outputs), names, quanta)
+            return _raw(b, wired, len(outputs), names, roundings)
         if kind == "If":
             operands, attrs = decode_if(wired, self.subgraphs)
             return b.node("If", operands, attrs, len(outputs), names).outputs
@@ -283,15 +283,18 @@ _RESULTS = {
 
 
 def _raw(
-    b: Builder, wired: WireOp, n: int, names: Sequence[str], quanta: Sequence[Any] | None = None
+    b: Builder, wired: WireOp, n: int, names: Sequence[str], roundings: Sequence[Any] | None = None
 ) -> Sequence[Value]:
     attrs = {"type": wired.type, "main_type": wired.main_type, "main": wired.main, "format": wired.format}
     dtype = next((v.type.dtype for v in wired.inputs if v is not None), DType.F32)
     types = [TensorType(_RESULTS.get(wired.type, dtype))] * n
-    if quanta is not None:
-        attrs["quanta"] = list(quanta)
+    if roundings is not None:
+        attrs["roundings"] = list(roundings)
         # Integers are how a tensor is kept: its numbers are floats.
-        types = [t if q is None else t.with_dtype(DType.F32) for t, q in zip(types, quanta[-n:], strict=True)]
+        types = [
+            t if q is None else t.with_dtype(DType.F32)
+            for t, q in zip(types, roundings[len(roundings) - n :], strict=True)
+        ]
     return b.node("Raw", wired.inputs, attrs, n, names, types).outputs
 
 

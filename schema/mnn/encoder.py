@@ -209,7 +209,7 @@ class GraphWriter:
         self.names: list[str] = []
         self.ids: dict[Value, int] = {}
         self.output_ids: list[int] = []
-        self._quanta: dict[int, Any] = {}
+        self._roundings: dict[int, Any] = {}
         self._prefix = ""
         self._arrays: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
@@ -242,7 +242,7 @@ class GraphWriter:
 
     def describes(self) -> dict[str, Any]:
         """What the file says of tensors as integers."""
-        rows = [{"index": i, "name": self.names[i], "quantInfo": q} for i, q in sorted(self._quanta.items())]
+        rows = [{"index": i, "name": self.names[i], "quantInfo": q} for i, q in sorted(self._roundings.items())]
         return {"extraTensorDescribe": rows} if rows else {}
 
     def _tensor(self, name: str) -> int:
@@ -313,9 +313,9 @@ class GraphWriter:
             outputs.append(self.ids[value])
         while len(outputs) < wired.n_outputs:
             outputs.append(self._new(f"{self.names[outputs[0]]}/unused"))
-        for index, quanta in zip((*described, *outputs), node.attrs.get("quanta") or (), strict=False):
-            if quanta is not None and index >= 0:
-                self._quanta[index] = quanta
+        for index, rounding in zip((*described, *outputs), node.attrs.get("roundings") or (), strict=False):
+            if rounding is not None and index >= 0:
+                self._roundings[index] = rounding
         order = wired.output_order or range(len(outputs))
         table: dict[str, Any] = {
             "type": wired.type,

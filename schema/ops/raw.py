@@ -16,17 +16,17 @@ def _encode(node: Any) -> WireOp:
 
 
 @op(mnn=Encoding(_encode, lambda wire: None, ()), outputs=None)
-def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str = "NHWC", quanta: object = None):
+def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str = "NHWC", roundings: object = None):
     """An op of the file kept as it stands: its type, and its parameter table as a dict. Written back unchanged.
 
-    `quanta`: what the file says of its inputs and outputs as integers, a table or None for each, inputs first; None
+    `roundings`: what the file says of its inputs and outputs as integers, a table or None for each, inputs first; None
     where it says nothing.
     """
     raise UnsupportedError(f"the op type {type} has no reference")
 
 
 @Raw.shape
-def _(*xs, type, main_type, main, format, quanta, n_outputs):
+def _(*xs, type, main_type, main, format, roundings, n_outputs):
     return tuple(TensorType(xs[0].dtype) for _ in range(n_outputs or 1))
 
 

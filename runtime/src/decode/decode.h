@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mnn_generated.h"
-#include "runtime/src/decode/quanta.h"
+#include "runtime/src/decode/rounding.h"
 #include "runtime/src/model/graph.h"
 #include "runtime/src/lower/lowering.h"
 #include "runtime/src/model/side_file.h"
@@ -69,8 +69,8 @@ class Decoder {
   // Whether an op of the file makes this value.
   bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
 
-  // What the ops of this graph say of 8-bit tensors; see quanta.h.
-  Status read_quanta(const flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>* describes);
+  // What the ops of this graph say of 8-bit tensors; see rounding.h.
+  Status read_roundings(const flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>* describes);
 
   int num_inputs() const { return static_cast<int>(in_.size()); }
   int num_outputs() const { return static_cast<int>(out_.size()); }
@@ -127,7 +127,7 @@ class Decoder {
   Graph& graph_;
   const wire::Op* op_ = nullptr;
   std::vector<int> in_, out_;  // of the op: the values of the file, or those that take their place for this op
-  Quanta quanta_;
+  Roundings roundings_;
   std::vector<Format> formats_;  // per value
   std::vector<bool> made_;       // per value of the file
 };

@@ -106,7 +106,8 @@ Status decode_float_to_int8(Decoder& d) {
   int q = -1;
   MINNOW_RETURN_IF_ERROR(add_bytes(d, d.channels_first(d.in(0)), steps, &q));
   d.set_format(d.out(0), d.format(q));
-  d.finish("Clip", {q}, {{"min", static_cast<double>(main->clampMin())}, {"max", static_cast<double>(main->clampMax())}});
+  d.finish("Clip", {q},
+           {{"min", static_cast<double>(main->clampMin())}, {"max", static_cast<double>(main->clampMax())}});
   return ok();
 }
 MINNOW_DECODE(FloatToInt8, decode_float_to_int8);
@@ -186,17 +187,17 @@ Status decode_conv_int8(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(window_attrs(d, c, /*transposed=*/false, &attrs));
   attrs.set("group", group);
   const Shape along{outs, 1, 1};
-  const int w = d.add_constant(constant_of_bytes(
-      {DType::kI8, Layout::kPlain, Shape{outs, count / outs / kernel, c.kernelY(), c.kernelX()}},
-      {reinterpret_cast<const char*>(quan->weight()->data()), count, d.main_file()}));
+  const int w = d.add_constant(
+      constant_of_bytes({DType::kI8, Layout::kPlain, Shape{outs, count / outs / kernel, c.kernelY(), c.kernelX()}},
+                        {reinterpret_cast<const char*>(quan->weight()->data()), count, d.main_file()}));
   // ConvInteger takes the zero point from each x, which the bias gives back.
   const auto bias_of = [quan, outs, per = count / outs](void* to) {
     for (int64_t o = 0; o < outs; ++o) {
       int64_t total = 0;
       for (int64_t i = 0; i < per; ++i) total += quan->weight()->Get(static_cast<flatbuffers::uoffset_t>(o * per + i));
       const auto at = static_cast<flatbuffers::uoffset_t>(o);
-      static_cast<int32_t*>(to)[o] = static_cast<int32_t>(
-          static_cast<uint32_t>(quan->bias()->Get(at)) + static_cast<uint32_t>(total * quan->zeroPoint()));
+      static_cast<int32_t*>(to)[o] = static_cast<int32_t>(static_cast<uint32_t>(quan->bias()->Get(at)) +
+                                                          static_cast<uint32_t>(total * quan->zeroPoint()));
     }
   };
   const int bias = d.add_constant(Constant::decoded({DType::kI32, Layout::kPlain, along}, bias_of, {}));

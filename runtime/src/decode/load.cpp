@@ -220,7 +220,7 @@ class Loader {
         std::set<int>(graph.inputs.begin(), graph.inputs.end()).size() != types.size())
       return fail(Code::kFormat, "its inputs are not those it lists").at(place);
     Decoder decoder(file_, &graph);
-    MINNOW_RETURN_IF_ERROR(decoder.read_quanta(sub.extraTensorDescribe()).at(place));
+    MINNOW_RETURN_IF_ERROR(decoder.read_roundings(sub.extraTensorDescribe()).at(place));
     MINNOW_RETURN_IF_ERROR(decoder.decode(*sub.nodes(), &unsupported_).at(place));
     MINNOW_RETURN_IF_ERROR(check_made(graph, decoder).at(place));
     MINNOW_RETURN_IF_ERROR(declare_scanned(&graph).at(place));
@@ -258,7 +258,7 @@ class Loader {
     add_values(*net.tensorName(), &graph);
     MINNOW_RETURN_IF_ERROR(check_indices(*net.oplists(), graph.values.size()));
     Decoder decoder(file_, &graph);
-    MINNOW_RETURN_IF_ERROR(decoder.read_quanta(net.extraTensorDescribe()));
+    MINNOW_RETURN_IF_ERROR(decoder.read_roundings(net.extraTensorDescribe()));
     MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));
     const bool torch = net.sourceType() == wire::NetSource::TORCH;
     for (const wire::Op* op : *net.oplists()) {

@@ -1,4 +1,4 @@
-#include "runtime/src/decode/quanta.h"
+#include "runtime/src/decode/rounding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,26 +22,25 @@ enum class Way : uint8_t {
 
 // op list: the op types of the file that only move elements
 constexpr OpType kMoving[] = {
-    OpType::ConvertTensor, OpType::Reshape,    OpType::Flatten,      OpType::Squeeze,        OpType::Unsqueeze,
-    OpType::ExpandDims,    OpType::Permute,    OpType::Transpose,    OpType::Concat,         OpType::Pack,
-    OpType::Unpack,        OpType::Slice,      OpType::SliceTf,      OpType::StridedSlice,   OpType::Tile,
-    OpType::BroadcastTo,   OpType::Identity,   OpType::DepthToSpace, OpType::SpaceToDepth,   OpType::Reverse,
+    OpType::ConvertTensor, OpType::Reshape,  OpType::Flatten,      OpType::Squeeze,      OpType::Unsqueeze,
+    OpType::ExpandDims,    OpType::Permute,  OpType::Transpose,    OpType::Concat,       OpType::Pack,
+    OpType::Unpack,        OpType::Slice,    OpType::SliceTf,      OpType::StridedSlice, OpType::Tile,
+    OpType::BroadcastTo,   OpType::Identity, OpType::DepthToSpace, OpType::SpaceToDepth, OpType::Reverse,
 };
 
 // op list: the op types of the file that MNN's runtime computes on integers
 constexpr OpType kRounding[] = {
-    OpType::Softmax, OpType::LayerNorm, OpType::BinaryOp, OpType::Scale,
-    OpType::Interp,  OpType::PReLU,     OpType::UnaryOp,
+    OpType::Softmax, OpType::LayerNorm, OpType::BinaryOp, OpType::Scale, OpType::Interp, OpType::PReLU, OpType::UnaryOp,
 };
 
 // op list: the op types of the file whose results are no floats, and codes of such operations
 constexpr OpType kNoFloats[] = {OpType::ArgMax, OpType::ArgMin, OpType::Shape, OpType::Size,
                                 OpType::Rank,   OpType::Where,  OpType::Cast,  OpType::CastLike};
 constexpr wire::BinaryOpOperation kNoFloatOperations[] = {
-    wire::BinaryOpOperation::GREATER,     wire::BinaryOpOperation::GREATER_EQUAL, wire::BinaryOpOperation::LESS,
-    wire::BinaryOpOperation::LESS_EQUAL,  wire::BinaryOpOperation::EQUAL,         wire::BinaryOpOperation::NOTEQUAL,
-    wire::BinaryOpOperation::LOGICALOR,   wire::BinaryOpOperation::LOGICALXOR,    wire::BinaryOpOperation::BITWISE_AND,
-    wire::BinaryOpOperation::BITWISE_OR,  wire::BinaryOpOperation::BITWISE_XOR,   wire::BinaryOpOperation::LEFTSHIFT,
+    wire::BinaryOpOperation::GREATER,    wire::BinaryOpOperation::GREATER_EQUAL, wire::BinaryOpOperation::LESS,
+    wire::BinaryOpOperation::LESS_EQUAL, wire::BinaryOpOperation::EQUAL,         wire::BinaryOpOperation::NOTEQUAL,
+    wire::BinaryOpOperation::LOGICALOR,  wire::BinaryOpOperation::LOGICALXOR,    wire::BinaryOpOperation::BITWISE_AND,
+    wire::BinaryOpOperation::BITWISE_OR, wire::BinaryOpOperation::BITWISE_XOR,   wire::BinaryOpOperation::LEFTSHIFT,
     wire::BinaryOpOperation::RIGHTSHIFT,
 };
 
@@ -52,7 +51,7 @@ bool is_among(T type, const T (&list)[N]) {
 
 }  // namespace
 
-Status Decoder::read_quanta(const flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>* describes) {
+Status Decoder::read_roundings(const flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>* describes) {
   if (describes == nullptr) return ok();
   for (const wire::TensorDescribe* describe : *describes) {
     const wire::TensorQuantInfo* info = describe->quantInfo();
@@ -66,17 +65,16 @@ Status Decoder::read_quanta(const flatbuffers::Vector<flatbuffers::Offset<wire::
                   static_cast<double>(info->scale()), static_cast<double>(info->zero()))
           .at(place);
     if (info->type() != wire::DataType::DT_INT8 && info->type() != wire::DataType::DT_INVALID)
-      return Status(Code::kUnsupported,
-                    std::string("quantized to ") +
-                        enumerator_name(wire::kDataTypeNames, static_cast<int>(info->type())))
+      return Status(Code::kUnsupported, std::string("quantized to ") +
+                                            enumerator_name(wire::kDataTypeNames, static_cast<int>(info->type())))
           .at(place);
     const auto limit = [](float number) {
       return std::isnan(number) ? 0 : static_cast<int>(std::clamp(number, -128.0f, 127.0f));
     };
-    Quantum quantum{info->scale(), limit(info->zero()), limit(info->min()), limit(info->max())};
-    if (static_cast<float>(quantum.zero) != info->zero() || quantum.min > quantum.max)
+    Rounding rounding{info->scale(), limit(info->zero()), limit(info->min()), limit(info->max())};
+    if (static_cast<float>(rounding.zero) != info->zero() || rounding.min > rounding.max)
       return Status(Code::kUnsupported, "a zero point or limits that 8 bits cannot hold").at(place);
-    quanta_.set(v, quantum);
+    roundings_.set(v, rounding);
   }
   return ok();
 }
@@ -88,7 +86,7 @@ class QuantizedOp {
 
   Status decode(Status (*function)(Decoder&)) {
     if (!makes_floats()) {
-      for (int v : d_.out_) d_.quanta_.forget(v);
+      for (int v : d_.out_) d_.roundings_.forget(v);
       return function(d_);
     }
     switch (way()) {
@@ -109,7 +107,7 @@ class QuantizedOp {
   }
 
  private:
-  const Quantum* quantum(int v) const { return v < 0 ? nullptr : d_.quanta_.find(v); }
+  const Rounding* rounding(int v) const { return v < 0 ? nullptr : d_.roundings_.find(v); }
 
   bool makes_floats() const {
     if (is_among(d_.op().type(), kNoFloats)) return false;
@@ -117,14 +115,14 @@ class QuantizedOp {
     return binary == nullptr || !is_among(binary->opType(), kNoFloatOperations);
   }
 
-  // Whether all tensors are integers; `same`: of the same quanta.
+  // Whether all tensors are integers; `same`: rounded alike.
   bool is_quantized(bool* same) const {
-    const Quantum* first = d_.num_outputs() > 0 ? quantum(d_.out(0)) : nullptr;
+    const Rounding* first = d_.num_outputs() > 0 ? rounding(d_.out(0)) : nullptr;
     *same = true;
     if (first == nullptr || d_.num_inputs() < 1) return false;
     for (const std::vector<int>* list : {&d_.in_, &d_.out_})
       for (int v : *list) {
-        const Quantum* q = quantum(v);
+        const Rounding* q = rounding(v);
         if (q == nullptr) return false;
         *same &= *q == *first;
       }
@@ -164,60 +162,59 @@ class QuantizedOp {
   bool is_moved() const {
     const OpType type = d_.op().type();
     const bool many = type == OpType::Concat || type == OpType::Pack;
-    const Quantum* first = quantum(d_.out(0));
+    const Rounding* first = rounding(d_.out(0));
     if (first == nullptr || d_.num_inputs() < 1) return false;
     const int data = many ? d_.num_inputs() : 1;
     for (int i = 0; i < data; ++i)
-      if (const Quantum* q = quantum(d_.in(i)); q == nullptr || !(*q == *first)) return false;
+      if (const Rounding* q = rounding(d_.in(i)); q == nullptr || !(*q == *first)) return false;
     return std::all_of(d_.out_.begin(), d_.out_.end(), [&](int v) {
-      const Quantum* q = quantum(v);
+      const Rounding* q = rounding(v);
       return q != nullptr && *q == *first;
     });
   }
 
   // The integers of a value.
   Status bytes(int v, int* q) {
-    if (d_.quanta_.bytes(v) < 0) MINNOW_RETURN_IF_ERROR(add_rounding(v, *quantum(v), &d_.quanta_.bytes(v)));
-    *q = d_.quanta_.bytes(v);
+    if (d_.roundings_.bytes(v) < 0) MINNOW_RETURN_IF_ERROR(add_rounding(v, *rounding(v), &d_.roundings_.bytes(v)));
+    *q = d_.roundings_.bytes(v);
     return ok();
   }
 
   // The reals that the integers of a value stand for.
   Status reals(int v, int* out) {
-    int& known = d_.quanta_.reals(v);
+    int& known = d_.roundings_.reals(v);
     if (known < 0) {
       int q = -1;
       MINNOW_RETURN_IF_ERROR(bytes(v, &q));
       known = d_.new_value();
-      MINNOW_RETURN_IF_ERROR(add_reals(q, *quantum(v), known));
+      MINNOW_RETURN_IF_ERROR(add_reals(q, *rounding(v), known));
     }
     *out = known;
     return ok();
   }
 
   // `real`, rounded to integers: the zero point is added first, and halves go away from zero, as in MNN's runtime.
-  Status add_rounding(int real, const Quantum& quantum, int* q) {
+  Status add_rounding(int real, const Rounding& to, int* q) {
     int factor = -1, one = -1, zero = -1;
-    MINNOW_RETURN_IF_ERROR(scalar(quantum.scale == 0.0f ? 0.0f : 1.0f / quantum.scale, &factor));
+    MINNOW_RETURN_IF_ERROR(scalar(to.scale == 0.0f ? 0.0f : 1.0f / to.scale, &factor));
     MINNOW_RETURN_IF_ERROR(scalar(1.0f, &one));
     int steps = d_.add("Mul", {real, factor});
-    if (quantum.zero != 0) {
-      MINNOW_RETURN_IF_ERROR(scalar(static_cast<float>(quantum.zero), &zero));
+    if (to.zero != 0) {
+      MINNOW_RETURN_IF_ERROR(scalar(static_cast<float>(to.zero), &zero));
       steps = d_.add("Add", {steps, zero});
     }
     steps = d_.add("Round", {steps}, {{"halves", std::string("away")}});
-    if (quantum.min > -128 || quantum.max < 127)
-      steps = d_.add("Clip", {steps},
-                     {{"min", static_cast<double>(quantum.min)}, {"max", static_cast<double>(quantum.max)}});
+    if (to.min > -128 || to.max < 127)
+      steps = d_.add("Clip", {steps}, {{"min", static_cast<double>(to.min)}, {"max", static_cast<double>(to.max)}});
     *q = d_.add("QuantizeLinear", {steps, one, byte(0)}, {{"to", DType::kI8}});
     return ok();
   }
 
-  Status add_reals(int q, const Quantum& quantum, int out) {
+  Status add_reals(int q, const Rounding& rounding, int out) {
     int scale = -1;
-    MINNOW_RETURN_IF_ERROR(scalar(quantum.scale, &scale));
+    MINNOW_RETURN_IF_ERROR(scalar(rounding.scale, &scale));
     d_.set_format(out, d_.format(q));
-    d_.add_node("DequantizeLinear", {q, scale, byte(quantum.zero)}, {out}, Attrs());
+    d_.add_node("DequantizeLinear", {q, scale, byte(rounding.zero)}, {out}, Attrs());
     return ok();
   }
 
@@ -230,9 +227,9 @@ class QuantizedOp {
 
   // An output of the file, of which the integers are known.
   Status finish(int out, int q) {
-    d_.quanta_.bytes(out) = q;
-    d_.quanta_.reals(out) = out;
-    return add_reals(q, *quantum(out), out);
+    d_.roundings_.bytes(out) = q;
+    d_.roundings_.reals(out) = out;
+    return add_reals(q, *rounding(out), out);
   }
 
   // Runs `function` on other inputs and outputs than those of the file.
@@ -275,14 +272,14 @@ class QuantizedOp {
     MINNOW_RETURN_IF_ERROR(run(function, in, out));
     for (size_t i = 0; i < out.size(); ++i) {
       int q = -1;
-      MINNOW_RETURN_IF_ERROR(add_rounding(out[i], *quantum(d_.out_[i]), &q));
+      MINNOW_RETURN_IF_ERROR(add_rounding(out[i], *rounding(d_.out_[i]), &q));
       MINNOW_RETURN_IF_ERROR(finish(d_.out_[i], q));
     }
     return ok();
   }
 
-  // MNN's runtime adds 128 to the integers, multiplies their sum by 2^24 / count, which is cut to an integer, and shifts.
-  // A mean that is a whole number is one too small then, unless the count is a power of two.
+  // MNN's runtime adds 128 to the integers, multiplies their sum by 2^24 / count, which is cut to an integer, and
+  // shifts. A mean that is a whole number is one too small then, unless the count is a power of two.
   Status mean(Status (*function)(Decoder&)) {
     const auto* main = d_.main<wire::Pool>();
     const int64_t count = main == nullptr || main->isGlobal() ? -1 : int64_t{main->kernelX()} * main->kernelY();
@@ -320,6 +317,6 @@ class QuantizedOp {
   Decoder& d_;
 };
 
-Status decode_with_quanta(Decoder& d, Status (*function)(Decoder&)) { return QuantizedOp(d).decode(function); }
+Status decode_rounded(Decoder& d, Status (*function)(Decoder&)) { return QuantizedOp(d).decode(function); }
 
 }  // namespace minnow

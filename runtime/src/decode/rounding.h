@@ -12,21 +12,21 @@ namespace minnow {
 class Decoder;
 
 // How real numbers are rounded to 8 bits.
-struct Quantum {
+struct Rounding {
   float scale = 0.0f;
   int zero = 0;  // the integer for 0.0
   int min = -128, max = 127;
-  bool operator==(const Quantum& other) const { return scale == other.scale && zero == other.zero; }
+  bool operator==(const Rounding& other) const { return scale == other.scale && zero == other.zero; }
 };
 
 // Of one graph.
-class Quanta {
+class Roundings {
  public:
   bool empty() const { return of_.empty(); }
-  void set(int value, const Quantum& quantum) { of_[value] = quantum; }
+  void set(int value, const Rounding& rounding) { of_[value] = rounding; }
   void forget(int value) { of_.erase(value); }
   // Null for a value that the file does not declare as integers.
-  const Quantum* find(int value) const {
+  const Rounding* find(int value) const {
     const auto it = of_.find(value);
     return it == of_.end() ? nullptr : &it->second;
   }
@@ -36,11 +36,11 @@ class Quanta {
   int& reals(int value) { return reals_.try_emplace(value, -1).first->second; }
 
  private:
-  std::map<int, Quantum> of_;
+  std::map<int, Rounding> of_;
   std::map<int, int> bytes_, reals_;
 };
 
 // Decodes the op by `function`, on integers where the file asks for that.
-Status decode_with_quanta(Decoder& d, Status (*function)(Decoder&));
+Status decode_rounded(Decoder& d, Status (*function)(Decoder&));
 
 }  // namespace minnow
