@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests" / name) for name in ("hostile", "models", "runtime")]
 
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from engine_oracle import graph_of, model_of  # noqa: E402
 from graph_grower import grown  # noqa: E402
@@ -25,8 +26,9 @@ from hostile_files import all_files  # noqa: E402
 import minnow  # noqa: E402
 from minnow.errors import MinnowError  # noqa: E402
 from minnow.optimizer.pipeline import optimize  # noqa: E402
+from minnow.schema.ir import DType, Graph, Model, State, TensorType  # noqa: E402
 from minnow.schema.mnn import encode  # noqa: E402
-from minnow.schema.ops import all_ops  # noqa: E402
+from minnow.schema.ops import Builder, all_ops  # noqa: E402
 
 MOST_BYTES = 8192
 MOST_SAMPLES = 4
@@ -87,11 +89,36 @@ def of_model() -> Iterator[bytes]:
     yield from loaded_by_tests()
 
 
-SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {"model": of_model}
+def stateful() -> Model:
+    """total += x; count += 1."""
+    graph = Graph()
+    x, total = (graph.add_param(TensorType(DType.F32, (2, 3)), name) for name in ("x", "total"))
+    count = graph.add_param(TensorType(DType.I64, ()), "count")
+    b = Builder(graph)
+    graph.outputs = [b.Add(total, x), b.Add(count, np.int64(1)), b.Mul(total, x)]
+    names = ["total_out", "count_out", "y"]
+    states = [
+        State("total", "total_out", np.ones((2, 3), np.float32)),
+        State("count", "count_out", np.zeros((), np.int64)),
+    ]
+    types = [(name, v.type) for name, v in zip(names, graph.outputs, strict=True)]
+    return Model(graph, [(p.name, p.type) for p in graph.params], types, states=states)
+
+
+SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
+    "model": of_model,
+    # The target makes the file of the model beside it, which depends on the engine.
+    "packed": lambda: iter([b""]),
+    "state": lambda: iter([bytes(64), bytes(range(1, 255))]),
+}
+MODELS: dict[str, Callable[[], Model]] = {"packed": lambda: model_of(grown(39, 25).graph), "state": stateful}
+"""What targets load that change other files than the model's."""
 
 
 def main(target: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    if target in MODELS:
+        folder.with_name(f"{target}.mnn").write_bytes(encode(MODELS[target]()))
     for data in SEEDS[target]():
         if len(data) <= MOST_BYTES:
             (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)

@@ -244,12 +244,25 @@ def sizes_one_by_one() -> bytes:
     return net(ops, names(v + 1), f"v{v}")
 
 
+def halves_that_do_not_fit() -> bytes:
+    """A result of 16-bit floats for which there is no memory, and none for it in 32 bits either."""
+    ops = [given(0, [1], "DT_HALF"), ints(1, 2 * 10**8), extra("Expand", [0, 1], [2])]
+    return net([*ops, concat([2, 2], 3)], names(4), "v3")
+
+
+def attention_of_no_heads() -> bytes:
+    """Nothing says how many: it is one."""
+    ops = [given(0, [1, 2, 4]), extra("Attention", [0, 0, 0], [1])]
+    return net(ops, names(2), "v1")
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     f.__name__: f
     for f in (
         endless_condition, doubled_state, many_names_alike, unused_tensors_copied, doubled_constants, large_state,
         deep_json, negative_sizes, kernel_wraps, blocks_wrap, nothing_but_zeros, indices_beyond,
-        channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one,
+        channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one, halves_that_do_not_fit,
+        attention_of_no_heads,
     )
 } | {
     "ifs_of_one_kind": lambda: nested_ifs(60, alike=True),
@@ -260,7 +273,7 @@ MADE: dict[str, Callable[[], bytes]] = {
 """What is too large to be kept, or easier to read as code."""
 
 
-SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind"}
+SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads"}
 """What looks endless, and is computed at once: branches that many nodes call with the same types are planned once."""
 
 

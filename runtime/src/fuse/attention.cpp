@@ -56,7 +56,7 @@ class AttentionFinder {
  private:
   const TensorType& type(int v) const { return graph_.type(v); }
   const Shape& shape(int v) const { return graph_.shape(v); }
-  bool leads_to_product(int v, const Shape& scores) const;
+  bool leads_to_product(int v, const Shape& scores, int depth = 0) const;
   std::optional<PlanNode> assemble(const PlanNode& like, const std::vector<View>& operands, int result,
                                    Attrs attrs) const;
 
@@ -65,16 +65,19 @@ class AttentionFinder {
 };
 
 // Whether value `v` is made from the product of Q and K, and by nothing but masks and scales.
-bool AttentionFinder::leads_to_product(int v, const Shape& scores) const {
+bool AttentionFinder::leads_to_product(int v, const Shape& scores, int depth) const {
+  constexpr int kMostMasks = 64;  // and scales
+  if (depth > kMostMasks) return false;
   const int maker = graph_.maker(v);
   int of = -1;
   double factor = 1;
   if (maker < 0 || graph_.node(maker).op == nullptr || graph_.readers(v).size() != 1 || shape(v) != scores)
     return false;
   if (graph_.is(maker, "MatMul")) return true;
-  if (views_.is_scaling(maker, &of, &factor)) return leads_to_product(of, scores);
+  if (views_.is_scaling(maker, &of, &factor)) return leads_to_product(of, scores, depth + 1);
   const std::vector<int>& in = graph_.node(maker).in;
-  return graph_.is(maker, "Add") && (leads_to_product(in[0], scores) || leads_to_product(in[1], scores));
+  return graph_.is(maker, "Add") &&
+         (leads_to_product(in[0], scores, depth + 1) || leads_to_product(in[1], scores, depth + 1));
 }
 
 std::optional<PlanNode> AttentionFinder::find(int softmax, int* place) const {
@@ -226,8 +229,10 @@ std::optional<PlanNode> AttentionFinder::assemble(const PlanNode& like, const st
 std::optional<PlanNode> AttentionFinder::reread(int attention, int* place) const {
   const PlanNode& node = graph_.node(attention);
   const auto in = [&](size_t i) { return i < node.in.size() ? node.in[i] : -1; };
-  const int64_t heads = node.attrs->i("num_heads"), some = node.attrs->i("num_kv_heads");
-  const int64_t kv = some == 0 ? heads : some, group = heads / kv;
+  const int64_t heads = node.attrs->i("num_heads", 1), some = node.attrs->i("num_kv_heads");
+  const int64_t kv = some == 0 ? heads : some;
+  if (heads < 1 || kv < 1) return std::nullopt;
+  const int64_t group = heads / kv;
   const bool packed = in(1) < 0;
   // What is kept or broadcast is left to the node itself.
   if (node.out.size() != 1 || in(3) >= 0) return std::nullopt;

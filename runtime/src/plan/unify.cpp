@@ -121,7 +121,8 @@ Status Planner::cast_operand(PlanNode* node, size_t i, DType target) {
 
 Status Planner::infer_wide(PlanNode* node, bool* waits) {
   const Status status = infer(*node, waits);
-  if (status.ok()) return status;
+  // The cast itself may be what there is no memory for.
+  if (status.ok() || node->op == find_op("Cast")) return status;
   bool some = false;
   for (size_t i = 0; i < node->in.size(); ++i) {
     if (node->in[i] < 0) continue;
