@@ -117,7 +117,12 @@ Status decode_conv(Decoder& d) {
   if (num_weights > 0) {
     MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
     if (depthwise) group = outs;
-    inputs.push_back(d.in(1));
+    // Those of a convolution over one axis have no axis for the other, which the image has.
+    std::vector<int64_t> shape = {outs, -1, c.kernelY(), c.kernelX()};
+    if (transposed && group > 0) shape = {-1, outs / group, c.kernelY(), c.kernelX()};
+    int dims = -1;
+    MINNOW_RETURN_IF_ERROR(d.ints(shape, &dims));
+    inputs.push_back(d.add("Reshape", {d.in(1), dims}));
     inputs.push_back(num_weights > 1 ? d.in(2) : -1);
   } else {
     if (outs < 1) return fail(Code::kFormat, "it has %lld output channels", static_cast<long long>(outs));

@@ -239,6 +239,19 @@ int Decoder::finish_output(int value, Attrs attrs) {
   return result;
 }
 
+int Decoder::channels_last(int value) {
+  const int result = new_value();
+  Node node;
+  node.op = "mnn.Transpose";
+  node.name = graph_.values[static_cast<size_t>(value)].name;
+  node.attrs = make_attrs({{"to", std::string("channels_last")}});
+  node.in = {value};
+  node.out = {result};
+  graph_.values[static_cast<size_t>(result)].name = node.name;
+  graph_.nodes.push_back(std::move(node));
+  return result;
+}
+
 Status Decoder::floats(const std::vector<float>& values, const Shape& shape, int* value) {
   const TensorType type{DType::kF32, Layout::kPlain, shape};
   Buffer buffer;

@@ -117,6 +117,8 @@ class Decoder {
   void cast_input(size_t i, DType from);
   // What users of the model get for a value of the graph. `attrs` may have the type `to`.
   int finish_output(int value, Attrs attrs);
+  // The value with channels at its last axis, for what users get.
+  int channels_last(int value);
 
  private:
   friend class QuantizedOp;

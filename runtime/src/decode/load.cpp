@@ -260,6 +260,7 @@ class Loader {
     Decoder decoder(file_, &graph);
     MINNOW_RETURN_IF_ERROR(decoder.read_roundings(net.extraTensorDescribe()));
     MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));
+    channels_last_ = net.sourceType() == wire::NetSource::TENSORFLOW || net.sourceType() == wire::NetSource::TFLITE;
     const bool torch = net.sourceType() == wire::NetSource::TORCH;
     for (const wire::Op* op : *net.oplists()) {
       if (op->type() != wire::OpType::Input) continue;
@@ -334,7 +335,11 @@ class Loader {
       model_.inputs[i] = it->second;
       model_.inputs[i].is_narrowed = is_narrow && it->second.dtype == DType::kI64;
     }
+    // Of files of others, users see images in the layout of the source.
+    const bool last = pairs.count("minnow.outputs") == 0 && channels_last_;
     for (size_t i = 0; i < model_.outputs.size(); ++i) {
+      if (last && decoder.format(graph.outputs[i]) == Format::NC4HW4)
+        graph.outputs[i] = decoder.channels_last(graph.outputs[i]);
       const auto it = outputs.find(model_.outputs[i].name);
       Attrs attrs;
       if (it != outputs.end()) {
@@ -446,6 +451,7 @@ class Loader {
   DecodeContext file_;
   std::vector<TensorInfo> scanned_;
   std::map<std::string, std::string> metadata_;
+  bool channels_last_ = false;  // in the model that the file was made from
   std::vector<std::string> unsupported_;
 };
 

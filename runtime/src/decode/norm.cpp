@@ -129,8 +129,8 @@ Status decode_lrn(Decoder& d) {
   const auto* main = d.main<wire::LRN>();
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
-  if (main->regionType() != 0) return d.unsupported("normalization within channels");
-  d.finish("LRN", {d.channels_first(d.in(0))},
+  if (main->regionType() > 1) return d.unsupported("region type " + std::to_string(main->regionType()));
+  d.finish(main->regionType() == 1 ? "mnn.LrnWithin" : "LRN", {d.channels_first(d.in(0))},
            {{"size", int64_t{main->localSize()}},
             {"alpha", static_cast<double>(main->alpha())},
             {"beta", static_cast<double>(main->beta())},

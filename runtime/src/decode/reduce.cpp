@@ -148,7 +148,11 @@ MINNOW_DECODE(GatherElements, decode_gather);
 Status decode_gather_nd(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
   const auto* main = d.main<wire::Axis>();
-  d.finish("GatherND", {d.in(0), d.in(1)}, {{"batch_dims", int64_t{main == nullptr ? 0 : main->axis()}}});
+  if (const int64_t axis = main == nullptr ? 0 : main->axis(); axis != 0) {
+    d.finish("mnn.GatherND", {d.in(0), d.in(1)}, {{"axis", axis}});
+  } else {
+    d.finish("GatherND", {d.in(0), d.in(1)}, {{"batch_dims", int64_t{0}}});
+  }
   return ok();
 }
 MINNOW_DECODE(GatherND, decode_gather_nd);

@@ -1,0 +1,67 @@
+// Ops that only other writers of the format use: our own files have them in other words.
+#include <algorithm>
+
+#include "runtime/src/decode/decode.h"
+
+namespace minnow {
+namespace {
+
+Status decode_crop(Decoder& d) {
+  const auto* main = d.main<wire::Crop>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  d.finish("mnn.Crop", {d.channels_first(d.in(0)), d.channels_first(d.in(1))},
+           {{"axis", int64_t{main->axis()}}, {"offsets", to_ints(main->offset())}});
+  return ok();
+}
+MINNOW_DECODE(Crop, decode_crop);
+
+// 1 where x is above the threshold, 0 elsewhere.
+Status decode_threshold(Decoder& d) {
+  const auto* main = d.main<wire::ELU>();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  int threshold = -1;
+  MINNOW_RETURN_IF_ERROR(d.floats({main == nullptr ? 0.0f : main->alpha()}, Shape(), &threshold));
+  d.finish("Cast", {d.add("Greater", {d.in(0), threshold})}, {{"to", DType::kF32}});
+  return ok();
+}
+MINNOW_DECODE(Threshold, decode_threshold);
+
+Status decode_im2col(Decoder& d) {
+  const auto* main = d.main<wire::Convolution2D>();
+  if (main == nullptr || main->common() == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  const wire::Convolution2DCommon& c = *main->common();
+  std::vector<int64_t> pads = to_ints(c.pads());
+  if (pads.empty()) pads = {c.padY(), c.padX(), c.padY(), c.padX()};
+  if (pads.size() == 2) pads = {pads[0], pads[1], pads[0], pads[1]};
+  constexpr int64_t kMostPlaces = 4096, kMostPad = 1 << 20;
+  const bool fits = c.kernelY() > 0 && c.kernelX() > 0 && int64_t{c.kernelY()} * c.kernelX() <= kMostPlaces;
+  const auto in_range = [](int64_t pad) { return pad >= 0 && pad <= kMostPad; };
+  if (!fits || pads.size() != 4 || !std::all_of(pads.begin(), pads.end(), in_range))
+    return d.unsupported("a window of " + std::to_string(c.kernelY()) + " x " + std::to_string(c.kernelX()) + " with " +
+                         std::to_string(pads.size()) + " pads");
+  const auto pair = [](int y, int x) { return std::vector<int64_t>{std::max(y, 1), std::max(x, 1)}; };
+  d.finish("mnn.Im2Col", {d.channels_first(d.in(0))},
+           {{"kernel", pair(c.kernelY(), c.kernelX())},
+            {"strides", pair(c.strideY(), c.strideX())},
+            {"dilations", pair(c.dilateY(), c.dilateX())},
+            {"pads", pads}});
+  d.set_format(d.out(0), Format::NCHW);
+  return ok();
+}
+MINNOW_DECODE(Im2Col, decode_im2col);
+
+Status decode_eye(Decoder& d) {
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  d.finish("mnn.EyeLike", {d.in(0), d.in(1)});
+  return ok();
+}
+MINNOW_DECODE(EyeLike, decode_eye);
+
+}  // namespace
+}  // namespace minnow
