@@ -54,4 +54,8 @@ if __name__ == "__main__":
                 what, why = "raised", f"{type(e).__name__}: {e}"
             signal.alarm(0)
             place = Path(argument)
-            print(json.dumps({"case": f"{place.parent.name}/{place.name}", "outcome": what, "why": why}), file=out, flush=True)
+            print(
+                json.dumps({"case": f"{place.parent.name}/{place.name}", "outcome": what, "why": why}),
+                file=out,
+                flush=True,
+            )

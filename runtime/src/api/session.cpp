@@ -191,6 +191,7 @@ Status Session::check(const std::vector<Tensor>& given) {
     for (int k = 0; k < tensor.rank(); ++k) {
       const Dim& dim = info.dims[static_cast<size_t>(k)];
       const int64_t size = tensor.dim(k);
+      if (dim.size >= 0 && dim.symbol == "?") continue;  // the usual size, no more
       if (dim.size >= 0 && size != dim.size) return complain("axis " + std::to_string(k) + " is fixed");
       // "?" stands for a dynamic dimension without a name: two of them may differ.
       if (dim.size >= 0 || dim.symbol.empty() || dim.symbol == "?") continue;

@@ -26,6 +26,7 @@ struct DecodeContext {
   SideFiles* side_files = nullptr;
   std::map<std::string, int> graph_by_name;
   std::map<int, std::map<std::string, int>> made_by_name;  // see Decoder
+  bool is_ours = false;  // written by Minnow: no forms but those that it writes
   int64_t copied = 0;                                      // nodes and values of the bodies of Fused
   // By the name of the tensor: the types of inputs and constants for which the format has no code.
   std::map<std::string, DType> types;

@@ -121,6 +121,7 @@ class Loader {
     file_.side_files = &side_files_;
     model_.declared = count_declared(net);
     metadata_ = read_metadata(net);
+    file_.is_ours = metadata_.count("minnow.inputs") != 0;
     const auto types = metadata_.find("minnow.types");
     if (types != metadata_.end() && !read_types(types->second, &file_.types))
       return fail(Code::kFormat, "its metadata 'minnow.types' is damaged");
@@ -197,7 +198,7 @@ class Loader {
     std::map<int, DType> types;
     std::map<int, int> ranks;
     // Declared types of the inputs of a subgraph are meaningful only in our own files.
-    const bool ours = metadata_.count("minnow.inputs") != 0;
+    const bool ours = file_.is_ours;
     for (const wire::Op* op : *sub.nodes()) {
       if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1)
         continue;
@@ -271,6 +272,9 @@ class Loader {
         MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &info.dtype).at("Input '" + info.name + "'"));
       MINNOW_RETURN_IF_ERROR(file_.true_type(info.name, info.dtype, &info.dtype).at("Input '" + info.name + "'"));
       read_dims(op->main_as_Input(), !torch, &info);
+      // MNN's converter writes 1 for an open batch: a size that is only the usual one is marked as such.
+      const bool fixed = file_.is_ours || net.usage() == wire::Usage::INFERENCE_STATIC;
+      if (!fixed && !info.dims.empty() && info.dims[0].size == 1) info.dims[0].symbol = "?";
       graph.inputs.push_back(v);
       graph.input_types.push_back(info.dtype);
       model_.inputs.push_back(std::move(info));
@@ -336,7 +340,7 @@ class Loader {
       model_.inputs[i].is_narrowed = is_narrow && it->second.dtype == DType::kI64;
     }
     // Of files of others, users see images in the layout of the source.
-    const bool last = pairs.count("minnow.outputs") == 0 && channels_last_;
+    const bool last = !file_.is_ours && channels_last_;
     for (size_t i = 0; i < model_.outputs.size(); ++i) {
       if (last && decoder.format(graph.outputs[i]) == Format::NC4HW4)
         graph.outputs[i] = decoder.channels_last(graph.outputs[i]);

@@ -77,7 +77,8 @@ MINNOW_DECODE(ConvertTensor, decode_convert);
 Status decode_concat(Decoder& d) {
   const auto* main = d.main<wire::Axis>();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(std::max(1, d.num_inputs())));
-  d.finish("Concat", d.inputs(), {{"axis", int64_t{main == nullptr ? 0 : main->axis()}}});
+  d.finish(d.file().is_ours ? "Concat" : "mnn.Concat", d.inputs(),
+           {{"axis", int64_t{main == nullptr ? 0 : main->axis()}}});
   return ok();
 }
 MINNOW_DECODE(Concat, decode_concat);
@@ -161,7 +162,7 @@ struct SameRow {
 // op list: codes of the file, read nowhere else
 constexpr SameRow kSame[] = {
     {wire::OpType::Tile, "Tile", 2},   {wire::OpType::BroadcastTo, "Expand", 2}, {wire::OpType::Fill, "Fill", 2},
-    {wire::OpType::Range, "Range", 3}, {wire::OpType::Size, "Size", 1},          {wire::OpType::Rank, "mnn.Rank", 1},
+    {wire::OpType::Range, "mnn.Range", 3}, {wire::OpType::Size, "Size", 1},          {wire::OpType::Rank, "mnn.Rank", 1},
     {wire::OpType::Det, "Det", 1},     {wire::OpType::Where, "mnn.ArgWhere", 1},
 };
 

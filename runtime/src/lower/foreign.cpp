@@ -1,6 +1,7 @@
 // Lowering of forms that only other writers of the format use: our own files have these ops in other words.
 #include <algorithm>
 
+#include "kernels/core/infer.h"
 #include "runtime/src/lower/lowering.h"
 
 namespace minnow {
@@ -114,6 +115,44 @@ Status expand_eye(Expansion& e) {
   return ok();
 }
 MINNOW_LOWERING("mnn.EyeLike", expand_eye);
+
+// Vectors of one number stand for numbers.
+Status expand_range(Expansion& e) {
+  std::vector<int> operands;
+  for (int i = 0; i < 3; ++i) {
+    const bool vector = e.rank(i) > 0 && e.shape(i).count() == 1;
+    operands.push_back(vector ? e.add("Reshape", {e.in(i), e.ints({})}) : e.in(i));
+  }
+  e.finish("Range", operands);
+  return ok();
+}
+MINNOW_LOWERING("mnn.Range", expand_range);
+
+// Inputs of another rank than the first that is not empty count as if they had its shape but for the axis.
+Status expand_concat(Expansion& e) {
+  int first = 0;
+  while (first + 1 < e.num_inputs() && e.shape(first).count() == 0) ++first;
+  int axis = 0;
+  MINNOW_RETURN_IF_ERROR(normalize_axis(e.attrs().i("axis"), e.rank(first), &axis));
+  Ints dims = dims_of(e.shape(first));
+  const int64_t rest = e.shape(first).count(0, axis) * e.shape(first).count(axis + 1, e.rank(first));
+  std::vector<int> parts;
+  for (int i = 0; i < e.num_inputs(); ++i) {
+    const int64_t count = e.shape(i).count();
+    if (e.rank(i) == e.rank(first)) {
+      parts.push_back(e.in(i));
+    } else if (count > 0 && rest > 0 && count % rest == 0) {
+      dims[static_cast<size_t>(axis)] = count / rest;
+      parts.push_back(e.add("Reshape", {e.in(i), e.ints(dims)}));
+    } else if (count > 0) {
+      return fail(Code::kFormat, "%s and %s do not go together at axis %d", e.shape(first).str().c_str(),
+                  e.shape(i).str().c_str(), axis);
+    }
+  }
+  e.finish("Concat", parts, {{"axis", int64_t{axis}}});
+  return ok();
+}
+MINNOW_LOWERING("mnn.Concat", expand_concat);
 
 }  // namespace
 }  // namespace minnow

@@ -14,6 +14,13 @@ Status expand_pool(Expansion& e, const char* op) {
   Ints kernel = attrs.ints("kernel");
   const Ints pads = attrs.ints("pads");
   const size_t n = kernel.size();
+  if (e.rank(0) == 3 && n == 2 && pads.size() == 4 && e.num_outputs() == 1) {
+    // Of files of others: the other axis of a plane is missing.
+    const int plane = e.add("Unsqueeze", {e.in(0)}, {{"axes", Ints{3}}});
+    const int result = e.add(op, {plane}, std::move(attrs));
+    e.finish("Squeeze", {result}, {{"axes", Ints{3}}});
+    return ok();
+  }
   if (e.rank(0) != static_cast<int>(n) + 2 || pads.size() != 2 * n)
     return fail(Code::kFormat, "a window of %zu sizes for an input of shape %s", n, e.shape(0).str().c_str());
   for (size_t i = 0; i < n; ++i)

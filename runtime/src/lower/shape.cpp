@@ -137,8 +137,10 @@ Status expand_slice_tf(Expansion& e) {
   MINNOW_RETURN_IF_ERROR(e.ints(2, &size));
   if (begin.size() != size.size() || static_cast<int>(begin.size()) != e.rank(0))
     return fail(Code::kFormat, "%zu begins and %zu sizes for rank %d", begin.size(), size.size(), e.rank(0));
-  for (size_t i = 0; i < begin.size(); ++i)
-    end.push_back(size[i] < 0 || begin[i] > kEnd - size[i] ? kEnd : begin[i] + size[i]);
+  for (size_t i = 0; i < begin.size(); ++i) {
+    if (begin[i] < 0) begin[i] = std::max<int64_t>(0, begin[i] + e.shape(0)[static_cast<int>(i)]);
+    end.push_back(size[i] < 0 ? kEnd : begin[i] + std::min(size[i], kEnd - begin[i]));
+  }
   e.finish("Slice", {e.in(0), e.ints(begin), e.ints(end)});
   return ok();
 }
