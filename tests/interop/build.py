@@ -1,7 +1,7 @@
 """Makes the corpus: python -m interop.build FOLDER --tf FILES --caffe FILES [--match REGEXP]
 
-Each case of the suites becomes a folder `cases/SOURCE/NAME` with `model.mnn`, which MNN's converter wrote; `inputs.npz`,
-in the types of that file; `expected.npz`, what the source computes, by the names of the file's outputs; and `mnn.npz`,
+Each case of the suites becomes a folder `cases/SOURCE/NAME` with `model.mnn`, which MNN's converter wrote;
+`inputs.npz`, in the types of that file; `expected.npz`, what the source computes, by the names of the file's outputs; and `mnn.npz`,
 what MNN gives. `cases.jsonl` says of each case whether MNN converts it, runs it, and gives what is expected.
 MINNOW_MNN_PYTHON names a Python that has MNN; its converter runs without a network.
 """

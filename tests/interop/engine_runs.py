@@ -1,4 +1,4 @@
-"""Runs files in our engine: python engine_runs.py RESULTS JOB...
+"""Runs files in our engine: python -m interop.engine_runs RESULTS JOB...
 
 A job is a folder of the corpus. A line of JSON for each is added to RESULTS: outcome, and what was said.
 """
@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "suites")]
-
-from interop.judge import wrong
-
 import minnow
 from minnow.schema.errors import MinnowError, UnsupportedError
+
+from .judge import wrong
 
 SECONDS = 60
 
@@ -46,7 +44,8 @@ def outcome(place: Path) -> tuple[str, str]:
 if __name__ == "__main__":
     with Path(sys.argv[1]).open("a") as out:
         for argument in sys.argv[2:]:
-            print("job", argument, flush=True)
+            sys.stdout.write(f"job {argument}\n")
+            sys.stdout.flush()
             signal.alarm(SECONDS)
             try:
                 what, why = outcome(Path(argument))

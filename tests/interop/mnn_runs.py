@@ -2,9 +2,9 @@
 
     python mnn_runs.py JOB...
 
-A job is a folder with `model.mnn`, `inputs.npz` (one array per input, by name) and `run.json`: the names of the outputs,
-and the layout of inputs and outputs ("NCHW" or "NHWC"). Results go to `mnn.npz`, numbered like the outputs. Jobs are done in order: one that
-ends the process leaves the later ones undone.
+A job is a folder with `model.mnn`, `inputs.npz` (one array per input, by name) and `run.json`: the names of the
+outputs, and the layout of inputs and outputs ("NCHW" or "NHWC"). Results go to `mnn.npz`, numbered like the outputs.
+Jobs are done in order: one that ends the process leaves the later ones undone.
 """
 
 import json
@@ -53,7 +53,8 @@ def read(result: expr.Var) -> np.ndarray:
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        print("job", argument, flush=True)
+        sys.stdout.write(f"job {argument}\n")
+        sys.stdout.flush()
         signal.alarm(SECONDS)
         try:
             run(Path(argument))

@@ -16,8 +16,6 @@ from typing import Any
 
 from . import jobs
 
-HERE = Path(__file__).parent
-
 
 def run(folder: Path, results: Path, match: str = "") -> list[dict[str, Any]]:
     """An entry for each case that MNN runs right."""
@@ -25,7 +23,7 @@ def run(folder: Path, results: Path, match: str = "") -> list[dict[str, Any]]:
     names = [c["case"] for c in cases if c["mnn"] == "right" and re.search(match, c["case"])]
     results.unlink(missing_ok=True)
     places = [(folder / "cases" / n).absolute() for n in names]
-    ended = jobs.run([sys.executable, str(HERE / "engine_runs.py"), str(results)], places)
+    ended = jobs.run([sys.executable, "-m", f"{__package__}.engine_runs", str(results)], places)
     with results.open("a") as out:
         for place, why in ended.items():
             entry = {"case": f"{place.parent.name}/{place.name}", "outcome": "crash", "why": why}

@@ -1,4 +1,4 @@
-"""The cases of the suites as folders, each with a model of its source format, what it is given and what has to come out.
+"""The cases of the suites as folders: a model of its source format, what it is given and what has to come out.
 
 The folder of a case has the model, `given.npz` and `expected.npz` (in the types of the source), `arguments.json` (for
 MNN's converter) and `case.json`: its source, kind and tolerance.

@@ -161,9 +161,10 @@ struct SameRow {
 };
 // op list: codes of the file, read nowhere else
 constexpr SameRow kSame[] = {
-    {wire::OpType::Tile, "Tile", 2},   {wire::OpType::BroadcastTo, "Expand", 2}, {wire::OpType::Fill, "Fill", 2},
-    {wire::OpType::Range, "mnn.Range", 3}, {wire::OpType::Size, "Size", 1},          {wire::OpType::Rank, "mnn.Rank", 1},
-    {wire::OpType::Det, "Det", 1},     {wire::OpType::Where, "mnn.ArgWhere", 1},
+    {wire::OpType::Tile, "Tile", 2}, {wire::OpType::BroadcastTo, "Expand", 2},
+    {wire::OpType::Fill, "Fill", 2}, {wire::OpType::Range, "mnn.Range", 3},
+    {wire::OpType::Size, "Size", 1}, {wire::OpType::Rank, "mnn.Rank", 1},
+    {wire::OpType::Det, "Det", 1},   {wire::OpType::Where, "mnn.ArgWhere", 1},
 };
 
 Status decode_same(Decoder& d) {

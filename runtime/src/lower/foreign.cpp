@@ -86,8 +86,7 @@ Status expand_im2col(Expansion& e) {
   }
   const int all = e.add("Concat", parts, {{"axis", int64_t{2}}});
   const int turned = e.add("Transpose", {all}, {{"perm", Ints{1, 2, 0, 3, 4}}});
-  e.finish("Reshape", {turned, e.ints({x[1] * kernel[0] * kernel[1], x[0] * out[0] * out[1]})},
-           {{"allowzero", true}});
+  e.finish("Reshape", {turned, e.ints({x[1] * kernel[0] * kernel[1], x[0] * out[0] * out[1]})}, {{"allowzero", true}});
   return ok();
 }
 MINNOW_LOWERING("mnn.Im2Col", expand_im2col);
