@@ -255,6 +255,10 @@ Status decode_pool(Decoder& d) {
                          (main->padX() != 0 || main->padY() != 0);
     attrs.set("count_include_pad", count == wire::AvgPoolCountType::INCLUDE_PADDING || implied);
   }
+  if (!mean && d.num_outputs() == 2 && !d.file().is_ours) {
+    d.finish("mnn.MaxPoolPlaces", {x}, std::move(attrs));
+    return ok();
+  }
   d.finish(mean ? "mnn.AveragePool" : "mnn.MaxPool", {x}, std::move(attrs));
   return ok();
 }

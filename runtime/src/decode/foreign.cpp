@@ -63,5 +63,54 @@ Status decode_eye(Decoder& d) {
 }
 MINNOW_DECODE(EyeLike, decode_eye);
 
+Status decode_band_part(Decoder& d) {
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(3));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  d.finish("mnn.BandPart", {d.in(0), d.in(1), d.in(2)});
+  return ok();
+}
+MINNOW_DECODE(MatrixBandPart, decode_band_part);
+
+Status decode_normalize(Decoder& d) {
+  const auto* main = d.main<wire::Normalize>();
+  if (main == nullptr || main->scale() == nullptr || main->scale()->size() == 0) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  int scale = -1;
+  MINNOW_RETURN_IF_ERROR(d.weights(main->scale(), nullptr, 0, Shape{main->scale()->size()}, &scale));
+  d.finish("mnn.Normalize", {d.channels_first(d.in(0)), scale},
+           {{"across", main->acrossSpatial() != 0}, {"epsilon", static_cast<double>(main->eps())}});
+  return ok();
+}
+MINNOW_DECODE(Normalize, decode_normalize);
+
+Status decode_spatial_product(Decoder& d) {
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  d.finish("Mul", {d.channels_first(d.in(0)), d.channels_first(d.in(1))});
+  return ok();
+}
+MINNOW_DECODE(SpatialProduct, decode_spatial_product);
+
+Status decode_crop_and_resize(Decoder& d) {
+  const auto* main = d.main<wire::CropAndResize>();
+  if (main == nullptr) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(4));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  const bool nearest = main->method() == wire::CropAndResizeMethod::NEAREST;
+  if (!nearest && main->method() != wire::CropAndResizeMethod::BILINEAR) return d.unsupported("this method");
+  const bool last = d.format(d.in(0)) == Format::NHWC;
+  const AttrList attrs = {{"mode", nearest ? "nearest" : "linear"},
+                          {"outside", static_cast<double>(main->extrapolationValue())}};
+  const std::vector<int> inputs = {d.channels_first(d.in(0)), d.in(1), d.in(2), d.in(3)};
+  if (last) {
+    d.finish("mnn.Transpose", {d.add("mnn.CropAndResize", inputs, attrs)}, {{"to", std::string("channels_last")}});
+  } else {
+    d.finish("mnn.CropAndResize", inputs, attrs);
+  }
+  return ok();
+}
+MINNOW_DECODE(CropAndResize, decode_crop_and_resize);
+
 }  // namespace
 }  // namespace minnow

@@ -271,7 +271,8 @@ class Loader {
       if (op->main_as_Input() != nullptr)
         MINNOW_RETURN_IF_ERROR(to_dtype(op->main_as_Input()->dtype(), &info.dtype).at("Input '" + info.name + "'"));
       MINNOW_RETURN_IF_ERROR(file_.true_type(info.name, info.dtype, &info.dtype).at("Input '" + info.name + "'"));
-      read_dims(op->main_as_Input(), !torch, &info);
+      // Without dims: a scalar in our own files; in others nothing is known.
+      read_dims(op->main_as_Input(), file_.is_ours && !torch, &info);
       // MNN's converter writes 1 for an open batch: a size that is only the usual one is marked as such.
       const bool fixed = file_.is_ours || net.usage() == wire::Usage::INFERENCE_STATIC;
       if (!fixed && !info.dims.empty() && info.dims[0].size == 1) info.dims[0].symbol = "?";

@@ -145,6 +145,10 @@ MINNOW_DECODE(StridedSlice, decode_strided_slice);
 Status decode_pad(Decoder& d) {
   const auto* main = d.main<wire::PadParam>();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  if (main != nullptr && main->mode() == wire::PadValueMode::SYMMETRIC) {
+    d.finish("mnn.PadSymmetric", {d.in(0), d.in(1)});
+    return ok();
+  }
   static constexpr const char* kModes[] = {"constant", "reflect", nullptr, "edge"};
   const auto mode = main == nullptr ? size_t{0} : static_cast<size_t>(main->mode());
   if (mode >= std::size(kModes) || kModes[mode] == nullptr) return d.unsupported("this mode");
@@ -171,6 +175,11 @@ Status decode_same(Decoder& d) {
   for (const SameRow& row : kSame) {
     if (row.type != d.op().type()) continue;
     MINNOW_RETURN_IF_ERROR(d.need_inputs(row.inputs));
+    const auto* axis = d.op().type() == wire::OpType::BroadcastTo ? d.main<wire::Axis>() : nullptr;
+    if (axis != nullptr && axis->axis() == 1) {
+      d.finish("mnn.BroadcastFirst", {d.in(0), d.in(1)});
+      return ok();
+    }
     std::vector<int> inputs = d.inputs();
     inputs.resize(static_cast<size_t>(row.inputs));
     d.finish(row.op, inputs);
@@ -209,7 +218,14 @@ Status decode_one_hot(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.ints({1}, &one));
   const int off = d.add("Reshape", {d.in(3), one}), on = d.add("Reshape", {d.in(2), one});
   const int values = d.add("Concat", {off, on}, {{"axis", int64_t{0}}});
-  d.finish("OneHot", {d.in(0), d.in(1), values}, {{"axis", int64_t{main == nullptr ? -1 : main->axis()}}});
+  // Our op counts indices below 0 from the end; TensorFlow finds nothing there.
+  int indices = d.in(0);
+  const wire::NetSource source = d.net().sourceType();
+  if (!d.file().is_ours && (source == wire::NetSource::TENSORFLOW || source == wire::NetSource::TFLITE)) {
+    const int zero = d.add("mnn.ZerosLike", {indices}), depth = d.add("mnn.CastLike", {d.in(1), indices});
+    indices = d.add("Where", {d.add("Less", {indices, zero}), depth, indices});
+  }
+  d.finish("OneHot", {indices, d.in(1), values}, {{"axis", int64_t{main == nullptr ? -1 : main->axis()}}});
   return ok();
 }
 MINNOW_DECODE(OneHot, decode_one_hot);

@@ -153,5 +153,144 @@ Status expand_concat(Expansion& e) {
 }
 MINNOW_LOWERING("mnn.Concat", expand_concat);
 
+// The shape's first axes are those of the input, where the op says so; else the last ones.
+Status expand_broadcast(Expansion& e) {
+  const int64_t rank = e.shape(1).count(), own = e.rank(0);
+  if (own > rank)
+    return fail(Code::kFormat, "it broadcasts %s to rank %lld", e.shape(0).str().c_str(), static_cast<long long>(rank));
+  Ints dims = dims_of(e.shape(0));
+  dims.resize(static_cast<size_t>(rank), 1);
+  e.finish("Expand", {e.add("Reshape", {e.in(0), e.ints(dims)}, {{"allowzero", true}}), e.in(1)});
+  return ok();
+}
+MINNOW_LOWERING("mnn.BroadcastFirst", expand_broadcast);
+
+// Diagonals from `lower` below the main one to `upper` above it; below 0: all.
+Status expand_band(Expansion& e) {
+  Ints lower, upper;
+  MINNOW_RETURN_IF_ERROR(e.ints(1, &lower));
+  MINNOW_RETURN_IF_ERROR(e.ints(2, &upper));
+  if (lower.size() != 1 || upper.size() != 1 || e.rank(0) < 2)
+    return fail(Code::kFormat, "%zu and %zu numbers of diagonals of %s", lower.size(), upper.size(),
+                e.shape(0).str().c_str());
+  int x = e.in(0);
+  if (lower[0] >= 0) x = e.add("Trilu", {x, e.ints({-lower[0]})}, {{"upper", true}});
+  if (upper[0] >= 0) x = e.add("Trilu", {x, e.ints({upper[0]})}, {{"upper", false}});
+  e.finish("Identity", {x});
+  return ok();
+}
+MINNOW_LOWERING("mnn.BandPart", expand_band);
+
+// x and, at its ends, its elements in reverse.
+Status expand_pad_symmetric(Expansion& e) {
+  Ints pads;
+  MINNOW_RETURN_IF_ERROR(e.ints(1, &pads));
+  const Shape& shape = e.shape(0);
+  if (pads.size() != 2 * static_cast<size_t>(shape.rank()))
+    return fail(Code::kFormat, "%zu paddings for rank %d", pads.size(), shape.rank());
+  int x = e.in(0);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t before = pads[2 * static_cast<size_t>(axis)], after = pads[2 * static_cast<size_t>(axis) + 1];
+    const int64_t n = shape[axis];
+    if (before < 0 || after < 0 || before > n || after > n)
+      return fail(Code::kFormat, "it mirrors %lld and %lld of %lld elements", static_cast<long long>(before),
+                  static_cast<long long>(after), static_cast<long long>(n));
+    const auto mirrored = [&](int64_t from, int64_t to) {
+      const int part = e.add("Slice", {x, e.ints({from}), e.ints({to}), e.ints({axis})});
+      return e.add("Reverse", {part}, {{"axes", Ints{axis}}});
+    };
+    std::vector<int> parts;
+    if (before > 0) parts.push_back(mirrored(0, before));
+    parts.push_back(x);
+    if (after > 0) parts.push_back(mirrored(n - after, n));
+    if (parts.size() > 1) x = e.add("Concat", parts, {{"axis", int64_t{axis}}});
+  }
+  e.finish("Identity", {x});
+  return ok();
+}
+MINNOW_LOWERING("mnn.PadSymmetric", expand_pad_symmetric);
+
+// Each vector of channels, or each image, divided by its length, and times a scale for each channel.
+Status expand_normalize(Expansion& e) {
+  if (e.rank(0) < 2) return fail(Code::kFormat, "channels of %s", e.shape(0).str().c_str());
+  Ints axes = {1};
+  if (e.attrs().b("across"))
+    for (int a = 2; a < e.rank(0); ++a) axes.push_back(a);
+  const int squares = e.add("ReduceSumSquare", {e.in(0)}, {{"axes", axes}, {"keepdims", true}});
+  const int base = e.add("Add", {squares, e.floats({static_cast<float>(e.attrs().f("epsilon"))})});
+  const int y = e.add("Div", {e.in(0), e.add("Sqrt", {base})});
+  Ints dims(static_cast<size_t>(e.rank(0)) - 1, 1);
+  dims[0] = e.shape(1).count();
+  e.finish("Mul", {y, e.add("Reshape", {e.in(1), e.ints(dims)})});
+  return ok();
+}
+MINNOW_LOWERING("mnn.Normalize", expand_normalize);
+
+// The place of each maximum in its own plane.
+Status expand_pool_places(Expansion& e) {
+  const int values = e.add("MaxPool", {e.in(0)}, e.attrs());
+  const int places = e.another_output();
+  const int64_t plane = e.shape(0).count(2, e.rank(0));
+  e.finish(0, "Identity", {values}, Attrs());
+  const int within = e.add("Mod", {places, e.ints({std::max<int64_t>(plane, 1)})}, {{"fmod", false}});
+  e.finish(1, "Cast", {within}, make_attrs({{"to", DType::kI32}}));
+  return ok();
+}
+MINNOW_LOWERING("mnn.MaxPoolPlaces", expand_pool_places);
+
+// Boxes (y0, x0, y1, x1), in units of the image, of the images that a vector names, each resized.
+Status expand_crop_and_resize(Expansion& e) {
+  Ints size;
+  MINNOW_RETURN_IF_ERROR(e.ints(3, &size));
+  if (size.size() != 2 || e.rank(0) != 4 || e.rank(1) != 2 || e.shape(1)[1] != 4)
+    return fail(Code::kFormat, "boxes of shape %s in images of shape %s", e.shape(1).str().c_str(),
+                e.shape(0).str().c_str());
+  constexpr int64_t kMost = 1 << 16;
+  const Shape image = e.shape(0);  // [N, C, H, W]
+  const int64_t boxes = e.shape(1)[0];
+  for (int64_t n : {size[0], size[1], image[2], image[3]})
+    if (n < 1 || n > kMost) return fail(Code::kUnsupported, "a crop or an image of %lld", static_cast<long long>(n));
+  const auto scalar = [&](double value) { return e.floats({static_cast<float>(value)}); };
+  std::vector<int> places, inside;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto axis = static_cast<int64_t>(i);
+    const auto column = [&](int64_t c) { return e.add("Slice", {e.in(1), e.ints({c}), e.ints({c + 1}), e.ints({1})}); };
+    const int first = column(axis), second = column(axis + 2);
+    const double last = static_cast<double>(image[static_cast<int>(i) + 2] - 1);
+    int place;
+    if (size[i] > 1) {
+      std::vector<float> steps;
+      for (int64_t k = 0; k < size[i]; ++k) steps.push_back(static_cast<float>(k));
+      const int step = e.add("Mul", {e.add("Sub", {second, first}), scalar(last / static_cast<double>(size[i] - 1))});
+      place = e.add("Add", {e.add("Mul", {first, scalar(last)}), e.add("Mul", {step, e.floats(steps)})});
+    } else {
+      place = e.add("Mul", {e.add("Add", {first, second}), scalar(0.5 * last)});
+    }
+    const int low = e.add("GreaterOrEqual", {place, scalar(0)}), high = e.add("LessOrEqual", {place, scalar(last)});
+    inside.push_back(e.add("And", {low, high}));
+    // As GridSample counts them, from -1 to 1.
+    place = e.add("Min", {e.add("Max", {place, scalar(0)}), scalar(last)});
+    if (e.attrs().s("mode") == "nearest") place = e.add("Floor", {e.add("Add", {place, scalar(0.5)})});
+    const double unit = last > 0 ? 2 / last : 0;
+    places.push_back(e.add("Sub", {e.add("Mul", {place, scalar(unit)}), scalar(1)}));
+  }
+  const auto spread = [&](int v, size_t i) {
+    const int shaped = e.add("Unsqueeze", {v}, {{"axes", Ints{i == 0 ? 2 : 1}}});
+    return e.add("Expand", {shaped, e.ints({boxes, size[0], size[1]})});
+  };
+  const Ints last_axis = {3};
+  const int y = e.add("Unsqueeze", {spread(places[0], 0)}, {{"axes", last_axis}});
+  const int x = e.add("Unsqueeze", {spread(places[1], 1)}, {{"axes", last_axis}});
+  const int grid = e.add("Concat", {x, y}, {{"axis", int64_t{3}}});
+  const int images = e.add("Gather", {e.in(0), e.in(2)}, {{"axis", int64_t{0}}});
+  const int crops = e.add("GridSample", {images, grid},
+                          {{"mode", e.attrs().s("mode")}, {"padding", "border"}, {"align_corners", true}});
+  const int seen =
+      e.add("Unsqueeze", {e.add("And", {spread(inside[0], 0), spread(inside[1], 1)})}, {{"axes", Ints{1}}});
+  e.finish("Where", {seen, crops, scalar(e.attrs().f("outside"))});
+  return ok();
+}
+MINNOW_LOWERING("mnn.CropAndResize", expand_crop_and_resize);
+
 }  // namespace
 }  // namespace minnow
