@@ -141,6 +141,13 @@ Status Decoder::count_copies(int64_t copies) {
               static_cast<long long>(most_copies(file_.model->declared)));
 }
 
+Status Decoder::count_places(int64_t places, int64_t most) {
+  file_.places = std::min(file_.places, INT64_MAX - places) + places;
+  if (file_.places <= most) return ok();
+  return fail(Code::kUnsupported, "the copies in the file come to more than %lld elements",
+              static_cast<long long>(most));
+}
+
 // Of the first input that is not a constant.
 Format Decoder::format_of_inputs() const {
   for (int i = 0; i < num_inputs(); ++i)

@@ -26,8 +26,10 @@ struct DecodeContext {
   SideFiles* side_files = nullptr;
   std::map<std::string, int> graph_by_name;
   std::map<int, std::map<std::string, int>> made_by_name;  // see Decoder
-  bool is_ours = false;  // written by Minnow: no forms but those that it writes
+  bool is_ours = false;                                    // written by Minnow: no forms but those that it writes
   int64_t copied = 0;                                      // nodes and values of the bodies of Fused
+  int64_t places = 0;                                      // constant places of a file with fixed shapes
+  std::map<int, const wire::TensorDescribe*> described;    // what such a file says of the tensors of the main graph
   // By the name of the tensor: the types of inputs and constants for which the format has no code.
   std::map<std::string, DType> types;
 
@@ -67,6 +69,8 @@ class Decoder {
   const std::map<std::string, int>& made_by_name(int graph);
   // An error when inlined bodies come to many more nodes and values than a file of this size can need.
   Status count_copies(int64_t copies);
+  // An error when the constant places of a file with fixed shapes come to more than `most`.
+  Status count_places(int64_t places, int64_t most);
   // Whether an op of the file makes this value.
   bool is_made(int value) const { return made_[static_cast<size_t>(value)]; }
 
@@ -148,6 +152,11 @@ DecodeFunction find_decoder(wire::OpType type);
 
 // The name of an enumerator in a list of names.h; empty where there is none.
 const char* enumerator_name(const char* names, int code);
+// The op of the op table for an operation of BinaryOp and UnaryOp; null for those that need more than a name.
+const char* binary_op_name(int code);
+const char* unary_op_name(int code);
+// The loop of a file with fixed shapes, which stands for an op on strided elements.
+Status decode_static_loop(Decoder& d, const wire::LoopParam& main);
 // The element type that a DataType stands for; an error for strings, complex numbers and the like.
 Status to_dtype(wire::DataType type, DType* out);
 // The bytes in the file, or a copy where they are not aligned. `type.bytes()` bytes must be there.

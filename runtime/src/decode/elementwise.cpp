@@ -269,4 +269,17 @@ Status decode_select(Decoder& d) {
 MINNOW_DECODE(Select, decode_select);
 
 }  // namespace
+
+const char* binary_op_name(int code) {
+  for (const BinaryRow& row : kBinary)
+    if (static_cast<int>(row.code) == code) return row.op;
+  return nullptr;
+}
+
+const char* unary_op_name(int code) {
+  for (const UnaryRow& row : kUnary)
+    if (static_cast<int>(row.code) == code) return row.op;
+  return nullptr;
+}
+
 }  // namespace minnow

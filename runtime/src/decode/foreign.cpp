@@ -1,5 +1,6 @@
 // Ops that only other writers of the format use: our own files have them in other words.
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/src/decode/decode.h"
 
@@ -111,6 +112,56 @@ Status decode_crop_and_resize(Decoder& d) {
   return ok();
 }
 MINNOW_DECODE(CropAndResize, decode_crop_and_resize);
+
+// Boxes around every element of a feature map, in parts of the image; their numbers are known when shapes are.
+Status decode_prior_box(Decoder& d) {
+  const auto* main = d.main<wire::PriorBox>();
+  if (main == nullptr || main->minSizes() == nullptr || main->minSizes()->size() == 0) return d.missing_parameters();
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+  MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
+  const auto list = [](const flatbuffers::Vector<float>* values) {
+    return values == nullptr ? std::vector<double>() : std::vector<double>(values->begin(), values->end());
+  };
+  std::vector<double> ratios = {1};
+  for (double ratio : list(main->aspectRatios())) {
+    if (!(ratio > 0)) return fail(Code::kFormat, "an aspect ratio is %g", ratio);
+    const auto same = [&](double known) { return std::abs(ratio - known) < 1e-6; };
+    if (std::any_of(ratios.begin(), ratios.end(), same)) continue;
+    ratios.push_back(ratio);
+    if (main->flip()) ratios.push_back(1 / ratio);
+  }
+  const std::vector<double> smallest = list(main->minSizes()), largest = list(main->maxSizes());
+  if (!largest.empty() && largest.size() != smallest.size())
+    return fail(Code::kFormat, "%zu largest sizes for %zu smallest ones", largest.size(), smallest.size());
+  std::vector<double> widths, heights;
+  for (size_t i = 0; i < smallest.size(); ++i) {
+    const auto add = [&](double w, double h) {
+      widths.push_back(w);
+      heights.push_back(h);
+    };
+    add(smallest[i], smallest[i]);
+    if (!largest.empty()) add(std::sqrt(smallest[i] * largest[i]), std::sqrt(smallest[i] * largest[i]));
+    for (size_t r = 1; r < ratios.size(); ++r)
+      add(smallest[i] * std::sqrt(ratios[r]), smallest[i] / std::sqrt(ratios[r]));
+  }
+  std::vector<double> variances = list(main->variances());
+  if (variances.empty()) variances = {0.1};
+  if (variances.size() == 1) variances.resize(4, variances[0]);
+  if (variances.size() != 4) return fail(Code::kFormat, "%zu variances", variances.size());
+  Attrs attrs = make_attrs({{"image_width", int64_t{main->imageWidth()}},
+                            {"image_height", int64_t{main->imageHeight()}},
+                            {"step_width", int64_t{main->stepWidth()}},
+                            {"step_height", int64_t{main->stepHeight()}},
+                            {"offset", static_cast<double>(main->offset())},
+                            {"clip", main->clip()}});
+  attrs.set("widths", widths);
+  attrs.set("heights", heights);
+  attrs.set("variances", variances);
+  d.finish("mnn.PriorBox", {d.channels_first(d.in(0)), d.channels_first(d.in(1))}, std::move(attrs));
+  d.set_format(d.out(0), Format::NCHW);
+  return ok();
+}
+MINNOW_DECODE(PriorBox, decode_prior_box);
 
 }  // namespace
 }  // namespace minnow

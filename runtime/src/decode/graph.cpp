@@ -236,6 +236,7 @@ Status decode_if(Decoder& d) {
 MINNOW_DECODE(If, decode_if);
 
 Status decode_while(Decoder& d) {
+  if (const auto* loop = d.main<wire::LoopParam>(); loop != nullptr) return decode_static_loop(d, *loop);
   const auto* main = d.main<wire::WhileParam>();
   if (main == nullptr) return d.missing_parameters();
   if (main->cond_graph() != nullptr && main->cond_graph()->size() > 0)

@@ -113,9 +113,6 @@ class Loader {
   Status load() {
     MINNOW_RETURN_IF_ERROR(verify());
     const wire::Net& net = *wire::GetNet(data_);
-    if (net.usage() == wire::Usage::INFERENCE_STATIC)
-      return fail(Code::kUnsupported,
-                  "it is a static model: its layout operations are frozen; convert it without that option");
     file_.net = &net;
     file_.model = &model_;
     file_.side_files = &side_files_;
@@ -258,6 +255,9 @@ class Loader {
     Graph& graph = model_.main;
     add_values(*net.tensorName(), &graph);
     MINNOW_RETURN_IF_ERROR(check_indices(*net.oplists(), graph.values.size()));
+    if (net.usage() == wire::Usage::INFERENCE_STATIC && net.extraTensorDescribe() != nullptr)
+      for (const wire::TensorDescribe* tensor : *net.extraTensorDescribe())
+        file_.described.emplace(tensor->index(), tensor);
     Decoder decoder(file_, &graph);
     MINNOW_RETURN_IF_ERROR(decoder.read_roundings(net.extraTensorDescribe()));
     MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));

@@ -292,5 +292,49 @@ Status expand_crop_and_resize(Expansion& e) {
 }
 MINNOW_LOWERING("mnn.CropAndResize", expand_crop_and_resize);
 
+// [1, 2, boxes * 4]: the corners of the boxes around every element, then their variances.
+Status expand_prior_box(Expansion& e) {
+  if (e.rank(0) != 4 || e.rank(1) != 4)
+    return fail(Code::kFormat, "boxes of %s in %s", e.shape(0).str().c_str(), e.shape(1).str().c_str());
+  const auto numbers = [&](const char* name) { return e.attrs().get<std::vector<double>>(name, {}); };
+  const auto widths = numbers("widths"), heights = numbers("heights"), variances = numbers("variances");
+  const int64_t rows = e.shape(0)[2], columns = e.shape(0)[3];
+  constexpr int64_t kMostBoxes = 1 << 24;
+  if (rows < 1 || columns < 1 || rows > kMostBoxes || columns > kMostBoxes ||
+      rows * columns > kMostBoxes / static_cast<int64_t>(widths.size()))
+    return fail(Code::kUnsupported, "boxes around %lld x %lld elements", static_cast<long long>(rows),
+                static_cast<long long>(columns));
+  const auto given = [&](const char* name, double otherwise) {
+    const auto n = static_cast<double>(e.attrs().i(name));
+    return n > 0 ? n : otherwise;
+  };
+  const double width = given("image_width", static_cast<double>(e.shape(1)[3]));
+  const double height = given("image_height", static_cast<double>(e.shape(1)[2]));
+  const double right = given("step_width", width / static_cast<double>(columns));
+  const double down = given("step_height", height / static_cast<double>(rows));
+  const double offset = e.attrs().f("offset");
+  std::vector<float> corners, spread;
+  const auto add = [&](double value) {
+    corners.push_back(static_cast<float>(e.attrs().b("clip") ? std::clamp(value, 0.0, 1.0) : value));
+  };
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      const double x = (static_cast<double>(column) + offset) * right, y = (static_cast<double>(row) + offset) * down;
+      for (size_t k = 0; k < widths.size(); ++k) {
+        add((x - widths[k] / 2) / width);
+        add((y - heights[k] / 2) / height);
+        add((x + widths[k] / 2) / width);
+        add((y + heights[k] / 2) / height);
+        for (double v : variances) spread.push_back(static_cast<float>(v));
+      }
+    }
+  }
+  const auto count = static_cast<int64_t>(corners.size());
+  corners.insert(corners.end(), spread.begin(), spread.end());
+  e.finish("Reshape", {e.floats(corners), e.ints({1, 2, count})});
+  return ok();
+}
+MINNOW_LOWERING("mnn.PriorBox", expand_prior_box);
+
 }  // namespace
 }  // namespace minnow
