@@ -149,7 +149,6 @@ Status decode_raster(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(describe(d, d.out(0), &result));
   d.set_format(d.out(0), result.format);
   const auto* list = d.file().described.at(d.out(0))->regions();
-  const std::vector<int> inputs = d.inputs();
   std::vector<int> origins;  // tensors that are read, each once
   Ints starts;               // of each in the row of them all
   std::vector<Region> regions;
@@ -161,9 +160,8 @@ Status decode_raster(Decoder& d) {
     if (region.count == 0) continue;
     MINNOW_RETURN_IF_ERROR(read_view(stored.src(), &region.from));
     MINNOW_RETURN_IF_ERROR(read_view(stored.dst(), &region.to));
-    region.origin = stored.origin();
-    if (std::find(inputs.begin(), inputs.end(), region.origin) == inputs.end())
-      return fail(Code::kFormat, "it copies from tensor %d, which is no input", region.origin);
+    region.origin = d.in(static_cast<int>(r));  // each copy has an input of its own; some inputs are repeated
+    if (region.origin < 0) return fail(Code::kFormat, "its copy %u has no input", r);
     Described source;
     MINNOW_RETURN_IF_ERROR(describe(d, region.origin, &source));
     MINNOW_RETURN_IF_ERROR(check_within(region.from, region.size, source.count));

@@ -428,14 +428,43 @@ def test_without_named_outputs_what_is_not_read_is_one():
     assert [o.name for o in minnow.load(net.bytes()).outputs] == ["b", "c"]
 
 
-def test_frozen_layouts_are_refused():
+def frozen(copies: list[dict[str, Any]] | None, out: list[int], n: int = 1) -> bytes:
+    """A static model: y is made of copies of x[2, 3], which is given n times."""
     from minnow.schema.mnn import wire
 
     net = Net()
-    net.input("x", [1])
-    net.op("AbsVal", ["x"], ["y"])
-    with pytest.raises(UnsupportedError, match="static"):
-        minnow.load(wire.write(wire.read(net.bytes("y")) | {"usage": "INFERENCE_STATIC"}))
+    net.input("x", [2, 3])
+    net.op("Raster", ["x"] * n, ["y"])
+    x = {"index": 0, "name": "x", "blob": {"dims": np.int32([2, 3])}}
+    y = {"index": 1, "name": "y", "blob": {"dims": np.int32(out)}, "regions": copies or []}
+    known = {"usage": "INFERENCE_STATIC", "extraTensorDescribe": [x, *([] if copies is None else [y])]}
+    return wire.write(wire.read(net.bytes("y")) | known)
+
+
+def copy(size: list[int], source: tuple[int, list[int]], to: tuple[int, list[int]]) -> dict[str, Any]:
+    views = [{"offset": offset, "stride": np.int32(stride)} for offset, stride in (source, to)]
+    return {"src": views[0], "dst": views[1], "size": np.int32(size)}
+
+
+def test_frozen_layouts_are_strided_copies():
+    """As MNN's runtime makes them: of several copies, each takes the next input; what none writes is 0."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    turned = copy([1, 2, 3], (0, [6, 3, 1]), (0, [6, 1, 2]))
+    np.testing.assert_array_equal(minnow.load(frozen([turned], [3, 2])).run({"x": x})["y"], x.T)
+    ends = [copy([1, 1, 2], (4, [1, 1, 1]), (0, [1, 1, 1])), copy([1, 1, 2], (1, [1, 1, -1]), (5, [1, 1, 1]))]
+    want = np.float32([4, 5, 0, 0, 0, 1, 0])
+    np.testing.assert_array_equal(minnow.load(frozen(ends, [7], 2)).run({"x": x})["y"], want)
+    with pytest.raises(FormatError, match="reach from 4 to 6 in 6"):
+        minnow.load(frozen([copy([1, 1, 3], (4, [1, 1, 1]), (0, [1, 1, 1]))], [3]))
+    with pytest.raises(FormatError, match="copy 1 has no input"):
+        minnow.load(frozen(ends, [7]))
+    with pytest.raises(FormatError, match="no shape of tensor 1"):
+        minnow.load(frozen(None, [7]))
+    with pytest.raises(UnsupportedError, match="more than 268435456"):
+        minnow.load(frozen([turned], [1 << 20, 1 << 20]))
+    repeated = [copy([1000, 1000, 1], (0, [0, 0, 0]), (0, [0, 0, 0]))]
+    with pytest.raises(FormatError, match="writes"):
+        minnow.load(frozen(repeated, [3]))
 
 
 def test_halves_are_rounded_away_from_zero():
