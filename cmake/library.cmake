@@ -30,7 +30,7 @@ write_basic_package_version_file(minnow-config-version.cmake COMPATIBILITY SameM
 install(TARGETS minnow EXPORT minnow COMPONENT library
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}") # Windows
-install(DIRECTORY runtime/include/ COMPONENT library DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY runtime/include/ COMPONENT library DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT minnow COMPONENT library DESTINATION "${package_folder}" NAMESPACE minnow:: FILE minnow-config.cmake)
 install(FILES "${PROJECT_BINARY_DIR}/minnow-config-version.cmake" COMPONENT library DESTINATION "${package_folder}")
 install(FILES "${PROJECT_BINARY_DIR}/minnow.pc" COMPONENT library DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -11,9 +11,14 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minnow
+from minnow.optimizer import optimize
+from minnow.schema.ir import DType, Graph, Model, State, TensorType
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 2_600_000  # of libminnow.so for x86-64, stripped, with the kernels of all ops for three instruction sets
@@ -106,6 +111,14 @@ def test_the_header_compiles_without_a_warning(compiler: str, standard: str, tmp
     run(compiler, *flags, f"-I{ROOT}/runtime/include", "-x", language, source)
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_header_for_cpp_compiles_without_a_warning(compiler: str, tmp_path: Path) -> None:
+    source = tmp_path / "program.cpp"
+    source.write_text("#include <minnow/minnow.hpp>\n#include <minnow/minnow.hpp>\nint main() { return 0; }\n")
+    flags = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-Wconversion", "-fsyntax-only", "-std=c++17"]
+    run(compiler, *flags, f"-I{ROOT}/runtime/include", source)
+
+
 def test_needs_the_system_libraries_only(library: Path) -> None:
     needed = set(re.findall(r"NEEDED.*\[(.*?)\.so", run("readelf", "-d", library)))
     assert needed <= {"libc", "libm", "libstdc++", "libgcc_s", "libpthread", "ld-linux-x86-64", "ld-linux-aarch64"}
@@ -125,6 +138,40 @@ def test_programs_build_with_cmake_against_a_moved_tree(moved: Path, digits: Pat
     run("cmake", "--build", tmp_path)
     assert run(tmp_path / "recognize", digits).startswith("a 0, with probability ")
     assert run(tmp_path / "recognize_cpp", digits).startswith("a 1, with probability ")
+    assert run(tmp_path / "camera", digits).splitlines() == [
+        *(f"frame {i}: a 1" for i in range(3)),
+        "status 2: input 'image' has the shape [1,1,2,2], the model wants [N,1,8,8]: axis 2 is fixed",
+    ]
+    watched = run(tmp_path / "watch", digits).splitlines()
+    assert re.fullmatch(r"(\d+) nodes begun, \1 done; the last: Softmax gives 10 numbers", watched[0])
+    assert watched[1:] == ["stopped by the watcher: 1", "thrown by the watcher", "cancelled: 1",
+                           "10 numbers without watchers"]  # fmt: skip
+    assert run(tmp_path / "sessions", digits, digits).splitlines() == [
+        "error 2: this process may not run on processor 100000",
+        "200 of 200 results alike",
+    ]
+    assert run(tmp_path / "stream", counter(tmp_path)).splitlines() == [
+        "2 states",
+        "goes on alike: 1",
+        "from zero alike: 1",
+        "error 6: these are no saved states, or not all of their bytes",
+    ]
+
+
+def counter(folder: Path) -> Path:
+    """A model that adds up what it is given, and counts the runs."""
+    graph = Graph("main")
+    b = Builder(graph)
+    x, total, runs = (graph.add_param(TensorType(DType.F32, (3,)), n) for n in ("x", "total", "runs"))
+    total_next, runs_next = b.Add(total, x), b.Add(runs, np.float32(1))
+    graph.outputs = [b.Mul(total_next, runs_next), total_next, runs_next]
+    named = [("y", x.type), ("total_next", x.type), ("runs_next", x.type)]
+    model = Model(graph, [("x", x.type), ("total", x.type), ("runs", x.type)], named)
+    zeros = np.zeros(3, np.float32)
+    model.states = [State("total", "total_next", zeros), State("runs", "runs_next", zeros)]
+    optimize(model, target="minnow")
+    (folder / "counter.mnn").write_bytes(encode(model))
+    return folder / "counter.mnn"
 
 
 @pytest.mark.parametrize("kind", ["--static", "--shared"])

@@ -16,6 +16,7 @@ RUN_BY = {
     "digits/train.py": "tests/test_examples.py",
     "embed/recognize.c": "tests/test_embedding.py",
     "embed/recognize.cpp": "tests/test_embedding.py",
+    **{f"embed/{name}.cpp": "tests/test_embedding.py" for name in ("camera", "watch", "stream", "sessions")},
     "plugin/plugin.cpp": "tests/runtime/backend/test_plugins.py",
 }
 """What runs each example, itself run by `.ci/run`."""

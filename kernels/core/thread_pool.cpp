@@ -15,6 +15,7 @@
 
 #include "kernels/core/interrupt.h"
 #include "kernels/core/relax.h"
+#include "kernels/core/worker_placement.h"
 
 namespace minnow {
 namespace {
@@ -259,6 +260,7 @@ class ThreadPool::Workers {
       sleepers_.fetch_sub(1, std::memory_order_seq_cst);
       if (!stays) return;
       if (pool == nullptr) continue;
+      take_place();
       pool->serve(seat);
       std::lock_guard<std::mutex> lock(mutex_);
       pool->taken[static_cast<size_t>(seat)] = false;

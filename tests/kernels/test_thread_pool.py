@@ -30,6 +30,8 @@ def test_every_block_is_done_once(tmp_path, flags, rounds):
     sources = [
         Path(__file__).with_name("thread_pool_stress.cpp"),
         ROOT / "kernels/core/thread_pool.cpp",
+        ROOT / "kernels/core/worker_placement.cpp",
+        ROOT / "kernels/core/status.cpp",
         ROOT / "kernels/core/interrupt.cpp",
     ]
     program = tmp_path / "stress"

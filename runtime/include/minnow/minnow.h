@@ -232,6 +232,17 @@ MINNOW_API minnow_code minnow_set_device_outputs(minnow_session* session, int32_
 MINNOW_API minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                                        minnow_tensor* outputs, size_t num_outputs);
 
+/* The same as minnow_run, but the results are written into the caller's memory: each entry of `outputs` has a dtype,
+ * rank, shape and data, which must be those of the result. Errors as for minnow_run; MINNOW_USAGE where a result has
+ * another type or shape, after which the states are those before the run. */
+MINNOW_API minnow_code minnow_run_into(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
+                                       const minnow_tensor* outputs, size_t num_outputs);
+
+/* Prepares the session for inputs of these types and shapes, whose data may be NULL: shapes are inferred, kernels are
+ * chosen, weights are packed and memory is allocated. Optional: the first run with such inputs does it, too, and then
+ * takes longer. Shapes that depend on the values of tensors are left to the run. Errors as for minnow_run. */
+MINNOW_API minnow_code minnow_prepare(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs);
+
 /* Calls a function before and after each node in all later runs of this session, in the thread of the run, with the
  * node's inputs and outputs; NULL: no longer. Nodes are those that run after fusion, conversions of layout and copies
  * between devices included; parallel nodes run one after the other. For a callback, functions with this session
@@ -248,6 +259,44 @@ MINNOW_API minnow_code minnow_set_timeout(minnow_session* session, int64_t timeo
 
 /* Restores the initial values of all states of a streaming model: the next run is like the first one. */
 MINNOW_API minnow_code minnow_reset(minnow_session* session);
+
+/* The states of a streaming model: what one run hands on to the next. Their names and types: */
+MINNOW_API size_t minnow_num_states(const minnow_session* session);
+MINNOW_API minnow_code minnow_state_info(const minnow_session* session, size_t index, minnow_tensor_info* info);
+/* Fills in the states that `states` names, as outputs of minnow_run: the values with which the next run begins. The
+ * data belongs to the session and is valid until its next run, or change of its states. */
+MINNOW_API minnow_code minnow_get_states(minnow_session* session, minnow_tensor* states, size_t num_states);
+/* Sets the states that `states` names to copies of these values; the others keep theirs. Errors: MINNOW_USAGE. */
+MINNOW_API minnow_code minnow_set_states(minnow_session* session, const minnow_tensor* states, size_t num_states);
+/* Writes all states as bytes that minnow_restore_states takes, in another process or on another machine with the same
+ * byte order too. `size` is set to the number of bytes needed; with less `capacity` nothing is written, and the result
+ * is MINNOW_USAGE unless `bytes` is NULL. */
+MINNOW_API minnow_code minnow_save_states(minnow_session* session, void* bytes, size_t capacity, size_t* size);
+/* Sets all states to what was saved. The bytes need not be trusted. Errors, which leave the states as they are:
+ * MINNOW_FORMAT where these are no saved states; MINNOW_USAGE where they are those of another model. */
+MINNOW_API minnow_code minnow_restore_states(minnow_session* session, const void* bytes, size_t size);
+
+/* The threads that all sessions of the process share, beside the threads that call the library. Initialize with
+ * MINNOW_WORKERS. */
+typedef struct minnow_workers {
+  size_t struct_size;  /* sizeof(minnow_workers) */
+  const int32_t* cpus; /* the processors on which they may run, by number; NULL: all that the process may use */
+  size_t num_cpus;
+  int32_t nice; /* added to the priority number of the process, from -20 to 19: above 0 others go first */
+} minnow_workers;
+#define MINNOW_WORKERS \
+  { sizeof(minnow_workers), NULL, 0, 0 }
+/* Says where these threads run and at what priority, from their next work on. Errors, which change nothing:
+ * MINNOW_USAGE where a processor is not there or not allowed, or a priority is not permitted. */
+MINNOW_API minnow_code minnow_set_workers(const minnow_workers* workers);
+
+/* Kinds of messages. */
+enum { MINNOW_LOG_ERROR, MINNOW_LOG_INFO };
+/* Gets a message: the errors of all calls, and what was loaded and created. It is called in the thread of the call, and
+ * must not call the library. */
+typedef void (*minnow_logger)(void* user, int32_t kind, const char* message);
+/* Sets the logger of the process; NULL: no longer. Without one, the library is silent. */
+MINNOW_API void minnow_set_logger(minnow_logger logger, void* user);
 
 /* Times each node over several runs. `row_size` is sizeof(minnow_profile_row): the rows have the fields that the caller
  * knows. They belong to the session and are valid until the next such call. */

@@ -1,86 +1,24 @@
 // The C API: handles, and errors as codes.
+#include "runtime/src/api/handles.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 
-#include "runtime/src/backend/cpu.h"
 #include "minnow/minnow.h"
-#include "runtime/src/run/control.h"
-#include "runtime/src/api/device_sink.h"
-#include "runtime/src/api/session.h"
-#include "kernels/core/status_guard.h"
-
-struct minnow_model {
-  std::shared_ptr<const minnow::Model> model;
-};
-
-namespace minnow {
-namespace {
-
-void describe(const Tensor& tensor, minnow_tensor* out) {
-  out->dtype = static_cast<minnow_dtype>(tensor.type.dtype);
-  out->rank = tensor.rank();
-  std::copy(tensor.shape().begin(), tensor.shape().end(), out->shape);
-  out->data = tensor.data;
-}
-
-}  // namespace
-
-class Callback final : public Observer {
- public:
-  Status see(const NodeEvent& event) override {
-    const auto describe_all = [](const std::vector<Tensor>& tensors, std::vector<minnow_tensor>* out) {
-      out->assign(tensors.size(), minnow_tensor{});
-      for (size_t i = 0; i < tensors.size(); ++i) describe(tensors[i], &(*out)[i]);
-    };
-    minnow_node node{sizeof node, event.name.c_str(), event.op.c_str(), event.inputs.size(), 0, nullptr, nullptr};
-    describe_all(event.inputs, &inputs_);
-    node.inputs = inputs_.data();
-    if (event.outputs != nullptr) {
-      describe_all(*event.outputs, &outputs_);
-      node.num_outputs = outputs_.size();
-      node.outputs = outputs_.empty() ? &none_ : outputs_.data();
-    }
-    return function(user, &node) == 0 ? ok() : fail(Code::kCancelled, "the callback has stopped the run");
-  }
-
-  minnow_callback function = nullptr;
-  void* user = nullptr;
-
- private:
-  std::vector<minnow_tensor> inputs_, outputs_;
-  const minnow_tensor none_{};
-};
-
-}  // namespace minnow
-
-struct minnow_session {
-  std::unique_ptr<minnow::Session> session;
-  std::mutex mutex;  // of what follows
-  // Of the latest run; kept, so that the next one allocates nothing.
-  std::vector<minnow::Tensor> inputs;
-  std::vector<bool> given;
-  std::vector<size_t> wanted;
-  std::unique_ptr<minnow::BufferSink> outputs;
-  std::unique_ptr<minnow::BufferSink> fetched;                         // by the latest run of a part
-  std::unique_ptr<minnow::DeviceSink> device_outputs, device_fetched;  // in their place, where they are asked for
-  std::vector<minnow::ProfileRow> profile;
-  std::vector<int64_t> rows;  // of the caller's size
-  minnow::Callback callback;
-
-  minnow::RunOptions options() {
-    return {-1, nullptr, callback.function == nullptr ? nullptr : &callback, device_outputs != nullptr};
-  }
-};
+#include "runtime/src/backend/cpu.h"
 
 namespace minnow {
 namespace {
 
 thread_local std::string last_error;
 
+}  // namespace
+
 minnow_code report(const Status& status) {
   if (status.ok()) return MINNOW_OK;
   last_error = status.message();
+  log_line(MINNOW_LOG_ERROR, last_error);
   switch (status.code()) {
     case Code::kNeedsValue:
       return MINNOW_INTERNAL;
@@ -90,13 +28,6 @@ minnow_code report(const Status& status) {
       return static_cast<minnow_code>(status.code());
   }
 }
-
-template <typename Function>
-minnow_code answer(Function function) {
-  return report(guarded(function));
-}
-
-Status null_argument(const char* name) { return fail(Code::kUsage, "%s is NULL", name); }
 
 Status find(const std::vector<TensorInfo>& infos, const char* name, size_t place, const char* what, size_t* index) {
   *index = place;
@@ -113,7 +44,18 @@ Status find(const std::vector<TensorInfo>& infos, const char* name, size_t place
   return Status(Code::kUsage, std::string("the model has no ") + what + " '" + name + "'; it has " + names);
 }
 
-Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t n) {
+Status read_type(const minnow_tensor& given, const char* what, const std::string& name, TensorType* type) {
+  if (given.rank < 0 || given.rank > kMaxRank || given.dtype < MINNOW_F32 || given.dtype >= kDTypes)
+    return fail(Code::kUsage, "%s '%s' has rank %d and type %d", what, name.c_str(), given.rank, given.dtype);
+  type->dtype = static_cast<DType>(given.dtype);
+  for (int32_t d = 0; d < given.rank; ++d) {
+    if (given.shape[d] < 0) return fail(Code::kUsage, "%s '%s' has a negative size", what, name.c_str());
+    type->shape.push_back(given.shape[d]);
+  }
+  return ok();
+}
+
+Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t n, bool needs_data) {
   const std::vector<TensorInfo>& infos = session.session->inputs();
   if (inputs == nullptr && n > 0) return null_argument("inputs");
   std::vector<bool>& given = session.given;
@@ -124,22 +66,18 @@ Status read_inputs(minnow_session& session, const minnow_tensor* inputs, size_t 
     size_t i = 0;
     MINNOW_RETURN_IF_ERROR(find(infos, in.name, k, "input", &i));
     if (given[i]) return fail(Code::kUsage, "input '%s' is given twice", infos[i].name.c_str());
-    if (in.rank < 0 || in.rank > kMaxRank || in.dtype < MINNOW_F32 || in.dtype >= kDTypes)
-      return fail(Code::kUsage, "input '%s' has rank %d and type %d", infos[i].name.c_str(), in.rank, in.dtype);
     Tensor& tensor = session.inputs[i];
-    tensor.type.dtype = static_cast<DType>(in.dtype);
-    for (int32_t d = 0; d < in.rank; ++d) {
-      if (in.shape[d] < 0) return fail(Code::kUsage, "input '%s' has a negative size", infos[i].name.c_str());
-      tensor.type.shape.push_back(in.shape[d]);
-    }
+    MINNOW_RETURN_IF_ERROR(read_type(in, "input", infos[i].name, &tensor.type));
     tensor.data = in.data;
-    if (in.data == nullptr && tensor.count() != 0) return null_argument("the data of an input");
+    if (needs_data && in.data == nullptr && tensor.count() != 0) return null_argument("the data of an input");
     given[i] = true;
   }
   for (size_t i = 0; i < infos.size(); ++i)
     if (!given[i]) return fail(Code::kUsage, "input '%s' is missing", infos[i].name.c_str());
   return ok();
 }
+
+namespace {
 
 // Fills what the caller's version of the header has of a struct, at whose beginning is its size. What only a later
 // version has is 0.
@@ -183,6 +121,8 @@ Status read_options(const minnow_options* given, SessionOptions* out) {
   return ok();
 }
 
+}  // namespace
+
 Status fill_info(const std::vector<TensorInfo>& infos, size_t index, const char* what, minnow_tensor_info* out) {
   if (out == nullptr) return null_argument("info");
   if (index >= infos.size()) return fail(Code::kUsage, "the model has no %s %zu", what, index);
@@ -205,7 +145,6 @@ Status fill_info(const std::vector<TensorInfo>& infos, size_t index, const char*
   return fill(known, sizeof known, "minnow_tensor_info", out);
 }
 
-}  // namespace
 }  // namespace minnow
 
 using minnow::answer;
@@ -229,6 +168,7 @@ minnow_code minnow_load_file_with(const char* path, const minnow_load_options* o
     auto loaded = std::make_unique<minnow_model>();
     MINNOW_RETURN_IF_ERROR(minnow::load_model(
         path, &loaded->model, chosen.copies == 0 ? minnow::FileAccess::kMapped : minnow::FileAccess::kCopied));
+    minnow::log_line(MINNOW_LOG_INFO, std::string("loaded ") + path);
     *model = loaded.release();
     return ok();
   });
@@ -254,6 +194,10 @@ minnow_code minnow_create_session(const minnow_model* model, const minnow_option
     auto made = std::make_unique<minnow_session>();
     MINNOW_RETURN_IF_ERROR(minnow::Session::create(model->model, chosen, &made->session));
     made->outputs = std::make_unique<minnow::BufferSink>(made->session->outputs().size(), made->session->memory());
+    minnow::SessionStats stats;
+    MINNOW_RETURN_IF_ERROR(made->session->stats(&stats));
+    minnow::log_line(MINNOW_LOG_INFO,
+                     "created a session on " + chosen.device + " with " + std::to_string(stats.threads) + " threads");
     *session = made.release();
     return ok();
   });

@@ -17,7 +17,8 @@ from minnow.runtime.session import Session
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [Path(__file__).with_name("fake_device.cpp")] + [
-    ROOT / "kernels/core" / name for name in ("interrupt.cpp", "status.cpp", "tensor.cpp", "thread_pool.cpp")
+    ROOT / "kernels/core" / name
+    for name in ("interrupt.cpp", "status.cpp", "tensor.cpp", "thread_pool.cpp", "worker_placement.cpp")
 ]
 
 

@@ -1,0 +1,58 @@
+// The C API: what belongs to the process, its threads and its logger.
+#include <atomic>
+#include <cstring>
+
+#include "kernels/core/worker_placement.h"
+#include "runtime/src/api/handles.h"
+
+namespace minnow {
+namespace {
+
+struct Logger {
+  std::mutex mutex;
+  minnow_logger function = nullptr;
+  void* user = nullptr;
+  std::atomic<bool> is_set{false};
+};
+
+Logger& logger() {
+  static Logger* const one = new Logger;  // never destroyed: calls may come late
+  return *one;
+}
+
+}  // namespace
+
+void log_line(int32_t kind, const std::string& text) {
+  if (!logger().is_set.load(std::memory_order_acquire)) return;
+  minnow_logger function = nullptr;
+  void* user = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(logger().mutex);
+    function = logger().function;
+    user = logger().user;
+  }
+  if (function != nullptr) function(user, kind, text.c_str());
+}
+
+}  // namespace minnow
+
+void minnow_set_logger(minnow_logger function, void* user) {
+  const std::lock_guard<std::mutex> lock(minnow::logger().mutex);
+  minnow::logger().function = function;
+  minnow::logger().user = user;
+  minnow::logger().is_set.store(function != nullptr, std::memory_order_release);
+}
+
+minnow_code minnow_set_workers(const minnow_workers* given) {
+  return minnow::answer([&]() -> minnow::Status {
+    if (given == nullptr) return minnow::null_argument("workers");
+    constexpr size_t kMost = 4096;
+    if (given->struct_size < sizeof *given || given->struct_size > kMost)
+      return minnow::fail(minnow::Code::kUsage, "the struct_size is %zu: it must be sizeof(minnow_workers)",
+                          given->struct_size);
+    if (given->cpus == nullptr && given->num_cpus > 0) return minnow::null_argument("cpus");
+    if (given->nice < -20 || given->nice > 19)
+      return minnow::fail(minnow::Code::kUsage, "the priority is %d: it is from -20 to 19", given->nice);
+    return minnow::place_workers({given->cpus, given->cpus + given->num_cpus}, given->nice);
+  });
+}
