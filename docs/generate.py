@@ -387,8 +387,58 @@ has the result only.
 
 """
 
+
+def mnn_runtime() -> str:
+    """How files of the target `mnn` have each op, and whether MNN's own runtime gives the same numbers."""
+    from minnow.schema.ops import all_ops
+
+    record = json.loads((HERE / "mnn_runtime.json").read_text())
+    forms = {"own": "own form", "combination": "combination", "form": "only Minnow", "type": "type only Minnow has"}
+    suites = {
+        "op": "samples of all ops of Minnow's graphs, alone",
+        "shared": "real models in six formats",
+        "onnx": "ONNX's backend tests",
+        "caffe": "generated Caffe nets",
+        "tf": "generated TensorFlow and TFLite models",
+        "torch": "PyTorch's samples of its operators, traced",
+    }
+    first = ("right", "named", "not converted")
+    rows = []
+    for suite, about in suites.items():
+        kinds = record[suite]["kinds"]
+        rest = sum(n for kind, n in kinds.items() if kind not in first)
+        rows.append([about, *(str(kinds.get(kind, 0)) for kind in first), str(rest)])
+    reasons: dict[str, int] = {}
+    for suite in suites:
+        for kind, n in record[suite]["kinds"].items():
+            if kind not in first:
+                reasons[kind] = reasons.get(kind, 0) + n
+    ops = []
+    for op in all_ops():
+        row = record["op"]["ops"].get(op.name, {})
+        others = [f"{n}: {kind}" for kind, n in row.items() if kind not in forms and kind not in first]
+        ops.append(
+            [f"`{op.name}`", *(str(row.get(f) or "") for f in forms), str(row.get("right") or ""), "; ".join(others)]
+        )
+    return (
+        "# Files for MNN's own runtime\n\nA file of the target `mnn` is for every runtime of the format. What the "
+        "format has no form for is written as a combination of ops that it has. The rest only Minnow's engine runs: a "
+        "note of the conversion names it, and `--strict-target` refuses such a model with exit code 3.\n\n"
+        "## What was measured\n\nThe files of all suites in the runtime of MNN 3.6.1, on the CPU, compared with "
+        "Minnow's engine: the numbers are the same, or the conversion names what MNN cannot run. The last column "
+        "counts what MNN takes and does otherwise.\n\n"
+        + _table(["suite", "same numbers", "named", "not converted", "otherwise"], rows)
+        + "\nWhat MNN's runtime does otherwise, and cannot be known before it runs:\n\n"
+        + "".join(f"- {reason}: {n} {'case' if n == 1 else 'cases'}\n" for reason, n in sorted(reasons.items()))
+        + "\n## Ops\n\nThe numbers count samples, each with operands that are constants and with operands that are "
+        "computed: how the file has them, and for how many MNN's runtime gave the numbers of Minnow's engine.\n\n"
+        + _table(["op", *forms.values(), "same numbers", "otherwise"], ops)
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops,
+    "mnn-runtime.md": mnn_runtime,
     "onnx.md": onnx,
     "tflite.md": tflite,
     "tensorflow.md": tensorflow,
