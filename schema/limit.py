@@ -50,6 +50,11 @@ class Limits:
 
 
 LIMITS = Limits()
+_LONGEST = 200
+"""Characters of names that are not counted, and of what a message says of a place."""
+_BLOCK, _SMALL = 512, 1 << 20
+_COPIES = 4
+"""That a node, its results and their errors make of a name."""
 
 
 class Meter:
@@ -75,7 +80,7 @@ class Meter:
         """Counts bytes of numbers that are computed. Raises ModelError when they are too many for the file."""
         self.bytes += count
         if self.bytes > self.most_bytes:
-            raise self._error(f"more than {self.most_bytes >> 20:,} MiB of constants", where)
+            raise self._error(f"more than {self.most_bytes >> 20:,} MiB of constants and names", where)
 
     def takes(self, count: int) -> bool:
         """Whether so many bytes may be computed; they are counted then."""
@@ -87,7 +92,7 @@ class Meter:
     def _error(self, what: str, where: str) -> ModelError:
         return ModelError(
             "the model becomes far larger than its file",
-            where=where,
+            where=where[:_LONGEST],
             why=f"{what} are made from a file of {self.file_bytes:,} bytes: calls, branches or constants multiply",
             hint="export the model with its loops and calls written "
             "out and its constants stored; the limits are in `minnow.schema.limit`",
@@ -133,6 +138,18 @@ def add_bytes(count: int, where: str = "") -> None:
         current.add_bytes(count, where)
 
 
+def add_name(name: str) -> str:
+    """The name of a node or value that a reader puts together, where something is being read: its bytes are counted.
+
+    A function that is called under a long name hands it on to everything in it. Raises ModelError when there are too
+    many bytes.
+    """
+    current = _current.get()
+    if current is not None and len(name) > _LONGEST:
+        current.add_bytes(_COPIES * len(name), name)
+    return name
+
+
 def check_shape(shape: tuple[int, ...], where: str = "") -> None:
     """Raises ModelError for dimensions that no tensor has, also beside a dimension of 0, which multiplies them away."""
     if any(d < 0 for d in shape):
@@ -142,15 +159,22 @@ def check_shape(shape: tuple[int, ...], where: str = "") -> None:
 
 
 def file_bytes(path: Path) -> int:
-    """Bytes of a model: of the file, or of all files in a folder."""
+    """Bytes of a model that are stored: of the file, or of all files in a folder; holes in them are none."""
     try:
         if path.is_dir():
-            return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
-        return path.stat().st_size
+            return sum(_stored(p) for p in path.rglob("*") if p.is_file())
+        return _stored(path)
     except OSError:
         return 0
 
 
+def _stored(path: Path) -> int:
+    found = path.stat()
+    if found.st_size <= _SMALL or not hasattr(found, "st_blocks"):  # not every system tells it
+        return found.st_size
+    return min(found.st_size, max(found.st_blocks * _BLOCK, _SMALL))
+
+
 __all__ = [
-    "LIMITS", "Limits", "Meter", "add_bytes", "add_nodes", "check_shape", "file_bytes", "meter", "metered"
+    "LIMITS", "Limits", "Meter", "add_bytes", "add_name", "add_nodes", "check_shape", "file_bytes", "meter", "metered"
 ]  # fmt: skip

@@ -11,9 +11,9 @@ from minnow.converter.caffe.message import LayerParameter, NetParameter
 from minnow.schema.errors import FormatError, UnsupportedError
 
 _WORD = re.compile(r'(?<![\w."])type\s*:\s*([A-Za-z_]\w*)')
-_OLD_LAYER = re.compile(r"(?m)^[^#\n]*\blayers\s*:?\s*\{")
+_OLD_LAYER = re.compile(r"(?m)^[^#\n]*\blayers\s*(?::\s*)?\{")
 _TOKEN = re.compile(
-    r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?P<field>[A-Za-z_]\w*(?=\s*[:{<]))|[{}<>,;]|[^\s{}<>"'#,;]+"""
+    r"""#[^\n]*|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|(?P<field>[A-Za-z_]\w*(?=\s*[:{<]))|[{}<>,;]|[^\s{}<>"'#,;]+"""
 )
 
 # What the parameters of layers hold for their training, and for one library or another that computes them.

@@ -41,19 +41,20 @@ def features() -> frozenset[str]:
 # ---- time and memory
 
 
-def limit_resources(seconds: int, memory: int, file_bytes: int, files: int = 256) -> None:
+def limit_resources(seconds: int, memory: int, file_bytes: int, files: int = 256, data: int | None = None) -> None:
     """Bounds what this process and its threads can take of the machine, where the system can.
 
     Args:
         seconds: of processor time. memory: bytes of address space. file_bytes: the largest size that a file can be
-            written to. files: how many can be open.
+            written to. files: how many can be open. data: bytes of memory that it can write to; None: as of `memory`.
     """
     try:
         import resource
     except ImportError:
         return
     most = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_AS: memory, resource.RLIMIT_FSIZE: file_bytes,
-            resource.RLIMIT_NOFILE: files, resource.RLIMIT_CORE: 0}  # fmt: skip
+            resource.RLIMIT_NOFILE: files, resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_DATA: memory if data is None else data}  # fmt: skip
     for what, number in most.items():
         _, hard = resource.getrlimit(what)
         number = number if hard == resource.RLIM_INFINITY else min(number, hard)

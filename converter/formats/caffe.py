@@ -9,7 +9,7 @@ from minnow.converter.file.wire import varint
 from minnow.converter.formats import Format
 
 _TEXT = re.compile(rb"(\xef\xbb\xbf)?\s*(#[^\n]*(\n\s*|$))*[A-Za-z_]\w*\s*[:{<]")
-_NET = re.compile(rb"(?m)^[^#\n]*\b(layers?\s*:?\s*[{<]|input_(dim|shape)\s*[:{<])")
+_NET = re.compile(rb"(?m)^[^#\n]*\b(layers?\s*(?::\s*)?[{<]|input_(dim|shape)\s*[:{<])")
 _TEXT_BYTES = 1 << 20  # a license in front may be long
 
 

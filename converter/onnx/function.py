@@ -56,6 +56,7 @@ class Library:
 
     def __init__(self, functions: Iterable[onnx.FunctionProto] = ()) -> None:
         self._local = {_key(f, f.name): f for f in functions}
+        self._sizes: dict[tuple[str, str, str], int] = {}
 
     def local(self, node: onnx.NodeProto, opsets: Mapping[str, int]) -> Body | None:
         """The body that the file itself gives for a call; `opsets` fill in for imports that it forgets.
@@ -64,11 +65,15 @@ class Library:
             ModelError: the functions of the file grow out of proportion to it.
             UnsupportedError: the body is of an opset that is not known.
         """
-        function = self._local.get(_key(node, node.op_type))
+        key = _key(node, node.op_type)
+        function = self._local.get(key)
         if function is None:
             return None
-        # A few functions that call each other twice make more nodes than any machine holds.
-        add_nodes(1 + len(function.node), f"function '{function.name}'")
+        # A few functions that call each other twice make more nodes than any machine holds; so do many calls of one
+        # with a large graph in it.
+        if key not in self._sizes:
+            self._sizes[key] = _size(function.node)
+        add_nodes(1 + self._sizes[key], f"function '{function.name}'")
         version = opsets_of(function.opset_import).get("", 1)
         if version > onnx.defs.onnx_opset_version():
             raise UnsupportedError(f"opset {version} is not supported", where=f"function '{function.name}'")
@@ -114,6 +119,11 @@ def standard_bodies() -> dict[str, int]:
             name = f"{schema.domain}::{schema.name}" if schema.domain else schema.name
             found[name] = min(schema.since_version, found.get(name, schema.since_version))
     return found
+
+
+def _size(nodes: Iterable[onnx.NodeProto]) -> int:
+    """How many nodes there are, with those of inner graphs."""
+    return sum(1 + sum(_size(g.node) for a in n.attribute for g in _subgraphs(a)) for n in nodes)
 
 
 def _key(proto: onnx.NodeProto | onnx.FunctionProto, name: str) -> tuple[str, str, str]:

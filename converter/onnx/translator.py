@@ -20,8 +20,12 @@ from minnow.converter.onnx.tensor import dtype_of, initializer, load_tensor, no_
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Graph, TensorType, Value
 from minnow.schema.ir.type import Dim, merge, optional, sequence
+from minnow.schema.limit import add_name
 from minnow.schema.ops import Builder
 from minnow.schema.registry.folding import fold
+
+_LONGEST_DIM = 1000
+"""Characters of a formula for a dimension; nothing follows from a longer one."""
 
 
 def qualified(node: onnx.NodeProto) -> str:
@@ -172,7 +176,7 @@ class Translator:
             self.scope = saved
 
     def _node(self, node: onnx.NodeProto, i: int, scope: Scope, known: Mapping[str, onnx.ValueInfoProto]) -> None:
-        name = scope.prefix + (node.name or next((o for o in node.output if o), f"#{i}"))
+        name = add_name(scope.prefix + (node.name or next((o for o in node.output if o), f"#{i}")))
         try:
             self._convert(node, name, scope, known)
         except UnsupportedError as e:
@@ -206,7 +210,7 @@ class Translator:
             if out in scope.values:
                 raise ModelError(f"the name '{out}' is computed twice", where=origin)
             if value in fresh:
-                value.name = scope.prefix + out
+                value.name = add_name(scope.prefix + out)
             if value.type.shape is None and out in known:
                 value.type = value.type.with_shape(self._type(known[out]).shape)
             scope.values[out] = value
@@ -318,4 +322,4 @@ class Translator:
 def _dim(d: onnx.TensorShapeProto.Dimension) -> Dim:
     if d.HasField("dim_value"):
         return int(d.dim_value) if d.dim_value >= 0 else UNKNOWN
-    return d.dim_param or UNKNOWN
+    return d.dim_param if 0 < len(d.dim_param) <= _LONGEST_DIM else UNKNOWN

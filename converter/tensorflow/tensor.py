@@ -12,6 +12,7 @@ from minnow.converter.tensorflow.message import type_code, type_name
 from minnow.converter.tensorflow.symbolic.handle import Text
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, Dim, DType, Value
+from minnow.schema.limit import add_bytes
 
 Array = np.ndarray[Any, Any]
 
@@ -126,6 +127,7 @@ def _numbers(tensor: Any, dtype: DType, shape: tuple[int, ...], field: str, wher
     rows = rows[:count]
     if len(rows) == 1:  # takes no memory
         return np.broadcast_to(rows.reshape(group if group > 1 else ()), full)
+    add_bytes(2 * count * group * dtype.size, where)  # the last of a few numbers stands for all the others
     rest = np.broadcast_to(rows[-1:], (count - len(rows), group))
     return np.concatenate([rows, rest]).reshape(full)
 

@@ -96,11 +96,12 @@ def decode_if(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str, 
         wanted = [
             alias.get("data", [])[k] for alias in wire.field("aliases_outputs", []) if len(alias.get("data", [])) == 2
         ]
-        table = dict(zip(sub.outputs, sub.graph.outputs, strict=True))
-        if any(n not in table for n in wanted):
+        places = {name: i for i, name in reversed(list(enumerate(sub.outputs)))}
+        if any(n not in places for n in wanted):
             raise FormatError(f"the If takes results from '{wire.field(field)}' that it does not give")
         graph = sub.graph.clone()
-        graph.outputs = [graph.outputs[sub.outputs.index(n)] for n in wanted]
+        results = graph.outputs
+        graph.outputs = [results[places[n]] for n in wanted]
         branches.append(graph)
     captured = [i for i in range(1, len(wire.inputs)) if i in fed[0] or i in fed[1]]
     for graph, sources_of in zip(branches, fed, strict=True):

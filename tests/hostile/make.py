@@ -87,6 +87,34 @@ def _() -> bytes:
     return onnx_file([call("F40", "x", "y")], functions=chain)
 
 
+@hostile("large_function.onnx")
+def _() -> bytes:
+    """Many calls of a function with a large graph in its only node."""
+    count = 2500
+    many = [helper.make_node("Neg", ["z"], [f"u{i}"]) for i in range(count)]
+    nodes = [helper.make_node("Neg", ["x"], ["z"]), *many]
+    branch = helper.make_graph(nodes, "b", [], [onnx.ValueInfoProto(name="z")])
+    condition = helper.make_node("Constant", [], ["c"], value=const("", np.array(True)))
+    body = [condition, helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
+    return onnx_file([call("F", "x", [f"y{i}"]) for i in range(count)], functions=[function("F", body)], result="y0")
+
+
+@hostile("long_names.onnx")
+def _() -> bytes:
+    """A function of many nodes, called under a long name, which all of them get in front of theirs."""
+    many = [helper.make_node("Neg", ["x"], [f"u{i}"]) for i in range(20_000)]
+    body = function("F", [*many, helper.make_node("Identity", ["u0"], ["y"])])
+    return onnx_file([call("F", "x", "y", name="A" * 1_000_000)], functions=[body])
+
+
+@hostile("long_formula.onnx", refused=False)
+def _() -> bytes:
+    """A dimension whose name is a sum of thousands of products."""
+    nodes = [helper.make_node("Add", ["x", "x"], ["t"]), helper.make_node("Reshape", ["t", "k"], ["y"])]
+    name = "+".join(f"a{i}*b{i}" for i in range(20_000))
+    return onnx_file(nodes, [const("k", np.array([-1]))], dims=(name, 2))
+
+
 @hostile("graph_attributes.onnx")
 def _() -> bytes:
     """Functions that take a graph, and hand on one that holds it twice."""

@@ -29,6 +29,8 @@ up to 3.11.2 safe mode could be talked out of it (CVE-2025-8747, CVE-2025-9905, 
 
 SECONDS, MEMORY, _MOST_WRITTEN = 600, 24 << 30, 1 << 40
 _MOST_TEXT = 1 << 27
+_DATA, _DATA_PER_BYTE = 4 << 30, 16
+"""Memory that a file may make Keras take: a layer of any size takes a line of its configuration."""
 _MODULES = re.compile(
     r"keras(\.(src\.)?(activations|constraints|dtype_policies|initializers|layers|losses|metrics|models|ops|optimizers"
     r"|quantizers|random|regularizers)(\.\w+)*)?"
@@ -127,7 +129,8 @@ def main() -> int:
     """Gives the kind of what is wrong, 0 for nothing, and says it on stderr."""
     path, folder = Path(sys.argv[1]), Path(sys.argv[2])
     quiet = open(os.devnull, "w")  # noqa: SIM115  (what TensorFlow has to say is no error)
-    limit_resources(SECONDS, MEMORY, _MOST_WRITTEN, files=4096)
+    data = min(MEMORY, _DATA + _DATA_PER_BYTE * path.stat().st_size)
+    limit_resources(SECONDS, MEMORY, _MOST_WRITTEN, files=4096, data=data)
     restrict_files([path.resolve()], [folder])
     try:
         check_config(config_of(path))

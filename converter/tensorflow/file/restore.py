@@ -119,17 +119,17 @@ def _origin(place: _Place, port: Port) -> tuple[_Place, Operation | None, int]:
 def _stored(place: _Place, operation: Operation | None, output: int) -> Stored | None:
     if operation is None or operation.op != "RestoreV2" or len(operation.inputs) != 3:
         return None
-    keys, parts = (_texts(_origin(place, port)[1]) for port in operation.inputs[1:])
-    if output >= len(keys):
-        return None
-    return Stored(keys[output], parts[output] if output < len(parts) else "")
+    key, part = (_text(_origin(place, port)[1], output) for port in operation.inputs[1:])
+    return None if key is None else Stored(key, part or "")
 
 
-def _texts(operation: Operation | None) -> list[str]:
-    """The texts of a constant; where there are fewer than its shape needs, the last one stands for the rest."""
+def _text(operation: Operation | None, index: int) -> str | None:
+    """A text of a constant; where there are fewer than its shape needs, the last one stands for the rest."""
     tensor: Any = operation.attrs["value"].tensor if operation is not None and "value" in operation.attrs else None
-    if tensor is None:
-        return []
-    texts = [t.decode("utf-8", "replace") for t in tensor.string_val]
+    if tensor is None or not tensor.string_val or index < 0:
+        return None
+    there = len(tensor.string_val)
     count = tensor.tensor_shape.dim[0].size if len(tensor.tensor_shape.dim) == 1 else 1
-    return texts + texts[-1:] * min(count - len(texts), 1_000_000)
+    if index >= max(there, count):
+        return None
+    return bytes(tensor.string_val[min(index, there - 1)]).decode("utf-8", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,16 @@ def open_source(path: Path, signature: str = "") -> Source:
     return Source(str(path), graph)
 
 
+def plain_bytes(path: Path) -> bytes:
+    """The content of a regular file. Of pipes and devices the end may never come. Raises FormatError."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise FormatError("this is not a regular file", where=str(path))
+        return path.read_bytes()
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+
+
 def is_text(data: bytes) -> bool:
     """Whether a message is in text form: binary ones begin with a byte that no text does."""
     return _TEXT.match(data[:256]) is not None
@@ -94,10 +105,7 @@ def is_text(data: bytes) -> bool:
 
 def parse(path: Path, kind: Any, what: str, hint: str = "") -> Any:
     """The message in a file, binary or as text. Raises FormatError when it is none."""
-    try:
-        data = path.read_bytes()
-    except OSError as e:
-        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+    data = plain_bytes(path)
     try:
         if is_text(data):
             message = text_format.Parse(data.decode(), kind(), allow_unknown_field=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tensorflow.file.checksum import crc32c, mask
+from minnow.converter.tensorflow.file.source import plain_bytes
 from minnow.converter.tensorflow.message import BundleEntryProto, BundleHeaderProto, type_name
 from minnow.converter.tensorflow.tensor import COMPLEX, dtype_of
 from minnow.schema.errors import FormatError, UnsupportedError
@@ -24,6 +25,8 @@ _MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
 _TRAILER = 5  # behind each block: how it is compressed, and a checksum
 _MAX_INDEX = 1 << 30
+_MOST_READ, _READ_PER_BYTE = 1 << 20, 64
+"""Bytes of blocks and keys that a table may come to: keys share their beginnings, and blocks may be named again."""
 _WHOLE = -1  # the length of a slice that takes the whole axis
 
 Slice = tuple[tuple[int, int], ...]
@@ -46,9 +49,10 @@ class Variables:
         try:
             if self.path.stat().st_size > _MAX_INDEX:
                 raise FormatError("the table of variables is too big", where=str(self.path))
-            self._bytes = self.path.read_bytes()
         except OSError as e:
             raise FormatError("cannot read the variables", where=str(self.path), why=e.strerror or str(e)) from None
+        self._bytes = plain_bytes(self.path)
+        self._left = _MOST_READ + len(self._bytes) * _READ_PER_BYTE
         self._entries = dict(self._table())
         header = self._message(BundleHeaderProto, self._entries.pop(b"", b""))
         if header.endianness != BundleHeaderProto.LITTLE:
@@ -197,6 +201,13 @@ class Variables:
             inner, length, _ = self._handle(value, 0)
             yield from self._block(inner, length)
 
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise self._error(
+                "the table of variables is damaged", "", "its keys and blocks come to more than it has"
+            )
+
     def _handle(self, data: bytes, at: int) -> tuple[int, int, int]:
         offset, at = self._varint(data, at)
         size, at = self._varint(data, at)
@@ -206,6 +217,7 @@ class Variables:
         end = start + size
         if size < 4 or end + _TRAILER > len(self._bytes) - _FOOTER:
             raise self._error("a block of the table of variables lies outside of it")
+        self._spend(size)
         block = self._bytes[start:end]
         compressed = self._bytes[end]
         if mask(crc32c(self._bytes[start : end + 1])) != struct.unpack_from("<I", self._bytes, end + 1)[0]:
@@ -229,6 +241,7 @@ class Variables:
             length, at = self._varint(block, at)
             if shared > len(key) or at + fresh + length > limit:
                 raise self._error("a block of the table of variables is damaged")
+            self._spend(shared)
             key = key[:shared] + block[at : at + fresh]
             at += fresh
             yield key, block[at : at + length]

@@ -16,7 +16,7 @@ from minnow.converter.tensorflow.symbolic.state import Memory, Variable
 from minnow.converter.tensorflow.tensor import COMPLEX, attribute_of
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
-from minnow.schema.limit import add_nodes
+from minnow.schema.limit import add_name, add_nodes
 from minnow.schema.ops import Builder
 from minnow.schema.registry.folding import fold
 
@@ -260,7 +260,7 @@ class Translator:
     # ---- nodes
 
     def _node(self, operation: Operation, scope: Scope, used: int) -> None:
-        name = scope.prefix + operation.name
+        name = add_name(scope.prefix + operation.name)
         try:
             results = self._convert(operation, name, scope, used)
         except UnsupportedError as e:

@@ -10,6 +10,7 @@ from typing import Any
 
 from minnow.converter.torch.program.vetting import check_names
 from minnow.schema.errors import FormatError, UnsupportedError
+from minnow.schema.limit import LIMITS, file_bytes
 
 _MAX_JSON = 1 << 27
 _SMALL = 1 << 16
@@ -36,6 +37,8 @@ class Archive:
                 infos = archive.infolist()
         except _DAMAGED as e:
             raise FormatError("the archive is damaged", where=str(path), why=str(e)) from e
+        # What is packed is held in memory once it is read.
+        self._most = max(LIMITS.constant_bytes, LIMITS.constant_per_byte * file_bytes(path))
         names = [i.filename.partition("/") for i in infos]
         self._infos = {name: i for (_, _, name), i in zip(names, infos, strict=True)}
         if any(folder == _OLD for folder, _, _ in names) or any(n in self._infos for n in _PICKLED):
@@ -60,7 +63,7 @@ class Archive:
     def read(self, name: str, most: int) -> bytes:
         """The bytes of a file. Raises FormatError when there is none, it is damaged, or larger than `most` bytes."""
         size, info = self.size(name), self._infos[name]
-        if size > most or size > max(_SMALL, _MOST_PACKED * info.compress_size):
+        if size > min(most, self._most) or size > max(_SMALL, _MOST_PACKED * info.compress_size):
             raise FormatError(f"'{name}' is too large: {size} bytes", where=str(self.path))
         try:
             with zipfile.ZipFile(self.path) as archive:

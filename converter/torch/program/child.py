@@ -27,6 +27,12 @@ from minnow.converter.torch.program.script_vetting import TextError, vet
 SECONDS, MEMORY = 600, 24 << 30
 _WRITTEN, _SPREAD = 1 << 30, 64
 """What is written down: at most so many bytes, or so many times as many as the file has."""
+_TEXT = 1 << 26
+"""The same of the program without its numbers, which Minnow's own process reads as a whole."""
+_DATA, _DATA_PER_BYTE = 2 << 30, 32
+"""Memory that a file may make PyTorch take: lists that hold each other twice, and calls, come to any size."""
+_LEAST_SECONDS = 60
+"""Of processor time, and one more for each MiB of the file."""
 
 
 class Dump:
@@ -310,10 +316,14 @@ def main() -> int:
     except ImportError as e:
         sys.stderr.write(f"torch: {e}\n")
         return MISSING
-    sandbox.limit_resources(SECONDS, MEMORY, max(_WRITTEN, _SPREAD * Path(path).stat().st_size))
+    size = Path(path).stat().st_size
+    seconds, data = min(SECONDS, _LEAST_SECONDS + (size >> 20)), min(MEMORY, _DATA + _DATA_PER_BYTE * size)
+    sandbox.limit_resources(seconds, MEMORY, max(_WRITTEN, _SPREAD * size), data=data)
     sandbox.restrict_calls()
     try:
         found = json.dumps(dump(path, file, trust)).encode()
+        if len(found) > max(_TEXT, _SPREAD * size):
+            raise ValueError(f"its program comes to {len(found):,} bytes when all calls are written out")
     except RefusedError as e:
         sys.stderr.write(str(e))
         return REFUSED

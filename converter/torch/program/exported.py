@@ -155,7 +155,9 @@ class _Reader:
                 return np.zeros(shape, type.dtype.numpy)
             data = np.frombuffer(self.archive.read(file, 1 << 40), np.uint8)
             flat = data[: len(data) // item * item].view(type.dtype.numpy)
-            return np.lib.stride_tricks.as_strided(flat[offset:], shape, [s * item for s in strides])
+            # Along an axis of one, any step leads nowhere.
+            steps = [s * item if n > 1 else 0 for s, n in zip(strides, shape, strict=True)]
+            return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps)
 
         return Stored(type, load, f"{file}:{offset}:{shape}:{strides}", name=target)
 

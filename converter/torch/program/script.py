@@ -26,6 +26,8 @@ from minnow.schema.notice import Notice
 MISSING, REFUSED, NOT_TRUSTED, UNREADABLE, FAILED = 3, 4, 5, 6, 1
 """What the child process ends with; the reason is on its stderr."""
 _SECONDS = 900
+_OUT_OF_TIME = 24
+"""The signal SIGXCPU, which not all systems have."""
 _BOUND = ("save the module before `optimize_for_inference` or `optimize_for_mobile`,"
           " which bind it to one kind of processor")  # fmt: skip
 _NAMES = {"uint8": DType.U8, "int8": DType.I8, "int16": DType.I16, "int32": DType.I32, "int64": DType.I64,
@@ -120,6 +122,9 @@ def _refuse(code: int, said: str, where: str) -> NoReturn:
     if code == UNREADABLE:
         raise FormatError("the code in the file is not as PyTorch writes it", where=where, why=said[:500],
                           hint="save the module again with `torch.jit.save`")  # fmt: skip
+    if code in (-_OUT_OF_TIME, 128 + _OUT_OF_TIME):
+        raise FormatError("PyTorch took too long to load the file", where=where,
+                          why="its process has used up the processor time that a file of this size gets")  # fmt: skip
     lines = [line for line in said.splitlines() if line.strip()]
     raise FormatError("PyTorch cannot load the file", where=where,
                       why=lines[-1][:500] if lines else f"its process ended with exit code {code}",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from minnow.converter.torch.program.allowed import CLASSES, is_allowed
@@ -132,7 +132,7 @@ class _Text:
                 self._calls(part, kind)
             elif any(isinstance(inner, ast.Call) for inner in ast.walk(part)):
                 raise TextError(f"the class '{kind.name}' has a call outside of functions")
-        if "__setstate__" in methods and not _only_packs("__setstate__", methods):
+        if "__setstate__" in methods and not _only_packs("__setstate__", methods, {}):
             self.found.restoring.add(kind.name)
 
     def _names(self, module: ast.Module) -> None:
@@ -153,6 +153,8 @@ class _Text:
     def _calls(self, function: ast.FunctionDef, kind: ast.ClassDef | None) -> None:
         """All calls by other names: methods, functions of the language, and what variables hold."""
         held = _assigned(function)
+        changed = _assigned(function, False)
+        methods = {f.name for f in kind.body if isinstance(f, ast.FunctionDef)} if kind is not None else set[str]()
         for node in ast.walk(function):
             if not isinstance(node, ast.Call):
                 continue
@@ -160,7 +162,7 @@ class _Text:
             if path is not None and path[0] in _ROOTS:
                 continue
             if isinstance(node.func, ast.Attribute):
-                if not _is_own(node.func, function, kind):
+                if not _is_own(node.func, function, kind, methods, changed):
                     self._method(node.func.attr)
             elif isinstance(node.func, ast.Name):
                 self._called(node, node.func.id, held)
@@ -248,15 +250,25 @@ def _path(node: ast.AST | None) -> list[str] | None:
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else None
 
 
-def _is_own(callee: ast.Attribute, function: ast.FunctionDef, kind: ast.ClassDef | None) -> bool:
-    """The method is called of `self`, whose class is this one and has it: then it is not an operator."""
+def _is_own(
+    callee: ast.Attribute,
+    function: ast.FunctionDef,
+    kind: ast.ClassDef | None,
+    methods: Collection[str],
+    changed: Collection[str],
+) -> bool:
+    """The method is called of `self`, whose class is this one and has it: then it is not an operator.
+
+    Args:
+        methods: of the class. changed: the variables of the function.
+    """
     first = function.args.args[0] if function.args.args else None
     if kind is None or first is None or not isinstance(callee.value, ast.Name) or callee.value.id != first.arg:
         return False
     path = _path(first.annotation)
-    if path is None or path[0] != "__torch__" or path[-1] != kind.name or first.arg in _assigned(function, False):
+    if path is None or path[0] != "__torch__" or path[-1] != kind.name or first.arg in changed:
         return False
-    return any(isinstance(f, ast.FunctionDef) and f.name == callee.attr for f in kind.body)
+    return callee.attr in methods
 
 
 def _assigned(function: ast.FunctionDef, parameters: bool = True) -> dict[str, list[ast.expr | None]]:
@@ -279,28 +291,40 @@ def _assigned(function: ast.FunctionDef, parameters: bool = True) -> dict[str, l
 # ---- what may run when a file is loaded
 
 
-def _only_packs(name: str, methods: Mapping[str, ast.FunctionDef], inside: tuple[str, ...] = ()) -> bool:
+def _only_packs(
+    name: str, methods: Mapping[str, ast.FunctionDef], known: dict[tuple[str, int], bool], depth: int = 1
+) -> bool:
     """A method does nothing but set attributes of its object, and pack the weights of a quantized layer.
 
     PyTorch's own quantized layers restore themselves by such methods. There are no loops in them.
+
+    Args:
+        known: what has been found out, by method and depth: each is looked at once, however often it is called.
+        depth: of the calls.
     """
-    function, path = methods.get(name), (*inside, name)
-    if function is None or len(path) > _DEEPEST or "self" in _assigned(function, False):
-        return False
-    return all(_packs(statement, methods, path) for statement in function.body)
+    key = name, depth
+    if key not in known:
+        function = methods.get(name)
+        if function is None or depth > _DEEPEST or "self" in _assigned(function, False):
+            known[key] = False
+        else:
+            known[key] = all(_packs(statement, methods, known, depth) for statement in function.body)
+    return known[key]
 
 
-def _packs(node: ast.AST, methods: Mapping[str, ast.FunctionDef], path: tuple[str, ...]) -> bool:
+def _packs(
+    node: ast.AST, methods: Mapping[str, ast.FunctionDef], known: dict[tuple[str, int], bool], depth: int
+) -> bool:
     if isinstance(node, ast.Call):
         callee = _path(node.func) or [""]
-        known = callee[0] == "ops" and callee[-1].endswith("_prepack") and is_allowed("::".join(callee[1:]))
-        known = known or callee in (["torch", "eq"], ["torch", "ne"], ["annotate"], ["unchecked_cast"])
+        packs = callee[0] == "ops" and callee[-1].endswith("_prepack") and is_allowed("::".join(callee[1:]))
+        packs = packs or callee in (["torch", "eq"], ["torch", "ne"], ["annotate"], ["unchecked_cast"])
         if callee[0] == "self" and len(callee) == 2:
-            known = _only_packs(callee[1], methods, path)
-        return known and all(_packs(part, methods, path) for part in (*node.args, *node.keywords))
+            packs = _only_packs(callee[1], methods, known, depth + 1)
+        return packs and all(_packs(part, methods, known, depth) for part in (*node.args, *node.keywords))
     plain = (ast.Assign, ast.Expr, ast.Return, ast.If, ast.Pass, ast.Name, ast.Attribute, ast.Constant, ast.Subscript,
              ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.keyword, ast.expr_context)  # fmt: skip
-    return isinstance(node, plain) and all(_packs(part, methods, path) for part in ast.iter_child_nodes(node))
+    return isinstance(node, plain) and all(_packs(part, methods, known, depth) for part in ast.iter_child_nodes(node))
 
 
 _DEEPEST = 2

@@ -1,0 +1,185 @@
+"""Small files to start from: of a few ops each, made here, and those of the suites of operators."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_MOST = 1 << 14
+"""Larger files are no seeds: what they hold beyond is numbers."""
+
+
+def onnx() -> list[bytes]:
+    from hostile.make import FILES, REFUSED
+    from hostile.test_damaged import onnx_sample
+
+    valid = [make() for name, make in FILES.items() if name not in REFUSED]
+    return [onnx_sample(), *(v for v in valid if len(v) < _MOST)]
+
+
+def onnx_suite() -> list[bytes]:
+    """ONNX's own tests of its operators."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numbers that the tests mean
+        from onnx.backend.test.loader import load_model_tests
+
+        cases = load_model_tests(kind="node")
+    return _small(c.model.SerializeToString() for c in cases if c.model is not None)
+
+
+def graphs() -> list[bytes]:
+    from hostile.test_damaged import graph_sample
+
+    return [graph_sample()]
+
+
+def tf_suite() -> list[bytes]:
+    return _tf_files(".pb")
+
+
+def tflite() -> list[bytes]:
+    from hostile.test_damaged import tflite_sample
+
+    return [tflite_sample()]
+
+
+def tflite_suite() -> list[bytes]:
+    return _tf_files(".tflite")
+
+
+def _tf_files(suffix: str) -> list[bytes]:
+    """The everyday eighth of the suite's files."""
+    from tf_suite.generate import cached
+
+    folder, _ = cached(sample=True)
+    return _small(p.read_bytes() for p in sorted(folder.rglob(f"*{suffix}")))
+
+
+def caffe() -> list[bytes]:
+    from hostile.test_damaged import caffe_sample
+
+    return [caffe_sample()]
+
+
+def caffe_suite() -> list[bytes]:
+    """The definitions of all cases; weights are beside none of them."""
+    import tempfile
+
+    from caffe_suite.case import load_all
+    from caffe_suite.write import write
+
+    with tempfile.TemporaryDirectory() as folder:
+        return _small(write(case, Path(folder)).read_bytes() for case in load_all().values())
+
+
+def damaged_text(data: bytes, dice: random.Random) -> bytes:
+    from hostile.damage import of_text
+
+    return bytes(of_text(data, dice))
+
+
+def mnn() -> list[bytes]:
+    """What we write of the other samples, for both targets."""
+    found = []
+    for framework, data in (("onnx", onnx()[0]), ("tflite", tflite()[0]), ("caffe", caffe()[0])):
+        for target in ("mnn", "minnow"):
+            found += _written(framework, [data], target)
+    return found
+
+
+def mnn_suite() -> list[bytes]:
+    every = onnx_suite()
+    return [*_written("onnx", every[::3], "mnn"), *_written("onnx", every[1::3], "minnow")]
+
+
+def _written(framework: str, files: list[bytes], target: str) -> list[bytes]:
+    import tempfile
+
+    import minnow
+    from minnow.errors import MinnowError
+
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder, "m"), Path(folder, "m.mnn")
+        for data in files:
+            source.write_bytes(data)
+            try:
+                minnow.convert(source, framework=framework, output=output, target=target, verify=False)
+            except MinnowError:
+                continue  # some of the suite are refused
+            made.append(output.read_bytes())
+    return _small(made)
+
+
+def archives() -> list[bytes]:
+    """Programs of a layer, a state, a branch and a loop, as `torch.export.save` writes them."""
+    import io
+
+    import torch
+
+    class Small(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 3)
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x: Any) -> Any:
+            y = self.linear(x).relu()
+            self.seen.add_(y.sum(0))
+            z = y.clone()
+            z[:, 1:] = 0
+            return {"a": y + self.seen, "b": [z, torch.chunk(x, 2, 1)[0]]}
+
+    class Branches(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            a = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+            _, b = torch.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), a))
+            return b
+
+    found = []
+    for module, shape in ((Small(), (2, 4)), (Branches(), (2,))):
+        out = io.BytesIO()
+        torch.export.save(torch.export.export(module.eval(), (torch.ones(shape),)), out)
+        found.append(_without_samples(out.getvalue()))
+    return found
+
+
+def _without_samples(data: bytes) -> bytes:
+    """An archive without the pickled inputs that nothing reads."""
+    from torch_damage import archive_of, files_of
+
+    return bytes(archive_of({n: d for n, d in files_of(data).items() if "sample_inputs" not in n}))
+
+
+def archive_suite() -> list[bytes]:
+    """One sample of each of PyTorch's operators that can be exported."""
+    import io
+
+    import torch
+    from torch_suite.case import operators, samples
+
+    found = []
+    for name in sorted(operators())[::3]:
+        try:
+            (sample,) = list(samples(name, 1))[:1]
+            out = io.BytesIO()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.export.save(torch.export.export(sample, tuple(sample.given())), out)
+        except Exception:  # noqa: BLE001  (what cannot be exported is no seed)
+            continue
+        found.append(_without_samples(out.getvalue()))
+    return _small(found)
+
+
+def _small(files: Iterator[bytes] | list[bytes]) -> list[bytes]:
+    return [data for data in files if len(data) <= _MOST]
+
+
+def kept(target: str) -> list[bytes]:
+    """Files that have broken something once."""
+    folder = Path(__file__).parent / "findings" / target
+    return [p.read_bytes() for p in sorted(folder.iterdir())] if folder.is_dir() else []
