@@ -1,10 +1,9 @@
-"""Fuzzing of the readers: python tests/fuzz/frontends.py TARGET [--minutes N] [--executions N] [--seed N]
-    [--how guided|blind|small]
+"""Fuzzing of the readers: python tests/fuzz/frontends.py TARGET [--minutes N] [--executions N] [--seed N] [--how HOW]
 
-Files are made from seeds by changes that know their schemas (`messages`, `tables`), guided by the coverage of Minnow's
-own code if the package `atheris` is installed; without it every change starts from a seed. Another process does the
-work: when it ends in a crash, the file is kept and another process goes on. What is found is in build/fuzz/frontends/TARGET: the
-file and what happened, one of each kind. The exit code is 1 if there is something.
+Files are made from samples by changes that know their schemas (`messages`, `tables`), guided by the coverage of
+Minnow's own code if the package `atheris` is installed; without it every change starts from a sample. Another process
+does the work: when it ends in a crash, the file is kept and another process goes on. What is found is in the folder
+build/fuzz/frontends/TARGET: the file and what happened, one of each kind. The exit code is 1 if there is something.
 """
 
 from __future__ import annotations

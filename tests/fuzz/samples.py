@@ -13,21 +13,22 @@ _MOST = 1 << 14
 
 
 def onnx() -> list[bytes]:
-    from hostile.make import FILES, REFUSED
     from hostile.test_damaged import onnx_sample
 
-    valid = [make() for name, make in FILES.items() if name not in REFUSED]
-    return [onnx_sample(), *(v for v in valid if len(v) < _MOST)]
+    return [onnx_sample()]
 
 
 def onnx_suite() -> list[bytes]:
-    """ONNX's own tests of its operators."""
+    """ONNX's own tests of its operators, and files that were made to do harm, as far as they are valid."""
+    from hostile.make import FILES, REFUSED
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of numbers that the tests mean
         from onnx.backend.test.loader import load_model_tests
 
         cases = load_model_tests(kind="node")
-    return _small(c.model.SerializeToString() for c in cases if c.model is not None)
+    valid = [make() for name, make in FILES.items() if name not in REFUSED]
+    return _small([*(c.model.SerializeToString() for c in cases if c.model is not None), *valid])
 
 
 def graphs() -> list[bytes]:
@@ -65,14 +66,43 @@ def caffe() -> list[bytes]:
 
 
 def caffe_suite() -> list[bytes]:
-    """The definitions of all cases; weights are beside none of them."""
+    """All cases: definitions with their weights, as a trained net has both in one file; those without as text."""
     import tempfile
 
     from caffe_suite.case import load_all
     from caffe_suite.write import write
+    from google.protobuf import text_format
 
+    from minnow.converter.caffe.message import NetParameter
+    from minnow.converter.file.wire import fields
+
+    found = []
     with tempfile.TemporaryDirectory() as folder:
-        return _small(write(case, Path(folder)).read_bytes() for case in load_all().values())
+        for case in load_all().values():
+            path = write(case, Path(folder))
+            text = path.with_suffix(".prototxt").read_bytes()
+            blobs: dict[str, bytes] = {}
+            for number, _, layer in fields(memoryview(path.read_bytes())):
+                if number == 100:
+                    parts = list(fields(layer))
+                    name = next((bytes(v).decode() for n, _, v in parts if n == 1), "")
+                    blobs[name] = b"".join(b"\x3a" + _varint(len(v)) + bytes(v) for n, _, v in parts if n == 7)
+            if not any(blobs.values()):
+                found.append(text)
+                continue
+            net = text_format.Parse(text.decode(), NetParameter(), allow_unknown_field=True)
+            for layer in net.layer:
+                layer.MergeFromString(blobs.get(layer.name, b""))
+            found.append(net.SerializeToString())
+    return _small(found)
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
+
+
+def is_text(data: bytes) -> bool:
+    return b"layer" in data[:4096] and not any(c < 9 for c in data[:256])
 
 
 def damaged_text(data: bytes, dice: random.Random) -> bytes:

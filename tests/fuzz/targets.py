@@ -62,12 +62,19 @@ def _caffe(data: bytes, other: bytes, dice: random.Random) -> bytes:
 
     from minnow.converter.caffe.message import NetParameter
 
-    what = dice.random()
-    if what < 0.3:
+    what, is_text = dice.random(), samples.is_text(data)
+    if is_text and what < 0.3:
         return samples.damaged_text(data, dice)
-    message, spare = (text_format.Parse(d.decode(), NetParameter()).SerializeToString() for d in (data, other))
-    changed = damaged_message(NetParameter, message, dice, spare)
-    return text_format.MessageToString(NetParameter.FromString(changed)).encode() if what < 0.8 else changed
+
+    def message(d: bytes) -> bytes:
+        if not samples.is_text(d):
+            return d
+        return bytes(text_format.Parse(d.decode(), NetParameter(), allow_unknown_field=True).SerializeToString())
+
+    changed = damaged_message(NetParameter, message(data), dice, message(other))
+    if not is_text or what > 0.8:
+        return changed
+    return text_format.MessageToString(NetParameter.FromString(changed)).encode()
 
 
 def _read_mnn(path: Path, _: random.Random) -> object:
@@ -94,7 +101,8 @@ TARGETS = {
     t.name: t
     for t in (
         Target("onnx", "m.onnx", _conversion("onnx"), _or_bytes(_onnx), samples.onnx, samples.onnx_suite),
-        Target("tensorflow", "m.pb", _conversion("tensorflow"), _or_bytes(_tensorflow), samples.graphs, samples.tf_suite),
+        Target("tensorflow", "m.pb", _conversion("tensorflow"), _or_bytes(_tensorflow), samples.graphs,
+               samples.tf_suite),
         Target("tflite", "m.tflite", _conversion("tflite"), _or_bytes(lambda d, _, dice: damaged_tflite(d, dice)),
                samples.tflite, samples.tflite_suite),
         Target("caffe", "m.prototxt", _conversion("caffe"), _or_bytes(_caffe), samples.caffe, samples.caffe_suite),
