@@ -180,7 +180,7 @@ def _screen() -> Handler:
         def emit(self, record: LogRecord) -> None:
             passed = f"{time.perf_counter() - _BEGIN:7.2f} s"
             text = record.getMessage().replace("\n", "\n" + " " * 11)
-            show(f"{faint(passed, sys.stderr)}  {text}", err=True)
+            show(text, err=True, before=f"{faint(passed, sys.stderr)}  ")
 
     return Screen()
 

@@ -17,6 +17,9 @@ _COLORS = {
 }  # fmt: skip
 _COLORED = re.compile(rf"^((?:\[\d+/\d+\])? *)({'|'.join(_COLORS)})(?=\s)", re.MULTILINE)
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""All but tabs and line breaks."""
+
 
 def has_colors(stream: Any) -> bool:
     """Whether text for a stream is colored: on terminals, unless an environment variable decides otherwise."""
@@ -33,10 +36,21 @@ def is_redrawn(stream: Any) -> bool:
     return _is_terminal(stream) and os.environ.get("TERM") != "dumb" and not in_job
 
 
-def show(text: str, err: bool = False) -> None:
-    """Prints text with a line break; verdicts and the kinds of messages are colored where the stream has colors."""
+def show(text: str, err: bool = False, before: str = "") -> None:
+    """Prints text with a line break; verdicts and the kinds of messages are colored where the stream has colors.
+
+    Args:
+        before: what stands in front of it, colored already.
+    """
+    text = plain(text)
     colored = has_colors(sys.stderr if err else sys.stdout)
-    click.echo(_COLORED.sub(_paint, text) if colored else text, err=err, color=True if colored else None)
+    painted = _COLORED.sub(_paint, text) if colored else text
+    click.echo(f"{before}{painted}", err=err, color=True if colored else None)
+
+
+def plain(text: str) -> str:
+    """The text with control characters written out: names in models must not command the terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def faint(text: str, stream: Any) -> str:

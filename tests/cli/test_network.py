@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def traced(command: list[str], folder: Path) -> tuple[subprocess.CompletedProces
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model of each format, made by the libraries that define these."""
     path = tmp_path_factory.mktemp("network")
     places = [ROOT / "tests" / "converter" / "caffe"]
@@ -77,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run(quiet, cwd=path, capture_output=True, check=True)
     listed = [*_PROGRAM, "ci", "--config", "plan.toml", "--format", "json"]
     (path / "base.json").write_bytes(subprocess.run(listed, cwd=path, capture_output=True, check=True).stdout)
-    yield path
+    return path
 
 
 @pytest.mark.slow

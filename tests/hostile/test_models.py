@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile.make import FILES, REFUSED, external
+from hostile.make import FILES, REFUSED, external, onnx_file
+from onnx import helper
 
 import minnow
+from minnow.cli._app import run
 from minnow.converter import read
 from minnow.converter.file import door
 from minnow.schema.errors import MinnowError
@@ -128,3 +130,17 @@ def test_external_data_is_a_plain_file_beside_the_model(kind: str, tmp_path: Pat
     reader.start()
     reader.join(_SECONDS)
     assert [getattr(e, "exit_code", 0) for e in found] == [6]
+
+
+@pytest.mark.parametrize("command", ["check", "inspect", "convert"])
+def test_names_do_not_command_the_terminal(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a file calls its parts is text: no sequence that clears a screen or sets a title gets out."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    evil = "n\x1b[2J\x1b]0;title\x07\x9b31m"
+    (tmp_path / "m.onnx").write_bytes(onnx_file([helper.make_node(f"Nope{evil}", ["x"], ["y"], name=evil)]))
+    assert run([command, str(tmp_path / "m.onnx"), *["-o", str(tmp_path / "out.mnn")] * (command == "convert")]) == 3
+    said = "".join(capsys.readouterr())
+    assert "\\x1b[2J" in said
+    assert not {"\x1b[2J", "\x1b]", "\x07", "\x9b"} & {said[i : i + n] for i in range(len(said)) for n in (1, 2, 4)}

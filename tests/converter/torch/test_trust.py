@@ -90,7 +90,7 @@ from minnow.converter.torch.program.script_vetting import Found
 child.vet = lambda *_: Found()
 if not {confined}:
     for name in ("restrict_files", "restrict_calls", "limit_resources"):
-        setattr(child.sandbox, name, lambda *_: False)
+        setattr(child.sandbox, name, lambda *_, **__: False)
 module, *sys.argv[1:] = {arguments}
 sys.exit(importlib.import_module(module).main())
 """
