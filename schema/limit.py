@@ -68,7 +68,9 @@ class Meter:
         self.file_bytes = file_bytes
         self.most_nodes = limits.nodes + int(file_bytes * limits.nodes_per_byte)
         self.most_bytes = limits.computed_bytes + file_bytes * limits.computed_per_byte
-        self.nodes = self.bytes = 0
+        self.nodes = self.bytes = self.stored = 0
+        self.most_stored = limits.constant_bytes + file_bytes * limits.constant_per_byte
+        self.beside: set[Path] = set()
 
     def add_nodes(self, count: int, where: str = "") -> None:
         """Counts nodes that are made. Raises ModelError when there are too many for the file."""
@@ -81,6 +83,19 @@ class Meter:
         self.bytes += count
         if self.bytes > self.most_bytes:
             raise self._error(f"more than {self.most_bytes >> 20:,} MiB of constants and names", where)
+
+    def add_stored(self, count: int, path: Path | None, where: str = "") -> None:
+        """Counts bytes of numbers that lie in the file, or in one beside it, which the limit then grows with.
+
+        Tensors may share their bytes, also in part; what is written of them does not. Raises ModelError when they come
+        to far more than there is.
+        """
+        if path is not None and path not in self.beside:
+            self.beside.add(path)
+            self.most_stored += LIMITS.constant_per_byte * _stored(path)
+        self.stored += count
+        if self.stored > self.most_stored:
+            raise self._error(f"more than {self.most_stored >> 20:,} MiB of weights", where)
 
     def takes(self, count: int) -> bool:
         """Whether so many bytes may be computed; they are counted then."""
@@ -138,6 +153,20 @@ def add_bytes(count: int, where: str = "") -> None:
         current.add_bytes(count, where)
 
 
+def add_stored(count: int, path: Path | None = None, where: str = "") -> None:
+    """Counts bytes of weights in a file where something is being read.
+
+    Args:
+        path: the file, if it is another one than the model's.
+
+    Raises:
+        ModelError: tensors share the bytes of the file again and again.
+    """
+    current = _current.get()
+    if current is not None:
+        current.add_stored(count, path, where)
+
+
 def add_name(name: str) -> str:
     """The name of a node or value that a reader puts together, where something is being read: its bytes are counted.
 
@@ -176,5 +205,6 @@ def _stored(path: Path) -> int:
 
 
 __all__ = [
-    "LIMITS", "Limits", "Meter", "add_bytes", "add_name", "add_nodes", "check_shape", "file_bytes", "meter", "metered"
+    "LIMITS", "Limits", "Meter", "add_bytes", "add_name", "add_nodes", "add_stored", "check_shape", "file_bytes",
+    "meter", "metered",
 ]  # fmt: skip

@@ -81,7 +81,7 @@ def pins(lock: str) -> dict[str, list[tuple[Requirement, int]]]:
 
 def test_the_locks_admit_one_version_by_its_hashes_from_anywhere() -> None:
     locks = [path.stem for path in (ROOT / "requirements").glob("*.lock")]
-    assert {"cuda", "dev", "installer", "mnn", "torch", "torch-cpu", "wheels"} == set(locks)
+    assert {"cuda", "dev", "fuzz", "installer", "mnn", "torch", "torch-cpu", "wheels"} == set(locks)
     for lock in locks:
         for requirement, hashes in (pin for found in pins(lock).values() for pin in found):
             assert [s.operator for s in requirement.specifier] == ["=="], requirement

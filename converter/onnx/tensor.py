@@ -13,7 +13,7 @@ import onnx
 
 from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import ArrayBlob, Blob, DType, LazyBlob, MappedBlob, TensorType, Value
-from minnow.schema.limit import check_shape
+from minnow.schema.limit import add_stored, check_shape
 
 Array = np.ndarray[Any, Any]
 
@@ -168,6 +168,7 @@ def _external(tensor: onnx.TensorProto, model_path: Path, dtype: DType, shape: t
             where=where,
             why=f"{size} bytes are needed at {offset}; the entry gives {length}, {path.name} has {path.stat().st_size}",
         )
+    add_stored(size, path, where)
     if dtype.bits >= 8:
         return MappedBlob(path, offset, dtype, shape)
     packed = MappedBlob(path, offset, DType.U8, (size,))

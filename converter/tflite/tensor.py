@@ -11,6 +11,7 @@ import tflite
 
 from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import ArrayBlob, Blob, DType, LazyBlob, MappedBlob
+from minnow.schema.limit import add_stored
 
 if TYPE_CHECKING:
     from minnow.converter.tflite.document import Tensor
@@ -99,6 +100,7 @@ def blob_of(tensor: Tensor, data: memoryview | None) -> Blob | None:
     if len(data) != size:
         why = f"{len(data)} bytes for {tensor.kind}{list(dims)}, which needs {size}"
         raise FormatError("the data of a tensor does not fit its shape", where=tensor.where, why=why)
+    add_stored(size, None, tensor.where)
     if packed:
         return LazyBlob(lambda: _halves(data, count), dtype, dims)
     if size >= _MAPPED and not tensor.document.offset_of(tensor.buffer) % dtype.size:

@@ -13,6 +13,7 @@ import numpy as np
 
 from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
+from minnow.schema.limit import add_stored
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.container import closed
@@ -326,6 +327,7 @@ def _blob(main: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     if any(d < 0 for d in shape):
         raise FormatError(f"a constant has the shape {shape}")
     array = np.zeros(0, dtype) if payload is None else np.asarray(payload)
+    add_stored(array.nbytes)
     if array.dtype != dtype:
         if array.dtype.itemsize != 1 or array.size % dtype.itemsize:
             raise FormatError(f"a constant of type {code} has a payload of {array.size} {array.dtype} elements")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import os
 import struct
 import zipfile
@@ -10,8 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import flatbuffers
+import numpy as np
 import pytest
+from hostile.make import onnx_file
 from hostile.test_models import Bounded
+from onnx import TensorProto, helper
 
 import minnow
 from minnow.converter.file import door
@@ -210,6 +215,56 @@ def test_holes_in_files_allow_nothing(tmp_path: Path) -> None:
     assert file_bytes(tmp_path / "plain") == 5 << 20
     assert file_bytes(tmp_path / "hole") <= 1 << 20
     assert file_bytes(tmp_path) <= 6 << 20
+
+
+@pytest.mark.parametrize("read_as", ["onnx", "tflite"])
+def test_weights_that_overlap(read_as: str, tmp_path: Path) -> None:
+    """Tensors that begin a few bytes apart in a file share nearly all of it; what is written of them shares nothing."""
+    count, size = 1200, 1 << 20
+    if read_as == "onnx":
+        (tmp_path / "data").write_bytes(bytes(4 * count + size))
+        tensors = []
+        for i in range(count):
+            tensor = TensorProto(name=f"w{i}", data_type=1, dims=[size // 4], data_location=TensorProto.EXTERNAL)
+            for key, value in {"location": "data", "offset": str(4 * i)}.items():
+                tensor.external_data.add(key=key, value=value)
+            tensors.append(tensor)
+        nodes = [helper.make_node("Add", [f"w{i}", f"y{i}" if i else "x"], [f"y{i + 1}"]) for i in range(count)]
+        path = tmp_path / "m.onnx"
+        path.write_bytes(onnx_file(nodes, tensors, result=f"y{count}", dims=(size // 4,)))
+    else:
+        path = tmp_path / "m.tflite"
+        path.write_bytes(overlapping_buffers(count, size))
+    refused(path, "far larger than its file")
+
+
+def overlapping_buffers(count: int, size: int) -> bytes:
+    """A TFLite file of sums whose constants lie behind the tables, a few bytes apart."""
+    from ai_edge_litert import schema_py_generated as fbs
+    from tflite_one import Tensor, constant, file_of
+
+    data = file_of("ADD", [Tensor((4,)), constant(np.ones(4, np.float32))], [Tensor((4,))], {}, "AddOptions")
+    model = fbs.ModelT.InitFromObj(fbs.Model.GetRootAs(data, 0))
+    (graph,) = model.subgraphs
+    given, weight, result = graph.tensors
+    graph.tensors, graph.operators, first = [given], [], graph.operators[0]
+    for i in range(count):
+        a, b, operator = copy.copy(weight), copy.copy(result), copy.copy(first)
+        a.name, b.name, a.buffer, b.buffer = f"w{i}", f"y{i}", len(model.buffers), 0
+        a.shape = b.shape = given.shape = np.array([size // 4], np.int32)
+        graph.tensors += [a, b]
+        operator.inputs = np.array([2 * i, 2 * i + 1], np.int32)
+        operator.outputs = np.array([2 * i + 2], np.int32)
+        graph.operators.append(operator)
+        buffer = fbs.BufferT()
+        buffer.offset, buffer.size = 1 << 20, size
+        model.buffers.append(buffer)
+    graph.outputs = np.array([2 * count], np.int32)
+    for i, buffer in enumerate(model.buffers[-count:]):
+        buffer.offset = (1 << 20) + 4 * i
+    builder = flatbuffers.Builder(1 << 20)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output()).ljust(1 << 20, b"\0") + bytes(4 * count + size)
 
 
 # ---- PyTorch

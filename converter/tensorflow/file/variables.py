@@ -20,6 +20,7 @@ from minnow.converter.tensorflow.message import BundleEntryProto, BundleHeaderPr
 from minnow.converter.tensorflow.tensor import COMPLEX, dtype_of
 from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import Blob, DType, LazyBlob, MappedBlob
+from minnow.schema.limit import add_stored
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER = 48
@@ -140,6 +141,7 @@ class Variables:
                 "the size of a variable does not agree with its shape", key, f"{entry.size}, not {size} bytes"
             )
         path, _ = self._place(entry, size, key)
+        add_stored(size, path, key)
         blob = MappedBlob(path, entry.offset, dtype, full)
         if size and mask(crc32c(np.asarray(MappedBlob(path, entry.offset, DType.U8, (size,)).numpy()))) != entry.crc32c:
             raise FormatError(
@@ -204,9 +206,7 @@ class Variables:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise self._error(
-                "the table of variables is damaged", "", "its keys and blocks come to more than it has"
-            )
+            raise self._error("the table of variables is damaged", "", "its keys and blocks come to more than it has")
 
     def _handle(self, data: bytes, at: int) -> tuple[int, int, int]:
         offset, at = self._varint(data, at)
