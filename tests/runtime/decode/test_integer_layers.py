@@ -166,6 +166,23 @@ def test_what_does_not_fit_is_refused(changes, error, says):
         minnow.load(Layer().bytes(**changes))
 
 
+# op list: ops of TensorFlow's and TFLite's first integer models, which MNN's converter no longer writes
+LEGACY = (
+    "QuantizedAdd QuantizedAvgPool QuantizedBiasAdd QuantizedConcat QuantizedDepthwiseConv2D QuantizedLogistic "
+    "QuantizedMaxPool QuantizedReshape QuantizedSoftmax QuantizeMaxMin QuantizeV2 TfQuantizedConv2D Requantize "
+    "RequantizationRange Dequantize DynamicQuant"
+)
+
+
+@pytest.mark.parametrize("type", LEGACY.split())
+def test_other_integer_ops_are_refused_by_name(type):
+    net = Net()
+    net.input("x", X.shape)
+    net.op(type, ["x"], ["y"])
+    with pytest.raises(UnsupportedError, match=f"- {type} 'y'"):
+        minnow.load(net.bytes("y"))
+
+
 def test_integers_where_floats_are_needed_are_refused():
     net = Net()
     net.input("x", X.shape)
