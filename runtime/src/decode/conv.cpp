@@ -104,7 +104,8 @@ Status decode_conv(Decoder& d) {
   const Common& c = *main->common();
   const wire::OpType kind = d.op().type();
   const bool transposed = kind == wire::OpType::Deconvolution || kind == wire::OpType::DeconvolutionDepthwise;
-  const bool depthwise = kind == wire::OpType::ConvolutionDepthwise || kind == wire::OpType::DeconvolutionDepthwise;
+  const bool depthwise = kind == wire::OpType::ConvolutionDepthwise || kind == wire::OpType::DeconvolutionDepthwise ||
+                         kind == wire::OpType::DepthwiseConvInt8;
   Attrs attrs;
   MINNOW_RETURN_IF_ERROR(window_attrs(d, c, transposed, &attrs));
   const int64_t outs = c.outputCount();

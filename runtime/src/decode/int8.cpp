@@ -2,6 +2,7 @@
 // Int8ToFloat stand between them and floats, and each layer has the scale from its sums to its integers.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "runtime/src/decode/conv.h"
 #include "runtime/src/decode/decode.h"
@@ -57,6 +58,17 @@ Shape shape_of(const Steps& steps) {
   return steps.scale.size() == 1 ? Shape() : Shape{static_cast<int64_t>(steps.scale.size())};
 }
 
+// The op's result: q within these limits. A table is faster than comparisons, which wider integers do.
+void finish_limited(Decoder& d, int q, int min, int max) {
+  if (min <= -128 && max >= 127) {
+    d.finish("Identity", {q});
+    return;
+  }
+  std::vector<int8_t> table;
+  for (int i = -128; i < 128; ++i) table.push_back(static_cast<int8_t>(std::min(std::max(i, min), max)));
+  d.finish("LookUp", {q, bytes_of(d, table, Shape{256})});
+}
+
 // round(x * factor + zero), with the limits of i8; factors and zero points are one or one for each place along axis 1.
 Status add_bytes(Decoder& d, int x, const Steps& steps, int* q) {
   std::vector<int8_t> zeros(1);
@@ -106,8 +118,7 @@ Status decode_float_to_int8(Decoder& d) {
   int q = -1;
   MINNOW_RETURN_IF_ERROR(add_bytes(d, d.channels_first(d.in(0)), steps, &q));
   d.set_format(d.out(0), d.format(q));
-  d.finish("Clip", {q},
-           {{"min", static_cast<double>(main->clampMin())}, {"max", static_cast<double>(main->clampMax())}});
+  finish_limited(d, q, main->clampMin(), main->clampMax());
   return ok();
 }
 MINNOW_DECODE(FloatToInt8, decode_float_to_int8);
@@ -148,12 +159,26 @@ Status decode_eltwise_int8(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(read_steps(*main->outputQuan(), &steps));
   MINNOW_RETURN_IF_ERROR(add_bytes(d, d.add("Add", {sum[0], sum[1]}), steps, &q));
   d.set_format(d.out(0), d.format(q));
-  d.finish("Clip", {q},
-           {{"min", static_cast<double>(main->outputQuan()->clampMin())},
-            {"max", static_cast<double>(main->outputQuan()->clampMax())}});
+  finish_limited(d, q, main->outputQuan()->clampMin(), main->outputQuan()->clampMax());
   return ok();
 }
 MINNOW_DECODE(EltwiseInt8, decode_eltwise_int8);
+
+int ints_of(Decoder& d, const std::vector<int32_t>& values, const Shape& shape) {
+  const auto fill = [values](void* to) { std::copy(values.begin(), values.end(), static_cast<int32_t*>(to)); };
+  return d.add_constant(Constant::decoded({DType::kI32, Layout::kPlain, shape}, fill, {}));
+}
+
+// A scale as multiplier * 2^(shift - 31), which has room for all its bits.
+Status split(float scale, std::vector<int32_t>* multiplier, std::vector<int32_t>* shift) {
+  int exponent = 0;
+  const double fraction = std::frexp(static_cast<double>(scale), &exponent);  // within [0.5, 1)
+  if (exponent > 31) return Status(Code::kUnsupported, "a scale that is larger than any sum");
+  const bool none = exponent < -31;  // all products round to 0
+  multiplier->push_back(none ? 0 : static_cast<int32_t>(std::ldexp(fraction, 31)));
+  shift->push_back(none ? 0 : exponent);
+  return ok();
+}
 
 // y = round((sum of w * x + bias) * scale). What zero points add to it is part of the bias already: that of x is what
 // pads it, that of y is where Relu ends. Sums that are asked for as floats are not rounded.
@@ -191,35 +216,37 @@ Status decode_conv_int8(Decoder& d) {
       constant_of_bytes({DType::kI8, Layout::kPlain, Shape{outs, count / outs / kernel, c.kernelY(), c.kernelX()}},
                         {reinterpret_cast<const char*>(quan->weight()->data()), count, d.main_file()}));
   // ConvInteger takes the zero point from each x, which the bias gives back.
-  const auto bias_of = [quan, outs, per = count / outs](void* to) {
-    for (int64_t o = 0; o < outs; ++o) {
-      int64_t total = 0;
-      for (int64_t i = 0; i < per; ++i) total += quan->weight()->Get(static_cast<flatbuffers::uoffset_t>(o * per + i));
-      const auto at = static_cast<flatbuffers::uoffset_t>(o);
-      static_cast<int32_t*>(to)[o] = static_cast<int32_t>(static_cast<uint32_t>(quan->bias()->Get(at)) +
-                                                          static_cast<uint32_t>(total * quan->zeroPoint()));
+  std::vector<int32_t> bias(quan->bias()->begin(), quan->bias()->end());
+  if (quan->zeroPoint() != 0) {
+    const int8_t* at = quan->weight()->data();
+    for (int32_t& b : bias) {
+      const int64_t total = std::accumulate(at, at + count / outs, int64_t{0});
+      b = static_cast<int32_t>(static_cast<uint32_t>(b) + static_cast<uint32_t>(total * quan->zeroPoint()));
+      at += count / outs;
     }
-  };
-  const int bias = d.add_constant(Constant::decoded({DType::kI32, Layout::kPlain, along}, bias_of, {}));
-  int factor = -1, one = -1;
-  MINNOW_RETURN_IF_ERROR(d.floats(scale, along, &factor));
-  MINNOW_RETURN_IF_ERROR(d.floats({1.0f}, Shape(), &one));
+  }
   const int x = d.channels_first(d.in(0));
   const int sum = d.new_value();
   d.set_format(sum, wire::MNN_DATA_FORMAT::NC4HW4);
   Attrs window;
   window.merge(attrs, "activation");
   d.add_node("ConvInteger", {x, w, bytes_of(d, {quan->zeroPoint()}, Shape())}, {sum}, std::move(window));
-  const int real = d.add("Mul", {d.add("Cast", {d.add("Add", {sum, bias})}, {{"to", DType::kF32}}), factor});
+  const int total = d.add("Add", {sum, ints_of(d, bias, along)});
   d.set_format(d.out(0), wire::MNN_DATA_FORMAT::NC4HW4);
   const bool relu = c.relu() || c.relu6();
   if (floats) {
+    int factor = -1;
+    MINNOW_RETURN_IF_ERROR(d.floats(scale, along, &factor));
+    const int real = d.add("Mul", {d.add("Cast", {total}, {{"to", DType::kF32}}), factor});
     d.finish(relu ? "Relu" : "Identity", {real});
     return ok();
   }
-  const int q = d.add("QuantizeLinear", {real, one, bytes_of(d, {0}, Shape())}, {{"to", DType::kI8}});
-  const int min = std::max<int>(quan->clampMin(), relu ? quan->outputZeroPoint() : -128);
-  d.finish("Clip", {q}, {{"min", static_cast<double>(min)}, {"max", static_cast<double>(quan->clampMax())}});
+  const int64_t min = std::max<int>(quan->clampMin(), relu ? quan->outputZeroPoint() : -128), max = quan->clampMax();
+  if (min > max) return fail(Code::kFormat, "its results end at %d and begin after that", quan->clampMax());
+  std::vector<int32_t> multiplier, shift;
+  for (float s : scale) MINNOW_RETURN_IF_ERROR(split(s, &multiplier, &shift));
+  d.finish("Requantize", {total, ints_of(d, multiplier, along), ints_of(d, shift, along)},
+           {{"zero", int64_t{0}}, {"to", DType::kI8}, {"min", min}, {"max", max}});
   return ok();
 }
 MINNOW_DECODE(ConvInt8, decode_conv_int8);

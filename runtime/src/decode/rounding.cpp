@@ -139,7 +139,8 @@ class QuantizedOp {
       const bool plain = main == nullptr || (main->weight() != nullptr && main->weight()->size() > 0);
       return plain || d_.num_inputs() > 1 ? Way::kReal : Way::kRounded;
     }
-    if (type == OpType::ConvInt8 || type == OpType::DepthwiseConvInt8) return Way::kBytes;
+    if (type == OpType::ConvInt8 || type == OpType::DepthwiseConvInt8)
+      return has_packed_weights() ? Way::kRounded : Way::kBytes;
     if (type == OpType::Pooling || type == OpType::Pooling3D) {
       const auto* flat = d_.main<wire::Pool>();
       const auto* deep = d_.main<wire::Pool3D>();
@@ -156,6 +157,13 @@ class QuantizedOp {
       if (main != nullptr && main->tableInt8() != nullptr) return Way::kTable;
     }
     return is_among(type, kRounding) ? Way::kRounded : Way::kReal;
+  }
+
+  // Whether an integer convolution has the weights that other convolutions have.
+  bool has_packed_weights() const {
+    const auto* main = d_.main<wire::Convolution2D>();
+    if (main == nullptr || main->quanParameter() == nullptr) return false;
+    return main->symmetricQuan() == nullptr || main->symmetricQuan()->weight() == nullptr;
   }
 
   // Shapes and axes beside the first input are no data. All inputs of some ops are data.
@@ -263,6 +271,9 @@ class QuantizedOp {
   }
 
   Status round(Status (*function)(Decoder&)) {
+    const OpType type = d_.op().type();
+    if (type == OpType::ConvInt8 || type == OpType::DepthwiseConvInt8) function = find_decoder(OpType::Convolution);
+    if (function == nullptr) return d_.unsupported("");
     std::vector<int> in, out;
     for (int v : d_.in_) {
       in.emplace_back();
@@ -302,11 +313,9 @@ class QuantizedOp {
     MINNOW_RETURN_IF_ERROR(d_.need_inputs(1));
     MINNOW_RETURN_IF_ERROR(d_.need_outputs(1));
     if (table->size() != 255) return fail(Code::kFormat, "its table has %u numbers, not 255", table->size());
-    const auto fill = [table](void* to) {
-      auto* numbers = static_cast<int8_t*>(to);
-      numbers[0] = table->Get(0);
-      std::copy(table->begin(), table->end(), numbers + 1);
-    };
+    std::vector<int8_t> all = {table->Get(0)};
+    all.insert(all.end(), table->begin(), table->end());
+    const auto fill = [all](void* to) { std::copy(all.begin(), all.end(), static_cast<int8_t*>(to)); };
     const TensorType type{DType::kI8, Layout::kPlain, Shape{256}};
     const int numbers = d_.add_constant(Constant::decoded(type, fill, {}));
     int q = -1;

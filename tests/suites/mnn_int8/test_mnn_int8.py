@@ -62,6 +62,29 @@ def test_is_written_again_with_its_integers(name):
     np.testing.assert_array_equal(first, second)
 
 
+def _renamed(name: str) -> bytes:
+    """The file with the op types that earlier converters wrote."""
+    net = wire.read((FILES / f"{name}.mnn").read_bytes())
+    older = {"Convolution": "ConvInt8", "ConvolutionDepthwise": "DepthwiseConvInt8"}
+    net["oplists"] = [dict(op) | {"type": older.get(op["type"], op["type"])} for op in net["oplists"]]
+    return wire.write(net)
+
+
+RENAMED = ["conv.KL", "depthwise.KL", "groups.KL", "relu6.KL", "conv.EMA", "depthwise.EMA"]
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_integer_convolutions_with_packed_weights(name):
+    check(_renamed(name), RECORDED[name])
+
+
+@needs_mnn
+@pytest.mark.slow
+def test_mnn_takes_both_names_for_the_same(tmp_path: Path):
+    for name, got in results({n: _renamed(n) for n in RENAMED}, tmp_path).items():
+        np.testing.assert_array_equal(got, RECORDED[name], err_msg=name)
+
+
 def _numbers(net: dict[str, Any]) -> list[tuple[float, ...]]:
     return sorted((q["scale"], q["zero"], q["min"], q["max"]) for q in roundings(net).values())
 
