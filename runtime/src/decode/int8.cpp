@@ -169,14 +169,16 @@ int ints_of(Decoder& d, const std::vector<int32_t>& values, const Shape& shape) 
   return d.add_constant(Constant::decoded({DType::kI32, Layout::kPlain, shape}, fill, {}));
 }
 
-// A scale as multiplier * 2^(shift - 31), which has room for all its bits.
+// A scale as multiplier * 2^(shift - 31). Requantize rounds twice where the shift is negative: once before it and once
+// after it. So there is none, unless the multiplier alone would be less exact than that.
 Status split(float scale, std::vector<int32_t>* multiplier, std::vector<int32_t>* shift) {
   int exponent = 0;
-  const double fraction = std::frexp(static_cast<double>(scale), &exponent);  // within [0.5, 1)
+  double fraction = std::frexp(static_cast<double>(scale), &exponent);  // within [0.5, 1)
   if (exponent > 31) return Status(Code::kUnsupported, "a scale that is larger than any sum");
-  const bool none = exponent < -31;  // all products round to 0
-  multiplier->push_back(none ? 0 : static_cast<int32_t>(std::ldexp(fraction, 31)));
-  shift->push_back(none ? 0 : exponent);
+  if (exponent < -31) fraction = 0.0, exponent = 0;  // all products round to 0
+  if (exponent <= 0 && exponent >= -12) fraction = static_cast<double>(scale), exponent = 0;
+  multiplier->push_back(static_cast<int32_t>(std::llround(std::ldexp(fraction, 31))));
+  shift->push_back(exponent);
   return ok();
 }
 
