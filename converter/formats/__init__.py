@@ -109,8 +109,12 @@ def _similar(path: Path) -> str:
     return f"{' or '.join(str(path.with_name(name)) for name in near)}?" if near else ""
 
 
-def check_readable(path: Path) -> bytes:
+def check_readable(path: Path, any_kind: bool = False) -> bytes:
     """The first bytes of a file, none of a folder, which may be a model, too.
+
+    Args:
+        path: the file.
+        any_kind: it may also be of a kind that is not a model.
 
     Raises:
         FormatError: it does not exist, cannot be read, is empty, or evidently of a kind that Minnow does not read.
@@ -131,5 +135,6 @@ def check_readable(path: Path) -> bytes:
         raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e), hint=hint) from None
     if not head:
         raise FormatError("the file is empty", where=str(path), hint="download or export it again")
-    refuse_foreign(path, head)
+    if not any_kind:
+        refuse_foreign(path, head)
     return head
