@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from minnow.options.option import Options, option
-from minnow.options.read import ReadOptions
+from minnow.options.read import Path, ReadOptions
 from minnow.options.run import RandomOptions, RunOptions
 from minnow.schema.errors import UsageError
 
@@ -34,7 +34,30 @@ class CompareOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OwnVerifyOptions(CompareOptions):
+class FolderOptions(Options):
+    """Comparison with a folder of inputs and outputs."""
+
+    SECTION: ClassVar[str] = "Verification"
+
+    testdir: Path = option(
+        "",
+        "Also compare with the inputs and expected outputs in this folder, in the text form of MNN's tools: input.json "
+        "and NAME.txt.",
+        metavar="DIR",
+    )
+    testdir_tolerance: float = option(
+        0.01,
+        "Largest error that passes for --testdir, as a fraction of the output's largest magnitude, or of 1e-4 if that "
+        "is larger.",
+        least=0,
+    )
+    testdir_run: Any = option(
+        None, "For `testdir`: options of the session that differ from the others, by name.", only_python=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OwnVerifyOptions(FolderOptions, CompareOptions):
     """The verification that is part of a conversion."""
 
     SECTION: ClassVar[str] = "Verification"
@@ -51,7 +74,7 @@ class OwnVerifyOptions(CompareOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class VerifyOptions(RunOptions, CompareOptions, RandomOptions, ReadOptions):
+class VerifyOptions(RunOptions, FolderOptions, CompareOptions, RandomOptions, ReadOptions):
     """The arguments of `minnow.verify`."""
 
     SECTION: ClassVar[str] = "Verification"
@@ -72,3 +95,9 @@ class VerifyCommand(VerifyOptions):
     SECTION: ClassVar[str] = "Verification"
 
     strict: bool = option(False, "Exit code 4 also if the verdict is inconclusive.")
+    write_testdir: Path = option(
+        "",
+        "Write random inputs and the source's outputs for them to this folder, in the text form of MNN's tools; "
+        "without MODEL that is all.",
+        metavar="DIR",
+    )

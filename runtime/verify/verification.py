@@ -195,6 +195,12 @@ def compare_files(source: Path, target: Path, options: VerifyOptions, details: b
         out.cases.append(case)
         wants.append(flattened(want))
     mark([c.outputs for c in out.cases], judged.unexcited(wants), judged.faint(wants))
+    if options.testdir:
+        from minnow.runtime.verify.folder import check
+
+        found = check(Path(options.testdir), target, options.testdir_tolerance, options.only(RunOptions))
+        out.cases += found.cases
+        out.note = "; ".join(filter(None, [out.note, found.note]))
     return out
 
 
