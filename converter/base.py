@@ -37,6 +37,7 @@ OPTIONS = {
     "dequantize": ("--dequantize", "it makes float models of quantized TFLite models"),
     "cut_inputs": ("--inputs", "their inner tensors have no names to begin at"),
     "cut_outputs": ("--outputs", "their inner tensors have no names to end at"),
+    "custom_ops": ("--custom-ops", "only operators of ONNX are kept by name"),
     "weights": ("--weights", "their weights are in the model file, or beside it where the file says"),
     "trust": ("--trust", "reading them runs no code of the file"),
 }

@@ -229,6 +229,14 @@ def exit_codes() -> str:
     return _table(["exit code", "meaning", "in Python"], rows)
 
 
+def mnn_flags() -> str:
+    """The flags of MNN's converter, and what becomes of each."""
+    from minnow.cli._mnn_flags import STATES, flag_rows
+
+    states = "\n".join(f"- *{state}*: it {what}" for state, what in STATES.items())
+    return f"{states}\n\n" + _table(["flag", "state", "what it does"], flag_rows())
+
+
 def environment() -> str:
     """The environment variables."""
     from minnow.options.environment import VARIABLES
@@ -456,6 +464,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/ci-reports.md": {"kinds": report_kinds},
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
     "docs/configuration.md": {"keys": configuration},
+    "docs/mnn.md": {"flags": mnn_flags},
 }
 """Parts of pages that are written by hand."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("minnow.convert")
 
+_ANY = 1e9
+"""A tolerance that all finite numbers pass."""
+
 PACKED = ".packed"
 """The suffix of the companion file with packed weights."""
 
@@ -57,6 +61,7 @@ class Report:
         applied: (rule, node) for each node that it applied to.
         unused: by name the reason why a rule or pass did not run at all.
         verification: the comparison with the source; None if it was switched off.
+        checked: the comparison with the folder `testdir`, if there is one.
     """
 
     source: str
@@ -75,11 +80,13 @@ class Report:
     applied: list[tuple[str, str]] = field(default_factory=list)
     unused: dict[str, str] = field(default_factory=dict)
     verification: Verification | None = None
+    checked: Verification | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
         table = asdict(self)
         table["verification"] = None if self.verification is None else self.verification.as_dict()
+        table["checked"] = None if self.checked is None else self.checked.as_dict()
         return table
 
     def __str__(self) -> str:
@@ -91,6 +98,8 @@ class Report:
         rows += [f"note: {text}" for text in self.notices]
         if self.verification is not None:
             rows.append(str(self.verification))
+        if self.checked is not None:
+            rows.append(str(self.checked))
         times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
         return "\n".join([*rows, f"time: {times}"])
 
@@ -155,11 +164,21 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
 
     from minnow.optimizer.effect import effect_of
     from minnow.schema.mnn import save
+    from minnow.schema.mnn.form import FileForm
     from minnow.schema.mnn.side_file import SUFFIX, side_path
+
+    form: FileForm = options.form or FileForm()
+    if form.convolutions:
+        from minnow.optimizer.layout.product import products_to_convolutions
+
+        model = model.clone()  # which the next conversion may use
+        products_to_convolutions(model.graph)
+    custom = _custom_ops(model)
+    exact = partial(save, biz_code=options.biz_code, side_file=options.side_file, form=form.comparable)
 
     with replaced(destination, beside=(SUFFIX, PACKED)) as temporary:
         with step("write"), writing(destination):
-            written = save(model, temporary, biz_code=options.biz_code, side_file=options.side_file)
+            written = exact(model, temporary)
         report = Report(
             source=str(source),
             output=str(destination),
@@ -177,9 +196,21 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             applied=log.applications,
             unused={name: why for name, why in log.unused.items() if why},
         )
-        if options.verify:
+        if custom:
+            text = f"not verified: only a runtime with a plugin has the operators {', '.join(custom)}"
+            report.notices.append(Notice(text, "not-run"))
+        elif options.verify:
             with step("verify"):
                 _verify(report, source, temporary, options)
+        if form != form.comparable:
+            with step("write"), writing(destination):
+                report.output_bytes = exact(model, temporary, form=form)
+            if options.verify and not custom:
+                with step("verify"):
+                    _verify_form(report, source, temporary, options, form.lossy)
+        if options.testdir:
+            with step("check"):
+                _check_folder(report, temporary, options)
         if options.prepack:
             with step("prepack"):
                 written = _prepack(temporary, options, report.verification)
@@ -302,7 +333,7 @@ def _verify(report: Report, source: Path, written: Path, options: ConvertOptions
     from minnow.options.verify import VerifyOptions
     from minnow.runtime.verify.verification import compare_files
 
-    found = compare_files(source, written, options.only(VerifyOptions))
+    found = compare_files(source, written, replace(options.only(VerifyOptions), testdir=""))
     report.verification = found
     found.target = report.output
     if found.verdict == "inconclusive":
@@ -316,6 +347,59 @@ def _verify(report: Report, source: Path, written: Path, options: ConvertOptions
         )
         error.verification = found
         raise error
+
+
+def _verify_form(report: Report, source: Path, written: Path, options: ConvertOptions, lossy: bool) -> None:
+    """Compares a file in another form than the one that was verified.
+
+    If its weights are compressed, a notice tells the error; if the engine does not run the form, a notice says so.
+
+    Raises:
+        VerifyError: the outputs differ, or those of compressed weights are NaN.
+    """
+    from minnow.options.verify import VerifyOptions
+    from minnow.runtime.verify.verification import compare_files
+
+    asked = replace(options.only(VerifyOptions), testdir="")
+    try:
+        found = compare_files(source, written, replace(asked, tolerance=_ANY) if lossy else asked)
+    except UnsupportedError as e:
+        why = e.message.removeprefix(f"{written}: ")
+        text = f"the graph is verified, but not this form of the file, which Minnow's engine does not run: {why}"
+        report.notices.append(Notice(text, "not-run"))
+        return
+    found.target = report.output
+    if found.verdict == "fail":
+        message = "the outputs of the model in this form differ from those of its source"
+        raise VerifyError(message, where=str(source), why=str(found))
+    if not lossy:
+        return
+    worst = max((o.needed for o in found.worst.values()), default=0.0)
+    text = f"the outputs of the file with compressed weights differ by up to {worst:.2g} of their largest magnitude"
+    report.notices.append(Notice(text, "lossy-form"))
+
+
+def _check_folder(report: Report, written: Path, options: ConvertOptions) -> None:
+    """Compares the file with the outputs in a folder. Raises VerifyError if they differ."""
+    from minnow.options.run import RunOptions
+    from minnow.runtime.verify.folder import check
+
+    run = replace(options.only(RunOptions), **(options.testdir_run or {}))
+    found = check(Path(options.testdir), written, options.testdir_tolerance, run)
+    found.target = report.output
+    report.checked = found
+    if found.verdict == "fail":
+        error = VerifyError("the outputs differ from those in the folder", where=str(options.testdir), why=str(found))
+        error.verification = found
+        raise error
+
+
+def _custom_ops(model: Model) -> list[str]:
+    """The names of the operators that nothing defines."""
+    from minnow.schema.ops.raw import is_custom
+
+    found = (node.attrs["main"]["type"] for part in model.graph.walk() for node in part if is_custom(node))
+    return sorted(set(found))
 
 
 def _check_target(model: Model, where: str) -> None:

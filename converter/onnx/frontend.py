@@ -29,5 +29,5 @@ def _bodies() -> Mapping[str, int]:
     return standard_bodies()
 
 
-frontend = Frontend(FORMAT, _read, _describe, _bodies, options=("cut_inputs", "cut_outputs"))
+frontend = Frontend(FORMAT, _read, _describe, _bodies, options=("cut_inputs", "cut_outputs", "custom_ops"))
 """Mappings register with `@frontend.op(...)`; operators of other domains are named "domain::Op"."""

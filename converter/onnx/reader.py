@@ -29,6 +29,7 @@ def read(
     batch: int | None = None,
     cut_inputs: Sequence[str] = (),
     cut_outputs: Sequence[str] = (),
+    custom_ops: bool = False,
 ) -> Model:
     """Reads an ONNX file.
 
@@ -38,6 +39,7 @@ def read(
         batch: takes the place of the first dynamic dimension of every input.
         cut_inputs: names of tensors that become inputs: what computes them is left out.
         cut_outputs: names of the tensors that the model gives, instead of its outputs.
+        custom_ops: unknown operators are kept by name.
 
     Raises:
         FormatError: not an ONNX file. ModelError: invalid. UnsupportedError: with all unknown operators.
@@ -52,8 +54,8 @@ def read(
     opsets = _opsets(proto, path)
     library = Library(proto.functions)
     unsupported = Unsupported()
-    _check(proto.graph.node, opsets, library, unsupported, ())
-    translator = Translator(path, opsets, library, unsupported)
+    _check(proto.graph.node, opsets, library, Unsupported() if custom_ops else unsupported, ())
+    translator = Translator(path, opsets, library, unsupported, custom_ops)
     graph, declared = translator.main(proto.graph, inputs or {}, batch)
     model = Model(graph, source="onnx", metadata={p.key: p.value for p in proto.metadata_props})
     model.inputs = [(v.name, v.type) for v in graph.params]

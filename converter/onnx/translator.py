@@ -14,6 +14,7 @@ from onnx import helper
 
 from minnow.converter.base import Call, Unsupported
 from minnow.converter.inputs.dimension import fix_inputs
+from minnow.converter.onnx.custom import custom_node
 from minnow.converter.onnx.frontend import frontend
 from minnow.converter.onnx.function import DEFAULT_DOMAINS, Body, Library, types_of
 from minnow.converter.onnx.tensor import dtype_of, initializer, load_tensor, no_strings
@@ -66,8 +67,16 @@ class Translator:
     An unsupported node is reported, and what depends on it is skipped: all others are looked at.
     """
 
-    def __init__(self, path: Path, opsets: Mapping[str, int], library: Library, unsupported: Unsupported) -> None:
+    def __init__(
+        self,
+        path: Path,
+        opsets: Mapping[str, int],
+        library: Library,
+        unsupported: Unsupported,
+        custom_ops: bool = False,
+    ) -> None:
         self.path = path
+        self.custom_ops = custom_ops
         self.opsets = opsets
         self.library = library
         self.unsupported = unsupported
@@ -199,7 +208,7 @@ class Translator:
         used = max((k + 1 for k, o in enumerate(node.output) if o), default=1)
         version = version_of(node, self.opsets)
         call = Call(qualified(node), name, origin, version, used, list(node.output), self)
-        results, fresh = self._translated(node, call, scope, inputs)
+        results, fresh = self._translated(node, call, scope, inputs, known)
         if len(results) < used:
             raise ModelError(f"{node.op_type} has {len(results)} outputs, but {used} are used", where=origin)
         for out, value in zip(node.output, results, strict=False):
@@ -216,7 +225,12 @@ class Translator:
             scope.values[out] = value
 
     def _translated(
-        self, node: onnx.NodeProto, call: Call, scope: Scope, inputs: Sequence[Value | None]
+        self,
+        node: onnx.NodeProto,
+        call: Call,
+        scope: Scope,
+        inputs: Sequence[Value | None],
+        declared: Mapping[str, onnx.ValueInfoProto],
     ) -> tuple[Sequence[Value | None], set[Value]]:
         """The results of a node, and those of them that it made itself, by a mapping or through its body."""
         body = self.library.local(node, self.opsets)
@@ -231,6 +245,11 @@ class Translator:
             body = self.library.standard(node, self.opsets, types_of(inputs))
         if body is None:
             if frontend.find(call.op, call.version) is None and not self.library.has_standard(node, self.opsets):
+                if self.custom_ops:
+                    given = [self._type(declared[out]) if out in declared else None for out in node.output]
+                    b = Builder(scope.graph, origin=call.origin)
+                    custom = custom_node(b, node, inputs, given, self.opsets.get("", call.version))
+                    return custom.outputs, set(custom.outputs)
                 raise _MissingError  # `_check` has reported it
             types = ", ".join("none" if v is None else str(v.type) for v in inputs)
             raise UnsupportedError(

@@ -87,7 +87,8 @@ class Commands(click.Group):
     },
     no_args_is_help=True,
     epilog="`mnnconvert MODEL -o FILE` is short for `mnnconvert convert`. The flags of MNN's own converter "
-    f"(-f ONNX --modelFile a --MNNModel b) work too. Exit codes: {brief()}.",
+    "(-f ONNX --modelFile a --MNNModel b) work too, and `mnnconvert -f ONNX --modelFile x --help` lists them. "
+    f"Exit codes: {brief()}.",
     params=_log.flags(),
 )
 @click.version_option(minnow.__version__, "-V", "--version", message="%(version)s")

@@ -1,100 +1,302 @@
-"""Accepts the flags of MNN's own converter, but returns a nonzero exit code for every failure.
+"""The command line of MNN's own converter, with an exit code for every failure.
 
-Some flags are supported; some do not change what the file computes, and are ignored with a note; others are refused.
+`_mnn_flags` says what becomes of each flag. Here each that is carried out is taken from those that are given; one that
+is left is an error.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from minnow.cli._log import note
-from minnow.cli._option import FORMAT, MODEL_FILE, Command
-from minnow.schema.errors import UnsupportedError, UsageError
+from minnow.cli._mnn_flags import MNN_FLAGS, STATES, GivenFlags, MnnFlag
+from minnow.cli._option import FORMAT, MODEL_FILE, Command, emit
+from minnow.cli._terminal import show, spinner
+from minnow.schema.errors import MinnowError, UnsupportedError, UsageError
 
-_FLAGS = ("--modelFile", "--MNNModel", "--OP", "--bizCode", "--JsonFile", "--info")
+if TYPE_CHECKING:
+    from minnow.convert import Report
+    from minnow.options.convert import ConvertOptions
 
-# name -> default value of MNN's converter; other values are refused
-_REFUSED: dict[str, str] = {
-    "keepInputFormat": "1", "weightQuantBits": "0", "weightQuantScaleBit": "32", "compressionParamsFile": "",
-    "inputConfigFile": "", "customOpLibs": "", "testdir": "", "JsonFile": "",
-}  # fmt: skip
-_REFUSED_FLAGS = ("fp16", "forTraining", "hqq", "saveStaticModel", "transformerFuse", "splitBlockQuant",
-                  "allowCustomOp", "rknn")  # fmt: skip
-# ignored: they do not change the outputs
-_IGNORED = ("optimizePrefer", "targetVersion", "authCode", "testconfig", "thredhold", "weightQuantAsymmetric",
-            "weightQuantBlock", "alignDenormalizedValue", "useGeluApproximation", "convertMatmulToConv",
-            "transformerFuseC4", "transformerFuseQkvProj", "transformerFuseGateUpProj",
-            "transformerFuseLnProj")  # fmt: skip
-_IGNORED_FLAGS = ("debug", "detectSparseSpeedUp", "groupConvNative", "useOriginRNNImpl", "dumpPass", "benchmarkModel")
+_FRAMEWORKS = {"tf": "tensorflow"}
+_NHWC = ("tensorflow", "tflite")
+_OLDEST = 3.6
+_TYPES: dict[str, Any] = {"whole": int, "number": float, "text": str, "path": click.Path(), "yes": str}
+_NO, _YES = ("0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
 def is_compatible(args: list[str]) -> bool:
     """Whether a command line has a flag that only MNN's converter has."""
-    return any(a.partition("=")[0] in _FLAGS for a in args)
+    return any(a.startswith("--") and _is_foreign(a[2:].partition("=")[0]) for a in args)
+
+
+def _is_foreign(name: str) -> bool:
+    return name in MNN_FLAGS and not MNN_FLAGS[name].own
+
+
+class _Flag(click.Option):
+    """The option for a flag, in the section of its state."""
+
+    def __init__(self, flag: MnnFlag) -> None:
+        names = [f"--{flag.name}", *([f"-{flag.short}"] if flag.short else [])]
+        more: dict[str, Any] = {"is_flag": True} if flag.kind == "switch" else {"type": _TYPES[flag.kind]}
+        if flag.kind == "yes":  # the value may be left out
+            more |= {"is_flag": False, "flag_value": "1", "metavar": "[0|1]"}
+        if flag.name == "modelFile":
+            more["type"] = click.Path()
+        super().__init__([*names, flag.key], default=None, help=flag.doc, **more)
+        self.section = f"A flag that {STATES[flag.state]}"
 
 
 def _options(function: Any) -> Any:
-    for name in (*_REFUSED, *_IGNORED):
-        function = click.option(f"--{name}", name, default=None, hidden=True)(function)
-    for name in (*_REFUSED_FLAGS, *_IGNORED_FLAGS):
-        function = click.option(f"--{name}", name, is_flag=True, hidden=True)(function)
+    for flag in reversed(MNN_FLAGS.values()):
+        if flag.name not in ("help", "version"):  # of every command
+            function = click.option(f"--{flag.name}", cls=_made(flag))(function)
     return function
 
 
-@click.command(cls=Command, context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
-@click.option("-f", "--framework", "framework", required=True)
-@click.option("--modelFile", "model_file", type=MODEL_FILE)
-@click.option("--MNNModel", "mnn_model")
-@click.option("--prototxt", default="")
-@click.option("--bizCode", "biz_code", default="")
-@click.option("--batch", type=click.IntRange(1))
-@click.option("--optimizeLevel", "optimize_level", type=click.IntRange(0, 2), default=1)
-@click.option("--OP", "list_operators", is_flag=True)
-@click.option("--info", is_flag=True)
-@click.option("--saveExternalData", "side_file", is_flag=True)
-@FORMAT
-@_options
-@click.pass_context
-def command(
-    ctx: click.Context, /, framework: str, model_file: str | None, mnn_model: str | None, biz_code: str,
-    batch: int | None, optimize_level: int, list_operators: bool, info: bool, side_file: bool,
-    prototxt: str, format_: str, **others: Any,
-) -> None:  # fmt: skip
-    """Convert with the flags of MNN's own converter."""
-    from minnow.cli import convert, inspect, ops
+def _made(flag: MnnFlag) -> Any:
+    return lambda *_, **__: _Flag(flag)
 
-    if list_operators:
-        ctx.invoke(ops.command, framework=framework, format_=format_)
-        return
-    refused = [
-        f"--{n}"
-        for n, default in _REFUSED.items()
-        if others[n] not in (None, default, "true" if default == "1" else default)
-    ]
-    refused += [f"--{n}" for n in _REFUSED_FLAGS if others[n]]
-    if refused:
-        raise UnsupportedError("unsupported options of MNN's converter", items=refused)
-    if model_file is None:
-        raise UsageError("--modelFile is missing")
-    if info:
-        ctx.invoke(inspect.command, model=model_file, format_=format_)
-        return
-    if mnn_model is None:
-        raise UsageError("--MNNModel is missing", hint="give the file to write")
-    ignored = [f"--{n}" for n in (*_IGNORED, *_IGNORED_FLAGS) if others[n]]
-    if ignored:
-        note(f"ignored options: {', '.join(ignored)}")
-    ctx.invoke(
-        convert.command,
-        source=model_file,
-        output=mnn_model,
-        framework=framework,
-        batch=batch,
-        weights=prototxt,
-        optimize=0 if optimize_level == 0 else 2,
-        biz_code=biz_code,
-        side_file=side_file or None,
-        format_=format_,
-    )
+
+@click.command(cls=Command, context_settings={"allow_extra_args": False, "ignore_unknown_options": False})
+@_options
+@FORMAT
+@click.pass_context
+def command(ctx: click.Context, /, format_: str, **values: Any) -> None:
+    """Convert with the flags of MNN's own converter.
+
+    `mnnconvert convert --help` shows Minnow's own, which do more.
+    """
+    # A number may be 0: that is given, while a switch that is not given is False.
+    given = {flag.name: values.get(flag.key) for flag in MNN_FLAGS.values()}
+    named = {name: value for name, value in given.items() if value is not None and value is not False}
+    _Line(ctx, GivenFlags(named), format_).perform()
+
+
+class _Line:
+    """A command line while it is carried out."""
+
+    def __init__(self, ctx: click.Context, given: GivenFlags, format_: str) -> None:
+        self.ctx = ctx
+        self.given = given
+        self.format = format_
+
+    def say(self, text: str) -> None:
+        """Prints a line of MNN's converter, unless the result is to be JSON."""
+        if self.format == "text":
+            click.echo(text)
+
+    def perform(self) -> None:
+        """Finds out what is asked for: a list of operators, information, JSON, or a conversion."""
+        given = self.given
+        name = given.take("framework")
+        if name is None:
+            raise UsageError("--framework is missing", hint="-f ONNX, for example")
+        framework = _FRAMEWORKS.get(name.lower(), name.lower())
+        if given.take("OP"):
+            self.operators(name, framework)
+            return
+        given.refuse()
+        source = given.take("modelFile")
+        if source is None:
+            raise UsageError("--modelFile is missing")
+        target, text = given.take("MNNModel"), given.take("JsonFile")
+        if framework != "json":
+            MODEL_FILE.convert(source, None, self.ctx)
+        if given.take("info"):
+            self.information(source)
+        elif text is not None and target is None:
+            self.dump(source, text, framework)
+        elif target is None:
+            raise UsageError("--MNNModel is missing", hint="give the file to write")
+        elif text is None:
+            action = self.build if framework == "json" else self.convert
+            action(source, target, framework)
+        else:
+            hint = "give one of them: MNN ignores --JsonFile"
+            raise UsageError("--JsonFile and --MNNModel are both given", hint=hint)
+
+    def operators(self, name: str, framework: str) -> None:
+        from minnow.cli.ops import operator_rows
+
+        rows = operator_rows(framework)
+        if self.format == "json":
+            emit([row[0] for row in rows], "json")
+            return
+        names = [row[0] for row in rows if row[1]]
+        show("\n".join([f"Dump {name} support Ops", *names, f"Total: {len(names)}"]))
+
+    def information(self, source: str) -> None:
+        from minnow.cli._mnn_info import info_text
+
+        if self.format == "json":
+            from minnow.cli import inspect
+
+            self.ctx.invoke(inspect.command, model=source, format_="json")
+            return
+        show(info_text(Path(source)))
+
+    def dump(self, source: str, target: str, framework: str) -> None:
+        from minnow.json_file import write_json
+
+        if framework != "mnn":
+            raise UnsupportedError(
+                "only .mnn files have a JSON form",
+                where=source,
+                hint=f"convert the {framework} model first: --MNNModel",
+            )
+        self.finish()
+        self.notes(write_json(Path(source), Path(target)))
+        self.say(f"MNNModel {source} has convert to JsonFile {target}.")
+
+    def build(self, source: str, target: str, framework: str) -> None:
+        from minnow.json_file import write_mnn
+
+        for name in ("bizCode", "saveExternalData", "optimizeLevel"):
+            if name in self.given:
+                hint = "make the .mnn file first, and convert that: -f MNN"
+                raise UnsupportedError(f"a file made of JSON is as the text says: it does not take --{name}", hint=hint)
+        self.finish()
+        self.notes(write_mnn(Path(source), Path(target)))
+        self.say(f"JsonFile {source} has convert to MNNModel {target}.")
+        self.say("Converted Success!")
+
+    def convert(self, source: str, target: str, framework: str) -> None:
+        from minnow.cli.convert import report_text
+        from minnow.convert import convert_file
+
+        dump = self.given.take("dumpPass")
+        options = self.options(target, framework)
+        self.finish()
+        self.say(f"Start to Convert Other Model Format To MNN Model..., target version: {_OLDEST}")
+        try:
+            with spinner() as progress:
+                report = convert_file(Path(source), replace(options, progress=progress))
+        except MinnowError as e:
+            self.say("Converted Failed!")
+            self.checked(options, getattr(e, "verification", None))
+            raise
+        if dump:
+            self.passes(report)
+        emit(report, self.format, lambda: report_text(report, False, ""))
+        self.say("Converted Success!")
+        self.checked(options, report.checked)
+
+    def options(self, target: str, framework: str) -> ConvertOptions:
+        """The options of the conversion."""
+        from minnow.cli._mnn_files import check_options, input_shapes
+        from minnow.options.convert import ConvertOptions
+
+        given = self.given
+        if (version := given.take("targetVersion", _OLDEST)) < _OLDEST:
+            hint = "convert with that version of MNN"
+            raise UnsupportedError(
+                f"files are of version {_OLDEST}, not of {version:g}", where="--targetVersion", hint=hint
+            )
+        level = given.take("optimizeLevel", 1)
+        if level not in (0, 1, 2):
+            raise UsageError(f"--optimizeLevel is {level}", hint="0, 1 or 2")
+        shapes = given.take("inputConfigFile")
+        config = given.take("testconfig")
+        tolerance = given.take("thredhold", 0.01)
+        folder = given.take("testdir", "")
+        run: dict[str, Any] = {}
+        if config is not None:
+            run, texts = check_options(Path(config))
+            self.notes(texts)
+        if not folder and (config is not None or "thredhold" in given):
+            note("--testconfig and --thredhold are for --testdir, which is not given")
+        if shapes is not None and "saveStaticModel" not in given:
+            note("--inputConfigFile is for --saveStaticModel, which is not given: the shapes stay as they are")
+        return ConvertOptions(
+            output=target,
+            framework=framework,
+            weights=given.take("prototxt", ""),
+            batch=given.take("batch"),
+            inputs=input_shapes(Path(shapes)) if shapes is not None and "saveStaticModel" in given else None,
+            optimize=0 if level == 0 else 2,
+            biz_code=given.take("bizCode", ""),
+            side_file=given.take("saveExternalData"),
+            custom_ops=bool(given.take("allowCustomOp")),
+            testdir=folder,
+            testdir_tolerance=tolerance,
+            testdir_run=run,
+            form=self.form(framework),
+        )
+
+    def form(self, framework: str) -> Any:
+        """How the file is written."""
+        from minnow.schema.mnn.form import FileForm
+
+        given = self.given
+        keep = _yes("keepInputFormat", given.take("keepInputFormat", "1"))
+        if not keep and framework in _NHWC:
+            raise UnsupportedError(
+                f"inputs of {framework} models are in NHWC, which has no conversion to channel blocks in the file",
+                where="--keepInputFormat",
+                hint="leave it out: the inputs are as in the source",
+            )
+        bits = given.take("weightQuantBits", 0)
+        names = ("weightQuantAsymmetric", "weightQuantBlock", "weightQuantScaleBit")
+        scale_bits = given.take("weightQuantScaleBit", 32)
+        if scale_bits not in (16, 32):
+            raise UnsupportedError(f"scales in {scale_bits} bits", where="--weightQuantScaleBit", hint="32 or 16")
+        if not bits and (useless := [f"--{name}" for name in names if name in given]):
+            note(f"without --weightQuantBits these have no effect: {', '.join(useless)}")
+        if bits and not 2 <= bits <= 8:
+            raise UsageError(f"--weightQuantBits is {bits}", hint="2 to 8; 0 for weights as they are")
+        gelu = given.take("useGeluApproximation")
+        product = given.take("convertMatmulToConv")
+        return FileForm(
+            auth_code=given.take("authCode", ""),
+            blocked_border=not keep,
+            flush=given.take("alignDenormalizedValue", 1) != 0,
+            half=bool(given.take("fp16")),
+            sparse=bool(given.take("detectSparseSpeedUp")),
+            weight_bits=bits,
+            asymmetric=_yes("weightQuantAsymmetric", given.take("weightQuantAsymmetric", "1")),
+            block=given.take("weightQuantBlock", -1),
+            half_scales=scale_bits == 16,
+            tanh_gelu=bool(gelu),
+            convolutions=bool(product) if product is not None else bits > 0,
+            static=bool(given.take("saveStaticModel")),
+        )
+
+    def finish(self) -> None:
+        """Notes on what is accepted only; nothing may be left then."""
+        self.notes(list(self.given.notes()))
+        self.given.finish()
+
+    def notes(self, texts: list[str]) -> None:
+        for text in texts:
+            note(text)
+
+    def passes(self, report: Report) -> None:
+        """A line for each pass, in the words of MNN's converter."""
+        for name, row in report.statistics.items():
+            hits, removed = int(row["hits"]), int(row["removed"])
+            what = f"{hits} times, {removed} nodes removed" if hits else "no change"
+            self.say(f"[DumpPass] {name}: {what}")
+        before, after = sum(report.nodes_before.values()), sum(report.nodes_after.values())
+        self.say(f"[DumpPass] all: ops {before} -> {after}")
+
+    def checked(self, options: ConvertOptions, found: Any) -> None:
+        """The lines of MNN's converter about a check with a folder."""
+        if not options.testdir or found is None or found.source != str(Path(options.testdir)):
+            return
+        from minnow.runtime.verify.folder import lines
+
+        self.say(f"Check convert result by {options.testdir}, thredhold is {options.testdir_tolerance:g}")
+        for line in lines(found):
+            self.say(line)
+
+
+def _yes(name: str, value: str) -> bool:
+    if value.lower() not in (*_NO, *_YES):
+        raise UsageError(f"--{name} is '{value}'", hint="1 or 0")
+    return value.lower() in _YES

@@ -33,10 +33,11 @@ def command(source: str, options: ConvertOptions, stats: bool, quiet: bool, form
     with spinner() as progress:
         report = convert_file(Path(source), replace(options, progress=progress))
     if not quiet:
-        emit(report, format_, lambda: _text(report, stats, options.explain))
+        emit(report, format_, lambda: report_text(report, stats, options.explain))
 
 
-def _text(report: Any, stats: bool, explain: str) -> str:
+def report_text(report: Any, stats: bool, explain: str) -> str:
+    """The report of a conversion, with statistics and explanations if they are asked for."""
     from minnow.cli._report import effect_text, statistics_text
 
     rows = [str(report), "", effect_text(report.before, report.after)]

@@ -54,6 +54,11 @@ class WriteOptions(Options):
         None,
         "Write large weights to a companion weights file, OUTPUT.weight; by default only if the model exceeds 2 GiB.",
     )
+    form: Any = option(
+        None,
+        "How the file is written, a `minnow.schema.mnn.form.FileForm`: float16 weights, weights of few bits, and more.",
+        only_python=True,
+    )
     prepack: bool = option(
         False,
         "Also write a companion file OUTPUT.packed with the weights packed for this kind of processor, which makes "
@@ -70,6 +75,18 @@ class WrittenOptions(LimitOptions, OwnVerifyOptions, WriteOptions, OptimizeOptio
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ConvertOptions(ExplainOptions, WrittenOptions, ReadOptions, ModuleOptions):
     """The arguments of `minnow.convert`, and the flags of `mnnconvert convert`."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class JsonCommand(Options):
+    """The flags of `mnnconvert json`."""
+
+    SECTION: ClassVar[str] = "Output"
+
+    output: Path | None = option(
+        None, "File to write; by default SOURCE with the suffix .json or .mnn.", flags=("-o", "--output"),
+        metavar="PATH",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -101,6 +101,11 @@ class ReadOptions(InputOptions, SourceOptions):
         flags=("--outputs",),
         metavar="NAME,...",
     )
+    custom_ops: bool = option(
+        False,
+        "Keep unknown operators of ONNX models by name, for a runtime with a plugin for them. Minnow's engine refuses "
+        "such a file, so it is not verified.",
+    )
     dequantize: bool = option(False, "Convert a quantized model to float; graph inputs and outputs keep their types.")
 
     def for_reader(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from minnow.optimizer.layout.cut import Sides, bytes_of
 from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, Trait, get
+from minnow.schema.ops.raw import is_custom
 
 PACKED, PLAIN = "nc4hw4", "nchw"
 
@@ -35,7 +36,7 @@ def assign_layout(graph: Graph) -> int:
           return %c
         }
     """
-    if any(node.op == "Raw" for node in graph):
+    if any(node.op == "Raw" and not is_custom(node) for node in graph):
         return 0  # an op that we do not model: the layouts of its file stay
     _strip(graph)
     labels = _labels(graph)

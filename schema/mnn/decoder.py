@@ -55,7 +55,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     """
     net = wire.read(data)
     attach(net, side_file)
-    metadata = _metadata(net)
+    metadata = metadata_of(net)
     stored = _types(metadata.pop("minnow.types", "{}"))
     scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
     subgraphs: dict[str, _Subgraph] = {}
@@ -122,7 +122,8 @@ def _types(text: str) -> dict[str, DType]:
         raise FormatError("the metadata 'minnow.types' is invalid", why=f"{type(e).__name__}: {e}") from None
 
 
-def _metadata(net: Mapping[str, Any]) -> dict[str, str]:
+def metadata_of(net: Mapping[str, Any]) -> dict[str, str]:
+    """The texts by name that a file keeps beside its graph."""
     buffer = net.get("extraInfo", {}).get("buffer")
     if buffer is None or len(buffer) == 0:
         return {}

@@ -21,6 +21,7 @@ from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.mnn.container import row
 from minnow.schema.mnn.control import CONTROL
+from minnow.schema.mnn.form import FileForm, apply
 from minnow.schema.mnn.side_file import SideFile, detach, side_path
 from minnow.schema.ops import Trait, WireOp, get
 from minnow.schema.registry.encoding import TWINS, WIRE_DTYPES
@@ -46,25 +47,28 @@ _PAYLOAD = {
 
 
 @SeldomCollected()
-def encode(model: Model, *, biz_code: str = "") -> bytes:
+def encode(model: Model, *, biz_code: str = "", form: FileForm = FileForm()) -> bytes:
     """The bytes of the file; the same model gives the same bytes.
 
     Args:
         model: a legalized model. Its graph's outputs correspond to `model.outputs` one by one.
         biz_code: free text kept in the file.
+        form: how the file is written.
 
     Raises:
         UnsupportedError: something has no form in the format; all of it is listed.
     """
-    return bytes(_sealed(_net(model, biz_code), b""))
+    return bytes(_sealed(_net(model, biz_code, form), b""))
 
 
 @SeldomCollected()
-def save(model: Model, path: Path, *, biz_code: str = "", side_file: bool | None = None) -> int:
+def save(
+    model: Model, path: Path, *, biz_code: str = "", side_file: bool | None = None, form: FileForm = FileForm()
+) -> int:
     """Writes the file, and beside it a companion weights file with the big weights where that is wanted or needed.
 
     Args:
-        model, biz_code: as for `encode`.
+        model, biz_code, form: as for `encode`.
         path: the file; its companion weights file is `path` + ".weight".
         side_file: True: big weights go there; False: never; None: where the file would be larger than it may be.
 
@@ -74,7 +78,7 @@ def save(model: Model, path: Path, *, biz_code: str = "", side_file: bool | None
     Raises:
         UnsupportedError: as `encode`; or the file would be too large, and a companion weights file is not wanted.
     """
-    net = _net(model, biz_code)
+    net = _net(model, biz_code, form)
     outside, digest = 0, b""
     if side_file or (side_file is None and wire.room(net) >= wire.MAX_BYTES):
         with side_path(path).open("wb") as file:
@@ -104,12 +108,12 @@ def _sealed(net: dict[str, Any], weights: bytes) -> memoryview:
     return view
 
 
-def _net(model: Model, biz_code: str) -> dict[str, Any]:
+def _net(model: Model, biz_code: str, form: FileForm) -> dict[str, Any]:
     """The root table, without an identity."""
     file = FileWriter()
     main = GraphWriter(file, model.graph.params, model.graph.outputs)
     main.write(model.graph, [n for n, _ in model.inputs], [n for n, _ in model.outputs])
-    return {
+    net: dict[str, Any] = {
         "bizCode": biz_code,
         "oplists": main.ops,
         "tensorName": main.names,
@@ -119,6 +123,13 @@ def _net(model: Model, biz_code: str) -> dict[str, Any]:
         "subgraphs": file.subgraphs,
         "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file), np.int8)},
     }
+    if form.static:
+        from minnow.schema.mnn.static import make_static
+
+        make_static(net, main.ids, main.nodes)
+    if form != FileForm():
+        apply(net, form)
+    return net
 
 
 def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
@@ -211,6 +222,7 @@ class GraphWriter:
         self.output_ids: list[int] = []
         self._roundings: dict[int, Any] = {}
         self._prefix = ""
+        self.nodes: dict[int, Node] = {}  # by the identity of the table of its op
         self._arrays: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
     def write(self, graph: Graph, inputs: Sequence[str], outputs: Sequence[str], prefix: str = "") -> None:
@@ -328,6 +340,7 @@ class GraphWriter:
         if wired.format != "NHWC":
             table["defaultDimentionFormat"] = wired.format
         self.ops.append(table)
+        self.nodes[id(table)] = node
 
     def _wire(self, node: Node) -> WireOp:
         if node.op in CONTROL:

@@ -8,6 +8,14 @@ from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import TensorType
 from minnow.schema.registry.op import Encoding, T, WireOp, op
 
+CUSTOM_ENGINE = "ONNX"
+"""What an op of type `Extra` names as its engine if it is an operator of ONNX that nothing defines."""
+
+
+def is_custom(node: Any) -> bool:
+    """Whether a node is an operator that nothing defines, kept by name. It takes and gives plain memory."""
+    return node.op == "Raw" and node.attrs["type"] == "Extra" and node.attrs["main"].get("engine") == CUSTOM_ENGINE
+
 
 def _encode(node: Any) -> WireOp:
     a = node.attrs

@@ -51,9 +51,9 @@ def test_flags_of_mnns_tool_convert(tmp_path):
 
 
 def test_flags_of_mnns_tool_that_are_not_carried_out_are_refused(tmp_path):
-    done = run("-f", "ONNX", "--modelFile", DIGITS, "--MNNModel", tmp_path / "d.mnn", "--fp16")
+    done = run("-f", "ONNX", "--modelFile", DIGITS, "--MNNModel", tmp_path / "d.mnn", "--hqq")
     assert done.returncode == 3
-    assert "--fp16" in done.stderr
+    assert "--hqq" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

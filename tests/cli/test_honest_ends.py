@@ -84,7 +84,7 @@ def test_flags_of_mnns_tool_convert_a_file_of_mnn(digits, tmp_path, capsys):
 def test_flags_of_mnns_tool_show_a_file_of_mnn(digits, tmp_path, capsys):
     line = ["-f", "MNN", "--modelFile", str(digits), "--MNNModel", str(tmp_path / "b.mnn"), "--info"]
     assert run(line) == 0
-    assert "input:" in capsys.readouterr().out
+    assert "Model Inputs:" in capsys.readouterr().out
     assert run(["-f", "MNN", "--modelFile", str(digits)]) == 2
     assert "--MNNModel is missing" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

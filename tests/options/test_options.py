@@ -24,7 +24,7 @@ from minnow.cli._flag import Flag, taken
 from minnow.cli._log import flags as of_the_log
 from minnow.cli._option import FORMAT, QUIET, STATS
 from minnow.converter.inputs.given import Given
-from minnow.options.convert import BisectOptions, ConvertOptions, WrittenOptions
+from minnow.options.convert import BisectOptions, ConvertOptions, JsonCommand, WrittenOptions
 from minnow.options.optimize import Int64, Target
 from minnow.options.option import Options, choices, flags, is_names, plain_type, said
 from minnow.options.read import InspectCommand, ReadOptions
@@ -56,6 +56,7 @@ COMMANDS: dict[str, type[Options]] = {
     "diff": DiffCommand,
     "fleet": FleetCommand,
     "inspect": InspectCommand,
+    "json": JsonCommand,
     "optimize": WrittenOptions,
     "report": ReportCommand,
     "run": RunCommand,
