@@ -256,13 +256,20 @@ def attention_of_no_heads() -> bytes:
     return net(ops, names(2), "v1")
 
 
+def nothing_but_padding() -> bytes:
+    """Images of two billion columns, of which there are none."""
+    main = {"kernelX": 2, "kernelY": 2, "strideX": 2, "strideY": 2, "pads": np.int32([0, 2**30, 0, 2**30])}
+    ops = [given(0, [0, 3, 4, 4]), op("Pooling", [0], [1], "Pool", main | {"type": "AVEPOOL", "ceilModel": False})]
+    return net(ops, names(2), "v1")
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     f.__name__: f
     for f in (
         endless_condition, doubled_state, many_names_alike, unused_tensors_copied, doubled_constants, large_state,
         deep_json, negative_sizes, kernel_wraps, blocks_wrap, nothing_but_zeros, indices_beyond,
         channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one, halves_that_do_not_fit,
-        attention_of_no_heads,
+        attention_of_no_heads, nothing_but_padding,
     )
 } | {
     "ifs_of_one_kind": lambda: nested_ifs(60, alike=True),

@@ -17,6 +17,13 @@ constexpr int64_t kFoldBytes = 64 * 1024;
 // What is copied to plan with, and to know the plan by: sizes, axes and the like.
 constexpr int64_t kMostContents = 1 << 20;
 
+// Of a tensor with one element along the axes that have none: kernels make tables of the sizes of all axes, also where
+// there is nothing to compute.
+int64_t bytes_without_zeros(TensorType type) {
+  for (int i = 0; i < type.shape.rank(); ++i) type.shape[i] = std::max<int64_t>(type.shape[i], 1);
+  return type.bytes();
+}
+
 }  // namespace
 
 std::string PlanNode::place() const {
@@ -152,7 +159,7 @@ Status Planner::set_types(const PlanNode& node, const std::vector<TensorType>& t
     if (node.out[i] < 0) continue;
     Status status = check_type(types[i]);
     // Kernels make tables of as many rows as a result has, before there is memory for the result.
-    if (status.ok()) status = x_.environment_.watch->memory.fits(types[i].bytes());
+    if (status.ok()) status = x_.environment_.watch->memory.fits(bytes_without_zeros(types[i]));
     MINNOW_RETURN_IF_ERROR(status.at("output " + std::to_string(i)));
     PlanValue& value = stage_.values[static_cast<size_t>(node.out[i])];
     value.known = true;
