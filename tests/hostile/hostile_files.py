@@ -263,13 +263,20 @@ def nothing_but_padding() -> bytes:
     return net(ops, names(2), "v1")
 
 
+def matrices_by_the_billion() -> bytes:
+    """2^30 products of one number each, from two small tensors."""
+    ops = [given(0, [1]), ints(1, 2**15, 1, 1, 1), ints(2, 1, 2**15, 1, 1)]
+    ops += [extra("Expand", [0, 1], [3]), extra("Expand", [0, 2], [4]), extra("MatMul", [3, 4], [5])]
+    return net(ops, names(6), "v5")
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     f.__name__: f
     for f in (
         endless_condition, doubled_state, many_names_alike, unused_tensors_copied, doubled_constants, large_state,
         deep_json, negative_sizes, kernel_wraps, blocks_wrap, nothing_but_zeros, indices_beyond,
         channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one, halves_that_do_not_fit,
-        attention_of_no_heads, nothing_but_padding,
+        attention_of_no_heads, nothing_but_padding, matrices_by_the_billion,
     )
 } | {
     "ifs_of_one_kind": lambda: nested_ifs(60, alike=True),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/machine/cost.h"
@@ -15,6 +16,8 @@
 namespace minnow {
 
 using LongLong = long long;
+
+constexpr int64_t kMostProducts = int64_t{1} << 24;
 
 Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b, MatMulShape* shape) {
   if (a.rank() < 1 || b.rank() < 1)
@@ -37,6 +40,13 @@ Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transp
   MINNOW_RETURN_IF_ERROR(broadcast_shapes(a_batch, b_batch, &batch));
   s.a_matrices = a_batch.count();
   s.b_matrices = b_batch.count();
+  // The list is made before there is memory for the result. Matrices by the million are a mistake, or malice.
+  if (batch.count() > kMostProducts)
+    return fail(Code::kUnsupported, "%lld matrix products of shapes %s and %s; %lld are possible",
+                static_cast<LongLong>(batch.count()), a.str().c_str(), b.str().c_str(),
+                static_cast<LongLong>(kMostProducts));
+  s.a.reserve(static_cast<size_t>(batch.count()));
+  s.b.reserve(static_cast<size_t>(batch.count()));
   for (int64_t i = 0, n = batch.count(); i < n; ++i) {
     const Shape* shapes[2] = {&a_batch, &b_batch};
     int64_t which[2] = {0, 0};
@@ -55,7 +65,7 @@ Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transp
   s.out = batch;
   if (a.rank() > 1) s.out.push_back(s.m);
   if (b.rank() > 1) s.out.push_back(s.n);
-  *shape = s;
+  *shape = std::move(s);
   return ok();
 }
 
