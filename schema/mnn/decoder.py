@@ -287,7 +287,8 @@ _RESULTS = {
 def _raw(
     b: Builder, wired: WireOp, n: int, names: Sequence[str], roundings: Sequence[Any] | None = None
 ) -> Sequence[Value]:
-    attrs = {"type": wired.type, "main_type": wired.main_type, "main": wired.main, "format": wired.format}
+    attrs: dict[str, Any] = {"type": wired.type, "main_type": wired.main_type, "main": wired.main}
+    attrs["format"] = wired.format
     dtype = next((v.type.dtype for v in wired.inputs if v is not None), DType.F32)
     types = [TensorType(_RESULTS.get(wired.type, dtype))] * n
     if roundings is not None:
