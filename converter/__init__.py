@@ -21,15 +21,19 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
     Args:
         path: the file.
         framework: name of the format, or "mnn"; None finds it by content, ".mnn" by the suffix.
-        options: for the frontend: `inputs`, what is said of the inputs, in any form that `given.Inputs` takes; `batch`,
-            a number for the first dynamic dimension of every input; and those in `base.OPTIONS`, where the format has a
-            use for them.
+        options: `op_plugins`, see `op_plugin.load`; for the frontend: `inputs`, what is said of the inputs, in any form
+            that `given.Inputs` takes; `batch`, a number for the first dynamic dimension of every input; and those in
+            `base.OPTIONS`, where the format has a use for them.
 
     Raises:
         FormatError, ModelError, UnsupportedError: the file cannot be read, is invalid, or holds unknown operators.
         UsageError: there is no format of that name.
     """
     path = Path(path)
+    if plugins := options.pop("op_plugins", ()):
+        from minnow.converter import op_plugin
+
+        op_plugin.load(plugins)
     if is_mnn(path, framework):
         return _read_mnn(path, **options)
     format = find_format(path, framework)

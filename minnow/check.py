@@ -96,8 +96,13 @@ def check_file(source: Path, options: ReadOptions) -> Check:
     refused: list[Refused] = []
     symbols = _symbols(port.shape for port in description.inputs)
     count, note = None, ""
+    reading = options.for_reader()
+    if plugins := reading.pop("op_plugins"):
+        from minnow.converter import op_plugin
+
+        op_plugin.load(plugins)
     try:
-        model = frontend.read(source, **options.for_reader())
+        model = frontend.read(source, **reading)
     except UnsupportedError as e:
         refused = list(e.refused) or [Refused(e.message + (f" ({e.why})" if e.why else ""), (e.where,), e.hint)]
     else:

@@ -12,6 +12,8 @@ import minnow
 
 ROOT = Path(__file__).parents[1]
 RUN_BY = {
+    "custom_op/distance.c": "tests/test_custom_op.py",
+    "custom_op/distance.py": "tests/test_custom_op.py",
     "digits/demo.py": "dev",
     "digits/train.py": "tests/test_examples.py",
     "embed/recognize.c": "tests/test_embedding.py",

@@ -106,6 +106,13 @@ class ReadOptions(InputOptions, SourceOptions):
         "Keep unknown operators of ONNX models by name, for a runtime with a plugin for them. Minnow's engine refuses "
         "such a file, so it is not verified.",
     )
+    op_plugins: Sequence[str] = option(
+        (),
+        "Python files with ops of your own and what they are in source models: their code is run. The engine needs "
+        "a library with the same ops, which MINNOW_PLUGINS names.",
+        flags=("--op-plugin",),
+        metavar="FILE,...",
+    )
     dequantize: bool = option(False, "Convert a quantized model to float; graph inputs and outputs keep their types.")
 
     def for_reader(self) -> dict[str, Any]:

@@ -152,6 +152,7 @@ def compare_files(source: Path, target: Path, options: VerifyOptions, details: b
     reading = {**options.for_reader(), "inputs": given}
     batch = reading.pop("batch")
     model = read(source, framework, batch=batch, **reading)
+    reading.pop("op_plugins")
     check_burden(model, {}, str(source))
     reference, note = open_source(source, model, framework, **reading)
     if model.states:

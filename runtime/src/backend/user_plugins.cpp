@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runtime/src/backend/cpu.h"
+#include "runtime/src/backend/custom_ops.h"
 
 namespace minnow {
 namespace {
@@ -45,8 +46,17 @@ Status open_user_plugin(const std::string& path, const Plugin** out) {
   if (library == nullptr)
     return fail(Code::kUsage, "MINNOW_PLUGINS names a library that cannot be opened: %s", dlerror());
   const auto get = reinterpret_cast<const Plugin* (*)()>(dlsym(library, "minnow_plugin"));
+  bool has_ops = false;
+  MINNOW_RETURN_IF_ERROR(add_custom_ops(library, path, &has_ops));
+  if (get == nullptr && has_ops) {
+    static constexpr Plugin kOpsOnly;
+    *out = &kOpsOnly;
+    return ok();
+  }
   if (get == nullptr)
-    return fail(Code::kDevice, "MINNOW_PLUGINS names %s, which is no plugin: it has no minnow_plugin()", path.c_str());
+    return fail(Code::kDevice,
+                "MINNOW_PLUGINS names %s, which is no plugin: it has no minnow_plugin(), and no minnow_ops()",
+                path.c_str());
   const Plugin* plugin = get();
   MINNOW_RETURN_IF_ERROR(check_plugin(*plugin, path));
   *out = plugin;

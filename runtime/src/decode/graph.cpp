@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/core/registrar.h"
+#include "runtime/src/backend/custom_ops.h"
 #include "runtime/src/decode/decode.h"
 #include "runtime/src/lower/lowering.h"
 #include "runtime/src/run/limits.h"
@@ -165,7 +167,12 @@ Status decode_extra(Decoder& d) {
   if (type == "Fused") return decode_fused(d, *main);
   // Names with a point are those of the file's own forms, which are checked where they are decoded.
   const bool lowered = type.find('.') == std::string::npos && find_lowering(type) != nullptr;
-  if (find_op(type) == nullptr && !lowered) return d.unsupported(MINNOW_THIS_BUILD " has no kernel for it");
+  const bool known = find_op(type) != nullptr || lowered;
+  bool custom = false;
+  if constexpr (is_kept("Custom")) {
+    if (!known) MINNOW_RETURN_IF_ERROR(find_custom_op(type, &custom));
+  }
+  if (!known && !custom) return d.unsupported(MINNOW_THIS_BUILD " has no kernel for it");
   Attrs attrs;
   if (main->attr() != nullptr) {
     for (const wire::Attribute* a : *main->attr()) {
@@ -174,7 +181,8 @@ Status decode_extra(Decoder& d) {
       attrs.set(a->key()->str(), std::move(value));
     }
   }
-  d.finish(type.c_str(), d.inputs(), std::move(attrs));
+  if (custom) attrs.set(kCustomOp, type);
+  d.finish(custom ? "Custom" : type.c_str(), d.inputs(), std::move(attrs));
   return ok();
 }
 MINNOW_DECODE(Extra, decode_extra);
