@@ -294,13 +294,16 @@ class ThreadPool::Workers {
     mutex_.unlock();
     lifecycle_.unlock();
   }
-  // Threads do not come along. Pools work without them, and with those of pools made later.
+  // Threads do not come along. Pools work without them, and with those of pools made later. What other threads were
+  // about to do lies on stacks that the system uses again: none of it may be begun.
   void after_fork_in_child() {
     workers_ = new std::vector<std::thread>;  // the old ones can be neither joined nor destroyed
     sleepers_.store(0);
     for (State* pool : pools_) {
       pool->taken.assign(pool->taken.size(), false);
       pool->seated.store(0);
+      for (State::Home& home : pool->homes) home.range.store(0);
+      pool->busy.store(false);
     }
     after_fork();
   }

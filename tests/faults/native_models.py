@@ -54,7 +54,7 @@ def found() -> bytes:
     """Shapes that only the run finds, in two stages."""
     graph = Graph()
     b = Builder(graph)
-    x = graph.add_param(f32(4, 9))
+    x = graph.add_param(f32(9, 9))
     places = b.NonZero(b.Relu(x))
     graph.outputs = [b.Gather(b.Exp(x), b.Unique(b.Reshape(places, np.array([-1])))[0], axis=0), places]
     return encode(model_of(graph))

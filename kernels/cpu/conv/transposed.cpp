@@ -70,6 +70,8 @@ DeconvPhase deconv_phase(int64_t out, int64_t kernel, int64_t stride, int64_t di
 
 namespace {
 
+constexpr int64_t kMostPlaces = 1 << 20;
+
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 Status infer_deconv(InferContext& c) {
@@ -132,6 +134,10 @@ class DeconvPacked final : public Kernel {
     in_ = spatial_3d(x);
     out_ = spatial_3d(y);
     lay_down(&w_, &in_, &out_);
+    // Each place within a stride has weights and loops of its own.
+    if (w_.stride[1] > kMostPlaces / w_.stride[2])
+      return fail(Code::kUnsupported, "strides of %lld and %lld", static_cast<long long>(w_.stride[1]),
+                  static_cast<long long>(w_.stride[2]));
     n_ = x[0];
     group_ = node.attrs.i("group", 1);
     ic_ = x[1];

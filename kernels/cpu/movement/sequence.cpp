@@ -499,8 +499,13 @@ Status infer_split_sequence(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(cut.make(c.attrs, c.shape(0), split));
   const int64_t length = c.shape(0)[cut.axis];
   int64_t bytes = kHeader;
-  for (int64_t i = 0; i < cut.parts; ++i) {
-    if (__builtin_add_overflow(bytes, record_bytes(cut.type(c.in(0), cut.part(i, length))), &bytes))
+  // Of parts of one size all but the last are alike. There may be very many, of no elements.
+  int64_t alike = cut.sizes == nullptr ? std::max<int64_t>(0, cut.parts - 1) : 0;
+  if (alike > 0 && __builtin_mul_overflow(alike, record_bytes(cut.type(c.in(0), cut.size)), &alike))
+    return fail(Code::kFormat, "it is too large");
+  const bool fits = !__builtin_add_overflow(bytes, alike, &bytes);
+  for (int64_t i = alike > 0 ? cut.parts - 1 : 0; i < cut.parts; ++i) {
+    if (!fits || __builtin_add_overflow(bytes, record_bytes(cut.type(c.in(0), cut.part(i, length))), &bytes))
       return fail(Code::kFormat, "it is too large");
   }
   c.set(0, DType::kU8, {bytes});

@@ -246,7 +246,7 @@ class Pool final : public Kernel {
     taps_ = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
     for (size_t i = 0; i < 3; ++i) {
       places_[i].clear();
-      for (int64_t o = 0; o < out_[i]; ++o) places_[i].push_back(place(i, o));
+      for (int64_t o = 0; o < out_[i] && planes_ > 0; ++o) places_[i].push_back(place(i, o));
     }
     // Large windows that overlap: first the maxima of columns, which the windows of a row then share.
     const int64_t apart = in_[2] * (w_.kernel[1] + 1) + out_[2] * w_.kernel[2];

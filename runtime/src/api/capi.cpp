@@ -15,9 +15,13 @@ thread_local std::string last_error;
 
 }  // namespace
 
-minnow_code report(const Status& status) {
+minnow_code report(const Status& status) noexcept {
   if (status.ok()) return MINNOW_OK;
-  last_error = status.message();
+  try {
+    last_error = status.message();
+  } catch (const std::bad_alloc&) {
+    last_error.assign("out of memory");  // short enough for a string without memory of its own
+  }
   log_line(MINNOW_LOG_ERROR, last_error);
   switch (status.code()) {
     case Code::kNeedsValue:

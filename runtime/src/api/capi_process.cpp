@@ -16,7 +16,9 @@ struct Logger {
 };
 
 Logger& logger() {
-  static Logger* const one = new Logger;  // never destroyed: calls may come late
+  // Never destroyed: calls may come late. In memory of its own: where there is none, errors are told, too.
+  alignas(Logger) static char memory[sizeof(Logger)];
+  static Logger* const one = new (memory) Logger;
   return *one;
 }
 

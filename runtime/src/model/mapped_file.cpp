@@ -59,7 +59,7 @@ Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFil
   if (access == FileAccess::kCopied) MINNOW_RETURN_IF_ERROR(read_all(file.fd, path, info.st_size, &copy));
   const bool settled = time(nullptr) - info.st_mtim.tv_sec > kCoarseSeconds;
   // Whatever can fail comes before the mapping, which only the object takes back.
-  std::unique_ptr<MappedFile> made(new MappedFile(path, copy.data(), std::move(copy), stamp_of(info), settled));
+  std::unique_ptr<MappedFile> made(new MappedFile(path, std::move(copy), stamp_of(info), settled));
   if (!made->is_copy()) {
     void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
     if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));

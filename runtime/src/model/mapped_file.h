@@ -53,19 +53,17 @@ class MappedFile {
     }
   };
 
-  MappedFile(std::string path, const char* data, Buffer copy, const Stamp& stamp, bool settled)
-      : path_(std::move(path)),
-        data_(data),
-        copy_(std::move(copy)),
-        size_(stamp.size),
-        stamp_(stamp),
-        settled_(settled) {}
+  // Without a copy, open() sets where the file is mapped.
+  MappedFile(std::string path, Buffer copy, const Stamp& stamp, bool settled)
+      : path_(std::move(path)), copy_(std::move(copy)), size_(stamp.size), stamp_(stamp), settled_(settled) {
+    data_ = copy_.data();
+  }
   bool is_copy() const { return copy_.data() != nullptr; }
   static Stamp stamp_of(const struct stat& info);
   void tell_released() const;
 
   std::string path_;
-  const char* data_;
+  const char* data_ = nullptr;
   Buffer copy_;  // empty where the file is mapped
   int64_t size_;
   Stamp stamp_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -111,13 +112,16 @@ std::string target_of(std::string path) {
 class Output {
  public:
   explicit Output(const std::string& path)
-      : name_(path), target_(target_of(path)), part_(target_ + "." + std::to_string(getpid()) + ".part") {
+      : name_(path), target_(target_of(path)), part_(target_ + "." + std::to_string(getpid()) + number() + ".part") {
     struct stat there;
     if (stat(target_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
       why_ = "it is not a regular file";
       return;
     }
-    file_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    file_ = ::open(part_.c_str(), kFlags, 0666);
+    // Of a process that was killed, and had the same number: in containers that is likely.
+    if (file_ < 0 && errno == EEXIST && unlink(part_.c_str()) == 0) file_ = ::open(part_.c_str(), kFlags, 0666);
     if (file_ >= 0) return;
     if (errno == ENOENT || errno == ENOTDIR) code_ = Code::kUsage;  // its folder does not exist
     note();
@@ -147,6 +151,11 @@ class Output {
 
  private:
   void note() { why_ = std::strerror(errno); }
+  // Another one for each file that this process writes.
+  static std::string number() {
+    static std::atomic<int> last{0};
+    return "-" + std::to_string(++last);
+  }
 
   std::string name_, target_, part_, why_;
   Code code_ = Code::kWrite;

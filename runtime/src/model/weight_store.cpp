@@ -27,6 +27,7 @@ char* WeightStore::take(int64_t bytes) {
     // page.
     Piece piece;
     piece.size = (std::max(bytes, kPieceBytes) / kLargePage + 2) * kLargePage;
+    pieces_.reserve(pieces_.size() + 1);  // what could fail after the mapping
     void* memory =
         mmap(nullptr, static_cast<size_t>(piece.size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -46,13 +47,14 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
   Entry* entry = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<Entry>& known = entries_[key];
-    if (known == nullptr) {
-      known = std::make_unique<Entry>();
-      known->place = place;
-      known->bytes = bytes;
+    auto known = entries_.find(key);
+    if (known == entries_.end()) {
+      auto made = std::make_unique<Entry>();
+      made->place = place;
+      made->bytes = bytes;
+      known = entries_.emplace(key, std::move(made)).first;
     }
-    entry = known.get();
+    entry = known->second.get();
   }
   if (const void* data = entry->data) return data;
   std::lock_guard<std::mutex> lock(entry->filling);

@@ -244,10 +244,9 @@ Status Executor::on_device(const Constant& constant, Form form, bool keep, std::
 
 Status Executor::grow_arena(const Stage& stage) {
   const auto depth = static_cast<size_t>(stage.depth);
-  if (arenas_.size() <= depth) {
-    arenas_.resize(depth + 1);
-    least_.resize(depth + 1);
-  }
+  // Each by itself: a resize that finds no memory leaves the other done.
+  if (arenas_.size() <= depth) arenas_.resize(depth + 1);
+  if (least_.size() <= depth) least_.resize(depth + 1);
   least_[depth] = std::max(least_[depth], stage.least_bytes);
   arenas_[depth].resize(devices().size());
   for (size_t device = 0; device < devices().size(); ++device) {

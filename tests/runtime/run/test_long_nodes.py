@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 from engine_oracle import f32, model_of
 
 import minnow
-from minnow.schema.errors import CancelledError, DeadlineError
+from minnow.schema.errors import CancelledError, DeadlineError, ModelError, UnsupportedError
 from minnow.schema.ir import Graph
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
@@ -114,3 +115,32 @@ def test_half_done_results_are_not_kept():
             continue
         np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(model.session(threads=2).run({"in0": ones(1)})["out0"], want)
+
+
+BIG = 2**31 - 1
+# Files of some hundred bytes whose attributes and dimensions ask for loops of 2^28 and more steps, and give nothing.
+EMPTY = {
+    "MaxPool": (lambda b, x: b.MaxPool(x, kernel=(1,), strides=(1,), pads=(BIG // 8, 0), dilations=(1,)), (0, 1, 5)),
+    "AveragePool": (
+        lambda b, x: b.AveragePool(x, kernel=(1,), strides=(1,), pads=(BIG // 8, 0), dilations=(1,)), (0, 1, 5),
+    ),
+    "ConvTranspose": (
+        lambda b, x: b.ConvTranspose(
+            x, ones(1, 1, 1), strides=(BIG // 8,), pads=(0, 0), dilations=(1,), output_padding=(0,)
+        ), (1, 1, 1),
+    ),
+    "SplitToSequence": (lambda b, x: b.SequenceLength(b.SplitToSequence(x, axis=0)), (BIG, 0)),
+    "ReduceSum": (lambda b, x: b.ReduceSum(x, np.array([1])), (BIG, 0)),
+    "Unique": (lambda b, x: b.Unique(x, axis=0)[0], (BIG, 0)),
+    "CumSum": (lambda b, x: b.CumSum(x, np.int64(0)), (BIG, 0)),
+    "Softmax": (lambda b, x: b.Softmax(x, axis=0), (BIG, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_sizes_that_lead_to_nothing_take_no_time(name):
+    make, shape = EMPTY[name]
+    start = time.monotonic()
+    with contextlib.suppress(UnsupportedError, DeadlineError, ModelError):
+        session_of(make, [np.zeros(shape, np.float32)], 1).run({"in0": np.zeros(shape, np.float32)}, timeout=1)
+    assert time.monotonic() - start < 1 + LATE
