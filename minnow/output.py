@@ -2,12 +2,17 @@
 
 An existing regular file is replaced; of a link, the file that it points to. Devices, pipes, sockets and folders are
 refused, since the rename would replace them with a file.
+
+A process that is killed (`kill -9`, no power) leaves its temporary file behind. Each process locks its own, so that the
+next one that writes the same target recognizes and removes those of processes that have ended.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +80,10 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         raise WriteError("cannot write the output", where=os.fspath(path), why=e.strerror or str(e)) from None
 
 
+_NEW = 2.0
+"""Seconds for which a temporary file may be without its lock: it has just been created."""
+
+
 @contextmanager
 def replaced(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> Iterator[Path]:
     """The temporary file that replaces `path` after the block; if the block fails, it is removed.
@@ -85,11 +94,14 @@ def replaced(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> Iterat
             `path` plus suffix, before the file itself, which therefore never exists without its companions.
     """
     target = target_of(path)
+    _remove_leftovers(target)
     part = target.with_name(f".{target.name[:40]}.{os.urandom(6).hex()}.part")
     parts = {part.with_name(part.name + suffix): os.fspath(path) + suffix for suffix in beside}
+    lock = -1
     try:
         with writing(path):
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            lock = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            _lock(lock)
             if (mode := _mode(target)) is not None:
                 os.chmod(part, stat.S_IMODE(mode) & 0o777)
         yield part
@@ -98,8 +110,46 @@ def replaced(path: str | os.PathLike[str], beside: Sequence[str] = ()) -> Iterat
             with writing(name):
                 _move(p, other)
     finally:
-        for p in (part, *parts):
+        for p in (*parts, part):
             p.unlink(missing_ok=True)
+        if lock >= 0:
+            os.close(lock)
+
+
+def _lock(file: int) -> bool:
+    """Whether no other process has locked it; this one has then. Not where files cannot be locked."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Removes temporary files for this target whose process has ended without removing them."""
+    form = re.compile(rf"\.{re.escape(target.name[:40])}\.[0-9a-f]{{12}}\.part")
+    try:
+        names = [e.name for e in os.scandir(target.parent) if e.name.startswith(".") and form.match(e.name)]
+    except OSError:
+        return
+    for name in names:
+        match = form.match(name)
+        assert match is not None
+        part = target.with_name(match[0])  # a companion goes when the file does that it belongs to
+        try:
+            if time.time() - target.with_name(name).stat().st_mtime < _NEW:
+                continue
+            file = os.open(part, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW) if part.exists() else -1
+            try:
+                if file < 0 or _lock(file):
+                    target.with_name(name).unlink(missing_ok=True)
+            finally:
+                if file >= 0:
+                    os.close(file)
+        except OSError:
+            continue  # not ours to remove
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

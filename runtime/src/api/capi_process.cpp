@@ -1,6 +1,7 @@
 // The C API: what belongs to the process, its threads and its logger.
 #include <atomic>
 #include <cstring>
+#include <new>
 
 #include "kernels/core/worker_placement.h"
 #include "runtime/src/api/handles.h"
