@@ -73,5 +73,5 @@ FILES = (
         "kernels as the drivers of these GPUs have compiled them; they can be deleted at any time",
     ),
 )
-"""Files by name. Output is first written to a hidden file beside its target, with the suffix `.part`; what a process that
-was killed has left is removed with the next output of that name."""
+"""Files by name. Output is first written to a hidden file beside its target, with the suffix `.part`; what a
+process that was killed has left is removed with the next output of that name."""

@@ -19,8 +19,8 @@ class LimitOptions(Options):
     timeout: float | None = option(
         None,
         "Seconds for planning, and for each run of the engine; exit code 9 after that.",
-        python="That is a DeadlineError. None for no limit. It is checked between nodes, and on the CPU also within those "
-        "that take long.",
+        python="That is a DeadlineError. None for no limit. It is checked between nodes, and on the CPU also within "
+        "those that take long.",
         above=0,
         metavar="SECONDS",
     )
