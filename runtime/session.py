@@ -141,7 +141,7 @@ class Session:
             device_outputs: give the outputs as `DeviceArray`, in the memory of the CUDA device on which the session
                 runs, instead of numpy arrays.
 
-        Ctrl-C ends a run in the main thread after the current node.
+        Ctrl-C ends a run in the main thread, on the CPU also within a node that takes long.
 
         Nodes, for `before` and `after`, are those that run after fusion, as in `profile`; conversions of layout and
         copies between devices are among them. Arrays are copies in plain layout. The name of a node in a subgraph
@@ -240,7 +240,7 @@ class Session:
         return rows
 
     def cancel(self) -> None:
-        """Ends the current run in another thread after its current node.
+        """Ends the current run in another thread, on the CPU also within a node that takes long.
 
         That run raises `CancelledError`. Without a current run nothing happens; later runs are not affected.
         """
