@@ -146,6 +146,7 @@ def test_two_writers_of_one_target_leave_each_other_alone(tmp_path: Path) -> Non
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("arguments", [COMMANDS[name][0] for name in ("convert", "prepack", "report")], ids=str)
 def test_a_limit_of_file_sizes_is_a_full_disk(arguments: list[object], tmp_path: Path) -> None:
     """A write comes back short, then fails: nothing is left, exit code 8."""
