@@ -51,6 +51,8 @@ def prepare(place: Path) -> str:
         net = read(file.read_bytes())
     except FormatError as e:
         return f"not a file: {e}"
+    if "tensorName" not in net:
+        return "a file without tensors"
     names = net["tensorName"]
     given, expected = dict(np.load(place / "given.npz")), dict(np.load(place / "expected.npz"))
     inputs, packed = {}, []
