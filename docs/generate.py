@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -48,6 +49,22 @@ def ops() -> str:
         "runtime can run it; the others are stored in a generic form that only Minnow's engine can run.\n\n"
     )
     return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "MNN", "meaning"], rows)
+
+
+def op_types() -> str:
+    """The op types of the `.mnn` format: which of them the engine decodes, and which our encoder writes."""
+    from minnow.schema.mnn.wire import enums as known
+    from minnow.schema.ops import all_ops
+
+    read = set()
+    for source in (ROOT / "runtime" / "src" / "decode").glob("*.cpp"):
+        read |= set(re.findall(r"^ *MINNOW_DECODE(?:_UNARY)?\((\w+),", source.read_text(), re.MULTILINE))
+    written = {kind for op in all_ops() if op.mnn for kind in op.mnn.types} | {"Input", "Const", "If", "While", "Extra"}
+    names = [name for name in known["OpType"] if name in read | written]
+    rows = [[f"`{n}`", "yes" if n in read else "", "yes" if n in written else ""] for n in names]
+    total = len(known["OpType"])
+    head = f"Of {total} op types the engine reads {len(read & set(names))}.\n\n"
+    return head + _table(["op type", "engine", "written"], rows)
 
 
 def operators(framework: str, title: str, about: str) -> str:
@@ -462,6 +479,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"measured": summary, "support": support},
     "docs/speed.md": {"speed": speed},
     "docs/ci-reports.md": {"kinds": report_kinds},
+    "docs/format.md": {"op types": op_types},
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
     "docs/configuration.md": {"keys": configuration},
     "docs/mnn.md": {"flags": mnn_flags},

@@ -1,7 +1,8 @@
 """Keeps small files of the corpus in the tests: python -m interop.keep FOLDER RELEASE
 
-Of the cases that MNN and our engine run right, the smallest files that have all op types between them, and one for each
-kind of file. They go to `files/RELEASE/`, each with an .npz of its inputs and outputs: whatever ran once, runs for ever.
+Of the cases that MNN and our engine run right, the smallest files that have all op types between them, and one for
+each kind of file. They go to `files/RELEASE/`, each with an .npz of its inputs and outputs: what ran once, runs for
+ever.
 """
 
 from __future__ import annotations
