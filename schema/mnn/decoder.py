@@ -18,6 +18,7 @@ from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_if, decode_loop
+from minnow.schema.mnn.layout import Layouts, result_type, turned
 from minnow.schema.mnn.side_file import attach, side_path
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
 from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, TWINS
@@ -31,6 +32,8 @@ class _Subgraph:
     size: int  # nodes, with those of what it calls
 
 
+FORMS = "minnow.forms"
+"""Metadata of a file of MNN's converter that was optimized again: it still has some of its forms."""
 _MOST_NODES = 200_000
 _NODES_PER_OP = 16
 """A subgraph is there anew for each node that calls it. So many nodes, and so many for each op of the file, may come of
@@ -57,6 +60,9 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     attach(net, side_file)
     metadata = metadata_of(net)
     stored = _types(metadata.pop("minnow.types", "{}"))
+    foreign = "minnow.inputs" not in metadata
+    if foreign:
+        metadata[FORMS] = "mnn"
     scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
     subgraphs: dict[str, _Subgraph] = {}
     ops = sum(len(t.get("nodes", [])) for t in net.get("subgraphs", [])) + len(net.get("oplists", []))
@@ -64,7 +70,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs, stored, most, _roundings(table))
+        reader = _Reader(name, names, subgraphs, stored, most, _roundings(table), foreign=foreign)
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -81,14 +87,15 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     names = _names(net.get("tensorName"), "the main graph")
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
-    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), declared["minnow.inputs"])
+    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), declared["minnow.inputs"], foreign)
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
     index = {n: i for i, n in enumerate(names)}
     if unknown := [n for n in results if n not in index]:
         raise FormatError(f"the output '{unknown[0]}' is not a tensor of the file")
-    reader.finish(results, [reader.value(index[n]) for n in results])
+    last = foreign and net.get("sourceType", "CAFFE") in ("TENSORFLOW", "TFLITE")
+    reader.finish(results, [reader.given(index[n], last) for n in results])
     graph = reader.graph
     model = Model(graph, source=str(net.get("sourceType", "CAFFE")).lower(), metadata=metadata)
     model.inputs = [(p.name, declared["minnow.inputs"].get(p.name, p.type)) for p in graph.params]
@@ -143,7 +150,9 @@ class _Reader:
         most: int,
         roundings: Mapping[int, Any],
         declared: Mapping[str, TensorType] | None = None,
+        foreign: bool = False,
     ) -> None:
+        self.layouts = Layouts() if foreign else None
         self.graph = Graph(name)
         self.names = names
         self.subgraphs = subgraphs
@@ -168,6 +177,13 @@ class _Reader:
             raise FormatError(f"tensor '{name}' is read before it is computed", where=f"graph '{self.graph.name}'")
         return self.values[index]
 
+    def given(self, index: int, last: bool) -> Value | None:
+        """The value of a graph output, with channels last if the source has them there."""
+        value = self.value(index)
+        if value is None or not last or self.layouts is None or self.layouts.of(index) != "NC4HW4":
+            return value
+        return turned(Builder(self.graph, origin=f"mnn:{self.name(index)}"), value, to_last=True)
+
     def unread(self) -> list[str]:
         """Names of the unused tensors, which are the outputs of a file that names none."""
         return [self.names[i] for i, v in self.values.items() if not v.uses and not v.is_const]
@@ -189,7 +205,7 @@ class _Reader:
                 raise FormatError(f"tensor '{self.name(i)}' is computed twice", where=where)
         try:
             values = [self.value(i) for i in inputs]
-            results = self._results(table, values, outputs)
+            results = self._placed(table, inputs, values, outputs)
         except MinnowError as e:
             e.where = e.where or where
             raise
@@ -197,6 +213,25 @@ class _Reader:
             if value is not None:
                 value.name = value.name or self.name(i)
                 self.values[i] = value
+
+    def _placed(
+        self, table: dict[str, Any], inputs: Sequence[int], values: Sequence[Value | None], outputs: Sequence[int]
+    ) -> Sequence[Value | None]:
+        """The results of an op; of files of MNN's converter with transposes where layouts change."""
+        if self.layouts is None:
+            return self._results(table, values, outputs)
+        self.layouts.declare(table, inputs, outputs, lambda i: not self.values[i].is_const)
+        b = Builder(self.graph, origin=f"mnn:{self.name(outputs[0]) if outputs else ''}")
+        kind = str(table.get("type", "AbsVal"))
+        if kind == "ConvertTensor" and values and values[0] is not None:
+            source, dest = self.layouts.of(inputs[0]), self.layouts.of(outputs[0])
+            same = (source == "NHWC") == (dest == "NHWC")
+            return [values[0] if same else turned(b, values[0], to_last=dest == "NHWC")]
+        placed, operands = self.layouts.operands(b, table, inputs, values)
+        test = operands[0] if kind in ("If", "Select") and operands else None
+        if test is not None and test.type.dtype is not DType.BOOL:
+            operands[0] = b.Cast(test, to=DType.BOOL)
+        return self.layouts.results(b, table, inputs, self._results(placed, operands, outputs))
 
     def _count(self, table: Mapping[str, Any]) -> None:
         main = table.get("main", {})
@@ -223,6 +258,8 @@ class _Reader:
         names = [self.name(i) for i in outputs]
         if kind == "Input":
             type = _input_type(main)
+            if self.layouts is not None and type.shape and type.shape[0] == 1:
+                type = type.with_shape((UNKNOWN, *type.shape[1:]))  # MNN's converter writes 1 for an open batch
             type = type.with_dtype(self._true(type.dtype, names[0]))
             if names[0] in self.declared:
                 known = self.declared[names[0]]
@@ -258,10 +295,20 @@ class _Reader:
             return b.node(get(main.get("type", ""), b.origin), inputs, attrs, len(outputs), names).outputs
         for op in _decoders().get(kind, ()):
             assert op.mnn is not None
-            decoded = op.mnn.decode(wired)
-            if decoded is not None:
-                return _build(b, op, decoded[0], decoded[1], len(outputs), names)
+            try:
+                decoded = None if self.layouts is not None and _differs(wired) else op.mnn.decode(wired)
+                if decoded is not None:
+                    return _build(b, op, decoded[0], decoded[1], len(outputs), names)
+            except ModelError:
+                if self.layouts is None:
+                    raise
+                break  # a form that only MNN's converter writes: it stays as it is
         return _raw(b, wired, len(outputs), names)
+
+
+def _differs(wired: WireOp) -> bool:
+    """Whether files of MNN's converter mean something else: by indices below 0, by places of maxima in their planes."""
+    return wired.type == "OneHot" or (wired.type == "Pooling" and wired.n_outputs > 1)
 
 
 def _build(
@@ -289,7 +336,7 @@ def _raw(
 ) -> Sequence[Value]:
     attrs: dict[str, Any] = {"type": wired.type, "main_type": wired.main_type, "main": wired.main}
     attrs["format"] = wired.format
-    dtype = next((v.type.dtype for v in wired.inputs if v is not None), DType.F32)
+    dtype = result_type(wired.type, wired.inputs)
     types = [TensorType(_RESULTS.get(wired.type, dtype))] * n
     if roundings is not None:
         attrs["roundings"] = list(roundings)

@@ -118,7 +118,8 @@ class Loader {
     file_.side_files = &side_files_;
     model_.declared = count_declared(net);
     metadata_ = read_metadata(net);
-    file_.is_ours = metadata_.count("minnow.inputs") != 0;
+    // A file of MNN's converter that was optimized again still has some of its forms.
+    file_.is_ours = metadata_.count("minnow.inputs") != 0 && metadata_.count("minnow.forms") == 0;
     const auto types = metadata_.find("minnow.types");
     if (types != metadata_.end() && !read_types(types->second, &file_.types))
       return fail(Code::kFormat, "its metadata 'minnow.types' is damaged");
@@ -195,7 +196,7 @@ class Loader {
     std::map<int, DType> types;
     std::map<int, int> ranks;
     // Declared types of the inputs of a subgraph are meaningful only in our own files.
-    const bool ours = file_.is_ours;
+    const bool ours = metadata_.count("minnow.inputs") != 0;
     for (const wire::Op* op : *sub.nodes()) {
       if (op->type() != wire::OpType::Input || op->outputIndexes() == nullptr || op->outputIndexes()->size() != 1)
         continue;
@@ -341,7 +342,7 @@ class Loader {
       model_.inputs[i].is_narrowed = is_narrow && it->second.dtype == DType::kI64;
     }
     // Of files of others, users see images in the layout of the source.
-    const bool last = !file_.is_ours && channels_last_;
+    const bool last = pairs.count("minnow.outputs") == 0 && channels_last_;
     for (size_t i = 0; i < model_.outputs.size(); ++i) {
       if (last && decoder.format(graph.outputs[i]) == Format::NC4HW4)
         graph.outputs[i] = decoder.channels_last(graph.outputs[i]);
