@@ -267,7 +267,7 @@ def _(wire: WireOp) -> Decoded:
         if operand.type.shape is None or operand.type.shape[0] != 4:
             return None
         scales, sizes = (operand, None) if operand.type.dtype.is_float else (None, operand)
-    elif wire.field("heightScale", 0) > 0 and wire.field("widthScale", 0) > 0:
+    elif wire.field("heightScale", 0) > 0 and wire.field("widthScale", 0) > 0 and not _has_size(wire):
         scales = np.array([1, 1, wire.field("heightScale"), wire.field("widthScale")], np.float32)
     else:
         dims = x.type.shape
@@ -275,6 +275,11 @@ def _(wire: WireOp) -> Decoded:
             return None
         sizes = np.array([*dims[:2], wire.field("outputHeight", 0), wire.field("outputWidth", 0)], np.int32)
     return (x, None, scales, sizes) if sizes is not None else (x, None, scales), attrs
+
+
+def _has_size(wire: WireOp) -> bool:
+    """Whether the parameters name a size, which goes before factors."""
+    return min(wire.field("outputHeight", 0), wire.field("outputWidth", 0)) > 0
 
 
 # ---- samples -----------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ def run(command: Sequence[str], jobs: Sequence[Path]) -> dict[Path, str]:
     """
     ended: dict[Path, str] = {}
     todo = list(jobs)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{tests}:{tests / 'suites'}"}
     while todo:
         batch = todo[:BATCH]
         done = subprocess.run(
