@@ -162,7 +162,11 @@ Status Decoder::decode_op(const wire::Op& op) {
   if (function == nullptr) return unsupported(MINNOW_THIS_BUILD " has no kernel for it");
 #endif
   if (function == nullptr) return unsupported("");
-  MINNOW_RETURN_IF_ERROR(roundings_.empty() ? function(*this) : decode_rounded(*this, function));
+  if constexpr (is_kept("decode 8-bit tensors")) {
+    MINNOW_RETURN_IF_ERROR(roundings_.empty() ? function(*this) : decode_rounded(*this, function));
+  } else {
+    MINNOW_RETURN_IF_ERROR(function(*this));
+  }
   for (size_t i = first; i < graph_.nodes.size(); ++i) {
     const std::string& name = graph_.nodes[i].op;
     if (graph_.nodes[i].calls.empty() && find_op(name) == nullptr && find_lowering(name) == nullptr)

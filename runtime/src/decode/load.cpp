@@ -164,6 +164,18 @@ class Loader {
     return ok();
   }
 
+  using Describes = flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>;
+  static Status read_roundings(Decoder& decoder, const Describes* describes) {
+    if constexpr (is_kept("decode 8-bit tensors")) {
+      return decoder.read_roundings(describes);
+    } else {
+      for (flatbuffers::uoffset_t i = 0; describes != nullptr && i < describes->size(); ++i)
+        if (describes->Get(i)->quantInfo() != nullptr)
+          return Status(Code::kUnsupported, MINNOW_THIS_BUILD " has no tensors of 8 bits");
+      return ok();
+    }
+  }
+
   static int64_t count_declared(const wire::Net& net) {
     int64_t n = int64_t{net.oplists()->size()} + net.tensorName()->size();
     if (net.subgraphs() == nullptr) return n;
@@ -219,7 +231,7 @@ class Loader {
         std::set<int>(graph.inputs.begin(), graph.inputs.end()).size() != types.size())
       return fail(Code::kFormat, "its inputs are not those it lists").at(place);
     Decoder decoder(file_, &graph);
-    MINNOW_RETURN_IF_ERROR(decoder.read_roundings(sub.extraTensorDescribe()).at(place));
+    MINNOW_RETURN_IF_ERROR(read_roundings(decoder, sub.extraTensorDescribe()).at(place));
     MINNOW_RETURN_IF_ERROR(decoder.decode(*sub.nodes(), &unsupported_).at(place));
     MINNOW_RETURN_IF_ERROR(check_made(graph, decoder).at(place));
     MINNOW_RETURN_IF_ERROR(declare_scanned(&graph).at(place));
@@ -260,7 +272,7 @@ class Loader {
       for (const wire::TensorDescribe* tensor : *net.extraTensorDescribe())
         file_.described.emplace(tensor->index(), tensor);
     Decoder decoder(file_, &graph);
-    MINNOW_RETURN_IF_ERROR(decoder.read_roundings(net.extraTensorDescribe()));
+    MINNOW_RETURN_IF_ERROR(read_roundings(decoder, net.extraTensorDescribe()));
     MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));
     channels_last_ = net.sourceType() == wire::NetSource::TENSORFLOW || net.sourceType() == wire::NetSource::TFLITE;
     const bool torch = net.sourceType() == wire::NetSource::TORCH;
