@@ -177,6 +177,35 @@ def archives() -> list[bytes]:
     return found
 
 
+def scripts() -> list[bytes]:
+    """Programs of layers, a state, branches, loops, lists and constants, as `torch.jit.save` writes them."""
+    import io
+
+    import torch
+
+    class Program(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+            self.register_buffer("seen", torch.zeros(3))
+            self.names = ["a", "b"]
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            y = self.layers(x)
+            if bool(y.sum() > 0):
+                y = y + self.seen
+            for i in range(3):
+                y = torch.mul(y, float(i + 1))
+            parts = [y[:, :1], y[:, 1:]]
+            return {name: torch.cat(parts, 1) for name in self.names}
+
+    out = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(Program().eval()), out)
+    return [out.getvalue()]
+
+
 def _without_samples(data: bytes) -> bytes:
     """An archive without the pickled inputs that nothing reads."""
     from torch_damage import archive_of, files_of

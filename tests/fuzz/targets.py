@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from fuzz.tables import damaged_bytes, damaged_mnn, damaged_tflite
 
 import minnow
 from minnow.converter.formats import formats
+from minnow.schema.errors import FormatError, UnsupportedError
 
 Change = Callable[[bytes, random.Random], bytes]
 _CONVERTED = 16
@@ -97,6 +99,54 @@ def _archive(data: bytes, other: bytes, dice: random.Random) -> bytes:
     return bytes(archive_of(files))
 
 
+def _script(data: bytes, other: bytes, dice: random.Random) -> bytes:
+    """The code, pickles and numbers of a TorchScript file change, or its files."""
+    from torch_damage import archive_of, damaged_files, files_of
+
+    files = list(files_of(data).items())
+    if dice.random() < 0.2:
+        damaged_files(dice, files)
+        return bytes(archive_of(files))
+    i = dice.choice([i for i, (n, _) in enumerate(files) if n.endswith((".py", ".pkl"))])
+    name, content = files[i]
+    if name.endswith(".pkl"):
+        content = damaged_bytes(content, dice)
+    elif dice.random() < 0.3:
+        content = samples.damaged_text(content, dice)
+    else:  # other operators, names and numbers: words of this program and of another
+        words = _WORD.findall(content)
+        spare = [*words, *(w for n, d in files_of(other).items() if n.endswith(".py") for w in _WORD.findall(d))]
+        for _ in range(dice.randint(1, 3)):
+            at = dice.randrange(len(words))
+            words[at] = dice.choice(spare)
+        content = b"".join(words)
+    files[i] = (name, content)
+    return bytes(archive_of(files))
+
+
+def _read_script(path: Path, _: random.Random) -> object:
+    """What the process for TorchScript checks before PyTorch gets the file; of some, the whole reading there."""
+    import torch
+    from torch_damage import files_of
+
+    from minnow.converter.torch.program.script_vetting import vet
+
+    data = path.read_bytes()
+    if zlib.crc32(data) % _IN_PROCESS == 0:
+        return formats()["torch"].frontend().read(path, inputs={"x": (2, 4)})
+    try:
+        files = {name.partition("/")[2]: content for name, content in files_of(data).items()}
+        found = vet(files, files.__getitem__, lambda op: bool(torch._C._jit_get_schemas_for_operator(op)))
+    except Exception as e:  # noqa: BLE001  (as the process does)
+        raise FormatError("the process says so, and ends", why=str(e)[:200]) from None
+    if found.refused:
+        raise UnsupportedError("operators that are not allowed")
+    return found
+
+
+_WORD = re.compile(rb"\w+|\s+|[^\w\s]")
+_IN_PROCESS = 256
+
 TARGETS = {
     t.name: t
     for t in (
@@ -108,6 +158,7 @@ TARGETS = {
         Target("caffe", "m.prototxt", _conversion("caffe"), _or_bytes(_caffe), samples.caffe, samples.caffe_suite),
         Target("mnn", "m.mnn", _read_mnn, _or_bytes(lambda d, _, dice: damaged_mnn(d, dice)), samples.mnn,
                samples.mnn_suite),
+        Target("torchscript", "m.pt", _read_script, _or_bytes(_script), samples.scripts, forks=True),
         Target("export", "m.pt2", _conversion("torch"), _or_bytes(_archive), samples.archives, samples.archive_suite),
     )
 }  # fmt: skip

@@ -25,7 +25,7 @@ from minnow.converter.file import door
 from minnow.schema.errors import FormatError, UsageError
 
 _FILES = 80
-_SLOW = {"export"}  # PyTorch makes its seeds
+_SLOW = {"export", "torchscript"}  # PyTorch makes their seeds
 
 
 @pytest.fixture(autouse=True)

@@ -60,7 +60,7 @@ def damaged(rng: random.Random, content: bytes) -> bytes:
         return _flipped(rng, content)
     files = list(files_of(content).items())
     if kind < 0.4:
-        _damage_files(rng, files)
+        damaged_files(rng, files)
     else:
         described = [i for i, (n, _) in enumerate(files) if n.endswith(".json")]
         program = [i for i in described if "/models/" in files[i][0]]
@@ -82,7 +82,8 @@ def _flipped(rng: random.Random, content: bytes) -> bytes:
     return bytes(data)
 
 
-def _damage_files(rng: random.Random, files: list[tuple[str, bytes]]) -> None:
+def damaged_files(rng: random.Random, files: list[tuple[str, bytes]]) -> None:
+    """One file is missing, cut off, of another name or content, or there twice."""
     i, how = rng.randrange(len(files)), rng.randrange(7)
     name, data = files[i]
     folder = name.partition("/")[0]
