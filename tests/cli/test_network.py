@@ -6,6 +6,7 @@ has to do with the network, of all processes.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -33,12 +34,16 @@ _OUTSIDE = re.compile(r"\b(connect|sendto|sendmsg|sendmmsg|bind)\(.*sa_family=AF
 _LOOPBACK = re.compile(r'\bbind\(.*"::1"')
 """TensorFlow finds out at its start whether the machine has IPv6: it binds a socket to itself, and closes it."""
 
+_PEERS = [name for name, package in {"onnxruntime": "onnxruntime", "openvino": "openvino", "ncnn": "ncnn"}.items()
+          if importlib.util.find_spec(package)]  # fmt: skip
+"""Runtimes that are installed, of those that `benchmark` compares with and that read this model."""
+
 COMMANDS = {
     **{f"convert {name}": ["convert", name, "-o", "made.mnn", *_NEEDS.get(name, ())] for name in _FORMATS},
     **{f"check {name}": ["check", name, *_NEEDS.get(name, ())] for name in _FORMATS},
-    "verify": ["verify", "digits.mnn", "digits.onnx"],
+    "verify": ["verify", "digits.onnx", "digits.mnn"],
     "run": ["run", "digits.mnn"],
-    "benchmark": ["benchmark", "digits.mnn", "--against", "onnxruntime,openvino,litert,mnn,ncnn"],
+    "benchmark": ["benchmark", "digits.mnn", "--against", ",".join(_PEERS)],
     "inspect": ["inspect", "digits.mnn"],
     "inspect source": ["inspect", "digits.onnx"],
     "optimize": ["optimize", "digits.mnn", "-o", "made.mnn"],

@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -177,7 +178,7 @@ def probe(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -
     path = folder / target.file
     path.write_bytes(data)
     _watch.folder, _watch.seen, _watch.forks, _watch.active = str(folder), [], target.forks, True
-    begin = time.process_time()
+    begin, before, tempfile.tempdir = time.process_time(), tempfile.tempdir, str(folder)
     try:
         with bounded(seconds):
             target.run(path, random.Random(len(data)))
@@ -191,10 +192,10 @@ def probe(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -
     except Exception as e:  # noqa: BLE001  (this is what is looked for)
         raise Finding(type(e).__name__, place_of(e), "".join(traceback.format_exception(e))[-6000:]) from None
     finally:
-        _watch.active = False
+        _watch.active, tempfile.tempdir = False, before
         left = [p.name for p in folder.iterdir() if p != path]
         for name in left:
-            (folder / name).unlink()
+            (folder / name).unlink(missing_ok=True)
     if _watch.seen:
         raise Finding(_watch.seen[0].partition(" ")[0], _watch.seen[0], "\n".join(_watch.seen))
     if left and result != "read":

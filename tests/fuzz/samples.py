@@ -122,7 +122,7 @@ def mnn() -> list[bytes]:
 
 def mnn_suite() -> list[bytes]:
     every = onnx_suite()
-    return [*_written("onnx", every[::3], "mnn"), *_written("onnx", every[1::3], "minnow")]
+    return [*_written("onnx", every[::12], "mnn"), *_written("onnx", every[1::12], "minnow")]
 
 
 def _written(framework: str, files: list[bytes], target: str) -> list[bytes]:
