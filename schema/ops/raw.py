@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minnow.schema.errors import UnsupportedError
-from minnow.schema.ir import TensorType
+from minnow.schema.ir import DType, TensorType
 from minnow.schema.registry.op import Encoding, T, WireOp, op
 
 CUSTOM_ENGINE = "ONNX"
@@ -35,7 +35,8 @@ def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str
 
 @Raw.shape
 def _(*xs, type, main_type, main, format, roundings, n_outputs):
-    return tuple(TensorType(xs[0].dtype) for _ in range(n_outputs or 1))
+    dtype = xs[0].dtype if xs else DType.F32  # as the reader takes it to be
+    return (TensorType(dtype),) * (n_outputs or 1)
 
 
 @Raw.samples

@@ -352,3 +352,13 @@ def test_results_of_a_branch(tmp_path: Path) -> None:
 
     with Bounded(), pytest.raises(MinnowError, match="does not take"):
         read(path)
+
+
+def test_an_unknown_op_without_inputs(tmp_path: Path) -> None:
+    """What nobody knows, and nothing feeds, is kept as it stands."""
+    from hostile_files import extra, given, net, op
+
+    path = tmp_path / "m.mnn"
+    ops = [given(0, [2]), op("ZeroGrad", [], [1]), extra("Neg", [0], [2])]
+    path.write_bytes(net(ops, ["x", "a", "y"], "y a"))
+    assert minnow.convert(path, output=tmp_path / "out.mnn", verify=False).nodes_after["Raw"] == 1
