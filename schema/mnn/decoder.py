@@ -298,6 +298,8 @@ class _Reader:
             try:
                 decoded = None if self.layouts is not None and _differs(wired) else op.mnn.decode(wired)
                 if decoded is not None:
+                    if self.layouts is not None:
+                        return b.node(op, decoded[0], decoded[1], len(outputs), names).outputs
                     return _build(b, op, decoded[0], decoded[1], len(outputs), names)
             except ModelError:
                 if self.layouts is None:
