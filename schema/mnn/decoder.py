@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -64,13 +64,14 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     if foreign:
         metadata[FORMS] = "mnn"
     scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
+    halves = _halves(net, metadata)
     subgraphs: dict[str, _Subgraph] = {}
     ops = sum(len(t.get("nodes", [])) for t in net.get("subgraphs", [])) + len(net.get("oplists", []))
     most = _MOST_NODES + _NODES_PER_OP * ops
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs, stored, most, _roundings(table), foreign=foreign)
+        reader = _Reader(name, names, subgraphs, stored, most, _roundings(table), halves, foreign=foreign)
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -87,7 +88,8 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     names = _names(net.get("tensorName"), "the main graph")
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
-    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), declared["minnow.inputs"], foreign)
+    given = declared["minnow.inputs"]
+    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), halves, given, foreign)
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -110,6 +112,22 @@ def _declared(text: str, key: str) -> dict[str, TensorType]:
         return {r["name"]: closed(_tensor(r), r.get("container", "")) for r in json.loads(text)}
     except (ValueError, KeyError, TypeError) as e:
         raise FormatError(f"the metadata '{key}' is invalid", why=f"{type(e).__name__}: {e}") from None
+
+
+def _halves(net: Mapping[str, Any], metadata: dict[str, str]) -> Callable[[str], bool]:
+    """Whether a constant of float16, by its name, stands for float32: it is only stored in less space.
+
+    MNN's runtime computes in float32 with all of them: so do files that it wrote, unless an input is float16.
+    """
+    if "minnow.inputs" in metadata:
+        try:
+            names = {str(name) for name in json.loads(metadata.pop("minnow.halves", "[]"))}
+        except (ValueError, TypeError) as e:
+            raise FormatError("the metadata 'minnow.halves' is invalid", why=str(e)) from None
+        return names.__contains__
+    inputs = (op.get("main", {}) for op in net.get("oplists", []) if op.get("type") == "Input")
+    every = not any(main.get("dtype") == "DT_HALF" for main in inputs)
+    return lambda name: every
 
 
 def _tensor(row: Mapping[str, Any]) -> TensorType:
@@ -149,6 +167,7 @@ class _Reader:
         types: Mapping[str, DType],
         most: int,
         roundings: Mapping[int, Any],
+        halves: Callable[[str], bool],
         declared: Mapping[str, TensorType] | None = None,
         foreign: bool = False,
     ) -> None:
@@ -161,6 +180,7 @@ class _Reader:
         self.size = 0
         self.declared = declared or {}
         self.roundings = roundings
+        self.halves = halves
         self.values: dict[int, Value] = {}
 
     def name(self, index: int) -> str:
@@ -267,6 +287,8 @@ class _Reader:
             return [self.graph.add_param(type, names[0])]
         if kind in ("Const", "TrainableParam"):
             array = _blob(main)
+            if array.dtype == np.float16 and self.halves(names[0]):
+                array = array.astype(np.float32)
             dtype = self._true(DType.of(array.dtype), names[0])
             if dtype.bits < 8:
                 array = array & np.uint8(2**dtype.bits - 1)  # above them nothing is stored

@@ -3,12 +3,14 @@ kinds, whose `quanParameter` (IDSTQuan) has forms for each; constants can be flo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from minnow.schema.mnn import wire
 from minnow.schema.mnn.form import FileForm, Net, array_of, ops
 
 # The types of ops with the table Convolution2D whose weights the format can compress.
@@ -40,6 +42,7 @@ def half(net: Net, form: FileForm) -> None:
     for main, weight in _layers(net):
         del main["weight"]
         main["quanParameter"] = {"type": 3, "buffer": _halves(weight).view(np.int8)}
+    names = []
     for op in ops(net):
         if (
             op.get("type") == "Const"
@@ -49,6 +52,13 @@ def half(net: Net, form: FileForm) -> None:
             blob = op["main"]
             blob["uint8s"] = _halves(array_of(blob.pop("float32s"))).view(np.uint8)
             blob["dataType"] = "DT_HALF"
+            names.append(op["name"])
+    if names:
+        # For our reader: the graph computes in float32 with them.
+        extra = wire.read_nested("Extra", np.asarray(net["extraInfo"]["buffer"]).tobytes())
+        pairs = [*extra["attr"], {"key": "minnow.halves", "s": json.dumps(names, separators=(",", ":"))}]
+        extra["attr"] = sorted(pairs, key=lambda pair: pair["key"])
+        net["extraInfo"]["buffer"] = np.frombuffer(wire.write_nested("Extra", extra), np.int8)
 
 
 def _halves(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -235,6 +235,8 @@ def test_float16_is_rounded_to_the_nearest(network: Path, tmp_path: Path, capsys
         assert np.asarray(one["main"]["quanParameter"]["buffer"]).view("<f2").tolist() == weight.astype("<f2").tolist()
     assert [op["main"]["dataType"] for op in ops(net, "Const") if "uint8s" in op["main"]] == ["DT_HALF"] * 2
     mnn_converter.convert(*line(network, tmp_path / "m.mnn", "--fp16"), folder=tmp_path)
+    for name in "nm":  # such files can be read, and written again
+        assert run_cli(["optimize", str(tmp_path / f"{name}.mnn"), "-o", str(tmp_path / "again.mnn")]) == 0
     inputs = feeds(network)
     want = expected(network, inputs)
     ours, theirs = (in_mnn(tmp_path / f, inputs, ["y", "e"], tmp_path / f[0]) for f in ("n.mnn", "m.mnn"))
