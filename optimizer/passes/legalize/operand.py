@@ -81,7 +81,7 @@ def legalize_shift(b: Builder, m: Match) -> Value | None:
 def _is_within(n: Value) -> bool:
     """Whether all numbers are known to be within 0..31."""
     if n.data is not None:
-        numbers = n.data.numpy()
+        numbers = np.asarray(n.data.numpy(), np.int64)
         return bool(((numbers >= 0) & (numbers < _BITS)).all())
     node = n.producer
     if node is None:
@@ -120,7 +120,7 @@ def legalize_empty_sequence(b: Builder, m: Match) -> Value | None:
 
 
 def _is_positive(v: Value | None) -> bool:
-    return v is not None and v.data is not None and bool((v.data.numpy() > 0).all())
+    return v is not None and v.data is not None and bool((np.asarray(v.data.numpy(), np.int64) > 0).all())
 
 
 @rewrite(lambda p, x, grid: p.GridSample(x, grid, mode="nearest", as_="sample"), level=0)
