@@ -171,7 +171,8 @@ class _Reader:
         declared: Mapping[str, TensorType] | None = None,
         foreign: bool = False,
     ) -> None:
-        self.layouts = Layouts() if foreign else None
+        # Ops on tensors that are rounded are kept as they stand, and so is what turns the layouts between them.
+        self.layouts = Layouts() if foreign and not roundings else None
         self.graph = Graph(name)
         self.names = names
         self.subgraphs = subgraphs
