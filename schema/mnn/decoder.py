@@ -18,7 +18,7 @@ from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_if, decode_loop
-from minnow.schema.mnn.layout import Layouts, result_type, turned
+from minnow.schema.mnn.layout import FORMS, Layouts, result_type, turned
 from minnow.schema.mnn.side_file import attach, side_path
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
 from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, TWINS
@@ -32,8 +32,6 @@ class _Subgraph:
     size: int  # nodes, with those of what it calls
 
 
-FORMS = "minnow.forms"
-"""Metadata of a file of MNN's converter that was optimized again: it still has some of its forms."""
 _MOST_NODES = 200_000
 _NODES_PER_OP = 16
 """A subgraph is there anew for each node that calls it. So many nodes, and so many for each op of the file, may come of
@@ -62,7 +60,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     stored = _types(metadata.pop("minnow.types", "{}"))
     foreign = "minnow.inputs" not in metadata
     if foreign:
-        metadata[FORMS] = "mnn"
+        metadata[FORMS] = "static" if net.get("usage") == "INFERENCE_STATIC" else "mnn"
     scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
     halves = _halves(net, metadata)
     subgraphs: dict[str, _Subgraph] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.collector import SeldomCollected
-from minnow.schema.errors import InternalError
+from minnow.schema.errors import InternalError, UnsupportedError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.graph import RET
@@ -145,6 +145,12 @@ def _metadata(model: Model, file: FileWriter) -> bytes:
     def rows(values: Sequence[tuple[str, TensorType]]) -> str:
         return json.dumps([row(n, t) for n, t in values], separators=(",", ":"))
 
+    if model.metadata.get("minnow.forms") == "static":
+        raise UnsupportedError(
+            "a file with fixed shapes cannot be written again",
+            why="its copies of elements are by numbers of tensors, which change",
+            hint="run the file as it is, or convert the source model",
+        )
     meta = {**model.metadata, "minnow.inputs": rows(model.inputs), "minnow.outputs": rows(model.outputs)}
     if model.states:
         meta["minnow.states"] = json.dumps([state.row(s) for s in model.states], separators=(",", ":"))

@@ -11,6 +11,9 @@ from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, Value
 from minnow.schema.ops import Builder
 
+FORMS = "minnow.forms"
+"""Metadata of a file of MNN's converter that was optimized again: it still has some of its forms."""
+
 # op list: what the file means by these op types depends on the layout of their first operand
 _IMAGES = {
     "Convolution", "ConvolutionDepthwise", "Deconvolution", "DeconvolutionDepthwise", "Pooling", "Pooling3D", "Interp",
