@@ -14,6 +14,7 @@ from minnow.converter.caffe.ops.detection import columns
 from minnow.converter.operand import bounded, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Value
+from minnow.schema.limit import add_bytes
 from minnow.schema.ops import Builder
 
 
@@ -45,6 +46,7 @@ def _(b, x, rois, *, pooled_h=0, pooled_w=0, spatial_scale=1.0, sampling_ratio=N
 
 def _bins(b: Builder, first: Value, last: Value, n: int, size: int, scale: float) -> tuple[Value, Value]:
     """Which elements of an axis belong to each of n bins of the regions, 1 or 0 as [R, n, size]; and how many."""
+    add_bytes(8 * (n + size), b.origin)
     half_up = {"halves": "away"}
     start = b.Mul(b.Round(first, **half_up), np.float32(scale))
     end = b.Mul(b.Add(b.Round(last, **half_up), np.float32(1)), np.float32(scale))
