@@ -152,7 +152,8 @@ def test_a_limit_of_file_sizes_is_a_full_disk(arguments: list[object], tmp_path:
     """A write comes back short, then fails: nothing is left, exit code 8."""
     (tmp_path / "tmp").mkdir()
     limit = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); "
-    line = [sys.executable, "-c", limit + "from minnow.cli import main; main()", *map(str, arguments)]
+    # -B: Python would keep the files of bytecode that the limit cuts off, and fail to import them ever after.
+    line = [sys.executable, "-B", "-c", limit + "from minnow.cli import main; main()", *map(str, arguments)]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 8, done.stderr
     assert "cannot" in done.stderr

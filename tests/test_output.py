@@ -6,6 +6,7 @@ import os
 import resource
 import socket
 import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -156,9 +157,11 @@ def largest_file(n: int) -> Iterator[None]:
     """Writing beyond n bytes fails as on a full disk; Python ignores the signal that comes with it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n, hard))
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep files that are cut off
     try:
         yield
     finally:
+        sys.dont_write_bytecode = kept
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 

@@ -59,6 +59,7 @@ def limit_resources(seconds: int, memory: int, file_bytes: int, files: int = 256
         _, hard = resource.getrlimit(what)
         number = number if hard == resource.RLIM_INFINITY else min(number, hard)
         resource.setrlimit(what, (number, number))
+    sys.dont_write_bytecode = True  # Python would keep a cut off file of it, and fail to import it ever after
 
 
 # ---- files

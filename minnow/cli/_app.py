@@ -137,6 +137,16 @@ def _let_go_of_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _invoke(words: list[str]) -> object:
+    """Runs the command. click takes the end of a file for that of a prompt, of which there are none: it is an error."""
+    try:
+        return app.main(words, prog_name=_program(), standalone_mode=False)
+    except click.Abort as e:
+        if isinstance(e.__cause__, EOFError):
+            raise e.__cause__ from None
+        raise
+
+
 def _run(args: list[str]) -> int:
     """The same, except that errors of writing to standard output are raised."""
     try:
@@ -147,7 +157,7 @@ def _run(args: list[str]) -> int:
         if args == ["-v"]:  # as for MNN's own converter
             words = ["--version"]
         with SeldomCollected():
-            result = app.main(words, prog_name=_program(), standalone_mode=False)
+            result = _invoke(words)
         return result if isinstance(result, int) else 0
     except MinnowError as e:
         _log.traceback_of(e.__cause__)

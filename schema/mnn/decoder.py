@@ -60,7 +60,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     stored = _types(metadata.pop("minnow.types", "{}"))
     foreign = "minnow.inputs" not in metadata
     if foreign:
-        metadata[FORMS] = "static" if net.get("usage") == "INFERENCE_STATIC" else "mnn"
+        metadata[FORMS] = _forms(net)
     scanned = _declared(metadata.pop("minnow.scanned", "[]"), "minnow.scanned")
     halves = _halves(net, metadata)
     subgraphs: dict[str, _Subgraph] = {}
@@ -103,6 +103,15 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     model.outputs = [(n, declared["minnow.outputs"].get(n, t)) for n, t in zip(results, types, strict=True)]
     model.states = state.parse(model.metadata.pop("minnow.states", "[]"), model)
     return model
+
+
+def _forms(net: Mapping[str, Any]) -> str:
+    """What a file of MNN's converter keeps of its forms when it is optimized."""
+    if net.get("usage") == "INFERENCE_STATIC":
+        return "static"
+    inputs = (op.get("main", {}) for op in net.get("oplists", []) if op.get("type") == "Input")
+    last = any(main.get("dformat", "NCHW") == "NHWC" and len(main.get("dims", ())) > 2 for main in inputs)
+    return "rounded channels last" if last and _roundings(net) else "mnn"
 
 
 def _declared(text: str, key: str) -> dict[str, TensorType]:

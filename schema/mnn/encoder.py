@@ -22,6 +22,7 @@ from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.mnn.container import row
 from minnow.schema.mnn.control import CONTROL
 from minnow.schema.mnn.form import FileForm, apply
+from minnow.schema.mnn.layout import FORMS, NOT_WRITTEN
 from minnow.schema.mnn.side_file import SideFile, detach, side_path
 from minnow.schema.ops import Trait, WireOp, get
 from minnow.schema.registry.encoding import TWINS, WIRE_DTYPES
@@ -145,12 +146,10 @@ def _metadata(model: Model, file: FileWriter) -> bytes:
     def rows(values: Sequence[tuple[str, TensorType]]) -> str:
         return json.dumps([row(n, t) for n, t in values], separators=(",", ":"))
 
-    if model.metadata.get("minnow.forms") == "static":
-        raise UnsupportedError(
-            "a file with fixed shapes cannot be written again",
-            why="its copies of elements are by numbers of tensors, which change",
-            hint="run the file as it is, or convert the source model",
-        )
+    if (forms := model.metadata.get(FORMS)) in NOT_WRITTEN:
+        what, why = NOT_WRITTEN[forms]
+        hint = "run the file as it is, or convert the source model"
+        raise UnsupportedError(f"a file with {what} cannot be written again", why=why, hint=hint)
     meta = {**model.metadata, "minnow.inputs": rows(model.inputs), "minnow.outputs": rows(model.outputs)}
     if model.states:
         meta["minnow.states"] = json.dumps([state.row(s) for s in model.states], separators=(",", ":"))

@@ -13,6 +13,13 @@ from minnow.schema.ops import Builder
 
 FORMS = "minnow.forms"
 """Metadata of a file of MNN's converter that was optimized again: it still has some of its forms."""
+NOT_WRITTEN = {
+    "static": ("fixed shapes", "its copies of elements are by numbers of tensors, which change"),
+    "rounded channels last": (
+        "8-bit tensors and channels last", "its ops stay in the layout of the file, while ours have channels first"
+    ),
+}  # fmt: skip
+"""Values of FORMS of files that cannot be written again: what they have, and why not."""
 
 # op list: what the file means by these op types depends on the layout of their first operand
 _IMAGES = {

@@ -52,6 +52,7 @@ COMMANDS = [
     ["verify", "digits.onnx", "digits.mnn", "--data", "two.npz"],
     ["run", "digits.mnn"],
     ["run", "digits.mnn", "--data", "two.npz", "-o", "results.npz"],
+    ["json", "digits.mnn", "-o", "digits.json"],
     ["inspect", "digits.mnn"],
     ["inspect", "digits.onnx", "digits.mnn"],
     ["inspect", "digits.mnn", "--svg", "digits.svg"],
