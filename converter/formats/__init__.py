@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import signal
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,8 +43,22 @@ class Format:
 
     def frontend(self) -> Frontend:
         """What reads it, with all its mappings."""
-        frontend: Frontend = importlib.import_module(f"minnow.converter.{self.name}").frontend
+        with _signals_held():
+            frontend: Frontend = importlib.import_module(f"minnow.converter.{self.name}").frontend
         return frontend
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Delivers signals later: where a handler raises an exception while protobuf is imported, its C code crashes."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @cache
