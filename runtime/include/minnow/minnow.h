@@ -187,7 +187,8 @@ MINNOW_API const char* minnow_version(void);
 /* The instruction set in use: "avx512", "avx2", "sse4", "neon", "scalar". The environment variable MINNOW_ISA
  * selects one. */
 MINNOW_API const char* minnow_isa(void);
-/* The message of the last call that failed in this thread: where, then what. Valid until the thread's next call. */
+/* The message of the last call that failed in this thread: where, then what; of a long one its first 4095 bytes. Valid
+ * until the thread's next call. */
 MINNOW_API const char* minnow_last_error(void);
 
 /* Loads a model. The file is mapped into memory, so it must not change while the model is in use. Its companion weights

@@ -11,17 +11,18 @@
 namespace minnow {
 namespace {
 
-thread_local std::string last_error;
+// Of the thread's last failed call. No std::string: glibc ends the process where it cannot note its destructor.
+thread_local char last_error[4096] = "";
 
 }  // namespace
 
 minnow_code report(const Status& status) noexcept {
   if (status.ok()) return MINNOW_OK;
-  try {
-    last_error = status.message();
-  } catch (const std::bad_alloc&) {
-    last_error.assign("out of memory");  // short enough for a string without memory of its own
-  }
+  const std::string& text = status.message();
+  size_t length = std::min(text.size(), sizeof last_error - 1);
+  while (length < text.size() && length > 0 && (text[length] & 0xC0) == 0x80) --length;  // no part of a character
+  std::memcpy(last_error, text.data(), length);
+  last_error[length] = '\0';
   log_line(MINNOW_LOG_ERROR, last_error);
   switch (status.code()) {
     case Code::kNeedsValue:
@@ -158,7 +159,7 @@ using minnow::Status;
 
 const char* minnow_version(void) { return MINNOW_VERSION; }
 const char* minnow_isa(void) { return minnow::cpu_instruction_set(); }
-const char* minnow_last_error(void) { return minnow::last_error.c_str(); }
+const char* minnow_last_error(void) { return minnow::last_error; }
 
 minnow_code minnow_load_file(const char* path, minnow_model** model) {
   return minnow_load_file_with(path, nullptr, model);
@@ -172,7 +173,7 @@ minnow_code minnow_load_file_with(const char* path, const minnow_load_options* o
     auto loaded = std::make_unique<minnow_model>();
     MINNOW_RETURN_IF_ERROR(minnow::load_model(
         path, &loaded->model, chosen.copies == 0 ? minnow::FileAccess::kMapped : minnow::FileAccess::kCopied));
-    minnow::log_line(MINNOW_LOG_INFO, std::string("loaded ") + path);
+    minnow::log_line(MINNOW_LOG_INFO, (std::string("loaded ") + path).c_str());
     *model = loaded.release();
     return ok();
   });
@@ -200,8 +201,8 @@ minnow_code minnow_create_session(const minnow_model* model, const minnow_option
     made->outputs = std::make_unique<minnow::BufferSink>(made->session->outputs().size(), made->session->memory());
     minnow::SessionStats stats;
     MINNOW_RETURN_IF_ERROR(made->session->stats(&stats));
-    minnow::log_line(MINNOW_LOG_INFO,
-                     "created a session on " + chosen.device + " with " + std::to_string(stats.threads) + " threads");
+    const std::string text = "created a session on " + chosen.device + " with " + std::to_string(stats.threads);
+    minnow::log_line(MINNOW_LOG_INFO, (text + " threads").c_str());
     *session = made.release();
     return ok();
   });

@@ -25,7 +25,7 @@ Logger& logger() {
 
 }  // namespace
 
-void log_line(int32_t kind, const std::string& text) {
+void log_line(int32_t kind, const char* text) {
   if (!logger().is_set.load(std::memory_order_acquire)) return;
   minnow_logger function = nullptr;
   void* user = nullptr;
@@ -34,7 +34,7 @@ void log_line(int32_t kind, const std::string& text) {
     function = logger().function;
     user = logger().user;
   }
-  if (function != nullptr) function(user, kind, text.c_str());
+  if (function != nullptr) function(user, kind, text);
 }
 
 }  // namespace minnow

@@ -78,7 +78,7 @@ namespace minnow {
 // The code of a call; its message is kept for minnow_last_error and given to the logger.
 minnow_code report(const Status& status) noexcept;
 // Tells the logger, if there is one.
-void log_line(int32_t level, const std::string& text);
+void log_line(int32_t level, const char* text);
 
 template <typename Function>
 minnow_code answer(Function function) noexcept {

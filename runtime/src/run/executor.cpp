@@ -67,9 +67,13 @@ Status Executor::may_make(const Model& model, const Graph& graph, const Environm
 }
 
 Status Executor::control(const Node& node, Control** out) {
-  std::unique_ptr<Control>& control = controls_[&node];
-  if (control == nullptr) MINNOW_RETURN_IF_ERROR(make_control(*this, node, &control));
-  *out = control.get();
+  auto found = controls_.find(&node);
+  if (found == controls_.end()) {
+    std::unique_ptr<Control> made;
+    MINNOW_RETURN_IF_ERROR(make_control(*this, node, &made));
+    found = controls_.emplace(&node, std::move(made)).first;
+  }
+  *out = found->second.get();
   return ok();
 }
 
