@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     interruptible = signal.getsignal(signal.SIGINT) == signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
-        sys.unraisablehook = _interrupt_again
+    sys.unraisablehook = _end_again
     from minnow.cli._app import run
 
     try:
@@ -68,14 +68,19 @@ def _leave(number: int, frame: object) -> None:
     os._exit(_INTERRUPTED)
 
 
-def _interrupt_again(lost: UnraisableHookArgs) -> None:
-    """Lets Ctrl-C end the command also during a callback, where Python only prints the exception."""
-    if lost.exc_type is not KeyboardInterrupt:
-        sys.__unraisablehook__(lost)
-        return
+def _end_again(lost: UnraisableHookArgs) -> None:
+    """Lets Ctrl-C and SIGTERM end the command also during a callback, where Python only prints the exception."""
     import signal
 
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    value = lost.exc_value
+    if isinstance(value, SystemExit) and isinstance(value.code, int) and value.code > 128:
+        number = value.code - 128
+        signal.signal(signal.SIGALRM, lambda *_: _terminate(number, None))
+    elif lost.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+    else:
+        sys.__unraisablehook__(lost)
+        return
     signal.setitimer(signal.ITIMER_REAL, 0.001)
 
 

@@ -80,9 +80,10 @@ def test_ctrl_c_at_any_moment_shows_no_traceback(tmp_path: Path) -> None:
         interrupted_after(ms / 1000, tmp_path)
 
 
-def test_ctrl_c_in_a_callback_is_not_lost() -> None:
+@pytest.mark.parametrize("number", ENDED, ids=lambda n: n.name)
+def test_a_signal_in_a_callback_is_not_lost(number: signal.Signals) -> None:
     """Python prints what a callback raises, and goes on: imports have such callbacks, at each lock of a module."""
-    lines = """
+    lines = f"""
 import signal, time, weakref
 from minnow.cli import _app, main
 
@@ -90,7 +91,7 @@ class Lock: pass
 
 def run(args):
     lock = Lock()
-    watch = weakref.ref(lock, lambda _: signal.raise_signal(signal.SIGINT))
+    watch = weakref.ref(lock, lambda _: signal.raise_signal({int(number)}))
     del lock
     time.sleep(60)
 
@@ -99,7 +100,7 @@ main([])
 """
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False, timeout=50,
                           preexec_fn=usual_signals)  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (ENDED[number], "", "")
 
 
 def test_the_command_is_ready_at_once() -> None:
