@@ -28,8 +28,6 @@ VERSION = 1
 
 _APART = ("output", "progress")
 """Options that do not change what is written."""
-_FILES = ("weights", "prototxt", "data")
-"""Options that name files."""
 _CODE = ("schema", "converter", "optimizer", "runtime", "options")
 """The packages that decide about the bytes of an output, and about its verification."""
 _BLOCK = 1 << 20
@@ -87,15 +85,36 @@ def key_parts(cell: Cell, hashes: FileHashes | None = None, source: Mapping[str,
     options = canonical_options(cell.options)
     if source is None:
         source = source_parts(Path(cell.source), options, hashes)
-    parts: dict[str, Any] = {"version": VERSION, **source, "data": {}, "build": build()}
-    for name in _FILES:
-        value = options.pop(name, None)
-        paths = [value] if isinstance(value, (str, os.PathLike)) else list(value or ())
-        if paths:
-            parts["data"][name] = [hashes.of(Path(path)) for path in paths]
+    data = take_files(options, hashes)
+    parts: dict[str, Any] = {"version": VERSION, **source, "data": data, "build": build()}
     if options.get("prepack"):
         parts["machine"] = _machine()  # packed weights are for one kind of processor
     return {**parts, "options": options}
+
+
+def take_files(options: dict[str, Any], hashes: FileHashes) -> dict[str, list[str]]:
+    """Takes the options that name files or folders out of the others; gives the hashes of what they name.
+
+    Raises:
+        FormatError: a file is missing or cannot be read.
+    """
+    from minnow.options.convert import ConvertOptions
+    from minnow.options.option import file_options
+
+    found: dict[str, list[str]] = {}
+    for name in file_options(ConvertOptions):
+        value = options.pop(name, None)
+        paths = [value] if isinstance(value, (str, os.PathLike)) else list(value or ())
+        if paths:
+            found[name] = [_hash_of(Path(path), hashes) for path in paths]
+    return found
+
+
+def _hash_of(path: Path, hashes: FileHashes) -> str:
+    """Of a file, or of all files in a folder with their names."""
+    if not path.is_dir():
+        return hashes.of(path)
+    return digest_of({name: hashes.of(file) for name, file in _tree(path, path)})
 
 
 def source_parts(source: Path, options: Mapping[str, Any], hashes: FileHashes | None = None) -> dict[str, Any]:

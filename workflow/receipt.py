@@ -8,7 +8,6 @@ the files and options of today.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import minnow
 from minnow.schema.errors import MinnowError
 from minnow.workflow.cell import Cell
-from minnow.workflow.key import FileHashes, canonical_options, source_files
+from minnow.workflow.key import FileHashes, canonical_options, source_files, take_files
 from minnow.workflow.result import CellResult, Check
 from minnow.workflow.rule import RULES
 
@@ -29,8 +28,6 @@ COMPANIONS = (".weight", ".packed")
 
 _OF_MACHINE = ("latency", "max_error")
 """Metrics that differ between machines."""
-_FILES = ("weights", "prototxt", "data")
-"""Options that name files: their content counts, not their path."""
 
 
 def receipt_path(output: Path) -> Path:
@@ -67,10 +64,10 @@ def inputs_of(cell: Cell, source: Path, hashes: FileHashes) -> dict[str, Any]:
     """
     options = canonical_options(cell.options)
     sources = source_files(source, options)
-    files = {name: _paths(options.pop(name)) for name in _FILES if name in options}
+    data = take_files(options, hashes)
     return {
         "sources": {name: hashes.of(path) if path is not None else None for name, path in sources.items()},
-        "data": {name: [hashes.of(Path(path)) for path in paths] for name, paths in files.items()},
+        "data": data,
         "options": options,
     }
 
@@ -171,11 +168,11 @@ def _fresh(cell: Cell) -> tuple[Check, ...]:
 
 
 def _without_files(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in _FILES}
+    from minnow.options.convert import ConvertOptions
+    from minnow.options.option import file_options
 
-
-def _paths(value: Any) -> list[str]:
-    return [os.fspath(value)] if isinstance(value, (str, os.PathLike)) else [os.fspath(one) for one in value]
+    files = file_options(ConvertOptions)
+    return {name: value for name, value in options.items() if name not in files}
 
 
 def _said(value: Any) -> str:

@@ -26,6 +26,7 @@ class Said(NamedTuple):
         least, above, most: the range of a number: at least `least`, greater than `above`, at most `most`.
         unit: the number of bytes that 1 stands for on the command line.
         repeated: the flag may be given several times.
+        names_files: its value names files or folders: for an output their content counts, not their paths.
     """
 
     doc: str
@@ -38,6 +39,7 @@ class Said(NamedTuple):
     most: float | None = None
     unit: int = 1
     repeated: bool = False
+    names_files: bool = False
 
 
 def option(default: T, doc: str, **more: Any) -> T:
@@ -86,6 +88,11 @@ def said(f: Field[Any]) -> Said:
 def section(kind: type[Options], name: str) -> str:
     """The heading of the class that declares an option."""
     return next(c.SECTION for c in kind.__mro__ if issubclass(c, Options) and name in get_annotations(c))
+
+
+def file_options(kind: type[Options]) -> tuple[str, ...]:
+    """The names of the options that name files or folders."""
+    return tuple(f.name for f in fields(kind) if said(f).names_files)
 
 
 def plain_type(f: Field[Any]) -> Any:

@@ -44,8 +44,9 @@ class SourceOptions(Options):
         "source.",
         flags=("--weights", "--prototxt"),
         metavar="PATH",
+        names_files=True,
     )
-    prototxt: Path = option("", "Another name for `weights`.", only_python=True)
+    prototxt: Path = option("", "Another name for `weights`.", only_python=True, names_files=True)
     trust: bool = option(
         False,
         "Allow code in the model file to run: a TorchScript program, whose outputs are compared with.",
@@ -112,6 +113,7 @@ class ReadOptions(InputOptions, SourceOptions):
         "a library with the same ops, which MINNOW_PLUGINS names.",
         flags=("--op-plugin",),
         metavar="FILE,...",
+        names_files=True,
     )
     dequantize: bool = option(False, "Convert a quantized model to float; graph inputs and outputs keep their types.")
 

@@ -22,6 +22,7 @@ class CompareOptions(Options):
         python="Also arrays by name. A picture is for the image input. A list has one item for each run.",
         metavar="PATH",
         repeated=True,
+        names_files=True,
     )
     tolerance: float | None = option(
         None,
@@ -44,6 +45,7 @@ class FolderOptions(Options):
         "Also compare with the inputs and expected outputs in this folder, in the text form of MNN's tools: input.json "
         "and NAME.txt.",
         metavar="DIR",
+        names_files=True,
     )
     testdir_tolerance: float = option(
         0.01,

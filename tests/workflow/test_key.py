@@ -175,3 +175,16 @@ def test_files_are_read_again_only_after_a_change(model: Path, monkeypatch: pyte
     assert model.stat().st_size == stat.st_size
     assert hashes.of(model) != first
     assert replace(cell(model)) == cell(model)
+
+
+@pytest.mark.parametrize("name", ["op_plugins", "testdir"])
+def test_files_that_an_option_names_count_by_their_content(model: Path, tmp_path: Path, name: str) -> None:
+    folders = [tmp_path / folder for folder in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "given.py").write_text("first")
+    paths = [folder / "given.py" if name == "op_plugins" else folder for folder in folders]
+    keys = [key_of(cell(model, options={name: [str(path)] if name == "op_plugins" else str(path)})) for path in paths]
+    assert keys[0] == keys[1] != key_of(cell(model))
+    (folders[1] / "given.py").write_text("second")
+    assert key_of(cell(model, options={name: [str(paths[1])] if name == "op_plugins" else str(paths[1])})) != keys[0]

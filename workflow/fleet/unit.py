@@ -86,8 +86,11 @@ def absolute(cell: Cell) -> Cell:
     def path(name: str) -> str:
         return name if is_url(name) or not name else os.path.abspath(name)
 
+    from minnow.options.convert import ConvertOptions
+    from minnow.options.option import file_options
+
     options = dict(cell.options)
-    for name in ("weights", "prototxt", "data"):
+    for name in file_options(ConvertOptions):
         if value := options.get(name):
             options[name] = path(value) if isinstance(value, str) else [path(one) for one in value]
     return replace(cell, source=path(cell.source), output=path(cell.output), options=options)
