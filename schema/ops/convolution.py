@@ -422,9 +422,15 @@ def _(rng):
     yield case((0, 2, 3, 3), (2, 3, 2, 2), True)
     yield case((2, 5, 7), (5, 3, 4), True, strides=(2,), pads=(1, 2), output_padding=(1,))
     yield case((1, 3, 3, 2, 4), (3, 2, 3, 2, 2), True, strides=(2, 1, 2), pads=(1, 0, 0, 1, 0, 1))
+    yield case((2, 16, 4, 5), (16, 9, 4, 4), True, strides=(2, 2), pads=(1, 1, 1, 1))
+    yield case((2, 9, 5, 3), (9, 12, 2, 2), False, strides=(2, 2), activation="silu")
+    yield case((2, 8, 5, 4), (8, 17, 3, 5), True, strides=(2, 3), pads=(0, 1, 2, 1), dilations=(1, 2))
+    yield case((1, 8, 4, 3), (8, 8, 1, 2), True, strides=(3, 2), pads=(0, 1, 0, 0), output_padding=(1, 0))
+    yield case((2, 12, 5), (12, 10, 16), True, strides=(8,), pads=(4, 4))
     cases: Any = (
         ((1, 3, 5, 7), (3, 4, 3, 3), {}),
         ((2, 17, 4, 3), (17, 5, 2, 2), {"strides": (2, 2)}),
+        ((2, 12, 3, 4), (12, 9, 3, 3), {"strides": (2, 2), "pads": (1, 1, 1, 1), "output_padding": (1, 1)}),
         ((1, 6, 4, 4), (6, 2, 3, 3), {"strides": (2, 2), "group": 3}),
         ((1, 17, 5, 3), (17, 1, 3, 3), {"strides": (2, 2), "pads": (1, 1, 1, 1), "group": 17}),
         ((2, 5, 7), (5, 3, 4), {"strides": (2,), "pads": (1, 2)}),

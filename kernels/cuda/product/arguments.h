@@ -3,7 +3,19 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/divide.h"
+
 namespace minnow::cuda {
+
+// How results lie in an image that is larger than the grid of rows by whole factors, as those of transposed
+// convolutions do: row m is a place of the grid [images, rows, columns], and column n is [row, column, channel] of its
+// block of pixels. What is beyond the image is not written.
+struct Spread {
+  int rows = 0, columns = 0;        // of a block; 0: results are not spread
+  int height = 0, width = 0;        // of the image
+  Divisor by_channels, by_columns;  // channels: a multiple of 8; columns: of a block
+  Divisor by_grid_rows, by_grid_columns;
+};
 
 // What is done with a sum, in the order of the fields.
 struct Ending {
@@ -15,6 +27,7 @@ struct Ending {
   int bias_count = 0;  // columns that have a bias
   bool wide = false;   // 8 columns at once: rows, pointers and `columns` are multiples of 8
   bool f32 = false;    // residual and y are f32, whatever the operands are
+  Spread spread;       // takes the place of `row`
   // The activation: f = v < 0 ? v * slope : v, then between low and high; or, with `curve`, one of these:
   enum Curve : int32_t { kNone, kSigmoid, kHardSigmoid, kGelu };
   int32_t curve = kNone;

@@ -127,10 +127,26 @@ __device__ __forceinline__ Eight<T> load8(const void* from, int64_t at) {
   return eight;
 }
 
+// Where columns n to n + 7 of row m lie in y; below 0: nowhere. `base` is where the product of the batch begins.
+__device__ __forceinline__ int64_t place_of(const Ending& end, int64_t base, int m, int n) {
+  const Spread& s = end.spread;
+  if (s.rows == 0) return base + m * end.row + n;
+  const int block = s.by_channels.split(&n);
+  int column = block;
+  int row = s.by_columns.split(&column);
+  const int line = s.by_grid_columns.split(&m);
+  int grid_row = line;
+  const int image = s.by_grid_rows.split(&grid_row);
+  row += grid_row * s.rows;
+  column += m * s.columns;
+  if (row >= s.height || column >= s.width) return -1;
+  return ((int64_t{image} * s.height + row) * s.width + column) * s.by_channels.value + n;
+}
+
 // Whether a residual is loaded 8 elements at a time, of the type T.
 template <typename T>
 __device__ __forceinline__ bool loads_ahead(const Ending& end) {
-  return end.residual != nullptr && end.wide && (sizeof(T) == 4 || !end.f32);
+  return end.residual != nullptr && end.wide && (sizeof(T) == 4 || !end.f32) && end.spread.rows == 0;
 }
 
 // Writes what is made of the sums at columns n to n + 7 of row m. `base` is where the product of the batch begins in y,
@@ -139,7 +155,8 @@ template <typename T, bool kExact = false>
 __device__ __forceinline__ void finish8(const Ending& end, int64_t base, int bias_base, int m, int n, float (&v)[8],
                                         bool biased, bool added) {
   if (n >= end.columns) return;
-  const int64_t at = base + m * end.row + n;
+  const int64_t at = place_of(end, base, m, n);
+  if (at < 0) return;
   const bool add = end.residual != nullptr && !added;
   if (end.wide) {
     if (end.bias != nullptr && !biased) {
@@ -293,7 +310,7 @@ struct Bounds {
 // Whether tile_to_memory() does it: rows of 16 bits that begin at multiples of 16 bytes.
 template <typename T>
 __device__ __forceinline__ bool is_packed(const Ending& end) {
-  return sizeof(T) == 2 && end.wide && !end.f32;
+  return sizeof(T) == 2 && end.wide && !end.f32 && (end.spread.rows == 0 || end.residual == nullptr);
 }
 
 // Sums with bias and residual, as fragments (see finish_rows), to a tile of 16 bits in shared memory, whose rows have
@@ -316,12 +333,15 @@ __device__ __forceinline__ void sums_to_tile(const Ending& end, uint32_t tile, i
 template <typename T, int kRows, int kColumns, int kStride>
 __device__ __forceinline__ void tile_to_memory(const Ending& end, int64_t base, int rows, int m, int n, uint32_t tile,
                                                int thread, int threads) {
-  T* y = static_cast<T*>(end.y) + base + m * end.row + n;
+  T* y = static_cast<T*>(end.y);
+  const bool spreads = end.spread.rows != 0;
+  const int64_t first = base + m * end.row + n;
 #pragma unroll 2
   for (int i = thread; i < kRows * kColumns / 8; i += threads) {
     const int row = i / (kColumns / 8), column = i % (kColumns / 8) * 8;
-    if (m + row < rows && n + column < end.columns)
-      *reinterpret_cast<uint4*>(y + row * end.row + column) = load_words(tile + (row * kStride + column) * 2);
+    if (m + row >= rows || n + column >= end.columns) continue;
+    const int64_t at = spreads ? place_of(end, base, m + row, n + column) : first + row * end.row + column;
+    if (at >= 0) *reinterpret_cast<uint4*>(y + at) = load_words(tile + (row * kStride + column) * 2);
   }
 }
 

@@ -51,17 +51,18 @@ Status LayerKernel::prepare(const NodeContext& node, int64_t* workspace) {
   has_bias_ = product_.has_bias = bias != nullptr;
   product_.has_residual = has_input(node, kResidual);
   if (has_bias_) {
-    const int64_t count = (bias->count() + 7) / 8 * 8;
+    const int64_t channels = (bias->count() + 7) / 8 * 8, count = bias_copies_ * channels;
     const auto fill = [&](DType as) {
       return [&, as](void* to) {
-        std::vector<float> from = host_floats(*bias);
-        from.resize(static_cast<size_t>(count));
-        store_floats(from.data(), count, as, to);
+        const std::vector<float> from = host_floats(*bias);
+        std::vector<float> all(static_cast<size_t>(count));
+        for (int64_t i = 0; i < bias_copies_; ++i) std::copy(from.begin(), from.end(), all.begin() + i * channels);
+        store_floats(all.data(), count, as, to);
       };
     };
-    bias_.make(node, {kBias}, "channels_f32", 4 * count, fill(DType::kF32));
-    if (dtype != DType::kF32)
-      narrow_bias_.make(node, {kBias}, std::string("channels_") + dtype_name(dtype), 2 * count, fill(dtype));
+    const std::string form = bias_copies_ == 1 ? "channels_" : "channels_" + std::to_string(bias_copies_) + "_";
+    bias_.make(node, {kBias}, form + "f32", 4 * count, fill(DType::kF32));
+    if (dtype != DType::kF32) narrow_bias_.make(node, {kBias}, form + dtype_name(dtype), 2 * count, fill(dtype));
   }
   configs_ = product_configs(product_, kMostConfigs);
   // What there is no code for in TF32 is multiplied exactly.

@@ -47,6 +47,7 @@ class LayerKernel : public gpu::GpuKernel {
   Product product_;
   Packed weights_, bias_;
   bool packs_weights_ = false;
+  int64_t bias_copies_ = 1;  // one after the other, each up to a multiple of 8
   int64_t macs_ = 0;
 
  private:

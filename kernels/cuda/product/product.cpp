@@ -179,7 +179,7 @@ Status launch_persistent(const Product& p, const ProductConfig& config, const Ti
                     (p.is_matrix() ? map_matrix(p, a.x, tile.m, &g.x) : map_windows(p, a.x, tile.m, &g.x));
   const Ending& end = a.end;
   g.staged = bytes_of(p.element) == 2 && end.wide && !end.f32 && tile.n % 64 == 0 && !config.shares_depth &&
-             (p.batch == 1 || a.y_batch % 8 == 0) && !(end.bends && end.residual != nullptr);
+             (p.batch == 1 || a.y_batch % 8 == 0) && !(end.bends && end.residual != nullptr) && end.spread.rows == 0;
   const bool results = g.staged == 0 || (map_result(p, end.y, 16, &g.y) &&
                                          (end.residual == nullptr || map_result(p, end.residual, tile.m, &g.residual)));
   if (!made || !results) return fail(Code::kDevice, "CUDA: the driver makes no tensor map for %s", tile.name);

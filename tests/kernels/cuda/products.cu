@@ -92,6 +92,17 @@ __device__ double number(T v) {
   return static_cast<double>(static_cast<float>(v));
 }
 
+// Where column n of row m lies in y; below 0: nowhere.
+__device__ int64_t place(const ProductArguments& a, int b, int m, int n) {
+  const Spread& s = a.end.spread;
+  if (s.rows == 0) return b * a.y_batch + m * a.end.row + n;
+  const int channels = a.N / (s.rows * s.columns), block = n / channels;
+  const int image = m / (a.P * a.Q), row = m / a.Q % a.P * s.rows + block / s.columns;
+  const int column = m % a.Q * s.columns + block % s.columns;
+  if (row >= s.height || column >= s.width) return -1;
+  return ((int64_t{image} * s.height + row) * s.width + column) * channels + n % channels;
+}
+
 // One thread for each element of y; also how large the sum of absolute products is.
 template <typename T>
 __global__ void reference(ProductArguments a, const T* x, const T* w, const float* bias, const void* residual,
@@ -113,8 +124,8 @@ __global__ void reference(ProductArguments a, const T* x, const T* w, const floa
       }
     }
   if (bias != nullptr) sum += bias[b * a.bias_batch + n];
-  const int64_t at = b * a.y_batch + m * a.end.row + n;
-  if (residual != nullptr)
+  const int64_t at = place(a, b, m, n);
+  if (residual != nullptr && at >= 0)
     sum += a.end.f32 ? static_cast<const float*>(residual)[at] : number(static_cast<const T*>(residual)[at]);
   y[i] = activated(sum, activation);
   size[i] = magnitude;
@@ -132,7 +143,7 @@ __global__ void compare(ProductArguments a, int batch, const char* memory, int64
   const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (i < guard && (memory[i] != static_cast<char>(0xa5) || memory[guard + bytes + i] != static_cast<char>(0xa5)))
     atomicAdd(&verdict->guards, 1u);
-  if (i < int64_t{batch} * a.M * a.end.row && a.y_batch == a.M * a.end.row) {
+  if (i < int64_t{batch} * a.M * a.end.row && a.y_batch == a.M * a.end.row && a.end.spread.rows == 0) {
     const int column = static_cast<int>(i % a.end.row);
     if (column >= a.end.columns)
       for (size_t k = 0; k < sizeof(T); ++k)
@@ -140,7 +151,9 @@ __global__ void compare(ProductArguments a, int batch, const char* memory, int64
   }
   if (i >= int64_t{batch} * a.M * a.N) return;
   const int n = static_cast<int>(i % a.N), m = static_cast<int>(i / a.N % a.M), b = static_cast<int>(i / a.N / a.M);
-  const double v = number(reinterpret_cast<const T*>(memory + guard)[b * a.y_batch + m * a.end.row + n]);
+  const int64_t at = place(a, b, m, n);
+  if (at < 0) return;
+  const double v = number(reinterpret_cast<const T*>(memory + guard)[at]);
   const double error = fabs(v - y[i]), allowed = relative * fabs(y[i]) + of_size * size[i] + 1e-6;
   if (!(error <= allowed)) {
     atomicAdd(&verdict->wrong, 1u);
@@ -155,6 +168,8 @@ struct Case {
   int groups = 1;      // of channels; or products of a batch
   bool packed = true;  // y is channels-last with channels up to a multiple of 8; else a matrix with rows of K
   int gap = 0;         // elements after each row that are not to be written; -1: taps of a row are channels
+  // Blocks of results, and how many rows and columns of the last blocks are beyond the image: see Spread.
+  int block_rows = 0, block_columns = 0, cut_rows = 0, cut_columns = 0;
 };
 
 const Case kCases[] = {
@@ -190,6 +205,13 @@ const Case kCases[] = {
     {"4x4 merged 23x25 12->64", 2, 23, 25, 12, 64, 4, 4, 1, 1, 0, 0, 0, 0, 1, 1, true, -1},
     {"2x3 s1,2 merged 9x14 5->40", 3, 9, 14, 5, 40, 2, 3, 1, 2, 0, 0, 0, 0, 1, 1, true, -1},
     {"3x3 one column 64->64", 1, 57, 1, 64, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    // transposed convolutions
+    {"2x2 blocks 9x13 72->24", 3, 9, 13, 72, 96, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, true, 0, 2, 2},
+    {"2x2 blocks 16x16 128->64", 1, 16, 16, 128, 256, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, true, 0, 2, 2},
+    {"2x2 cut blocks 3x3 9x7 40->32", 2, 9, 7, 40, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, true, 0, 2, 2, 1, 1},
+    {"3x2 cut blocks 2x2 11x5 17->8", 2, 11, 5, 17, 48, 2, 2, 1, 1, 1, 0, 0, 1, 1, 1, true, 0, 3, 2, 2, 1},
+    {"1x4 cut blocks 1x3 1x77 24->16", 2, 1, 77, 24, 64, 1, 3, 1, 1, 0, 1, 0, 1, 1, 1, true, 0, 1, 4, 0, 3},
+    {"2x2 blocks 2x2 inside 12x10 64->40", 2, 12, 10, 64, 160, 2, 2, 1, 1, -1, -1, 1, 1, 1, 1, true, 0, 2, 2},
 };
 
 int up8(int v) { return (v + 7) / 8 * 8; }
@@ -256,6 +278,17 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   }
   a.bias_batch = matrix ? 0 : c.K;
   a.end.bias_count = c.K;
+  if (c.block_rows > 0) {
+    Spread& s = a.end.spread;
+    s.rows = c.block_rows;
+    s.columns = c.block_columns;
+    s.height = a.P * s.rows - c.cut_rows;
+    s.width = a.Q * s.columns - c.cut_columns;
+    s.by_channels = Divisor(c.K / (s.rows * s.columns));
+    s.by_columns = Divisor(s.columns);
+    s.by_grid_rows = Divisor(a.P);
+    s.by_grid_columns = Divisor(a.Q);
+  }
   a.end.wide = a.end.columns % 8 == 0 && a.end.row % 8 == 0 && a.y_batch % 8 == 0 && a.bias_batch % 8 == 0;
   if (c.groups == 1) a.end.wide = a.end.columns % 8 == 0 && a.end.row % 8 == 0;
   a.end.f32 = f32;
@@ -274,7 +307,9 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   const int64_t pixels = int64_t{c.images} * c.H * c.W;
   const int64_t x_count = matrix ? int64_t{c.groups} * a.M * a.pixel : pixels * unmerged.pixel;
   const int64_t w_count = a.w_batch * c.groups;
-  const int64_t y_count = (matrix || c.groups == 1) ? int64_t{c.groups} * a.M * a.end.row : int64_t{a.M} * a.end.row;
+  int64_t y_count = (matrix || c.groups == 1) ? int64_t{c.groups} * a.M * a.end.row : int64_t{a.M} * a.end.row;
+  if (c.block_rows > 0)
+    y_count = int64_t{c.images} * a.end.spread.height * a.end.spread.width * a.end.spread.by_channels.value;
   const int64_t results = int64_t{c.groups} * a.M * a.N;
   const int64_t y_bytes = y_count * (f32 ? 4 : sizeof(T));
   constexpr int kGuard = 4096;
