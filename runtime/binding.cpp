@@ -371,11 +371,18 @@ nb::tuple plan_arena(const std::vector<std::vector<int64_t>>& lifetimes) {
 
 // Copies of the states of the session.
 nb::list states_of(Session& session) {
-  const std::vector<Tensor>* tensors = nullptr;
+  const std::vector<State>& states = session.model().states;
+  std::vector<Buffer> copies(states.size());
+  std::vector<Tensor> tensors(states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    tensors[i].type = states[i].type();
+    raise_if(Buffer::make(tensors[i].type.bytes(), &copies[i]));
+    tensors[i].data = copies[i].data();
+  }
   // Waiting for a run must not hold the interpreter lock, which the run may need.
-  raise_if(without_lock([&](Watch::Poll) { return session.states(&tensors); }));
+  raise_if(without_lock([&](Watch::Poll) { return session.copy_states(tensors); }));
   nb::list list;
-  for (const Tensor& tensor : *tensors) list.append(copy_of(tensor));
+  for (size_t i = 0; i < states.size(); ++i) list.append(to_array(tensors[i].type, std::move(copies[i])));
   return list;
 }
 

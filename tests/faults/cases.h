@@ -76,11 +76,15 @@ inline std::vector<Case> read_cases(const char* path) {
   return cases;
 }
 
-inline std::string bytes_of(const minnow_tensor& t) {
+inline size_t size_of(const minnow_tensor& t) {
   static const uint64_t kWide[] = {4, 8, 2, 2, 1, 1, 2, 2, 4, 4, 8, 8};  // all types after these are of a byte
   uint64_t bytes = t.dtype < 12 ? kWide[t.dtype] : 1;
   for (int32_t i = 0; i < t.rank; ++i) bytes *= static_cast<uint64_t>(t.shape[i]);
-  return std::string(static_cast<const char*>(t.data), bytes);
+  return bytes;
+}
+
+inline std::string bytes_of(const minnow_tensor& t) {
+  return std::string(static_cast<const char*>(t.data), size_of(t));
 }
 
 // Runs the case once. Of the outputs, `results` gets the bytes; null: nobody asks.

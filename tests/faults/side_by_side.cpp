@@ -78,6 +78,40 @@ void share_session(const Case& c, int threads, int rounds) {
   minnow_free_session(session);
 }
 
+// Its states, by all functions that know them, while others run it.
+void share_states(const Case& c, int threads, int rounds) {
+  minnow_model* model = nullptr;
+  minnow_session* session = open(c, 1, &model);
+  minnow_free_model(model);
+  const size_t n = minnow_num_states(session);
+  if (n == 0) return minnow_free_session(session);
+  expect(run_case(session, c, nullptr) == MINNOW_OK, "a model with states does not run");
+  together(threads, [&](int i) {
+    for (int k = 0; k < 20 * rounds; ++k) {
+      std::vector<minnow_tensor> states(n);
+      size_t size = 0;
+      if (i % 3 == 0)
+        expect(run_case(session, c, nullptr) == MINNOW_OK, "a session whose states are used does not run");
+      if (i % 3 == 1) {
+        expect(minnow_save_states(session, nullptr, 0, &size) == MINNOW_OK, "no size of the states");
+        std::string saved(size, '\0');
+        expect(minnow_save_states(session, saved.data(), size, &size) == MINNOW_OK, "the states cannot be saved");
+        expect(minnow_restore_states(session, saved.data(), size) == MINNOW_OK, "the states cannot be restored");
+      }
+      if (i % 3 != 2) continue;
+      expect(minnow_get_states(session, states.data(), n) == MINNOW_OK, "no states");
+      std::vector<std::string> numbers;
+      for (minnow_tensor& state : states) {
+        numbers.emplace_back(size_of(state), '\0');  // its data is another thread's as soon as that runs the model
+        state.data = numbers.back().data();
+      }
+      expect(minnow_set_states(session, states.data(), n) == MINNOW_OK, "the states cannot be set");
+      if (k % 5 == 0) expect(minnow_reset(session) == MINNOW_OK, "no reset");
+    }
+  });
+  minnow_free_session(session);
+}
+
 struct Seen {
   minnow_session *own = nullptr, *other = nullptr;
   const Case* c = nullptr;
@@ -182,6 +216,7 @@ int main(int argc, char** argv) {
   for (const Case& c : cases) {
     share_weights(c, threads, rounds);
     share_session(c, threads, rounds);
+    share_states(c, threads, rounds);
     call_back(c, threads, rounds);
     stop(c, threads, rounds);
   }

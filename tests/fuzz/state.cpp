@@ -98,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     (void)session->reset(bytes.next() % 5 == 0 ? nullptr : &tensors);
     fuzz::run_once(*session, bytes.next());
-    const std::vector<Tensor>* states = nullptr;
+    std::vector<Tensor> states;
     (void)session->states(&states);
   }
   return 0;

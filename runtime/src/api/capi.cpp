@@ -34,6 +34,13 @@ minnow_code report(const Status& status) noexcept {
   }
 }
 
+Status hold(minnow_session* session, std::unique_lock<std::mutex>* lock) {
+  if (session == nullptr) return null_argument("session");
+  MINNOW_RETURN_IF_ERROR(session->session->may_use());
+  *lock = std::unique_lock<std::mutex>(session->mutex);
+  return ok();
+}
+
 Status find(const std::vector<TensorInfo>& infos, const char* name, size_t place, const char* what, size_t* index) {
   *index = place;
   if (name == nullptr) {
@@ -98,22 +105,6 @@ Status fill(Struct value, size_t least, const char* name, Struct* out) {
   return ok();
 }
 
-// What the caller's version of the header has of options; the rest of `options` stays as it is. `least`: bytes of the
-// first version.
-template <typename Options>
-Status take_known(const Options* given, size_t least, const char* name, Options* options) {
-  if (given == nullptr) return ok();
-  constexpr size_t kMost = 4096;
-  const size_t size = given->struct_size, known = sizeof *options;
-  const char* bytes = reinterpret_cast<const char*>(given);
-  if (size < least || size > kMost ||
-      (size > known && std::any_of(bytes + known, bytes + size, [](char c) { return c != 0; })))
-    return fail(Code::kUsage, "the options' struct_size is %zu: it must be sizeof(%s)%s", size, name,
-                size > known ? ", and this library is older than what is set there" : "");
-  std::memcpy(static_cast<void*>(options), given, std::min(size, known));
-  return ok();
-}
-
 Status read_options(const minnow_options* given, SessionOptions* out) {
   minnow_options options = MINNOW_OPTIONS;
   MINNOW_RETURN_IF_ERROR(take_known(given, offsetof(minnow_options, timeout_ms), "minnow_options", &options));
@@ -173,7 +164,7 @@ minnow_code minnow_load_file_with(const char* path, const minnow_load_options* o
     auto loaded = std::make_unique<minnow_model>();
     MINNOW_RETURN_IF_ERROR(minnow::load_model(
         path, &loaded->model, chosen.copies == 0 ? minnow::FileAccess::kMapped : minnow::FileAccess::kCopied));
-    minnow::log_line(MINNOW_LOG_INFO, (std::string("loaded ") + path).c_str());
+    if (minnow::is_logging()) minnow::log_line(MINNOW_LOG_INFO, (std::string("loaded ") + path).c_str());
     *model = loaded.release();
     return ok();
   });
@@ -199,10 +190,12 @@ minnow_code minnow_create_session(const minnow_model* model, const minnow_option
     auto made = std::make_unique<minnow_session>();
     MINNOW_RETURN_IF_ERROR(minnow::Session::create(model->model, chosen, &made->session));
     made->outputs = std::make_unique<minnow::BufferSink>(made->session->outputs().size(), made->session->memory());
-    minnow::SessionStats stats;
-    MINNOW_RETURN_IF_ERROR(made->session->stats(&stats));
-    const std::string text = "created a session on " + chosen.device + " with " + std::to_string(stats.threads);
-    minnow::log_line(MINNOW_LOG_INFO, (text + " threads").c_str());
+    if (minnow::is_logging()) {
+      minnow::SessionStats stats;
+      MINNOW_RETURN_IF_ERROR(made->session->stats(&stats));
+      const std::string text = "created a session on " + chosen.device + " with " + std::to_string(stats.threads);
+      minnow::log_line(MINNOW_LOG_INFO, (text + " threads").c_str());
+    }
     *session = made.release();
     return ok();
   });
@@ -235,10 +228,9 @@ minnow_code minnow_output_info(const minnow_session* session, size_t index, minn
 minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, minnow_tensor* outputs,
                        size_t num_outputs) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     std::vector<size_t>& wanted = session->wanted;
     wanted.resize(num_outputs);
@@ -260,10 +252,9 @@ minnow_code minnow_run(minnow_session* session, const minnow_tensor* inputs, siz
 minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                             minnow_tensor* outputs, size_t num_outputs) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     std::vector<std::string> names;
     for (size_t k = 0; k < num_outputs; ++k) {
@@ -286,9 +277,8 @@ minnow_code minnow_run_part(minnow_session* session, const minnow_tensor* inputs
 
 minnow_code minnow_set_device_outputs(minnow_session* session, int32_t on) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     session->device_outputs = nullptr;
     if (on == 0) return ok();
     const minnow::Devices& devices = session->session->devices();
@@ -301,9 +291,8 @@ minnow_code minnow_set_device_outputs(minnow_session* session, int32_t on) {
 
 minnow_code minnow_set_callback(minnow_session* session, minnow_callback callback, void* user) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     session->callback.function = callback;
     session->callback.user = user;
     return ok();
@@ -326,7 +315,8 @@ minnow_code minnow_set_timeout(minnow_session* session, int64_t timeout_ms) {
 
 minnow_code minnow_reset(minnow_session* session) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     return session->session->reset();
   });
 }
@@ -334,13 +324,12 @@ minnow_code minnow_reset(minnow_session* session) {
 minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs, int32_t runs,
                            size_t row_size, const minnow_profile_row** rows, size_t* num_rows) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     if (rows == nullptr || num_rows == nullptr) return null_argument("rows");
     constexpr size_t kLeast = offsetof(minnow_profile_row, device), kMost = 4096;
     if (row_size < kLeast || row_size > kMost || row_size % sizeof(int64_t) != 0)
       return minnow::fail(minnow::Code::kUsage, "the row_size is %zu: it must be sizeof(minnow_profile_row)", row_size);
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     session->profile.clear();
     session->rows.clear();

@@ -25,8 +25,10 @@ Logger& logger() {
 
 }  // namespace
 
+bool is_logging() { return logger().is_set.load(std::memory_order_acquire); }
+
 void log_line(int32_t kind, const char* text) {
-  if (!logger().is_set.load(std::memory_order_acquire)) return;
+  if (!is_logging()) return;
   minnow_logger function = nullptr;
   void* user = nullptr;
   {
@@ -49,13 +51,11 @@ void minnow_set_logger(minnow_logger function, void* user) {
 minnow_code minnow_set_workers(const minnow_workers* given) {
   return minnow::answer([&]() -> minnow::Status {
     if (given == nullptr) return minnow::null_argument("workers");
-    constexpr size_t kMost = 4096;
-    if (given->struct_size < sizeof *given || given->struct_size > kMost)
-      return minnow::fail(minnow::Code::kUsage, "the struct_size is %zu: it must be sizeof(minnow_workers)",
-                          given->struct_size);
-    if (given->cpus == nullptr && given->num_cpus > 0) return minnow::null_argument("cpus");
-    if (given->nice < -20 || given->nice > 19)
-      return minnow::fail(minnow::Code::kUsage, "the priority is %d: it is from -20 to 19", given->nice);
-    return minnow::place_workers({given->cpus, given->cpus + given->num_cpus}, given->nice);
+    minnow_workers workers = MINNOW_WORKERS;
+    MINNOW_RETURN_IF_ERROR(minnow::take_known(given, sizeof workers, "minnow_workers", &workers));
+    if (workers.cpus == nullptr && workers.num_cpus > 0) return minnow::null_argument("cpus");
+    if (workers.nice < -20 || workers.nice > 19)
+      return minnow::fail(minnow::Code::kUsage, "the priority is %d: it is from -20 to 19", workers.nice);
+    return minnow::place_workers({workers.cpus, workers.cpus + workers.num_cpus}, workers.nice);
   });
 }

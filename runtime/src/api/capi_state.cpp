@@ -149,10 +149,9 @@ using minnow::Status;
 minnow_code minnow_run_into(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,
                             const minnow_tensor* outputs, size_t num_outputs) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     if (outputs == nullptr && num_outputs > 0) return null_argument("outputs");
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs));
     const std::vector<minnow::TensorInfo>& infos = session->session->outputs();
     minnow::CallerSink sink(infos.size());
@@ -177,9 +176,8 @@ minnow_code minnow_run_into(minnow_session* session, const minnow_tensor* inputs
 
 minnow_code minnow_prepare(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
-    MINNOW_RETURN_IF_ERROR(session->session->may_use());
-    std::lock_guard<std::mutex> lock(session->mutex);
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     MINNOW_RETURN_IF_ERROR(minnow::read_inputs(*session, inputs, num_inputs, false));
     for (minnow::Tensor& input : session->inputs) input.data = nullptr;
     std::vector<minnow::Placement> rows;
@@ -205,16 +203,17 @@ minnow_code minnow_state_info(const minnow_session* session, size_t index, minno
 
 minnow_code minnow_get_states(minnow_session* session, minnow_tensor* states, size_t num_states) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     if (states == nullptr && num_states > 0) return null_argument("states");
-    const std::vector<minnow::Tensor>* now = nullptr;
+    std::vector<minnow::Tensor> now;
     MINNOW_RETURN_IF_ERROR(session->session->states(&now));
     const std::vector<minnow::TensorInfo> infos = minnow::state_infos(*session->session);
     for (size_t k = 0; k < num_states; ++k) {
       size_t i = 0;
       MINNOW_RETURN_IF_ERROR(minnow::find(infos, states[k].name, k, "state", &i));
       states[k].name = session->session->model().states[i].info.name.c_str();
-      minnow::describe((*now)[i], &states[k]);
+      minnow::describe(now[i], &states[k]);
     }
     return ok();
   });
@@ -222,12 +221,12 @@ minnow_code minnow_get_states(minnow_session* session, minnow_tensor* states, si
 
 minnow_code minnow_set_states(minnow_session* session, const minnow_tensor* states, size_t num_states) {
   return answer([&]() -> Status {
-    if (session == nullptr) return null_argument("session");
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
     if (states == nullptr && num_states > 0) return null_argument("states");
-    const std::vector<minnow::Tensor>* now = nullptr;
+    std::vector<minnow::Tensor> now;
     MINNOW_RETURN_IF_ERROR(session->session->states(&now));
     const std::vector<minnow::TensorInfo> infos = minnow::state_infos(*session->session);
-    std::vector<minnow::Tensor> next = *now;
     for (size_t k = 0; k < num_states; ++k) {
       size_t i = 0;
       MINNOW_RETURN_IF_ERROR(minnow::find(infos, states[k].name, k, "state", &i));
@@ -235,37 +234,40 @@ minnow_code minnow_set_states(minnow_session* session, const minnow_tensor* stat
       MINNOW_RETURN_IF_ERROR(minnow::read_type(states[k], "state", infos[i].name, &given.type));
       given.data = states[k].data;
       if (given.data == nullptr && given.count() != 0) return null_argument("the data of a state");
-      next[i] = given;
+      now[i] = given;
     }
-    return session->session->reset(&next);
+    return session->session->reset(&now);
   });
 }
 
 minnow_code minnow_save_states(minnow_session* session, void* bytes, size_t capacity, size_t* size) {
   return answer([&]() -> Status {
-    if (session == nullptr || size == nullptr) return null_argument(session == nullptr ? "session" : "size");
-    const std::vector<minnow::Tensor>* now = nullptr;
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+    if (size == nullptr) return null_argument("size");
+    std::vector<minnow::Tensor> now;
     MINNOW_RETURN_IF_ERROR(session->session->states(&now));
     minnow::Writer counted(nullptr, 0);
-    minnow::write_states(*session->session, *now, &counted);
+    minnow::write_states(*session->session, now, &counted);
     *size = counted.size();
     if (bytes == nullptr) return ok();
     if (capacity < *size)
       return minnow::fail(minnow::Code::kUsage, "the states take %zu bytes, and there is room for %zu", *size,
                           capacity);
     minnow::Writer out(bytes, capacity);
-    minnow::write_states(*session->session, *now, &out);
+    minnow::write_states(*session->session, now, &out);
     return ok();
   });
 }
 
 minnow_code minnow_restore_states(minnow_session* session, const void* bytes, size_t size) {
   return answer([&]() -> Status {
-    if (session == nullptr || bytes == nullptr) return null_argument(session == nullptr ? "session" : "bytes");
-    const std::vector<minnow::Tensor>* now = nullptr;
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+    if (bytes == nullptr) return null_argument("bytes");
+    std::vector<minnow::Tensor> now, next;
     MINNOW_RETURN_IF_ERROR(session->session->states(&now));
-    std::vector<minnow::Tensor> next;
-    MINNOW_RETURN_IF_ERROR(minnow::read_states(*session->session, *now, minnow::Reader(bytes, size), &next));
+    MINNOW_RETURN_IF_ERROR(minnow::read_states(*session->session, now, minnow::Reader(bytes, size), &next));
     return session->session->reset(&next);
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -77,8 +78,9 @@ namespace minnow {
 
 // The code of a call; its message is kept for minnow_last_error and given to the logger.
 minnow_code report(const Status& status) noexcept;
-// Tells the logger, if there is one.
+// Tells the logger, if there is one; where a message has to be made first, ask whether anybody reads it.
 void log_line(int32_t level, const char* text);
+bool is_logging();
 
 template <typename Function>
 minnow_code answer(Function function) noexcept {
@@ -86,6 +88,26 @@ minnow_code answer(Function function) noexcept {
 }
 
 inline Status null_argument(const char* name) { return fail(Code::kUsage, "%s is NULL", name); }
+
+// How each function begins that uses what belongs to a session: waits for the others. An error where there is no
+// session, and in a callback of its own run, which would wait for itself.
+Status hold(minnow_session* session, std::unique_lock<std::mutex>* lock);
+
+// What the caller's version of the header has of options; the rest of `options` stays as it is. `least`: bytes of the
+// first version.
+template <typename Options>
+Status take_known(const Options* given, size_t least, const char* name, Options* options) {
+  if (given == nullptr) return ok();
+  constexpr size_t kMost = 4096;
+  const size_t size = given->struct_size, known = sizeof *options;
+  const char* bytes = reinterpret_cast<const char*>(given);
+  if (size < least || size > kMost ||
+      (size > known && std::any_of(bytes + known, bytes + size, [](char c) { return c != 0; })))
+    return fail(Code::kUsage, "the options' struct_size is %zu: it must be sizeof(%s)%s", size, name,
+                size > known ? ", and this library is older than what is set there" : "");
+  std::memcpy(static_cast<void*>(options), given, std::min(size, known));
+  return ok();
+}
 
 // The place of a tensor by its name, or `place` where it has none.
 Status find(const std::vector<TensorInfo>& infos, const char* name, size_t place, const char* what, size_t* index);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "kernels/core/elements.h"
@@ -335,12 +336,26 @@ Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placeme
   });
 }
 
-Status Session::states(const std::vector<Tensor>** tensors) {
+Status Session::states(std::vector<Tensor>* tensors) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(mutex_);
-  return guarded([&] {
-    *tensors = &states_.current();
-    return states_.begin();
+  return guarded([&]() -> Status {
+    MINNOW_RETURN_IF_ERROR(states_.begin());
+    *tensors = states_.current();
+    return ok();
+  });
+}
+
+Status Session::copy_states(const std::vector<Tensor>& to) {
+  MINNOW_RETURN_IF_ERROR(may_use());
+  std::lock_guard<std::mutex> lock(mutex_);
+  return guarded([&]() -> Status {
+    MINNOW_RETURN_IF_ERROR(states_.begin());
+    for (size_t i = 0; i < to.size(); ++i) {
+      const Tensor& state = states_.current()[i];
+      if (state.type.bytes() > 0) std::memcpy(to[i].data, state.data, static_cast<size_t>(state.type.bytes()));
+    }
+    return ok();
   });
 }
 

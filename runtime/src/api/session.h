@@ -63,8 +63,11 @@ class Session {
   // For each run from now on; 0: any time.
   void set_seconds(double seconds) { seconds_.store(seconds, std::memory_order_relaxed); }
   MemoryAccount* memory() { return &watch_.memory; }
-  // The values of the states, in the order of Model::states; valid until the next run.
-  Status states(const std::vector<Tensor>** tensors);
+  // The states, in the order of Model::states. Their memory is that of the session, until its next run or reset: where
+  // another thread may do that meanwhile, take copies.
+  Status states(std::vector<Tensor>* tensors);
+  // Copies them to memory of the caller, for tensors of Model::states' types.
+  Status copy_states(const std::vector<Tensor>& to);
   // Forgets what runs have changed: back to the numbers of the file, or to others.
   Status reset(const std::vector<Tensor>* states = nullptr);
   // Mean times of each node over some runs, in order of execution. They leave the states as they are.

@@ -46,7 +46,7 @@ Status States::set(const std::vector<Tensor>& tensors) {
                   dtype_name(current_[i].type.dtype), current_[i].shape().str().c_str(),
                   dtype_name(tensors[i].type.dtype), tensors[i].shape().str().c_str());
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (current_[i].type.bytes() > 0)
+    if (current_[i].type.bytes() > 0 && tensors[i].data != current_[i].data)
       std::memcpy(current_[i].data, tensors[i].data, static_cast<size_t>(current_[i].type.bytes()));
   return ok();
 }

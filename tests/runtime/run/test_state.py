@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +88,30 @@ def test_profiles_and_failures_leave_the_states_alone() -> None:
     with pytest.raises(UsageError):
         session.run({"x": np.ones(4, np.float32)})
     np.testing.assert_array_equal(session.states["total"], np.ones(3))
+
+
+def test_states_are_those_between_two_runs() -> None:
+    """Another thread runs the model, and takes its states back, while they are copied."""
+    model = minnow.Model(encode(running_sum(size=1 << 16)))
+    session, over = model.session(threads=1), threading.Event()
+
+    def run() -> None:
+        ones = np.ones(1 << 16, np.float32)
+        while not over.is_set():
+            session.run({"x": ones})
+            session.reset()
+            session.run({"x": ones})
+
+    with ThreadPoolExecutor(2) as others:
+        running = [others.submit(run) for _ in range(2)]
+        try:
+            for _ in range(200):
+                total = session.states["total"]
+                assert (total == total[0]).all()
+        finally:
+            over.set()
+        for thread in running:
+            thread.result()
 
 
 def test_sessions_of_one_model_remember_apart() -> None:
