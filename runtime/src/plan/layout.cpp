@@ -27,7 +27,7 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
     case LayoutRule::kPacks:
       return inputs[0]->shape.rank() >= 2;
     case LayoutRule::kFollow:
-      return is_packed(0) && !is_mostly_padding(out, channel_block);
+      return is_packed(0) && inputs[0]->shape.rank() >= 2 && out.rank() >= 2 && !is_mostly_padding(out, channel_block);
     case LayoutRule::kElementwise: {
       bool some = false;
       if (out.rank() < 2 || is_mostly_padding(out, channel_block)) return false;
