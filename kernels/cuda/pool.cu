@@ -1,5 +1,6 @@
-// Pooling. Under a window a thread makes 8 channels of one pixel. Of whole images a block makes 64 channels; where
-// these are too few blocks, a cluster of blocks shares the pixels.
+// Pooling. Under a window a thread makes 8 channels of one pixel; under a large one a block makes the maxima of rows,
+// and of these those of columns. Of whole images a block makes 64 channels; where these are too few blocks, a cluster
+// of blocks shares the pixels.
 #include "kernels/cuda/pool.h"
 
 #include <cooperative_groups.h>
@@ -118,6 +119,82 @@ __global__ void __launch_bounds__(kThreads) window_kernel(const __grid_constant_
   }
 }
 
+// The maximum under a large window: of 8 channels and some rows of results, first along the rows, then along the
+// columns, with what is between in shared memory.
+constexpr int kLargeThreads = 256, kLargeBytes = 48 << 10;
+constexpr int kLargeWindow = 16;  // elements
+
+template <typename T>
+__global__ void __launch_bounds__(kLargeThreads) large_kernel(const __grid_constant__ Window<T> a, int rows) {
+  extern __shared__ uint4 memory[];
+  constexpr int kWords = sizeof(T) / 2;
+  allow_next();
+  wait_previous();
+  const int thread = static_cast<int>(threadIdx.x), channel = static_cast<int>(blockIdx.x) * 8;
+  const int first = static_cast<int>(blockIdx.y) * rows, count = min(rows, a.out_height - first);
+  const int reach = (a.kernel_height - 1) * a.dilation_y + 1;
+  const int top = max(first * a.stride_y - a.pad_y, 0);
+  const int bottom = min((first + count - 1) * a.stride_y - a.pad_y + reach, a.height);
+  Eight<T>* const in = reinterpret_cast<Eight<T>*>(memory);
+  Eight<T>* const across = reinterpret_cast<Eight<T>*>(memory + kWords * ((rows - 1) * a.stride_y + reach) * a.width);
+  const T* const x = a.x + (static_cast<size_t>(blockIdx.z) * a.height + top) * a.width * a.channels + channel;
+  for (int i = thread; i < (bottom - top) * a.width; i += kLargeThreads)
+    in[i].load(x + static_cast<size_t>(i) * a.channels);
+  __syncthreads();
+  float nothing[8];
+#pragma unroll
+  for (int e = 0; e < 8; ++e) nothing[e] = -INFINITY;
+  for (int i = thread; i < (bottom - top) * a.out_width; i += kLargeThreads) {
+    int column = i;
+    const int row = a.by_columns.split(&column), left = column * a.stride_x - a.pad_x;
+    Eight<T> most;
+    most.set(nothing);
+    for (int s = 0; s < a.kernel_width; ++s) {
+      const int at = left + s * a.dilation_x;
+      if (static_cast<unsigned>(at) < static_cast<unsigned>(a.width)) raise(&most, in[row * a.width + at]);
+    }
+    across[i] = most;
+  }
+  __syncthreads();
+  T* const y = a.y + (static_cast<size_t>(blockIdx.z) * a.out_height + first) * a.out_width * a.channels + channel;
+  for (int i = thread; i < count * a.out_width; i += kLargeThreads) {
+    int column = i;
+    const int row = a.by_columns.split(&column), begin = (first + row) * a.stride_y - a.pad_y;
+    Eight<T> most;
+    most.set(nothing);
+    for (int r = 0; r < a.kernel_height; ++r) {
+      const int at = begin + r * a.dilation_y;
+      if (at >= top && at < bottom) raise(&most, across[(at - top) * a.out_width + column]);
+    }
+    most.store(y + static_cast<size_t>(i) * a.channels);
+  }
+}
+
+// How many rows of results a block makes; 0: not even one fits.
+template <typename T>
+int large_rows(const Pool& p, const Target& target) {
+  const auto bytes = [&](int rows) {
+    const int64_t in = int64_t{rows - 1} * p.stride_y + int64_t{p.kernel_height - 1} * p.dilation_y + 1;
+    return in * (int64_t{p.width} + p.out_width) * static_cast<int64_t>(8 * sizeof(T));
+  };
+  if (!p.maximum || int64_t{p.kernel_height} * p.kernel_width < kLargeWindow || p.images > 65535) return 0;
+  int rows = p.out_height;
+  while (rows > 1 && bytes(rows) > kLargeBytes) rows = (rows + 1) / 2;
+  if (bytes(rows) > kLargeBytes || (p.out_height + rows - 1) / rows > 65535) return 0;
+  const auto blocks = [&] { return int64_t{p.images} * (p.channels / 8) * ((p.out_height + rows - 1) / rows); };
+  while (rows > 4 && blocks() < target.multiprocessors) rows = (rows + 1) / 2;
+  return rows;
+}
+
+template <typename T>
+cudaError_t run_large(const Window<T>& a, const Pool& p, int rows, const Target& target) {
+  const int in = (rows - 1) * p.stride_y + (p.kernel_height - 1) * p.dilation_y + 1;
+  const int bytes = in * (p.width + p.out_width) * static_cast<int>(8 * sizeof(T));
+  const dim3 grid(static_cast<unsigned>(p.channels / 8), static_cast<unsigned>((p.out_height + rows - 1) / rows),
+                  static_cast<unsigned>(p.images));
+  return launch(target, large_kernel<T>, grid, kLargeThreads, bytes, 1, a, rows);
+}
+
 template <typename T>
 cudaError_t run_window(const Pool& p, const Target& target) {
   const int64_t threads = static_cast<int64_t>(p.images) * p.out_height * p.out_width * (p.channels / 8);
@@ -145,6 +222,7 @@ cudaError_t run_window(const Pool& p, const Target& target) {
                        Divisor(p.channels / 8),
                        Divisor(p.out_width),
                        Divisor(p.out_height)};
+  if (const int rows = large_rows<T>(p, target); rows > 0) return run_large(a, p, rows, target);
   const int k = p.kernel_height == p.kernel_width ? p.kernel_height : 0;
   void (*kernel)(Window<T>) = nullptr;
   if (p.maximum) {

@@ -1,5 +1,5 @@
 // Resize. Tables of elements and weights are made on the host for each axis that changes; a launch applies two of them.
-#include "kernels/core/resize_axis.h"
+#include "kernels/gpu/resize.h"
 
 #include <algorithm>
 #include <array>
@@ -17,6 +17,8 @@ bool is_given(const NodeContext& node, size_t i) {
 }
 
 float f32_at(const Tensor& t, int64_t i) { return t.as<float>()[i]; }
+
+}  // namespace
 
 bool supports_resize(const NodeContext& node, std::string* why) {
   ResizeSettings settings;
@@ -60,6 +62,41 @@ bool supports_resize(const NodeContext& node, std::string* why) {
   return changed <= 2;
 }
 
+Status resize_axes(const NodeContext& node, const ResizeSettings& settings, std::array<ResizeAxis, kMaxRank>* axes) {
+  const Shape &x = node.in[0]->shape, &y = node.out[0]->shape;
+  for (int k = 0; k < x.rank(); ++k)
+    (*axes)[static_cast<size_t>(k)] = {x[k], y[k], static_cast<float>(y[k]) / static_cast<float>(x[k]), 0, 1};
+  ResizeOperands operands{f32_at};
+  const auto constant = [&](size_t i) { return is_given(node, i) ? node.constant[i] : nullptr; };
+  operands.roi = constant(1);
+  operands.scales = constant(2);
+  operands.sizes = constant(3);
+  if (operands.scales != nullptr || operands.sizes != nullptr)
+    MINNOW_RETURN_IF_ERROR(resolve_resize(node.attrs, settings, x, operands, axes));
+  for (int k = 0; k < x.rank(); ++k)
+    if ((*axes)[static_cast<size_t>(k)].out != y[k])
+      return fail(Code::kInternal, "the operands changed after the shapes were inferred");
+  return ok();
+}
+
+ResizeTable resize_table(const ResizeSettings& settings, const ResizeAxis& axis) {
+  ResizeTable table;
+  if (settings.mode != Mode::kNearest && !axis.identity()) {
+    table.build(settings, axis);
+  } else {
+    table.taps = 1;
+    for (int64_t i = 0; i < axis.out; ++i)
+      table.index.push_back(static_cast<int32_t>(resize_nearest(settings, axis, i)));
+    table.weight.assign(static_cast<size_t>(axis.out), 1.0f);
+  }
+  for (int64_t i = 0; i < axis.out; ++i)
+    if (!axis.identity() && resize_outside(settings, axis, resize_coordinate(settings, axis, i)))
+      table.index[static_cast<size_t>(i)] = -1;
+  return table;
+}
+
+namespace {
+
 class ResizeKernel final : public GpuKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
@@ -71,23 +108,10 @@ class ResizeKernel final : public GpuKernel {
     y_ = *node.out[0];
     if (y_.count() == 0) return ok();
     std::array<ResizeAxis, kMaxRank> axes;
-    for (int k = 0; k < x_.shape.rank(); ++k) {
-      const int64_t in = x_.shape[k], out = y_.shape[k];
-      axes[static_cast<size_t>(k)] = {in, out, static_cast<float>(out) / static_cast<float>(in), 0, 1};
-    }
-    ResizeOperands operands{f32_at};
-    const auto constant = [&](size_t i) { return is_given(node, i) ? node.constant[i] : nullptr; };
-    operands.roi = constant(1);
-    operands.scales = constant(2);
-    operands.sizes = constant(3);
-    if (operands.scales != nullptr || operands.sizes != nullptr)
-      MINNOW_RETURN_IF_ERROR(resolve_resize(node.attrs, settings_, x_.shape, operands, &axes));
+    MINNOW_RETURN_IF_ERROR(resize_axes(node, settings_, &axes));
     std::vector<int> changed;
-    for (int k = 0; k < x_.shape.rank(); ++k) {
-      if (axes[static_cast<size_t>(k)].out != y_.shape[k])
-        return fail(Code::kInternal, "the operands changed after the shapes were inferred");
+    for (int k = 0; k < x_.shape.rank(); ++k)
       if (!axes[static_cast<size_t>(k)].identity()) changed.push_back(k);
-    }
     if (changed.size() > 2 && settings_.coordinate == Coordinate::kCrop)
       return fail(Code::kUnsupported, "%s crops no more than two axes", device_->name().c_str());
     Shape now = x_.shape;
@@ -142,18 +166,7 @@ class ResizeKernel final : public GpuKernel {
   };
 
   Status make_table(const ResizeAxis& axis, AxisTable* to) {
-    ResizeTable table;
-    if (settings_.mode != Mode::kNearest && !axis.identity()) {
-      table.build(settings_, axis);
-    } else {
-      table.taps = 1;
-      for (int64_t i = 0; i < axis.out; ++i)
-        table.index.push_back(static_cast<int32_t>(resize_nearest(settings_, axis, i)));
-      table.weight.assign(static_cast<size_t>(axis.out), 1.0f);
-    }
-    for (int64_t i = 0; i < axis.out; ++i)
-      if (!axis.identity() && resize_outside(settings_, axis, resize_coordinate(settings_, axis, i)))
-        table.index[static_cast<size_t>(i)] = -1;
+    const ResizeTable table = resize_table(settings_, axis);
     to->in = axis.in;
     to->out = axis.out;
     to->taps = table.taps;
@@ -200,9 +213,9 @@ class ResizeKernel final : public GpuKernel {
   int64_t largest_ = 0;  // bytes between two launches
 };
 
-std::unique_ptr<Kernel> create_resize(const NodeContext&) { return std::make_unique<ResizeKernel>(); }
-
 }  // namespace
+
+std::unique_ptr<Kernel> create_resize(const NodeContext&) { return std::make_unique<ResizeKernel>(); }
 
 MINNOW_GPU_KERNEL("Resize", create_resize, supports_resize);
 

@@ -104,7 +104,7 @@ def test_matches_the_reference_with_low_precision(name: str, device: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in OPS if Trait.ELEMENTWISE in get(n).traits or n == "Concat"])
+@pytest.mark.parametrize("name", [n for n in OPS if Trait.ELEMENTWISE in get(n).traits or n in ("Concat", "Resize")])
 def test_matches_the_reference_in_packed_layout(name: str, device: str) -> None:
     """On devices that have one."""
     _, _, failures = check(name, device, packed=True)
