@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/eight.cuh"
+#include "kernels/cuda/lstm.h"
 
 namespace minnow::cuda {
 namespace {
@@ -399,7 +400,7 @@ template <typename T>
 cudaError_t run(const Recurrent& p, const Target& target) {
   const int gates = gates_of(p.layer), rows = p.steps * p.batch, columns = gates * p.hidden;
   if (p.batch == 0) return cudaSuccess;
-  if (rows > 0) {
+  if (rows > 0 && p.x != nullptr) {
     const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
                     static_cast<unsigned>((rows + kTile - 1) / kTile), static_cast<unsigned>(p.directions));
     if (grid.y > 65535) return cudaErrorInvalidValue;
@@ -407,6 +408,7 @@ cudaError_t run(const Recurrent& p, const Target& target) {
                                      static_cast<const T*>(p.w), p.bias, p.workspace, rows, columns, p.features);
     if (error != cudaSuccess) return error;
   }
+  if (is_common_lstm(p, target)) return lstm_steps(p, target);
   Arguments<T> a{};
   a.r = static_cast<const T*>(p.r);
   a.gates = p.workspace;
@@ -438,11 +440,13 @@ int64_t recurrent_workspace(const Recurrent& p) {
 }
 
 int64_t packed_recurrent_count(const Recurrent& p, const Target& target) {
+  if (is_common_lstm(p, target)) return packed_lstm_count(p);
   const Division d = divide(p, target);
   return p.directions * d.blocks * d.block_count();
 }
 
 void pack_recurrent(const Recurrent& p, const Target& target, const float* r, float* packed) {
+  if (is_common_lstm(p, target)) return pack_lstm(p, r, packed);
   const Division d = divide(p, target);
   const int h = p.hidden, gates = gates_of(p.layer);
   for (int direction = 0; direction < p.directions; ++direction) {

@@ -38,8 +38,9 @@ struct Recurrent {
   RecurrentFunction functions[2][3];
   float clip = 0, cell_clip = 0;  // 0: none
   bool input_forget = false, linear_before_reset = false;
+  bool peepholes = false;  // LSTM: `extra` is given
 
-  const void* x = nullptr;      // [steps, batch, features]
+  const void* x = nullptr;      // [steps, batch, features]; null: the workspace has its products with w, and the bias
   const void* w = nullptr;      // [directions, gates * hidden, features]
   const void* r = nullptr;      // as pack_recurrent() has made it
   const float* bias = nullptr;  // [directions, gates * hidden], those of w and r together, or null
@@ -61,8 +62,8 @@ constexpr int gates_of(Recurrent::Layer layer) {
 }
 
 int64_t recurrent_workspace(const Recurrent& problem);
-// Numbers of packed recurrent weights, and these: of r [directions, gates * hidden, hidden]. They depend on the layer,
-// `hidden`, `directions`, `linear_before_reset` and the device.
+// Numbers of packed recurrent weights, and these: of r [directions, gates * hidden, hidden]. They depend on the device
+// and on all of the problem but `steps`, `batch`, `features` and addresses.
 int64_t packed_recurrent_count(const Recurrent& problem, const Target& target);
 void pack_recurrent(const Recurrent& problem, const Target& target, const float* r, float* packed);
 cudaError_t recurrent(const Recurrent& problem, const Target& target);

@@ -4,6 +4,8 @@
 
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/lstm.h"
+#include "kernels/cuda/product/layer.h"
 #include "kernels/cuda/recurrent.h"
 
 namespace minnow::cuda {
@@ -34,6 +36,9 @@ constexpr Named kFunctions[] = {
     {"scaledtanh", Kind::kScaledTanh, 2, 1, 1},
     {"affine", Kind::kAffine, 2, 1, 0},
 };
+
+// Ways to compute the products with the input that are tried.
+constexpr size_t kMostConfigs = 4;
 
 constexpr int functions_of(Layer layer) { return layer == Layer::kLstm ? 3 : layer == Layer::kGru ? 2 : 1; }
 
@@ -106,15 +111,17 @@ class RecurrentKernel final : public gpu::GpuKernel {
     w_.make(node, {kW}, "recurrent_w_" + type, d * rows * p_.features * size, [&](void* to) {
       store_floats(host_floats(*node.constant[kW]).data(), d * rows * p_.features, x.dtype, to);
     });
+    const Tensor *bias = constant_of(node, kBias), *peephole = constant_of(node, kPeephole);
+    p_.peepholes = layer_ == Layer::kLstm && peephole != nullptr;
     const int64_t count = packed_recurrent_count(p_, target);
-    r_.make(node, {kR}, "recurrent_r_" + type + (p_.linear_before_reset ? "_linear" : ""), count * size, [&](void* to) {
+    const std::string form = is_common_lstm(p_, target) ? "_cores" : p_.linear_before_reset ? "_linear" : "";
+    r_.make(node, {kR}, "recurrent_r_" + type + form, count * size, [&](void* to) {
       std::vector<float> packed(static_cast<size_t>(count));
       pack_recurrent(p_, target, host_floats(*node.constant[kR]).data(), packed.data());
       store_floats(packed.data(), count, x.dtype, to);
     });
     // The reset gate of a GRU with linear_before_reset acts on the recurrent bias of the candidate.
     const bool apart = layer_ == Layer::kGru && p_.linear_before_reset;
-    const Tensor *bias = constant_of(node, kBias), *peephole = constant_of(node, kPeephole);
     has_bias_ = bias != nullptr;
     has_extra_ = layer_ == Layer::kLstm ? peephole != nullptr : apart && has_bias_;
     if (has_bias_) {
@@ -138,6 +145,7 @@ class RecurrentKernel final : public gpu::GpuKernel {
                   });
     }
     *workspace = recurrent_workspace(p_);
+    describe_input(node);
     return ok();
   }
 
@@ -159,21 +167,56 @@ class RecurrentKernel final : public gpu::GpuKernel {
     p.y_h = out(1);
     p.y_c = layer_ == Layer::kLstm ? out(2) : nullptr;
     p.workspace = static_cast<float*>(context.workspace);
+    if (!configs_.empty()) {
+      ProductOperands operands;
+      operands.x = p.x;
+      operands.w = p.w;
+      operands.bias = p.bias;
+      operands.y = p.workspace;
+      MINNOW_RETURN_IF_ERROR(launch(input_, configs_[scheme_], operands, target_of(stream).stream));
+      p.x = nullptr;
+    }
     return check(recurrent(p, target_of(stream)), "to compute a recurrent layer");
   }
   bool reads(int i) const override { return i != kW && i != kR && i != kBias && i != kPeephole; }
+  int schemes() const override { return std::max(1, static_cast<int>(configs_.size())); }
+  void choose(int scheme) override { scheme_ = static_cast<size_t>(scheme); }
   Profile profile() const override {
     const int64_t rows = gates_of(layer_) * static_cast<int64_t>(p_.hidden);
-    return {"cluster", static_cast<int64_t>(p_.steps) * p_.batch * p_.directions * rows * (p_.features + p_.hidden)};
+    const std::string input = configs_.empty() ? "" : " " + config_name(configs_[scheme_]);
+    return {"cluster" + input,
+            static_cast<int64_t>(p_.steps) * p_.batch * p_.directions * rows * (p_.features + p_.hidden)};
   }
 
  private:
   static float at(const std::vector<float>& v, int64_t i) { return v[static_cast<size_t>(i)]; }
 
+  // The products with the input on tensor cores, where they can be made so: [steps * batch, gates * hidden] in f32.
+  void describe_input(const NodeContext& node) {
+    configs_.clear();
+    scheme_ = 0;
+    const int64_t rows = int64_t{p_.steps} * p_.batch, columns = gates_of(layer_) * int64_t{p_.hidden};
+    const Element element = element_of(p_.dtype, node.precision);
+    if (bytes_of(element) != 2 || p_.features % 8 != 0 || rows * columns >= int64_t{1} << 31 || rows == 0) return;
+    input_ = matrix_product(element, static_cast<int>(rows), static_cast<int>(columns), p_.features, p_.features,
+                            p_.features, columns);
+    ProductArguments& s = input_.shape;
+    input_.batch = p_.directions;
+    input_.has_bias = has_bias_;
+    s.w_batch = columns * p_.features;
+    s.y_batch = rows * columns;
+    s.bias_batch = static_cast<int>(columns);
+    s.end.f32 = true;
+    configs_ = product_configs(input_, kMostConfigs);
+  }
+
   const Layer layer_;
   Recurrent p_;
   Packed w_, r_, bias_, extra_;
   bool has_bias_ = false, has_extra_ = false;
+  Product input_;
+  std::vector<ProductConfig> configs_;
+  size_t scheme_ = 0;
 };
 
 template <Layer layer>

@@ -49,6 +49,7 @@ void check_recurrent(Report& report, Random& random, const Case& s, DType dtype,
   p.layer = s.layer, p.dtype = dtype;
   p.steps = s.steps, p.batch = s.batch, p.features = s.features, p.hidden = h, p.directions = d;
   p.backward[0] = s.reverse;
+  p.peepholes = s.extra && s.layer == Layer::kLstm;
   for (int i = 0; i < d; ++i)
     for (int f = 0; f < 3; ++f) {
       p.functions[i][f] = {f == 0 ? Kind::kSigmoid : Kind::kTanh, 0, 0};
@@ -195,6 +196,12 @@ int main() {
       check_recurrent(report, random, {layer, 4, 1, 33, 256, 1, true, false, false, true, true}, dtype, 0);
       check_recurrent(report, random, {layer, 3, 5, 8, 521, 1, false, true, false, true, false}, dtype, 0);
       check_recurrent(report, random, {layer, 0, 2, 8, 20, 2, false, false, false, true, false}, dtype, 0);
+      // LSTM: what tensor cores compute; others are as above.
+      check_recurrent(report, random, {layer, 7, 3, 17, 67, 2, false, false, true, true, false}, dtype, 0);
+      check_recurrent(report, random, {layer, 6, 9, 8, 200, 2, false, false, true, true, false}, dtype, 0);
+      check_recurrent(report, random, {layer, 40, 1, 8, 512, 1, true, false, false, true, false}, dtype, 0);
+      check_recurrent(report, random, {layer, 5, 70, 8, 390, 1, false, false, true, true, false}, dtype, 0);
+      check_recurrent(report, random, {layer, 12, 6, 8, 33, 1, false, false, false, false, false}, dtype, 0);
       for (int which = 1; which <= 10; ++which)
         check_recurrent(report, random, {layer, 4, 2, 3, 19, 1, false, which % 2 == 0, false, true, false}, dtype,
                         which);
