@@ -157,6 +157,12 @@ const char* binary_op_name(int code);
 const char* unary_op_name(int code);
 // The loop of a file with fixed shapes, which stands for an op on strided elements.
 Status decode_static_loop(Decoder& d, const wire::LoopParam& main);
+// A loop that asks a graph of its own whether to go on, before each round.
+Status decode_conditional_loop(Decoder& d, const wire::WhileParam& main);
+// The subgraph of this name, as an index in Model::graphs.
+Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index);
+// Notes that the graph that is decoded calls that one; an error where calls are nested too deeply.
+Status add_call(Decoder& d, const Graph& callee);
 // The element type that a DataType stands for; an error for strings, complex numbers and the like.
 Status to_dtype(wire::DataType type, DType* out);
 // The bytes in the file, or a copy where they are not aligned. `type.bytes()` bytes must be there.

@@ -30,6 +30,7 @@ constexpr UnaryRow kUnary[] = {
     {UnaryOpOperation::ASINH, "Asinh"},   {UnaryOpOperation::ATANH, "Atanh"},
     {UnaryOpOperation::SIGN, "Sign"},     {UnaryOpOperation::COSH, "Cosh"},
     {UnaryOpOperation::ERF, "Erf"},       {UnaryOpOperation::ERFC, "Erfc"},
+    {UnaryOpOperation::ERFINV, "mnn.ErfInv"},
     {UnaryOpOperation::EXPM1, "Expm1"},   {UnaryOpOperation::SIGMOID, "Sigmoid"},
     {UnaryOpOperation::TANH, "Tanh"},     {UnaryOpOperation::HARDSWISH, "HardSwish"},
     {UnaryOpOperation::SILU, "Silu"},
@@ -241,8 +242,8 @@ Status decode_cast(Decoder& d) {
   const auto* main = d.main<wire::CastParam>();
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
-  DType to = DType::kF32;
-  MINNOW_RETURN_IF_ERROR(to_dtype(main->dstT(), &to));
+  DType to = DType::kF32;  // also where none is named: TFLite's float16 and float64 have no code in MNN's converter
+  if (main->dstT() != wire::DataType::DT_INVALID) MINNOW_RETURN_IF_ERROR(to_dtype(main->dstT(), &to));
   // An attribute of ours, which MNN's runtime ignores: floats that stand for a narrower type are rounded to it.
   const wire::DataType source = main->srcT();
   if (to == DType::kF32 && (source == wire::DataType::DT_HALF || source == wire::DataType::DT_BFLOAT16)) {

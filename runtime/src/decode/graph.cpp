@@ -101,23 +101,6 @@ Status read_attribute(const wire::Attribute& a, Attr* out) {
 
 // --- control flow
 
-Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index) {
-  if (name == nullptr) return fail(Code::kFormat, "the name of a subgraph is missing");
-  const auto it = d.file().graph_by_name.find(name->str());
-  // Subgraphs are decoded in the order of the file, each after those it calls: so there is no recursion.
-  if (it == d.file().graph_by_name.end())
-    return fail(Code::kFormat, "there is no subgraph '%s' before it", name->c_str());
-  *index = it->second;
-  return ok();
-}
-
-// The graph that is decoded calls that one.
-Status add_call(Decoder& d, const Graph& callee) {
-  d.graph().depth = std::max(d.graph().depth, callee.depth + 1);
-  if (d.graph().depth <= kMostNesting) return ok();
-  return fail(Code::kUnsupported, "its subgraphs call each other in more than %d levels", kMostNesting);
-}
-
 // The nodes of its body take its place: which of them are fused is decided when shapes are known.
 Status decode_fused(Decoder& d, const wire::Extra& main) {
   const flatbuffers::String* name = nullptr;
@@ -247,8 +230,7 @@ Status decode_while(Decoder& d) {
   if (const auto* loop = d.main<wire::LoopParam>(); loop != nullptr) return decode_static_loop(d, *loop);
   const auto* main = d.main<wire::WhileParam>();
   if (main == nullptr) return d.missing_parameters();
-  if (main->cond_graph() != nullptr && main->cond_graph()->size() > 0)
-    return d.unsupported("a loop with a graph for its condition");
+  if (main->cond_graph() != nullptr && main->cond_graph()->size() > 0) return decode_conditional_loop(d, *main);
   MINNOW_RETURN_IF_ERROR(d.need_inputs(d.num_inputs()));
   std::vector<Call> calls(1);
   MINNOW_RETURN_IF_ERROR(find_graph(d, main->body_graph(), &calls[0].graph));
@@ -266,6 +248,23 @@ Status decode_while(Decoder& d) {
 MINNOW_DECODE(While, decode_while);
 
 }  // namespace
+
+Status find_graph(const Decoder& d, const flatbuffers::String* name, int* index) {
+  if (name == nullptr) return fail(Code::kFormat, "the name of a subgraph is missing");
+  const auto it = d.file().graph_by_name.find(name->str());
+  // Subgraphs are decoded in the order of the file, each after those it calls: so there is no recursion.
+  if (it == d.file().graph_by_name.end())
+    return fail(Code::kFormat, "there is no subgraph '%s' before it", name->c_str());
+  *index = it->second;
+  return ok();
+}
+
+// The graph that is decoded calls that one.
+Status add_call(Decoder& d, const Graph& callee) {
+  d.graph().depth = std::max(d.graph().depth, callee.depth + 1);
+  if (d.graph().depth <= kMostNesting) return ok();
+  return fail(Code::kUnsupported, "its subgraphs call each other in more than %d levels", kMostNesting);
+}
 
 Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out, const std::string& tensor) {
   TensorType type;

@@ -130,13 +130,13 @@ MINNOW_DECODE(Reverse, decode_reverse);
 Status decode_gather(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
   const auto* axis = d.main<wire::Axis>();
-  const auto* old = d.main<wire::Gather>();
   const bool elements = d.op().type() == wire::OpType::GatherElements;
   const char* op = elements ? "GatherElements" : "Gather";
   if (d.has(2)) {
     finish_with_ints(d, op, {d.in(0), d.in(1)}, Attrs(), 2, "axis");
   } else {
-    const int64_t at = axis != nullptr ? axis->axis() : old != nullptr ? old->axis() : 0;
+    // The parameters of the old form have an axis, too: 1 where TensorFlow's op means 0, which MNN takes.
+    const int64_t at = axis != nullptr ? axis->axis() : 0;
     d.finish(op, {d.in(0), d.in(1)}, {{"axis", at}});
   }
   return ok();

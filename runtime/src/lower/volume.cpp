@@ -2,6 +2,8 @@
 // slices under a kernel are channels of one image, for every slice of the result. Transposed groups whose channels do
 // not fill packs one by one, and norms by means.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "kernels/core/tensor.h"
 #include "runtime/src/lower/lowering.h"
@@ -184,6 +186,64 @@ Status expand_global_norm_pool(Expansion& e) {
   return ok();
 }
 MINNOW_LOWERING("mnn.GlobalLpPool", expand_global_norm_pool);
+
+// To a size among the parameters. The steps beside it say the same again, or nothing.
+Status expand_interp3d(Expansion& e) {
+  if (e.rank(0) != 5) return fail(Code::kFormat, "a volume of shape %s", e.shape(0).str().c_str());
+  const Ints sizes = e.attrs().ints("sizes");
+  constexpr const char* kSteps[] = {"depth_step", "height_step", "width_step"};
+  for (size_t i = 0; i < 3; ++i) {
+    const auto size = static_cast<double>(e.shape(0)[static_cast<int>(i) + 2]), step = e.attrs().f(kSteps[i]);
+    const double whole = step * static_cast<double>(sizes[i]);
+    if (sizes[i] < 1 || (step != 0 && !(std::abs(whole - size) < 1)))
+      return fail(Code::kUnsupported, "steps of %g for %lld elements of %g", step, static_cast<long long>(sizes[i]),
+                  size);
+  }
+  e.finish("Resize", {e.in(0), -1, -1, e.ints(sizes)},
+           {{"mode", "nearest"}, {"coordinate_mode", "asymmetric"}, {"nearest_mode", "floor"}, {"axes", Ints{2, 3, 4}}});
+  return ok();
+}
+MINNOW_LOWERING("mnn.Interp3D", expand_interp3d);
+
+// The largest sum of an element under the window and its weight: a slice of the image for each weight.
+Status expand_dilation2d(Expansion& e) {
+  if (e.rank(0) != 4 || e.rank(1) != 3 || e.shape(0)[1] != e.shape(1)[0])
+    return fail(Code::kFormat, "weights of shape %s for %s", e.shape(1).str().c_str(), e.shape(0).str().c_str());
+  const Ints strides = e.attrs().ints("strides"), dilations = e.attrs().ints("dilations");
+  Ints out(2), before(2), after(2);
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t size = e.shape(0)[static_cast<int>(i) + 2];
+    const int64_t span = (e.shape(1)[static_cast<int>(i) + 1] - 1) * dilations[i] + 1;
+    if (e.attrs().b("same")) {
+      out[i] = (size + strides[i] - 1) / strides[i];
+      const int64_t total = std::max<int64_t>(0, (out[i] - 1) * strides[i] + span - size);
+      before[i] = total / 2;
+      after[i] = total - before[i];
+    } else {
+      before[i] = e.attrs().ints("pads")[i];
+      after[i] = e.attrs().ints("pads")[i + 2];
+      if (size + before[i] + after[i] < span) return fail(Code::kFormat, "its window does not fit into %s", e.shape(0).str().c_str());
+      out[i] = (size + before[i] + after[i] - span) / strides[i] + 1;
+    }
+  }
+  MINNOW_RETURN_IF_ERROR(e.may_add(5 * e.shape(1)[1] * e.shape(1)[2]));
+  const int least = e.add("Reshape", {e.floats({-std::numeric_limits<float>::infinity()}), e.ints({})});
+  const int x = e.add("Pad", {e.in(0), e.ints({0, 0, 0, 0, before[0], after[0], before[1], after[1]}), least});
+  int result = -1;
+  for (int64_t ky = 0; ky < e.shape(1)[1]; ++ky) {
+    for (int64_t kx = 0; kx < e.shape(1)[2]; ++kx) {
+      const int64_t top = ky * dilations[0], left = kx * dilations[1];
+      const Ints ends = {top + (out[0] - 1) * strides[0] + 1, left + (out[1] - 1) * strides[1] + 1};
+      const int part = e.add("Slice", {x, e.ints({top, left}), e.ints(ends), e.ints({2, 3}), e.ints(strides)});
+      const int weight = e.add("Slice", {e.in(1), e.ints({ky, kx}), e.ints({ky + 1, kx + 1}), e.ints({1, 2})});
+      const int sum = e.add("Add", {part, weight});
+      result = result < 0 ? sum : e.add("Max", {result, sum});
+    }
+  }
+  e.finish("Identity", {result});
+  return ok();
+}
+MINNOW_LOWERING("mnn.Dilation2D", expand_dilation2d);
 
 // Nothing is left to a default.
 bool says_all(const Attrs& attrs, bool pool) {
