@@ -84,20 +84,21 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs], reader.size
         )
     names = _names(net.get("tensorName"), "the main graph")
+    source = str(net.get("sourceType", "CAFFE"))
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
     given = declared["minnow.inputs"]
-    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), halves, given, foreign)
+    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), halves, given, foreign, source)
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
     index = {n: i for i, n in enumerate(names)}
     if unknown := [n for n in results if n not in index]:
         raise FormatError(f"the output '{unknown[0]}' is not a tensor of the file")
-    last = foreign and net.get("sourceType", "CAFFE") in ("TENSORFLOW", "TFLITE")
+    last = foreign and source in ("TENSORFLOW", "TFLITE")
     reader.finish(results, [reader.given(index[n], last) for n in results])
     graph = reader.graph
-    model = Model(graph, source=str(net.get("sourceType", "CAFFE")).lower(), metadata=metadata)
+    model = Model(graph, source=source.lower(), metadata=metadata)
     model.inputs = [(p.name, declared["minnow.inputs"].get(p.name, p.type)) for p in graph.params]
     types = [v.type for v in graph.outputs]
     model.outputs = [(n, declared["minnow.outputs"].get(n, t)) for n, t in zip(results, types, strict=True)]
@@ -177,6 +178,7 @@ class _Reader:
         halves: Callable[[str], bool],
         declared: Mapping[str, TensorType] | None = None,
         foreign: bool = False,
+        source: str = "CAFFE",
     ) -> None:
         # Ops on tensors that are rounded are kept as they stand, and so is what turns the layouts between them.
         self.layouts = Layouts() if foreign and not roundings else None
@@ -187,6 +189,7 @@ class _Reader:
         self.most = most
         self.size = 0
         self.declared = declared or {}
+        self.source = source
         self.roundings = roundings
         self.halves = halves
         self.values: dict[int, Value] = {}
@@ -286,8 +289,8 @@ class _Reader:
         names = [self.name(i) for i in outputs]
         if kind == "Input":
             type = _input_type(main)
-            if self.layouts is not None and type.shape and type.shape[0] == 1:
-                type = type.with_shape((UNKNOWN, *type.shape[1:]))  # MNN's converter writes 1 for an open batch
+            if self.layouts is not None and type.shape:
+                type = type.with_shape(_open_shape(type.shape, self.source))
             type = type.with_dtype(self._true(type.dtype, names[0]))
             if names[0] in self.declared:
                 known = self.declared[names[0]]
@@ -387,6 +390,18 @@ def _decoders() -> dict[str, list[Op]]:
         for kind in op.mnn.types if op.mnn else ():
             table.setdefault(kind, []).append(op)
     return table
+
+
+def _open_shape(shape: tuple[Any, ...], source: str) -> tuple[Any, ...] | None:
+    """What the sizes of an input in a file of MNN's converter tell.
+
+    It writes 1 for a batch of any size, and for all open sizes of TFLite's models. For several inputs of Caffe's, each
+    gets the sizes of all of them.
+    """
+    image = 4
+    if source == "CAFFE" and len(shape) > image and len(shape) % image == 0:
+        return None
+    return tuple(UNKNOWN if d == 1 and (i == 0 or source == "TFLITE") else d for i, d in enumerate(shape))
 
 
 def _input_type(main: Mapping[str, Any]) -> TensorType:

@@ -81,7 +81,13 @@ Status decode_roi_pool(Decoder& d) {
   if (main == nullptr) return d.missing_parameters();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
   if (main->outputGrad()) return d.unsupported("the gradient");
-  d.finish("MaxRoiPool", {d.channels_first(d.in(0)), d.in(1)},
+  int rois = d.in(1);
+  if (!d.file().is_ours) {
+    int rows = -1;  // Caffe's regions may have two more axes
+    MINNOW_RETURN_IF_ERROR(d.ints({-1, 5}, &rows));
+    rois = d.add("Reshape", {rois, rows});
+  }
+  d.finish("MaxRoiPool", {d.channels_first(d.in(0)), rois},
            {{"height", int64_t{main->pooledHeight()}},
             {"width", int64_t{main->pooledWidth()}},
             {"scale", static_cast<double>(main->spatialScale())}});

@@ -288,13 +288,27 @@ class Loader {
       read_dims(op->main_as_Input(), file_.is_ours && !torch, &info);
       // MNN's converter writes 1 for an open batch: a size that is only the usual one is marked as such.
       const bool fixed = file_.is_ours || net.usage() == wire::Usage::INFERENCE_STATIC;
-      if (!fixed && !info.dims.empty() && info.dims[0].size == 1) info.dims[0].symbol = "?";
+      if (!fixed) open_dims(net, &info);
       graph.inputs.push_back(v);
       graph.input_types.push_back(info.dtype);
       model_.inputs.push_back(std::move(info));
     }
     MINNOW_RETURN_IF_ERROR(find_outputs(net, decoder));
     return apply_metadata(decoder);
+  }
+
+  // Marks the sizes of an input that are only the usual ones. MNN's converter writes 1 for a batch of any size, and for
+  // all open sizes of TFLite's models; for several inputs of Caffe's, each gets the sizes of all of them.
+  static void open_dims(const wire::Net& net, TensorInfo* info) {
+    const wire::NetSource source = net.sourceType();
+    constexpr size_t kImage = 4;
+    if (source == wire::NetSource::CAFFE && info->dims.size() > kImage && info->dims.size() % kImage == 0) {
+      info->dims.clear();
+      info->has_rank = false;
+      return;
+    }
+    for (size_t i = 0; i < info->dims.size(); ++i)
+      if (info->dims[i].size == 1 && (i == 0 || source == wire::NetSource::TFLITE)) info->dims[i].symbol = "?";
   }
 
   // The outputs by name; without names, the values that no op reads.

@@ -40,7 +40,12 @@ Status decode_reduction(Decoder& d) {
     finish_with_ints(d, kNames[kind], {d.in(0)}, std::move(attrs), 1, "axes");
     return ok();
   }
-  d.finish(kNames[kind], {d.in(0)}, std::move(attrs));
+  if (d.net().sourceType() == wire::NetSource::CAFFE && !d.file().is_ours && attrs.has("axes")) {
+    attrs.set("op", std::string(kNames[kind]));  // all axes of four, of which there may be fewer
+    d.finish("mnn.ReduceThese", {d.in(0)}, std::move(attrs));
+  } else {
+    d.finish(kNames[kind], {d.in(0)}, std::move(attrs));
+  }
   return ok();
 }
 MINNOW_DECODE(Reduction, decode_reduction);

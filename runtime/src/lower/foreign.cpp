@@ -15,6 +15,17 @@ Status expand_cast_like(Expansion& e) {
 }
 MINNOW_LOWERING("mnn.CastLike", expand_cast_like);
 
+// Over those of the listed axes that there are.
+Status expand_reduce_these(Expansion& e) {
+  Ints axes;
+  for (int64_t axis : e.attrs().ints("axes"))
+    if (axis < e.rank(0)) axes.push_back(axis);
+  const AttrList attrs = {{"axes", axes}, {"keepdims", e.attrs().b("keepdims")}};
+  e.finish(axes.empty() ? "Identity" : e.attrs().s("op").c_str(), {e.in(0)}, axes.empty() ? AttrList() : attrs);
+  return ok();
+}
+MINNOW_LOWERING("mnn.ReduceThese", expand_reduce_these);
+
 // As many elements as the second input has, from `axis` on; one offset for all of these axes, or one each.
 Status expand_crop(Expansion& e) {
   const auto axis = e.attrs().i("axis");

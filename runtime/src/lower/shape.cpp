@@ -36,6 +36,15 @@ Status expand_permute(Expansion& e) {
   if (e.has(1)) MINNOW_RETURN_IF_ERROR(e.ints(1, &perm));
   if (perm.empty())
     for (int64_t i = e.rank(0); i-- > 0;) perm.push_back(i);
+  // Some files list an axis of one element twice instead of another one.
+  for (size_t i = 0; perm.size() == static_cast<size_t>(e.rank(0)) && i < perm.size(); ++i) {
+    const auto is_listed = [&](int64_t axis) { return std::find(perm.begin(), perm.end(), axis) != perm.end(); };
+    const auto first = perm.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(perm.begin(), first, perm[i]) == first || *first < 0 || e.shape(0)[static_cast<int>(*first)] != 1)
+      continue;
+    for (int axis = 0; axis < e.rank(0); ++axis)
+      if (!is_listed(axis) && e.shape(0)[axis] == 1) perm[i] = axis;
+  }
   e.finish("Transpose", {e.in(0)}, {{"perm", perm}});
   return ok();
 }
