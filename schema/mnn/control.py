@@ -9,13 +9,16 @@ names its body.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from minnow.schema.errors import FormatError
-from minnow.schema.ir import Graph, Node, TensorType, Value
+from minnow.schema.errors import FormatError, ModelError
+from minnow.schema.ir import DType, Graph, Node, TensorType, Value
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
+from minnow.schema.ops import Builder
+from minnow.schema.registry.builder import infer_node
 from minnow.schema.registry.op import WireOp
 
 ENDLESS = 2**30
@@ -127,14 +130,74 @@ def _align(graph: Graph, sources: list[int], captured: list[int], inputs: Sequen
     graph.params = params
 
 
+@dataclass
+class ConditionalLoop:
+    """A While of TensorFlow: a graph says before each round whether there is one.
+
+    Attributes:
+        body: the body of a Loop: the result that says whether it goes on comes from a copy of the condition.
+        condition: the condition. first: what it reads before the first round, one for each of its parameters.
+        values: what is carried from round to round, before the first one.
+        results: for each output of the op its number among these.
+    """
+
+    body: Graph
+    condition: Graph
+    first: list[Any]
+    values: list[Any]
+    results: list[int]
+
+
+def decode_conditional(wire: WireOp, subgraphs: Subgraphs) -> ConditionalLoop:
+    """Ties the tensors of a While with a condition graph, by their names. Raises FormatError when they do not fit."""
+    sub, test = (_subgraph(wire.field(field), subgraphs) for field in ("body_graph", "cond_graph"))
+    sources: dict[str, int] = {}
+    for i, alias in enumerate(wire.field("aliases_inputs", [])[: len(wire.inputs)]):
+        for name in alias.get("data", []):
+            sources.setdefault(name, i)
+    names = list(sources)
+    if missing := [n for n in (*sub.inputs, *test.inputs) if n not in sources]:
+        raise FormatError(f"nothing feeds '{missing[0]}' of the subgraphs of the While")
+    body = sub.graph.clone()
+    places = {name: i for i, name in reversed(list(enumerate(sub.outputs)))}
+    inner = dict(zip(sub.inputs, body.params, strict=True))
+    made = body.outputs
+    params = [Value(TensorType(DType.I64, ())), Value(TensorType(DType.BOOL, ()))]
+    params += [inner.get(name) or Value(_type_of(wire.inputs[sources[name]]), name) for name in names]
+    now = dict(zip(names, params[2:], strict=True))
+    later, updated = dict(now), {}
+    for alias in wire.field("aliases_updates", []):
+        made_by, name = [*alias.get("data", []), "", ""][:2]
+        updated[made_by] = name
+        if name not in now or (made_by not in places and made_by != name):
+            raise FormatError(f"the While takes '{made_by}' for '{name}' in the next round, which it does not have")
+        if made_by in places:
+            later[name] = made[places[made_by]]
+    body.params = params
+    check = test.graph.clone()
+    body.outputs = list(later.values())
+    goes_on = body.absorb(check, dict(zip(check.params, (later[n] for n in test.inputs), strict=True)))[0]
+    if goes_on.type.dtype is not DType.BOOL:
+        goes_on = Builder(body).Cast(goes_on, to=DType.BOOL)
+    body.outputs = [goes_on, *later.values()]
+    results = [updated.get(n, n) if n not in now else n for n in wire.field("aliases_outputs", [])]
+    if unknown := [n for n in results if n not in now]:
+        raise FormatError(f"the While gives '{unknown[0]}', which it does not carry")
+    values = [wire.inputs[sources[n]] for n in names]
+    first = [wire.inputs[sources[n]] for n in test.inputs]
+    return ConditionalLoop(body, test.graph, first, values, [names.index(n) for n in results])
+
+
+def _type_of(value: Any) -> TensorType:
+    return value.type if isinstance(value, Value) else TensorType(DType.F32)
+
+
 def decode_loop(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str, Any], list[int]]:
     """Inputs and attributes of a Loop, and which of the op's outputs are the node's.
 
     Raises:
-        FormatError: the While has a condition graph, or its subgraph does not fit.
+        FormatError: its subgraph does not fit.
     """
-    if wire.field("cond_graph"):
-        raise FormatError("a While with a condition graph is not a Loop", why="only the ONNX form is read")
     graph = _subgraph(wire.field("body_graph"), subgraphs).graph.clone()
     state = len(graph.params) - 2
     results = graph.outputs
@@ -150,6 +213,42 @@ def decode_loop(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str
     if cond is not None and cond.data is not None and cond.type.dtype.is_int and cond.data.numpy().all():
         cond = None  # what is written for a loop that goes on
     return [trip, cond, *rest], {"body": graph, "num_carried": carried}, kept
+
+
+def retyped(graph: Graph, operands: Sequence[Any], carried: int = 0) -> None:
+    """Gives the parameters of a subgraph the types of the operands, and its values those that follow.
+
+    Args:
+        carried: so many of the first ones may have other shapes in a later round.
+    """
+    changed = False
+    for i, (param, value) in enumerate(zip(graph.params, operands, strict=True)):
+        if not isinstance(value, Value):
+            continue
+        shape = None if i < carried else value.type.shape
+        type = value.type.with_shape(shape if shape is not None else param.type.shape)
+        changed = changed or type.dtype is not param.type.dtype
+        param.type = type
+    for node in graph if changed else ():
+        if node.op == "Raw" or any(isinstance(a, Graph) for a in node.attrs.values()):
+            continue
+        try:
+            types = infer_node(node)
+        except ModelError:
+            continue  # of shapes that are not known
+        for value, type in zip(node.outputs, types, strict=True):
+            value.type = type
+
+
+def as_condition(b: Builder, condition: Value, body: Graph) -> Value:
+    """The condition of a Loop as a boolean, which files of MNN's converter do not have; changes the body likewise."""
+    if condition.type.dtype is DType.BOOL:
+        return condition
+    body.params[1].type = body.params[1].type.with_dtype(DType.BOOL)
+    first, *others = body.outputs
+    if first.type.dtype is not DType.BOOL:
+        body.outputs = [Builder(body, origin=b.origin).Cast(first, to=DType.BOOL), *others]
+    return b.Cast(condition, to=DType.BOOL)  # type: ignore[no-any-return]
 
 
 def _subgraph(name: Any, subgraphs: Subgraphs) -> Subgraph:

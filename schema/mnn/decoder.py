@@ -17,7 +17,7 @@ from minnow.schema.limit import add_stored
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
 from minnow.schema.mnn.container import closed
-from minnow.schema.mnn.control import decode_if, decode_loop
+from minnow.schema.mnn.control import as_condition, decode_conditional, decode_if, decode_loop, retyped
 from minnow.schema.mnn.layout import FORMS, Layouts, result_type, turned
 from minnow.schema.mnn.side_file import attach, side_path
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
@@ -178,7 +178,7 @@ class _Reader:
         halves: Callable[[str], bool],
         declared: Mapping[str, TensorType] | None = None,
         foreign: bool = False,
-        source: str = "CAFFE",
+        source: str = "",
     ) -> None:
         # Ops on tensors that are rounded are kept as they stand, and so is what turns the layouts between them.
         self.layouts = Layouts() if foreign and not roundings else None
@@ -190,6 +190,7 @@ class _Reader:
         self.size = 0
         self.declared = declared or {}
         self.source = source
+        self.inner = not source
         self.roundings = roundings
         self.halves = halves
         self.values: dict[int, Value] = {}
@@ -264,9 +265,22 @@ class _Reader:
             operands[0] = b.Cast(test, to=DType.BOOL)
         return self.layouts.results(b, table, inputs, self._results(placed, operands, outputs))
 
+    def _conditional(self, b: Builder, wired: WireOp, names: Sequence[str]) -> Sequence[Value | None]:
+        """The results of a loop that asks a graph whether there is another round."""
+        loop = decode_conditional(wired, self.subgraphs)
+        test = loop.condition.clone()
+        starts = self.graph.absorb(test, dict(zip(test.params, loop.first, strict=True)))[0]
+        if starts.type.dtype is not DType.BOOL:
+            starts = b.Cast(starts, to=DType.BOOL)
+        attrs = {"body": loop.body, "num_carried": len(loop.values)}
+        made = b.node("Loop", [None, starts, *loop.values], attrs, len(loop.values)).outputs
+        for place, name in zip(loop.results, names, strict=True):
+            made[place].name = made[place].name or name
+        return [made[place] for place in loop.results]
+
     def _count(self, table: Mapping[str, Any]) -> None:
         main = table.get("main", {})
-        called = [main.get(field) for field in ("then_graph", "else_graph", "body_graph")]
+        called = [main.get(field) for field in ("then_graph", "else_graph", "cond_graph", "body_graph")]
         called += [a.get("s") for a in main.get("attr", ()) if a.get("type") == "DT_RESOURCE"]
         self.size += 1 + sum(self.subgraphs[n].size for n in called if n in self.subgraphs)
         if self.size > self.most:
@@ -290,7 +304,8 @@ class _Reader:
         if kind == "Input":
             type = _input_type(main)
             if self.layouts is not None and type.shape:
-                type = type.with_shape(_open_shape(type.shape, self.source))
+                # What the file says of a subgraph's inputs means nothing.
+                type = type.with_shape(None if self.inner else _open_shape(type.shape, self.source))
             type = type.with_dtype(self._true(type.dtype, names[0]))
             if names[0] in self.declared:
                 known = self.declared[names[0]]
@@ -306,6 +321,10 @@ class _Reader:
             return [Value.constant(array.view(dtype.numpy), names[0])]
         if kind == "Identity" and len(inputs) == len(outputs):
             return inputs
+        if kind == "Range" and self.layouts is not None:
+            numbers = Builder(self.graph, origin=f"mnn:{names[0]}")
+            one = np.zeros(0, np.int64)
+            inputs = [v if v is None or v.type.rank in (0, None) else numbers.Reshape(v, one) for v in inputs]
         wired = WireOp(
             kind, table.get("main_type", ""), main, inputs, len(outputs), table.get("defaultDimentionFormat", "NHWC")
         )
@@ -316,9 +335,18 @@ class _Reader:
             return _raw(b, wired, len(outputs), names, roundings)
         if kind == "If":
             operands, attrs = decode_if(wired, self.subgraphs)
+            for branch in attrs.values() if self.layouts is not None else ():
+                retyped(branch, operands[1:])
             return b.node("If", operands, attrs, len(outputs), names).outputs
+        if kind == "While" and main.get("cond_graph"):
+            return self._conditional(b, wired, names)
         if kind == "While":
             operands, attrs, kept = decode_loop(wired, self.subgraphs)
+            if self.layouts is not None and operands[1] is not None:
+                operands[1] = as_condition(b, operands[1], attrs["body"])
+            if self.layouts is not None:
+                body, carried = attrs["body"], attrs["num_carried"]
+                retyped(body, [body.params[0], body.params[1], *operands[2:]], 2 + carried)
             made = b.node("Loop", operands, attrs, len(kept), [names[i] for i in kept]).outputs
             table_of = dict(zip(kept, made, strict=True))
             return [table_of.get(i) for i in range(len(outputs))]
@@ -342,8 +370,10 @@ class _Reader:
 
 
 def _differs(wired: WireOp) -> bool:
-    """Whether files of MNN's converter mean something else: by indices below 0, by places of maxima in their planes."""
-    return wired.type == "OneHot" or (wired.type == "Pooling" and wired.n_outputs > 1)
+    """Whether files of MNN's converter mean something else: by indices below 0, by places of maxima in their planes, by
+    shapes whose first axes are those of the operand."""
+    first = wired.type == "BroadcastTo" and wired.field("axis", 0) == 1
+    return wired.type == "OneHot" or (wired.type == "Pooling" and wired.n_outputs > 1) or first
 
 
 def _build(
@@ -371,8 +401,11 @@ def _raw(
 ) -> Sequence[Value]:
     attrs: dict[str, Any] = {"type": wired.type, "main_type": wired.main_type, "main": wired.main}
     attrs["format"] = wired.format
-    dtype = result_type(wired.type, wired.inputs)
-    types = [TensorType(_RESULTS.get(wired.type, dtype))] * n
+    known = _RESULTS.get(wired.type)
+    types = [
+        TensorType(known if known is not None else result_type(wired.type, wired.inputs, wired.main or {}, i))
+        for i in range(n)
+    ]
     if roundings is not None:
         attrs["roundings"] = list(roundings)
         # Integers are how a tensor is kept: its numbers are floats.
@@ -395,8 +428,8 @@ def _decoders() -> dict[str, list[Op]]:
 def _open_shape(shape: tuple[Any, ...], source: str) -> tuple[Any, ...] | None:
     """What the sizes of an input in a file of MNN's converter tell.
 
-    It writes 1 for a batch of any size, and for all open sizes of TFLite's models. For several inputs of Caffe's, each
-    gets the sizes of all of them.
+    It writes 1 for a batch of any size, and for all dynamic dimensions of TFLite's models. Of several inputs of
+    Caffe's, each gets the sizes of all of them.
     """
     image = 4
     if source == "CAFFE" and len(shape) > image and len(shape) % image == 0:

@@ -10,6 +10,7 @@ from typing import Any
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import UNKNOWN, DType, Value
 from minnow.schema.ops import Builder
+from minnow.schema.registry.encoding import FROM_WIRE_DTYPE
 
 FORMS = "minnow.forms"
 """Metadata of a file of MNN's converter that was optimized again: it still has some of its forms."""
@@ -25,7 +26,8 @@ NOT_WRITTEN = {
 _IMAGES = {
     "Convolution", "ConvolutionDepthwise", "Deconvolution", "DeconvolutionDepthwise", "Pooling", "Pooling3D", "Interp",
     "GridSample", "ROIAlign", "ROIPooling", "Scale", "BatchNorm", "InstanceNorm", "GroupNorm", "LRN", "Crop",
-    "Normalize", "PReLU", "PriorBox", "SpatialProduct",
+    "Normalize", "PReLU", "PriorBox", "SpatialProduct", "Convolution3D", "ConvTranspose3D", "Interp3D", "Resize",
+    "Dilation2D",
 }  # fmt: skip
 """They give channels first, whatever they get."""
 _KEEPING = {"DepthToSpace", "SpaceToDepth", "SpaceToBatchND", "BatchToSpaceND", "CropAndResize"}
@@ -37,14 +39,28 @@ _AS_LARGEST = (_IMAGES - {"PriorBox"}) | _KEEPING | {
 """Their results have as many axes as the operand with the most."""
 _TYPED_BY = {"OneHot": 2, "ScatterNd": 1, "Select": 1, "Fill": 1, "CastLike": 1}
 """The operand whose type the result has, where that is not the first."""
-_COUNTS = {"Shape", "Size", "Rank", "Where", "ArgMax", "ArgMin", "NonMaxSuppressionV2"}
+_COUNTS = {
+    "Shape", "Size", "Rank", "Where", "ArgMax", "ArgMin", "NonMaxSuppressionV2", "UnravelIndex", "TensorArraySize",
+}  # fmt: skip
 """Their results are integers."""
 
 
-def result_type(kind: str, inputs: Sequence[Value | None]) -> DType:
-    """The type of the results of an op that is passed on as it is."""
+_ELEMENTS = {"TensorArrayRead", "TensorArrayGather", "TensorArrayConcat"}
+"""They give what an array holds, whose type is among their parameters."""
+_LATER_COUNTS = {"Unique": DType.I32, "Svd": DType.F32, "DynamicQuant": DType.F32}
+"""The type of all results but the first."""
+
+
+def result_type(kind: str, inputs: Sequence[Value | None], main: Mapping[str, Any], index: int = 0) -> DType:
+    """The type of a result, of number `index`, of an op that is passed on as it is."""
     if kind in _COUNTS:
         return DType.I32
+    if kind in _ELEMENTS:
+        return FROM_WIRE_DTYPE.get(main.get("T", "DT_FLOAT"), DType.F32)
+    if index > 0 and kind in _LATER_COUNTS:
+        return _LATER_COUNTS[kind]
+    if kind == "DynamicQuant":
+        return DType.I8
     own = inputs[_TYPED_BY[kind]] if kind in _TYPED_BY and len(inputs) > _TYPED_BY[kind] else None
     found = own if own is not None else next((v for v in inputs if v is not None), None)
     return DType.F32 if found is None else found.type.dtype
@@ -92,7 +108,7 @@ class Layouts:
             layout = main.get("dest", "NCHW")
         elif kind in _IMAGES and kind != "PriorBox":
             layout = "NC4HW4"
-        elif kind in ("Shape", "PriorBox", "Im2Col"):
+        elif kind in ("Shape", "PriorBox", "Im2Col", "DetectionOutput"):
             layout = "NCHW"
         self._of.update(dict.fromkeys(outputs, layout))
 

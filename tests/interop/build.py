@@ -74,11 +74,21 @@ def prepare(place: Path) -> str:
         expected = dict(zip(outputs, expected.values(), strict=True))
         case["quanta"] = dict(zip(outputs, case["quanta"].values(), strict=False))
         (place / "case.json").write_text(json.dumps(case))
+    if any(op.get("type") == "DetectionOutput" for op in net["oplists"]):
+        expected = {n: _one_image(a) for n, a in expected.items()}
     np.savez(place / "inputs.npz", **inputs)
     np.savez(place / "expected.npz", **expected)
     layout = "NHWC" if case["source"] in ("tf", "tflite") else "NCHW"
     (place / "run.json").write_text(json.dumps({"outputs": list(expected), "layout": layout, "packed": packed}))
     return ""
+
+
+def _one_image(rows: Array) -> Array:
+    """Of rows (image, label, score, corners) what MNN gives: without the image, and without rows that only fill up."""
+    if rows.shape[-1] != 7 or np.any(rows[..., 0] != 0):
+        return rows
+    found = rows.reshape(-1, 7)
+    return found[np.any(found != 0, axis=1)][:, 1:][None, None]
 
 
 def _unread(net: dict[str, Any]) -> list[str]:
@@ -141,6 +151,7 @@ def main() -> None:
     places = list(onnx_cases(folder)) if options.onnx else []
     places += tensorflow_cases(folder, options.tf) if options.tf else []
     places += caffe_cases(folder, options.caffe) if options.caffe else []
+    written = set(places)
     places = [p for p in places if re.search(options.match, f"{p.parent.name}/{p.name}")]
     journal = options.folder / "cases.jsonl"
     known = {}
@@ -148,10 +159,9 @@ def main() -> None:
         known = {e["case"]: e for e in map(json.loads, journal.read_text().splitlines())}
     if options.resume:
         left = {n for n, e in known.items() if not (options.again and re.search(options.again, e["why"]))}
-        kept = [p for p in places if f"{p.parent.name}/{p.name}" in left]
-        places = [p for p in places if p not in set(kept)]
-        for place in kept:
-            prepare(place)  # their expected outputs were just written anew, by the names of the source
+        places = [p for p in places if f"{p.parent.name}/{p.name}" not in left]
+    for place in sorted(written.difference(places)):
+        prepare(place)  # its expected outputs were just written anew, by the names of the source
     for begin in range(0, len(places), CHUNK):
         known |= {e["case"]: e for e in finish(places[begin : begin + CHUNK])}
         journal.write_text("".join(json.dumps(e) + "\n" for e in known.values()))

@@ -1,8 +1,8 @@
 """Keeps small files of the corpus in the tests: python -m interop.keep FOLDER RELEASE
 
 Of the cases that MNN and our engine run right, the smallest files that have all op types between them, and one for
-each kind of file. They go to `files/RELEASE/`, each with an .npz of its inputs and outputs: what ran once, runs for
-ever.
+each kind of file, as far as the files that are kept lack them. They go to `files/RELEASE/`, each with an .npz of its
+inputs and outputs: what ran once, runs for ever.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ def facts(net: dict[str, Any], case: dict[str, Any]) -> Iterator[str]:
             yield "LoopParam"
         if "quanParameter" in main:
             yield f"weights {main['quanParameter'].get('type', 0)} {main['quanParameter'].get('scaleStorage', '')}"
-    yield f"{case['source']} {case['kind']}"
+    if case:
+        yield f"{case['source']} {case['kind']}"
 
 
 def keep(folder: Path, release: str) -> list[str]:
     """Copies the files; gives their names."""
     results = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     right = [folder / "cases" / r["case"] for r in results if r["outcome"] == "right"]
-    seen: set[str] = set()
     names = []
     target = FILES / release
     target.mkdir(parents=True, exist_ok=True)
+    seen = {fact for file in target.glob("*.mnn") for fact in facts(read(file.read_bytes()), {})}
     for place in sorted(right, key=lambda p: ((p / "model.mnn").stat().st_size, p.name)):
         file = place / "model.mnn"
         if file.stat().st_size > MOST_BYTES:
@@ -63,6 +64,8 @@ def keep(folder: Path, release: str) -> list[str]:
             continue
         seen |= found
         name = f"{case['source']}_{place.name}".replace("node__test_", "").replace("@", "-")
+        if (target / f"{name}.mnn").exists():
+            continue
         shutil.copy(file, target / f"{name}.mnn")
         side = place / "model.mnn.weight"
         if side.exists():

@@ -298,7 +298,7 @@ class Loader {
   }
 
   // Marks the sizes of an input that are only the usual ones. MNN's converter writes 1 for a batch of any size, and for
-  // all open sizes of TFLite's models; for several inputs of Caffe's, each gets the sizes of all of them.
+  // all dynamic dimensions of TFLite's models. Of several inputs of Caffe's, each gets the sizes of all of them.
   static void open_dims(const wire::Net& net, TensorInfo* info) {
     const wire::NetSource source = net.sourceType();
     constexpr size_t kImage = 4;

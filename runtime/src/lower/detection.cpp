@@ -86,9 +86,9 @@ Status expand_detection_output(Expansion& e) {
   // A box that is turned inside out shares nothing with others.
   const int low = b.part(boxes, 1, 0, 2), high = e.add("Max", {low, b.part(boxes, 1, 2, 4)});
   const int upright = e.add("Concat", {low, high}, {{"axis", int64_t{1}}});
-  const int rows = e.add("NonMaxSuppression", {b.shaped(upright, {1, n, 4}), b.shaped(scores, {1, classes, n}),
-                                               e.ints({n}), b.number(e.attrs().f("overlap")),
-                                               b.number(std::max(e.attrs().f("least"), -1e30))});
+  const int rows =
+      e.add("NonMaxSuppression", {b.shaped(upright, {1, n, 4}), b.shaped(scores, {1, classes, n}), e.ints({n}),
+                                  b.number(e.attrs().f("overlap")), b.number(std::max(e.attrs().f("least"), -1e30))});
   const int found = e.add("GatherND", {scores, b.part(rows, 1, 1, 3)}, {{"batch_dims", int64_t{0}}});
   int count = e.add("Shape", {found});
   if (keep > 0) count = e.add("Min", {count, e.ints({keep})});

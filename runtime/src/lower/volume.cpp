@@ -199,8 +199,9 @@ Status expand_interp3d(Expansion& e) {
       return fail(Code::kUnsupported, "steps of %g for %lld elements of %g", step, static_cast<long long>(sizes[i]),
                   size);
   }
-  e.finish("Resize", {e.in(0), -1, -1, e.ints(sizes)},
-           {{"mode", "nearest"}, {"coordinate_mode", "asymmetric"}, {"nearest_mode", "floor"}, {"axes", Ints{2, 3, 4}}});
+  e.finish(
+      "Resize", {e.in(0), -1, -1, e.ints(sizes)},
+      {{"mode", "nearest"}, {"coordinate_mode", "asymmetric"}, {"nearest_mode", "floor"}, {"axes", Ints{2, 3, 4}}});
   return ok();
 }
 MINNOW_LOWERING("mnn.Interp3D", expand_interp3d);
@@ -222,7 +223,8 @@ Status expand_dilation2d(Expansion& e) {
     } else {
       before[i] = e.attrs().ints("pads")[i];
       after[i] = e.attrs().ints("pads")[i + 2];
-      if (size + before[i] + after[i] < span) return fail(Code::kFormat, "its window does not fit into %s", e.shape(0).str().c_str());
+      if (size + before[i] + after[i] < span)
+        return fail(Code::kFormat, "its window does not fit into %s", e.shape(0).str().c_str());
       out[i] = (size + before[i] + after[i] - span) / strides[i] + 1;
     }
   }

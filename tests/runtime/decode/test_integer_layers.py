@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_refused(changes, error, says):
 LEGACY = (
     "QuantizedAdd QuantizedAvgPool QuantizedBiasAdd QuantizedConcat QuantizedDepthwiseConv2D QuantizedLogistic "
     "QuantizedMaxPool QuantizedReshape QuantizedSoftmax QuantizeMaxMin QuantizeV2 TfQuantizedConv2D Requantize "
-    "RequantizationRange Dequantize DynamicQuant"
+    "RequantizationRange Dequantize"
 )
 
 
