@@ -11,6 +11,7 @@
 
 #include "kernels/core/activation.h"
 #include "runtime/binding_array.h"
+#include "runtime/binding_run.h"
 #include "runtime/src/backend/cpu.h"
 #include "runtime/src/backend/devices.h"
 #include "runtime/src/backend/plugin.h"
@@ -18,46 +19,12 @@
 #include "runtime/src/plan/layout.h"
 #include "runtime/src/plan/arena.h"
 #include "runtime/src/plan/unify.h"
-#include "runtime/src/api/device_sink.h"
 #include "runtime/src/api/session.h"
 
 namespace nb = nanobind;
 
 namespace minnow {
 namespace {
-
-// Outputs in buffers of their own, which become arrays.
-class ArraySink final : public OutputSink {
- public:
-  explicit ArraySink(size_t n) : buffers_(n), types_(n) {}
-  void* memory(int index, const TensorType& type) override {
-    const auto i = static_cast<size_t>(index);
-    types_[i] = type;
-    return Buffer::make(type.bytes(), &buffers_[i]).ok() ? buffers_[i].data() : nullptr;
-  }
-  nb::list arrays() {
-    nb::list list;
-    for (size_t i = 0; i < buffers_.size(); ++i) list.append(to_array(types_[i], std::move(buffers_[i])));
-    return list;
-  }
-
- private:
-  std::vector<Buffer> buffers_;
-  std::vector<TensorType> types_;
-};
-
-// Rows of dtype, shape and memory that others can take.
-nb::list device_arrays(const Session& session, DeviceSink& sink) {
-  const std::string name = session.devices()[1].backend->name();
-  const int number = std::atoi(name.c_str() + name.find(':') + 1);
-  nb::list list;
-  for (size_t i = 0; i < sink.tensors().size(); ++i) {
-    const TensorType& type = sink.tensors()[i].type;
-    list.append(nb::make_tuple(numpy_name(type.dtype), shape_tuple(type.shape),
-                               to_device_array(type, sink.take(i), nb::device::cuda::value, number)));
-  }
-  return list;
-}
 
 nb::list info_rows(const std::vector<TensorInfo>& infos) {
   nb::list rows;
@@ -77,96 +44,6 @@ nb::list info_rows(const std::vector<TensorInfo>& infos) {
     rows.append(nb::make_tuple(text_of(info.name), numpy_name(info.dtype), shape, info.container));
   }
   return rows;
-}
-
-// Runs pending signal handlers, as the interpreter does between two lines of Python. Only the main thread runs them;
-// other threads would wait for the interpreter lock for nothing.
-bool run_handlers() {
-  nb::gil_scoped_acquire lock;
-  return PyErr_CheckSignals() != 0;
-}
-unsigned long main_thread = 0;
-
-template <typename Function>
-Status without_lock(Function function) {
-  const bool is_main = PyThread_get_thread_ident() == main_thread;
-  nb::gil_scoped_release release;
-  return function(is_main ? run_handlers : nullptr);
-}
-
-// Calls functions of Python: before(name, op, inputs) and after(name, op, inputs, outputs); either may be None.
-class PythonObserver final : public Observer {
- public:
-  PythonObserver(const nb::object& before, const nb::object& after) : before_(before), after_(after) {}
-
-  Status see(const NodeEvent& event) override {
-    const nb::object& function = event.outputs == nullptr ? before_ : after_;
-    if (function.is_none()) return ok();
-    nb::gil_scoped_acquire lock;
-    const auto arrays = [](const std::vector<Tensor>& tensors) {
-      nb::list list;
-      for (const Tensor& tensor : tensors) list.append(tensor.data == nullptr ? nb::none() : copy_of(tensor));
-      return list;
-    };
-    try {
-      const nb::object name = text_of(event.name), op = text_of(event.op);
-      const nb::object answer = event.outputs == nullptr
-                                    ? function(name, op, arrays(event.inputs))
-                                    : function(name, op, arrays(event.inputs), arrays(*event.outputs));
-      if (answer.ptr() != Py_False) return ok();
-    } catch (nb::python_error& error) {
-      error.restore();  // raise_if() finds it
-    }
-    return fail(Code::kCancelled, "the callback has stopped the run");
-  }
-
- private:
-  const nb::object &before_, &after_;
-};
-
-// `names`: of the values to compute instead of the outputs, or None.
-nb::list run_session(Session& session, const nb::list& arrays, double seconds, const nb::object& before,
-                     const nb::object& after, const nb::object& names, bool on_device) {
-  std::vector<nb::ndarray<>> held;
-  const std::vector<Tensor> inputs = to_tensors(arrays, &held);
-  std::vector<std::string> fetched;
-  if (!names.is_none()) fetched = nb::cast<std::vector<std::string>>(names);
-  const size_t n = names.is_none() ? session.outputs().size() : fetched.size();
-  ArraySink host(n);
-  DeviceSink device(session.devices(), n);
-  if (on_device) raise_if(DeviceSink::can_be_used(session.devices()));
-  OutputSink& sink = on_device ? static_cast<OutputSink&>(device) : host;
-  PythonObserver python(before, after);
-  Observer* observer = before.is_none() && after.is_none() ? nullptr : &python;
-  const bool all = names.is_none();
-  const Status status = without_lock([&](Watch::Poll poll) {
-    const RunOptions options{seconds, poll, observer, on_device};
-    return all ? session.run(inputs, sink, options) : session.run_part(inputs, fetched, sink, options);
-  });
-  raise_if(status);
-  return on_device ? device_arrays(session, device) : host.arrays();
-}
-
-// The arrays in the memory of the session's first device beside the CPU.
-nb::list to_device(Session& session, const nb::list& arrays) {
-  const std::vector<Tensor> tensors = to_tensors(arrays);
-  raise_if(DeviceSink::can_be_used(session.devices()));
-  DeviceSink sink(session.devices(), tensors.size());
-  raise_if(without_lock([&](Watch::Poll) { return session.to_device(tensors, sink); }));
-  return device_arrays(session, sink);
-}
-
-// A numpy array with what lies on the device.
-nb::object to_host(Session& session, const nb::object& capsule) {
-  std::vector<nb::ndarray<>> held;
-  nb::list one;
-  one.append(capsule);
-  const Tensor tensor = to_tensors(one, &held)[0];
-  Buffer buffer;
-  raise_if(Buffer::make(tensor.type.bytes(), &buffer));
-  Tensor host{tensor.type, buffer.data()};
-  raise_if(without_lock([&](Watch::Poll) { return session.to_host(tensor, &host); }));
-  return to_array(tensor.type, std::move(buffer));
 }
 
 nb::dict placement_row(const Placement& row) {
@@ -398,7 +275,7 @@ void reset_session(Session& session, const nb::object& arrays) {
 NB_MODULE(_engine, m) {
   using namespace minnow;
   m.doc() = "The engine of Minnow. Use minnow.load.";
-  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  is_main_thread();  // which one that is
   nb::class_<Session>(m, "Session")
       .def_prop_ro(
           "inputs", [](Session& s) { return info_rows(s.inputs()); }, "List of (name, dtype, shape, container).")
@@ -420,6 +297,12 @@ NB_MODULE(_engine, m) {
            "Outputs for contiguous arrays, both in the model's order. `seconds`: the timeout; 0: none, below 0: that "
            "of the "
            "session.")
+      .def(
+          "bind",
+          [](Session& session, const nb::list& arrays, bool on_device) {
+            return std::make_unique<BoundRun>(session, arrays, on_device);
+          },
+          nb::arg("arrays"), nb::arg("on_device"), nb::keep_alive<0, 1>(), "Runs on these arrays, which stay in use.")
       .def_prop_ro(
           "devices",
           [](Session& s) {
@@ -457,6 +340,9 @@ NB_MODULE(_engine, m) {
             raise_if(status);
           },
           nb::arg("path"), "Writes the weights packed so far; an empty path means the default one beside the model.");
+  nb::class_<BoundRun>(m, "BoundRun")
+      .def("run", &BoundRun::run, nb::arg("seconds") = -1.0,
+           "The outputs, as those of Session.run: the same each time.");
   nb::class_<LoadedModel>(m, "Model")
       .def("session", &make_session, nb::arg("threads"), nb::arg("precision"), nb::arg("seconds") = 0.0,
            nb::arg("memory") = 0, nb::arg("rounds") = 0, nb::arg("device") = "cpu",

@@ -187,6 +187,12 @@ class Session:
         before: Before | None,
         after: After | None,
     ) -> dict[str, Any]:
+        self._check_device_outputs()
+        names = self._fetched(fetch)
+        results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names, True)
+        return self._device_arrays(names, results)
+
+    def _check_device_outputs(self) -> None:
         devices = self._engine.devices
         if len(devices) < 2 or not devices[1].startswith("cuda"):
             raise UsageError(
@@ -194,12 +200,50 @@ class Session:
             )
         if lists := [info.name for info in self.outputs if info.container]:
             raise UsageError(f"device_outputs: the output '{lists[0]}' is not a tensor, and lies on the host")
-        names = self._fetched(fetch)
-        results = self._engine.run(arrays, seconds, before, after, None if fetch is None else names, True)
+
+    def _device_arrays(self, names: Sequence[str], rows: Sequence[Any]) -> dict[str, DeviceArray]:
+        device = self._engine.devices[1]
         return {
-            name: DeviceArray(dtype, shape, devices[1], memory, self._engine)
-            for name, (dtype, shape, memory) in zip(names, results, strict=True)
+            name: DeviceArray(dtype, shape, device, memory, self._engine)
+            for name, (dtype, shape, memory) in zip(names, rows, strict=True)
         }
+
+    def bind(self, inputs: Mapping[str, Any], *, device_outputs: bool = False) -> BoundRun:
+        """Prepares runs that read their inputs from, and write their outputs to, the same memory each time.
+
+        Such runs allocate nothing. Where inputs and outputs lie on a CUDA device, one launch replays the whole run.
+
+            bound = session.bind({"x": x}, device_outputs=True)
+            outputs = bound.run()
+            x.copy_(next_image)  # the next run reads it
+            bound.run()          # overwrites `outputs`
+
+        Args:
+            inputs: for every graph input its name and an array that can be read in place: contiguous, with the dtype
+                and layout of the model.
+            device_outputs: as for `run`.
+
+        Raises:
+            UsageError: an input is missing or unknown, has a wrong dtype, or is not an array that can be read in place;
+                or it is a sequence.
+        """
+        self._check_names(inputs)
+        arrays = []
+        for info in self.inputs:
+            value = inputs[info.name]
+            array = self._to_input(value, info)
+            copied = isinstance(array, np.ndarray) and (
+                not isinstance(value, np.ndarray) or (array.size and not np.may_share_memory(array, value))
+            )
+            if info.container or copied:
+                raise UsageError(
+                    f"input '{info.name}' cannot be read in place",
+                    hint=f"bind a contiguous numpy array, or an array on the device, that is {info}",
+                )
+            arrays.append(array)
+        if device_outputs:
+            self._check_device_outputs()
+        return BoundRun(self, self._engine.bind(arrays, device_outputs), device_outputs)
 
     def to_device(self, inputs: Mapping[str, Any]) -> dict[str, DeviceArray]:
         """Copies inputs to the CUDA device on which the session runs, for runs that find them there.
@@ -210,12 +254,7 @@ class Session:
         Raises:
             UsageError: an input does not fit, or the session does not run on a CUDA device.
         """
-        rows = self._engine.to_device(self._arrays(inputs))
-        device = self._engine.devices[1]
-        return {
-            info.name: DeviceArray(dtype, shape, device, memory, self._engine)
-            for info, (dtype, shape, memory) in zip(self.inputs, rows, strict=True)
-        }
+        return self._device_arrays([info.name for info in self.inputs], self._engine.to_device(self._arrays(inputs)))
 
     def placement(self, shapes: Mapping[str, Sequence[int]] | None = None) -> list[dict[str, str]]:
         """Where each node runs, without running the model.
@@ -332,6 +371,39 @@ class Session:
             raise UsageError(f"the model has no input '{unknown[0]}'", hint=f"its inputs are {', '.join(names)}")
         if missing := [info for info in self.inputs if info.name not in inputs]:
             raise UsageError(f"input '{missing[0].name}' is missing", hint=f"it is {missing[0]}")
+
+
+class BoundRun:
+    """Runs of a session from and to the same memory; created by `Session.bind`."""
+
+    def __init__(self, session: Session, engine: _engine.BoundRun, device_outputs: bool) -> None:
+        self._session = session
+        self._engine = engine
+        self._device_outputs = device_outputs
+        self._outputs: dict[str, Any] = {}
+
+    def run(self, timeout: float | None = None) -> dict[str, Any]:
+        """Runs the model on what the inputs hold now.
+
+        Returns:
+            The outputs by name, as `Session.run` gives them: the same arrays each time, with new contents. A sequence
+            is a new list each time.
+
+        Raises:
+            UsageError: an output has another shape than in the first run, as it depends on the contents of the inputs.
+            The other errors of `Session.run`.
+        """
+        rows = self._engine.run(-1.0 if timeout is None else float(LimitOptions(timeout=timeout).timeout or 0))
+        if self._outputs:
+            return self._outputs
+        infos = self._session.outputs
+        if self._device_outputs:
+            self._outputs = self._session._device_arrays([info.name for info in infos], rows)
+            return self._outputs
+        outputs = {info.name: _from_array(array, info) for info, array in zip(infos, rows, strict=True)}
+        if not any(info.container for info in infos):
+            self._outputs = outputs
+        return outputs
 
 
 def _numpy_dtype(name: str) -> np.dtype[Any]:

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/convert.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/pack.h"
@@ -99,6 +100,11 @@ class CudaDevice final : public gpu::Device {
   Status upload(const void* host, int64_t bytes, std::unique_ptr<Memory>* out) override;
   std::unique_ptr<gpu::Stream> create_stream() override {
     return std::make_unique<CudaStream>(*this, index_, overlap_);
+  }
+  Status convert(gpu::Stream& stream, const void* from, DType from_type, void* to, DType to_type, int64_t n) override {
+    const FloatConversion change = {from_type, to_type, n, from, to};
+    if (!can_convert_floats(change)) return gpu::Device::convert(stream, from, from_type, to, to_type, n);
+    return check(convert_floats(change, target_of(stream)), "to convert");
   }
   std::unique_ptr<gpu::CompiledElements> compile(const gpu::ElementProgram& program, const NodeContext& node) override {
     return compile_elements(program, node, machine_.capability);

@@ -13,13 +13,14 @@ constexpr int64_t kBlockBytes = 1 << 20, kMostStaged = 4 << 20;
 
 class Graph final : public Recording {
  public:
-  Graph(CudaStream& stream, cudaGraphExec_t graph) : stream_(stream), graph_(graph) {}
+  Graph(CudaStream& stream, cudaGraphExec_t graph, bool reports) : stream_(stream), graph_(graph), reports_(reports) {}
   ~Graph() override { cudaGraphExecDestroy(graph_); }
-  Status replay() override { return stream_.replay(graph_); }
+  Status replay() override { return stream_.replay(graph_, reports_); }
 
  private:
   CudaStream& stream_;
   cudaGraphExec_t graph_;
+  bool reports_;  // some of its kernels have error slots
 };
 
 // Whether memory of the host is pinned: by us, or by the caller.
@@ -189,23 +190,27 @@ Status CudaStream::error_slot(const RunContext& context, gpu::ErrorFunction func
 Status CudaStream::begin_recording() {
   MINNOW_RETURN_IF_ERROR(made_);
   MINNOW_RETURN_IF_ERROR(use_device(index_));
+  expected_before_ = errors_.expected();
+  errors_.forget();
   // Relaxed: what other threads do with the device meanwhile is no part of it.
   return check(cudaStreamBeginCapture(target_.stream, cudaStreamCaptureModeRelaxed), "to record");
 }
 
 Status CudaStream::end_recording(std::unique_ptr<Recording>* out) {
+  const bool reports = errors_.expected();
+  if (expected_before_) errors_.expect();
   cudaGraph_t graph = nullptr;
   MINNOW_RETURN_IF_ERROR(check(cudaStreamEndCapture(target_.stream, &graph), "to end a recording"));
   cudaGraphExec_t executable = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
   MINNOW_RETURN_IF_ERROR(check(error, "to make a graph"));
-  *out = std::make_unique<Graph>(*this, executable);
+  *out = std::make_unique<Graph>(*this, executable, reports);
   return ok();
 }
 
-Status CudaStream::replay(cudaGraphExec_t graph) {
-  errors_.expect();
+Status CudaStream::replay(cudaGraphExec_t graph, bool reports) {
+  if (reports) errors_.expect();
   MINNOW_RETURN_IF_ERROR(use_device(index_));
   return check(cudaGraphLaunch(graph, target_.stream), "to launch a graph");
 }

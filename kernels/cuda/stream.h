@@ -61,8 +61,8 @@ class CudaStream final : public gpu::Stream {
 
   const Target& target() const { return target_; }
   int index() const { return index_; }
-  // Enqueues what was recorded on it.
-  Status replay(cudaGraphExec_t graph);
+  // Enqueues what was recorded on it. `reports`: its kernels may have errors to report.
+  Status replay(cudaGraphExec_t graph, bool reports);
 
  private:
   struct Arrival {  // of a download, at finish()
@@ -78,6 +78,7 @@ class CudaStream final : public gpu::Stream {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;  // of what is timed
   Status made_;
   gpu::ErrorSlots errors_;
+  bool expected_before_ = false;  // errors, when a recording began
   PinnedMemory pinned_;
   std::vector<Arrival> arrivals_;
 };

@@ -157,6 +157,8 @@ class Device : public Accelerator {
   virtual Status allocate(int64_t bytes, std::unique_ptr<Memory>* out) = 0;  // not initialized
   virtual Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) { return allocate(bytes, out); }
   virtual std::unique_ptr<Stream> create_stream() = 0;
+  // to[i] = from[i] for n elements. Programs are compiled at the first use of two types: not while a stream records.
+  virtual Status convert(Stream& stream, const void* from, DType from_type, void* to, DType to_type, int64_t n);
   // A program on elements as code of its own, for operands and results of these types. Null where there is none, and a
   // text runs it step by step.
   virtual std::unique_ptr<CompiledElements> compile(const ElementProgram& program, const NodeContext& node);

@@ -18,6 +18,7 @@ class ErrorSlots {
   // To be called when something with a slot is enqueued again without find(): a recording.
   void expect() { expected_ = !slots_.empty(); }
   bool expected() const { return expected_; }
+  void forget() { expected_ = false; }
   // Reports what kernels have set, and sets it to 0. The stream is finished before, and after.
   Status collect(Stream& stream);
   // The same in two steps, which need not wait twice: before the stream is finished, and after.

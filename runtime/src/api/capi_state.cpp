@@ -1,41 +1,11 @@
 // The C API: states of sessions, preparation, and results in the caller's memory.
 #include <cstring>
 
+#include "runtime/src/api/caller_sink.h"
 #include "runtime/src/api/handles.h"
 
 namespace minnow {
 namespace {
-
-// Results in memory of the caller, which says beforehand of what type they are.
-class CallerSink final : public OutputSink {
- public:
-  explicit CallerSink(size_t num_outputs) : wanted_(num_outputs, nullptr) {}
-  void want(size_t output, const Tensor* into) { wanted_[output] = into; }
-  bool is_wanted(size_t output) const { return wanted_[output] != nullptr; }
-  void* memory(int index, const TensorType& type) override {
-    const Tensor& into = *wanted_[static_cast<size_t>(index)];
-    if (into.type.dtype == type.dtype && into.type.shape == type.shape) return into.data;
-    misfit_ = index;
-    found_ = type;
-    return nullptr;
-  }
-  bool wants(int index) const override { return is_wanted(static_cast<size_t>(index)); }
-
-  // An error that says which result has another type.
-  Status misfit(const std::vector<TensorInfo>& outputs) const {
-    if (misfit_ < 0) return ok();
-    const auto i = static_cast<size_t>(misfit_);
-    const TensorType& given = wanted_[i]->type;
-    return fail(Code::kUsage, "output '%s' is %s%s, and the memory for it %s%s", outputs[i].name.c_str(),
-                dtype_name(found_.dtype), found_.shape.str().c_str(), dtype_name(given.dtype),
-                given.shape.str().c_str());
-  }
-
- private:
-  std::vector<const Tensor*> wanted_;
-  int misfit_ = -1;
-  TensorType found_;
-};
 
 std::vector<TensorInfo> state_infos(const Session& session) {
   std::vector<TensorInfo> infos;

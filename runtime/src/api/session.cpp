@@ -63,6 +63,7 @@ class StatefulSink final : public OutputSink {
   int device(int index) const override {
     return static_cast<size_t>(index) < num_outputs_ ? outputs_.device(index) : 0;
   }
+  bool is_new(int index) const override { return outputs_.is_new(index); }
   bool wants(int index) const override { return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index); }
   // A state whose next numbers were of another type; -1: none.
   int misfit() const { return misfit_; }

@@ -6,7 +6,6 @@
 #include <new>
 
 #include "kernels/core/program.h"
-#include "kernels/gpu/convert.h"
 #include "kernels/gpu/error_slots.h"
 #include "runtime/src/gpu/tuner.h"
 
@@ -93,15 +92,15 @@ Status GpuQueue::copy(const Tensor& from, Tensor* to) {
     return stays     ? stream_->copy(from.data, to->data, bytes)
            : uploads ? stream_->upload(from.data, to->data, bytes)
                      : stream_->download(from.data, to->data, bytes);
-  if (stays) return enqueue_convert(device_, *stream_, from.data, from.type.dtype, to->data, to->type.dtype, n);
+  if (stays) return device_.convert(*stream_, from.data, from.type.dtype, to->data, to->type.dtype, n);
   char* staging = nullptr;
   if (uploads) {
     MINNOW_RETURN_IF_ERROR(stage(bytes, &staging));
     MINNOW_RETURN_IF_ERROR(stream_->upload(from.data, staging, bytes));
-    return enqueue_convert(device_, *stream_, staging, from.type.dtype, to->data, to->type.dtype, n);
+    return device_.convert(*stream_, staging, from.type.dtype, to->data, to->type.dtype, n);
   }
   MINNOW_RETURN_IF_ERROR(stage(to->type.bytes(), &staging));
-  MINNOW_RETURN_IF_ERROR(enqueue_convert(device_, *stream_, from.data, from.type.dtype, staging, to->type.dtype, n));
+  MINNOW_RETURN_IF_ERROR(device_.convert(*stream_, from.data, from.type.dtype, staging, to->type.dtype, n));
   return stream_->download(staging, to->data, to->type.bytes());
 }
 

@@ -299,22 +299,41 @@ void Planner::order_queues() {
     // What control flow runs may use any queue.
     if (step.is_transfer && step.out[0]->storage->device == 0) downloads[step.out[0]->storage] = {step.device, i};
   }
-  // Kernels of one device in a row, with nothing between them, may be recorded.
+}
+
+void Planner::find_recordables() {
+  if (!kHasOtherDevices || stage_.devices == 0) return;
+  find_recordables(false, &stage_.recordables);
+  find_recordables(true, &stage_.with_copies);
+}
+
+// Steps of one device in a row, with nothing between them.
+void Planner::find_recordables(bool with_copies, std::vector<Recordable>* parts) const {
+  const size_t n = stage_.steps.size();
+  const auto given = [](const Step& step) -> const Slot* {  // by the caller, what a copy reads or writes
+    for (const auto* slots : {&step.in, &step.out})
+      for (const Slot* slot : *slots)
+        if (const Storage::Kind kind = slot->storage->root()->kind; kind == Storage::kInput || kind == Storage::kOutput)
+          return slot;
+    return nullptr;
+  };
   for (size_t i = 0; i < n;) {
     const auto fits = [&](size_t k) {
       const Step& step = stage_.steps[k];
-      return k < n && step.device == stage_.steps[i].device && !step.is_transfer &&
+      return k < n && step.device == stage_.steps[i].device &&
+             (!step.is_transfer || (with_copies && given(step) != nullptr)) &&
              (k == i || (step.finishes == 0 && step.follows == 0));
     };
     size_t end = i;
     while (end < n && fits(end)) ++end;
-    const int device = stage_.steps[i].device;
-    if (end - i > 1 && device != 0 && x_.devices()[static_cast<size_t>(device)].queue->can_record()) {
-      Recordable& part = stage_.recordables.emplace_back();
-      part.device = device;
-      part.begin = i;
-      part.end = end;
-    }
+    Recordable part;
+    part.device = stage_.steps[i].device;
+    part.begin = i;
+    part.end = end;
+    for (size_t k = i; k < end; ++k)
+      if (stage_.steps[k].is_transfer) part.given.push_back(given(stage_.steps[k]));
+    const bool can = part.device != 0 && x_.devices()[static_cast<size_t>(part.device)].queue->can_record();
+    if (can && end - i > 1 && part.given.empty() != with_copies) parts->push_back(std::move(part));
     i = std::max(end, i + 1);
   }
 }

@@ -63,6 +63,7 @@ struct Storage {
   const Stage* stage = nullptr;  // whose it is
   int device = 0;                // in whose memory it lies
   int index = -1;                // of the graph's input or output
+  int given_on = 0;              // the device in whose memory the caller has it in the present run
   int first = 0, last = 0;       // steps
   int64_t bytes = 0;
   int64_t offset = 0;
@@ -130,12 +131,18 @@ struct Group {
   std::vector<size_t> ends;  // where the first chain begins, and where each ends
 };
 
-// Kernels of a device which follow each other, and which nothing else comes between: its queue may record them.
+// Steps of a device which follow each other, and which nothing else comes between: its queue may record them.
 struct Recordable {
+  // Holds for the addresses in the memory of the caller which the steps have read and written.
+  struct Recorded {
+    std::vector<const void*> addresses;
+    std::unique_ptr<Recording> recording;
+  };
   int device = 0;
-  size_t begin = 0, end = 0;  // steps
-  int64_t runs = 0;           // since the memory was bound
-  std::unique_ptr<Recording> recording;
+  size_t begin = 0, end = 0;       // steps
+  std::vector<const Slot*> given;  // inputs and outputs of the graph which its copies read and write
+  int64_t runs = 0;                // without a recording, since the memory was bound
+  std::vector<Recorded> recorded;
 };
 
 // An output of the graph that is not computed in place: an input, a constant, or another output once more.
@@ -175,7 +182,10 @@ struct Stage {
   std::vector<Step> steps;
   uint32_t devices = 0;                 // a bit for each device but the host's that has steps
   std::vector<Group> groups;            // in order; the other steps run one after the other
-  std::vector<Recordable> recordables;  // in order
+  std::vector<Recordable> recordables;  // in order; only kernels
+  // In order; also with the copies of inputs and outputs around them, which can be recorded where the caller has these
+  // in the memory of the device.
+  std::vector<Recordable> with_copies;
   std::vector<Delivery> deliveries;
   std::vector<Slot*> bound;          // slots outside this stage's arena: their memory may change with each run
   std::vector<Storage*> outputs;     // kOutput

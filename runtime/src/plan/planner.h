@@ -58,6 +58,8 @@ class Planner {
   double estimate(const PlanNode& node, size_t device, std::string* why);
   void begin_devices_early();
   void order_queues();
+  void find_recordables();
+  void find_recordables(bool with_copies, std::vector<Recordable>* parts) const;
   void keep_for_queues();
 
   void group_steps();  // groups.cpp: what runs side by side

@@ -103,6 +103,7 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
   share_memory();
   gather_chains();
   assign_memory();
+  find_recordables();
   return ok();
 }
 

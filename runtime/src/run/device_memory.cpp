@@ -37,7 +37,8 @@ bool Executor::is_given_by(const Stage& stage, const Storage& output, int device
 
 Status Executor::take_input(const Stage& stage, Storage& input, const void* data, int place) {
   input.data = static_cast<char*>(const_cast<void*>(data));
-  if (!is_other(place) || is_taken_by(stage, input, place)) return ok();
+  input.given_on = is_other(place) && is_taken_by(stage, input, place) ? place : 0;
+  if (!is_other(place) || input.given_on == place) return ok();
   const int value = graph_.inputs[static_cast<size_t>(input.index)];
   const Tensor there{stage.values[static_cast<size_t>(value)].type, input.data};
   Buffer& copy = host_copies_.emplace_back();
@@ -57,10 +58,14 @@ Status Executor::place_output(const Stage& stage, Storage& output, OutputSink& s
   output.data = static_cast<char*>(sink.memory(output.index, type));
   if (output.data == nullptr) return fail(Code::kUnsupported, "there is no memory for output %d", output.index);
   const int device = kHasOtherDevices ? sink.device(output.index) : 0;
+  output.given_on = 0;
   if (device == 0) return ok();
-  // The memory is there when the default stream has come to its allocation.
-  MINNOW_RETURN_IF_ERROR(devices()[static_cast<size_t>(device)].queue->follow(0));
-  if (is_given_by(stage, output, device)) return ok();
+  // New memory is there when the default stream has come to its allocation.
+  if (sink.is_new(output.index)) MINNOW_RETURN_IF_ERROR(devices()[static_cast<size_t>(device)].queue->follow(0));
+  if (is_given_by(stage, output, device)) {
+    output.given_on = device;
+    return ok();
+  }
   Buffer& copy = host_copies_.emplace_back();
   MINNOW_RETURN_IF_ERROR(Buffer::make(type.bytes(), &copy));
   moved_.push_back({Tensor{type, copy.data()}, output.data, device});

@@ -15,6 +15,7 @@ namespace minnow {
 namespace {
 
 constexpr size_t kMaxPlans = 8;
+constexpr int64_t kMaxRecorded = 8;  // of one part, and the first run
 constexpr size_t kMaxNext = 16, kMaxStages = 512;
 constexpr int64_t kExecutorCost = 16;  // in nodes, as which it counts beside its own
 
@@ -281,10 +282,11 @@ void Executor::bind_arena(Stage& stage) {
 // They hold for the memory and the shapes that they were made with.
 void Executor::forget_recordings(Stage& stage) {
   if constexpr (!kHasOtherDevices) return;
-  for (Recordable& part : stage.recordables) {
-    part.runs = 0;
-    part.recording = nullptr;
-  }
+  for (auto* parts : {&stage.recordables, &stage.with_copies})
+    for (Recordable& part : *parts) {
+      part.runs = 0;
+      part.recorded.clear();
+    }
 }
 
 std::vector<Form> Executor::forms() const {
@@ -402,7 +404,7 @@ Status Executor::run_steps(Stage& stage) {
   unfinished_.assign(devices().size(), 0);
   if (environment_.observation->observer != nullptr) return run_observed(stage);
   auto group = stage.groups.begin();
-  auto part = stage.recordables.begin();
+  auto part = stage.recordables.begin(), whole = stage.with_copies.begin();
   for (size_t i = 0; i < stage.steps.size();) {
     const size_t begin = i;
     MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
@@ -412,15 +414,21 @@ Status Executor::run_steps(Stage& stage) {
       if (first.follows >> device & 1)
         MINNOW_RETURN_IF_ERROR(
             devices()[static_cast<size_t>(first.device)].queue->wait(*devices()[device].queue).at(first.place()));
+    while (whole != stage.with_copies.end() && whole->begin < i) ++whole;
+    while (part != stage.recordables.end() && part->begin < i) ++part;
     if (group != stage.groups.end() && group->ends.front() == i) {
       run_group(stage, *group);
       i = group++->ends.back();
+    } else if (kHasOtherDevices && whole != stage.with_copies.end() && whole->begin == i && !profiling_ &&
+               can_record_copies(*whole)) {
+      MINNOW_RETURN_IF_ERROR(run_recorded(stage, *whole).at(first.place()));
+      i = whole->end;
+      continue;
     } else if (kHasOtherDevices && part != stage.recordables.end() && part->begin == i && !profiling_) {
       MINNOW_RETURN_IF_ERROR(run_recorded(stage, *part).at(first.place()));
-      i = part++->end;
+      i = part->end;
       continue;
     } else {
-      if (part != stage.recordables.end() && part->begin == i) ++part;
       run_step(stage.steps[i++]);
     }
     for (size_t k = begin; k < i; ++k) {
@@ -432,24 +440,35 @@ Status Executor::run_steps(Stage& stage) {
   return ok();
 }
 
+// A caller who gives other memory in each run would have each of them recorded, which takes longer than to run it.
+bool Executor::can_record_copies(const Recordable& part) const {
+  return part.runs < kMaxRecorded && std::all_of(part.given.begin(), part.given.end(), [&](const Slot* slot) {
+           return slot->storage->root()->given_on == part.device;
+         });
+}
+
 // The second time, since the first may choose how to compute: then it is recorded, and from then on replayed.
 Status Executor::run_recorded(Stage& stage, Recordable& part) {
   Queue& queue = *devices()[static_cast<size_t>(part.device)].queue;
   for (size_t i = part.begin; i < part.end; ++i) stage.steps[i].error = ok();
-  if (part.recording != nullptr) return part.recording->replay();
+  Recordable::Recorded made;
+  for (const Slot* slot : part.given) made.addresses.push_back(slot->tensor.data);
+  for (const Recordable::Recorded& known : part.recorded)
+    if (known.addresses == made.addresses) return known.recording->replay();
   const bool records = part.runs++ > 0;
   if (records) MINNOW_RETURN_IF_ERROR(queue.begin_recording());
   Status status;
   for (size_t i = part.begin; i < part.end && status.ok(); ++i) {
     Step& step = stage.steps[i];
     step.context.error = &step.error;
-    status = queue.run(*step.entry->kernel, step.context);
+    status = step.is_transfer ? queue.copy(*step.context.in[0], step.context.out[0])
+                              : queue.run(*step.entry->kernel, step.context);
   }
   if (!records) return status;
-  const Status ended = queue.end_recording(&part.recording);
+  const Status ended = queue.end_recording(&made.recording);
   MINNOW_RETURN_IF_ERROR(status);
   MINNOW_RETURN_IF_ERROR(ended);
-  return part.recording->replay();
+  return part.recorded.emplace_back(std::move(made)).recording->replay();
 }
 
 Status Executor::finish(Stage& stage, uint32_t devices, size_t end) {

@@ -69,6 +69,11 @@ class OutputSink {
     (void)index;
     return 0;
   }
+  // Whether the memory that it gives on a device has been allocated since the run began.
+  virtual bool is_new(int index) const {
+    (void)index;
+    return true;
+  }
   // Whether the output is used. If not, memory() is not called for it.
   virtual bool wants(int index) const {
     (void)index;
@@ -158,6 +163,8 @@ class Executor {
   bool run_step(Step& step);  // false when it has an error
   void run_group(Stage& stage, const Group& group);
   Status run_steps(Stage& stage);
+  // Whether the caller has everything that it copies from and to in the memory of its device.
+  bool can_record_copies(const Recordable& part) const;
   Status run_recorded(Stage& stage, Recordable& part);
   // tuning.cpp: chooses the schemes of the steps of the other devices. What they have written is no longer there.
   Status tune(Stage& stage, bool* has_run);

@@ -19,8 +19,8 @@ class OnFakeDevice:
 _init = session.Model.__init__
 
 
-def _on_device(self, model) -> None:
-    _init(self, model)
+def _on_device(self, model, **options) -> None:
+    _init(self, model, **options)
     self._engine = OnFakeDevice(self._engine)
 
 
