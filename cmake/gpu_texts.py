@@ -343,7 +343,8 @@ uint upper_product(uint a, uint b) {
 #define MINI(a, b) min(a, b)
 #define MAXI(a, b) max(a, b)
 #define FMA(a, b, c) fma(a, b, c)
-#define SQRT(v) sqrt(v)
+// Some drivers have no root of subnormal numbers.
+#define SQRT(v) ((v) < 1.18e-38f ? sqrt((v) * 16777216.0f) * 0.000244140625f : sqrt(v))
 #define EXP(v) exp(v)
 #define LOG(v) log(v)
 #define POW(a, b) pow(a, b)

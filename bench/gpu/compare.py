@@ -105,10 +105,16 @@ def compare(folder: Path, name: str, batch: int, given: argparse.Namespace) -> s
         for samples, function in zip(times, (run, replay, anew), strict=True):
             samples.append(seconds(function))
     own, peer, own_anew = map(statistics.median, times)
-    return (
-        f"{name} {batch} | {1e3 * own:.3f} ({1e3 * own_anew:.3f}) | {1e3 * peer:.3f} | {own / peer:.2f} | {first:.2f} / {compiled:.1f} s | "
-        f"{memory >> 20} / {their_memory >> 20} MiB | {error:.1e} / {their_error:.1e}"
-    )
+    columns = [
+        f"{name} {batch}",
+        f"{1e3 * own:.3f} ({1e3 * own_anew:.3f})",
+        f"{1e3 * peer:.3f}",
+        f"{own / peer:.2f}",
+        f"{first:.2f} / {compiled:.1f} s",
+        f"{memory >> 20} / {their_memory >> 20} MiB",
+        f"{error:.1e} / {their_error:.1e}",
+    ]
+    return " | ".join(columns)
 
 
 def main() -> None:
