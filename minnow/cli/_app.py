@@ -251,9 +251,13 @@ def _report_usage(error: click.ClickException, args: list[str]) -> int:
 
 def _was_interrupted(error: BaseException | None) -> bool:
     """Whether the error comes from Ctrl-C, which some libraries turn into another error during import."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+    seen: set[int] = set()  # an error may be its own cause
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return error is not None
+    return False
 
 
 def _place(error: BaseException) -> str:

@@ -170,6 +170,9 @@ def _attempt(graph: Graph, node: Node, rule: Rule, matcher: Matcher, log: Trace)
             result = m.no(str(e))
         except Exception as e:
             log.failing = Application(rule.name, graph, node, m.nodes, b.made)
+            if isinstance(e, MinnowError):  # refuses what the model holds
+                e.where = e.where or node.origin
+                raise
             raise _defect("rule", rule.name, node.origin, e) from e
         values = [] if result is None else [result] if isinstance(result, Value) else list(result)
         reason = m.reason or "the rule does not apply" if not values else _misfit(node, values)
@@ -205,6 +208,8 @@ def apply_pass(step: GraphPass, graph: Graph, log: Trace, **options: Any) -> int
             changes = step.apply(inner, **options)
         except Exception as e:
             log.failing = Application(step.name, inner)
+            if isinstance(e, MinnowError):
+                raise
             raise _defect("pass", step.name, "", e) from e
         for node, *before in states:
             if before != [node.op, node.inputs, node.attrs]:
@@ -221,10 +226,7 @@ def apply_pass(step: GraphPass, graph: Graph, log: Trace, **options: Any) -> int
 
 
 def _defect(kind: str, name: str, where: str, error: Exception) -> MinnowError:
-    """What is raised where a rule or pass has raised something: refusals as they are, all else is a defect of ours."""
-    if isinstance(error, MinnowError):
-        error.where = error.where or where
-        return error
+    """What is raised where a rule or pass has raised something that is no refusal: mostly a defect of ours."""
     if isinstance(error, (MemoryError, RecursionError)):
         what = "memory than there is" if isinstance(error, MemoryError) else "steps in a row than it can follow"
         return UnsupportedError(

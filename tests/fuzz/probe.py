@@ -204,8 +204,11 @@ def probe(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -
 
 
 def _refused(error: MinnowError) -> str:
-    cause = error.__cause__
+    cause, seen = error.__cause__, {id(error)}
     while cause is not None:
+        if id(cause) in seen:
+            raise Finding("an error is its own cause", place_of(error), str(error))
+        seen.add(id(cause))
         if isinstance(cause, MemoryError):
             raise Finding("memory", place_of(cause), "".join(traceback.format_exception(error))[-6000:])
         cause = cause.__cause__
