@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.message import Message
@@ -25,7 +26,7 @@ def damaged_message(kind: type[Any], data: bytes, dice: random.Random, other: by
         DecodeError: the bytes are no message of that kind.
     """
     message = kind.FromString(data)
-    names = sorted(_texts(message))
+    names = _names(kind, data)
     spare = kind.FromString(other) if other else None
     for _ in range(dice.choice((1, 1, 1, 2, 2, 3, 4))):
         part = _descend(message, dice)
@@ -42,6 +43,12 @@ def damaged_message(kind: type[Any], data: bytes, dice: random.Random, other: by
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
             continue  # a value that the field cannot have
     return bytes(message.SerializeToString())
+
+
+@lru_cache(4096)
+def _names(kind: type[Any], data: bytes) -> list[str]:
+    """The same few files are changed over and over."""
+    return sorted(_texts(kind.FromString(data)))
 
 
 def _parts(message: Any) -> list[Any]:

@@ -115,7 +115,8 @@ class Watch:
         place = os.path.abspath(path)
         writes = isinstance(flags, int) and bool(flags & _WRITING)
         writes = writes or (isinstance(mode, str) and bool(set(mode) & set("wax+")))
-        if place.startswith(self.folder) or (not writes and place.startswith(self.readable)):
+        harmless = place == os.devnull  # which `subprocess.DEVNULL` opens for writing, too
+        if harmless or place.startswith(self.folder) or (not writes and place.startswith(self.readable)):
             return
         if place.endswith(".pyc") or "__pycache__" in place:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import flatbuffers
@@ -130,11 +131,20 @@ def _damage(root: Any, dice: random.Random) -> None:
         _change(places, dice, names)
 
 
-def damaged_tflite(data: bytes, dice: random.Random) -> bytes:
-    """A TFLite file with other fields. Raises what FlatBuffers raises for bytes that are none, or cannot be packed."""
+# The same few files are changed over and over.
+@lru_cache(1024)
+def _tflite(data: bytes) -> Any:
     from ai_edge_litert import schema_py_generated as fbs
 
-    model = fbs.ModelT.InitFromObj(fbs.Model.GetRootAs(data, 0))
+    return fbs.ModelT.InitFromObj(fbs.Model.GetRootAs(data, 0))
+
+
+_mnn = lru_cache(1024)(wire.read)
+
+
+def damaged_tflite(data: bytes, dice: random.Random) -> bytes:
+    """A TFLite file with other fields. Raises what FlatBuffers raises for bytes that are none, or cannot be packed."""
+    model = _copied(_tflite(data))
     _damage(model, dice)
     builder = flatbuffers.Builder(len(data) + 1024)
     builder.Finish(model.Pack(builder), b"TFL3")
@@ -143,7 +153,7 @@ def damaged_tflite(data: bytes, dice: random.Random) -> bytes:
 
 def damaged_mnn(data: bytes, dice: random.Random) -> bytes:
     """A `.mnn` file with other fields, also in its metadata. Raises what `wire` raises."""
-    net = _copied(wire.read(data))
+    net = _copied(_mnn(data))
     nested = net.get("extraInfo", {}).get("buffer")
     if nested is not None and dice.random() < 0.3:
         extra = _copied(wire.read_nested("Extra", nested.tobytes()))

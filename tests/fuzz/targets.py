@@ -6,6 +6,7 @@ import random
 import re
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from fuzz import samples
@@ -68,15 +69,21 @@ def _caffe(data: bytes, other: bytes, dice: random.Random) -> bytes:
     if is_text and what < 0.3:
         return samples.damaged_text(data, dice)
 
-    def message(d: bytes) -> bytes:
-        if not samples.is_text(d):
-            return d
-        return bytes(text_format.Parse(d.decode(), NetParameter(), allow_unknown_field=True).SerializeToString())
-
-    changed = damaged_message(NetParameter, message(data), dice, message(other))
+    changed = damaged_message(NetParameter, _as_message(data), dice, _as_message(other))
     if not is_text or what > 0.8:
         return changed
     return text_format.MessageToString(NetParameter.FromString(changed)).encode()
+
+
+@lru_cache(4096)
+def _as_message(data: bytes) -> bytes:
+    from google.protobuf import text_format
+
+    from minnow.converter.caffe.message import NetParameter
+
+    if not samples.is_text(data):
+        return data
+    return bytes(text_format.Parse(data.decode(), NetParameter(), allow_unknown_field=True).SerializeToString())
 
 
 def _read_mnn(path: Path, _: random.Random) -> object:
@@ -145,7 +152,7 @@ def _read_script(path: Path, _: random.Random) -> object:
 
 
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
-_IN_PROCESS = 256
+_IN_PROCESS = 1024
 
 TARGETS = {
     t.name: t
