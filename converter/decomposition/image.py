@@ -82,7 +82,7 @@ def resize_nearest(
     if len(places) == 2 and uneven:
         # Which element is the nearest depends on the last bit of a quotient: the places are constants.
         for axis, index in enumerate(places, 1):
-            if not np.array_equal(index, np.arange(int(dims[axis]))):
+            if len(index) != dims[axis] or not np.array_equal(index, np.arange(len(index))):
                 x = b.Gather(x, index, axis=axis)
         return x
     mode = "align_corners" if align_corners else "tf_half_pixel_for_nn" if half_pixel_centers else "asymmetric"

@@ -9,7 +9,7 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
 from minnow.schema.ops import window
-from minnow.schema.registry.dimension import agree, contents
+from minnow.schema.registry.dimension import agree, contents, unknown
 from minnow.schema.registry.encoding import bound
 from minnow.schema.registry.op import Arg, Decoded, Int, Numeric, WireOp, op
 
@@ -56,6 +56,7 @@ def _(x: Arg, image: Arg, block: Arg, *, strides: Any, pads: Any, dilations: Any
     batch, planes, length = x.shape or (UNKNOWN,) * 3
     if n is None:
         return x.type.with_shape(None)
+    any_shape = unknown(n) or ()
     window.check(n, kernel=kernel or (1,) * n, strides=strides, pads=pads, dilations=dilations)
     channels: Any = UNKNOWN
     if kernel is not None and isinstance(planes, int):
@@ -67,7 +68,7 @@ def _(x: Arg, image: Arg, block: Arg, *, strides: Any, pads: Any, dilations: Any
         ends = tuple(zip(pads[:n], pads[n:], strict=True))
         counts = window.counts(dims, window.spread(kernel, dilations), strides, ends)
         agree([length, int(np.prod(counts))], f"blocks in {dims}")
-    return x.type.with_shape((batch, channels, *(dims or (UNKNOWN,) * n)))
+    return x.type.with_shape((batch, channels, *(dims or any_shape)))
 
 
 @Col2Im.encode("Col2Im")

@@ -9,9 +9,14 @@ from minnow.schema.ir import UNKNOWN, Dim
 from minnow.schema.ir.type import Shape, broadcast, same_dim
 from minnow.schema.registry.op import Arg
 
+MOST_AXES = 64
+"""That numpy can have, and more than any model has."""
+
 
 def unknown(rank: int | None) -> Shape | None:
-    """A shape of which only the rank is known, or not even that."""
+    """A shape of which only the rank is known, or not even that. Raises ModelError for more than MOST_AXES."""
+    if rank is not None and rank > MOST_AXES:
+        raise ModelError(f"a tensor of {rank} dimensions", why=f"at most {MOST_AXES} are possible")
     return None if rank is None else (UNKNOWN,) * rank
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from fuzz import samples
+from fuzz import folders, samples
 from fuzz.messages import damaged_message
 from fuzz.probe import Target
 from fuzz.tables import damaged_bytes, damaged_mnn, damaged_tflite
@@ -40,7 +40,8 @@ def _or_bytes(change: Callable[[bytes, bytes, random.Random], bytes]) -> Callabl
 def _conversion(framework: str) -> Callable[[Path, random.Random], object]:
     def run(path: Path, _: random.Random) -> object:
         model = formats()[framework].frontend().read(path)
-        if zlib.crc32(path.read_bytes()) % _CONVERTED == 0:
+        content = (path / folders.GRAPH if path.is_dir() else path).read_bytes()
+        if zlib.crc32(content) % _CONVERTED == 0:
             return minnow.convert(path, framework=framework, output=path.with_name("out.mnn"), verify=False)
         return model
 
@@ -151,6 +152,18 @@ def _read_script(path: Path, _: random.Random) -> object:
     return found
 
 
+def _read_folder(path: Path, _: random.Random) -> object:
+    return folders.in_folder(lambda folder: _conversion("tensorflow")(folder, _), path)
+
+
+def _read_keras(path: Path, _: random.Random) -> object:
+    """What is looked at before Keras is imported; of some, all that follows."""
+    if zlib.crc32(path.read_bytes()) % _WITH_KERAS == 0:
+        return formats()["tensorflow"].frontend().read(path)
+    return folders.check_keras(path)
+
+
+_WITH_KERAS = 4096
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 _IN_PROCESS = 1024
 
@@ -166,6 +179,9 @@ TARGETS = {
         Target("mnn", "m.mnn", _read_mnn, _or_bytes(lambda d, _, dice: damaged_mnn(d, dice)), samples.mnn,
                samples.mnn_suite),
         Target("torchscript", "m.pt", _read_script, _or_bytes(_script), samples.scripts, forks=True),
+        Target("saved_model", "m.zip", _read_folder, folders.damaged_folder, folders.saved_models,
+               folders.saved_model_suite),
+        Target("keras", "m.keras", _read_keras, folders.damaged_keras, folders.keras_files, forks=True),
         Target("export", "m.pt2", _conversion("torch"), _or_bytes(_archive), samples.archives, samples.archive_suite),
     )
 }  # fmt: skip

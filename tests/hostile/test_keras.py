@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import marshal
+import resource
 import subprocess
 import sys
 import zipfile
@@ -198,3 +199,15 @@ def test_modules_beside_the_model_are_not_imported(place: Path, monkeypatch: pyt
     monkeypatch.chdir(place)
     with pytest.raises(UnsupportedError, match="Lambda"):
         read(path)
+
+
+@pytest.mark.slow
+def test_a_file_that_hdf5_follows_without_end(place: Path) -> None:
+    """It takes the 10 seconds of processor time that the process has for the configuration."""
+    path = place / "m.h5"
+    path.write_bytes((Path(__file__).parents[1] / "fuzz" / "findings" / "keras" / "hdf5_without_end").read_bytes())
+    begin = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with pytest.raises(UnsupportedError, match="takes too long"):
+        read(path)
+    end = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime < 20

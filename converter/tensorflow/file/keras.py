@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.extra import install
 from minnow.schema.ir import ArrayBlob
 
+_SIGXCPU = getattr(signal, "SIGXCPU", 24)  # which not all systems have
 _lock = threading.Lock()
 _last: tuple[tuple[object, ...], tempfile.TemporaryDirectory[str]] | None = None
 
@@ -103,6 +105,13 @@ def _error(code: int, why: str, where: str) -> FormatError | UnsupportedError:
             where=where,
             why=why[:300],
             hint="a file of weights alone is not a model: save the whole model",
+        )
+    if code == -_SIGXCPU:
+        return UnsupportedError(
+            "reading the Keras file takes too long",
+            where=where,
+            why="it has used the processor time that a file of its size may",
+            hint="if Keras loads it, save it as a SavedModel, which has no such limit",
         )
     reason = why.splitlines()[-1][:300] if why else f"its process ended with the code {code}"
     return UnsupportedError(

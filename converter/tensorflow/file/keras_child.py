@@ -28,6 +28,8 @@ OLDEST = (3, 11, 3)
 up to 3.11.2 safe mode could be talked out of it (CVE-2025-8747, CVE-2025-9905, CVE-2025-9906, CVE-2025-49655)."""
 
 SECONDS, MEMORY, _MOST_WRITTEN = 600, 24 << 30, 1 << 40
+_LEAST_SECONDS, _LEAST_FOR_CONFIG = 120, 10
+"""Processor time, and one second more for each MiB of the file: HDF5 follows some damaged files without end."""
 _MOST_TEXT = 1 << 27
 _DATA, _DATA_PER_BYTE = 4 << 30, 16
 """Memory that a file may make Keras take: a layer of any size takes a line of its configuration."""
@@ -125,13 +127,25 @@ def _is_there(package: str) -> bool:
         return False
 
 
+def _end_after(seconds: int) -> None:
+    """SIGXCPU ends the process when it has used so much processor time, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds if hard == resource.RLIM_INFINITY else min(seconds, hard), hard))
+
+
 def main() -> int:
     """Gives the kind of what is wrong, 0 for nothing, and says it on stderr."""
     path, folder = Path(sys.argv[1]), Path(sys.argv[2])
     quiet = open(os.devnull, "w")  # noqa: SIM115  (what TensorFlow has to say is no error)
-    data = min(MEMORY, _DATA + _DATA_PER_BYTE * path.stat().st_size)
-    limit_resources(SECONDS, MEMORY, _MOST_WRITTEN, files=4096, data=data)
+    size = path.stat().st_size
+    seconds, data = min(SECONDS, _LEAST_SECONDS + (size >> 20)), min(MEMORY, _DATA + _DATA_PER_BYTE * size)
+    limit_resources(seconds + 1, MEMORY, _MOST_WRITTEN, files=4096, data=data)
     restrict_files([path.resolve()], [folder])
+    _end_after(min(seconds, _LEAST_FOR_CONFIG + (size >> 20)))
     try:
         check_config(config_of(path))
     except ForeignError as e:
@@ -140,6 +154,7 @@ def main() -> int:
     except Exception as e:  # noqa: BLE001  (whatever h5py finds wrong with a file)
         sys.stderr.write(f"{type(e).__name__}: {e}")
         return DAMAGED
+    _end_after(seconds)
     saved, sys.stderr = sys.stderr, quiet
     try:
         load(path, folder / "saved")

@@ -34,6 +34,8 @@ def gather(b: Builder, x: Value, indices: Value, axis: int, batch_dims: int) -> 
         return b.Gather(x, indices, axis=axis)
     n, k = rank(x, "the input of Gather"), rank(indices, "the indices of Gather") - batch_dims
     at = axis_of(axis, n)
+    if batch_dims < 0 or k < 0 or batch_dims > at:
+        raise ModelError(f"{batch_dims} common axes", why=f"the indices have {k + batch_dims}, and the axis is {at}")
     middle = range(batch_dims, at)
     rows = b.Transpose(x, perm=(*range(batch_dims), at, *middle, *range(at + 1, n))) if at != batch_dims else x
     y = b.GatherND(rows, b.Unsqueeze(indices, axes=(batch_dims + k,)), batch_dims=batch_dims)

@@ -35,6 +35,19 @@ std::map<int, int64_t> needs(const std::vector<Lifetime>& pieces) {
   return change;
 }
 
+// More than any machine has. Sums of the pieces stay below it, or nothing is placed: files can hold so many that sums of
+// their sizes overflow.
+constexpr int64_t kTooMuch = int64_t{1} << 55;
+
+bool is_too_much(const std::vector<Lifetime>& pieces) {
+  int64_t all = 0;
+  for (const Lifetime& piece : pieces) {
+    if (piece.bytes >= kTooMuch - all) return true;
+    all += align_up(piece.bytes);
+  }
+  return false;
+}
+
 bool is_long(const std::vector<Lifetime>& pieces) {
   const auto n = static_cast<int64_t>(pieces.size());
   return n * n > 8 * kPairs;
@@ -139,12 +152,15 @@ Order by_need(const std::vector<Lifetime>& pieces, const Order& by_size) {
 }  // namespace
 
 int64_t least_memory(const std::vector<Lifetime>& pieces) {
+  if (is_too_much(pieces)) return kTooMuch;
   int64_t most = 0;
   for (const auto& [step, bytes] : needs(pieces)) most = std::max(most, bytes);
   return most;
 }
 
 int64_t plan_memory(const std::vector<Lifetime>& pieces, std::vector<int64_t>* offsets) {
+  offsets->assign(pieces.size(), 0);
+  if (is_too_much(pieces)) return kTooMuch;
   const int64_t least = least_memory(pieces);
   Order by_size(pieces.size());
   std::iota(by_size.begin(), by_size.end(), size_t{0});

@@ -122,3 +122,11 @@ def test_long_plans(kind, most, n):
         now += mine[1]
         least = max(least, now)
     assert least <= arena <= most * least
+
+
+@pytest.mark.parametrize("n", [1 << 14, 1 << 15], ids=["below zero", "back to zero"])
+def test_sums_of_sizes_that_overflow_are_too_much(n: int) -> None:
+    """Each piece is as large as a tensor can be; there is no machine with that much memory for all of them."""
+    offsets, arena = _engine.plan_memory([[0, 1, 1 << 49]] * n)
+    assert arena >= 1 << 55
+    assert set(offsets) == {0}

@@ -1,0 +1,185 @@
+"""SavedModels, whose files are put into an archive here, and Keras files: one of the files inside is another."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from fuzz.messages import damaged_message
+from fuzz.probe import Finding
+from fuzz.tables import damaged_bytes
+
+from minnow.converter.tensorflow.file import keras_child
+from minnow.schema.errors import FormatError, UnsupportedError
+
+_SECONDS, _MEMORY = 2, 70
+GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"
+
+
+def saved_models() -> list[bytes]:
+    """A SavedModel of a few nodes and a variable, written here."""
+    import numpy as np
+    from hostile.test_reading import saved_model
+    from torch_damage import archive_of
+
+    from minnow.converter.tensorflow.file.checksum import crc32c, mask
+    from minnow.converter.tensorflow.message import BundleEntryProto, BundleHeaderProto
+
+    data = np.arange(2, dtype=np.float32).tobytes()
+    entry = BundleEntryProto(dtype=1, size=len(data), crc32c=mask(crc32c(data)))
+    entry.shape.dim.add(size=2)
+    with tempfile.TemporaryDirectory() as place:
+        graph = (saved_model(Path(place)).parents[1] / GRAPH).read_bytes()
+    rows = {b"": BundleHeaderProto(num_shards=1).SerializeToString(), b"v": entry.SerializeToString()}
+    return [archive_of({GRAPH: graph, INDEX: _index_of(rows), DATA: data})]
+
+
+def saved_model_suite() -> list[bytes]:
+    """What TensorFlow has written for the everyday eighth of the suite."""
+    from tf_suite.generate import cached
+    from torch_damage import archive_of
+
+    folder, _ = cached(sample=True)
+    found = []
+    for path in sorted(folder.rglob(GRAPH)):
+        files = {
+            name: path.with_name(name).read_bytes() for name in (GRAPH, INDEX, DATA) if path.with_name(name).is_file()
+        }
+        if sum(map(len, files.values())) < 1 << 15:
+            found.append(archive_of(files))
+    return found
+
+
+def _index_of(rows: dict[bytes, bytes]) -> bytes:
+    from hostile.test_reading import Table
+
+    table = Table()
+    block = table.block([(0, key, value) for key, value in rows.items()])
+    return bytes(table.file(table.block([(0, b"z", block)])))
+
+
+def _damaged_index(index: bytes, other: bytes, dice: random.Random) -> bytes:
+    """Entries of the table are others, or have other keys; all checksums agree."""
+    from minnow.converter.tensorflow.file.variables import Variables
+    from minnow.converter.tensorflow.message import BundleEntryProto, BundleHeaderProto
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "variables.index")
+        path.write_bytes(index)
+        rows = dict(Variables(path.with_suffix(""))._table())
+    key = dice.choice(sorted(rows))
+    what = dice.random()
+    if what < 0.7:
+        rows[key] = damaged_message(BundleEntryProto if key else BundleHeaderProto, rows[key], dice)
+    elif what < 0.8:
+        del rows[key]
+    elif what < 0.9:
+        rows[damaged_bytes(key or b"x", dice)] = rows[key]
+    else:
+        rows[key] = damaged_bytes(rows[key], dice)
+    return _index_of(rows)
+
+
+def damaged_folder(data: bytes, other: bytes, dice: random.Random) -> bytes:
+    """Another archive of a SavedModel."""
+    from torch_damage import archive_of, files_of
+
+    from minnow.converter.tensorflow.message import SavedModel
+
+    files, spare = files_of(data), files_of(other)
+    name = dice.choice([GRAPH, GRAPH, GRAPH, *sorted(files)])
+    if dice.random() < 0.1:
+        files[name] = damaged_bytes(files[name], dice)
+    elif dice.random() < 0.05:
+        files.pop(dice.choice(sorted(files)))
+    elif name == GRAPH:
+        files[name] = damaged_message(SavedModel, files[name], dice, spare.get(name, b""))
+    elif name == INDEX:
+        files[name] = _damaged_index(files[name], spare.get(name, b""), dice)
+    else:
+        files[name] = damaged_bytes(files[name], dice)
+    return bytes(archive_of(files))
+
+
+def in_folder(read: Callable[[Path], object], path: Path) -> object:
+    """Reads the folder that an archive holds."""
+    from torch_damage import files_of
+
+    folder = path.with_name("saved")
+    (folder / "variables").mkdir(parents=True)
+    files = {folder / name: data for name, data in files_of(path.read_bytes()).items() if name in (GRAPH, INDEX, DATA)}
+    try:
+        for file, data in files.items():
+            file.write_bytes(data)
+        return read(folder)
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+        (folder / "variables").rmdir()
+        folder.rmdir()
+
+
+def keras_files() -> list[bytes]:
+    """A network in both forms."""
+    from hostile.test_keras import archive, dense, hdf5, module, network
+
+    layers = (dense(), module("keras.layers", "Activation", {"activation": "relu", "name": "a"}))
+    return [archive(network(*layers)), hdf5(network(*layers))]
+
+
+def damaged_keras(data: bytes, _: bytes, dice: random.Random) -> bytes:
+    """The configuration of an archive is another one; or bytes are, of which HDF5 makes what it can."""
+    from torch_damage import archive_of, damaged_json, files_of
+
+    if not data.startswith(b"PK") or dice.random() < 0.1:
+        return damaged_bytes(data, dice)
+    files = files_of(data)
+    files["config.json"] = damaged_json(dice, files["config.json"])
+    return bytes(archive_of(files))
+
+
+def check_keras(path: Path) -> object:
+    """What the process for Keras files looks at before it imports Keras."""
+    if path.read_bytes().startswith(b"PK"):
+        code = _checked(path)
+    else:  # HDF5 is C, whose faults end a process: there that is one of its own, as here
+        code = _apart(lambda: _checked(path))
+    if code == -signal.SIGXCPU:
+        raise UnsupportedError("reading takes too long")  # so it ends in the process for Keras files, too
+    if code == _MEMORY:
+        raise Finding("memory", "keras_child.config_of")
+    if code == keras_child.FOREIGN:
+        raise UnsupportedError("the file names what is no part of Keras")
+    if code:
+        raise FormatError("the process says so, and ends", why=str(code))
+    return None
+
+
+def _checked(path: Path) -> int:
+    try:
+        keras_child.check_config(keras_child.config_of(path))
+    except keras_child.ForeignError:
+        return keras_child.FOREIGN
+    except MemoryError:
+        return _MEMORY
+    except Exception:  # noqa: BLE001  (as the process does)
+        return keras_child.DAMAGED
+    return 0
+
+
+def _apart(work: Callable[[], int]) -> int:
+    child = os.fork()
+    if child == 0:
+        code = _MEMORY
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS + 1))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
