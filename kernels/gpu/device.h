@@ -165,6 +165,8 @@ class Device : public Accelerator {
 
   // The rows for an op, of which the first that supports a node computes it: of its own table, and the portable one.
   virtual std::vector<const KernelRow*> rows(const OpSpec& op) const;
+  // The fusions that its kernels suit, beside those that all GPUs have; as Backend::fusions().
+  virtual std::vector<std::string> fusions() const { return {}; }
   // Of its packed layout, as Backend::channel_block().
   virtual int channel_block() const { return 1; }
   // The memory that a tensor takes.

@@ -39,10 +39,12 @@ struct Ending {
 };
 
 struct ProductArguments {
-  const void* x = nullptr;  // [images, H, W, pixel]; a matrix is one row of M pixels
-  const void* w = nullptr;  // [columns, taps, channels up to a multiple of 8], see pack_weights
+  const void* x = nullptr;     // [images, H, W, pixel]; a matrix is one row of M pixels
+  const void* more = nullptr;  // [images, H, W, pixel]: the channels of a pixel from `split` on; see there
+  const void* w = nullptr;     // [columns, taps, channels up to a multiple of 8], see pack_weights
   Ending end;
   int H = 1, W = 1, C = 0;  // C: channels that count
+  int split = 0;            // channels of x, a multiple of 8, where `more` has the others; 0: x has all
   int pixel = 0;            // elements from one pixel to the next
   int pitch = 0;            // elements from one row of pixels to the next; 0: as many as the row has
   int R = 1, S = 1;         // taps in a column and in a row of a window

@@ -36,8 +36,9 @@ Status read_conv(const NodeContext& node, ConvProduct* out) {
   MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
   window = out->window = as_3d(window);
   const std::array<int64_t, 3> in = spatial_3d(x.shape), to = spatial_3d(y.shape);
+  const bool joined = has_input(node, kMore);
   const int64_t groups = node.attrs.i("group", 1), outputs = y.shape[1] / groups;
-  out->inputs = x.shape[1] / groups;
+  out->inputs = (joined ? 2 : 1) * x.shape[1] / groups;
   Product& p = out->product;
   p.element = element_of(x.dtype, node.precision);
   p.images = number(x.shape[0]);
@@ -51,6 +52,7 @@ Status read_conv(const NodeContext& node, ConvProduct* out) {
   s.pad_h = number(window.begin[1]), s.pad_w = number(window.begin[2]);
   s.C = number(out->inputs);
   s.pixel = number(round_channels(x.shape[1]));
+  s.split = joined ? number(x.shape[1]) : 0;
   const int64_t stride = window.stride[1], block_bytes = window.stride[1] * window.stride[2] * x.shape[1];
   if (is_image(x)) {
     const bool square = stride == window.stride[2] && stride >= 1 && stride <= kMostBlock && block_bytes <= 4096 &&
@@ -170,12 +172,12 @@ class ConvKernel final : public LayerKernel {
 };
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) {
-  if (is_depthwise(node)) return create_depthwise(node);
+  if (is_depthwise(node) && !has_input(node, kMore)) return create_depthwise(node);
   return std::make_unique<ConvKernel>();
 }
 
 bool supports_conv(const NodeContext& node, std::string* why) {
-  if (is_depthwise(node) && !is_image(*node.in[kX])) return supports_depthwise(node, why);
+  if (is_depthwise(node) && !is_image(*node.in[kX]) && !has_input(node, kMore)) return supports_depthwise(node, why);
   if (!supports_layer(node, why)) return false;
   const int rank = node.in[kX]->shape.rank();
   ConvProduct conv;
@@ -186,6 +188,10 @@ bool supports_conv(const NodeContext& node, std::string* why) {
   } else if (has_input(node, kGate) &&
              (node.in[kW]->shape.count(2, rank) != 1 || node.attrs.i("group", 1) != 1 || is_image(*node.in[kX]))) {
     *why = "takes a gate of pointwise convolutions";
+  } else if (has_input(node, kMore) &&
+             (node.in[kMore]->shape != node.in[kX]->shape || node.in[kMore]->dtype != node.in[kX]->dtype ||
+              node.attrs.i("group", 1) != 1 || has_input(node, kGate))) {
+    *why = "joins two images of one shape";
   } else if (!read_conv(node, &conv).ok() || product_configs(conv.product, 1).empty()) {
     *why = "has no kernel for a convolution of this shape";
   } else {

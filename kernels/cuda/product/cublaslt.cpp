@@ -191,7 +191,7 @@ bool has_ending(const Ending& end) {
 
 std::unique_ptr<LibraryProduct> LibraryProduct::create(const Product& product, int64_t workspace) {
   const ProductArguments& s = product.shape;
-  if (!product.is_matrix() || !has_ending(s.end) || s.end.spread.rows != 0) return nullptr;
+  if (!product.is_matrix() || !has_ending(s.end) || s.end.spread.rows != 0 || s.split != 0) return nullptr;
   if (product.element == Element::kF32) return nullptr;
   if (product.has_bias && product.batch > 1 && s.bias_batch != 0) return nullptr;
   Library* lib = library();

@@ -85,6 +85,7 @@ Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, con
   ProductOperands operands;
   operands.x = x;
   operands.w = w;
+  operands.more = data_of(context, kMore);
   operands.bias = has_bias_ ? bias_.data() : nullptr;
   operands.narrow_bias = has_bias_ && !narrow_bias_.empty() ? narrow_bias_.as<void>() : nullptr;
   operands.residual = product_.has_residual ? data_of(context, kResidual) : nullptr;

@@ -13,7 +13,8 @@
 namespace minnow::cuda {
 
 // Inputs of the layers.
-enum LayerInput : size_t { kX, kW, kBias, kResidual, kGate };
+// kMore: the second half of the channels of x.
+enum LayerInput : size_t { kX, kW, kBias, kResidual, kGate, kMore };
 
 // How elements of this type are multiplied; kF32 for types that are not.
 Element element_of(DType dtype, Precision precision);

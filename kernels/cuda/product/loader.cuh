@@ -20,6 +20,7 @@ class Loader {
     const int chunk = thread & 7, row = thread >> 3;
     place_ = row * 128 + ((chunk ^ (row & 7)) << 4);  // kRows is a multiple of 8: the same exchange in all rows
     x_ = static_cast<const T*>(a.x) + blockIdx.y * a.x_batch;
+    more_ = a.split == 0 ? x_ : static_cast<const T*>(a.more) - a.split;
     w_ = static_cast<const T*>(a.w) + blockIdx.y * a.w_batch;
     column_ = tile_n + row;
 #pragma unroll
@@ -60,6 +61,7 @@ class Loader {
   __device__ __forceinline__ void load_x(const ProductArguments& a, uint32_t to) {
     const int left = a.C - channel_;
     const int h0 = tap_h_ * a.dilation_h, w0 = tap_w_ * a.dilation_w;
+    const T* const x = a.split != 0 && channel_ >= a.split ? more_ : x_;
     const int shift = kOne ? channel_ : h0 * a.pitch + w0 * a.pixel + channel_;
     // Lanes beyond the channels may hold anything; they must not be multiplied, not even with zeros.
     const int bytes = left <= 0 ? 0 : left < kChunk ? left * static_cast<int>(sizeof(T)) : 16;
@@ -74,7 +76,7 @@ class Loader {
                  static_cast<unsigned>(w) < static_cast<unsigned>(a.W) && tap_h_ < a.R;
       }
       const bool some = inside && bytes > 0;
-      copy16<kKeep>(to + place_ + i * kRows * 128, x_ + (some ? offset_[i] + shift : 0), some ? bytes : 0);
+      copy16<kKeep>(to + place_ + i * kRows * 128, some ? x + (offset_[i] + shift) : x_, some ? bytes : 0);
     }
     channel_ += kStep;
     if (!kOne) {
@@ -90,7 +92,7 @@ class Loader {
   }
 
  private:
-  const T *x_, *w_;
+  const T *x_, *more_, *w_;
   uint32_t place_;
   int column_, depth_, channel_, tap_h_ = 0, tap_w_ = 0;
   int offset_[kRowsM], corner_[kRowsM];

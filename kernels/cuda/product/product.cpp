@@ -175,8 +175,16 @@ Status launch_persistent(const Product& p, const ProductConfig& config, const Ti
   g.work = g.row_tiles * split.column_tiles * p.batch;
   g.cluster = config.cluster;
   g.shares_depth = config.shares_depth ? 1 : 0;
-  const bool made = map_weights(p, a.w, tile.n / shared, &g.w) &&
-                    (p.is_matrix() ? map_matrix(p, a.x, tile.m, &g.x) : map_windows(p, a.x, tile.m, &g.x));
+  Product part = p;  // of the channels: those that lie together
+  if (a.split != 0) {
+    part.shape.C = a.split;
+    g.split_steps = a.split * bytes_of(p.element) / 128;
+  }
+  const auto map = [&](const void* x, CUtensorMap* to) {
+    return p.is_matrix() ? map_matrix(part, x, tile.m, to) : map_windows(part, x, tile.m, to);
+  };
+  const bool made =
+      map_weights(p, a.w, tile.n / shared, &g.w) && map(a.x, &g.x) && (a.split == 0 || map(a.more, &g.more));
   const Ending& end = a.end;
   g.staged = bytes_of(p.element) == 2 && end.wide && !end.f32 && tile.n % 64 == 0 && !config.shares_depth &&
              (p.batch == 1 || a.y_batch % 8 == 0) && !(end.bends && end.residual != nullptr) && end.spread.rows == 0;
@@ -293,6 +301,9 @@ bool can_launch(const Product& p, const ProductConfig& config) {
   // Chunks of 16 bytes begin at multiples of 16 bytes.
   if (s.pixel * bytes % 16 != 0 || s.pitch * bytes % 16 != 0 || s.depth * bytes % 16 != 0) return false;
   if (p.batch > 1 && (s.x_batch * bytes % 16 != 0 || s.w_batch * bytes % 16 != 0)) return false;
+  // So do the channels of the second part; a copy by a tensor map takes 128 bytes of one part.
+  if (s.split != 0 && (s.split % 8 != 0 || s.C != 2 * s.split || p.batch > 1)) return false;
+  if (tile.family == Family::kTma && s.split * bytes % 128 != 0) return false;
   constexpr int kMostSize = 30000;  // places in images are kept in 16 bits
   const Split split = split_of(p, tile, config);
   if (int64_t{split.row_tiles} * split.column_tiles > std::numeric_limits<int>::max() / 8 / p.batch) return false;
@@ -334,6 +345,7 @@ Status launch(const Product& product, const ProductConfig& config, const Product
   const Tile& tile = tile_at(config.tile);
   ProductArguments a = product.shape;
   a.x = operands.x;
+  a.more = operands.more;
   a.w = operands.w;
   a.end.bias = operands.bias;
   a.end.residual = operands.residual;

@@ -73,6 +73,7 @@ struct ProductOperands {
   const void* residual = nullptr;
   void* y = nullptr;
   const void* narrow_bias = nullptr;  // the bias in the type of y: what a LibraryProduct takes, if that is not f32
+  const void* more = nullptr;         // where the product has a split
 };
 // Enqueues it: no allocation, no waiting, so it may be recorded.
 Status launch(const Product& product, const ProductConfig& config, const ProductOperands& operands,

@@ -106,11 +106,14 @@ __global__ void __launch_bounds__(kGroups * 128 + 128, kBlocksPerProcessor)
             expect_bytes(full + 8 * stage, kBytes);
             load_w(stage, n, tap, part_of_tap * kStep, batch);
           }
+          const bool second = g.split_steps != 0 && part_of_tap >= g.split_steps;
+          const CUtensorMap* const from = second ? &g.more : &g.x;
+          const int channel = (part_of_tap - (second ? g.split_steps : 0)) * kStep;
           if (g.windows) {
-            load_windows(to, &g.x, full + 8 * stage, part_of_tap * kStep, w, h, image,
-                         static_cast<uint16_t>(tap_w * a.dilation_w), static_cast<uint16_t>(tap_h * a.dilation_h));
+            load_windows(to, from, full + 8 * stage, channel, w, h, image, static_cast<uint16_t>(tap_w * a.dilation_w),
+                         static_cast<uint16_t>(tap_h * a.dilation_h));
           } else {
-            load_box3(to, &g.x, full + 8 * stage, part_of_tap * kStep, m, g.x_batches ? batch : 0);
+            load_box3(to, from, full + 8 * stage, channel, m, g.x_batches ? batch : 0);
           }
           if (++part_of_tap == g.channel_steps) {
             part_of_tap = 0;

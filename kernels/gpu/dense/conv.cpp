@@ -8,7 +8,7 @@
 namespace minnow::gpu {
 namespace {
 
-constexpr size_t kGateInput = 4;
+constexpr size_t kGateInput = 4, kMoreInput = 5;
 // With fewer channels than that in a group, a tile of a product would be mostly empty.
 constexpr int64_t kFewChannels = 8;
 
@@ -129,7 +129,11 @@ Status ConvKernel::enqueue(const RunContext& context, Stream& stream) {
 std::unique_ptr<Kernel> create_gpu_conv(const NodeContext&) { return std::make_unique<ConvKernel>(false); }
 std::unique_ptr<Kernel> create_gpu_conv_transpose(const NodeContext&) { return std::make_unique<ConvKernel>(true); }
 
-bool supports_gpu_conv(const NodeContext& node, std::string* why) { return has_types(node, kFloats, why); }
+bool supports_gpu_conv(const NodeContext& node, std::string* why) {
+  if (node.in.size() <= kMoreInput || node.in[kMoreInput] == nullptr) return has_types(node, kFloats, why);
+  *why = "convolves one image";
+  return false;
+}
 
 }  // namespace
 

@@ -47,9 +47,12 @@ const std::vector<Fusion>& common_fusions() {
 }
 
 const std::vector<Fusion>& device_fusions() {
+  // op list: as above
   static const std::vector<Fusion> kFusions = {
       {"pair_convolutions", MINNOW_IF(is_kept("ConvPair"), pair_convolutions), "ConvPair",
        "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},
+      {"join_channels", MINNOW_IF(is_kept("Concat") && is_kept("Conv"), join_channels), nullptr,
+       "Every file. After the pairs, which are no convolutions any more."},
       {"fuse_rectified", MINNOW_IF(is_kept("BinaryRelu"), fuse_rectified), "BinaryRelu",
        "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take both."},
       {"fuse_elementwise", MINNOW_IF(is_kept("Fused"), fuse_elementwise), "Fused",

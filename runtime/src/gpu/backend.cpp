@@ -183,8 +183,9 @@ double GpuBackend::copy_seconds(int64_t bytes) const {
 }
 
 std::vector<std::string> GpuBackend::fusions() const {
-  return gpu::gpu_kernels().find("Fused") == nullptr ? std::vector<std::string>()
-                                                     : std::vector<std::string>{"fuse_elementwise"};
+  std::vector<std::string> names = device_->fusions();
+  if (gpu::gpu_kernels().find("Fused") != nullptr) names.push_back("fuse_elementwise");
+  return names;
 }
 
 Status GpuBackend::allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) {

@@ -58,7 +58,9 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
   if (!packed) return Layout::kPlain;
   switch (rule) {
     case LayoutRule::kPacked:
-      return i == 0 || i == kResidual ? Layout::kPacked : Layout::kPlain;
+      // Other ops have no images there.
+      return i == 0 || i == kResidual || (i == kMoreChannels && type.shape.rank() > 2) ? Layout::kPacked
+                                                                                       : Layout::kPlain;
     case LayoutRule::kPacks:
       return i == kResidual ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kFollow:

@@ -10,6 +10,9 @@ namespace minnow {
 
 // Operand of a convolution that is added to its result; it has the layout of the output.
 constexpr size_t kResidual = 3;
+// Operand of a convolution of two images whose channels follow each other: the second one. It has the layout of the
+// first.
+constexpr size_t kMoreChannels = 5;
 
 // Whether the node may run packed, given which of its inputs are there in the packed layout. For LayoutRule::kPacked
 // it must then. `inputs` are null where missing, their own layout does not count; `out` is the shape of output 0.

@@ -103,6 +103,16 @@ __device__ int64_t place(const ProductArguments& a, int b, int m, int n) {
   return ((int64_t{image} * s.height + row) * s.width + column) * channels + n % channels;
 }
 
+// The second half of the channels of each pixel to an image of its own, the first half to another one.
+template <typename T>
+__global__ void part(const T* x, int64_t pixels, int half, T* first, T* second) {
+  const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
+  if (i >= pixels * half) return;
+  const int64_t pixel = i / half, channel = i % half;
+  first[i] = x[pixel * 2 * half + channel];
+  second[i] = x[pixel * 2 * half + half + channel];
+}
+
 // One thread for each element of y; also how large the sum of absolute products is.
 template <typename T>
 __global__ void reference(ProductArguments a, const T* x, const T* w, const float* bias, const void* residual,
@@ -170,6 +180,7 @@ struct Case {
   int gap = 0;         // elements after each row that are not to be written; -1: taps of a row are channels
   // Blocks of results, and how many rows and columns of the last blocks are beyond the image: see Spread.
   int block_rows = 0, block_columns = 0, cut_rows = 0, cut_columns = 0;
+  bool split = false;  // half of the channels lie elsewhere
 };
 
 const Case kCases[] = {
@@ -211,6 +222,12 @@ const Case kCases[] = {
     {"2x2 cut blocks 3x3 9x7 40->32", 2, 9, 7, 40, 128, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, true, 0, 2, 2, 1, 1},
     {"3x2 cut blocks 2x2 11x5 17->8", 2, 11, 5, 17, 48, 2, 2, 1, 1, 1, 0, 0, 1, 1, 1, true, 0, 3, 2, 2, 1},
     {"1x4 cut blocks 1x3 1x77 24->16", 2, 1, 77, 24, 64, 1, 3, 1, 1, 0, 1, 0, 1, 1, 1, true, 0, 1, 4, 0, 3},
+    // channels of two images
+    {"split 1x1 14x14 128->72", 2, 14, 14, 128, 72, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, true, 0, 0, 0, 0, 0, true},
+    {"split 3x3 9x11 256->40", 2, 9, 11, 256, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, true, 0, 0, 0, 0, 0, true},
+    {"split 3x3 s2 17x13 48->33", 1, 17, 13, 48, 33, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, true, 0, 0, 0, 0, 0, true},
+    {"split 1x1 5x5 16->16", 1, 5, 5, 16, 16, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, true, 0, 0, 0, 0, 0, true},
+    {"split 2x2 blocks 9x9 64->32", 1, 9, 9, 64, 32, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, true, 0, 2, 2, 0, 0, true},
     {"2x2 blocks 2x2 inside 12x10 64->40", 2, 12, 10, 64, 160, 2, 2, 1, 1, -1, -1, 1, 1, 1, 1, true, 0, 2, 2},
 };
 
@@ -297,6 +314,7 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
 
   const ProductArguments unmerged = a;
   if (c.gap < 0) merge_taps(&p);
+  if (c.split) a.split = a.pixel = c.C / 2;
   std::vector<ProductConfig> configs;
   for (const ProductConfig& config :
        {ProductConfig{tile, 1, false}, ProductConfig{tile, 2, false}, ProductConfig{tile, 4, false},
@@ -317,6 +335,10 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   Memory y(y_bytes + 2 * kGuard), expected(results * 8), size(results * 8), verdict(sizeof(Verdict));
   fill<T>
       <<<512, 256, 0, stream>>>(x.as<T>(), x_count, unmerged.pixel, matrix ? c.C : c.C * c.groups, 1, exact, c.gap < 0);
+  Memory first(x_count * sizeof(T)), second(x_count * sizeof(T));
+  if (c.split)
+    part<T><<<static_cast<unsigned>(x_count / 256 + 1), 256, 0, stream>>>(x.as<T>(), pixels, a.split, first.as<T>(),
+                                                                          second.as<T>());
   fill<T><<<512, 256, 0, stream>>>(w.as<T>(), w_count, padded, c.C, uint64_t{1} << 40, exact, true);
   fill<float><<<16, 256, 0, stream>>>(biases.as<float>(), c.K * c.groups + 8, 1, 1, uint64_t{2} << 40, exact, false);
   if (f32) {
@@ -333,8 +355,9 @@ void check_case(const Case& c, int tile, Element element, bool residual, bool bi
   for (const ProductConfig& config : configs) {
     CHECK(cudaMemsetAsync(y.as<void>(), 0xa5, static_cast<size_t>(y_bytes + 2 * kGuard), stream));
     CHECK(cudaMemsetAsync(verdict.as<void>(), 0, sizeof(Verdict), stream));
-    const ProductOperands operands{x.as<T>(), w.as<T>(), bias ? biases.as<float>() : nullptr,
-                                   residual ? before.as<void>() : nullptr, y.as<char>() + kGuard};
+    ProductOperands operands{c.split ? first.as<T>() : x.as<T>(), w.as<T>(), bias ? biases.as<float>() : nullptr,
+                             residual ? before.as<void>() : nullptr, y.as<char>() + kGuard};
+    operands.more = second.as<T>();
     bool started = true;
     for (int i = 0; i < 3; ++i) {  // one after the other, as programmatic launches
       const Status status = launch(p, config, operands, stream);

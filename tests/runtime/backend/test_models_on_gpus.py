@@ -67,6 +67,40 @@ def test_attention_with_a_cache_and_a_recurrent_layer(device: str) -> None:
     assert {placed[op] for op in ("LSTM", "Resize")} == {device}
 
 
+def u_shaped(channels: int) -> bytes:
+    """An image, half as large and again as large, beside itself; read by two convolutions."""
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_param(f32(2, 5, 18, 14))
+    same = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
+    first = b.Conv(x, normal(RNG, channels, 5, 3, 3), normal(RNG, channels), **same, activation="relu")
+    half = b.MaxPool(first, kernel=(2, 2), strides=(2, 2), pads=(0,) * 4, dilations=(1, 1))
+    half = b.Conv(half, normal(RNG, 24, channels, 3, 3) * 0.2, **same, activation="silu")
+    wide = b.ConvTranspose(
+        half, normal(RNG, 24, channels, 2, 2), normal(RNG, channels), strides=(2, 2), pads=(0,) * 4,
+        dilations=(1, 1), output_padding=(0, 0), activation="relu",
+    )  # fmt: skip
+    joined = b.Concat(first, wide, axis=1)
+    y = b.Conv(joined, normal(RNG, 9, 2 * channels, 3, 3), normal(RNG, 9), **same)
+    point = {**same, "pads": (0, 0, 0, 0)}
+    graph.outputs = [y, b.Conv(joined, normal(RNG, 40, 2 * channels, 1, 1), **point, activation="relu")]
+    return encode(model_of(graph))
+
+
+@pytest.mark.parametrize("channels", [8, 64, 13])
+def test_images_that_are_joined_and_convolved(channels: int, device: str) -> None:
+    model, inputs = u_shaped(channels), {"in0": normal(RNG, 2, 5, 18, 14)}
+    want = minnow.load(model).run(inputs)
+    for precision, room in (("high", 1e-4), ("low", 2e-2)):
+        session = minnow.load(model, device=device, precision=precision)
+        for _ in range(3):
+            got = session.run(inputs)
+            for name, array in want.items():
+                np.testing.assert_allclose(got[name], array, rtol=room, atol=room * np.abs(array).max())
+    ops = [row["op"] for row in session.placement()]
+    assert ("Concat" in ops) != (device.startswith("cuda") and channels % 8 == 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graph(seed: int, device: str) -> None:
