@@ -3,6 +3,8 @@
 set(MINNOW_CUDA_ARCHITECTURES 75 80 90a 100 120 CACHE STRING
   "Compute capabilities to compile for; newer ones run the portable code of the first")
 
+option(MINNOW_CUDA_CHECK "Compile the CUDA kernels fast, into what runs slowly: to see whether they compile" OFF)
+
 # CUDACXX, a toolkit, the packages of the Python that builds.
 find_package(Python COMPONENTS Interpreter REQUIRED)
 execute_process(
@@ -40,6 +42,11 @@ function(minnow_cuda_objects objects)
     list(APPEND code "-gencode=arch=compute_${architecture},code=sm_${architecture}")
   endforeach()
   list(APPEND code "-gencode=arch=compute_${oldest},code=compute_${oldest}")
+  set(optimization -O3 -DNDEBUG)
+  if(MINNOW_CUDA_CHECK) # the compiler that makes machine code takes most of the time
+    list(TRANSFORM MINNOW_CUDA_ARCHITECTURES REPLACE "(.+)" "-gencode=arch=compute_\\1,code=compute_\\1" OUTPUT_VARIABLE code)
+    set(optimization -O0 -Xcicc=-O0)
+  endif()
   separate_arguments(host_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
   list(APPEND host_flags -fPIC -fvisibility=hidden)
   if(CMAKE_SYSROOT)
@@ -61,7 +68,7 @@ function(minnow_cuda_objects objects)
     set(contraction $<$<STREQUAL:${name},gpu_texts_cuda.cu>:--fmad=false>)
     add_custom_command(OUTPUT "${object}" DEPENDS "${source}" DEPFILE "${object}.d" VERBATIM COMMAND_EXPAND_LISTS
       COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/cuda"
-      COMMAND "${nvcc}" -ccbin "${CMAKE_CXX_COMPILER}" -std=c++17 -O3 -DNDEBUG ${code} --compress-mode=size ${contraction}
+      COMMAND "${nvcc}" -ccbin "${CMAKE_CXX_COMPILER}" -std=c++17 ${optimization} ${code} --compress-mode=size ${contraction}
         ${host_flags} "-Xcompiler=$<JOIN:${warnings},$<SEMICOLON>-Xcompiler=>"
         -I "${PROJECT_SOURCE_DIR}" -MD -MT "${object}" -MF "${object}.d" -c "${source}" -o "${object}"
       COMMENT "CUDA ${name}")
