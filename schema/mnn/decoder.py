@@ -392,7 +392,7 @@ def _build(
 # op list: ops of the file on 8-bit integers, or from them to floats, which have no op of ours
 _RESULTS = {
     **dict.fromkeys(("ConvInt8", "DepthwiseConvInt8", "EltwiseInt8", "FloatToInt8"), DType.I8),
-    "Int8ToFloat": DType.F32,
+    **dict.fromkeys(("Int8ToFloat", "Dequantize"), DType.F32),
 }
 
 

@@ -175,9 +175,8 @@ def test_what_does_not_fit_is_refused(changes, error, says):
 
 # op list: ops of TensorFlow's and TFLite's first integer models, which MNN's converter no longer writes
 LEGACY = (
-    "QuantizedAdd QuantizedAvgPool QuantizedBiasAdd QuantizedConcat QuantizedDepthwiseConv2D QuantizedLogistic "
-    "QuantizedMaxPool QuantizedReshape QuantizedSoftmax QuantizeMaxMin QuantizeV2 TfQuantizedConv2D Requantize "
-    "RequantizationRange Dequantize"
+    "QuantizedAdd QuantizedAvgPool QuantizedBiasAdd QuantizedDepthwiseConv2D QuantizedLogistic QuantizedMaxPool "
+    "QuantizedSoftmax QuantizeMaxMin QuantizeV2 TfQuantizedConv2D Requantize RequantizationRange"
 )
 
 
