@@ -338,6 +338,8 @@ class _Reader:
             for branch in attrs.values() if self.layouts is not None else ():
                 retyped(branch, operands[1:])
             return b.node("If", operands, attrs, len(outputs), names).outputs
+        if wired.main_type == "LoopParam":
+            return _raw(b, wired, len(outputs), names)  # of a file with fixed shapes, which is not written again
         if kind == "While" and main.get("cond_graph"):
             return self._conditional(b, wired, names)
         if kind == "While":

@@ -1,7 +1,8 @@
-"""Files of single ops that MNN's runtime has and its converter seldom writes: python -m interop.wired RELEASE [--match RE]
+"""Files of single ops that MNN's runtime has and its converter seldom writes: python -m interop.wired RELEASE
 
 Each function below makes a net, table by table. MNN runs it, and the file goes to `files/RELEASE/` with its inputs and
-what MNN gave; nothing is kept where Minnow's engine gives something else. MINNOW_MNN_PYTHON names a Python that has MNN.
+what MNN gave; nothing is kept where Minnow's engine gives something else. MINNOW_MNN_PYTHON names a Python that has
+MNN.
 """
 
 from __future__ import annotations

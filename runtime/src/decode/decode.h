@@ -58,6 +58,7 @@ class Decoder {
     return op_->main_as<Table>();
   }
   const wire::Net& net() const { return *file_.net; }
+  bool has_fixed_shapes() const { return net().usage() == wire::Usage::INFERENCE_STATIC; }
   Graph& graph() { return graph_; }
   const DecodeContext& file() const { return file_; }
   Model& model() { return *file_.model; }
@@ -155,6 +156,8 @@ const char* enumerator_name(const char* names, int code);
 // The op of the op table for an operation of BinaryOp and UnaryOp; null for those that need more than a name.
 const char* binary_op_name(int code);
 const char* unary_op_name(int code);
+// The shape that a file with fixed shapes says a tensor has.
+Status static_shape(Decoder& d, int value, std::vector<int64_t>* dims);
 // The loop of a file with fixed shapes, which stands for an op on strided elements.
 Status decode_static_loop(Decoder& d, const wire::LoopParam& main);
 // A loop that asks a graph of its own whether to go on, before each round.

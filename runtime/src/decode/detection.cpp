@@ -39,7 +39,7 @@ Status decode_detection_post_process(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(d.need_inputs(3));
   MINNOW_RETURN_IF_ERROR(d.need_outputs(4));
   if (main->useRegularNMS()) return d.unsupported("suppression within each class");
-  constexpr int32_t kMost = 1 << 24;
+  constexpr int32_t kMost = 1 << 20;
   for (int32_t n : {main->maxDetections(), main->maxClassesPerDetection(), main->numClasses()})
     if (n < 1 || n > kMost) return fail(Code::kFormat, "%d detections or classes", n);
   Attrs attrs = make_attrs({{"most", int64_t{main->maxDetections()}},

@@ -31,12 +31,22 @@ Status decode_interp(Decoder& d) {
   const bool last = d.format(d.in(0)) == Format::NHWC;
   const int x = d.channels_first(d.in(0));
   d.set_format(d.out(0), Format::NC4HW4);
+  int64_t height = main->outputHeight(), width = main->outputWidth();
+  if (d.has_fixed_shapes() && !d.file().is_ours) {
+    // The factors are steps from element to element here.
+    std::vector<int64_t> shape;
+    MINNOW_RETURN_IF_ERROR(static_shape(d, d.out(0), &shape));
+    if (shape.size() == 4) {
+      height = shape[2];
+      width = shape[3];
+    }
+  }
   d.finish("mnn.Interp", {x, d.in(1)},
            {{"mode", std::string(kKinds[type - 1].mode)},
             {"nearest_mode", std::string(kKinds[type - 1].nearest)},
             {"coordinate_mode", std::string(kModes[static_cast<size_t>(mode)])},
-            {"height", int64_t{main->outputHeight()}},
-            {"width", int64_t{main->outputWidth()}},
+            {"height", height},
+            {"width", width},
             {"height_scale", static_cast<double>(main->heightScale())},
             {"width_scale", static_cast<double>(main->widthScale())},
             {"channels_last", last}});

@@ -40,7 +40,17 @@ Status decode_reduction(Decoder& d) {
     finish_with_ints(d, kNames[kind], {d.in(0)}, std::move(attrs), 1, "axes");
     return ok();
   }
-  if (d.net().sourceType() == wire::NetSource::CAFFE && !d.file().is_ours && attrs.has("axes")) {
+  if (d.has_fixed_shapes() && attrs.has("axes") && !d.file().is_ours) {
+    // The axes are those of steps in between, and so is whether they stay.
+    std::vector<int64_t> shape;
+    MINNOW_RETURN_IF_ERROR(static_shape(d, d.out(0), &shape));
+    int dims = -1;
+    MINNOW_RETURN_IF_ERROR(d.ints(shape, &dims));
+    attrs.set("keepdims", true);
+    const int result = d.new_value();
+    d.add_node(kNames[kind], {d.in(0)}, {result}, std::move(attrs));
+    d.finish("Reshape", {result, dims}, {{"allowzero", true}});
+  } else if (d.net().sourceType() == wire::NetSource::CAFFE && !d.file().is_ours && attrs.has("axes")) {
     attrs.set("op", std::string(kNames[kind]));  // all axes of four, of which there may be fewer
     d.finish("mnn.ReduceThese", {d.in(0)}, std::move(attrs));
   } else {

@@ -217,6 +217,7 @@ struct Loop {
   Strided views[3];
   int64_t steps[3] = {0, 0, 0};
   int operands[3] = {-1, -1, -1};  // the output, then the inputs, as values of the graph
+  int places[3] = {-1, -1, -1};    // values with a number for each round, which counts instead of the round's own
   int count = 0;
 };
 
@@ -239,21 +240,25 @@ Status read_loop(Decoder& d, const wire::LoopParam& main, Loop* loop) {
     return d.unsupported("a loop with a command of this form");
   loop->count = static_cast<int>(indexes->size());
   for (flatbuffers::uoffset_t i = 0; i < indexes->size(); ++i) {
-    if (c.iterIndexes() != nullptr && c.iterIndexes()->size() > i && c.iterIndexes()->Get(i) >= 0)
-      return d.unsupported("a loop whose places are computed");
+    const int by = c.iterIndexes() != nullptr && c.iterIndexes()->size() > i ? c.iterIndexes()->Get(i) : -1;
     MINNOW_RETURN_IF_ERROR(read_view(c.view()->Get(i), &loop->views[i]));
     if (c.steps() != nullptr && c.steps()->size() > i) loop->steps[i] = c.steps()->Get(i);
     const int index = indexes->Get(i);
     if (i == 0) {
+      if (by >= 0) return d.unsupported("a loop that writes to computed places");
       if (index != main.outputIndexes()->Get(0)) return d.unsupported("a loop that keeps a value between its rounds");
       loop->operands[0] = d.out(0);
       continue;
     }
     const auto& inputs = *main.inputIndexes();
-    const auto it = std::find(inputs.begin(), inputs.end(), index);
-    if (it == inputs.end()) return d.unsupported("a loop that reads what it has written");
-    loop->operands[i] = d.in(static_cast<int>(it - inputs.begin()));
-    if (loop->operands[i] < 0) return fail(Code::kFormat, "an operand of its loop is missing");
+    const auto find_input = [&](int number, int* value) {
+      const auto it = std::find(inputs.begin(), inputs.end(), number);
+      if (it == inputs.end()) return d.unsupported("a loop that reads what it has written");
+      *value = d.in(static_cast<int>(it - inputs.begin()));
+      return *value >= 0 ? ok() : fail(Code::kFormat, "an operand of its loop is missing");
+    };
+    MINNOW_RETURN_IF_ERROR(find_input(index, &loop->operands[i]));
+    if (by >= 0) MINNOW_RETURN_IF_ERROR(find_input(by, &loop->places[i]));
   }
   return ok();
 }
@@ -266,6 +271,40 @@ Status check_rounds(const Loop& loop, int i, int64_t elements) {
   return check_within(last, loop.size, elements);
 }
 
+// The elements of an operand from places that a tensor names for each round.
+Status taken_by_places(Decoder& d, const Loop& loop, int i, const Shape& shape, const int64_t (&size)[3],
+                       int64_t elements, int minus_one, int* value) {
+  const int64_t n = shape.count(1, shape.rank()), step = loop.steps[i];
+  int rounds = -1, dims = -1, zero = -1, result = -1;
+  MINNOW_RETURN_IF_ERROR(d.ints({0}, &zero));
+  MINNOW_RETURN_IF_ERROR(d.ints({loop.rounds}, &rounds));
+  MINNOW_RETURN_IF_ERROR(d.ints({shape.begin(), shape.end()}, &dims));
+  const int places = d.add("Slice", {flat(d, loop.places[i], minus_one), zero, rounds});
+  const std::vector<int> order = dense_order(loop.views[i], size, n);
+  if (step == n && n > 0 && elements % n == 0 && !order.empty() && std::is_sorted(order.begin(), order.end())) {
+    int table = -1;  // whole rows
+    MINNOW_RETURN_IF_ERROR(d.ints({elements / n, n}, &table));
+    result = d.add("Gather", {d.add("Reshape", {loop.operands[i], table}, {{"allowzero", true}}), places},
+                   {{"axis", int64_t{0}}});
+  } else {
+    std::vector<int32_t> within;
+    MINNOW_RETURN_IF_ERROR(make_places(d, n, &within));
+    size_t at = 0;
+    for (int64_t x = 0; x < size[0]; ++x)
+      for (int64_t y = 0; y < size[1]; ++y)
+        for (int64_t z = 0; z < size[2]; ++z) within[at++] = static_cast<int32_t>(loop.views[i].at(x, y, z));
+    int inner = -1, column = -1, factor = -1;
+    MINNOW_RETURN_IF_ERROR(add_places(d, within, Shape{1, n}, &inner));
+    MINNOW_RETURN_IF_ERROR(add_places(d, {static_cast<int32_t>(step)}, Shape{1, 1}, &factor));
+    MINNOW_RETURN_IF_ERROR(d.ints({loop.rounds, 1}, &column));
+    const int moved = d.add("Mul", {d.add("Reshape", {places, column}, {{"allowzero", true}}), factor});
+    const int all = flat(d, loop.operands[i], minus_one);
+    result = d.add("Gather", {all, d.add("Add", {moved, inner})}, {{"axis", int64_t{0}}});
+  }
+  *value = d.add("Reshape", {result, dims}, {{"allowzero", true}});
+  return ok();
+}
+
 // The elements of an operand, one for each round and place of the three axes, of which `axes` says which count.
 Status taken_by(Decoder& d, const Loop& loop, int i, const bool (&axes)[3], int minus_one, int* value) {
   Described source;
@@ -276,6 +315,7 @@ Status taken_by(Decoder& d, const Loop& loop, int i, const bool (&axes)[3], int 
     n[a] = axes[a] ? loop.size[a] : 1;
     if (axes[a]) shape.push_back(n[a]);
   }
+  if (loop.places[i] >= 0) return taken_by_places(d, loop, i, shape, n, source.count, minus_one, value);
   MINNOW_RETURN_IF_ERROR(check_rounds(loop, i, source.count));
   std::vector<int32_t> places;
   MINNOW_RETURN_IF_ERROR(make_places(d, shape.count(), &places));
@@ -292,6 +332,13 @@ Status taken_by(Decoder& d, const Loop& loop, int i, const bool (&axes)[3], int 
 }
 
 }  // namespace
+
+Status static_shape(Decoder& d, int value, std::vector<int64_t>* dims) {
+  Described described;
+  MINNOW_RETURN_IF_ERROR(describe(d, value, &described));
+  *dims = std::move(described.dims);
+  return ok();
+}
 
 Status decode_static_loop(Decoder& d, const wire::LoopParam& main) {
   Loop loop;

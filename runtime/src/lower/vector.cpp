@@ -7,7 +7,7 @@ namespace minnow {
 namespace {
 
 using Ints = std::vector<int64_t>;
-constexpr int64_t kMostNumbers = int64_t{1} << 26;
+constexpr int64_t kMostNumbers = int64_t{1} << 22;
 
 // From the first to the last number, both included.
 Status expand_lin_space(Expansion& e) {
@@ -30,7 +30,7 @@ Status expand_unravel_index(Expansion& e) {
   MINNOW_RETURN_IF_ERROR(e.ints(1, &dims));
   int64_t step = 1;
   for (int64_t n : dims) {
-    if (n < 1 || step > kMostNumbers * 16 / n) return fail(Code::kFormat, "a size of %lld", static_cast<long long>(n));
+    if (n < 1 || step > (int64_t{1} << 40) / n) return fail(Code::kFormat, "a size of %lld", static_cast<long long>(n));
     step *= n;
   }
   if (dims.empty()) return fail(Code::kFormat, "a shape without sizes");
