@@ -88,7 +88,8 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
     given = declared["minnow.inputs"]
-    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), halves, given, foreign, source)
+    shapes = _static_shapes(net) if foreign else {}
+    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), halves, given, foreign, source, shapes)
     for t in net.get("oplists", []):
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -148,6 +149,14 @@ def _roundings(table: Mapping[str, Any]) -> dict[int, Any]:
     return {int(row.get("index", 0)): row["quantInfo"] for row in rows if row.get("quantInfo") is not None}
 
 
+def _static_shapes(net: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    """What a file with fixed shapes says of its tensors, by their ids."""
+    if net.get("usage") != "INFERENCE_STATIC":
+        return {}
+    rows = [row for row in net.get("extraTensorDescribe", []) if row.get("blob") is not None]
+    return {int(row.get("index", 0)): tuple(_list(row["blob"].get("dims"))) for row in rows}
+
+
 def _types(text: str) -> dict[str, DType]:
     try:
         return {name: DType(dtype) for name, dtype in json.loads(text).items()}
@@ -179,6 +188,7 @@ class _Reader:
         declared: Mapping[str, TensorType] | None = None,
         foreign: bool = False,
         source: str = "",
+        shapes: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         # Ops on tensors that are rounded are kept as they stand, and so is what turns the layouts between them.
         self.layouts = Layouts() if foreign and not roundings else None
@@ -191,6 +201,7 @@ class _Reader:
         self.declared = declared or {}
         self.source = source
         self.inner = not source
+        self.shapes = shapes or {}
         self.roundings = roundings
         self.halves = halves
         self.values: dict[int, Value] = {}
@@ -243,6 +254,8 @@ class _Reader:
             raise
         for i, value in zip(outputs, results, strict=True):
             if value is not None:
+                if value.type.shape is None and i in self.shapes:
+                    value.type = value.type.with_shape(self.shapes[i])
                 value.name = value.name or self.name(i)
                 self.values[i] = value
 
