@@ -7,26 +7,6 @@
 
 namespace minnow::cuda {
 
-// As fmaxf and fminf, but NaN stays NaN.
-__device__ __forceinline__ float at_least(float v, float low) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  float r;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(v), "f"(low));
-  return r;
-#else
-  return v < low ? low : v;
-#endif
-}
-__device__ __forceinline__ float at_most(float v, float high) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  float r;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(v), "f"(high));
-  return r;
-#else
-  return v > high ? high : v;
-#endif
-}
-
 // The function of the layer, of all alike: one choice for all of them. `kExact`: to the precision of f32, else to that
 // of what is written in 16 bits or multiplied in TF32.
 template <bool kExact, int kCount>
@@ -45,7 +25,7 @@ __device__ __forceinline__ void activate(const Ending& end, float (&v)[kCount]) 
     for (int e = 0; e < kCount; ++e) {
       float s = fmaf(v[e], end.scale, end.shift);
       if (end.curve == Ending::kSigmoid) {
-        s = kExact ? 1.f / (1.f + expf(-s)) : __fdividef(1.f, 1.f + __expf(-s));
+        s = sigmoid<kExact>(s);
       } else {
         s = at_most(at_least(s, 0.f), 1.f);
       }
@@ -254,22 +234,23 @@ __device__ __forceinline__ void begin_sums(const Ending& end, int64_t base, int 
   }
 }
 
-// All sums to the function of the layer, where that is more than bounds. A loop that is not unrolled takes 16, and
+// All sums to the function of the layer, where that is more than bounds. A loop that is not unrolled takes 32, and
 // moves the others to their place: short code is there sooner.
 template <int kParts, int kCount>
 __device__ __forceinline__ void bend_sums(const Ending& end, float (&sum)[kParts][kCount]) {
   if (!end.bends) return;
-  constexpr int kAll = kParts * kCount;
+  constexpr int kAll = kParts * kCount, kTake = kAll % 32 == 0 ? 32 : 16;
 #pragma unroll 1
-  for (int i = 0; i < kAll / 16; ++i) {
-    float v[16];
+  for (int i = 0; i < kAll / kTake; ++i) {
+    float v[kTake];
 #pragma unroll
-    for (int k = 0; k < 16; ++k) v[k] = sum[0][k];
+    for (int k = 0; k < kTake; ++k) v[k] = sum[k / kCount][k % kCount];
     activate<false>(end, v);
 #pragma unroll
-    for (int k = 0; k < kAll - 16; ++k) sum[k / kCount][k % kCount] = sum[(k + 16) / kCount][(k + 16) % kCount];
+    for (int k = 0; k < kAll - kTake; ++k)
+      sum[k / kCount][k % kCount] = sum[(k + kTake) / kCount][(k + kTake) % kCount];
 #pragma unroll
-    for (int k = 0; k < 16; ++k) sum[(kAll - 16 + k) / kCount][(kAll - 16 + k) % kCount] = v[k];
+    for (int k = 0; k < kTake; ++k) sum[(kAll - kTake + k) / kCount][(kAll - kTake + k) % kCount] = v[k];
   }
 }
 
