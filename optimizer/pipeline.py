@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
 from minnow.optimizer.facts.format import NATIVE, Target, engine_only, foreign_values, rounded_values
 from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.phases import Step, steps
+from minnow.optimizer.portable import NoForm, Portable, has_small_integers, portable
 from minnow.optimizer.rewrite import Trace, apply_groups, apply_pass, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.collector import SeldomCollected
@@ -25,6 +27,7 @@ from minnow.schema.notice import Notice
 from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -96,19 +99,64 @@ def _steps(
     log: Trace,
     check: Check | None,
 ) -> None:
-    options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
     for step in steps():
         if step.target is None:
             _run(model, step, level, target, keep, log, check)
-        elif step.target == target:
+    source = model.graph.clone() if target == "mnn" and has_small_integers(model.graph) else None
+    _for_file(model, level, target, passes, int64, log, check)
+    if target != "mnn":
+        return
+    if source is not None and (engine_only(model.graph) or foreign_values(model.graph)):
+        _add_portable(model, source, level, passes)
+    _notice(model)
+
+
+def _for_file(
+    model: Model, level: int, target: Target, passes: Sequence[str], int64: Int64, log: Trace, check: Check | None
+) -> None:
+    """The steps that are for files of a target only."""
+    options: dict[str, dict[str, Any]] = {"narrow_types": {"int64": int64, "notices": model.notices}}
+    for step in steps():
+        if step.target == target:
             # A file cannot do without these, whatever was selected; what was left out by name stays out.
             named = options.get(step.name, {})
             _run(model, step, max(level, 1), target, lambda n: f"-{n}" not in passes, log, check, named)
-    if target == "mnn":
-        _notice(model)
+
+
+def _add_portable(model: Model, source: Graph, level: int, passes: Sequence[str]) -> None:
+    """Gives the model a second graph, if there is one that MNN's own runtime can run."""
+    try:
+        made = portable(source)
+    except NoForm as reason:
+        _log.debug("no graph for other runtimes: %s", reason)
+        return
+    twin = Model(made.graph, [*model.inputs], [*model.outputs])
+    _for_file(twin, level, "mnn", passes, "auto", Trace(), None)
+    if (ops := engine_only(twin.graph)) or foreign_values(twin.graph):
+        _log.debug("no graph for other runtimes: they have no %s", ", ".join(ops) or "types for it")
+        return
+    model.portable = twin.graph
+    model.notices.append(Notice(_portable_text(made), "second-graph"))
+
+
+def _portable_text(made: Portable) -> str:
+    def counted(ops: Mapping[str, int]) -> str:
+        return ", ".join(f"{n} {op}" for op, n in sorted(ops.items()))
+
+    parts = []
+    if made.in_integers:
+        parts.append(f"computed with integers of 8 bits: {counted(made.in_integers)}")
+    if any(made.in_floats.values()):
+        parts.append(f"computed in float: {counted(+made.in_floats)}")
+    return (
+        "for MNN's own runtime the file holds a second graph, whose results may differ by a step of the integers: "
+        + "; ".join(parts)
+    )
 
 
 def _notice(model: Model) -> None:
+    if model.portable is not None:
+        return
     texts = []
     if ops := engine_only(model.graph):
         texts.append(f"MNN's own runtime cannot run: {', '.join(ops)}")

@@ -10,7 +10,7 @@ from minnow.optimizer.layout.cut import Sides, bytes_of
 from minnow.optimizer.rewrite import graph_pass
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, Trait, get
-from minnow.schema.ops.raw import is_custom
+from minnow.schema.ops.raw import is_custom, is_rounded, is_window
 
 PACKED, PLAIN = "nc4hw4", "nchw"
 
@@ -36,7 +36,7 @@ def assign_layout(graph: Graph) -> int:
           return %c
         }
     """
-    if any(node.op == "Raw" and not is_custom(node) for node in graph):
+    if any(node.op == "Raw" and not is_custom(node) and not is_rounded(node) for node in graph):
         return 0  # an op that we do not model: the layouts of its file stay
     _strip(graph)
     labels = _labels(graph)
@@ -78,9 +78,9 @@ def _label(node: Node) -> bool | None:
     traits = get(node.op).traits
     if not all(_blockable(v) for v in node.outputs):
         return False
-    if Trait.SPATIAL in traits:
+    if Trait.SPATIAL in traits or is_window(node):
         return _blockable(node.input(0))
-    if Trait.BLOCKABLE not in traits:
+    if Trait.BLOCKABLE not in traits and not is_rounded(node):
         return False
     computed = [v for v in node.inputs if v is not None and not v.is_const]
     if not computed or not all(_blockable(v, (4,)) for v in (*computed, *node.outputs)):
@@ -95,10 +95,10 @@ def _follows(node: Node, i: int) -> bool:
     if value is None:
         return False
     traits = get(node.op).traits
-    if Trait.SPATIAL in traits:
+    if Trait.SPATIAL in traits or is_window(node):
         return i == 0
     # Constants of elementwise ops are broadcast in whatever layout the others have; those of others are data.
-    return not (value.is_const and Trait.ELEMENTWISE in traits)
+    return not (value.is_const and (Trait.ELEMENTWISE in traits or is_rounded(node)))
 
 
 def _asks_shape(node: Node) -> bool:

@@ -487,6 +487,8 @@ class Model:
     Attributes:
         graph: the main graph.
         inputs, outputs: names and types as the source model declares them; the session shows these to the user.
+        portable: a second graph with the same parameters and outputs, for runtimes that do not know what `graph`
+            computes with; None if there is none.
         states: what a run hands on to the next one: a session feeds it back, and does not show it to the user.
         ranges: least and largest number that a symbol may stand for, where the source says so.
         source: format it came from ("onnx", "mnn", ...).
@@ -502,6 +504,7 @@ class Model:
     notices: list[str] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    portable: Graph | None = None
 
     @property
     def user_inputs(self) -> list[tuple[str, TensorType]]:
@@ -526,4 +529,5 @@ class Model:
             [*self.notices],
             [*self.states],
             {**self.ranges},
+            None if self.portable is None else self.portable.clone(),
         )

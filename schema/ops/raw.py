@@ -23,20 +23,31 @@ def _encode(node: Any) -> WireOp:
     return WireOp(a["type"], *kept)
 
 
+def is_rounded(node: Any) -> bool:
+    """Whether a node is one that the optimizer has made for runtimes that round tensors to 8 bits."""
+    return node.op == "Raw" and node.attrs.get("shape") is not None
+
+
+def is_window(node: Any) -> bool:
+    """Of those, a convolution: its input and its result are in channel blocks."""
+    return is_rounded(node) and node.attrs["main_type"] == "Convolution2D"
+
+
 @op(mnn=Encoding(_encode, lambda wire: None, ()), outputs=None)
-def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str = "NHWC", roundings: object = None):
+def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str = "NHWC", roundings: object = None,
+        shape: object = None):  # fmt: skip
     """An op of the file kept as it stands: its type, and its parameter table as a dict. Written back unchanged.
 
     `roundings`: what the file says of its inputs and outputs as integers, a table or None for each, inputs first; None
-    where it says nothing.
+    where it says nothing. `shape`: of its result, where the optimizer has made the op.
     """
     raise UnsupportedError(f"the op type {type} has no reference")
 
 
 @Raw.shape
-def _(*xs, type, main_type, main, format, roundings, n_outputs):
+def _(*xs, type, main_type, main, format, roundings, shape, n_outputs):
     dtype = xs[0].dtype if xs else DType.F32  # as the reader takes it to be
-    return (TensorType(dtype),) * (n_outputs or 1)
+    return (TensorType(dtype, shape),) * (n_outputs or 1)
 
 
 @Raw.samples

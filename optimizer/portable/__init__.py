@@ -1,0 +1,10 @@
+"""A second graph for runtimes that know less: what Minnow's engine computes with small integers, in their own ops.
+
+`translation.py` goes through the graph and says what small integers are in the other one; `values.py`, `arithmetic.py`
+and `layer.py` have a function for each op that computes with them.
+"""
+
+from minnow.optimizer.portable import arithmetic, layer, values  # noqa: F401  (they register functions of ops)
+from minnow.optimizer.portable.translation import NoForm, Portable, has_small_integers, portable
+
+__all__ = ["NoForm", "Portable", "has_small_integers", "portable"]

@@ -1,0 +1,151 @@
+"""Rounding to small integers and back, and sums of products, in floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minnow.optimizer.portable.translation import NoForm, Translation, computes, is_small
+from minnow.schema.ir import DType, Node, Value
+
+Array = np.ndarray[Any, Any]
+_LARGEST = float(np.nextafter(np.float32(2**31), np.float32(0)))
+"""The largest f32 that an i32 holds."""
+
+
+def _limits(dtype: DType) -> tuple[float, float]:
+    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
+    return max(float(info.min), -_LARGEST), min(float(info.max), _LARGEST)
+
+
+def finished(t: Translation, node: Node, y: Value, least: float | None = None, most: float | None = None) -> None:
+    """Sets what a node gives: whole numbers, within the limits of its type or narrower ones."""
+    to = node.output.type.dtype
+    low, high = _limits(to)
+    y = t.b.Clip(y, min=max(low, least if least is not None else low), max=min(high, most if most is not None else high))
+    if is_small(node.output):
+        t.set_floats(node.output, y)
+    else:
+        t.set_value(node.output, t.b.Cast(y, to=to))
+    t.made.in_floats[node.op] += 1
+
+
+def _along(t: Translation, v: Value, node: Node, x: Value) -> Value:
+    """Scales or zero points as floats that are broadcast along `axis`."""
+    numbers = t.floats(v)
+    if v.type.count == 1:
+        return t.b.Reshape(numbers, np.zeros(0, np.int64)) if v.type.rank else numbers
+    if x.type.rank is None or node.attrs.get("block_size"):
+        raise NoForm(f"{node.op} with scales of blocks")
+    axis = node.attrs.get("axis", 1) % x.type.rank
+    shape = np.array([-1 if i == axis else 1 for i in range(x.type.rank)])
+    return t.b.Reshape(numbers, shape)
+
+
+def _is_f32(*values: Value | None) -> bool:
+    return all(v is None or v.type.dtype is DType.F32 for v in values)
+
+
+@computes("QuantizeLinear")
+def _(t: Translation, node: Node) -> None:
+    x, scale = node.input(0), node.input(1)
+    if node.attrs.get("block_size") or not _is_f32(x, scale) or node.attrs.get("precision") not in (None, DType.F32):
+        raise NoForm("QuantizeLinear of other floats than f32, or of blocks")
+    y = t.b.Round(t.b.Div(t.value(x), _along(t, scale, node, x)))
+    if node.has_input(2):
+        y = t.b.Add(y, _along(t, node.input(2), node, x))
+    finished(t, node, y)
+
+
+@computes("DequantizeLinear")
+def _(t: Translation, node: Node) -> None:
+    x, scale = node.input(0), node.input(1)
+    if node.attrs.get("block_size") or not _is_f32(scale) or node.output.type.dtype is not DType.F32:
+        raise NoForm("DequantizeLinear to other floats than f32, or of blocks")
+    y = t.floats(x)
+    if node.has_input(2):
+        y = t.b.Sub(y, _along(t, node.input(2), node, x))
+    t.set_value(node.output, t.b.Mul(y, _along(t, scale, node, x)))
+    t.made.in_floats[node.op] += 1
+
+
+@computes("DynamicQuantizeLinear")
+def _(t: Translation, node: Node) -> None:
+    if node.attrs.get("steps"):
+        raise NoForm("DynamicQuantizeLinear with a number of steps")
+    x = t.value(node.input(0))
+    low = t.b.Min(t.b.ReduceMin(x, keepdims=False), np.float32(0))
+    high = t.b.Max(t.b.ReduceMax(x, keepdims=False), np.float32(0))
+    span = t.b.Div(t.b.Sub(high, low), np.float32(255))
+    scale = t.b.Where(t.b.Equal(high, low), np.float32(1), span)
+    zero = t.b.Round(t.b.Clip(t.b.Div(t.b.Neg(low), scale), min=0.0, max=255.0))
+    y = t.b.Clip(t.b.Add(t.b.Round(t.b.Div(x, scale)), zero), min=0.0, max=255.0)
+    t.set_floats(node.outputs[0], y)
+    t.set_value(node.outputs[1], scale)
+    t.set_floats(node.outputs[2], zero)
+    t.made.in_floats[node.op] += 1
+
+
+def scaled(t: Translation, node: Node, sums: Value, factor: Value, last: Value | None) -> None:
+    """Ends a layer: sums times factors as small integers, in the two ways of QuantizedConv."""
+    if factor.type.dtype is DType.F32:
+        y = t.b.Round(t.b.Mul(sums, t.value(factor)))
+        finished(t, node, y if last is None else t.b.Add(y, t.floats(last)))
+        return
+    assert last is not None
+    y = t.b.Round(t.b.Mul(sums, factor_of(t, factor, last)), halves="away")
+    attrs = node.attrs
+    finished(t, node, t.plus(y, float(attrs.get("zero", 0))), attrs.get("min", 0), attrs.get("max", 0))
+
+
+def factor_of(t: Translation, multiplier: Value, shift: Value) -> Value:
+    """multiplier * 2**(shift - 31)."""
+    if multiplier.array is not None and shift.array is not None:
+        number = multiplier.array.astype(np.float64) * 2.0 ** (shift.array.astype(np.float64) - 31)
+        return t.b.const(number.astype(np.float32))
+    powers = 2.0 ** (np.arange(-31, 32, dtype=np.float64) - 31)
+    at = t.b.Add(t.value(shift), np.int32(31))
+    return t.b.Mul(t.b.Cast(t.value(multiplier), to=DType.F32), t.b.Gather(powers.astype(np.float32), at, axis=0))
+
+
+@computes("Requantize")
+def requantize(t: Translation, node: Node) -> None:
+    if node.input(0).type.dtype is not DType.I32:
+        raise NoForm("Requantize of i64")
+    scaled(t, node, t.floats(node.input(0)), node.input(1), node.input(2))
+
+
+def sums(t: Translation, node: Node) -> Value:
+    """The sums of products of a layer, in floats."""
+    x, w = (_centered(t, node, i) for i in (0, 1))
+    if node.op.endswith("MatMul") or node.op.startswith("MatMul"):
+        return t.b.MatMul(x, w)
+    window = {k: v for k, v in node.attrs.items() if k in ("strides", "pads", "dilations", "group", "auto_pad")}
+    return t.b.Conv(x, w, **window)
+
+
+def _centered(t: Translation, node: Node, i: int) -> Value:
+    """An operand minus its zero points."""
+    x, zero = node.input(i), node.input(i + 2) if node.has_input(i + 2) else None
+    if zero is None or (zero.array is not None and not zero.array.any()):
+        return t.floats(x)
+    shape: tuple[int, ...] = () if zero.type.count == 1 else (-1,)
+    if shape and i == 1 and "Conv" in node.op:
+        shape = (-1, *(1,) * ((x.type.rank or 0) - 1))
+    if shape and i == 0:
+        shape = (-1, 1)
+    if x.array is not None and zero.array is not None:
+        wide = x.array.astype(np.float32) - zero.array.astype(np.float32).reshape(shape)
+        return Value.constant(wide, x.name)
+    return t.b.Sub(t.floats(x), t.b.Reshape(t.floats(zero), np.array(shape, np.int64)))
+
+
+@computes("ConvInteger", "MatMulInteger")
+def _(t: Translation, node: Node) -> None:
+    finished(t, node, sums(t, node))
+
+
+@computes("DynamicLinear")
+def _(t: Translation, node: Node) -> None:
+    raise NoForm("DynamicLinear")
