@@ -74,9 +74,11 @@ def file_rows(path: Path) -> Iterator[str]:
     """The rows that the ops of a file need: their decoders, and loops for some sizes of depthwise convolutions."""
     net = wire.read(path.read_bytes())
     subgraphs = net.get("subgraphs") or []
-    if any(row.get("quantInfo") for part in (net, *subgraphs) for row in part.get("extraTensorDescribe") or []):
+    own = net.get("extraInfo", {}).get("minnow")  # the engine reads this one of two graphs
+    main = net if own is None else own
+    if any(row.get("quantInfo") for part in (main, *subgraphs) for row in part.get("extraTensorDescribe") or []):
         yield "decode 8-bit tensors"
-    lists = [net.get("oplists") or [], *(sub.get("nodes") or [] for sub in subgraphs)]
+    lists = [main.get("oplists") or main.get("nodes") or [], *(sub.get("nodes") or [] for sub in subgraphs)]
     for op in (op for ops in lists for op in ops):
         name = str(op.get("type", wire.default("Op", "type")))
         yield f"decode {name}"

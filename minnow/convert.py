@@ -23,7 +23,7 @@ from minnow.options.signature import takes
 from minnow.options.text import words
 from minnow.output import replaced, target_of, writing
 from minnow.schema.errors import UnsupportedError, UsageError, VerifyError
-from minnow.schema.notice import Notice
+from minnow.schema.notice import Notice, kind_of
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -62,6 +62,7 @@ class Report:
         unused: by name the reason why a rule or pass did not run at all.
         verification: the comparison with the source; None if it was switched off.
         checked: the comparison with the folder `testdir`, if there is one.
+        limits: what MNN's own runtime may do otherwise, depending on the numbers of a run, and the nodes that do it.
     """
 
     source: str
@@ -81,6 +82,7 @@ class Report:
     unused: dict[str, str] = field(default_factory=dict)
     verification: Verification | None = None
     checked: Verification | None = None
+    limits: dict[str, list[str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
@@ -96,6 +98,8 @@ class Report:
             f" -> {self.output} ({_size(self.output_bytes)}, {after} nodes)"
         ]
         rows += [f"note: {text}" for text in self.notices]
+        if self.limits:
+            rows.append(f"MNN's own runtime may differ in some nodes: {_counts(self.limits)}")
         if self.verification is not None:
             rows.append(str(self.verification))
         if self.checked is not None:
@@ -159,11 +163,10 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
     prefix = _prefix(source, options, step)
     model, summary, log = prefix.model, prefix.summary, prefix.log
     options = replace(options, inputs=prefix.inputs)
-    if options.strict_target and options.target == "mnn":
-        _check_target(model, str(source))
 
     from minnow.optimizer.effect import effect_of
     from minnow.schema.mnn import save
+    from minnow.schema.mnn.encoder import has_two_graphs
     from minnow.schema.mnn.form import FileForm
     from minnow.schema.mnn.side_file import SUFFIX, side_path
 
@@ -174,6 +177,11 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         model = model.clone()  # which the next conversion may use
         products_to_convolutions(model.graph)
     custom = _custom_ops(model)
+    if options.side_file or not has_two_graphs(model, form):
+        model = _one_graph(model)
+    mnn = options.target == "mnn"
+    if options.strict_target and mnn:
+        _check_target(model, str(source))
     exact = partial(save, biz_code=options.biz_code, side_file=options.side_file, form=form.comparable)
 
     with replaced(destination, beside=(SUFFIX, PACKED)) as temporary:
@@ -194,6 +202,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             statistics=summary.statistics,
             explained=log.reasons,
             applied=log.applications,
+            limits=_limits(model) if mnn else {},
             unused={name: why for name, why in log.unused.items() if why},
         )
         if custom:
@@ -394,6 +403,26 @@ def _check_folder(report: Report, written: Path, options: ConvertOptions) -> Non
         raise error
 
 
+def _one_graph(model: Model) -> Model:
+    """The model without a second graph: it is only in files of the usual form."""
+    if model.portable is None:
+        return model
+    kept = [n for n in model.notices if kind_of(n) != "second-graph"]
+    text = "MNN's own runtime cannot run the quantized layers: in this form the file has no second graph for it"
+    return replace(model, portable=None, notices=[*kept, Notice(text, "not-for-mnn")])
+
+
+def _limits(model: Model) -> dict[str, list[str]]:
+    from minnow.optimizer.facts.limits import limits_of, name_of
+
+    graph = model.portable or model.graph
+    return {reason: [name_of(node) for node in nodes] for reason, nodes in limits_of(graph, always=False).items()}
+
+
+def _counts(limits: dict[str, list[str]]) -> str:
+    return "; ".join(f"{reason} ({len(nodes)})" for reason, nodes in limits.items())
+
+
 def _custom_ops(model: Model) -> list[str]:
     """The names of the operators that nothing defines."""
     from minnow.schema.ops.raw import is_custom
@@ -406,7 +435,7 @@ def _check_target(model: Model, where: str) -> None:
     """Raises UnsupportedError with all nodes that MNN's own runtime cannot run."""
     from minnow.optimizer.facts.format import foreign_nodes
 
-    if refused := foreign_nodes(model.graph):
+    if refused := foreign_nodes(model.portable or model.graph):
         raise UnsupportedError(
             "MNN's own runtime cannot run the model",
             where=where,

@@ -13,13 +13,14 @@ from typing import Any, get_args
 import minnow.optimizer.layout.assign
 import minnow.optimizer.passes  # noqa: F401  (registers rules and passes)
 from minnow.optimizer.facts.format import NATIVE, Target, engine_only, foreign_values, rounded_values
+from minnow.optimizer.facts.limits import limits_of, name_of
 from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.phases import Step, steps
-from minnow.optimizer.portable import NoForm, Portable, has_small_integers, portable
+from minnow.optimizer.portable import NoFormError, Portable, has_small_integers, portable
 from minnow.optimizer.rewrite import Trace, apply_groups, apply_pass, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.collector import SeldomCollected
-from minnow.schema.errors import UsageError
+from minnow.schema.errors import ModelError, UnsupportedError, UsageError
 from minnow.schema.ir import DType, Graph, Model, Node
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.limit import metered
@@ -127,7 +128,7 @@ def _add_portable(model: Model, source: Graph, level: int, passes: Sequence[str]
     """Gives the model a second graph, if there is one that MNN's own runtime can run."""
     try:
         made = portable(source)
-    except NoForm as reason:
+    except (NoFormError, ModelError, UnsupportedError) as reason:
         _log.debug("no graph for other runtimes: %s", reason)
         return
     twin = Model(made.graph, [*model.inputs], [*model.outputs])
@@ -155,8 +156,16 @@ def _portable_text(made: Portable) -> str:
 
 
 def _notice(model: Model) -> None:
-    if model.portable is not None:
-        return
+    texts = [
+        f"MNN's own runtime gives other results: {reason}: {', '.join(dict.fromkeys(map(name_of, nodes)))}"
+        for reason, nodes in limits_of(model.portable or model.graph, always=True).items()
+    ]
+    if model.portable is None:
+        texts += _foreign(model)
+    model.notices += [Notice(text, "not-for-mnn") for text in texts if text not in model.notices]
+
+
+def _foreign(model: Model) -> list[str]:
     texts = []
     if ops := engine_only(model.graph):
         texts.append(f"MNN's own runtime cannot run: {', '.join(ops)}")
@@ -169,7 +178,7 @@ def _notice(model: Model) -> None:
         texts.append(
             f"MNN's own runtime keeps the bits and the range of f32 where f16 has fewer: {some_names(rounded)}"
         )
-    model.notices += [Notice(text, "not-for-mnn") for text in texts if text not in model.notices]
+    return texts
 
 
 def _is_native(node: Node) -> bool:

@@ -51,6 +51,9 @@ _NOTES = (
     ("not-for-mnn", "The runtime of MNN cannot run the file, or computes parts of it differently.", ("target",),
      "Nothing has to be done if Minnow's engine runs it. Otherwise see the message; `strict_target` refuses such "
      "files."),
+    ("second-graph", "The file holds a second graph for the runtime of MNN, which has no such integers.", ("target",),
+     "Nothing has to be done if Minnow's engine runs the file. In MNN's runtime results of quantized layers may differ "
+     "by a step of their integers; `target = \"minnow\"` writes a smaller file without that graph."),
     ("check-incomplete", "Not every step of the optimizer was checked.", ("verification",),
      "Raise `check_limit` if each step is to be checked."),
     ("not-run", "The file is not verified, since Minnow's engine does not run it.", ("verification",),

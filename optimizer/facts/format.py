@@ -6,6 +6,8 @@ from typing import Literal
 
 import numpy as np
 
+from minnow.optimizer.facts.limits import limits_of
+from minnow.optimizer.facts.limits import name_of as _name
 from minnow.schema.errors import Refused
 from minnow.schema.ir import ArrayBlob, DType, Graph, Node, Value
 from minnow.schema.ops import Trait, get
@@ -78,6 +80,8 @@ def foreign_nodes(graph: Graph) -> list[Refused]:
     for node in (node for g in graph.walk() for node in g):
         if node not in typed and _is_foreign(node):
             found.setdefault(f"{node.op} has no form in the format", []).append(_name(node))
+    for reason, nodes in limits_of(graph, always=True).items():
+        found[reason] = list(dict.fromkeys(map(_name, nodes)))
     if rounded := rounded_values(graph):
         makers = [v.name if v.producer is None else _name(v.producer) for v in rounded]
         found["it keeps the bits and the range of f32 where f16 has fewer"] = list(dict.fromkeys(makers))
@@ -87,10 +91,6 @@ def foreign_nodes(graph: Graph) -> list[Refused]:
 
 def _is_foreign(node: Node) -> bool:
     return Trait.CONTROL_FLOW not in get(node.op).traits and node.op != "Raw" and not is_encodable(node)
-
-
-def _name(node: Node) -> str:
-    return node.name or next((v.name for v in node.outputs if v.name), "") or node.origin or node.op
 
 
 def _is_known_otherwise(value: Value) -> bool:

@@ -5,6 +5,6 @@ and `layer.py` have a function for each op that computes with them.
 """
 
 from minnow.optimizer.portable import arithmetic, layer, values  # noqa: F401  (they register functions of ops)
-from minnow.optimizer.portable.translation import NoForm, Portable, has_small_integers, portable
+from minnow.optimizer.portable.translation import NoFormError, Portable, has_small_integers, portable
 
-__all__ = ["NoForm", "Portable", "has_small_integers", "portable"]
+__all__ = ["NoFormError", "Portable", "has_small_integers", "portable"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.portable.translation import NoForm, Translation, computes, is_small
+from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, is_small
 from minnow.schema.ir import DType, Node, Value
 
 Array = np.ndarray[Any, Any]
@@ -15,6 +15,8 @@ _LARGEST = float(np.nextafter(np.float32(2**31), np.float32(0)))
 
 
 def _limits(dtype: DType) -> tuple[float, float]:
+    if dtype not in SMALL and dtype is not DType.I32:
+        raise NoFormError(f"rounding to {dtype}")
     info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
     return max(float(info.min), -_LARGEST), min(float(info.max), _LARGEST)
 
@@ -23,7 +25,8 @@ def finished(t: Translation, node: Node, y: Value, least: float | None = None, m
     """Sets what a node gives: whole numbers, within the limits of its type or narrower ones."""
     to = node.output.type.dtype
     low, high = _limits(to)
-    y = t.b.Clip(y, min=max(low, least if least is not None else low), max=min(high, most if most is not None else high))
+    low, high = (low if least is None else max(low, least)), (high if most is None else min(high, most))
+    y = t.b.Clip(y, min=low, max=high)
     if is_small(node.output):
         t.set_floats(node.output, y)
     else:
@@ -37,7 +40,7 @@ def _along(t: Translation, v: Value, node: Node, x: Value) -> Value:
     if v.type.count == 1:
         return t.b.Reshape(numbers, np.zeros(0, np.int64)) if v.type.rank else numbers
     if x.type.rank is None or node.attrs.get("block_size"):
-        raise NoForm(f"{node.op} with scales of blocks")
+        raise NoFormError(f"{node.op} with scales of blocks")
     axis = node.attrs.get("axis", 1) % x.type.rank
     shape = np.array([-1 if i == axis else 1 for i in range(x.type.rank)])
     return t.b.Reshape(numbers, shape)
@@ -51,7 +54,7 @@ def _is_f32(*values: Value | None) -> bool:
 def _(t: Translation, node: Node) -> None:
     x, scale = node.input(0), node.input(1)
     if node.attrs.get("block_size") or not _is_f32(x, scale) or node.attrs.get("precision") not in (None, DType.F32):
-        raise NoForm("QuantizeLinear of other floats than f32, or of blocks")
+        raise NoFormError("QuantizeLinear of other floats than f32, or of blocks")
     y = t.b.Round(t.b.Div(t.value(x), _along(t, scale, node, x)))
     if node.has_input(2):
         y = t.b.Add(y, _along(t, node.input(2), node, x))
@@ -62,7 +65,7 @@ def _(t: Translation, node: Node) -> None:
 def _(t: Translation, node: Node) -> None:
     x, scale = node.input(0), node.input(1)
     if node.attrs.get("block_size") or not _is_f32(scale) or node.output.type.dtype is not DType.F32:
-        raise NoForm("DequantizeLinear to other floats than f32, or of blocks")
+        raise NoFormError("DequantizeLinear to other floats than f32, or of blocks")
     y = t.floats(x)
     if node.has_input(2):
         y = t.b.Sub(y, _along(t, node.input(2), node, x))
@@ -73,7 +76,7 @@ def _(t: Translation, node: Node) -> None:
 @computes("DynamicQuantizeLinear")
 def _(t: Translation, node: Node) -> None:
     if node.attrs.get("steps"):
-        raise NoForm("DynamicQuantizeLinear with a number of steps")
+        raise NoFormError("DynamicQuantizeLinear with a number of steps")
     x = t.value(node.input(0))
     low = t.b.Min(t.b.ReduceMin(x, keepdims=False), np.float32(0))
     high = t.b.Max(t.b.ReduceMax(x, keepdims=False), np.float32(0))
@@ -112,7 +115,7 @@ def factor_of(t: Translation, multiplier: Value, shift: Value) -> Value:
 @computes("Requantize")
 def requantize(t: Translation, node: Node) -> None:
     if node.input(0).type.dtype is not DType.I32:
-        raise NoForm("Requantize of i64")
+        raise NoFormError("Requantize of i64")
     scaled(t, node, t.floats(node.input(0)), node.input(1), node.input(2))
 
 
@@ -148,4 +151,4 @@ def _(t: Translation, node: Node) -> None:
 
 @computes("DynamicLinear")
 def _(t: Translation, node: Node) -> None:
-    raise NoForm("DynamicLinear")
+    raise NoFormError("DynamicLinear")

@@ -204,5 +204,3 @@ def _float_sum(t: Translation, node: Node) -> None:
         at = t.b.Sub(at, np.int32(lowest)) if lowest else at
         parts.append(t.b.Gather(t.floats(table), at, axis=0))
     scaled(t, node, t.b.Add(*parts), node.input(1), node.input(2))
-
-

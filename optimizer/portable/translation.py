@@ -19,7 +19,7 @@ SMALL = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
 """Integers that the other graph has as floats: these hold them exactly."""
 
 
-class NoForm(Exception):
+class NoFormError(Exception):
     """A node has no form in the other graph. The text says which, and why."""
 
 
@@ -91,15 +91,22 @@ def is_small(value: Value | None) -> bool:
 
 
 def has_small_integers(graph: Graph) -> bool:
-    """Something in the graph, or in one nested in it, is a small integer."""
-    return any(is_small(v) for g in graph.walk() for node in g for v in (*node.inputs, *node.outputs))
+    """Something in the graph, or in one nested in it, is a small integer, or computed as those are."""
+    return any(
+        _is_ours(node) or any(is_small(v) for v in (*node.inputs, *node.outputs)) for g in graph.walk() for node in g
+    )
+
+
+def _is_ours(node: Node) -> bool:
+    """Only Minnow's engine has the op, and there is a rule for it."""
+    return node.op in _RULES and get(node.op).mnn is None
 
 
 def portable(graph: Graph) -> Portable:
     """The graph in ops that do not compute with small integers.
 
     Raises:
-        NoForm: a node has no such form.
+        NoFormError: a node has no such form.
     """
     return Translation(graph).run()
 
@@ -118,8 +125,7 @@ class Translation:
 
     def run(self) -> Portable:
         for param in self.old.params:
-            new = self.made.graph.add_param(param.type, param.name)
-            self._plain[param] = new
+            self._plain[param] = self.made.graph.add_param(_outside(param.type), param.name)
         for param in self.old.params:
             if is_small(param):
                 self._small[param] = _Small(self.b.Cast(self._plain[param], to=DType.F32))
@@ -132,10 +138,9 @@ class Translation:
     def _node(self, node: Node) -> None:
         nested = [g for graph in node.subgraphs.values() for g in graph.walk()]
         rule = _RULES.get(node.op)
-        known = rule is not None and get(node.op).mnn is None
-        if not known and not any(is_small(v) for v in (*node.inputs, *node.outputs)):
+        if not _is_ours(node) and not any(is_small(v) for v in (*node.inputs, *node.outputs)):
             if any(has_small_integers(g) for g in nested):
-                raise NoForm(f"{node.op} with small integers inside")
+                raise NoFormError(f"{node.op} with small integers inside")
             self.copy(node)
             return
         if rule is not None:
@@ -143,7 +148,7 @@ class Translation:
         elif get(node.op).traits & {Trait.MOVEMENT, Trait.COMPARE, Trait.ARGUMENT}:
             on_floats(self, node)
         else:
-            raise NoForm(f"{node.op} of small integers")
+            raise NoFormError(f"{node.op} of small integers")
 
     def copy(self, node: Node) -> None:
         """The node as it is."""
@@ -155,7 +160,9 @@ class Translation:
         self._plain.update(zip(node.outputs, made.outputs, strict=True))
 
     def _output(self, value: Value) -> Value:
-        return self.b.Cast(self.floats(value), to=value.type.dtype) if is_small(value) else self.value(value)
+        if not is_small(value):
+            return self.value(value)
+        return self.b.Cast(self.floats(value), to=_outside(value.type).dtype)
 
     # ---- what a value of the old graph is
 
@@ -171,6 +178,8 @@ class Translation:
         if not is_small(value):
             if value.type.dtype is DType.F32:
                 return self.value(value)
+            if value.array is not None and value.type.dtype is not DType.I64:
+                return Value.constant(value.array.astype(np.float32), value.name)
             return self.b.Cast(self.value(value), to=DType.F32)
         found = self._small.setdefault(value, _Small())
         if found.floats is None:
@@ -237,6 +246,11 @@ class Translation:
         rows = [None if r is None else r.row for r in roundings]
         attrs = {"type": type, "main_type": main_type, "main": main, "roundings": rows, "shape": shape}
         return self.b.node("Raw", operands, attrs, types=[TensorType(DType.F32, shape)]).output
+
+
+def _outside(type: TensorType) -> TensorType:
+    """The type that inputs and outputs of the file have: there is none of 16 bits."""
+    return type.with_dtype(DType.I32) if type.dtype in (DType.I16, DType.U16) else type
 
 
 def offset_of(dtype: DType) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minnow.optimizer.portable.translation import SMALL, NoForm, Translation, computes, is_small, on_floats
+from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, is_small, on_floats
 from minnow.schema.ir import DType, Node, Value
 
 _WHOLE = 2.0**24
@@ -73,10 +73,10 @@ def _(t: Translation, node: Node) -> None:
         numbers = t.b.Gather(t.b.Cast(t.value(table), to=DType.I32), at, axis=0)
         t.set_value(node.output, t.b.Cast(numbers, to=DType.BOOL))
     else:
-        raise NoForm(f"LookUp of {kind}")
+        raise NoFormError(f"LookUp of {kind}")
     t.made.in_floats[node.op] += 1
 
 
 @computes("Neg", "Abs", "Add", "Sub", "Mul", "Sign")
 def _(t: Translation, node: Node) -> None:
-    raise NoForm(f"{node.op} of small integers, which wraps")
+    raise NoFormError(f"{node.op} of small integers, which wraps")

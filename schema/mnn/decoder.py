@@ -83,14 +83,18 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         subgraphs[name] = _Subgraph(
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs], reader.size
         )
-    names = _names(net.get("tensorName"), "the main graph")
+    # Of two graphs that compute the same, ours is the one with the integers.
+    own = net.get("extraInfo", {}).get("minnow")
+    tables = net.get("oplists", []) if own is None else own.get("nodes", [])
+    names = _names(net.get("tensorName") if own is None else own.get("tensors"), "the main graph")
     source = str(net.get("sourceType", "CAFFE"))
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
     given = declared["minnow.inputs"]
     shapes = _static_shapes(net) if foreign else {}
-    reader = _Reader("main", names, subgraphs, stored, most, _roundings(net), halves, given, foreign, source, shapes)
-    for t in net.get("oplists", []):
+    rounded = _roundings(net) if own is None else {}
+    reader = _Reader("main", names, subgraphs, stored, most, rounded, halves, given, foreign, source, shapes)
+    for t in tables:
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
     index = {n: i for i, n in enumerate(names)}

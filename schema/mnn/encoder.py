@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,9 @@ def save(
     net = _net(model, biz_code, form)
     outside, digest = 0, b""
     if side_file or (side_file is None and wire.room(net) >= wire.MAX_BYTES):
+        if model.portable is not None:
+            # The two graphs share their weights in the file alone.
+            net = _net(replace(model, portable=None), biz_code, form)
         with side_path(path).open("wb") as file:
             side = SideFile(file)
             detach(net, side)
@@ -112,8 +116,14 @@ def _sealed(net: dict[str, Any], weights: bytes) -> memoryview:
 def _net(model: Model, biz_code: str, form: FileForm) -> dict[str, Any]:
     """The root table, without an identity."""
     file = FileWriter()
-    main = GraphWriter(file, model.graph.params, model.graph.outputs)
-    main.write(model.graph, [n for n, _ in model.inputs], [n for n, _ in model.outputs])
+    main = file.main(model.graph, model)
+    own: dict[str, Any] = {}
+    if has_two_graphs(model, form):
+        assert model.portable is not None
+        graph, main = main, file.main(model.portable, model)
+        inputs = [graph.ids[v] for v in model.graph.params]
+        own["minnow"] = {"name": "minnow", "inputs": inputs, "outputs": graph.output_ids, "tensors": graph.names,
+                         "nodes": graph.ops}  # fmt: skip
     net: dict[str, Any] = {
         "bizCode": biz_code,
         "oplists": main.ops,
@@ -122,7 +132,7 @@ def _net(model: Model, biz_code: str, form: FileForm) -> dict[str, Any]:
         **main.describes(),
         "sourceType": _SOURCES.get(model.source, "ONNX"),
         "subgraphs": file.subgraphs,
-        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file), np.int8)},
+        "extraInfo": {"version": FORMAT_VERSION, "buffer": np.frombuffer(_metadata(model, file), np.int8), **own},
     }
     if form.static:
         from minnow.schema.mnn.static import make_static
@@ -131,6 +141,11 @@ def _net(model: Model, biz_code: str, form: FileForm) -> dict[str, Any]:
     if form != FileForm():
         apply(net, form)
     return net
+
+
+def has_two_graphs(model: Model, form: FileForm) -> bool:
+    """Whether a file has both graphs of a model: the one for other runtimes is written in the usual form only."""
+    return model.portable is not None and replace(form, auth_code="") == FileForm()
 
 
 def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
@@ -171,6 +186,12 @@ class FileWriter:
         self.types: dict[str, DType] = {}
         self.scanned: list[tuple[str, TensorType]] = []
         self._taken: dict[str, int] = {}
+
+    def main(self, graph: Graph, model: Model) -> GraphWriter:
+        """Writes a graph whose inputs and outputs bear the names of the model's."""
+        writer = GraphWriter(self, graph.params, graph.outputs)
+        writer.write(graph, [n for n, _ in model.inputs], [n for n, _ in model.outputs])
+        return writer
 
     def unique(self, name: str) -> str:
         """The name itself, or with a number where it is taken."""

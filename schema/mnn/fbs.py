@@ -1,7 +1,8 @@
 """`mnn.fbs` as Python data: enums, unions and tables with their slots, types and defaults.
 
 The file is parsed once, at first use. Only the part of the schema language that `mnn.fbs` speaks is known here:
-`namespace`, `enum`, `union`, `table`, `root_type`, defaults, and the attribute `(key)`.
+`namespace`, `enum`, `union`, `table`, `root_type`, defaults, and the attributes `(key)` and
+`(deprecated)`, which leaves out a slot.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class _Parser:
         self.enums: dict[str, dict[str, int]] = {}
         self.underlying: dict[str, Scalar] = {}
         self.unions: dict[str, dict[str, int]] = {}
-        self.bodies: dict[str, list[tuple[str, str, bool, str, bool]]] = {}
+        self.bodies: dict[str, list[tuple[str, str, bool, str, str]]] = {}
 
     def schema(self) -> Schema:
         statements = {
@@ -205,22 +206,26 @@ class _Parser:
             if vector:
                 self.expect("]")
             default = self.take() if self.skip("=") else ""
-            key = self.skip("(")
-            if key:
-                self.expect("key")
+            attribute = self.take() if self.skip("(") else ""
+            if attribute not in ("", "key", "deprecated"):
+                raise self.error(f"the attribute '{attribute}' is not known")
+            if attribute:
                 self.expect(")")
             self.expect(";")
-            body.append((name, kind, vector, default, key))
+            body.append((name, kind, vector, default, attribute))
 
     def fields(self, table: str) -> Iterator[Field]:
         slot = 0
-        for name, of, vector, default, key in self.bodies[table]:
+        for name, of, vector, default, attribute in self.bodies[table]:
+            if attribute == "deprecated":
+                slot += 1
+                continue
             if of in self.unions:
                 yield Field(f"{name}_type", slot, "tag", of, False, self.underlying[of])
                 slot += 1
             kind, scalar, value = self.typed(of, default)
             # A key of string type is a required field, for flatc and for every reader made with it.
-            yield Field(name, slot, kind, of, vector, scalar, None if vector else value, required=key)
+            yield Field(name, slot, kind, of, vector, scalar, None if vector else value, required=attribute == "key")
             slot += 1
 
     def typed(self, of: str, default: str) -> tuple[Kind, Scalar, Default]:

@@ -161,7 +161,22 @@ class Loader {
       return fail(Code::kFormat, "it is not a .mnn file, or it is damaged or cut off");
     const wire::Net& net = *wire::GetNet(data_);
     if (net.oplists() == nullptr || net.tensorName() == nullptr) return fail(Code::kFormat, "it holds no graph");
+    const wire::SubGraphProto* own = own_graph(net);
+    if (own != nullptr && (own->nodes() == nullptr || own->tensors() == nullptr))
+      return fail(Code::kFormat, "its graph for Minnow is empty");
     return ok();
+  }
+
+  // Of two graphs that compute the same, the one in ops that only this engine has; null if there is only one.
+  static const wire::SubGraphProto* own_graph(const wire::Net& net) {
+    return net.extraInfo() == nullptr ? nullptr : net.extraInfo()->minnow();
+  }
+  static const Decoder::Ops& main_ops(const wire::Net& net) {
+    return own_graph(net) == nullptr ? *net.oplists() : *own_graph(net)->nodes();
+  }
+  using Names = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+  static const Names& main_names(const wire::Net& net) {
+    return own_graph(net) == nullptr ? *net.tensorName() : *own_graph(net)->tensors();
   }
 
   using Describes = flatbuffers::Vector<flatbuffers::Offset<wire::TensorDescribe>>;
@@ -177,7 +192,7 @@ class Loader {
   }
 
   static int64_t count_declared(const wire::Net& net) {
-    int64_t n = int64_t{net.oplists()->size()} + net.tensorName()->size();
+    int64_t n = int64_t{main_ops(net).size()} + main_names(net).size();
     if (net.subgraphs() == nullptr) return n;
     for (const wire::SubGraphProto* sub : *net.subgraphs())
       for (const int64_t size : {sub->nodes() == nullptr ? 0 : int64_t{sub->nodes()->size()},
@@ -266,17 +281,18 @@ class Loader {
 
   Status load_main(const wire::Net& net) {
     Graph& graph = model_.main;
-    add_values(*net.tensorName(), &graph);
-    MINNOW_RETURN_IF_ERROR(check_indices(*net.oplists(), graph.values.size()));
+    add_values(main_names(net), &graph);
+    const Decoder::Ops& ops = main_ops(net);
+    MINNOW_RETURN_IF_ERROR(check_indices(ops, graph.values.size()));
     if (net.usage() == wire::Usage::INFERENCE_STATIC && net.extraTensorDescribe() != nullptr)
       for (const wire::TensorDescribe* tensor : *net.extraTensorDescribe())
         file_.described.emplace(tensor->index(), tensor);
     Decoder decoder(file_, &graph);
-    MINNOW_RETURN_IF_ERROR(read_roundings(decoder, net.extraTensorDescribe()));
-    MINNOW_RETURN_IF_ERROR(decoder.decode(*net.oplists(), &unsupported_));
+    if (own_graph(net) == nullptr) MINNOW_RETURN_IF_ERROR(read_roundings(decoder, net.extraTensorDescribe()));
+    MINNOW_RETURN_IF_ERROR(decoder.decode(ops, &unsupported_));
     channels_last_ = net.sourceType() == wire::NetSource::TENSORFLOW || net.sourceType() == wire::NetSource::TFLITE;
     const bool torch = net.sourceType() == wire::NetSource::TORCH;
-    for (const wire::Op* op : *net.oplists()) {
+    for (const wire::Op* op : ops) {
       if (op->type() != wire::OpType::Input) continue;
       TensorInfo info;
       const int v = op->outputIndexes()->Get(0);
@@ -315,7 +331,7 @@ class Loader {
   Status find_outputs(const wire::Net& net, const Decoder& decoder) {
     Graph& graph = model_.main;
     std::map<std::string, int> by_name;
-    for (size_t i = 0; i < net.tensorName()->size(); ++i)
+    for (size_t i = 0; i < main_names(net).size(); ++i)
       if (decoder.is_made(static_cast<int>(i))) by_name.emplace(graph.values[i].name, static_cast<int>(i));
     if (net.outputName() != nullptr && net.outputName()->size() > 0) {
       for (const auto* name : *net.outputName()) {
@@ -325,10 +341,10 @@ class Loader {
       }
     } else {
       std::vector<bool> read(graph.values.size());
-      for (const wire::Op* op : *net.oplists())
+      for (const wire::Op* op : main_ops(net))
         for (int v : list(op->inputIndexes()))
           if (v >= 0) read[static_cast<size_t>(v)] = true;
-      for (const wire::Op* op : *net.oplists())
+      for (const wire::Op* op : main_ops(net))
         for (int v : list(op->outputIndexes()))
           if (!read[static_cast<size_t>(v)]) graph.outputs.push_back(v);
     }

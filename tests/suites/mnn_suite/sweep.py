@@ -24,6 +24,7 @@ from tf_suite.judge import difference
 
 import minnow
 from minnow.optimizer import optimize
+from minnow.optimizer.facts.limits import limits_of
 from minnow.schema.errors import MinnowError, UsageError
 from minnow.schema.ir import Model
 from minnow.schema.mnn import encode
@@ -34,6 +35,8 @@ RECORD = Path(__file__).parents[3] / "docs" / "mnn_runtime.json"
 KNOWN = read_list(Path(__file__).with_name("not_same.txt"))
 NOT_SAME = ("differs", "fails")
 BATCH = 100
+SHARE, ERROR = 0.05, 0.25
+"""Of elements that differ after many layers; of the error, relative to how much the right numbers vary."""
 
 
 @dataclass
@@ -42,8 +45,10 @@ class Outcome:
 
     Attributes:
         name: of the case.
-        kind: "right": MNN gives our engine's numbers; "named": the report says that it does not, and why; "differs";
-            "fails": MNN refuses the file, or ends; "not converted": the source is refused.
+        kind: "right": MNN gives our engine's numbers, or of a second graph those beside them; "rounded": the report
+            says that there is a second graph, and the errors of its layers have added up to more; "named": the report
+            says that MNN does not give them, and why; "noted": it says that MNN may not, depending on the numbers;
+            "differs"; "fails": MNN refuses the file, or ends; "not converted": the source is refused.
         text: what was said or is wrong.
         ops: of the file.
         ours: what is wrong with the numbers of our engine.
@@ -56,8 +61,12 @@ class Outcome:
     ours: str = ""
 
 
-def wrong(got: Mapping[str, Any], want: Mapping[str, Array], case: Case) -> str:
-    """What is wrong with outputs; "" for nothing. MNN has i32 for what is a truth or wider."""
+def wrong(got: Mapping[str, Any], want: Mapping[str, Array], case: Case, steps: float = 0.0) -> str:
+    """What is wrong with outputs; "" for nothing. MNN has i32 for what is a truth or wider.
+
+    Args:
+        steps: by how much an integer may be off.
+    """
     texts = []
     for name, right in want.items():
         array = np.asarray(got[name]) if name in got else None
@@ -65,9 +74,30 @@ def wrong(got: Mapping[str, Any], want: Mapping[str, Array], case: Case) -> str:
             texts.append(f"there is no {name}")
         elif array.size and right.dtype.kind in "biu" and array.dtype.kind == "f":
             texts.append(f"{name} has the type {array.dtype}")
-        elif text := difference(array.astype(right.dtype), right, case.tolerance, case.quanta.get(name, 0.0)):
-            texts.append(f"{name}: {text}")
+        else:
+            quantum = max(case.quanta.get(name, 0.0), steps if right.dtype.kind in "iu" else 0.0)
+            if text := difference(array.astype(right.dtype), right, case.tolerance, quantum):
+                texts.append(f"{name}: {text}")
     return "; ".join(texts)
+
+
+def is_near(got: Mapping[str, Any], want: Mapping[str, Array]) -> bool:
+    """Whether outputs differ as they do after many roundings: by little on average, or in few elements."""
+    for name, right in want.items():
+        a, b = (np.asarray(v, np.float64) for v in (got[name], right))
+        if a.shape != b.shape:
+            return False
+        if (a != b).mean() > SHARE and np.linalg.norm(a - b) > ERROR * max(np.linalg.norm(b - b.mean()), 1e-9):
+            return False
+    return True
+
+
+def steps_of(model: Model, want: Mapping[str, Array]) -> float:
+    """By how much an integer may be off that MNN computes in floats: a step, or the last bits of a large one."""
+    if model.portable is None:
+        return 0.0
+    sizes = [np.abs(a.astype(np.float64)).max(initial=0) for a in want.values() if a.dtype.kind in "iu"]
+    return max([1.0, *(size * 2**-21 for size in sizes)])
 
 
 def outcomes(cases: Iterable[Case], level: int) -> Iterator[Outcome]:
@@ -102,6 +132,8 @@ def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
     except MinnowError as e:
         return Outcome(case.name, "not converted", str(e)), None
     named = "; ".join(text for text in model.notices if kind_of(text) == "not-for-mnn")
+    if model.portable is not None:
+        ops = sorted({n.op for g in model.portable.walk() for n in g})
     try:
         results = session.run(dict(case.inputs))
     except UsageError as e:  # numbers beyond 32 bits
@@ -117,10 +149,24 @@ def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
 def _judge(outcome: Outcome, answer: mnn_oracle.Answer, model: Model, ours: dict[str, Array], case: Case) -> None:
     if answer.outputs is None:
         outcome.kind, outcome.text = "fails", answer.log
+        if said := _said(model, (*case.inputs.values(), *ours.values())):
+            outcome.kind, outcome.text = "noted", said
         return
     got = {name: array for (name, _), array in zip(model.outputs, answer.outputs, strict=False)}
-    outcome.text = wrong(got, ours, case)
+    outcome.text = wrong(got, ours, case, steps_of(model, ours))
     outcome.kind = "differs" if outcome.text else "right"
+    if outcome.text and model.portable is not None and is_near(got, ours):
+        outcome.kind = "rounded"
+    elif outcome.text and (said := _said(model, (*case.inputs.values(), *ours.values()))):
+        outcome.kind, outcome.text = "noted", said
+
+
+def _said(model: Model, numbers: Iterable[Any]) -> str:
+    """What the report of the conversion says of MNN's limits, as far as numbers like these meet them."""
+    arrays = [np.asarray(a) for a in numbers]
+    finite = all(np.isfinite(a).all() for a in arrays if a.dtype.kind == "f")
+    reasons = limits_of(model.portable or model.graph, always=False)
+    return "; ".join(reason for reason in reasons if not (finite and reason.startswith("NaN")))
 
 
 def level_of(suite: str) -> int:
