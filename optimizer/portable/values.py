@@ -10,8 +10,12 @@ from minnow.schema.ir import DType, Node, Value
 _WHOLE = 2.0**24
 """f32 holds all integers up to this one."""
 
-computes("MaxPool", "Max", "Min", "ReduceMax", "ReduceMin", "Relu", "Clip", "Where", "Pad", "TopK", "ScatterElements",
-         "ScatterND")(on_floats)  # fmt: skip
+# op list: those that compare or choose numbers, or cut them off at a bound: their results are numbers of the same type
+_CHOOSING = (
+    "MaxPool", "Max", "Min", "ReduceMax", "ReduceMin", "Relu", "Clip", "Where", "Pad", "TopK", "ScatterElements",
+    "ScatterND",
+)  # fmt: skip
+computes(*_CHOOSING)(on_floats)
 
 
 @computes("Cast")
@@ -75,8 +79,3 @@ def _(t: Translation, node: Node) -> None:
     else:
         raise NoFormError(f"LookUp of {kind}")
     t.made.in_floats[node.op] += 1
-
-
-@computes("Neg", "Abs", "Add", "Sub", "Mul", "Sign")
-def _(t: Translation, node: Node) -> None:
-    raise NoFormError(f"{node.op} of small integers, which wraps")
